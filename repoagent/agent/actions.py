@@ -28,14 +28,13 @@ class Action:
 class Observation:
     """The result of one action.
 
-    ok: if False, later actions of the same reply that need it (`Tool.needs`) are skipped.
-    final: nothing is left to do; the run ends if the reply requests nothing else.
-    data: for the program and `--json`; only JSON values.
-    error: raised if this kind of observation has failed too often in a row.
-    blocks: of a failure, whether later actions that may write are skipped; False for a command that ran and failed.
-    once: text that is appended only to the last observation of its kind in a reply, as it is about all of them.
-    shown: of a failure, the text for the user instead of `text`, which is for the model; "" for none.
-    attached: the attached image or PDF, as returned by `llm.media.Attachments.keep`.
+    ok: if False, later actions of the same reply that need it (`Tool.needs`) are skipped. final: nothing is left to do;
+    the run ends if the reply requests nothing else. data: for the program and `--json`; only JSON values. error: raised
+    if this kind of observation has failed too often in a row. blocks: for a failure, whether later actions that may
+    write are skipped; False for a command that ran and failed. once: text that is appended only to the last observation
+    of its kind in a reply, because it concerns all of them. shown: for a failure, the text for the user, in place of
+    `text`, which is for the model; "" for none. attached: the attached image or PDF, as returned by
+    `llm.media.Attachments.keep`.
     """
 
     kind: str
@@ -59,7 +58,7 @@ _PLAIN = {escaped: plain for plain, escaped in _ESCAPED.items()}
 
 
 def render(action: Action) -> str:
-    """The tag that `parse` turns into `action`; of an `edit`, its body. No argument may be named `id`."""
+    """The tag that `parse` turns into `action`; for an `edit`, its body. No argument may be named `id`."""
     if action.kind == "edit":
         return action.body
     escaped = str.maketrans(_ESCAPED)

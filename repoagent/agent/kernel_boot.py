@@ -1,6 +1,6 @@
 """Source for `python -c` that starts a kernel in the sandbox.
 
-It creates its sockets with relative names, because an absolute path may be too long for a socket.
+It creates its sockets with relative names, because an absolute path may exceed the length limit for sockets.
 """
 
 import fcntl

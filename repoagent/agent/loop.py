@@ -28,8 +28,8 @@ GROUP = "repoagent.agents"
 
 
 class Agent(Protocol):
-    """The source of replies. Their actions are text (see `actions.render`), so a conversation is the whole state of a
-    run, and any agent can continue it."""
+    """The source of replies. Actions are text (see `actions.render`), so the conversation is the whole state of a run,
+    and any agent can continue it."""
 
     def step(self, state: State) -> Turn:
         """The next reply, a turn of the role "assistant", with at most one model call; its `meta` is saved."""
@@ -118,7 +118,7 @@ class Outcome:
     """How a run ended. `text` is the model's final message: what it did, why it rejected, its answer or question.
 
     `commit_message` is the last one in the replies of the run ("" for none), `notes` are all of them. `words` is the
-    other text of the last reply, `messages` are those to the user during the run.
+    other text of the last reply; `messages` are those sent to the user during the run.
     """
 
     kind: End
@@ -407,8 +407,8 @@ def repetition(history: Sequence[Step], actions: Callable[[Step], Sequence[Actio
     `actions` parses the reply of a step.
 
     Two steps are equal if their replies and observations are (except for spaces), and similar if they request the same
-    actions with the same results; times, addresses and temporary names do not count. The same action after an edit is
-    not a repetition (test, edit, test), nor is waiting for a limited time.
+    actions with the same results, ignoring times, addresses and temporary names. The same action after an edit is not a
+    repetition (test, edit, test), nor is waiting for a limited time.
     """
     history = history[-_STEPS:]
     if not history:

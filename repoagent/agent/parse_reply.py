@@ -1,8 +1,8 @@
 """Parse a reply into actions. Any text can be parsed; what to run is never guessed.
 
 Pieces (prose, code, patches, tags) are found from left to right, and the first to start wins: a tag inside a patch, a
-code fence or a body is not a tag, and a patch in a body is not a patch. Models know other formats of calls: tags, and a
-shell block alone. Such a call is never performed; the model gets advice on how to write it.
+code fence or a body is not a tag, and a patch in a body is not a patch. Models may use other call formats: tags, or a
+shell block alone. Such a call is never performed; the model is told how to write it.
 """
 
 from __future__ import annotations
@@ -213,7 +213,8 @@ def foreign(parts: Sequence[Piece]) -> str | None:
 
 
 def advice(name: str, tools: Mapping[str, Tool]) -> str:
-    """Advice for the model: how to write a call of the tool `name` of another program ("" for a shell block)."""
+    """Advice for the model on how to write a call that it wrote in another program's format; `name` is its tool ("" for
+    a shell block)."""
     tool = _TOOLS.get(name.lower(), name.lower()) if name else "run"
     if not name:
         problem = "a code block is not performed"
@@ -309,8 +310,8 @@ def protocol_text(
     tools: Iterable[Tool], edits: Literal["edits", "changes"] = "edits", *, native: bool = False
 ) -> str:
     """The part of a prompt that describes the format of replies: the protocol, and the texts of `tools` and of the
-    loop's own tools. With "edits", the first that applies ends the run; of "changes" there may be many. `native`:
-    leave out the tools that can be called, which are described by schemas (`native_tools.schemas`)."""
+    loop's own tools. With "edits", the first that applies ends the run; there may be many "changes". `native`: leave
+    out the tools that can be called, which are described by schemas (`native_tools.schemas`)."""
     by_name = {tool.name: tool for tool in (*OWN, *tools)}
     edit = by_name.pop(EDIT, None)
     described = [tool for name, tool in by_name.items() if name in TAGGED or not native]

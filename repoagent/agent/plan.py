@@ -6,7 +6,7 @@
 
 Any text is a plan; a change rewrites only the lines it affects. A line without an id, or with the id of an earlier
 line, gets the next number. The plan that the model knows is derived only from the conversation, so a run can resume on
-another machine. Any edit of the user is accepted, also a concurrent one; those of a model are checked.
+another machine. Every edit by the user is accepted, even a concurrent one; those by a model are checked.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ class Plan:
 
 
 def numbered(plan: Plan) -> Plan:
-    """Add ids to the lines without one, so that they stay when lines are moved."""
+    """Add ids to the lines that have none, so that ids stay the same when lines are moved."""
     for item in plan.items:
         if not item.numbered:
             plan = _with_line(plan, item, item.task)
@@ -271,7 +271,7 @@ def short(plan: Plan, most: int = _SHOWN) -> str:
 
 
 def read_plan(file: Path) -> Plan:
-    """The plan in `file`; one without tasks if there is no file.
+    """The plan in `file`; an empty one if there is no file.
 
     Raises Refused if it is not a regular file, not UTF-8, or larger than 1 MiB.
     """
@@ -282,7 +282,7 @@ def update_plan(file: Path, change: Callable[[Plan], Plan] = numbered) -> Plan:
     """Apply `change` to the plan in `file`, add missing ids, save and return it.
 
     A concurrent edit of the user is not overwritten: `change` is applied to the new text. Raises what `read_plan` and
-    `change` raise (without writing), and Busy if the file is locked or constantly written.
+    `change` raise (without writing), and Busy if the file is locked or keeps changing.
     """
     from repoagent.storage.locks import locked
 
@@ -378,7 +378,7 @@ def _apply(plan: Plan, args: tuple[tuple[str, str], ...], note: str) -> Plan:
 
 
 def plan_news(file: Path, turns: Sequence[Turn], tools: Collection[str], nonce: str = "") -> Turn | None:
-    """The user's edits of the plan since it last was in the conversation, as a turn to append; None without edits.
+    """The user's edits to the plan since it was last in the conversation, as a turn to append; None without edits.
 
     Call it before each model call. Recreates a missing file from the conversation. Raises what `update_plan` raises.
     """

@@ -128,8 +128,8 @@ def _text(content: Mapping[str, object], key: str) -> str:
 
 
 class Kernel:
-    """A running or ended kernel. `version` is that of its Python; `withheld`: the files that were hidden from it at its
-    start, with their inodes, None if it may see all."""
+    """A running or ended kernel. `version` is that of its Python; `withheld`: the files that were hidden from it when
+    it started, with their inodes; None if it may see all."""
 
     def __init__(self, runner: CommandRunner, python: str, scratch: Path) -> None:
         """Start a kernel and wait until it answers. Raises UsageError if it does not."""
@@ -405,8 +405,8 @@ def interpreter(top: Path, env: Mapping[str, str], *, confined: bool) -> str | N
     """The path of the Python interpreter for kernels; None if the extra `python` is not installed.
 
     The first environment with ipykernel: the active one (VIRTUAL_ENV in `env`), then `.venv` and `venv` in the work
-    tree `top`; otherwise our own Python. An environment in the work tree is repository content: unless it is active, it
-    is used only if the kernel will be `confined`.
+    tree `top`; otherwise the Python that runs repoagent. An environment in the work tree is repository content: unless
+    it is active, it is used only if the kernel will be `confined`.
     """
     if not all(map(find_spec, ("jupyter_client", "zmq"))):
         return None

@@ -17,7 +17,7 @@ from repoagent.llm.conversation import Turn, append, read
 @dataclass(frozen=True)
 class State:
     """The turns so far. With a `file`, each new turn is written to it first, so a killed run can be resumed without
-    paying for a reply twice. `nonce` marks the text of the program in the prompt; `plan` is the text of the run's plan
+    paying for a reply twice. `nonce` marks the program's own text in the prompt; `plan` is the text of the run's plan
     before a reply, "" for none."""
 
     turns: tuple[Turn, ...] = ()
@@ -96,7 +96,7 @@ Needs = Literal["nothing", "writes", "all"]
 class Tool:
     """A tool that a model can use.
 
-    `text` describes it in the prompt: the tag and what it does, in a line (of `edit`: the format of a patch); "" for a
+    `text` describes it in the prompt: the tag and what it does, in a line (for `edit`: the format of a patch); "" for a
     tag that is accepted but not offered. `perform` returns failures that a model can handle as observations with
     `ok=False`; what it raises ends the run. `replay`: the effect exists only in this process (`loop.replay` repeats
     it). `loose`, of `edit`: a code fence without a file name is an edit, too. `needs`: which earlier actions of the

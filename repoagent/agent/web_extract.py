@@ -1,6 +1,6 @@
 """Source for `python -c` that extracts the readable text of an HTML page in a separate process.
 
-It has little time and memory, no network and no keys, since the author of the page may be hostile.
+It gets little time and memory, and neither network nor keys, since the author of the page may be hostile.
 """
 
 import html

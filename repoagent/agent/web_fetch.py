@@ -179,7 +179,7 @@ class Page:
 def fetch(url: Url, net: Net, moved: Callable[[Url, Url], None]) -> Page:
     """The page at `url`, after redirects; `moved` is called before each of them and raises to refuse it.
 
-    Raises UsageError for every failure; a status such as 404 is not one.
+    Raises UsageError for every failure; a status such as 404 does not count as one.
     """
     deadline = time.monotonic() + net.seconds
     seen = {url}

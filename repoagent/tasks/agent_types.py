@@ -1,6 +1,6 @@
 """Types of agents: two built-in types, and those that a user defines in Markdown files.
 
-A sub-agent never gets more permissions than its parent has.
+A sub-agent never has more permissions than its parent.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NAME = re.compile(r"[a-z][a-z0-9]*(?:[_-][a-z0-9]+)*")
 
 @dataclass(frozen=True)
 class AgentType:
-    """A type of agent. `tools`, `model` and `mode` are None for those of the parent. Every agent also has think,
+    """A type of agent. `tools`, `model` and `mode` are None if they are the parent's. Every agent also has think,
     message, finish and reject, the tools of the loop."""
 
     name: str
@@ -86,7 +86,7 @@ def narrowed(type_: AgentType, tools: Set[str], mode: Mode, left: Limits) -> Age
 
 def find_agent_types(user_folder: Path, warn: Warn) -> dict[str, AgentType]:
     """The agent types by name: built-in types, and the user's (`agents/*.md` in `user_folder`, the folder of
-    `config.user_file`); of two with the same name the first. `warn` gets a sentence for each skipped type."""
+    `config.user_file`); the first of two with the same name wins. `warn` gets a sentence for each skipped type."""
     types = dict(BUILT_IN)
     folder = MarkdownFolder(user_folder / "agents")
 

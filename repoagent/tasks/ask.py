@@ -47,8 +47,8 @@ def ask(
     on_wait: Callable[[float, str], None],
     warn: Warn,
 ) -> tuple[Reply, float, str]:
-    """Send `request` and wait for the whole reply. Returns it, how many seconds it took, and the name of the prompt in
-    `sent/`, "" if it was not stored: in a repository (`layout`) it is, as for an edit. The callbacks are those of
+    """Send `request` and wait for the whole reply. Returns the reply, the seconds it took, and the name of the prompt
+    in `sent/`; it is stored only in a repository (`layout`), otherwise the name is "". The callbacks are those of
     `complete`.
 
     Raises UsageError before anything is sent if the prompt does not fit the model, or if the model does not accept an
@@ -87,7 +87,7 @@ def read_files(names: Sequence[Path], worktree: WorkTree | None, cwd: Path) -> l
     """Read the files, each once. Names are relative to `cwd`; a pipe (`<(git diff)`) is read to its end.
 
     Raises UsageError if a file is missing, is a folder, is too large or cannot be sent; Refused if `.repoagentignore`
-    lists it, or if its name usually holds secrets and it is not the only file.
+    lists it, or if files of that name usually hold secrets and it is not the only file.
     """
     attached = []
     for name in dict.fromkeys(names):

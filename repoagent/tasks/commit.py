@@ -159,7 +159,7 @@ def _accepted(context: RunContext, changes: Sequence[FileChange]) -> list[str]:
 
 
 def all_accepted(context: RunContext) -> bool:
-    """Whether the user has accepted all changes of the run as they are in the files now."""
+    """Whether the user has accepted all of the run's changes in their current form."""
     changes = context.change_set.present()
     accepted = _accepted(context, changes)
     unknown = context.unreviewed or context.change_set.candidates

@@ -215,7 +215,7 @@ def _note_written(context: RunContext, changes: Sequence[FileChange]) -> None:
 
 
 def output_name(path: Path) -> str:
-    """The path of an output of the run, as the model uses it."""
+    """The path of one of the run's outputs, as the model refers to it."""
     return OUTPUT + path.name
 
 

@@ -51,8 +51,8 @@ def repair_plan(context: RunContext) -> None:
 
 @dataclass
 class Finishing:
-    """The state of `finish`. check: the result of the check, if it passed. refused: the last refusal by a check, a hook
-    or for a sensitive file in this process, after the number of turns before it."""
+    """The state of `finish`. check: the result of the check, if it passed. refused: the last refusal in this process,
+    by a check, by a hook or for a sensitive file, and before it the number of turns at that time."""
 
     context: RunContext
     hooks: UserHooks
@@ -163,8 +163,8 @@ class Finishing:
         return Observation("finish", text, ok=False, data={"reasons": [reason]}, shown="")
 
     def failed_check(self) -> CheckFailed | None:
-        """The error that ends a run which has changed and run nothing since its check or hook failed: it would fail
-        again. None otherwise."""
+        """The error that ends a run if it has neither changed nor run anything since its check or hook failed, because
+        it would fail again; None otherwise."""
         if self.refused is None:
             return None
         at, _ = self.refused

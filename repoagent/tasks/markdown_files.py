@@ -1,7 +1,7 @@
 """Markdown files with YAML front matter: list a folder of them, and read them safely.
 
 All scalars are text. Unquoted text may contain a colon and a space ("description: Use when: …"), which YAML forbids.
-Links out of a repository are refused.
+Links that lead out of a repository are refused.
 """
 
 from __future__ import annotations
@@ -76,9 +76,9 @@ def text_field(fields: Mapping[str, Any], key: str) -> str:
 class MarkdownFolder:
     """A folder of Markdown files.
 
-    top: of the repository, for a folder of a repository: links out of it are refused, and `why_not`, which gets paths
-    relative to it, says which files are hidden; None for a user's own folder, in which all links are allowed.
-    option: the option that names the folder, which then must exist; "" for a default folder.
+    top: the top of the repository, if the folder belongs to one: links out of it are refused, and `why_not`, called
+    with paths relative to it, says which files are hidden. None for a user's own folder, in which all links are
+    allowed. option: the option that names the folder, which must then exist; "" for a default folder.
     """
 
     path: Path

@@ -1,7 +1,7 @@
-"""Programs of the user: tools that describe themselves (`run.tools`), and the commands around the loop
+"""The user's own programs: tools that describe themselves (`run.tools`), and the commands around the loop
 (`run.before_turn`, `run.after_edit`, `run.before_finish`).
 
-A tool is called through the gate; a broken one is skipped with a warning.
+Each call of a tool passes the gate; a broken tool is skipped with a warning.
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ def start(
 ) -> Ran:
     """Run `command` (a string: by the shell) at `top`, for at most `timeout` seconds.
 
-    base: the environment, None for that of this process. environment: further variables. together: merge standard error
-    into the output. Kills all its processes before returning, also after ^C. Raises Refused if it cannot be started.
+    base: the environment; None for this process's. environment: further variables. together: merge standard error into
+    the output. Kills all its processes before returning, also after ^C. Raises Refused if it cannot be started.
     """
     started, ended = time.monotonic(), ""
     with TemporaryFile() as source:
@@ -175,8 +175,8 @@ def plugin_tools(
 ) -> tuple[Tool, ...]:
     """The tools of `programs` (`run.tools`). Reads nothing in the repository.
 
-    taken: the names of other tools. decide: `Gate.decide`, called before each call of a tool that does more than read.
-    warn: gets a sentence for each skipped tool.
+    taken: the names that other tools have. decide: `Gate.decide`, called before each call of a tool that does more than
+    read. warn: gets a sentence for each skipped tool.
     """
     tools: dict[str, Tool] = {}
     for entry in programs:

@@ -60,7 +60,7 @@ def write_reverse(
 
 
 def revert(change_set: ChangeSet, paths: Sequence[str], write: Write) -> Overlaps:
-    """Undo the run's changes of `paths` and keep what others did to the files. Files in which others changed the same
+    """Undo the run's changes to `paths` and keep what others did to the files. Files in which others changed the same
     lines stay unchanged and are returned. If `write` raises, nothing is changed."""
     change_set.drop_vanished()  # after a kill between the write and the save of the change set
     reverse: dict[str, FileChange] = {}
@@ -142,8 +142,8 @@ def _settled(worktree: WorkTree, run_dir: RunDirectory) -> ChangeSet:
 
 
 class RestoreResult(NamedTuple):
-    """paths: the restored files. left: left unchanged, because someone changed the same lines. copies: of the content
-    of files that were restored whole."""
+    """paths: the restored files. left: left unchanged, because someone changed the same lines. copies: the saved
+    content of files that were restored whole."""
 
     paths: tuple[str, ...]
     left: Overlaps
@@ -151,7 +151,7 @@ class RestoreResult(NamedTuple):
 
 
 def restore_changes(worktree: WorkTree, run_dir: RunDirectory, *, whole: bool = False) -> RestoreResult:
-    """Undo all changes of a run, in the index too, and keep what others did to the files. Files in which someone
+    """Undo all of a run's changes, in the index too, and keep what others did to the files. Files in which someone
     changed the same lines are restored only with `whole`, after copies of them were saved.
 
     Raises Refused for a run that came with the repository, Busy while it is running, and what writing raises; then

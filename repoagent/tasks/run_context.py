@@ -34,19 +34,16 @@ if TYPE_CHECKING:
 class RunRequest:
     """The parameters of one run.
 
-    prompt: of the user; "" only to resume a run.
-    name: of the conversation and the run's directory.
-    kind: "run" or "chat", or the type of a sub-agent ("explore", ...); parent: of a sub-agent, "" for none.
-    mode: what the run may do without asking. plan_only: make a plan and change nothing.
-    commit: options of the commit; commit_per_edit: commit each edit instead of all changes at the end.
-    check: a command that must succeed before the run may finish.
-    tools: the names of allowed tools, None for all. instructions: of an agent type, for the prompt.
-    allow: command patterns allowed in this run, in addition to the configuration.
-    network: whether commands may use the network. confine: whether they run in a sandbox, if one is available.
-    allow_sensitive: whether files that git or a server executes may be changed without a separate question.
-    agent: "model", or a name of the entry-point group `repoagent.agents`.
-    worktree, branch: of a linked work tree that was created for the run; "" otherwise.
-    options: options set by the user, by name; stored in `run.json` for a resume.
+    prompt: the user's words; "" only to resume a run. name: of the conversation and the run's directory. kind: "run" or
+    "chat", or the type of a sub-agent ("explore", ...); parent: of a sub-agent, "" for none. mode: what the run may do
+    without asking. plan_only: make a plan and change nothing. commit: options of the commit; commit_per_edit: commit
+    each edit instead of all changes at the end. check: a command that must succeed before the run may finish. tools:
+    the names of allowed tools, None for all. instructions: of an agent type, for the prompt. allow: command patterns
+    allowed in this run, in addition to the configuration. network: whether commands may use the network. confine:
+    whether they run in a sandbox, if one is available. allow_sensitive: whether files that git or a server executes may
+    be changed without a separate question. agent: "model", or a name of the entry-point group `repoagent.agents`.
+    worktree, branch: of a linked work tree that was created for the run; "" otherwise. options: options set by the
+    user, by name; stored in `run.json` for a resume.
     """
 
     prompt: str
@@ -112,12 +109,11 @@ class RunContext:
     """The state of one run.
 
     shown: the files that the model has seen, with the blob that it saw last. notes_shown: the files whose notes it has
-    seen. commits: made by this process. tools: of the loop. branch: at the start of this process.
-    accepted: files whose change the user accepted, with the accepted content; None for a deleted file.
-    deletions: files that the user agreed to delete.
-    changes_at_refusal: the run's changes when its last edit was refused; None if that was applied or there was none.
-    unreviewed: whether a part of the change was not accepted by a user: an edit that the mode allowed, or changes of an
-    earlier process.
+    seen. commits: made by this process. tools: of the loop. branch: at the start of this process. accepted: files whose
+    change the user accepted, with the accepted content; None for a deleted file. deletions: files that the user agreed
+    to delete. changes_at_refusal: the run's changes when its last edit was refused; None if the last edit was applied
+    or there was none. unreviewed: whether the user has not accepted part of the change: an edit that the mode allowed,
+    or changes of an earlier process.
     """
 
     worktree: WorkTree
@@ -147,7 +143,8 @@ class RunContext:
 
     @property
     def may_commit(self) -> bool:
-        """Whether this run commits at its end. A read-only run does not, even if it has changes from another mode."""
+        """Whether this run commits at its end. A read-only run does not, even if it has changes made in another
+        mode."""
         return not self.request.commit.no_commit and self.gate.mode != "read-only"
 
     @property
@@ -184,8 +181,8 @@ class RunContext:
 
 
 def shown_in(state: State, written: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The files that a conversation shows, with the blob of each that was shown last. With `written`, the blobs as
-    written by the run: these for files that it has edited since, without the files that are gone."""
+    """The files that a conversation shows, with the blob of each that was shown last. With `written` (the blobs that
+    the run wrote), files that it has edited since have these, and deleted ones are left out."""
     shown: dict[str, str] = {}
     reply = ""
     for turn in state.turns:

@@ -79,7 +79,7 @@ class HiddenFiles:
 
 @dataclass(frozen=True)
 class Confinement:
-    """How commands are confined. hidden: the files that no model may see; hidden_in_main: the same of the main work
+    """How commands are confined. hidden: the files that no model may see; hidden_in_main: the same for the main work
     tree, which can be read from a linked one. sandbox: None if none is available."""
 
     policy: Policy
@@ -196,7 +196,7 @@ def hiding_variables(
     """Write the attributes file `file`: the user's attributes, with secrets and `excluded` files as binary. Returns the
     variables to add to `env`, with which git uses it.
 
-    So patches of old commits do not show these files either; a `.gitattributes` of the repository takes precedence.
+    This keeps these files out of patches of old commits, too; a `.gitattributes` of the repository takes precedence.
     """
     command = ("config", "--type=path", "--get", "core.attributesFile")
     configured = git_output(worktree.top, *command, ok=(0, 1)).stdout

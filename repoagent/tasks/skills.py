@@ -56,7 +56,7 @@ class Skill:
 def skill_folders(
     top: Path, root: Path, user_folder: Path, *, further: Sequence[str] = (), why_not: WhyNot | None = None
 ) -> tuple[MarkdownFolder, ...]:
-    """The folders of skills in the order of precedence: the user's, `further` folders of the option `run.skills`, the
+    """The skill folders in order of precedence: the user's, `further` folders of the option `run.skills`, the
     repository's `.repoagent/skills` and OF_OTHERS.
 
     top: of the work tree. root: the `.repoagent` folder. user_folder: the folder of `config.user_file`.
@@ -71,8 +71,8 @@ def skill_folders(
 
 
 def find_skills(folders: Iterable[MarkdownFolder], warn: Warn) -> tuple[Skill, ...]:
-    """The skills in `folders`, sorted by name; of two with the same name the first. `warn` gets a sentence for each
-    skipped skill."""
+    """The skills in `folders`, sorted by name; the first of two with the same name wins. `warn` gets a sentence for
+    each skipped skill."""
     skills: dict[str, Skill] = {}
     real_paths: set[str] = set()
     for source in folders:

@@ -1,7 +1,7 @@
 """Sub-agents: the tools `delegate` and `wait`, which run parts of a task in other processes.
 
-A sub-agent is a run with a specification (`subagent.json`). It prints its events, and asks its questions, which the
-parent forwards to the user. Its changes become the parent's.
+A sub-agent is a run with a specification (`subagent.json`). It prints its events and questions; the parent forwards the
+questions to the user. Its changes become the parent's.
 """
 
 from __future__ import annotations
@@ -335,12 +335,12 @@ class SubagentPool:
         return self._answer_of(number)
 
     def needs(self, action: Action) -> Needs:
-        """A sub-agent that only reads needs nothing."""
+        """What the action needs of earlier ones: nothing, if the sub-agent only reads."""
         type_ = self.types.get(action.args.get("kind", "explore").strip())
         return "nothing" if type_ is not None and type_.mode == "read-only" else "writes"
 
     def wait(self, action: Action) -> Observation:
-        """Wait for the answer of a sub-agent in the background. Raises UsageError if there is none of that number."""
+        """Wait for the answer of a background sub-agent. Raises UsageError if none has that number."""
         number = action.args.get("child", "").strip()
         if number in self.running:
             return replace(self._answer_of(number), kind="wait")

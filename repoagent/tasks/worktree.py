@@ -1,7 +1,7 @@
 """The linked work tree of a run: create it, reopen it on --resume, remove it when everything is committed.
 
 A run in a linked work tree does not touch the user's files until they merge its branch. The work tree is in a folder
-that the user names, or by default in the git directory, from which only repoagent removes it.
+that the user names or, by default, in the git directory, where only repoagent removes it.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def run_in_worktree(
 
 
 def resumed_worktree(worktree: WorkTree, name: str) -> WorkTree:
-    """The linked work tree of the run or chat `name`, created again if it is gone; `worktree` if it had none.
+    """The linked work tree of the run or chat `name`, recreated if it is gone; `worktree` if the run had none.
 
     Raises Refused for a run that came with the repository, and as `reopen_linked` does.
     """

@@ -34,7 +34,7 @@ May = Literal["all", "shown", "read"]
 class ApprovalRequest:
     """An operation that may need approval.
 
-    kind: "command", "python", "edit", "write", "browse", "tool" or "delegate"; "delete" or "sensitive" for what a
+    kind: "command", "python", "edit", "write", "browse", "tool" or "delegate"; "delete" or "sensitive" for something a
     command has already done. what: the text for the user: the command, the summary of a diff, the URL. patterns: the
     rules that "always" would add, one per simple command; empty if "always" is not offered. why: the reason for the
     question. sandbox: the name of the sandbox, "" for none.
@@ -49,9 +49,9 @@ class ApprovalRequest:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The decision. always: add its patterns to the rules of this run; keep: also to those of the repository. reason:
+    """The decision. always: add its patterns to the rules of this run; keep: and to those of the repository. reason:
     why it was refused, for the model. by: who or what decided, for the audit. may: what a command may touch; less than
-    "all" unless the user allowed it, by an answer or a rule."""
+    "all" unless the user allowed that with an answer or a rule."""
 
     allowed: bool
     always: bool = False
@@ -83,7 +83,7 @@ class Gate:
     none; why_none: then a sentence with the reason. top, writable: the work tree, and other folders that commands may
     write to; protected: paths that they may not write. path: the PATH of commands. off_limits: why a path of the work
     tree is hidden from models, None if it is not. withheld: the hidden files, and their names in git. blobs: whether
-    any of some git object names is the content of a hidden file.
+    any of the given git object names is the content of a hidden file.
     """
 
     mode: Mode
@@ -105,7 +105,7 @@ class Gate:
     def decide(self, request: ApprovalRequest) -> Verdict:
         """Decide. Deny rules win in every mode; the patterns of an "always" are added to `allow`.
 
-        Raises what the asker raises (if the user stops the run), and what `remember` raises.
+        Raises what the asker raises (when the user stops the run) and what `remember` raises.
         """
         reading = read_command(request.what) if request.kind == "command" else None
         check = _Check(self, reading)

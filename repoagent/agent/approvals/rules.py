@@ -1,4 +1,4 @@
-"""Commands that are known to only read, whether one may show a hidden file, and the rules of the user.
+"""Which commands are known to only read, whether a command may show a hidden file, and the user's rules.
 
 `only_reads` is for a sandbox, which hides keys and prevents writes. `can_do_no_harm` is for running without one: it
 excludes git, which may run programs from its configuration (a file system monitor, a filter, a text conversion), and
@@ -223,7 +223,8 @@ class HiddenFiles:
     """The files of the work tree `top` that models may not see.
 
     off_limits: why a path of the work tree is hidden, None if it is not. withheld: the existing hidden files, relative
-    to the top, and their names in git. blobs: whether any of some git object names is the content of a hidden file.
+    to the top, and their names in git. blobs: whether any of the given git object names is the content of a hidden
+    file.
     """
 
     top: Path
@@ -364,7 +365,7 @@ class Rule:
         )
 
     def names(self, kind: str, text: str) -> bool:
-        """Whether the rule matches an action of another kind than "command"."""
+        """Whether the rule matches an action of a kind other than "command"."""
         if kind != self.kind or kind == "command":
             return False
         parts = self.pattern.partition(":")[2].split("*")
@@ -393,8 +394,8 @@ class Rule:
         return not fixed or not obeys(words, written)  # options that the user wrote out are intended
 
     def may_deny(self, command: Simple, *, any_case: bool = False) -> bool:
-        """Whether the rule denies `command`, or may do so depending on unknown words; full paths, options of git and
-        variables in front do not matter. `any_case`: the file system ignores case."""
+        """Whether the rule denies `command`, or might, depending on unknown words; full paths, git's own options and
+        leading variables do not matter. `any_case`: the file system ignores case."""
         if self.kind != "command" or not command.words:
             return False
         patterns, further, _ = self._parsed
@@ -422,7 +423,7 @@ def rules(patterns: Iterable[str]) -> tuple[Rule, ...]:
 
 
 def sets_harmlessly(command: Simple) -> bool:
-    """Whether a command only sets shell variables that programs do not read."""
+    """Whether a command does nothing but set shell variables that programs do not read."""
     if command.words or not command.assignments or command.writes:
         return False
     return all(_LOCAL.fullmatch(name) for name, _ in command.assignments)

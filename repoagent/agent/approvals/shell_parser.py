@@ -1,10 +1,10 @@
-"""Parse a shell text twice: with tree-sitter-bash, which finds all it can, and with a strict scanner that never
+"""Parse shell text twice: with tree-sitter-bash, which finds as much as it can, and with a strict scanner that never
 guesses.
 
-The result is certain only if both find the same words, so that a mistake of one cannot hide a command. The scanner
-splits lists, pipelines, groups, `if`, `while`, `until`, `for NAME in`, redirections, here-documents, comments, quotes,
-`$name`, `$(...)` and `<(...)` into words; everything else raises Unsure. Whether reserved words and parentheses of
-groups match is left to tree-sitter. The grammar is that of POSIX.1-2017, XCU 2.
+The result is certain only if both find the same words, so that a mistake in one of them cannot hide a command. The
+scanner splits lists, pipelines, groups, `if`, `while`, `until`, `for NAME in`, redirections, here-documents, comments,
+quotes, `$name`, `$(...)` and `<(...)` into words; everything else raises Unsure. Checking that reserved words and the
+parentheses of groups match is left to tree-sitter. The grammar is that of POSIX.1-2017, XCU 2.
 """
 
 from __future__ import annotations
@@ -269,7 +269,7 @@ def _find(data: bytes) -> tuple[list[tuple[Span, ...]], list[Span], list[bytes],
 
 @lru_cache(maxsize=64)
 def read_command(text: str) -> Reading:
-    """Parse `text` as `bash -c` does. Raises nothing; problems become the `doubt` of the result.
+    """Parse `text` as `bash -c` does. Never raises; problems become the `doubt` of the result.
 
     The commands that `sudo`, `env`, `timeout`, `xargs`, `find -exec` or `bash -c` run are parsed, too.
     """

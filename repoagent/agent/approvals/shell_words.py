@@ -1,4 +1,4 @@
-"""Words and simple commands of a shell text, and the commands that a command runs (`timeout`, `sudo`, `sh -c`, ...)."""
+"""Words and simple commands in shell text, and the commands that a command runs (`timeout`, `sudo`, `sh -c`, ...)."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ class Simple:
 
 @dataclass(frozen=True)
 class Reading:
-    """The simple commands of `text`. `doubt`: why the result is uncertain, "" if it is certain; with a doubt `commands`
-    may be incomplete."""
+    """The simple commands of `text`. `doubt`: why the result is uncertain, "" if it is certain; if it is uncertain,
+    `commands` may be incomplete."""
 
     text: str
     commands: tuple[Simple, ...] = ()
@@ -124,7 +124,7 @@ def word(raw: str) -> Word:
 
 
 def quote(text: str) -> str:
-    """Quote `text` as one word of a shell or a rule, if necessary."""
+    """Quote `text` as one word for a shell or a rule, if necessary."""
     return text if re.fullmatch(r"[A-Za-z0-9_@%+=:,./-]+", text) else "'" + text.replace("'", "'\"'\"'") + "'"
 
 
@@ -176,7 +176,7 @@ class Unwrapped(NamedTuple):
 
 
 def unwrap(command: Simple) -> Unwrapped:
-    """The commands that `command` runs, as far as they are in its words."""
+    """The commands that `command` runs, as far as its words show them."""
     name = command.name.rpartition("/")[2]
     two = " ".join(word.text for word in command.words[:2])
 

@@ -36,8 +36,8 @@ class Quoted:
 
 @dataclass(frozen=True)
 class Cut:
-    """Head and tail of a content of `lines` lines, without lines `first` to `last` (from 1), or parts of them if a long
-    line was cut (`within`)."""
+    """Head and tail of a text of `lines` lines, without lines `first` to `last` (from 1), or without parts of them if a
+    long line was cut (`within`)."""
 
     head: str
     tail: str
@@ -74,13 +74,13 @@ def whole(piece: str | Quoted) -> str:
 
 
 def size(text: str) -> int:
-    """The length in bytes of UTF-8."""
+    """The length in bytes as UTF-8."""
     return len(text.encode("utf-8", "surrogatepass"))
 
 
 def cut(content: str, most: int, head: float = _HEAD) -> Cut:
-    """Head and tail of `content`, together at most `most` bytes, with the share `head` of the head; whole lines if one
-    fits at each end."""
+    """Head and tail of `content`, together at most `most` bytes, of which the head gets the share `head`; whole lines
+    if one fits at each end."""
     rows = content.split("\n")
     if not rows[-1]:
         rows.pop()

@@ -1,9 +1,9 @@
-"""Select the turns of a conversation to send to a model, and replace older ones by a checkpoint: a summary of the
-work so far by a model, and the facts that the program knows.
+"""Select the turns of a conversation to send to a model, and replace older ones by a checkpoint: the model's summary of
+the work so far, and the facts that the program knows.
 
 Without a checkpoint all turns are sent. With one: the user's messages, the checkpoint, the turns that it retained, and
-all later ones. So a request only grows at its end until the next checkpoint, and the provider can cache its prefix.
-Superseded results become one line, but only when a checkpoint is made, for the same reason.
+all later ones. So until the next checkpoint a request only grows at its end, and the provider can cache its prefix. For
+the same reason, superseded results are reduced to one line only when a checkpoint is made.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def usable(reply: str) -> str:
 
 
 def mechanical(turns: Sequence[Turn], tools: Collection[str], nonce: str = "") -> str:
-    """A checkpoint without a model: the text of the last one, and the first line and actions of each reply."""
+    """A checkpoint made without a model: the text of the last one, and the first line and actions of each reply."""
     written = [number for number, turn in enumerate(turns) if turn.meta.get("by") in {"model", "person"}]
     previous = ""
     if written:
@@ -367,7 +367,7 @@ class Window:
     file: Path | None = None
 
     def turns(self, state: State) -> tuple[Turn, ...]:
-        """The turns to send: the same ones from call to call and more at the end, until the next checkpoint."""
+        """The turns to send: until the next checkpoint, those of the last call and any new ones."""
         return shown_turns(state.turns)
 
     def is_due(self, state: State) -> bool:

@@ -32,7 +32,7 @@ _SLICE = 0.1  # seconds of one wait: Python handles a ^C that arrives just befor
 
 class OutputFile:
     """Saves the first `keep` bytes of an output, and its last ones when it is closed. Raises OSError if the file cannot
-    be opened; stores a later one in `write_error`, because the command continues if the disk is full."""
+    be opened; a later error is stored in `write_error`, because the command continues even if the disk is full."""
 
     def __init__(self, file: Path, keep: int) -> None:
         self.write_error = ""
@@ -83,7 +83,7 @@ class Job:
 
 class Command:
     """A running or ended command in its own session, without input, whose output a thread copies to `file`: at most
-    `keep` bytes and the end. `why` tells, after the end, why the sandbox ended it. Raises OSError if it cannot be
+    `keep` bytes and the end. After the end, `why` says why the sandbox ended it. Raises OSError if it cannot be
     started."""
 
     def __init__(
@@ -207,7 +207,7 @@ class Command:
 
     @property
     def exit(self) -> int | None:
-        """The exit code, 128 plus the number of a signal, None while it runs; 0 for a pipe that its reader closed."""
+        """The exit code, 128 plus the number of a signal, or None while it runs; 0 if the reader closed its pipe."""
         code = self.process.poll()
         code = code if code is None or code >= 0 else 128 - code
         return 0 if code == CLOSED and "|" in self.job.text else code

@@ -2,7 +2,7 @@
 
 Progress bars are overwritten, colours and cursor movements removed; long output is shortened to its head and tail, with
 the name of the file that has the rest. A pipe fails if any part of it does, except a writer whose reader closed the
-pipe; an exit code of 1 from a search or comparison is a result.
+pipe; exit code 1 from a search or a comparison is a result, not a failure.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ _GREPS = {"grep", "egrep", "fgrep", "zgrep", "rg", "ag", "ack"}
 
 def bash_options(reading: Reading) -> list[str]:
     """The options of bash for a command: `pipefail`, unless a condition depends on a pipe whose reader closes it early:
-    in `make | grep -q error && ...` a match of grep would make `make` fail."""
+    in `make | grep -q error && ...` a match would make `make` fail."""
     early = any(map(_closes, reading.commands))
     return [] if early and _FLOW.search(reading.text) else ["-o", "pipefail"]
 

@@ -32,14 +32,14 @@ _SECONDS = re.compile(r"\d{1,6}(\.\d+)?")
 class CommandRunner:
     """Runs commands at `top` with the settings of a run.
 
-    folder: for output files. env: the environment. wrap: the command line in the sandbox, which writes to a report file
-    why it ended a command; why_ended: reads that file. unshown: further variables of a command that may not see hidden
-    files. seconds_left: of the run, None without a limit. watch: called before a command in the foreground, with
-    whether one in the background may have written since the last call; the result is called after it, and returns which
-    files changed. audit: records events. shown_as: the name of an output file for the model. explain: which limit of
-    the sandbox an output is about. running: called with each command in the foreground and its output file. timeout,
-    longest: the default and maximum of seconds. budget: bytes of output that are shown. keep: bytes of an output that
-    are saved; keep_total: bytes of all outputs of the run, without the end of each.
+    folder: where output files go. env: the environment. wrap: the command line in the sandbox, which writes to a report
+    file why it ended a command; why_ended: reads that file. unshown: further variables of a command that may not see
+    hidden files. seconds_left: of the run, None without a limit. watch: called before a foreground command, with
+    whether a background command may have written since the last call; its result is called after the command and
+    returns which files changed. audit: records events. shown_as: the name of an output file for the model. explain:
+    which limit of the sandbox caused an output. running: called with each foreground command and its output file.
+    timeout, longest: the default and maximum of seconds. budget: bytes of output that are shown. keep: bytes of an
+    output that are saved; keep_total: bytes of all outputs of the run, without the end of each.
     """
 
     top: Path
@@ -272,14 +272,14 @@ class CommandRunner:
         raise UsageError(f'name the command, as in command="b1": {choices}.')
 
     def time_limit(self, text: str) -> float:
-        """The seconds for timeout="TEXT", or what is left of the run if that is less. Raises UsageError."""
+        """The seconds for timeout="TEXT", or the time left for the run if that is less. Raises UsageError."""
         text = text.strip().removesuffix("s").strip() or f"{self.timeout:g}"
         if not _SECONDS.fullmatch(text) or not 0 < float(text) <= self.longest:
             raise UsageError(f'timeout="{text}": use a number of seconds, at most {self.longest:g}.')
         return self.within_run(float(text))
 
     def within_run(self, seconds: float) -> float:
-        """`seconds`, or what is left of the run if that is less."""
+        """`seconds`, or the time left for the run if that is less."""
         remaining = self.seconds_left()
         return seconds if remaining is None else max(0.1, min(seconds, remaining))
 

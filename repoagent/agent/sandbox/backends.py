@@ -82,7 +82,7 @@ class Sandbox:
         )
 
     def narrows(self, policy: Policy) -> tuple[str, ...]:
-        """Sentences about parts of the work tree where commands cannot write although `policy` allows it."""
+        """A sentence for each part of the work tree where commands cannot write although `policy` allows it."""
         if self.mounting:
             return (_NARROW,) if plan(policy).narrow else ()
         top = os.path.realpath(policy.top)
@@ -90,7 +90,7 @@ class Sandbox:
         return (_CLOSED,) if closed else ()
 
     def limits_of(self, policy: Policy) -> tuple[str, ...]:
-        """Sentences about parts of `policy` that cannot be enforced on this machine."""
+        """A sentence for each part of `policy` that cannot be enforced on this machine."""
         limits, abi = [*self.narrows(policy)], landlock_abi()
         if self.mounting and policy.network and not (abi >= 6 and self._may_scope()):
             limits.append(_ABSTRACT_SOCKETS)
@@ -147,7 +147,7 @@ def _limits(policy: Policy, report: Path | None) -> dict[str, object]:
 
 def unconfined(argv: Sequence[str], policy: Policy, report: Path | None = None) -> list[str]:
     """The command line for `argv` without a sandbox, but with the limits on memory and processes; nothing that it
-    starts outlives it. `report`: see `why_ended`. On other systems than Linux it is `argv` itself."""
+    starts outlives it. `report`: see `why_ended`. On systems other than Linux it is `argv` itself."""
     if sys.platform != "linux":
         return list(argv)
     return _launched(argv, kind="none", depth=0, **_limits(policy, report))
@@ -155,13 +155,13 @@ def unconfined(argv: Sequence[str], policy: Policy, report: Path | None = None) 
 
 def supervised(argv: Sequence[str]) -> list[str]:
     """The command line for `argv` without a sandbox or limits: it and all that it started end when it is terminated, or
-    when this program dies. If it ends by itself, processes outside its group stay. On other systems than Linux it is
+    when this program dies. If it ends by itself, processes outside its group stay. On systems other than Linux it is
     `argv` itself."""
     return _launched(argv, kind="none", depth=0, daemons=True) if sys.platform == "linux" else list(argv)
 
 
 def why_ended(report: Path) -> str | None:
-    """Why we ended a command ("it used more than 512 MB of memory", exit code 137); None if it ended by itself.
+    """Why repoagent ended a command ("it used more than 512 MB of memory", exit code 137); None if it ended by itself.
 
     `report` is the file that was passed to `wrap`, where commands cannot write.
     """

@@ -19,8 +19,8 @@ _SHARED_MEMORY = 1 << 30
 class Policy:
     """The access of a command. Paths are absolute; the deepest one decides: a `scratch` inside `keep` is writable.
 
-    The rest of the file system is read-only. `keep` is read-only, `hide` is unreadable. `shield` is as `keep`, unless
-    it is below `also_write`; links are followed, a missing name cannot be created and an empty folder cannot be filled.
+    The rest of the file system is read-only. `keep` is read-only, `hide` is unreadable. `shield` is like `keep`, except
+    below `also_write`; links are followed, a missing name cannot be created and an empty folder cannot be filled.
     Without mounts `shield` works only at the top of the work tree. `memory`: bytes of all processes together.
     """
 
@@ -38,7 +38,7 @@ class Policy:
 
     @property
     def shared_memory(self) -> int:
-        """Bytes of /dev/shm, which do not count for any process."""
+        """The size of /dev/shm in bytes, which does not count towards any process's memory."""
         return min(self.memory or _SHARED_MEMORY, _SHARED_MEMORY)
 
 

@@ -1,7 +1,7 @@
 """The changes of a run: for each file, the bytes before its first edit and after its last one, stored in `changes/`.
 
-Three-way merges separate what others change in the same file, in between or afterwards, so that the run's change can
-be committed or undone alone. That is impossible only if the run changed the same lines again after someone else. The
+Three-way merges separate what others change in the same file, in between or afterwards, so that the run's change can be
+committed or undone alone. That is impossible only if the run changed the same lines again after someone else did. The
 index is untrusted, so every entry is validated.
 """
 
@@ -67,11 +67,10 @@ def is_at_result(change: FileChange, path: str, current: Content | None) -> bool
 
 @dataclass
 class ChangeSet:
-    """changes: of the run, in the order of first change.
-    candidates: changes by commands, in untracked files or at an unknown time; see `keep`.
-    overlapping: paths in which the run changed lines again that someone else had changed, with these lines.
-    pending: announced by `will_write`, and possibly not written yet.
-    edit: identifies the last written edit, so that it is not repeated after a kill.
+    """changes: of the run, in the order of first change. candidates: changes by commands, in untracked files or at an
+    unknown time; see `keep`. overlapping: paths in which the run changed lines again after someone else had, with these
+    lines. pending: announced by `will_write`, and possibly not written yet. edit: identifies the last written edit, so
+    that it is not repeated after a kill.
     """
 
     worktree: WorkTree
@@ -104,8 +103,8 @@ class ChangeSet:
         )
 
     def will_commit(self, edit_id: str, mark: str = "", *, settled: bool = False) -> None:
-        """Announce the commit of edit `edit_id`, so that a kill neither loses nor repeats it: of the edit that `mark`
-        identifies, or without it of all changes. With `settled`: record that it was made."""
+        """Announce the commit of edit `edit_id`, so that a kill neither loses nor repeats it. It commits the edit that
+        `mark` identifies or, without a mark, all changes. With `settled`, record that it was made."""
         value = {"edit": edit_id, "mark": mark, "settled": settled}
         json_files.write_document(self.folder / _COMMIT, value, version=VERSION)
 
@@ -153,7 +152,7 @@ class ChangeSet:
         return bool(kept)
 
     def drop(self, paths: Iterable[str]) -> None:
-        """Forget the changes of these files, after they were undone, committed or left to the user."""
+        """Forget the changes to these files after they were undone, committed or left to the user."""
         dropped = set(paths)
         self.changes = tuple(change for change in self.changes if change.name not in dropped)
         self.candidates = tuple(change for change in self.candidates if change.name not in dropped)
@@ -362,7 +361,7 @@ def names_of(paths: Sequence[str], most: int = _NAMED) -> str:
 
 
 def described(changes: Sequence[FileChange]) -> str:
-    """As `names_of`, with the files that are new or deleted marked."""
+    """Like `names_of`, but marks new and deleted files."""
     texts = []
     for change in changes[:_NAMED]:
         status = " (new)" if change.before is None else " (deleted)" if change.after is None else ""

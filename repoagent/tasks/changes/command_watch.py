@@ -65,7 +65,7 @@ class Guard:
 
     def after(self, done: Sequence[FileChange], acting: Mapping[str, bool]) -> Iterator[str]:
         """Call when a command has ended and its changes, `done`, are in the change set. `acting`: the files it wrote
-        that act on opening, and whether each is new. Yields text for the model."""
+        that are run on opening a folder, and whether each is new. Yields text for the model."""
         all_changes = (*self.change_set.changes, *self.change_set.candidates)
         moved = {change.after for change in all_changes if change.before is None}
         names = [
@@ -141,8 +141,8 @@ class Guard:
 
 
 class Watch:
-    """Call it before a command, with whether a background command may have written since the last one; call the
-    returned function after the command, for the text about the changes for the model."""
+    """Call it before a command, with whether a background command may have written since the last one; after the
+    command, call the returned function, which describes the changes to the model."""
 
     def __init__(
         self,

@@ -36,7 +36,7 @@ Signature = tuple[int, int, int]
 
 
 def files_obeyed_by_git(worktree: WorkTree) -> tuple[Path, ...]:
-    """Absolute paths of files that git obeys, even if they do not exist. Calls git twice, and once for each submodule,
+    """Absolute paths of files that git obeys, even if they do not exist. Calls git twice, and once per submodule,
     because the user runs git there, too."""
     top = worktree.top
     hooks = [name.rstrip("/") for reason, patterns in LIST if reason == BY_HOOKS for name in patterns]

@@ -1,7 +1,7 @@
 """A live run, which holds its lock, writes its progress and reads requests before each call; and these requests.
 
 Requests of another process are files in the run's directory: messages and stops. A message is delivered at least once:
-its file is removed when the conversation contains it. Also here: the wait for the end of a run, and its deletion.
+its file is removed when the conversation contains it. The module also waits for the end of a run, and deletes runs.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ def restore_conversation(layout: Layout, name: str, *, warn: Warn = to_stderr) -
 
 
 def remove_orphaned(run_dir: RunDirectory) -> None:
-    """Remove what a run wrote after its directory was removed: such a directory has no lock."""
+    """Remove what a run wrote after its directory was removed; such a directory has no lock file."""
     if run_dir.folder.is_dir() and not os.path.lexists(run_dir.lock):
         _remove(run_dir)
 
@@ -234,8 +234,8 @@ class LiveRun:
 
     @property
     def lost(self) -> bool:
-        """Whether its directory was removed or moved. Another process may have resumed this run since, so nothing is
-        written any more."""
+        """Whether its directory was removed or moved. Another process may have resumed this run since, so this one
+        stops writing."""
         return _lock_identity(self.run_dir) != self._lock
 
     def turn(self, *, turns: int, activity: str, usage: Usage, cost: float | None) -> None:
@@ -301,7 +301,7 @@ class LiveRun:
         self, state: str, text: str, *, commits: Sequence[str] = (), exit_code: int | None = None
     ) -> None:
         """Record the end of the run; only the first call counts. state: one of `directory.ENDS`. text: how it ended.
-        exit_code: of the process, if it does not follow from the state."""
+        exit_code: the process's, if it does not follow from the state."""
         if self.record.ended or self.lost:
             return
         self.confirm()

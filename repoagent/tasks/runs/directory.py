@@ -76,7 +76,7 @@ def new_name(kind: str = "run") -> str:
 
 
 def open_run_directory(layout: Layout, name: str) -> RunDirectory:
-    """The directory of the existing or new run `name`.
+    """The directory of the run `name`, which may be a new one.
 
     Raises UsageError for an invalid name, the name of an edit, or a name of the generated form that does not exist.
     """
@@ -93,7 +93,7 @@ def resume_command(name: str, kind: str) -> str:
 
 
 def names_of_folders(layout: Layout) -> list[str]:
-    """The names of all run directories, in no order."""
+    """The names of all run directories, unsorted."""
     try:
         with open_folder(layout.runs) as folder, os.scandir(folder) as entries:
             folders = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
@@ -196,7 +196,7 @@ def to_dict(record: Record) -> dict[str, Any]:
 
 
 def from_dict(value: Mapping[str, Any]) -> Record:
-    """Read a record, also of an earlier version; fields of a wrong type count as missing."""
+    """Read a record, even of an earlier version; fields of a wrong type count as missing."""
     if not value.keys() >= _EARLIER.keys():
         value = {**{name: value[old] for name, old in _EARLIER.items() if old in value}, **value}
     checked: dict[str, Any] = {"cost": _amount(value.get("cost", 0.0))}

@@ -140,7 +140,7 @@ def children(run: Run, among: Iterable[Run]) -> list[Run]:
 
 def tree(all_runs: Sequence[Run]) -> list[tuple[int, Run]]:
     """Runs in their order with depth 0, and sub-agents below their parent, oldest first, with depth 1. Lists each run
-    once, even if runs claim to be each other's parents."""
+    once, even if runs name each other as parents."""
     names = {run.name for run in all_runs}
     top_level = {run.name for run in all_runs if run.record.parent not in names}
     below: dict[str, list[tuple[int, Run]]] = {}

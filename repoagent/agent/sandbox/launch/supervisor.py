@@ -1,6 +1,6 @@
 """Run a command below two parents, so that no process that it starts outlives it, and it stays within its limits.
 
-The outer parent, which our caller started, passes on signals and the exit code. The inner parent, in its own session,
+The outer parent, which repoagent started, passes on signals and the exit code. The inner parent, in its own session,
 watches the command; if the outer one dies, even by a SIGKILL to its group, the inner one ends everything. Both are
 subreapers: a process that is orphaned below them (a daemon) becomes their child and is found.
 """

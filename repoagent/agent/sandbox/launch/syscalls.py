@@ -80,7 +80,7 @@ def open_path(path: str) -> int:
 
 
 def drop_capabilities(retained: int = 0) -> None:
-    """Drop all capabilities except the bits of `retained`, also those that a program of root would regain."""
+    """Drop all capabilities except the bits in `retained`, including those that a program run as root would regain."""
     for capability in range(64):
         if not retained >> capability & 1:
             try:
