@@ -50,8 +50,14 @@ def load(
     entries = _defaults()
     warnings = _merge(entries, from_user_file(user_file(env)))
     if layout is not None and (data := read_regular(layout.config, most=LARGEST)) is not None:
-        warnings += _merge_shared(entries, from_toml(layout.config, data), layout.config)
-    for layer in (_from_git(cwd or Path.cwd()), _from_environment(env), _from_flags(flags or {})):
+        warnings += _merge(entries, from_toml(layout.config, data), is_shared=True)
+    # the name of a flag is the last word of its key
+    used = [
+        Raw(key, value, f"flag --{key.rpartition('.')[2].replace('_', '-')}")
+        for key, value in (flags or {}).items()
+        if value is not None
+    ]
+    for layer in (_from_git(cwd or Path.cwd()), _from_environment(env), used):
         warnings += _merge(entries, layer)
     return Settings(entries, tuple(warnings), None if layout is None else f"file:{layout.config}")
 
@@ -65,7 +71,7 @@ def with_repository(settings: Settings, layout: Layout, data: bytes, *, alone: b
     user = user_file(os.environ)
     if not alone:
         _merge(entries, from_user_file(user))
-    _merge_shared(entries, from_toml(layout.config, data), layout.config)
+    _merge(entries, from_toml(layout.config, data), is_shared=True)
     if not alone:
         below = {"default", f"file:{user}", f"file:{layout.config}"}
         entries |= {key: setting for key, setting in settings.entries.items() if setting.origin not in below}
@@ -76,45 +82,40 @@ def _defaults() -> dict[str, Setting]:
     return {o.key: Setting(o.key, o.default, "default", o) for o in OPTIONS if not o.is_family}
 
 
-def _merge(entries: dict[str, Setting], layer: Iterable[Raw]) -> list[str]:
-    """Merge `layer` into `entries`; return the warnings."""
-    unknown: list[Raw] = []
-    for raw in layer:
-        if (match := find(raw.key)) is None:
-            unknown.append(raw)
-        else:
-            key, option = match
-            entries[key] = Setting(key, _parse(option, key, raw.value, raw.origin), raw.origin, option)
-    return _unknown(unknown)
-
-
-def _merge_shared(entries: dict[str, Setting], layer: Iterable[Raw], path: Path) -> list[str]:
-    """As `_merge`, but only for values that a repository may set."""
+def _merge(entries: dict[str, Setting], layer: Iterable[Raw], *, is_shared: bool = False) -> list[str]:
+    """Merge `layer` into `entries`, if `is_shared` only the values that a repository may set; return the warnings."""
     unknown: list[Raw] = []
     forbidden: list[str] = []
     higher: list[str] = []
+    origin = ""
     for raw in layer:
+        origin = _short_origin(raw.origin)
         if (match := find(raw.key)) is None:
             unknown.append(raw)
             continue
         key, option = match
-        if not option.repository_may_set:  # not parsed: an invalid value must not raise
+        if is_shared and not option.repository_may_set:  # not parsed: an invalid value must not raise
             forbidden.append(key)
             continue
-        value, current = _parse(option, key, raw.value, raw.origin), entries[key]
-        is_limited = option.only_lower and isinstance(current.value, (int, float))
-        if option.why_not_from_repository(value):
-            forbidden.append(f"{key} = {_short(raw.value)}")
-        elif is_limited and not (isinstance(value, (int, float)) and value <= current.value):  # type: ignore[operator]
-            higher.append(f"{key} = {_short(raw.value)}")
-        elif not option.only_unset or current.origin == "default":
-            entries[key] = Setting(key, value, raw.origin, option)
+        value = _parse(option, key, raw.value, raw.origin)
+        if is_shared:
+            current = entries[key]
+            is_limited = option.only_lower and isinstance(current.value, (int, float))
+            if option.why_not_from_repository(value):
+                forbidden.append(f"{key} = {_short(raw.value)}")
+                continue
+            if is_limited and not (isinstance(value, (int, float)) and value <= current.value):  # type: ignore[operator]
+                higher.append(f"{key} = {_short(raw.value)}")
+                continue
+            if option.only_unset and current.origin != "default":
+                continue
+        entries[key] = Setting(key, value, raw.origin, option)
     warnings = _unknown(unknown)
     if forbidden:
         own = "use `git config repoagent.KEY VALUE` to set it yourself"
-        warnings.append(f"{path} may not set {', '.join(forbidden)}: ignored ({own})")
+        warnings.append(f"{origin} may not set {', '.join(forbidden)}: ignored ({own})")
     if higher:
-        warnings.append(f"{path} may only lower a limit: ignored {', '.join(higher)}")
+        warnings.append(f"{origin} may only lower a limit: ignored {', '.join(higher)}")
     return warnings
 
 
@@ -178,19 +179,16 @@ def from_toml(path: Path, data: bytes) -> Iterator[Raw]:
         import tomli as tomllib
 
     try:
-        table = tomllib.loads(data.decode())
+        tables = [("", tomllib.loads(data.decode()))]
     except (ValueError, RecursionError) as error:  # ValueError also for invalid UTF-8 and too large numbers
         raise UsageError(f"{path} is not valid TOML: {error}") from error
-    for key, value in _leaves(table):
-        yield Raw(key, value, f"file:{path}")
-
-
-def _leaves(table: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
-    for name, value in table.items():
-        if isinstance(value, Mapping):
-            yield from _leaves(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
+    while tables:
+        prefix, table = tables.pop(0)
+        for name, value in table.items():
+            if isinstance(value, dict):
+                tables.append((f"{prefix}{name}.", value))
+            else:
+                yield Raw(f"{prefix}{name}", value, f"file:{path}")
 
 
 def _from_git(cwd: Path) -> Iterator[Raw]:
@@ -224,13 +222,6 @@ def _from_environment(env: Mapping[str, str]) -> Iterator[Raw]:
 def variable(key: str) -> str:
     """The environment variable that sets `key`."""
     return PREFIX + key.replace(".", "__").replace("-", "_").upper()
-
-
-def _from_flags(flags: Mapping[str, object]) -> Iterator[Raw]:
-    """The values of flags. The name of a flag is the last word of its key."""
-    for key, value in flags.items():
-        if value is not None:
-            yield Raw(key, value, f"flag --{key.rpartition('.')[2].replace('_', '-')}")
 
 
 # Changing a TOML file

@@ -29,7 +29,7 @@ class OptionType(NamedTuple):
     parse: Callable[[object], Value]
 
 
-def text(allowed: str = "text", pattern: str = r"(?s).*\S.*") -> OptionType:
+def text(allowed: str, pattern: str = r"(?s).*\S.*") -> OptionType:
     """Text that matches `pattern` in full."""
 
     def parse(raw: object) -> str:
@@ -53,34 +53,6 @@ def whole(minimum: int = 0) -> OptionType:
     return OptionType(f"an integer, {minimum} or more", parse)
 
 
-def number() -> OptionType:
-    """A finite number, 0 or more."""
-
-    def parse(raw: object) -> float:
-        try:
-            value = float(raw) if isinstance(raw, (str, int, float)) and not isinstance(raw, bool) else -1.0
-        except OverflowError:
-            raise ValueError from None
-        if not math.isfinite(value) or value < 0:
-            raise ValueError
-        return value
-
-    return OptionType("a number, 0 or more", parse)
-
-
-def switch() -> OptionType:
-    """A boolean, spelled as in git."""
-
-    def parse(raw: object) -> bool:
-        if isinstance(raw, bool):
-            return raw
-        if isinstance(raw, str) and raw.lower() in _ON | _OFF:
-            return raw.lower() in _ON
-        raise ValueError
-
-    return OptionType("true or false", parse)
-
-
 def one_of(*names: str) -> OptionType:
     """One of these words, in upper or lower case."""
 
@@ -92,20 +64,6 @@ def one_of(*names: str) -> OptionType:
     return OptionType(f"{', '.join(names[:-1])} or {names[-1]}", parse)
 
 
-def texts() -> OptionType:
-    """A list of strings; as text, one per line."""
-
-    def parse(raw: object) -> tuple[str, ...]:
-        items = raw
-        if isinstance(raw, str):  # not `splitlines`, which also splits at form feeds and the like
-            items = re.split(r"\r?\n", raw.removesuffix("\n")) if raw else ()
-        if isinstance(items, (list, tuple)) and all(isinstance(item, str) and item.strip() for item in items):
-            return tuple(items)
-        raise ValueError
-
-    return OptionType("a list of strings (outside TOML, one per line)", parse)
-
-
 def or_none(kind: OptionType) -> OptionType:
     """`kind`, or the word none, which unsets the value of a lower layer."""
 
@@ -113,6 +71,32 @@ def or_none(kind: OptionType) -> OptionType:
         return None if isinstance(raw, str) and raw.lower() == "none" else kind.parse(raw)
 
     return OptionType(f"{kind.allowed}, or none", parse)
+
+
+def _number(raw: object) -> float:
+    try:
+        value = float(raw) if isinstance(raw, (str, int, float)) and not isinstance(raw, bool) else -1.0
+    except OverflowError:
+        raise ValueError from None
+    if not math.isfinite(value) or value < 0:
+        raise ValueError
+    return value
+
+
+def _switch(raw: object) -> bool:
+    if isinstance(raw, bool):
+        return raw
+    if isinstance(raw, str) and raw.lower() in _ON | _OFF:  # as in git
+        return raw.lower() in _ON
+    raise ValueError
+
+
+def _texts(raw: object) -> tuple[str, ...]:
+    if isinstance(raw, str):  # not `splitlines`, which also splits at form feeds and the like
+        raw = re.split(r"\r?\n", raw.removesuffix("\n")) if raw else ()
+    if isinstance(raw, (list, tuple)) and all(isinstance(item, str) and item.strip() for item in raw):
+        return tuple(raw)
+    raise ValueError
 
 
 class Option(NamedTuple):
@@ -153,7 +137,10 @@ DEFAULT_MODEL = "anthropic/claude-sonnet-5-5"
 
 _limit = partial(Option, only_lower=True)
 _own = partial(Option, repository_may_set=False)
-_SWITCH, _TEXTS, _NUMBER, _COUNT = switch(), texts(), number(), whole(1)
+_SWITCH = OptionType("true or false", _switch)
+_NUMBER = OptionType("a number, 0 or more", _number)
+_TEXTS = OptionType("a list of strings (outside TOML, one per line)", _texts)
+_COUNT = whole(1)
 _MODEL = text("PROVIDER/NAME, local/PATH.gguf, command:CMD, manual or replay:FILE")
 _TRAILER = text("the name of a trailer (letters, digits, dashes)", r"[A-Za-z][A-Za-z0-9-]*")
 _COMMAND = or_none(text("a shell command"))
@@ -298,9 +285,9 @@ def nearest(key: str) -> str | None:
     """The key that is most similar to `key`, or None."""
     from difflib import get_close_matches
 
-    folded = {fold(option.key): option.key for option in OPTIONS}
-    near = get_close_matches(fold(key), list(folded), n=1)
-    return folded[near[0]] if near else None
+    keys = {fold(option.key): option.key for option in OPTIONS}
+    near = get_close_matches(fold(key), list(keys), n=1)
+    return keys[near[0]] if near else None
 
 
 def find_or_refuse(key: str) -> tuple[str, Option]:

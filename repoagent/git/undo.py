@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 
@@ -24,15 +23,13 @@ from repoagent.git.objects import Commit, has_object, head_commit, read_commit
 from repoagent.git.process import GitError, git, uninterrupted
 from repoagent.git.transaction.commit import OnOutput, encode
 from repoagent.git.transaction.finish import archive
-from repoagent.git.transaction.journal import COMMITTING, PlannedPath, Record, save
-from repoagent.git.transaction.locks import remove_stale_ref_locks
+from repoagent.git.transaction.journal import COMMITTING, PlannedPath, Record
 from repoagent.git.transaction.other_files import update_user_index
 from repoagent.git.transaction.plan import Plan, Versions, conflict_lines, refuse_operation
 from repoagent.git.transaction.results import Options, restored_notes
 from repoagent.git.transaction.transaction import BaseTransaction, Transaction
 from repoagent.git.undo_log import Edit, commit_of, edit_record, find_edit, is_as_stored, is_shared, is_whole
 from repoagent.git.worktree import WorkTree
-from repoagent.storage.journal import Journal
 from repoagent.storage.layout import to_stderr
 
 Changes = tuple[FileChange, ...]
@@ -242,11 +239,10 @@ class MoveTransaction(BaseTransaction):
         *,
         planned: Planned,
     ) -> None:
-        super().__init__(worktree, changes, event, edit_id, commits=True)
         self._start, self._target = ends
+        super().__init__(worktree, changes, event, edit_id, moves_to=self._target)
         self._changes_head = self._target != (self._start or "")
         self._planned = planned
-        self._record = replace(self._record, moves_to=self._target)
 
     def _make_plan(self, status: Status) -> Plan:
         if status.head != self._start:
@@ -257,10 +253,8 @@ class MoveTransaction(BaseTransaction):
         """Move the branch, then update the index. Raises Busy if another program has moved HEAD."""
         worktree = self._worktree
         self._refuse_moved(head_commit(worktree), current_branch(worktree))
-        self._record = record = replace(
-            self._record, state=COMMITTING, commit=self._target or None, started=time.time_ns()
-        )
-        save(self._open(), record)
+        self._open.store(state=COMMITTING, commit=self._target or None, started=time.time_ns())
+        record = self._open.record
         with uninterrupted():
             if self._changes_head:
                 target = ("HEAD", self._target) if self._target else ("-d", "HEAD")
@@ -269,18 +263,17 @@ class MoveTransaction(BaseTransaction):
                     git(worktree.top, "update-ref", "-m", reason, *target, record.head or "", read_only=False)
                 except GitError as error:
                     if error.returncode < 0:  # it was killed, possibly after the update
-                        remove_stale_ref_locks(worktree, record)
+                        self._open.remove_stale_ref_locks()
                     if (head_commit(worktree) or "") != self._target:
                         raise Busy(f"cannot update the branch, try again: {error.stderr}") from error
             self._end()
 
-    def _finish(self, journal: Journal, made: Commit | None) -> None:
-        record = self._record
-        if record.state == COMMITTING and (head_commit(self._worktree) or "") == self._target:
-            update_user_index(self._worktree, journal, record, {})
-            archive(self._worktree, journal, record)
+    def _finish(self, made: Commit | None) -> None:
+        if self._open.record.state == COMMITTING and (head_commit(self._worktree) or "") == self._target:
+            update_user_index(self._open)
+            archive(self._open)
         else:
-            super()._finish(journal, made)
+            super()._finish(made)
 
 
 def _plan_move(

@@ -6,15 +6,14 @@ import errno
 import fcntl
 import os
 import stat
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 
-from repoagent.errors import Busy, Refused
+from repoagent.errors import Refused
 from repoagent.storage.folders import open_folder, regular, system_failed
-from repoagent.storage.locks import flock_until, still_at
+from repoagent.storage.locks import open_locked
 
 _APPEND_TIMEOUT = 10.0
 _TEMPORARY = ".tmp-"
@@ -39,9 +38,8 @@ def write_locked(path: Path, data: bytes, *, private: bool = True, settled: bool
         try:
             descriptor = os.open(temporary, _NEW, 0o600 if private else 0o666, dir_fd=parent)
             try:
-                with suppress(
-                    OSError
-                ):  # marks the owner as alive; without locks in the file system, `sweep` removes nothing
+                # marks the owner as alive; without locks in the file system, `sweep` removes nothing
+                with suppress(OSError):
                     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 _write_all(descriptor, data)
                 os.fsync(descriptor)
@@ -114,25 +112,15 @@ def locked_file(path: Path) -> Iterator[int]:
 
     Raises Busy after 10 s, Refused as `write_whole` does.
     """
-    deadline = time.monotonic() + _APPEND_TIMEOUT
-    with open_folder(path.parent, create=True) as parent:
-        while True:
-            try:
-                flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | _SAFE
-                descriptor = os.open(path.name, flags, 0o600, dir_fd=parent)
-            except OSError as error:
-                raise system_failed("append to", path, error) from error
-            try:
-                regular(descriptor, path)
-                if not flock_until(descriptor, deadline, path):
-                    raise Busy(
-                        f"another process has been writing {path} for more than {_APPEND_TIMEOUT:g} s: try again"
-                    )
-                if still_at(descriptor, parent, path.name):  # else it was moved away during the wait
-                    yield descriptor
-                    return
-            finally:
-                os.close(descriptor)
+
+    def busy(_: bytes) -> str:
+        return f"another process has been writing {path} for more than {_APPEND_TIMEOUT:g} s: try again"
+
+    descriptor = open_locked(path, _APPEND_TIMEOUT, busy, os.O_APPEND)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def read_regular(path: Path, *, most: int | None = None) -> bytes | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from repoagent.errors import Refused
@@ -34,8 +34,29 @@ def open_folder(path: Path, *, create: bool = False) -> Iterator[int]:
     Raises Refused if a component from `.repoagent` on is a symbolic link or not a folder, or if a system call fails;
     FileNotFoundError, without `create`, if there is no such folder.
     """
-    descriptor = _walk(path, create=create)
+    current, below = _split(path)
     try:
+        if create:
+            current.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(current, _OPEN)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise system_failed("open the folder", current, error) from error
+    try:
+        for name in below:
+            current /= name
+            try:
+                if create:
+                    with suppress(FileExistsError):  # opening it checks its type
+                        os.mkdir(name, 0o755 if name == FOLDER else 0o700, dir_fd=descriptor)
+                inner = os.open(name, _OPEN | os.O_NOFOLLOW, dir_fd=descriptor)
+            except FileNotFoundError:
+                raise
+            except OSError as error:
+                raise _not_a_folder(current, error) from error
+            os.close(descriptor)
+            descriptor = inner
         yield descriptor
     finally:
         os.close(descriptor)
@@ -48,49 +69,11 @@ def resolve_above(path: Path) -> Path:
     return Path(os.path.realpath(above), *below)
 
 
-def _walk(path: Path, *, create: bool) -> int:
-    above, below = _split(path)
-    try:
-        if create:
-            above.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(above, _OPEN)
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        raise system_failed("open the folder", above, error) from error
-    current = above
-    for name in below:
-        current /= name
-        try:
-            inner = _step(descriptor, name, create=create)
-        except FileNotFoundError:
-            raise
-        except OSError as error:
-            raise _not_a_folder(current, error) from error
-        finally:
-            os.close(descriptor)
-        descriptor = inner
-    return descriptor
-
-
 def _split(path: Path) -> tuple[Path, tuple[str, ...]]:
     """Split `path` before its first component named `.repoagent`."""
     parts = path.parts
     cut = parts.index(FOLDER) if FOLDER in parts else len(parts)
     return Path(*parts[:cut]), parts[cut:]
-
-
-def _step(parent: int, name: str, *, create: bool) -> int:
-    try:
-        return os.open(name, _OPEN | os.O_NOFOLLOW, dir_fd=parent)
-    except FileNotFoundError:
-        if not create:
-            raise
-    try:
-        os.mkdir(name, 0o755 if name == FOLDER else 0o700, dir_fd=parent)
-    except FileExistsError:
-        pass  # another process created it; opening it checks its type
-    return os.open(name, _OPEN | os.O_NOFOLLOW, dir_fd=parent)
 
 
 def _not_a_folder(path: Path, error: OSError) -> Refused:

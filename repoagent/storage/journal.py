@@ -15,7 +15,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from repoagent.dataclass import dataclass
 from repoagent.errors import Busy, Refused
 from repoagent.storage import json_files
 from repoagent.storage.atomic import read_regular, sweep, write_whole
@@ -34,12 +33,12 @@ class IncompleteJournal(Refused):
     """A journal's folder lacks a file that its record refers to."""
 
 
-@dataclass(frozen=True)
 class Journal:
     """An open journal: `descriptor` holds the lock until `close`."""
 
-    folder: Path
-    descriptor: int
+    def __init__(self, folder: Path, descriptor: int) -> None:
+        self.folder = folder
+        self.descriptor = descriptor
 
     def close(self) -> None:
         """Release the lock, so that any process may recover from the journal."""

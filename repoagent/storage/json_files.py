@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -125,56 +124,35 @@ LARGEST = 8 * 1024 * 1024  # bytes of audit.jsonl before it is renamed to audit-
 LONGEST = 4_000  # characters of a string in a line
 
 
-def record(layout: Layout, event: Mapping[str, object], *, warn: Warn = to_stderr) -> None:
-    """Append `event` to the audit as one line, after `version` and `time` (ISO 8601 with time zone).
+def record(layout: Layout, *events: Mapping[str, object]) -> None:
+    """Append `events` to the audit, each as one line after `version` and `time` (ISO 8601 with time zone), with one
+    write and one sync.
 
     Usual keys: kind ("decision", "command", "write"), run, command or path, before and after (blobs), allowed, by (who
     or what allowed it), exit, seconds, reason. Raises Busy or Refused if it cannot be written.
     """
-    record_all(layout, [event], warn=warn)
-
-
-def record_all(layout: Layout, events: Iterable[Mapping[str, object]], *, warn: Warn = to_stderr) -> None:
-    """As `record`, for events of the same time: one write and one sync."""
     head = {"version": VERSION, "time": datetime.now().astimezone().isoformat(timespec="milliseconds")}
     lines = [dumps({**head, **{key: _plain(value) for key, value in event.items()}}) for event in events]
     if not lines:
         return
     ensure(layout)
-    _make_room(layout, layout.audit, warn)
-    append_line(layout.audit, b"\n".join(lines))
+    path = layout.audit
+    if _is_in_the_way(path):
+        with locked(layout.locks / "audit", what="the audit"):
+            if _is_in_the_way(path):
+                _make_room(path)
+    append_line(path, b"\n".join(lines))
 
 
-def read_events(layout: Layout, *, warn: Warn = to_stderr) -> Iterator[dict[str, Any]]:
-    """All events, the oldest first, including those of a newer format."""
-    for path in files(layout):
-        yield from read_records(path, warn=warn)
-
-
-def files(layout: Layout) -> list[Path]:
-    """The audit files, the oldest first."""
-    older = {}
-    for path in layout.root.glob("audit-*.jsonl"):
-        if match := re.fullmatch(r"audit-(\d+)\.jsonl", path.name):
-            older[int(match[1])] = path
-    present = [layout.audit] if layout.audit.exists() else []
-    return [*(older[number] for number in sorted(older)), *present]
-
-
-def _make_room(layout: Layout, path: Path, warn: Warn) -> None:
-    """Rename `path` under a lock if it is full or not a regular file."""
-    if not _is_in_the_way(path):
+def _make_room(path: Path) -> None:
+    """Rename the audit: to the next number, or as broken if it is not a regular file."""
+    if path.is_symlink() or not path.is_file():
+        to_stderr(f"{path} is not repoagent's own; it is kept as {set_aside(path).name}")
         return
-    with locked(layout.locks / "audit", what="the audit"):
-        if not _is_in_the_way(path):
-            return
-        if path.is_symlink() or not path.is_file():
-            warn(f"{path} is not repoagent's own; it is kept as {set_aside(path).name}")
-            return
-        numbers = [int(file.stem.partition("-")[2]) for file in files(layout) if file != path]
-        with open_folder(path.parent) as parent:
-            name = f"audit-{max(numbers, default=0) + 1}.jsonl"
-            os.rename(path.name, name, src_dir_fd=parent, dst_dir_fd=parent)
+    older = [file.stem.removeprefix("audit-") for file in path.parent.glob("audit-*.jsonl")]
+    number = max((int(text) for text in older if text.isdecimal()), default=0) + 1
+    with open_folder(path.parent) as parent:
+        os.rename(path.name, f"audit-{number}.jsonl", src_dir_fd=parent, dst_dir_fd=parent)
 
 
 def _is_in_the_way(path: Path) -> bool:

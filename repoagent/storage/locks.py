@@ -11,7 +11,7 @@ import fcntl
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
@@ -30,10 +30,22 @@ def locked(path: Path, *, timeout: float = 10.0, what: str) -> Iterator[None]:
     Raises Busy, naming the holder, if it is not free within `timeout` seconds; Refused if `path` is a link or not a
     regular file, or its file system has no locks.
     """
-    deadline = time.monotonic() + timeout
-    descriptor = _take(path, deadline, timeout, what)
+
+    def busy(text: bytes) -> str:
+        who = _holder(text) or "another process"
+        return (
+            f"{what} is locked by {who}; waited {timeout:g} s: try again when it is done, or end that process"
+        )
+
+    descriptor = open_locked(path, timeout, busy)
     try:
-        _sign(descriptor)
+        started = datetime.now().astimezone().isoformat(sep="T", timespec="seconds")
+        command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])[:100]
+        shown = "".join(c if c.isprintable() else " " for c in command)
+        text = f"{os.getpid()} {os.uname().nodename or '-'} {started} {shown}\n"
+        with suppress(OSError):  # a full disk: the lock is valid, but messages cannot name its holder
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, text.encode(errors="replace"), 0)
         yield
     finally:
         with suppress(OSError):  # the file may name an old holder then, but the lock must be released
@@ -43,54 +55,28 @@ def locked(path: Path, *, timeout: float = 10.0, what: str) -> Iterator[None]:
         os.close(descriptor)
 
 
-def flock_until(descriptor: int, deadline: float, path: Path) -> bool:
-    """Lock an open file; False if the `deadline` (on the time.monotonic clock) passes first. Tries at least once."""
-    pause, longest = _POLL_SECONDS
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            if error.errno in _NO_LOCKS:
-                raise Refused(_no_locks(path)) from error
-            if error.errno not in (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EINTR):
-                raise system_failed("lock", path, error) from error
-        else:
-            return True
-        left = deadline - time.monotonic()
-        if left <= 0:
-            return False
-        time.sleep(min(pause, left))
-        pause = min(pause * 2, longest)
+def open_locked(path: Path, timeout: float, busy: Callable[[bytes], str], flags: int = 0) -> int:
+    """Open and lock the file `path` (with more `flags` of open), and create it if it is missing; return its descriptor.
 
-
-def still_at(descriptor: int, parent: int, name: str) -> bool:
-    """Whether the open file is still at `name` in the folder `parent`."""
-    mine = os.fstat(descriptor)
-    try:
-        current = os.stat(name, dir_fd=parent, follow_symlinks=False)
-    except FileNotFoundError:
-        return False
-    return (mine.st_dev, mine.st_ino) == (current.st_dev, current.st_ino)
-
-
-def _take(path: Path, deadline: float, timeout: float, what: str) -> int:
-    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    Raises Busy after `timeout` seconds, with the message that `busy` makes of the beginning of the file; Refused as
+    `locked`.
+    """
+    deadline = time.monotonic() + timeout
+    flags |= os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     with open_folder(path.parent, create=True) as parent:
         while True:
             try:
                 descriptor = os.open(path.name, flags, 0o600, dir_fd=parent)
             except OSError as error:
-                raise system_failed("open the lock file", path, error) from error
+                raise system_failed("open", path, error) from error
             succeeded = False
             try:
-                regular(descriptor, path)
+                status = regular(descriptor, path)
                 if not flock_until(descriptor, deadline, path):
-                    who = _holder(os.pread(descriptor, 1000, 0)) or "another process"
-                    raise Busy(
-                        f"{what} is locked by {who}; waited {timeout:g} s: try again when it is done, or end that "
-                        "process"
-                    )
-                succeeded = still_at(descriptor, parent, path.name)
+                    raise Busy(busy(os.pread(descriptor, 1000, 0)))
+                with suppress(FileNotFoundError):  # it may have been moved away during the wait
+                    current = os.stat(path.name, dir_fd=parent, follow_symlinks=False)
+                    succeeded = os.path.samestat(status, current)
                 if succeeded:
                     return descriptor
             finally:
@@ -98,14 +84,26 @@ def _take(path: Path, deadline: float, timeout: float, what: str) -> int:
                     os.close(descriptor)
 
 
-def _sign(descriptor: int) -> None:
-    started = datetime.now().astimezone().isoformat(sep="T", timespec="seconds")
-    command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])[:100]
-    shown = "".join(c if c.isprintable() else " " for c in command)
-    text = f"{os.getpid()} {os.uname().nodename or '-'} {started} {shown}\n"
-    with suppress(OSError):  # a full disk: the lock is valid, but messages cannot name its holder
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, text.encode(errors="replace"), 0)
+def flock_until(descriptor: int, deadline: float, path: Path) -> bool:
+    """Lock an open file; False if the `deadline` (on the time.monotonic clock) passes first. Tries at least once."""
+    pause, longest = _POLL_SECONDS
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except OSError as error:
+            if error.errno in _NO_LOCKS:
+                raise Refused(
+                    f"the file system that holds {path} has no file locks (NFS without a lock service?): "
+                    "mount it with locks, or work in a clone on a local disk"
+                ) from error
+            if error.errno not in (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EINTR):
+                raise system_failed("lock", path, error) from error
+        left = deadline - time.monotonic()
+        if left <= 0:
+            return False
+        time.sleep(min(pause, left))
+        pause = min(pause * 2, longest)
 
 
 def lock_holder(path: Path) -> str | None:
@@ -124,13 +122,6 @@ def lock_holder(path: Path) -> str | None:
     finally:
         os.close(descriptor)
     return None
-
-
-def _no_locks(path: Path) -> str:
-    return (
-        f"the file system that holds {path} has no file locks (NFS without a lock service?): "
-        "mount it with locks, or work in a clone on a local disk"
-    )
 
 
 def _holder(data: bytes) -> str | None:

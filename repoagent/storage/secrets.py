@@ -14,16 +14,15 @@ from __future__ import annotations
 import base64
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from hashlib import sha256
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from repoagent.storage.layout import to_stderr
 
 if TYPE_CHECKING:
-    from kingfisher_sdk import Finding
+    from kingfisher_sdk import Scanner
 
 SHORTEST = 8  # characters; shorter values are ordinary words, and would match everywhere
 MASK = "***"
@@ -43,15 +42,8 @@ def secrets_of(env: Mapping[str, str] | None = None) -> dict[str, str]:
         if len(value) >= SHORTEST
         and name not in _NO_SECRETS
         and _NAME.search(name.upper())
-        and not _is_file(value)
+        and not (value.startswith("/") and os.access(value, os.F_OK))  # a file
     }
-
-
-def _is_file(value: str) -> bool:
-    try:
-        return value.startswith("/") and Path(value).exists()
-    except OSError:  # name too long, or no permission
-        return False
 
 
 def without_secrets(text: str, env: Mapping[str, str] | None = None) -> str:
@@ -92,36 +84,29 @@ def _looks_random(run: str) -> bool:
 def find_secrets(text: str) -> list[str]:
     """The keys, tokens and private keys in `text` that Kingfisher finds with enough confidence; [] if not installed.
 
-    A match of a generic rule (a password in a URL) must look random as well, because such rules match the examples in
-    every manual. Keys are not validated online. A secret never contains invalid UTF-8 (lone surrogates).
+    A match of a generic rule (a password in a URL), or of half of a pair of keys, must look random as well, because
+    such rules match the examples of every manual. Keys are not validated online. A secret never contains invalid UTF-8
+    (lone surrogates).
     """
-    scan = _scanner()
-    return [] if scan is None else scan(text.encode("utf-8", "replace"))
-
-
-def _is_sure(finding: Finding) -> bool:
-    """Whether the finding is a complete key (not half of a pair) by a specific rule."""
-    return finding.visible and "generic" not in finding.rule_id
+    scanner = _scanner()
+    findings = [] if scanner is None else scanner.scan(text.encode("utf-8", "replace"))
+    return [
+        finding.secret
+        for finding in findings
+        if len(finding.secret) >= OF
+        and ((finding.visible and "generic" not in finding.rule_id) or may_hold_secrets(finding.secret))
+    ]
 
 
 @lru_cache(maxsize=1)
-def _scanner() -> Callable[[bytes], list[str]] | None:
+def _scanner() -> Scanner | None:
     """The scanner, compiled once: some seconds the first time on a machine, a third of a second from its cache."""
     try:
         from kingfisher_sdk import Rules, Scanner
     except ImportError:  # there is no package for some systems (Alpine)
         to_stderr(UNAVAILABLE)
         return None
-    scanner = Scanner(Rules(confidence="medium"), base64=False)
-
-    def scan(data: bytes) -> list[str]:
-        return [
-            finding.secret
-            for finding in scanner.scan(data)
-            if len(finding.secret) >= OF and (_is_sure(finding) or may_hold_secrets(finding.secret))
-        ]
-
-    return scan
+    return Scanner(Rules(confidence="medium"), base64=False)
 
 
 LEAST_VALUE = 8  # characters of a password
@@ -215,15 +200,16 @@ def _is_pair(value: str) -> bool:
 
 def _is_random(value: str) -> bool:
     """Whether `value` looks random: long, with letters, digits and symbols mixed."""
-    return len(value) >= LONG and _mixed(value) >= RANDOM_CHANGES * len(value) and not _is_dummy(value)
+    return len(value) >= LONG and _has_changes(value, 0) and not _is_dummy(value)
 
 
 def _is_password(value: str) -> bool:
     """Whether `value` looks like a strong password: not a word, nor a word with a number."""
     if len(value) < LEAST_VALUE or _is_dummy(value):
         return False
-    kinds = sum(any(map(kind, value)) for kind in (str.isupper, str.islower, str.isdigit, _is_symbol))
-    return kinds >= 3 - (len(value) >= ENOUGH) and _mixed(value) >= max(3, RANDOM_CHANGES * len(value))
+    kinds = [any(map(kind, value)) for kind in (str.isupper, str.islower, str.isdigit)]
+    kinds.append(any(not letter.isalnum() and letter not in "_-./:" for letter in value))  # a symbol
+    return sum(kinds) >= 3 - (len(value) >= ENOUGH) and _has_changes(value, 3)
 
 
 def _is_dummy(value: str) -> bool:
@@ -231,13 +217,10 @@ def _is_dummy(value: str) -> bool:
     return bool(_DUMMY.search(head) or _DUMMY.search(head.translate(_LEET)) or _CODE.search(value))
 
 
-def _is_symbol(letter: str) -> bool:
-    return not letter.isalnum() and letter not in "_-./:"
-
-
-def _mixed(value: str) -> int:
-    """How often the kind of character changes; a capitalized word counts once, a separator not at all."""
-    return len(_KIND_CHANGE.findall(value))
+def _has_changes(value: str, least: int) -> bool:
+    """Whether the kind of character changes as often as in a random value, and `least` times. A capitalized word counts
+    once, a separator not at all."""
+    return len(_KIND_CHANGE.findall(value)) >= max(least, RANDOM_CHANGES * len(value))
 
 
 PLACEHOLDER = re.compile(r"<<secret ([0-9a-f]{8,64})>>")
@@ -285,27 +268,20 @@ def _learn(text: str) -> None:
 
 def _look(text: str) -> None:
     for value in secrets_in(text):
-        _values[_placeholder(value)] = value
+        digest = sha256(value.encode("utf-8", "surrogatepass")).hexdigest()
+        for size in range(8, 65):  # the first that no other secret has
+            if _values.setdefault(f"<<secret {digest[:size]}>>", value) == value:
+                break
 
 
 def secrets_in(text: str) -> list[str]:
     """The keys, tokens and passwords in `text`; for a multi-line secret, its lines without header and footer."""
     values = [value for value in assigned_secrets(text) if not PLACEHOLDER.search(value)]
     if may_hold_secrets(text):
-        values += [value for secret in find_secrets(text) for value in _lines(secret)]
+        for secret in find_secrets(text):
+            lines = [line.strip() for line in secret.strip().splitlines()]
+            if len(lines) > 1:
+                lines = [line for line in lines if len(line) >= LEAST and "-----" not in line]
+            values += lines
         values += [value for value in secrets_of().values() if may_hold_secrets(value) and value in text]
     return values
-
-
-def _placeholder(value: str) -> str:
-    digest = sha256(value.encode("utf-8", "surrogatepass")).hexdigest()
-    size = next(n for n in range(8, 65) if _values.get(f"<<secret {digest[:n]}>>", value) == value)
-    return f"<<secret {digest[:size]}>>"
-
-
-def _lines(secret: str) -> list[str]:
-    """The parts of a secret to mask: all of it, or its long lines without header and footer."""
-    lines = [line.strip() for line in secret.strip().splitlines()]
-    if len(lines) == 1:
-        return lines
-    return [line for line in lines if len(line) >= LEAST and "-----" not in line]

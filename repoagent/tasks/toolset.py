@@ -212,7 +212,7 @@ def _command_runner(context: RunContext, confinement: Confinement) -> CommandRun
         context.deletions.update(paths)
 
     def audit_all(events: Sequence[Mapping[str, object]]) -> None:
-        json_files.record_all(context.layout, [{"run": context.run_dir.name, **event} for event in events])
+        json_files.record(context.layout, *({"run": context.run_dir.name, **event} for event in events))
 
     sensitive = context.request.allow_sensitive
     guard = Guard(change_set, say, context.ui.approve, context.write, agreed, sensitive=sensitive)

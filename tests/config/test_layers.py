@@ -12,7 +12,7 @@ import pytest
 
 from repoagent.config import options
 from repoagent.config.layers import load, variable
-from repoagent.config.options import OPTIONS, Option, number
+from repoagent.config.options import OPTIONS, Option
 from repoagent.config.settings import Setting, Settings, user_file
 from repoagent.errors import Refused, UsageError
 from repoagent.git.process import GitError
@@ -253,7 +253,7 @@ def test_invalid_toml_is_an_error_that_names_the_file(
 
 
 def test_a_secret_is_in_no_error_and_on_no_screen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    option = Option("token", number(), None, "for this test", secret=True)
+    option = Option("token", options._NUMBER, None, "for this test", secret=True)
     monkeypatch.setattr(options, "OPTIONS", (*OPTIONS, option))
     with pytest.raises(UsageError) as caught:
         load(None, tmp_path, env={"REPOAGENT_TOKEN": "sk-verysecret"})

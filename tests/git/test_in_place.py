@@ -211,17 +211,17 @@ KILLED = """
 import os, signal, sys
 from repoagent.git.transaction.results import InPlace; from repoagent.git.transaction.transaction import Transaction; from repoagent.git.worktree import open_worktree
 from repoagent.git.files import REGULAR, FileChange
-import repoagent.git.transaction.transaction as under_test
+from repoagent.git.transaction import commit
 from pathlib import Path
 from repoagent.git.files import Content
 change = FileChange("f", "f", Path("old").read_bytes(), Path("new").read_bytes(), REGULAR, REGULAR)
 when = sys.argv[1]
-run_commit = under_test.run_commit
+run_commit = commit.run_commit
 def dies(*args, **kwargs):
     if when == "after":
         run_commit(*args, **kwargs)
     os.kill(os.getpid(), signal.SIGKILL)
-under_test.run_commit = dies
+commit.run_commit = dies
 found = {"f": Content(Path("f").read_bytes())} if sys.argv[2] == "mine" else {}
 with Transaction(open_worktree(Path.cwd()), [change], edit_id="e1", in_place=InPlace(found)) as edit:
     edit.write()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 import time
@@ -18,24 +19,15 @@ from repoagent.git.file_writer import Moved, Step
 from repoagent.git.files import Content
 from repoagent.git.index import Entry, Staged
 from repoagent.git.process import GitError
-from repoagent.git.transaction import finish, hook_changes, locks, other_files
+from repoagent.git.transaction import finish, hook_changes, journal, other_files
 from repoagent.git.transaction.commit import encode
 from repoagent.git.transaction.finish import recover
-from repoagent.git.transaction.journal import (
-    COMMITTING,
-    PlannedPath,
-    Record,
-    SavedFile,
-    load,
-    save,
-    store_saved,
-    store_steps,
-)
+from repoagent.git.transaction.journal import COMMITTING, EditJournal, PlannedPath, Record, SavedFile, load
 from repoagent.git.transaction.results import HookFailed, OtherChanges, UnfinishedTransaction, restored_notes
 from repoagent.git.undo_log import list_edits
-from repoagent.git.worktree import layout
+from repoagent.git.worktree import WorkTree, layout
 from repoagent.storage.folders import SystemFailed
-from repoagent.storage.journal import Journal, create_journal
+from repoagent.storage.journal import Journal
 from tests.conftest import GitRepo
 from tests.git.edits import edit, journals, lines, refused, shout, staged, worktree
 from tests.git.snapshot import nothing_left, seen, unchanged
@@ -62,21 +54,31 @@ records = st.builds(
 )  # fmt: skip
 
 
-def open_journal(root: Path, name: str = "j") -> Journal:
-    return create_journal(root, name, {}, {locks.LOCK_FILE: locks.lock_text(name)})
-
-
 @given(record=records)
 def test_a_record_is_read_as_it_was_saved(tmp_path_factory: pytest.TempPathFactory, record: Record) -> None:
-    journal = open_journal(tmp_path_factory.mktemp("journal") / "root")
-    store_steps(journal, record)
-    store_saved(journal, record)
-    save(journal, record)
-    assert load(journal.folder) == record
-    for file in journal.folder.glob("*-0"):  # the record refers to it
+    folder = tmp_path_factory.mktemp("journal")
+    opened = EditJournal(Journal(folder, -1), WorkTree(folder, folder, folder), record)
+    opened.store_contents(record.steps)
+    opened.store_contents(record.saved)
+    opened.store()
+    assert load(folder) == record
+    for file in folder.glob("*-0"):  # the record refers to it
         file.unlink()
-        assert load(journal.folder) is None
-    journal.close()
+        assert load(folder) is None
+
+
+def test_a_record_that_lacks_something_cannot_be_read(tmp_path: Path) -> None:
+    opened = EditJournal(
+        Journal(tmp_path, -1), WorkTree(tmp_path, tmp_path, tmp_path), Record("x", "edit", COMMITTING, True)
+    )
+    opened.store()
+    document = (tmp_path / "journal.json").read_text()
+    assert load(tmp_path) == opened.record
+    for name, readable in (("in_place", True), ("steps", False), ("uncommitted", False)):
+        raw = json.loads(document)
+        del raw[name]
+        (tmp_path / "journal.json").write_text(json.dumps(raw))
+        assert (load(tmp_path) is not None) is readable
 
 
 @pytest.mark.parametrize(
@@ -98,38 +100,40 @@ def test_the_lock_is_exclusive_and_names_its_holder(
     repo: GitRepo, monkeypatch: pytest.MonkeyPatch, links: bool
 ) -> None:
     tree = worktree(repo)
-    first, second = (open_journal(layout(tree).journal, name) for name in ("first", "second"))
+    first, second = (
+        journal.create(tree, Record(name, "edit", COMMITTING, True)) for name in ("first", "second")
+    )
     if not links:
 
         def no_links(*_: object) -> None:
             raise OSError(errno.EPERM, "no links")
 
         monkeypatch.setattr(os, "link", no_links)
-    locks.acquire(tree, first)
-    assert locks.is_ours(tree, first) and not locks.is_ours(tree, second)
+    lock = tree.git_dir / "index.lock"
+    first.lock_index()
+    assert first.has_lock() and not second.has_lock()
     with pytest.raises(Busy, match=rf"is held: an edit is being committed by process {os.getpid()}; try"):
-        locks.acquire(tree, second)
-    locks.release(tree, second)
-    assert locks.lock_path(tree).read_bytes() == locks.lock_text("first")
-    locks.release(tree, first)
-    assert not locks.lock_path(tree).exists()
-    locks.lock_path(tree).write_text("")
+        second.lock_index()
+    second.unlock_index()
+    assert lock.read_text().startswith("repoagent first: an edit")
+    first.unlock_index()
+    assert not lock.exists()
+    lock.write_text("")
     with pytest.raises(Busy, match=r"another git command is running.*remove that file"):
-        locks.acquire(tree, first)
-    locks.lock_path(tree).unlink()
-    (tree.git_dir / "index.lock").symlink_to("/etc/passwd")
-    assert not locks.is_ours(tree, first)
-    for journal in (first, second):
-        journal.close()
+        first.lock_index()
+    lock.unlink()
+    lock.symlink_to("/etc/passwd")
+    assert not first.has_lock()
+    first.close()
+    second.close()
 
 
 def test_a_lock_that_cannot_be_created(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
-    tree = worktree(repo)
-    journal = open_journal(layout(tree).journal)
-    monkeypatch.setattr(locks, "lock_path", lambda tree: tree.git_dir / "none" / "index.lock")
+    opened = journal.create(worktree(repo), Record("x", "edit", COMMITTING, True))
+    monkeypatch.setattr(journal, "lock_path", lambda tree: tree.git_dir / "none" / "index.lock")
     with pytest.raises(SystemFailed, match=r"cannot create .*index\.lock: No such file"):
-        locks.acquire(tree, journal)
-    journal.close()
+        opened.lock_index()
+    opened.close()
 
 
 STALE = {
@@ -156,13 +160,14 @@ def test_stale_locks_of_references(repo: GitRepo, case: str, name: str) -> None:
     lock = repo.write(f".git/{name}.lock", ids.get(text, text))
     started = time.time_ns() + (0 if after else 60 * 10**9)
     record = Record("id", "edit", COMMITTING, True, head, "main", "topic", "f" * 40, started=started)
-    locks.remove_stale_ref_locks(worktree(repo), record)
+    EditJournal(Journal(repo.top, -1), worktree(repo), record).remove_stale_ref_locks()
     assert lock.exists() == (not removed or name == "refs/heads/other")
 
 
 def test_a_lock_that_is_held_for_a_moment_stays(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
     lock = repo.write(".git/HEAD.lock", "")
     record = Record("id", "edit", COMMITTING, True, repo.head(), "main", started=time.time_ns())
+    opened = EditJournal(Journal(repo.top, -1), worktree(repo), record)
 
     def released_and_taken_again(_: float) -> None:
         lock.unlink()
@@ -170,28 +175,28 @@ def test_a_lock_that_is_held_for_a_moment_stays(repo: GitRepo, monkeypatch: pyte
         lock.write_text("")
 
     monkeypatch.setattr(time, "sleep", released_and_taken_again)
-    locks.remove_stale_ref_locks(worktree(repo), record)
+    opened.remove_stale_ref_locks()
     assert lock.exists()
-    locks.remove_stale_ref_locks(worktree(repo), Record("id", "edit", COMMITTING, True))
+    opened.change(started=None)
+    opened.remove_stale_ref_locks()
     assert lock.exists()
 
 
 def test_copies_and_their_folders(tmp_path: Path, repo: GitRepo) -> None:
     tree = worktree(repo)
-    journal = open_journal(layout(tree).journal, "x-edit")
+    opened = journal.create(tree, Record("x", "edit", COMMITTING, True))
     one, two = Content(b"one"), Content(b"two")
-    names = [other_files.keep_copy(journal, "found", content) for content in (one, two, one, two)]
+    names = [other_files.keep_copy(opened, "found", content) for content in (one, two, one, two)]
     assert names == ["found-0", "found-1", "found-0", "found-1"]
-    record = Record("x", "edit", COMMITTING, True)
     kept = layout(tree).private / "kept"
-    assert finish.folder_after(tree, journal, record, done=True) == finish.edit_folder(tree, "x")
+    assert finish.folder_after(opened, done=True) == finish.edit_folder(tree, "x")
     for number, name in enumerate(("x-edit", "x-edit-2", "x-edit-3")):
         for folder in [kept / other for other in ("x-edit", "x-edit-2")[:number]]:
             folder.mkdir(parents=True, exist_ok=True)
-        assert finish.folder_after(tree, journal, record, done=False) == kept / name
-    undo_record = Record("x", "undo", COMMITTING, True)
-    assert finish.folder_after(tree, journal, undo_record, done=True).parent == kept
-    journal.close()
+        assert finish.folder_after(opened, done=False) == kept / name
+    opened.change(event="undo")
+    assert finish.folder_after(opened, done=True).parent == kept
+    opened.close()
 
 
 def test_only_the_last_hundred_edits_are_kept(repo: GitRepo) -> None:

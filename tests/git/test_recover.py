@@ -311,20 +311,20 @@ def test_a_kill_or_a_failure_after_recording_an_edit_without_a_commit(
 ) -> None:
     """From this point on, the edit is done: undoing it would leave an edit in the list that is in no file."""
     if fails:
-        saves, save = iter([OSError(errno.ENOSPC, "No space left on device")]), finish.save
+        saves, save = iter([OSError(errno.ENOSPC, "No space left on device")]), finish.to_dict
 
-        def failing(*arguments: Any) -> None:
+        def failing(*arguments: Any) -> dict[str, Any]:
             for error in saves:
                 raise error
-            save(*arguments)
+            return save(*arguments)
 
-        monkeypatch.setattr(finish, "save", failing)
+        monkeypatch.setattr(finish, "to_dict", failing)
         with pytest.raises(OSError, match="No space left"):
             keep(repo, shout(repo, 5))
     else:
 
         def killed() -> None:
-            vars(finish)["save"] = lambda *_: os._exit(9)
+            vars(finish)["to_dict"] = lambda *_: os._exit(9)
             keep(repo, shout(repo, 5))
 
         dies(killed)

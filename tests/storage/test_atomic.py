@@ -221,6 +221,6 @@ def test_a_line_is_not_appended_to_a_file_that_was_moved_away(
             path.rename(away)
         return flock_until(descriptor, deadline, file)
 
-    monkeypatch.setattr("repoagent.storage.atomic.flock_until", locked_after_a_move)
+    monkeypatch.setattr("repoagent.storage.locks.flock_until", locked_after_a_move)
     append_line(path, b"new")
     assert (away.read_bytes(), path.read_bytes()) == (b"old\n", b"new\n")

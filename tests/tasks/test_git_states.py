@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from repoagent.errors import Busy, NothingDone, Refused, UsageError
-from repoagent.git.transaction import locks
+from repoagent.git.transaction.journal import lock_path
 from repoagent.git.transaction.results import Options
 from repoagent.git.worktree import open_worktree
 from repoagent.llm.model import Request
@@ -66,7 +66,7 @@ def test_a_missing_committer_and_a_locked_index_are_refused_first(
     repo: GitRepo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("repoagent.edit.checks.LOCK_SECONDS", 0.01)
-    held = locks.lock_path(open_worktree(repo.top))
+    held = lock_path(open_worktree(repo.top))
     held.touch()
     with pytest.raises(Busy, match="another git command"):
         go(repo)
@@ -182,7 +182,7 @@ def test_a_branch_that_was_switched_during_the_run_is_reported(repo: GitRepo) ->
 def test_the_index_is_locked_at_the_end(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
     """As by a `git commit` with an open editor: it is reported, and committed when the run is resumed."""
     monkeypatch.setattr("repoagent.edit.commit.LOCK_SECONDS", 0.01)
-    held = locks.lock_path(open_worktree(repo.top))
+    held = lock_path(open_worktree(repo.top))
     with pytest.raises(Busy, match=r"another git command(.|\n)*resume with"):
         go(repo, EDIT, _then(held.touch))
     held.unlink()

@@ -31,7 +31,7 @@ def test_a_kernel_lives_as_long_as_its_run(repo: GitRepo, monkeypatch: pytest.Mo
     assert [request.kind for request in user.requests] == ["python", "python"]
     runs = [
         event
-        for event in json_files.read_events(layout(open_worktree(repo.top)))
+        for event in json_files.read_records(layout(open_worktree(repo.top)).audit)
         if event["kind"] == "python"
     ]
     assert [event["how"] for event in runs] == ["done", "done"]

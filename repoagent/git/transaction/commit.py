@@ -13,11 +13,10 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import replace
-from pathlib import Path
 
 from repoagent import tracing
 from repoagent.errors import Busy, Refused
+from repoagent.git.facts import current_branch
 from repoagent.git.index import Entry, Status, put_entries, reset_to, staged_entries
 from repoagent.git.objects import (
     Commit,
@@ -27,18 +26,12 @@ from repoagent.git.objects import (
     read_commit,
     switch_to_new,
 )
-from repoagent.git.process import git, uninterrupted
+from repoagent.git.process import GitError, git, uninterrupted
+from repoagent.git.transaction import other_files
 from repoagent.git.transaction.hook_changes import withdraw
-from repoagent.git.transaction.journal import COMMITTING, Record, save, store_saved
-from repoagent.git.transaction.other_files import (
-    COMMITTED,
-    copy_user_index,
-    save_pending_messages,
-    snapshot_files,
-)
+from repoagent.git.transaction.journal import COMMITTING, EditJournal
 from repoagent.git.transaction.results import Options
 from repoagent.git.worktree import WorkTree
-from repoagent.storage.journal import Journal
 
 MESSAGE = "message"  # in the folder of the journal
 _SCISSORS = b" ------------------------ >8 ------------------------"
@@ -66,69 +59,59 @@ def encode(worktree: WorkTree, message: str | bytes, errors: str = "strict") -> 
         ) from error
 
 
-def record_before_hooks(
-    worktree: WorkTree, record: Record, status: Status, new_branch: str | None, message: bytes
-) -> Record:
-    """The record of a transaction before hooks run, with the user's other work according to `status`."""
-    own = {planned.path for planned in record.planned}
+def prepare(journal: EditJournal, status: Status, message: bytes, options: Options) -> None:
+    """Save, durably, what hooks could lose, according to `status`; then write the message, and an index with HEAD plus
+    the change, to the folder of the journal, and create the new branch of `options`."""
+    worktree, branch = journal.worktree, options.branch
+    own = {planned.path for planned in journal.record.planned}
     others = tuple(path for path in status.changed if path not in own)
     files = [path for path in others if not status.changed[path].submodule]
-    return replace(
-        record,
+    switch = branch is not None and journal.record.new_branch is None
+    journal.change(
         state=COMMITTING,
         uncommitted=others,
-        saved=snapshot_files(worktree.top, record.id, files),
+        saved=other_files.snapshot_files(worktree.top, journal.record.id, files),
         started=time.time_ns(),
-        new_branch=new_branch,
+        new_branch=branch,
         message=os.fsdecode(message),
     )
-
-
-def prepare(
-    worktree: WorkTree, journal: Journal, record: Record, options: Options, *, reset: bool, switch: bool
-) -> None:
-    """Save, durably, what hooks could lose; then write the message, and an index with HEAD plus the change, to the
-    folder of the journal.
-
-    `reset`: the user has something staged. `switch`: create the new branch of `options`.
-    """
-    store_saved(journal, record)
-    save(journal, record)
-    save_pending_messages(worktree, journal)
-    text = os.fsencode(record.message or "")
-    if options.fixup is not None:
-        # as `git commit --fixup=REVISION -m TEXT`, which accepts no file, and an argument of at most 128 KiB
-        command = ("log", "-n1", "--format=%s", f"--encoding={_encoding(worktree)}", "--end-of-options")
-        subject = git(worktree.top, *command, options.fixup, "--").rstrip(b"\n")
-        text = b"fixup! " + subject + b"\n\n" + text
-    journal.path(MESSAGE).write_bytes(text)
-    index = journal.path(COMMITTED)
-    copy_user_index(worktree, index)
-    if reset:
-        reset_to(worktree, index, record.head)
-    bits = {planned.path: planned.bits for planned in record.planned if planned.bits}
-    put_entries(worktree, index, {planned.path: planned.commit for planned in record.planned}, bits)
-    if switch and options.branch is not None:
-        switch_to_new(worktree, options.branch, index, record.branch or record.head or "", record.id)
+    record = journal.record
+    try:
+        journal.store_contents(record.saved)
+        journal.store()
+        other_files.save_pending_messages(journal)
+        if options.fixup is not None:
+            # as `git commit --fixup=REVISION -m TEXT`, which accepts no file, and an argument of at most 128 KiB
+            command = ("log", "-n1", "--format=%s", f"--encoding={_encoding(worktree)}", "--end-of-options")
+            subject = git(worktree.top, *command, options.fixup, "--").rstrip(b"\n")
+            message = b"fixup! " + subject + b"\n\n" + message
+        journal.path(MESSAGE).write_bytes(message)
+        index = journal.path(other_files.COMMITTED)
+        other_files.copy_user_index(worktree, index)
+        if status.has_staged:
+            reset_to(worktree, index, record.head)
+        bits = {planned.path: planned.bits for planned in record.planned if planned.bits}
+        put_entries(worktree, index, {planned.path: planned.commit for planned in record.planned}, bits)
+        if switch and branch is not None:
+            switch_to_new(worktree, branch, index, record.branch or record.head or "", record.id)
+    except GitError as error:
+        if error.returncode < 0:
+            journal.remove_stale_ref_locks()
+        elif switch and current_branch(worktree) != branch:  # a branch of this name, if any, is not ours
+            journal.change(new_branch=None)
+        raise
 
 
 OnOutput = Callable[[bytes], None]
 
 
-def run_commit(
-    worktree: WorkTree,
-    index: Path,
-    message: Path,
-    options: Options,
-    *,
-    listen: OnOutput | None = None,
-    inherit: int | None = None,
-) -> tuple[int, bytes]:
-    """Run `git commit` with the index file `index` and the message file `message`; return its exit code and output.
+def run_commit(journal: EditJournal, options: Options, listen: OnOutput | None = None) -> tuple[int, bytes]:
+    """Run `git commit` with the index and the message in the folder of the journal; return its exit code and output.
 
     It runs as if the user ran it: same environment, hooks, signing and identity. `listen` is called with the output as
-    it arrives. The descriptor `inherit` stays open for git. After ^C, wait for git; HEAD tells what it did.
+    it arrives. The lock of the journal stays while git runs. After ^C, wait for git; HEAD tells what it did.
     """
+    worktree, message = journal.worktree, journal.path(MESSAGE)
     # As few settings as possible, since hooks see them. Garbage collection would read our index instead of the user's,
     # and could remove blobs that are only staged there: another git command does it later. git and hooks write our
     # index; the shared part of a split index must not expire then. A program in `core.fsmonitor` must not run.
@@ -156,11 +139,11 @@ def run_commit(
             process = subprocess.Popen(
                 command,
                 cwd=worktree.top,
-                env=dict(os.environ, GIT_INDEX_FILE=str(index)),
+                env=dict(os.environ, GIT_INDEX_FILE=str(journal.path(other_files.COMMITTED))),
                 stdin=None if options.edit_message else subprocess.DEVNULL,
                 stdout=None if options.edit_message else subprocess.PIPE,
                 stderr=None if options.edit_message else subprocess.STDOUT,
-                pass_fds=() if inherit is None else (inherit,),
+                pass_fds=(journal.descriptor,),
             )
         output = _read_output(process, listen)
         return process.wait(), output
@@ -210,15 +193,16 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
             break
 
 
-def verified_commit(worktree: WorkTree, record: Record) -> Commit | None:
+def verified_commit(journal: EditJournal) -> Commit | None:
     """The commit after a successful `git commit`; None if a hook removed the change from it: then it is withdrawn.
 
     Raises Busy if HEAD was moved; a commit on top of another commit than planned is withdrawn.
     """
+    worktree, record = journal.worktree, journal.record
     tip = read_commit(worktree)
-    made = tip if tip.parent == record.head else find_commit(worktree, record)
+    made = tip if tip.parent == record.head else find_commit(journal)
     if made is None:
-        if _is_commit_of(worktree, record, tip):
+        if _is_commit_of(journal, tip):
             withdraw(worktree, tip)
         raise Busy("another program moved HEAD during the commit: run the edit again")
     if made is tip and not any(planned.path in made.changed for planned in record.planned):
@@ -227,47 +211,48 @@ def verified_commit(worktree: WorkTree, record: Record) -> Commit | None:
     return made
 
 
-def find_commit(worktree: WorkTree, record: Record) -> Commit | None:
+def find_commit(journal: EditJournal) -> Commit | None:
     """The commit of the transaction, on top of the commit on which it began; None if there is none."""
-    head = head_commit(worktree)
-    if head is None or head == record.head:
+    worktree, began = journal.worktree, journal.record.head
+    if head_commit(worktree) in (None, began):
         return None
     for oid, parent in first_parents(worktree, _LOOK_BACK):
-        if parent == record.head:
+        if parent == began:
             made = read_commit(worktree, oid)
-            return made if _is_commit_of(worktree, record, made) else None
+            return made if _is_commit_of(journal, made) else None
     return None
 
 
-def _is_commit_of(worktree: WorkTree, record: Record, made: Commit) -> bool:
+def _is_commit_of(journal: EditJournal, made: Commit) -> bool:
     """Whether the commit contains a planned entry or the id of the edit."""
-    if any(made.changed.get(p.path, p.in_head) == p.commit != p.in_head for p in record.planned):
+    if any(made.changed.get(p.path, p.in_head) == p.commit != p.in_head for p in journal.record.planned):
         return True
-    return record.id.encode() in git(worktree.top, "cat-file", "commit", made.oid)
+    return journal.record.id.encode() in git(journal.worktree.top, "cat-file", "commit", made.oid)
 
 
-def has_moved(worktree: WorkTree, record: Record) -> bool:
+def has_moved(journal: EditJournal) -> bool:
     """Whether HEAD was moved to `moves_to`: it is there, or on a later commit on top."""
-    head = head_commit(worktree)
-    if head is None or head in (record.moves_to, record.head):
-        return (head or "") == record.moves_to
-    history = [oid for oid, _ in first_parents(worktree, _LOOK_BACK)]
+    target, began = journal.record.moves_to, journal.record.head
+    head = head_commit(journal.worktree)
+    if head is None or head in (target, began):
+        return (head or "") == target
+    history = [oid for oid, _ in first_parents(journal.worktree, _LOOK_BACK)]
     history.append("")  # before the first commit
-    if record.moves_to not in history:
+    if target not in history:
         return False
-    return record.head not in history or history.index(record.moves_to) < history.index(record.head)
+    return began not in history or history.index(target) < history.index(began)
 
 
 def committed_since(
-    worktree: WorkTree, index: Path, made: Commit, stage: Mapping[str, Entry | None]
+    journal: EditJournal, made: Commit, stage: Mapping[str, Entry | None]
 ) -> dict[str, Entry | None]:
     """The entries for the user's index that commits on top of `made` require.
 
-    A hook that commits stages in `index`, the one that git gave it; the user's index follows, unless something else is
-    staged there. `stage` are the other planned entries.
+    A hook that commits stages in the index that git gave it; the user's index follows, unless something else is staged
+    there. `stage` are the other planned entries.
     """
-    tip = head_commit(worktree)
-    if tip in (made.oid, None) or not index.exists():
+    worktree, index = journal.worktree, journal.path(other_files.COMMITTED)
+    if head_commit(worktree) in (made.oid, None) or not index.exists():
         return {}
     since = changes_between(worktree, made.oid, "HEAD")
     by_hook, by_user = staged_entries(worktree, since, index), staged_entries(worktree, since)

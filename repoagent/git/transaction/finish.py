@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 from repoagent.git.file_writer import Moved, Step, revert_step, write_file
 from repoagent.git.files import Content, look, same
@@ -19,13 +20,24 @@ from repoagent.git.index import Entry, staged_entries
 from repoagent.git.merge import Conflict, carry, project
 from repoagent.git.objects import Commit, from_blob, head_commit, read_commit, switch_back, to_blob
 from repoagent.git.process import uninterrupted
-from repoagent.git.transaction import hook_changes, locks, other_files, results
+from repoagent.git.transaction import hook_changes, other_files
 from repoagent.git.transaction.commit import committed_since, find_commit, has_moved
-from repoagent.git.transaction.journal import COMMITTING, DONE, PlannedPath, Record, load, save, store_steps
+from repoagent.git.transaction.journal import (
+    COMMITTING,
+    DONE,
+    LOCK_FILE,
+    LOCKED,
+    EditJournal,
+    PlannedPath,
+    Record,
+    load,
+    to_dict,
+)
+from repoagent.git.transaction.results import KEPT_FOLDER, CommitResult, OtherChanges, restored_notes
 from repoagent.git.worktree import WorkTree, layout
 from repoagent.storage import json_files
 from repoagent.storage.folders import SystemFailed
-from repoagent.storage.journal import Journal, abandoned, remove_folder
+from repoagent.storage.journal import abandoned, remove_folder
 
 _ARCHIVED = 100  # finished edits, for undo, and as many folders in `kept/`
 _TRIES = 3  # if the file is saved while the edit is being removed from it
@@ -37,12 +49,12 @@ def edit_folder(worktree: WorkTree, edit_id: str) -> Path:
     return layout(worktree).private / "edits" / edit_id
 
 
-def folder_after(worktree: WorkTree, journal: Journal, record: Record | None, *, done: bool) -> Path:
+def folder_after(journal: EditJournal, *, done: bool) -> Path:
     """The folder that the journal becomes after the transaction, completed (`done`) or not, if it has something to
     keep: that of the edit, or a new one in `kept/` for bytes that could not be restored."""
-    if record is not None and done and record.event == "edit":
-        return edit_folder(worktree, record.id)
-    folder = layout(worktree).private / "kept" / journal.name
+    if done and journal.record.event == "edit":
+        return edit_folder(journal.worktree, journal.record.id)
+    folder = layout(journal.worktree).private / "kept" / journal.name
     number = 1
     while folder.exists():
         number += 1
@@ -50,8 +62,10 @@ def folder_after(worktree: WorkTree, journal: Journal, record: Record | None, *,
     return folder
 
 
-def archive(worktree: WorkTree, journal: Journal, record: Record) -> None:
-    """Log the edit durably, and end the journal. If the latter fails, the next command does it."""
+def archive(journal: EditJournal, **values: Any) -> None:
+    """Log the edit durably, with these `values` of the record, and end the journal. If the latter fails, the next
+    command does it."""
+    record = replace(journal.record, **values)
     line = {
         "version": 1,
         "event": record.event,
@@ -64,33 +78,35 @@ def archive(worktree: WorkTree, journal: Journal, record: Record) -> None:
         "no_commit": not record.commits,
         "moved": record.moves_to not in (None, record.head or ""),
     }
-    json_files.append_record(layout(worktree).edits, line)
-    _end(worktree, journal, record)
+    json_files.append_record(layout(journal.worktree).edits, line)
+    _end(journal, record)
 
 
-def end_if_archived(worktree: WorkTree, journal: Journal, record: Record) -> bool:
+def end_if_archived(journal: EditJournal) -> bool:
     """Whether the edit was logged before a kill or a failure; if so, end its journal."""
-    lines = [line for line in json_files.read_records(layout(worktree).edits) if line.get("id") == record.id]
+    record, log = journal.record, layout(journal.worktree).edits
+    lines = [line for line in json_files.read_records(log) if line.get("id") == record.id]
     if not lines or lines[-1].get("event") != record.event:
         return False
     commit, commits = lines[-1].get("commit"), not lines[-1].get("no_commit")
-    _end(worktree, journal, replace(record, commit=commit, commits=commits))
+    _end(journal, replace(record, commit=commit, commits=commits))
     return True
 
 
-def _end(worktree: WorkTree, journal: Journal, record: Record) -> None:
+def _end(journal: EditJournal, record: Record) -> None:
     if record.in_place:  # undo restores the content before the change from that after it
         steps = {step.path: step for step in record.steps}
         planned = tuple(
-            replace(path, staged=_staged_without(worktree, path, steps.get(path.path)))
+            replace(path, staged=_staged_without(journal.worktree, path, steps.get(path.path)))
             for path in record.planned
         )
         done = tuple(replace(step, old=step.was, new=step.done, was=None, done=None) for step in record.steps)
         record = replace(record, steps=done, planned=planned, in_place=False)
-        store_steps(journal, record)
-    save(journal, replace(record, saved=(), uncommitted=(), state=DONE))
+        journal.store_contents(done)
+    # the journal itself keeps its record: the transaction is ended again if this fails
+    journal.save(to_dict(replace(record, saved=(), uncommitted=(), state=DONE)))
     with suppress(OSError, SystemFailed):
-        _archive_folder(worktree, journal, record)
+        _archive_folder(journal)
 
 
 def _staged_without(worktree: WorkTree, planned: PlannedPath, step: Step | None) -> Entry | None:
@@ -105,24 +121,21 @@ def _staged_without(worktree: WorkTree, planned: PlannedPath, step: Step | None)
     return planned.staged if isinstance(before, Conflict) else before
 
 
-def _archive_folder(worktree: WorkTree, journal: Journal, record: Record) -> None:
+def _archive_folder(journal: EditJournal) -> None:
     """End the journal of a logged transaction: that of an edit is kept for undo and redo, others are removed unless
     they contain the user's bytes."""
-    if record.event != "edit" and not any(journal.folder.glob("found-*")):
+    if journal.record.event != "edit" and not any(journal.folder.glob("found-*")):
         journal.retire()
         return
-    indexes = [
-        index + suffix
-        for index in (other_files.NEXT, other_files.COMMITTED)
-        for suffix in ("", ".new", ".lock")
-    ]
-    saved = [path.name for path in journal.folder.glob("saved-*")]
-    for name in (locks.LOCK_FILE, *indexes, *saved):
-        journal.path(name).unlink(missing_ok=True)
-    _retire_to(journal, folder_after(worktree, journal, record, done=True))
+    for index in (other_files.NEXT, other_files.COMMITTED):
+        for name in (index, f"{index}.new", f"{index}.lock"):
+            journal.path(name).unlink(missing_ok=True)
+    for path in (journal.path(LOCK_FILE), *journal.folder.glob("saved-*")):
+        path.unlink(missing_ok=True)
+    _retire_to(journal, folder_after(journal, done=True))
 
 
-def _retire_to(journal: Journal, folder: Path) -> None:
+def _retire_to(journal: EditJournal, folder: Path) -> None:
     """End the journal; it becomes `folder`. Remove the oldest such folders."""
     journal.retire(folder)
     folders = (path for path in folder.parent.iterdir() if path.is_dir())
@@ -131,14 +144,8 @@ def _retire_to(journal: Journal, folder: Path) -> None:
 
 
 def complete(
-    worktree: WorkTree,
-    journal: Journal,
-    record: Record,
-    made: Commit,
-    *,
-    key: str | None = None,
-    leave: Collection[str] = (),
-) -> results.CommitResult:
+    journal: EditJournal, made: Commit, *, key: str | None = None, leave: Collection[str] = ()
+) -> CommitResult:
     """Complete the transaction after the commit `made`: remove other work that hooks added to it, update the user's
     files and index, release the lock, and turn the journal into the record of the edit.
 
@@ -146,151 +153,104 @@ def complete(
     git holds the index, GitError and OSError; then call it again. Raises CommitWithdrawn if the commit was withdrawn
     and the rest must be rolled back.
     """
-    verdict = hook_changes.judge_commit(worktree, record, made)
-    stage = {**{planned.path: planned.stage for planned in record.planned}, **verdict.stage}
-    since = committed_since(worktree, journal.path(other_files.COMMITTED), made, stage)
-    commit, notes = hook_changes.remove_other_work(worktree, journal, record, made, verdict, key=key)
-    if commit == made.oid:
-        stage.update(hook_changes.uncorrected_entries(worktree, made, verdict, stage))
-    stage.update(since)
-    others = other_files.restore_other_files(worktree, journal, record)
-    notes = [*others.notes(folder_after(worktree, journal, record, done=True)), *notes]
+    record = journal.record
+    verdict = hook_changes.judge_commit(journal, made)
+    since = committed_since(journal, made, verdict.stage)
+    commit, notes = hook_changes.remove_other_work(journal, made, verdict, key)
+    others = other_files.restore_other_files(journal)
+    notes = [*others.notes(folder_after(journal, done=True)), *notes]
     if since:
         notes.append(f"a hook made another commit on top of it: {', '.join(sorted(since))}")
-    other_files.update_user_index(worktree, journal, record, stage, leave)
-    other_files.restore_pending_messages(worktree, journal)
-    done = replace(record, commit=commit, steps=_steps_after_hooks(worktree, record, made, verdict))
-    if done.steps != record.steps:
-        store_steps(journal, done)
-    archive(worktree, journal, done)
+    other_files.update_user_index(journal, {**verdict.stage, **since}, leave)
+    other_files.restore_pending_messages(journal)
+    steps = hook_changes.steps_after_hooks(journal, made, verdict)
+    if steps != record.steps:
+        journal.store_contents(steps)
+    archive(journal, commit=commit, steps=steps)
     branch = record.new_branch or record.branch
     folded, taken_out = tuple(verdict.folded), tuple(verdict.taken_out) if commit != made.oid else ()
-    return results.CommitResult(commit, made.parent, branch, folded, taken_out, others.restored, tuple(notes))
+    return CommitResult(commit, made.parent, branch, folded, taken_out, others.restored, tuple(notes))
 
 
-def _steps_after_hooks(
-    worktree: WorkTree, record: Record, made: Commit, verdict: hook_changes.HookVerdict
-) -> tuple[Step, ...]:
-    """The steps with what hooks changed and added, for undo. A file may contain a save by the user; the commit has what
-    the hook made of it."""
-
-    def content(path: str, entry: Entry | None) -> Content | None:
-        return None if entry is None else from_blob(worktree, path, entry)
-
-    plans = {planned.path: planned for planned in record.planned}
-    steps = {step.path: step for step in record.steps}
-    for path in verdict.folded:
-        step = steps.get(path)
-        if step is not None and plans[path].has_other_work and not record.in_place:
-            steps[path] = replace(step, new=look(worktree.top, path))
-            continue
-        committed = content(path, verdict.corrections.get(path, made.changed.get(path)))
-        if step is not None and record.in_place:
-            before = content(path, plans[path].commit)
-            steps[path] = results.step_after_hook(worktree, step, look(worktree.top, path), before, committed)
-        elif step is not None:
-            steps[path] = replace(step, new=committed)
-        else:
-            old, temporary = content(path, made.was[path]), f"{record.id}-{len(steps)}"
-            steps[path] = Step(path, old, committed, temporary)
-            if record.in_place:
-                current = look(worktree.top, path)
-                steps[path] = Step(path, current, current, temporary, was=old, done=committed)
-    return tuple(steps.values())
-
-
-def roll_back(worktree: WorkTree, journal: Journal, record: Record) -> results.OtherChanges:
+def roll_back(journal: EditJournal) -> OtherChanges:
     """Restore the state before the transaction, and end the journal.
 
     If a file of the edit was saved since, only the edit is removed from it; if that fails, the file stays unchanged.
     Both are reported in the result. If bytes are left that the user may want, the folder of the journal is moved to
     `kept`.
     """
-    others = results.OtherChanges()
-    folder = folder_after(worktree, journal, record, done=False)
-    # revert what the steps wrote themselves, not the content after hooks
-    steps = tuple(
-        step if step.wrote is None else replace(step, new=step.wrote, wrote=None) for step in record.steps
-    )
-    written = other_files.with_lost_files(worktree, replace(record, steps=steps))
-    for number, step in reversed(list(enumerate(written.steps))):
+    worktree, record = journal.worktree, journal.record
+    others = OtherChanges()
+    for number, step in reversed(list(enumerate(other_files.steps_to_revert(journal)))):
         if not revert_step(worktree.top, step):
-            others += _remove_edit(worktree, journal, record, number, step)
+            others += _remove_edit(journal, number, step)
     for created in record.folders:
         with suppress(OSError):  # not empty
             (worktree.top / created).rmdir()
-    others += other_files.restore_other_files(worktree, journal, record)
-    other_files.restore_pending_messages(worktree, journal)
+    others += other_files.restore_other_files(journal)
+    other_files.restore_pending_messages(journal)
     if record.new_branch is not None:
         switch_back(worktree, record.new_branch, record.head, record.branch, record.id)
     if record.commits:
-        locks.release(worktree, journal)
+        journal.unlock_index()
     if others.left or any(journal.folder.glob("found-*")):
-        _retire_to(journal, folder)
+        _retire_to(journal, folder_after(journal, done=False))
     else:
         journal.retire()
     return others
 
 
-def _remove_edit(
-    worktree: WorkTree, journal: Journal, record: Record, number: int, step: Step
-) -> results.OtherChanges:
+def _remove_edit(journal: EditJournal, number: int, step: Step) -> OtherChanges:
     """Remove the edit from a file that has changed since, by a three-way merge as in `undo`."""
-    path, event = step.path, record.event
-    before = f" is in {results.KEPT_FOLDER}/old-{number}"
+    worktree, path, event = journal.worktree, step.path, journal.record.event
+    before = f" is in {KEPT_FOLDER}/old-{number}" if step.old is not None else ""
     for _ in range(_TRIES):
         current = look(worktree.top, path)
-        by_hook = (
-            record.state == COMMITTING
+        is_hooks = (
+            journal.record.state == COMMITTING
             and _is_reformatted(current, step.new)
             and other_files.has_hooks(worktree)
         )
-        if by_hook:
-            target: Content | Conflict | None = step.old
-        elif step.new is None:  # the edit had deleted it, so nothing of the edit is in it
-            target = current
-        else:
-            target = carry(worktree, current, step.new, step.old)
+        target: Content | Conflict | None = step.old
+        if not is_hooks:  # if the edit had deleted the file, nothing of the edit is in it
+            target = current if step.new is None else carry(worktree, current, step.new, step.old)
         if isinstance(target, Conflict):
-            if not _is_staged(worktree, journal, record, step, current):
+            if not _is_staged(journal, step, current):
                 break
-            by_hook, target = True, step.old
+            is_hooks, target = True, step.old
         try:
             write_file(worktree.top, path, current, target, step.temporary, permissions=step.permissions)
         except Moved:  # it has just been saved
             continue
-        if by_hook and current is not None:
+        if is_hooks and current is not None:
             copy = other_files.keep_copy(journal, "found-own", current)
-            return results.OtherChanges(
-                sentences=(f"the hook's version of {path} is in {results.KEPT_FOLDER}/{copy}",)
-            )
+            return OtherChanges(sentences=(f"the hook's version of {path} is in {KEPT_FOLDER}/{copy}",))
         sentence = f"{path} changed after the {event} was written"
         if same(current, target):
             sentence += " and was left unchanged"
         else:
             sentence += f": the {event} was removed and your other changes were kept"
-        sentence += f"; the text from before the {event}{before}" if step.old is not None else ""
-        return results.OtherChanges(left=(path,), sentences=(sentence,))
+        sentence += before and f"; the text from before the {event}{before}"
+        return OtherChanges(left=(path,), sentences=(sentence,))
     journal.keep(f"new-{number}", step.new.data if step.new else b"")
-    sentence = f"{path} changed on the lines of the {event} and was left unchanged, with both in it"
-    sentence += f"; the edited text is in {results.KEPT_FOLDER}/new-{number}"
-    sentence += f", the text from before{before}" if step.old is not None else ""
-    return results.OtherChanges(left=(path,), conflicts=(path,), sentences=(sentence,))
+    sentence = (
+        f"{path} changed on the lines of the {event} and was left unchanged, with both in it; the edited text is in "
+        f"{KEPT_FOLDER}/new-{number}{before and f', the text from before{before}'}"
+    )
+    return OtherChanges(left=(path,), conflicts=(path,), sentences=(sentence,))
 
 
-def _is_staged(
-    worktree: WorkTree, journal: Journal, record: Record, step: Step, current: Content | None
-) -> bool:
+def _is_staged(journal: EditJournal, step: Step, current: Content | None) -> bool:
     """Whether a hook has staged the new lines of the file for the commit."""
     index = journal.path(other_files.COMMITTED)
     if current is None or step.new is None or current.is_link or not index.exists():
         return False
-    staged = staged_entries(worktree, [step.path], index).get(step.path)
-    ours = next((planned.commit for planned in record.planned if planned.path == step.path), None)
+    staged = staged_entries(journal.worktree, [step.path], index).get(step.path)
+    ours = next((planned.commit for planned in journal.record.planned if planned.path == step.path), None)
     if staged is None or staged == ours:
         return False
     new = set(current.data.splitlines()) - set(step.new.data.splitlines())
-    return bool(new) and new <= set(from_blob(worktree, step.path, staged).data.splitlines())
+    return bool(new) and new <= set(from_blob(journal.worktree, step.path, staged).data.splitlines())
 
 
 def _is_reformatted(current: Content | None, wrote: Content | None) -> bool:
@@ -311,70 +271,77 @@ def recover(worktree: WorkTree) -> list[str]:
     if not root.is_dir():
         return []
     notes = []
-    for journal in abandoned(root):
+    for opened in abandoned(root):
         try:
             with uninterrupted():
-                notes.append(_recover(worktree, journal))
+                record = load(opened.folder)
+                unreadable = Record(opened.name, "edit", LOCKED, commits=True)
+                journal = EditJournal(opened, worktree, record or unreadable)
+                notes.append("; ".join(_recover(journal) if record else _give_up(journal)))
         finally:
-            journal.close()
+            opened.close()
     return notes
 
 
-def _recover(worktree: WorkTree, journal: Journal) -> str:
-    record = load(journal.folder)
-    if record is None:
-        folder = folder_after(worktree, journal, None, done=False)
-        locks.release(worktree, journal)
-        journal.retire(folder)
-        return (
-            f"cannot read the journal of an unfinished edit; its files are in {folder}: compare them with "
-            "`git status` and `git diff` before you commit"
-        )
+def _give_up(journal: EditJournal) -> list[str]:
+    """End a journal that cannot be read, and keep its files."""
+    folder = folder_after(journal, done=False)
+    journal.unlock_index()
+    journal.retire(folder)
+    return [
+        f"cannot read the journal of an unfinished edit; its files are in {folder}: compare them with `git status` "
+        "and `git diff` before you commit"
+    ]
+
+
+def _recover(journal: EditJournal) -> list[str]:
+    record = journal.record
     name = f"the {record.event} {record.id}"
     if record.state == DONE:
-        _archive_folder(worktree, journal, record)
-        return f"{name} is complete"
+        _archive_folder(journal)
+        return [f"{name} is complete"]
     made = None
     if record.state == COMMITTING:
-        locks.remove_stale_ref_locks(worktree, record)
+        journal.remove_stale_ref_locks()
         # the commit of the transaction, if there is one: HEAD or an ancestor
         if record.moves_to is not None:
-            made = record.moves_to if has_moved(worktree, record) else None
+            made = record.moves_to if has_moved(journal) else None
         else:
-            commit = find_commit(worktree, record)
+            commit = find_commit(journal)
             made = None if commit is None else commit.oid
-    if made is None and end_if_archived(worktree, journal, record):
-        return f"{name} is complete"
+    if made is None and end_if_archived(journal):
+        return [f"{name} is complete"]
     sentence = f"{name} was interrupted and has been rolled back"
     if made is not None:
         try:
-            others = _complete_recovered(worktree, journal, record, made)
+            others = _complete_recovered(journal, made)
         except hook_changes.CommitWithdrawn as error:
             sentence = f"{name} has been rolled back: {error}"
         else:
-            if record.moves_to == (record.head or ""):
-                return "; ".join((f"{name} is complete now", *others))
-            return "; ".join(
-                (f"{name} was committed as {made[:12] or 'nothing'} and is complete now", *others)
-            )
-    folder = folder_after(worktree, journal, record, done=False)
-    return "; ".join((sentence, *roll_back(worktree, journal, record).remarks(folder)))
+            committed = f" was committed as {made[:12] or 'nothing'} and"
+            return [
+                f"{name}{'' if record.moves_to == (record.head or '') else committed} is complete now",
+                *others,
+            ]
+    folder = folder_after(journal, done=False)
+    return [sentence, *roll_back(journal).remarks(folder)]
 
 
-def _complete_recovered(worktree: WorkTree, journal: Journal, record: Record, commit: str) -> tuple[str, ...]:
+def _complete_recovered(journal: EditJournal, commit: str) -> tuple[str, ...]:
     """Complete the transaction with its commit; return sentences on the user's other files."""
+    worktree, record = journal.worktree, journal.record
     leave: set[str] = set()
-    if not locks.is_ours(worktree, journal):
-        locks.acquire(worktree, journal)
+    if not journal.has_lock():
+        journal.lock_index()
         # entries that were staged after the crash, if the lock was removed
         staged = staged_entries(worktree, [planned.path for planned in record.planned])
         leave = {p.path for p in record.planned if staged.get(p.path) not in (p.staged_here, p.stage)}
     if record.moves_to is None and commit == head_commit(worktree):
-        result = complete(worktree, journal, record, read_commit(worktree), leave=leave)
-        return (*result.notes, *results.restored_notes(result.restored))
-    others = other_files.restore_other_files(worktree, journal, record)
-    folder = folder_after(worktree, journal, record, done=True)
-    other_files.update_user_index(worktree, journal, record, {}, leave)
-    other_files.restore_pending_messages(worktree, journal)
-    archive(worktree, journal, record)
+        result = complete(journal, read_commit(worktree), leave=leave)
+        return (*result.notes, *restored_notes(result.restored))
+    others = other_files.restore_other_files(journal)
+    folder = folder_after(journal, done=True)
+    other_files.update_user_index(journal, leave=leave)
+    other_files.restore_pending_messages(journal)
+    archive(journal)
     return others.remarks(folder)

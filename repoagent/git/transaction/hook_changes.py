@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import RepoagentError
 from repoagent.git.file_writer import Step, write_file
-from repoagent.git.files import look, same
+from repoagent.git.files import Content, look, same
 from repoagent.git.index import Entry, put_entries, reset_to, staged_entries, write_tree
-from repoagent.git.merge import Conflict, project
+from repoagent.git.merge import Conflict, merge, project
 from repoagent.git.objects import Commit, from_blob, head_commit, reset_ref, to_blob
 from repoagent.git.process import GitError, git
-from repoagent.git.transaction.journal import PlannedPath, Record
-from repoagent.git.transaction.locks import remove_stale_ref_locks
+from repoagent.git.transaction.journal import EditJournal, PlannedPath, Record
 from repoagent.git.transaction.other_files import COMMITTED
 from repoagent.git.worktree import WorkTree
-from repoagent.storage.journal import Journal
 
 # File systems store times coarsely: a file that a hook creates may seem a little older than the hook.
 _COARSE_NS = 20_000_000
@@ -27,20 +25,21 @@ _COARSE_NS = 20_000_000
 
 @dataclass
 class HookVerdict:
-    """The entries to correct in the commit (`corrections`) and to set in the index (`stage`).
+    """The entries to set in the user's index (`stage`) and to correct in the commit (`corrections`).
 
     `folded` are the paths where a hook's work was accepted, `taken_out` those where other work is removed.
     """
 
+    stage: dict[str, Entry | None]
     corrections: dict[str, Entry | None] = field(default_factory=dict)
-    stage: dict[str, Entry | None] = field(default_factory=dict)
     folded: list[str] = field(default_factory=list)
     taken_out: list[str] = field(default_factory=list)
 
 
-def judge_commit(worktree: WorkTree, record: Record, made: Commit) -> HookVerdict:
+def judge_commit(journal: EditJournal, made: Commit) -> HookVerdict:
     """Compare the commit with the plan."""
-    verdict = HookVerdict()
+    worktree, record = journal.worktree, journal.record
+    verdict = HookVerdict(stage={planned.path: planned.stage for planned in record.planned})
     plans = {planned.path: planned for planned in record.planned}
     steps = {step.path: step for step in record.steps}
     expected = {p.path: p.commit for p in record.planned if p.commit != p.in_head}
@@ -111,13 +110,7 @@ class CommitWithdrawn(RepoagentError):
 
 
 def remove_other_work(
-    worktree: WorkTree,
-    journal: Journal,
-    record: Record,
-    made: Commit,
-    verdict: HookVerdict,
-    *,
-    key: str | None,
+    journal: EditJournal, made: Commit, verdict: HookVerdict, key: str | None
 ) -> tuple[str, list[str]]:
     """Make the commit again without other work that hooks added; `key` signs it. Returns its id, that of `made` if it
     is not made again, and sentences for the user.
@@ -127,9 +120,14 @@ def remove_other_work(
     """
     if not verdict.corrections:
         return made.oid, []
-    names = ", ".join(verdict.taken_out)
+    worktree, names = journal.worktree, ", ".join(verdict.taken_out)
     if head_commit(worktree) != made.oid:
         stays = f"a hook added {names} to the commit, where it stays because another commit is on top of it"
+        # otherwise the index would revert it
+        staged = {**staged_entries(worktree, verdict.corrections), **verdict.stage}
+        for path, correct in verdict.corrections.items():
+            if path in made.changed and staged.get(path) == correct:
+                verdict.stage[path] = made.changed[path]
         return made.oid, [stays]
     index = journal.path(COMMITTED)
     index.with_name(f"{index.name}.lock").unlink(missing_ok=True)
@@ -137,7 +135,7 @@ def remove_other_work(
         return _commit_again(worktree, index, made, verdict.corrections, key), []
     except GitError as error:
         if error.returncode < 0:
-            remove_stale_ref_locks(worktree, record)
+            journal.remove_stale_ref_locks()
         withdraw(worktree, made)
         raise CommitWithdrawn(
             f"a hook added {names} to the commit, and the commit could not be made again without it: "
@@ -180,16 +178,45 @@ def _commit_again(
     return new
 
 
-def uncorrected_entries(
-    worktree: WorkTree, made: Commit, verdict: HookVerdict, stage: Mapping[str, Entry | None]
-) -> dict[str, Entry | None]:
-    """The index entries for corrections that could not be made: otherwise what stays in the commit would be staged to
-    be reverted. `stage` are the other planned entries."""
-    if not verdict.corrections:
-        return {}
-    planned = {**staged_entries(worktree, verdict.corrections), **stage}
-    return {
-        path: made.changed[path]
-        for path, correct in verdict.corrections.items()
-        if path in made.changed and planned.get(path) == correct
-    }
+def steps_after_hooks(journal: EditJournal, made: Commit, verdict: HookVerdict) -> tuple[Step, ...]:
+    """The steps with what hooks changed and added, for undo. A file may contain a save by the user; the commit has what
+    the hook made of it."""
+    worktree, record = journal.worktree, journal.record
+
+    def content(path: str, entry: Entry | None) -> Content | None:
+        return None if entry is None else from_blob(worktree, path, entry)
+
+    plans = {planned.path: planned for planned in record.planned}
+    steps = {step.path: step for step in record.steps}
+    for path in verdict.folded:
+        step = steps.get(path)
+        if step is not None and plans[path].has_other_work and not record.in_place:
+            steps[path] = replace(step, new=look(worktree.top, path))
+            continue
+        committed = content(path, verdict.corrections.get(path, made.changed.get(path)))
+        if step is not None and record.in_place:
+            before = content(path, plans[path].commit)
+            steps[path] = step_after_hook(worktree, step, look(worktree.top, path), before, committed)
+        elif step is not None:
+            steps[path] = replace(step, new=committed)
+        else:
+            old, temporary = content(path, made.was[path]), f"{record.id}-{len(steps)}"
+            steps[path] = Step(path, old, committed, temporary)
+            if record.in_place:
+                current = look(worktree.top, path)
+                steps[path] = Step(path, current, current, temporary, was=old, done=committed)
+    return tuple(steps.values())
+
+
+def step_after_hook(
+    worktree: WorkTree, step: Step, now: Content | None, before: Content | None, after: Content | None
+) -> Step:
+    """The step of a change in place after a hook turned `before` into `after`, with the file `now`: the hook's changes
+    become part of the change, changes by others do not. On a conflict the hook's changes are left out."""
+    done = step.done
+    if same(step.new, done):
+        return replace(step, new=now, done=now)
+    if done is None or before is None or after is None or done.is_link or before.is_link or after.is_link:
+        return replace(step, new=now)
+    text = merge(worktree, done.data, before.data, after.data, exact=True)
+    return replace(step, new=now, done=done if isinstance(text, Conflict) else replace(done, data=text))

@@ -1,24 +1,38 @@
-"""The record of a transaction on disk: everything that is needed to complete it or roll it back, as JSON.
+"""The journal of a transaction: its record, with everything that is needed to complete it or roll it back, and git's
+`index.lock`, so that no other git commits, stages or switches branches.
 
-The bytes of files are stored next to the JSON, before it refers to them.
+The bytes of files are stored next to the record, before it refers to them. The lock is a hard link to a file of the
+journal: it appears atomically and exclusively, and names its holder.
 """
 
 from __future__ import annotations
 
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from repoagent.dataclass import dataclass
+from repoagent.errors import Busy
 from repoagent.git.file_writer import Step
 from repoagent.git.files import Content
-from repoagent.git.index import Entry, Staged
+from repoagent.git.index import Entry, Staged, index_path
+from repoagent.git.process import git_output
+from repoagent.git.worktree import WorkTree, layout
 from repoagent.storage import journal as stored
-from repoagent.storage.journal import Journal
+from repoagent.storage.folders import SystemFailed
 
 LOCKED = "locked"  # index.lock may exist, no file is changed
 WRITING = "writing"  # files have their old or new bytes
 COMMITTING = "committing"  # the commit may exist
 DONE = "done"  # a finished edit, kept for undo
+
+LOCK_FILE = "lock"  # in the folder of the journal
+_MAX_LOCK_BYTES = 1000  # bytes of a lock file that are read
+_STALE_SECONDS = 0.3
+_COARSE_NS = 2_000_000_000  # some file systems keep times to two seconds
 
 
 @dataclass(frozen=True)
@@ -92,87 +106,131 @@ class Record:
     in_place: bool = False
 
 
-_SCALARS = (
-    "id", "event", "state", "head", "branch", "commits", "new_branch", "moves_to",
-    "started", "commit", "message",
-)  # fmt: skip
-_ENTRIES = ("head", "staged", "base", "work", "commit", "stage")  # of a planned path
-_CONTENTS = (
-    "old",
-    "new",
-    "was",
-    "done",
-    "wrote",
-)  # of a step; journals of early versions lack the last three
+class EditJournal(stored.Journal):
+    """The open journal of a transaction, with the work tree and the record. The record may be newer than the one on
+    disk, until `store`."""
+
+    def __init__(self, journal: stored.Journal, worktree: WorkTree, record: Record) -> None:
+        super().__init__(journal.folder, journal.descriptor)
+        self.worktree = worktree
+        self.record = record
+
+    def change(self, **values: Any) -> None:
+        """Change fields of the record, but not on disk."""
+        self.record = replace(self.record, **values)
+
+    def store(self, **values: Any) -> None:
+        """Change fields of the record, also on disk, durably. The contents of files must be stored before."""
+        self.change(**values)
+        self.save(to_dict(self.record))
+
+    def store_contents(self, items: Sequence[Step | SavedFile]) -> None:
+        """Store the bytes of files, before the record refers to them."""
+        for number, item in enumerate(items):
+            for name, value in vars(item).items():
+                if isinstance(value, Content):
+                    self.keep(_content_file(name, number), value.data)
+
+    def lock_index(self) -> None:
+        """Take git's lock. Raises Busy if another git command holds it, SystemFailed."""
+        path = lock_path(self.worktree)
+        try:
+            try:
+                os.link(self.path(LOCK_FILE), path)
+            except FileExistsError:
+                raise
+            except OSError:  # a file system without hard links
+                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+                with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
+                    try:
+                        file.write(stored.read_stored(self.folder, LOCK_FILE))
+                        file.flush()
+                    except BaseException:
+                        path.unlink()
+                        raise
+        except FileExistsError:
+            text = (_read_lock(path) or b"").decode(errors="replace")
+            if text.startswith("repoagent "):
+                holder = text.partition(": ")[2].strip()
+                raise Busy(f"{path} is held: {holder}; try again when it is done") from None
+            raise Busy(
+                f"{path} exists: another git command is running in this work tree; try again when it is done. "
+                "If none is running, remove that file"
+            ) from None
+        except OSError as error:
+            raise SystemFailed(f"cannot create {path}: {error.strerror}; fix that and try again") from error
+
+    def has_lock(self) -> bool:
+        """Whether the index is locked by this transaction."""
+        file = self.path(LOCK_FILE)
+        return file.exists() and _read_lock(lock_path(self.worktree)) == _read_lock(file)
+
+    def unlock_index(self) -> None:
+        """Remove the lock if it belongs to this journal."""
+        if self.has_lock():
+            lock_path(self.worktree).unlink()
+
+    def remove_stale_ref_locks(self) -> None:
+        """Remove the locks of references that a killed git has left, with which git would refuse to commit for ever.
+
+        Call it when that git has ended. A lock is stale if it was created since git started, contains what git would
+        have written (nothing, the starting commit, or a commit on top of it), and stays for a while: a running git
+        holds it for milliseconds.
+        """
+        worktree, record = self.worktree, self.record
+        if record.started is None:
+            return
+        folder = worktree.common_dir / "refs" / "heads"
+        branches = [folder / f"{branch}.lock" for branch in (record.branch, record.new_branch) if branch]
+        stale = {}
+        for path in (worktree.git_dir / "HEAD.lock", *branches):
+            identity = _stale_identity(worktree, path, record)
+            if identity is not None:
+                stale[path] = identity
+        if stale:
+            time.sleep(_STALE_SECONDS)
+        for path, identity in stale.items():
+            if _stale_identity(worktree, path, record) == identity:
+                path.unlink(missing_ok=True)
 
 
-def save(journal: Journal, record: Record) -> None:
-    """Replace the JSON of the journal, durably. Store the bytes that it refers to before."""
-    journal.save(to_dict(record))
+def create(worktree: WorkTree, record: Record) -> EditJournal:
+    """Create the journal of a transaction, durably. Raises Refused if there is one of this name, SystemFailed."""
+    name = f"{record.id}-{record.event}"
+    # users of git may see the text of the lock
+    text = f"repoagent {record.id}: an edit is being committed by process {os.getpid()}\n"
+    root = layout(worktree).journal
+    journal = stored.create_journal(root, name, to_dict(record), {LOCK_FILE: text.encode()})
+    return EditJournal(journal, worktree, record)
 
 
-def store_steps(journal: Journal, record: Record) -> None:
-    """Store the bytes that the steps of `record` refer to."""
-    for number, step in enumerate(record.steps):
-        for name in _CONTENTS:
-            content: Content | None = getattr(step, name)
-            if content is not None:
-                journal.keep(f"{name}-{number}", content.data)
-
-
-def store_saved(journal: Journal, record: Record) -> None:
-    """Store the bytes of the user's other files."""
-    for number, saved in enumerate(record.saved):
-        if saved.content is not None:
-            journal.keep(f"saved-{number}", saved.content.data)
+def _content_file(name: str, number: int) -> str:
+    """The file in the folder of the journal with the field `name` of a step or saved file: `old-0`, `saved-3`."""
+    return f"{'saved' if name == 'content' else name}-{number}"
 
 
 def to_dict(record: Record) -> dict[str, Any]:
     """The record as JSON, without the bytes of files."""
 
-    def file(name: str, content: Content | None) -> dict[str, str] | None:
-        return None if content is None else {"file": name, "mode": content.mode}
+    def fields(item: Step | PlannedPath | SavedFile, number: int) -> dict[str, object]:
+        values: dict[str, object] = {}
+        for name, value in vars(item).items():
+            if isinstance(value, Content):
+                value = {"file": _content_file(name, number), "mode": value.mode}
+            elif isinstance(value, Entry):
+                value = [value.mode, value.oid]
+            elif isinstance(value, Staged):
+                value = [value.entry.mode, value.entry.oid, value.skip_worktree, value.assume_unchanged]
+            values[name] = value
+        return values
 
-    def pair(entry: Entry | None) -> list[str] | None:
-        return None if entry is None else [entry.mode, entry.oid]
-
-    def marks(bits: Staged | None) -> list[object] | None:
-        if bits is None:
-            return None
-        return [bits.entry.mode, bits.entry.oid, bits.skip_worktree, bits.assume_unchanged]
-
-    return {
-        **{name: getattr(record, name) for name in _SCALARS},
-        "steps": [
-            {
-                "path": step.path,
-                "temporary": step.temporary,
-                "permissions": step.permissions,
-                **{name: file(f"{name}-{number}", getattr(step, name)) for name in _CONTENTS},
-            }
-            for number, step in enumerate(record.steps)
-        ],
-        "folders": list(record.folders),
-        "planned": [
-            {
-                "path": planned.path,
-                "renamed": planned.renamed,
-                **{name: pair(getattr(planned, name)) for name in _ENTRIES},
-                "bits": marks(planned.bits),
-            }
-            for planned in record.planned
-        ],
-        "saved": [
-            {
-                "path": saved.path,
-                "content": file(f"saved-{number}", saved.content),
-                "temporary": saved.temporary,
-            }
-            for number, saved in enumerate(record.saved)
-        ],
-        "uncommitted": list(record.uncommitted),
-        "in_place": record.in_place,
+    lists = {name: getattr(record, name) for name in _ITEMS}
+    return vars(record) | {
+        name: [fields(item, number) for number, item in enumerate(items)] for name, items in lists.items()
     }
+
+
+_ITEMS: dict[str, type[Any]] = {"steps": Step, "planned": PlannedPath, "saved": SavedFile}
 
 
 def load(folder: Path) -> Record | None:
@@ -180,36 +238,58 @@ def load(folder: Path) -> Record | None:
 
     Raises Refused for a newer version.
     """
+
+    def field(value: Any) -> object:
+        if isinstance(value, dict):
+            return Content(stored.read_stored(folder, value["file"]), value["mode"])
+        if isinstance(value, list):
+            entry = Entry(value[0], value[1])
+            return Staged(entry, value[2], value[3]) if len(value) > 2 else entry
+        return value
+
     raw = stored.record(folder)
+    if raw is None:
+        return None
+    raw.setdefault("in_place", False)  # not in the records of an earlier version
+    values: dict[str, Any] = {}
     try:
-        return None if raw is None else _from_dict(folder, raw)
-    except (stored.IncompleteJournal, KeyError, TypeError, ValueError, IndexError):
+        for name in Record.__annotations__:
+            value = raw[name]
+            if name in _ITEMS:
+                kind = _ITEMS[name]
+                value = [kind(**{key: field(inner) for key, inner in item.items()}) for item in value]
+            values[name] = tuple(value) if isinstance(value, list) else value
+        return Record(**values)
+    except (stored.IncompleteJournal, AttributeError, IndexError, KeyError, TypeError, ValueError):
         return None
 
 
-def _from_dict(folder: Path, raw: dict[str, Any]) -> Record:
-    def content(file: dict[str, str] | None) -> Content | None:
-        return None if file is None else Content(stored.read_stored(folder, file["file"]), file["mode"])
+def lock_path(worktree: WorkTree) -> Path:
+    """Where git locks the index of this work tree."""
+    return index_path(worktree).with_name("index.lock")
 
-    steps = []
-    for step in raw["steps"]:
-        old, new = content(step["old"]), content(step["new"])
-        later = [content(step.get(name)) for name in _CONTENTS[2:]]
-        steps.append(Step(step["path"], old, new, step["temporary"], step["permissions"], *later))
-    planned = []
-    for path in raw["planned"]:
-        entries = {name: None if path[name] is None else Entry(*path[name]) for name in _ENTRIES}
-        bits = path["bits"]
-        marks = None if bits is None else Staged(Entry(bits[0], bits[1]), bits[2], bits[3])
-        planned.append(PlannedPath(path["path"], **entries, bits=marks, renamed=path["renamed"]))
-    return Record(
-        **{name: raw[name] for name in _SCALARS},
-        steps=tuple(steps),
-        folders=tuple(raw["folders"]),
-        planned=tuple(planned),
-        saved=tuple(
-            SavedFile(saved["path"], content(saved["content"]), saved["temporary"]) for saved in raw["saved"]
-        ),
-        uncommitted=tuple(raw["uncommitted"]),
-        in_place=raw.get("in_place", False),
-    )
+
+def _read_lock(path: Path) -> bytes | None:
+    """The beginning of a lock file; None if there is none or it cannot be read."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    with os.fdopen(descriptor, "rb") as file:
+        return file.read(_MAX_LOCK_BYTES)
+
+
+def _stale_identity(worktree: WorkTree, path: Path, record: Record) -> tuple[int, int] | None:
+    """Inode and time of a lock that our git may have left; None for another lock."""
+    try:
+        status = path.lstat()
+    except OSError:
+        return None
+    if status.st_mtime_ns < (record.started or 0) - _COARSE_NS:
+        return None
+    content = (_read_lock(path) or b"").decode(errors="replace").strip()
+    if content not in ("", record.moves_to, record.head) and not content.startswith("ref: refs/heads/"):
+        parent = git_output(worktree.top, "rev-parse", "--verify", "--quiet", f"{content}^", ok=(0, 1, 128))
+        if parent.stdout.decode().strip() != (record.head or ""):
+            return None
+    return status.st_ino, status.st_mtime_ns

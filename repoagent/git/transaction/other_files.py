@@ -19,18 +19,16 @@ from repoagent.git.index import Entry, copy_index, index_path, put_entries, refr
 from repoagent.git.merge import Conflict, merge
 from repoagent.git.objects import from_blob
 from repoagent.git.process import git, git_output
-from repoagent.git.transaction import locks
-from repoagent.git.transaction.journal import COMMITTING, PlannedPath, Record, SavedFile
+from repoagent.git.transaction.journal import COMMITTING, EditJournal, PlannedPath, Record, SavedFile
 from repoagent.git.transaction.results import KEPT_FOLDER, OtherChanges
 from repoagent.git.worktree import WorkTree
 from repoagent.storage.atomic import write_whole
-from repoagent.storage.journal import Journal, read_stored
+from repoagent.storage.journal import read_stored
 
 NEXT = "next"  # in the folder of the journal: the index to be
 COMMITTED = "index"  # and the one that git commits
-_MAX_BYTES = (
-    256 * 1024 * 1024
-)  # of all files; larger ones are not copied, so changes by hooks are not reverted
+# of all files; larger ones are not copied, so changes by hooks are not reverted
+_MAX_BYTES = 256 * 1024 * 1024
 _TRIES = 3  # if the file is saved while it is being restored
 _COMMIT_HOOKS = (
     "pre-commit", "prepare-commit-msg", "commit-msg", "post-commit", "post-checkout", "post-index-change",
@@ -69,9 +67,10 @@ def snapshot_files(top: Path, edit_id: str, paths: Sequence[str]) -> tuple[Saved
     return tuple(saved)
 
 
-def restore_other_files(worktree: WorkTree, journal: Journal, record: Record) -> OtherChanges:
+def restore_other_files(journal: EditJournal) -> OtherChanges:
     """Restore files that have lost the user's work, and keep newer content; the earlier content is then saved in the
     folder of the journal as `found-before-N`."""
+    worktree, record = journal.worktree, journal.record
     restored, left, sentences = [], [], []
     for saved in record.saved:
         for _ in range(_TRIES):
@@ -115,7 +114,7 @@ def _is_as_in_head(worktree: WorkTree, record: Record, saved: SavedFile, current
     return same(current, head) and (not same(current, saved.content) or current.mode == head.mode)
 
 
-def keep_copy(journal: Journal, name: str, content: Content) -> str:
+def keep_copy(journal: EditJournal, name: str, content: Content) -> str:
     """Save the bytes in the folder of the journal, unless they are there; return the file name: `name` and a number."""
     number = 0
     while (file := journal.path(f"{name}-{number}")).exists():
@@ -126,33 +125,35 @@ def keep_copy(journal: Journal, name: str, content: Content) -> str:
     return file.name
 
 
-def save_pending_messages(worktree: WorkTree, journal: Journal) -> None:
+def save_pending_messages(journal: EditJournal) -> None:
     """Save MERGE_MSG and AUTO_MERGE in the journal before a commit."""
     for name in _PENDING_MESSAGES:
-        file = worktree.git_dir / name
+        file = journal.worktree.git_dir / name
         if file.is_file():
             journal.keep(f"waiting-{name}", file.read_bytes())
 
 
-def restore_pending_messages(worktree: WorkTree, journal: Journal) -> None:
+def restore_pending_messages(journal: EditJournal) -> None:
     """Restore those that have disappeared, and remove them from the journal."""
     for name in _PENDING_MESSAGES:
         copy = journal.path(f"waiting-{name}")
         if not copy.exists():
             continue
-        file = worktree.git_dir / name
+        file = journal.worktree.git_dir / name
         if not file.exists():
             write_whole(file, read_stored(journal.folder, copy.name), private=False)
         copy.unlink()
 
 
-def restore_mixed_files(worktree: WorkTree, journal: Journal, record: Record) -> OtherChanges:
+def restore_mixed_files(journal: EditJournal, written: Mapping[str, Content | None]) -> OtherChanges:
     """Restore the user's work that hooks have lost in the files of the edit. The content that it replaces is saved in
-    the folder of the journal as `found-own-N`."""
+    the folder of the journal as `found-own-N`. `written` has the content of the files when hooks started; one that was
+    not that of the step is a save by another program, and stays."""
+    worktree = journal.worktree
     restored = []
-    for step, planned in _mixed(record):
+    for step, planned in _mixed(journal.record):
         current = look(worktree.top, step.path)
-        if same(current, step.new) or step.new is None:
+        if same(current, step.new) or step.new is None or not same(written[step.path], step.new):
             continue
         whole = step.new
         if current is not None:
@@ -162,7 +163,7 @@ def restore_mixed_files(worktree: WorkTree, journal: Journal, record: Record) ->
             other_lines = set(step.new.data.splitlines()) - set(base.data.splitlines() if base else ())
             if not other_lines.isdisjoint(
                 current.data.splitlines()
-            ):  # some are still there, so no hook removed them
+            ):  # some are still there: no hook removed them
                 continue
             whole = current
             if base is not None and not current.is_link and not step.new.is_link:
@@ -180,19 +181,22 @@ def restore_mixed_files(worktree: WorkTree, journal: Journal, record: Record) ->
     return OtherChanges(tuple(restored))
 
 
-def with_lost_files(worktree: WorkTree, record: Record) -> Record:
-    """The record with steps that can be reverted if hooks were killed between a stash and its pop: then the file has
-    just the committed content, or is missing."""
+def steps_to_revert(journal: EditJournal) -> list[Step]:
+    """The steps with what they wrote themselves, not the content after hooks. If hooks were killed between a stash and
+    its pop, a file has just the committed content, or is missing: then that is to be reverted."""
+    record, top = journal.record, journal.worktree.top
+    written = [
+        step if step.wrote is None else replace(step, new=step.wrote, wrote=None) for step in record.steps
+    ]
     if record.state != COMMITTING:
-        return record
-    mixed = {step.path: planned for step, planned in _mixed(record)}
+        return written
+    mixed = {step.path: planned for step, planned in _mixed(replace(record, steps=tuple(written)))}
     steps = []
-    for step in record.steps:
-        current = look(worktree.top, step.path)
-        planned = mixed.get(step.path)
-        lost = current is None or (planned is not None and same(current, _checked_out(worktree, planned)))
+    for step in written:
+        current, planned = look(top, step.path), mixed.get(step.path)
+        lost = current is None or (planned and same(current, _checked_out(journal.worktree, planned)))
         steps.append(replace(step, new=current) if lost else step)
-    return replace(record, steps=tuple(steps))
+    return steps
 
 
 def _mixed(record: Record) -> Iterator[tuple[Step, PlannedPath]]:
@@ -217,26 +221,23 @@ def copy_user_index(worktree: WorkTree, file: Path) -> None:
 
 
 def update_user_index(
-    worktree: WorkTree,
-    journal: Journal,
-    record: Record,
-    other: Mapping[str, Entry | None],
-    leave: Collection[str] = (),
+    journal: EditJournal, other: Mapping[str, Entry | None] | None = None, leave: Collection[str] = ()
 ) -> None:
     """Write the entries of the change, and the `other` entries, to the user's index, except at the paths `leave`; then
     release the lock.
 
     Raises Busy if another program has removed our lock and holds its own: recovery completes it later.
     """
-    if not locks.is_ours(worktree, journal):
-        locks.acquire(worktree, journal)
+    worktree, record = journal.worktree, journal.record
+    if not journal.has_lock():
+        journal.lock_index()
     file = journal.path(NEXT)
     copy_user_index(worktree, file)
-    entries = {**{planned.path: planned.stage for planned in record.planned}, **other}
+    entries = {planned.path: planned.stage for planned in record.planned} | dict(other or {})
     entries = {path: entry for path, entry in entries.items() if path not in leave}
     put_entries(worktree, file, entries, {p.path: p.bits for p in record.planned if p.bits})
     present = [path for path, entry in entries.items() if entry and (worktree.top / path).exists()]
     refresh(worktree, file, present)
     if file.exists():
         file.replace(index_path(worktree))
-    locks.release(worktree, journal)
+    journal.unlock_index()

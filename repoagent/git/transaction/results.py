@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from pathlib import Path
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import CheckFailed, NothingDone, Refused
-from repoagent.git.file_writer import Step
-from repoagent.git.files import Content, same
-from repoagent.git.merge import Conflict, merge
-from repoagent.git.worktree import WorkTree
+from repoagent.git.files import Content
 
 
 @dataclass(frozen=True)
@@ -148,17 +145,3 @@ class InPlace:
 
     current: Mapping[str, Content | None] = field(default_factory=dict)
     whole: Collection[str] = ()
-
-
-def step_after_hook(
-    worktree: WorkTree, step: Step, now: Content | None, before: Content | None, after: Content | None
-) -> Step:
-    """The step of a change in place after a hook turned `before` into `after`, with the file `now`: the hook's changes
-    become part of the change, changes by others do not. On a conflict the hook's changes are left out."""
-    done = step.done
-    if same(step.new, done):
-        return replace(step, new=now, done=now)
-    if done is None or before is None or after is None or done.is_link or before.is_link or after.is_link:
-        return replace(step, new=now)
-    text = merge(worktree, done.data, before.data, after.data, exact=True)
-    return replace(step, new=now, done=done if isinstance(text, Conflict) else replace(done, data=text))

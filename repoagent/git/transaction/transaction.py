@@ -22,22 +22,11 @@ from repoagent.git.facts import current_branch
 from repoagent.git.files import Content, FileChange, look, same
 from repoagent.git.index import Status, index_path, read_status
 from repoagent.git.objects import Commit, head_commit, refuse_invalid_branch
-from repoagent.git.process import GitError, uninterrupted
-from repoagent.git.transaction import commit, finish, locks, other_files, results
-from repoagent.git.transaction.commit import OnOutput, encode, find_commit, run_commit
-from repoagent.git.transaction.hook_changes import CommitWithdrawn
-from repoagent.git.transaction.journal import (
-    COMMITTING,
-    LOCKED,
-    WRITING,
-    Record,
-    save,
-    store_steps,
-    to_dict,
-)
+from repoagent.git.process import uninterrupted
+from repoagent.git.transaction import commit, finish, hook_changes, journal, other_files, results
+from repoagent.git.transaction.journal import COMMITTING, LOCKED, WRITING, EditJournal, Record
 from repoagent.git.transaction.plan import Plan, make_plan, refuse_operation, refuse_unmerged
-from repoagent.git.worktree import WorkTree, layout
-from repoagent.storage.journal import Journal, create_journal
+from repoagent.git.worktree import WorkTree
 from repoagent.storage.layout import to_stderr
 
 _Self = TypeVar("_Self", bound="BaseTransaction")
@@ -64,8 +53,9 @@ class BaseTransaction(ABC):
         event: str,
         edit_id: str,
         *,
-        commits: bool,
+        commits: bool = True,
         in_place: results.InPlace | None = None,
+        moves_to: str | None = None,
     ) -> None:
         self.id = edit_id
         self.plan = Plan(None, None)
@@ -73,74 +63,66 @@ class BaseTransaction(ABC):
         self._kept_folder = Path()  # the folder with the bytes that `other_changes` mentions
         self._worktree = worktree
         self._changes = tuple(changes)
-        self._journal: Journal | None = None
+        self._journal: EditJournal | None = None  # until the end
         self._status: Status | None = None  # the user's other work, as last read
         self._in_place = in_place
         # moving HEAD would disturb a merge or rebase in progress; changing only the index does not
         self._changes_head = True
         self._is_edit = event == "edit"  # an undo or redo has no option --no-commit
-        steps = (
-            file_writer.steps_of(changes, edit_id)
-            if in_place is None
-            else file_writer.steps_in_place(changes, in_place.current, edit_id)
+        self._first = Record(
+            edit_id, event, LOCKED, commits, moves_to=moves_to, in_place=in_place is not None
         )
-        self._record = Record(edit_id, event, LOCKED, commits, steps=steps, in_place=in_place is not None)
 
     def __enter__(self: _Self) -> _Self:
         """Raises Refused or Busy, with nothing changed, if the commit cannot be planned."""
-        worktree, record = self._worktree, replace(self._record, steps=())
-        if record.commits:
+        worktree = self._worktree
+        if self._first.commits:
             if self._changes_head:
                 refuse_operation(worktree, offer=self._is_edit)
             index_path(worktree)
         if self._is_edit and finish.edit_folder(worktree, self.id).exists():
             raise Refused(f"the edit {self.id} already exists: use another name")
-        files = {locks.LOCK_FILE: locks.lock_text(self.id)}
-        name = f"{self.id}-{record.event}"
-        self._journal = create_journal(layout(worktree).journal, name, to_dict(record), files)
+        self._journal = opened = journal.create(worktree, self._first)
         try:
-            if record.commits:
-                locks.acquire(worktree, self._journal)
+            if self._first.commits:
+                opened.lock_index()
                 self._status = status = read_status(worktree)
                 if self._changes_head:
                     refuse_unmerged(status, offer=self._is_edit)
                 self.plan = self._make_plan(status)
-                self._record = replace(
-                    self._record, head=status.head, branch=status.branch, planned=self.plan.paths
-                )
+                opened.change(head=status.head, branch=status.branch, planned=self.plan.paths)
         except BaseException:
             with uninterrupted():
-                self._record = record
                 self._end()
             raise
         return self
 
     def write(self) -> None:
         """Write the files. Raises Moved, with nothing written, if one of them has changed since the change was made."""
-        journal, top, steps = self._open(), self._worktree.top, self._record.steps
+        top, in_place = self._worktree.top, self._in_place
+        if in_place is None:
+            steps = file_writer.steps_of(self._changes, self.id)
+        else:
+            steps = file_writer.steps_in_place(self._changes, in_place.current, self.id)
         file_writer.refuse_moved(top, steps)
-        if not self._record.in_place:
+        if in_place is None:
             steps = file_writer.with_permissions(top, steps, self._changes)
-        self._record = replace(
-            self._record, state=WRITING, steps=steps, folders=file_writer.new_folders(top, steps)
-        )
-        store_steps(journal, self._record)
-        save(journal, self._record)
-        for number, step in enumerate(steps if not self._record.in_place else ()):
+        self._open.store_contents(steps)
+        self._open.store(state=WRITING, steps=steps, folders=file_writer.new_folders(top, steps))
+        for number, step in enumerate(steps if in_place is None else ()):
             try:
                 file_writer.write_step(top, step)
             except file_writer.Moved:
-                self._record = replace(self._record, steps=steps[:number])  # the rest was not written
+                self._open.change(steps=steps[:number])  # the rest was not written
                 raise
 
     def keep(self) -> None:
         """Keep the written files without a commit."""
-        journal = self._open()
         with uninterrupted():
-            if self._record.commits:
-                locks.release(self._worktree, journal)
-            finish.archive(self._worktree, journal, replace(self._record, commits=False))
-            self._close(journal)
+            if self._open.record.commits:
+                self._open.unlock_index()
+            finish.archive(self._open, commits=False)
+            self._close()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -164,38 +146,38 @@ class BaseTransaction(ABC):
         """The commit that was made, or None."""
         return None
 
-    def _open(self) -> Journal:
+    @property
+    def _open(self) -> EditJournal:
         if self._journal is None:
             raise RuntimeError("the transaction has ended")
         return self._journal
 
     def _refuse_moved(self, head: str | None, branch: str | None) -> None:
-        if (head, branch) != (self._record.head, self._record.new_branch or self._record.branch):
+        record = self._open.record
+        if (head, branch) != (record.head, record.new_branch or record.branch):
             raise Busy("another program moved HEAD during the edit: run the edit again")
 
     def _end(self, made: Commit | None = None) -> None:
         """Complete the transaction with the commit, or roll it back. Raises UnfinishedTransaction if that fails."""
-        journal = self._open()
         try:
-            self._finish(journal, made)
+            self._finish(made)
         except (RepoagentError, OSError):
             try:  # once more: git may have been killed
-                self._finish(journal, self._find_commit())
+                self._finish(self._find_commit())
             except (RepoagentError, OSError) as error:
-                self._close(journal)
-                raise results.UnfinishedTransaction(self._record.event, self.id, error) from error
-        self._close(journal)
+                event = self._open.record.event
+                self._close()
+                raise results.UnfinishedTransaction(event, self.id, error) from error
+        self._close()
 
-    def _finish(self, journal: Journal, made: Commit | None) -> None:
+    def _finish(self, made: Commit | None) -> None:
         """Roll back; a subclass completes the transaction if the commit was `made`."""
-        if self._record.state == LOCKED:
-            self._record = replace(self._record, steps=())
-        if not finish.end_if_archived(self._worktree, journal, self._record):
-            self._kept_folder = finish.folder_after(self._worktree, journal, self._record, done=False)
-            self.other_changes += finish.roll_back(self._worktree, journal, self._record)
+        if not finish.end_if_archived(self._open):
+            self._kept_folder = finish.folder_after(self._open, done=False)
+            self.other_changes += finish.roll_back(self._open)
 
-    def _close(self, journal: Journal) -> None:
-        journal.close()
+    def _close(self) -> None:
+        self._open.close()
         self._journal = None
 
 
@@ -215,7 +197,7 @@ class Transaction(BaseTransaction):
         edit_id: str | None = None,
         *,
         event: str = "edit",
-        listen: OnOutput | None = None,
+        listen: commit.OnOutput | None = None,
         in_place: results.InPlace | None = None,
     ) -> None:
         self.options = options or results.Options()
@@ -235,19 +217,19 @@ class Transaction(BaseTransaction):
         transaction was entered, so the user's other work is not read again. Raises HookFailed, with everything
         restored, if git or a hook refuses, and Busy if HEAD was moved.
         """
-        journal, text = self._open(), encode(self._worktree, message)
+        text = commit.encode(self._worktree, message)
         if self._status is None or not at_once:
             self._status = self._read_status()
         else:
             self._refuse_moved(head_commit(self._worktree), current_branch(self._worktree))
-        before = self._record.steps
-        made, code, output = self._attempt(journal, self._status, text)
+        before = self._open.record.steps
+        made, code, output = self._attempt(self._status, text)
         if made is None:
-            status = self._fold(journal)
+            status = self._fold()
             if status is not None:
-                made, code, more = self._attempt(journal, status, text)
+                made, code, more = self._attempt(status, text)
                 output += more
-        rewritten = [new.path for new, old in zip(self._record.steps, before, strict=True) if new != old]
+        rewritten = [new.path for new, old in zip(self._open.record.steps, before, strict=True) if new != old]
         with uninterrupted():
             self._end(made)
             if self.result is None:
@@ -255,17 +237,13 @@ class Transaction(BaseTransaction):
                 output = output.rstrip() + self._withdrawn.encode()
                 remarks = self.other_changes.remarks(self._kept_folder)
                 raise results.HookFailed(output, by_git=by_git, remarks=remarks)
-        notes = [
-            *self.plan.notes,
-            *results.merged(self.other_changes.notes(self._kept_folder), self.result.notes),
-        ]
-        if code > 0:
-            notes.append("git failed, but the commit exists: a hook made it")
+        notes = results.merged(self.other_changes.notes(self._kept_folder), self.result.notes)
+        by_hook = ("git failed, but the commit exists: a hook made it",) if code > 0 else ()
         self.result = replace(
             self.result,
             folded=results.merged(rewritten, self.result.folded),
             restored=results.merged(self.other_changes.restored, self.result.restored),
-            notes=tuple(notes),
+            notes=(*self.plan.notes, *notes, *by_hook),
             output=output,
         )
         return self.result
@@ -284,7 +262,7 @@ class Transaction(BaseTransaction):
 
     def _find_commit(self) -> Commit | None:
         """The commit of this transaction if HEAD contains it: HEAD decides, not an exit code."""
-        return find_commit(self._worktree, self._record) if self._record.state == COMMITTING else None
+        return commit.find_commit(self._open) if self._open.record.state == COMMITTING else None
 
     def _read_status(self) -> Status:
         """Read the status. Raises Busy if HEAD was moved since the transaction began."""
@@ -292,65 +270,48 @@ class Transaction(BaseTransaction):
         self._refuse_moved(status.head, status.branch)
         return status
 
-    def _attempt(self, journal: Journal, status: Status, message: bytes) -> tuple[Commit | None, int, bytes]:
+    def _attempt(self, status: Status, message: bytes) -> tuple[Commit | None, int, bytes]:
         """Run `git commit`; return the commit, if there is one, the exit code, and the output."""
-        worktree, branch = self._worktree, self.options.branch
-        switch = self._record.new_branch is None
-        self._written = {step.path: look(worktree.top, step.path) for step in self._record.steps}
-        self._record = record = commit.record_before_hooks(worktree, self._record, status, branch, message)
-        try:
-            commit.prepare(worktree, journal, record, self.options, reset=status.has_staged, switch=switch)
-        except GitError as error:
-            if error.returncode < 0:
-                locks.remove_stale_ref_locks(worktree, record)
-            elif switch and current_branch(worktree) != branch:  # a branch of this name, if any, is not ours
-                self._record = replace(record, new_branch=None)
-            raise
-        index, file = journal.path(other_files.COMMITTED), journal.path(commit.MESSAGE)
-        code, output = run_commit(
-            worktree, index, file, self.options, listen=self._listen, inherit=journal.descriptor
-        )
-        ours = tuple(step for step in record.steps if self._is_ours(step))
-        self.other_changes += other_files.restore_mixed_files(worktree, journal, replace(record, steps=ours))
+        opened = self._open
+        self._written = {step.path: look(self._worktree.top, step.path) for step in opened.record.steps}
+        commit.prepare(opened, status, message, self.options)
+        code, output = commit.run_commit(opened, self.options, self._listen)
+        self.other_changes += other_files.restore_mixed_files(opened, self._written)
         if code < 0:
             output += f"git was killed by signal {-code}\n".encode()
-            locks.remove_stale_ref_locks(worktree, record)
+            opened.remove_stale_ref_locks()
         if code != 0:
             return self._find_commit(), code, output
-        made = commit.verified_commit(worktree, record)
+        made = commit.verified_commit(opened)
         if made is None:
             return None, 1, output + b"A hook removed the change from the commit.\n"
         return made, code, output
 
-    def _is_ours(self, step: file_writer.Step) -> bool:
-        """Whether the file had what the step wrote when hooks started, not a save by another program."""
-        return step.path in self._written and same(self._written[step.path], step.new)
-
-    def _fold(self, journal: Journal) -> Status | None:
+    def _fold(self) -> Status | None:
         """After a failed commit: if a hook rewrote files of the edit, as formatters do, plan again with its version of
         them. Returns the new status, None if there is nothing new to commit.
 
         The files may contain a save by the user, so each step records what it `wrote` itself.
         """
-        worktree = self._worktree
+        worktree, opened = self._worktree, self._open
         if not other_files.has_hooks(worktree):
             return None
         steps = []
-        for step in self._record.steps:
+        for step in opened.record.steps:
             now = look(worktree.top, step.path)
-            if step.new is not None and self._is_ours(step) and not same(now, step.new):
+            is_ours = same(self._written[step.path], step.new)  # not a save by another program
+            if step.new is not None and is_ours and not same(now, step.new):
                 wrote = step.wrote or step.new
-                if self._record.in_place:
-                    step = results.step_after_hook(worktree, step, now, step.new, now)
+                if opened.record.in_place:
+                    step = hook_changes.step_after_hook(worktree, step, now, step.new, now)
                 step = replace(step, new=now, wrote=wrote)
             steps.append(step)
-        rewritten = self._record.steps != tuple(steps)
-        self._record = replace(self._record, steps=tuple(steps))
-        store_steps(journal, self._record)
-        save(journal, self._record)
-        if not rewritten:
+        is_rewritten = opened.record.steps != tuple(steps)
+        opened.store_contents(steps)
+        opened.store(steps=tuple(steps))
+        if not is_rewritten:
             return None
-        self.other_changes += other_files.restore_other_files(worktree, journal, self._record)
+        self.other_changes += other_files.restore_other_files(opened)
         contents = {step.path: step.done or step.new for step in steps}
         changes = []
         for change in self._changes:
@@ -367,16 +328,16 @@ class Transaction(BaseTransaction):
             )
         except (Refused, NothingDone):
             return None
-        self._record = replace(self._record, planned=plan.paths)
+        opened.change(planned=plan.paths)
         return status
 
-    def _finish(self, journal: Journal, made: Commit | None) -> None:
+    def _finish(self, made: Commit | None) -> None:
         if made is None:
-            super()._finish(journal, None)
+            super()._finish(None)
             return
-        self._kept_folder = finish.folder_after(self._worktree, journal, self._record, done=True)
+        self._kept_folder = finish.folder_after(self._open, done=True)
         try:
-            self.result = finish.complete(self._worktree, journal, self._record, made, key=self.options.sign)
-        except CommitWithdrawn as error:
+            self.result = finish.complete(self._open, made, key=self.options.sign)
+        except hook_changes.CommitWithdrawn as error:
             self._withdrawn = f"\n{error}"
-            super()._finish(journal, None)
+            super()._finish(None)

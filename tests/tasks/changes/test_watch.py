@@ -20,7 +20,11 @@ def test_the_audit_records_what_a_command_writes(repo: GitRepo) -> None:
     before = repo.git("rev-parse", "HEAD:a.txt").strip()
     command = "echo two > a.txt; rm gone.txt; echo new > new.txt"
     go(repo, f"<run>{command}</run>", "<finish>a</finish>", "<finish>b</finish>")
-    lines = [one for one in json_files.read_events(layout(open_worktree(repo.top))) if one["kind"] == "write"]
+    lines = [
+        one
+        for one in json_files.read_records(layout(open_worktree(repo.top)).audit)
+        if one["kind"] == "write"
+    ]
     found = {one["path"]: (one["before"], one["after"]) for one in lines if one["by"] == "command"}
     after = repo.git("hash-object", "a.txt").strip()
     gone, new = repo.git("rev-parse", "HEAD~1:gone.txt").strip(), repo.git("hash-object", "new.txt").strip()

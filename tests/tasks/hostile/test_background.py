@@ -42,7 +42,9 @@ def test_changes_in_the_background_are_candidates(repo: GitRepo) -> None:
     assert set(repo.git("show", "--format=", "--name-only", "HEAD").split()) == {"a.txt", "b.txt"}
     assert repo.git("status", "--porcelain").split() == ["M", "d.txt", "??", "c.txt"]
     written = [
-        one for one in json_files.read_events(layout(open_worktree(repo.top))) if one["kind"] == "write"
+        one
+        for one in json_files.read_records(layout(open_worktree(repo.top)).audit)
+        if one["kind"] == "write"
     ]
     assert {one["path"] for one in written if one.get("by") == "background"} == {"b.txt", "c.txt", "d.txt"}
 
