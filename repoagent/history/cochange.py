@@ -2,8 +2,8 @@
 
 The score of a file is 1 - exp(-x), where x sums the evidence: its share of the commits of the queried files (newer and
 smaller commits weigh more), how often it changes with their partners, whether it changed in the latest commits, and
-which rare words of its path it shares with them (`src/core/parser.c`, `tests/test_parser.py`). The weights were chosen
-by replaying the history of public repositories (docs/benchmarks.md).
+which rare words its path shares with theirs (`src/core/parser.c`, `tests/test_parser.py`). The weights were chosen by
+replaying the history of public repositories (docs/benchmarks.md).
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class View(Protocol):
         ...
 
     def many(self, files: Sequence[int], limit: int) -> dict[int, list[Commit]]:
-        """`commits` of several files at once; `limit` holds for each."""
+        """`commits` of several files at once; `limit` applies to each."""
         ...
 
     def latest(self, limit: int) -> list[Commit]:
@@ -75,7 +75,7 @@ class View(Protocol):
         ...
 
     def paths(self, files: Sequence[int]) -> dict[int, bytes]:
-        """The present paths of those that are alive at the revision; the others are left out."""
+        """The current paths of those files that exist at the revision; the others are left out."""
         ...
 
     def ids(self, numbers: Iterable[int]) -> dict[int, str]:
@@ -84,7 +84,7 @@ class View(Protocol):
 
 
 class Neighbor(NamedTuple):
-    """A file that changed with the queried ones, or might.
+    """A file that changed, or is likely to change, with the queried ones.
 
     `score` is 0 to 1. It changed in `together` of the last `commits` commits of the queried files; `last` is the
     committer date (seconds since 1970) of the newest with both, `evidence` the numbers of these commits, newest first,
@@ -105,10 +105,11 @@ class Neighbor(NamedTuple):
 def neighbors(
     view: View, files: Sequence[int], paths: Sequence[bytes], *, limit: int = 20, min_score: float = 0.0
 ) -> list[Neighbor]:
-    """The neighbors of the queried `files`, best first, ties by path: at most `limit`, alive, none of the queried ones.
+    """The neighbors of the queried `files`, best first, ties by path: at most `limit`, only existing files, none of the
+    queried ones.
 
-    `paths` are the queried paths; a file without history counts by its name and folder alone. Several files: the mean
-    of each one's evidence. The author of the newest commit is taken to be at work.
+    `paths` are the queried paths; a file without history counts by its name and folder alone. For several files, the
+    evidence is averaged. The author of the newest commit is assumed to be the one working.
     """
     query = frozenset(files)
     histories = view.many(list(dict.fromkeys(files)), COMMITS) if files else {}
@@ -202,10 +203,10 @@ def direct(
     history: Sequence[Commit], query: frozenset[int], newest: int
 ) -> tuple[dict[int, float], dict[int, float]]:
     """From the commits of a queried file, newest first: the share that each other file has in them, 0 to 1, and how
-    much it is part of current work; `newest` is the number of the newest commit of all.
+    much the file is part of current work; `newest` is the number of the newest commit of all.
 
-    A commit weighs less with each newer one of this file, and is shared out among its further files. One that touches
-    several of the queried files weighs as many times.
+    A commit weighs less with each newer commit of this file, and its weight is divided among its other files. One that
+    touches several of the queried files counts once for each.
     """
     share: defaultdict[int, float] = defaultdict(float)
     current: defaultdict[int, float] = defaultdict(float)

@@ -151,7 +151,7 @@ class Step:
 def steps(
     top: Path, commits: Sequence[FileCommit], *, limit: int = COMMITS, seconds: float = SECONDS
 ) -> list[Step]:
-    """The changes of each of `commits` (newest first, of one file). The first `limit` are searched for symbols, within
+    """What each of `commits` (newest first, of one file) changed. The first `limit` are searched for symbols, within
     `seconds` of CPU time for their outlines; nothing is fetched. If git fails, details are left out."""
     log = (
         "log", "--no-walk=unsorted", "--stdin", "--diff-merges=first-parent", COMMIT_MARK, "--raw", "-z",
@@ -183,9 +183,9 @@ def steps(
 
 
 def did(step: Step, *, names: int = NAMES) -> str:
-    """The changes of the commit to the file, in words and without numbers of lines; "" if there is nothing to add.
+    """What the commit changed in the file, in words and without line counts; "" if there is nothing to add.
 
-    Paths and symbols are not cleaned for a terminal.
+    Paths and symbols are not sanitized for a terminal.
     """
     commit, said = step.commit, []
     if commit.status == "R":

@@ -1,4 +1,4 @@
-"""Summarize commits with a model, in batches; each answer is saved as soon as it arrives, and is not requested again.
+"""Summarize commits with a model, in batches; each answer is saved as soon as it arrives and never requested again.
 
 There is a file for each commit: `summaries/ab/cdef….json` for the commit abcdef…. Lines are stored by commit and path,
 so later renames do not affect them. Earlier versions also wrote `summaries/patches/`, which is not read.
@@ -83,7 +83,7 @@ class Answer(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """The questions of each call, and about how many tokens they take."""
+    """The questions of each call, and roughly how many tokens they take."""
 
     batches: tuple[tuple[Question, ...], ...]
     usage: Usage
@@ -91,7 +91,7 @@ class Plan(NamedTuple):
 
     @property
     def commits(self) -> int:
-        """The number of commits that the model is sent, over all calls."""
+        """The number of commits sent to the model over all calls."""
         return sum(map(len, self.batches))
 
     def cost(self, price: Price | None) -> float | None:
@@ -130,7 +130,8 @@ def add_summaries(steps: Iterable[Step], summaries: Mapping[str, Summary]) -> tu
 
 
 def add_saved(folder: Path, steps: Sequence[Step]) -> tuple[Step, ...]:
-    """`steps` with the saved summaries of their commits. Unreadable ones are left out: a prompt does without them."""
+    """`steps` with the saved summaries of their commits. Unreadable ones are left out, because a prompt can do without
+    them."""
     summaries = {}
     for step in steps:
         try:
@@ -232,7 +233,7 @@ def bodies(top: Path, commits: Sequence[str]) -> dict[str, str]:
 
 def question(step: Step, body: str, patch: Patch | None, shown: Sequence[str]) -> Question:
     """The question about a commit. `shown` are its paths that a model may see. A small commit gets a line for each
-    file, so that none of them is ever paid for again; a larger one only for the queried file."""
+    file, so that you never pay for it again; a larger one, only for the queried file."""
     from repoagent.llm.model import printable
 
     commit = step.commit
@@ -376,8 +377,8 @@ def summarize(
 ) -> None:
     """Ask the model, and save each answer at once in the files and in `outcome`, which is complete after an interrupt.
 
-    A failed call saves nothing. `on_batch` gets the number of commits done and of all. Raises ModelError, LimitReached,
-    Refused.
+    A failed call saves nothing. `on_batch` is called with the number of commits done and the total. Raises ModelError,
+    LimitReached, Refused.
     """
     from repoagent.llm.complete import complete
     from repoagent.llm.model import public

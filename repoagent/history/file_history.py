@@ -49,7 +49,7 @@ class Author:
 
 @dataclass(frozen=True)
 class Authors:
-    """Who made `commits` commits, most first. `partial`: there may be older commits by others."""
+    """The authors of `commits` commits, the most active first. `partial`: there may be older commits by others."""
 
     persons: tuple[Author, ...] = ()
     bots: tuple[Author, ...] = ()
@@ -63,7 +63,7 @@ def is_bot(name: str, email: str) -> bool:
 
 
 def authors_of(commits: Iterable[FileCommit], *, partial: bool = False) -> Authors:
-    """The authors of `commits`. One name is one person, whatever addresses it has."""
+    """The authors of `commits`. The same name is the same person, whatever the address."""
     dates: dict[tuple[str, bool], list[str]] = {}
     for commit in commits:
         author = (commit.author, is_bot(commit.author, commit.email))
@@ -130,7 +130,8 @@ def read_history(
 
 
 def resolve(top: Path, revision: str) -> str:
-    """The id of the commit that `revision` names. Raises NothingDone before the first commit, UsageError for none."""
+    """The id of the commit that `revision` names. Raises NothingDone before the first commit, UsageError if `revision`
+    names no commit."""
     verify = ("rev-parse", "--verify", "--quiet", "--end-of-options")
     done = git_output(top, *verify, f"{revision}^{{commit}}", ok=(0, 1, 128))
     if done.returncode == 0:
@@ -188,8 +189,8 @@ def _gone(top: Path, history: FileHistory) -> str:
 def prompt_block(
     worktree: WorkTree, path: str, commits: int, *, seconds: float = SECONDS, summaries: Path | None = None
 ) -> str:
-    """A file's authors and at most `commits` of its newest and most telling commits for a prompt, in 45 tokens each;
-    "" for a file that git does not know. `summaries` is the folder with summaries by models. Raises GitError."""
+    """A file's authors and at most `commits` of its newest and most informative commits for a prompt, at 45 tokens
+    each; "" for a file that git does not know. `summaries` is the folder with summaries by models. Raises GitError."""
     recent, whole = file_log(worktree, path, commits * _CANDIDATES, seconds=seconds)
     found = steps(worktree.top, recent.commits, limit=commits * _CANDIDATES, seconds=_OUTLINES)
     people = authors_of(whole.commits, partial=whole.partial)
@@ -203,7 +204,7 @@ def prompt_block(
 
 
 def walked_since(worktree: WorkTree) -> int | None:
-    """The date (seconds since 1970) of the oldest commit that the prompt of an edit looks at; None if the history has
+    """The date (seconds since 1970) of the oldest commit that the prompt of an edit considers; None if the history has
     fewer than WALKED commits. It depends on the history alone, so that the same state always gives the same prompt."""
     options = (f"--skip={WALKED}", "--no-show-signature", "--format=%ct", "--end-of-options", "HEAD", "--")
     date = git_output(worktree.top, "log", "-1", *options, ok=(0, 128)).stdout.strip()
@@ -213,7 +214,7 @@ def walked_since(worktree: WorkTree) -> int | None:
 def last_changes(
     worktree: WorkTree, path: str, commits: int, since: int | None, summaries: Path | None = None
 ) -> str:
-    """Date, subject and summary of the last `commits` commits of a file, newest first, a line each; "" for a file that
+    """Date, subject and summary of the last `commits` commits of a file, newest first, one per line; "" for a file that
     git does not know. `since` is the result of `walked_since`. The time is not limited, so that the same state always
     gives the same prompt."""
     try:

@@ -1,5 +1,5 @@
-"""The commits of one file, through its renames: from the index if it is complete, else by a walk of git that is limited
-by number and time."""
+"""The commits of one file, through its renames: from the index if it is complete, else from git, limited by number and
+time."""
 
 from __future__ import annotations
 
@@ -182,8 +182,8 @@ def commits_of(
 def look_up(
     top: Path, path: str, commits: Sequence[str], limit: int
 ) -> tuple[FileHistory, FileHistory] | None:
-    """As `file_log`, from the ids of all commits of a file, newest first: four calls of git without a walk. None if
-    the commits do not lead back from one to the next. Raises GitError."""
+    """As `file_log`, from the ids of all commits of a file, newest first: four calls of git, none of which walks the
+    history. None if the commits do not lead back from one to the next. Raises GitError."""
     whole = parse_log(offline(top, *_PINNED, "--no-patch", LOG_FORMAT, names=commits), path)
     latest = whole[:limit]
     ids = [commit.commit for commit in latest]

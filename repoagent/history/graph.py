@@ -1,4 +1,5 @@
-"""The graph of a picture: files as placed nodes, links and groups; and the neighbors of some files as such a graph.
+"""The graph behind a picture: files as positioned nodes, links and groups; and the neighbors of some files as such a
+graph.
 
 Groups: the Louvain method (Blondel, Guillaume, Lambiotte and Lefebvre, "Fast unfolding of communities in large
 networks", 2008), with a fixed order of nodes, so that the same graph has the same groups. The queried files are in the
@@ -86,8 +87,8 @@ class Area(NamedTuple):
 
 
 class Graph(NamedTuple):
-    """`groups` are names, a colour each; `between` are two areas and a strength; `rows` have the number of a node and
-    its cells. Weak links come first, to be drawn below the others."""
+    """`groups` are names, each with its own colour; `between` are two areas and a strength; `rows` have the number of a
+    node and its cells. Weak links come first, to be drawn below the others."""
 
     title: str
     headline: str
@@ -104,7 +105,7 @@ class Graph(NamedTuple):
 
 
 def shown(text: str | bytes) -> str:
-    """A name or a subject on one line, valid in XML, with what cannot be printed made visible: ^J, <FF>, <U+202E>."""
+    """A name or a subject on one line, valid in XML, with unprintable characters made visible: ^J, <FF>, <U+202E>."""
     text = os.fsdecode(text) if isinstance(text, bytes) else text
     return text if text.isprintable() else "".join(c if c.isprintable() else visible(c) for c in text)
 
@@ -133,7 +134,7 @@ def shorten(text: str, limit: int) -> str:
 def clusters(
     count: int, weights: Mapping[tuple[int, int], float], resolution: float = 1.0
 ) -> list[list[int]]:
-    """Divide the nodes 0 to `count` - 1 into groups that are denser inside than chance would make them.
+    """Divide the nodes 0 to `count` - 1 into groups that are more densely linked inside than chance would have it.
 
     `weights` has the weight (more than 0) of each linked pair, once; a higher `resolution` makes smaller groups. The
     nodes of a group are in order, the groups by their first node.
@@ -185,8 +186,8 @@ def _move_nodes(links: Sequence[Mapping[int, float]], resolution: float) -> list
 
 
 def group_names(groups: Sequence[Sequence[bytes]]) -> list[str]:
-    """A name for each group of paths: the deepest folder with most of them, if no other group has the same; else its
-    first file."""
+    """A name for each group of paths: the deepest folder that contains most of them, if no other group has the same
+    one; else its first file."""
     folders = []
     for paths in groups:
         inside = Counter(

@@ -67,8 +67,8 @@ class Origin(NamedTuple):
 def split_log(
     data: bytes, fields: int = 1
 ) -> Iterator[tuple[list[bytes], list[tuple[re.Match[bytes], list[bytes]]]]]:
-    """The commits in the output of `log -z` with --raw or --numstat and a format of so many fields that begins with
-    %x01: the fields, and each change as a match of RAW or COUNTS with its path, or both paths of a rename."""
+    """The commits in the output of `log -z` with --raw or --numstat and a format of that many fields that begins with
+    %x01: the fields, and each change as a match of RAW or COUNTS with its path, or with both paths of a rename."""
     tokens = iter(data.split(b"\0")[:-1])  # text without a NUL after it is cut off
     header: list[bytes] = []
     changes: list[tuple[re.Match[bytes], list[bytes]]] = []
@@ -112,8 +112,8 @@ def _raw(change: re.Match[bytes]) -> tuple[str, str, str, str, str]:
 
 
 def renamed(data: bytes, path: str, *, forward: bool = False) -> Origin | None:
-    """Where `path` came from, in the output of `diff-tree -z -M --raw --diff-filter=R`; with `forward`
-    where it went."""
+    """Where `path` came from, in the output of `diff-tree -z -M --raw --diff-filter=R`; with `forward`, where it
+    went."""
     tokens = iter(data.split(b"\0"))
     for token in tokens:
         raw = RAW.fullmatch(token)
@@ -162,8 +162,8 @@ class Record(NamedTuple):
 
 
 def stream(top: Path, *walk: str, blobs: bool = True) -> Generator[Record, None, None]:
-    """The commits of the walk (revisions and options of `git log`) in its order; memory stays flat. Without `blobs`
-    git reads none, and only files of equal content count as renamed.
+    """The commits of a `git log` with these revisions and options, in its order; memory use stays constant. Without
+    `blobs`, git reads no file contents, and only files of equal content count as renamed.
 
     Closing the generator ends git. Raises GitError if git fails, at the end.
     """
@@ -229,8 +229,8 @@ class TimedGit:
         self._stream = self._stack.enter_context(git_stream(top, *args, env=OFFLINE))
 
     def read(self) -> tuple[bytes, bool]:
-        """All that git printed until the deadline, and whether it was cut off. Output that is there already is read
-        however late it is. Ends git. Raises GitError if git fails in time."""
+        """Everything git printed until the deadline, and whether it was cut off. Output that is already available is
+        read however late it is. Ends git. Raises GitError if git fails in time."""
         data = bytearray()
         descriptor = self._stream.fileno()
         poll = select.poll()

@@ -2,10 +2,10 @@
 
 A past commit counts by its similarity to "the changed files and one more". If it shares `a` of the `q` changed files
 and has `n` files itself, that is `a / (q + n - a - 1)`; and `a / q` if it has no other file, which is evidence against
-every partner. Its weight is the cube of that, less for older commits and more for those of the same author, whose
-habit it is to put such files into one commit or into two. The confidence in a partner is the weight of the commits
-with it divided by the weight of all, reduced while there is little evidence. The threshold for a warning is calibrated
-on the newest commits of the repository.
+every partner. Its weight is the cube of that, less for older commits and more for those by the same author, who may
+have the habit of putting such files into one commit or into two. The confidence in a partner is the weight of the
+commits with it divided by the weight of all, reduced while there is little evidence. The threshold for a warning is
+calibrated on the newest commits of the repository.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def missing(
 
     `files` are the ids of the changed files, including deleted ones; new files have none. `threshold` is the result of
     `calibrate`; all but the surest need 0.2 more. `author` makes the change, as in `Commit.author` (see
-    `IndexView.author`); None for an unknown one. Empty if nothing is known about the files: no answer is better than a
-    guess here.
+    `IndexView.author`); None for an unknown one. Empty if nothing is known about the files, because here no answer is
+    better than a guess.
     """
     asked = frozenset(files)
     if not asked or limit < 1:
@@ -116,11 +116,12 @@ AVERAGE = (0.7, 0.55, 0.45, *[0.0] * 47)
 
 
 def calibrate(view: View, *, false_alarms: float = 0.05, judged: int = JUDGED) -> float:
-    """The threshold for `missing` at which a share of at most `false_alarms` of the newest commits would have warned.
+    """The threshold for `missing` at which at most the share `false_alarms` of the newest commits would have caused a
+    warning.
 
     Each of the `judged` newest commits with at most 30 files is assumed complete and judged only by earlier commits; 50
-    commits of an average repository are added as a prior. The result is at least 0.4, or 1.0, which no file reaches,
-    with fewer than 40 such commits. It changes slowly and can be cached for about twenty commits.
+    commits of an average repository are added as a prior. The result is at least 0.4; with fewer than 40 such commits
+    it is 1.0, which no file reaches. It changes slowly and can be cached for about twenty commits.
     """
     newest = [commit for commit in view.latest(judged) if commit.files and commit.size <= USUAL]
     alarms = [alarm for alarm in surest(view, newest) if alarm is not None]

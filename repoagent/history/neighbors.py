@@ -109,8 +109,8 @@ def recent_neighborhood(
 ) -> Neighborhood:
     """The neighbors of files by their own last commits at HEAD, after `since` (seconds since 1970).
 
-    Bounded by commits alone: the same state of a repository has the same answer, whatever the index has and however
-    busy the machine is. Raises as `neighborhood`.
+    Bounded by commits alone: the same state of a repository gives the same answer, whatever the index contains and
+    however busy the machine is. Raises as `neighborhood`.
     """
     from repoagent.history.recent_commits import QuickLook
 

@@ -72,7 +72,7 @@ class RecentView:
     """The output of a `QuickLook` as a `View` for the co-change score.
 
     `late`: there may be more commits; `timed`: the files of the tree are listed within a time limit. Which files exist
-    is read from the revision's tree; for HEAD from the index, which has added files too.
+    is read from the revision's tree or, for HEAD, from git's index, which has added files too.
     """
 
     def __init__(self, top: Path, revision: str, log: bytes, *, late: bool, timed: bool = True) -> None:

@@ -47,7 +47,8 @@ def day(seconds: int | None) -> str:
 
 
 def rate(together: int, commits: int) -> Rate | None:
-    """How regularly two files change together, in a word; None if they never did. A few commits prove little."""
+    """How regularly two files change together, in a word; None if they never did. A few commits prove little, so they
+    never count as regular."""
     if not together:
         return None
     share = together / max(commits, 1)
@@ -66,7 +67,7 @@ def is_weak(row: Neighbor) -> bool:
 
 
 def hidden(count: int) -> str:
-    """How many weak pairs are not shown."""
+    """A sentence on how many weak pairs are hidden."""
     pairs, them = ("pair", "it") if count == 1 else ("pairs", "them")
     return f"{count} weak {pairs} hidden (one common commit at most): use --weak to see {them}"
 
@@ -78,13 +79,14 @@ def legend(rows: Sequence[Neighbor]) -> str:
 
 
 def scale_of(rows: Iterable[Neighbor]) -> Callable[[float], float]:
-    """A function from a score to its share of the best one, 0 to 1: scores of a large repository are all small."""
+    """A function from a score to its share of the best one, 0 to 1: because in a large repository all scores are
+    small."""
     full = max(max((row.score for row in rows), default=0.0), _LEAST_SCALE)
     return lambda score: min(max(score / full, 0.0), 1.0)
 
 
 def why(reasons: Sequence[str], *, short: bool = False) -> str:
-    """The reason codes of a row in a few words, or in a word each."""
+    """The reason codes of a row in a few words, or in one word each."""
     words = _WHY_SHORT if short else _WHY
     return ", ".join(words.get(reason, reason) for reason in reasons)
 

@@ -4,10 +4,10 @@
     memory/NAME/identity.json        path, earlier paths and versions; nothing about the exporting machine
     memory/NAME/notes.md             and conversation.md, edits.jsonl, archive/*.md: as in `.repoagent`
 
-Exported texts are read under the locks of the memory, with secrets masked. Archives are untrusted: one is read
-completely first, within limits on size and number of files, and rejected if any part is invalid. A memory is imported
-for the file at its path if they share a version. Imported notes are marked by their source ("person, imported from
-team.tar.gz"); they are compared without the mark, so importing twice adds nothing.
+Exported texts are read under the locks of the memory, with secrets masked. Archives are untrusted: each is first read
+completely, within limits on size and number of files, and rejected if any part is invalid. A memory is imported for the
+file at its path if they share a version. Imported notes are marked by their source ("person, imported from
+team.tar.gz"); they are compared without this mark, so importing twice adds nothing.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class _Invalid(Exception):
 @dataclass(frozen=True)
 class ArchivedMemory:
     """One memory in an archive: the name of its folder, its identity, and its other files by path in the folder.
-    `masked` counts the secrets that export has masked."""
+    `masked` counts the secrets that the export masked."""
 
     name: str
     identity: Identity
@@ -89,7 +89,7 @@ class ArchivedMemory:
 
 
 def records_of(data: bytes) -> dict[str, dict[str, Any]]:
-    """The valid edits in the bytes of an `edits.jsonl` by id; the last line of an id counts."""
+    """The valid edits in the bytes of an `edits.jsonl`, by id; the last line for an id counts."""
     values = map(json_files.parse, data.split(b"\n"))
     return {
         value["id"]: value
@@ -124,8 +124,8 @@ def _masked(path: str, data: bytes) -> bytes:
 def select_memories(
     layout: Layout, worktree: WorkTree, paths: Sequence[str] = (), *, warn: Warn = to_stderr
 ) -> list[Memory]:
-    """The memories of the files and folders `paths`, relative to the top (or names of memories), by name; all by
-    default. Raises UsageError for a path without a memory, NothingDone if there are no memories."""
+    """The memories of the files and folders `paths`, relative to the top (or names of memories), by name; by default,
+    all. Raises UsageError for a path without a memory, NothingDone if there are no memories."""
     known = memories(layout, warn=warn)
     if not known:
         raise NothingDone("this repository has no memories yet; the first edit creates one")
@@ -159,7 +159,7 @@ def lock_memory(folder: Path, *, timeout: float = 10.0) -> Iterator[None]:
 
 
 def pack(memory: Memory, warn: Warn, *, conversations: bool = True) -> ArchivedMemory:
-    """The parts of a memory that may be shared: without data about this machine, the content of its file, and secrets.
+    """The parts of a memory that may be shared, without secrets, data about this machine, or the content of its file.
 
     Raises Busy if its locks are not released in time, Refused if they cannot be created.
     """
@@ -450,7 +450,7 @@ def _find_target(
 
 
 def source_of(name: str) -> str:
-    """The mark of items from the archive `name`: short, on one line, and unlike the stamp of a note."""
+    """The mark for items from the archive `name`: short, on one line, and different from the stamp of a note."""
     plain = " ".join(re.sub(r"[^\w .@+-]", " ", name.removesuffix(".tar.gz")).split())[:_FROM].strip()
     return f"imported from {plain}" if plain else "imported"
 

@@ -1,6 +1,6 @@
 """Move old exchanges of a conversation to the archive, and add a line for each to the notes.
 
-`archive/conversation-DAY-HASH.md` is named by a hash of its content: repeating the move after a kill writes the same
+`archive/conversation-DAY-HASH.md` is named after a hash of its content: repeating the move after a kill writes the same
 file and the same notes.
 """
 
@@ -91,7 +91,7 @@ def compact_before(
 
 
 def old_count(exchanges: Sequence[Exchange], is_old: Callable[[str], bool]) -> int:
-    """The number of old exchanges before the first that is not."""
+    """The number of old exchanges before the first one that is not old."""
     return next(
         (number for number, exchange in enumerate(exchanges) if not is_old(exchange.time)), len(exchanges)
     )

@@ -56,7 +56,7 @@ def log_folder(layout: Layout) -> Path:
 
 
 def digest(data: bytes | None) -> str:
-    """The name of a text: its SHA-256 in hexadecimal; "" for None."""
+    """The name of a stored text: its SHA-256 in hexadecimal; "" for None."""
     return "" if data is None else sha256(data).hexdigest()
 
 
@@ -176,7 +176,7 @@ def undo(layout: Layout, place: ConversationRef, *, warn: Warn = to_stderr) -> R
 
 
 def redo(layout: Layout, place: ConversationRef, *, warn: Warn = to_stderr) -> Reversal:
-    """Redo the change that was undone last. Raises as `undo`."""
+    """Redo the most recently undone change. Raises as `undo`."""
     return _reverse(layout, place, REDO, warn)
 
 

@@ -49,7 +49,7 @@ def _of_folder(layout: Layout, folder: str, path: str) -> ConversationRef:
 
 
 def last_spoken(layout: Layout, *, warn: Warn = to_stderr) -> ConversationRef | None:
-    """The most recently changed conversation about a file; None if there is none."""
+    """The most recently changed conversation about any file; None if there is none."""
     times: list[tuple[int, str, str]] = []
     for path, folder in listing(layout, warn=warn):
         with suppress(OSError):
@@ -190,8 +190,8 @@ def with_about(text: str, path: str) -> str:
 @dataclass(frozen=True)
 class ConversationEntry:
     """One conversation in a list. `size` is in bytes, `last` the ISO 8601 time of its last turn with a time. `state` is
-    that of an edit: "at work", "unfinished" (the same request resumes it) or "kept"; else "". `problem` is the error if
-    it cannot be read, else "". `about` is the file that it is, or was, about."""
+    an edit's: "at work", "unfinished" (the same request resumes it) or "kept"; else "". `problem` is the error if it
+    cannot be read, else "". `about` is the file that it is, or was, about."""
 
     place: ConversationRef
     turns: int = 0

@@ -67,7 +67,7 @@ def explained(path: Path, error: sqlite3.Error) -> Exception:
 
 @contextmanager
 def sqlite_errors(path: Path) -> Iterator[None]:
-    """Raise errors of SQLite as `explained`."""
+    """Convert errors of SQLite with `explained`."""
     try:
         yield
     except sqlite3.Error as error:

@@ -33,7 +33,7 @@ class EditConflict(Refused):
 
 def save_notes(memory: Memory, worktree: WorkTree, before: bytes, after: bytes) -> bool:
     """Save the notes that a user edited from `before` to `after`; return whether they were merged with other changes:
-    notes that another process added follow the user's text.
+    notes that another process added then follow the user's text.
 
     Raises EditConflict if other changes conflict, Busy, Refused.
     """
@@ -52,7 +52,8 @@ def save_notes(memory: Memory, worktree: WorkTree, before: bytes, after: bytes) 
 
 
 def keep_text(memory: Memory | None, name: str, data: bytes) -> Path:
-    """Write a user's text that could not be saved to the archive, or to a temporary file; return its path."""
+    """Write a user's text that could not be saved to the memory's archive or, failing that, to a temporary file; return
+    its path."""
     if memory is not None:
         path = memory.folder / "archive" / f"edited-{datetime.now(timezone.utc):%Y%m%dT%H%M%SZ}-{name}"
         with suppress(Refused):  # perhaps why it could not be saved

@@ -80,8 +80,8 @@ OnPart = Callable[[str, int, int], None]  # path, number of finished parts, numb
 
 
 def words_of_part(words: int) -> int:
-    """The length of the summary of a part for a summary of `words`; in few steps, so that summaries of parts are reused
-    for other lengths."""
+    """The length of a part's summary for a summary of `words`; one of a few steps, so that the summaries of parts can
+    be reused for other lengths."""
     return next((part for most, part in ((300, 120), (800, 300)) if words <= most), 600)
 
 
@@ -93,7 +93,7 @@ def key_of(kind: str, words: int, *texts: str) -> str:
 
 
 def clipped(text: str, words: int, most: int) -> str:
-    """A summary cut to not much more than `words`, and to at most `most` characters."""
+    """A summary cut to little more than `words`, and to at most `most` characters."""
     limit = min(most, words * _MOST_WORDS * 8)
     return text if len(text) <= limit else text[:limit].rpartition(" ")[0] + " …"
 

@@ -274,7 +274,7 @@ class SummaryCache:
         return replace(self, trial=True, _fresh=dict(self._fresh))
 
     def known(self, key: str) -> Summary | None:
-        """The summary to reuse, or None. Raises Refused if its file is not a regular file."""
+        """The summary to reuse, or None. Raises Refused if it is not in a regular file."""
         if key in self._fresh:
             return self._fresh[key]
         stored = self.kept(key)

@@ -2,7 +2,7 @@
 `conversations.keep_days`.
 
 A memory without a file moves to `.repoagent/archive/`; `memory import` restores it. Old exchanges about a file are
-compacted into notes, and archived conversations are removed once all of their exchanges are too old; so are the
+compacted into notes, and archived conversations are removed once all of their exchanges are too old, as are the
 conversations of unfinished edits, the copies for undo, and the text and output of past runs. Named conversations, notes
 and the list of edits stay.
 """
@@ -72,7 +72,7 @@ def collect(
     warn: Warn = to_stderr,
 ) -> tuple[list[GcCandidate], int]:
     """Find the memories without a file that were not changed for `days` days; with `apply` archive them. Returns all
-    without a file, by path, and the number of memories.
+    memories without a file, by path, and the total number of memories.
 
     A memory stays if its path, or a version that it has seen, is in any work tree, on any branch or in a stash; if it
     is locked, or an edit of its file is being recorded. Raises Refused if the archive cannot be written.
@@ -165,8 +165,8 @@ def _tips(worktree: WorkTree) -> list[str]:
 
 @dataclass(frozen=True)
 class ForgottenCounts:
-    """Numbers of too old exchanges about files, conversations of unfinished edits, copies for undo, and past runs; and
-    their total size in bytes."""
+    """The number of outdated exchanges about files, conversations of unfinished edits, copies for undo, and past runs;
+    and their total size in bytes."""
 
     exchanges: int = 0
     unfinished: int = 0

@@ -42,8 +42,8 @@ class MemoryTarget:
 def find_target(
     layout: Layout, worktree: WorkTree, name: str, cwd: Path, *, warn: Warn, rekey: bool = False
 ) -> MemoryTarget:
-    """Find the file or memory `name`: relative to `cwd` if that exists, or else to the top. With `rekey` a memory that
-    was found by inode or content is updated, as by an edit.
+    """Find the file or memory `name`: relative to `cwd` if that exists, or else to the top. With `rekey`, a memory that
+    was found by inode or content is updated, as an edit would do.
 
     Raises UsageError for a folder, if neither a file nor a memory matches, or several memories of deleted files;
     Refused if the file cannot be read.

@@ -145,7 +145,7 @@ def add_note(
 
 
 def add_notes(path: Path, notes: Iterable[Note], *, is_stale: IsStale | None = None) -> list[Note]:
-    """Add the new ones of `notes` to the file `path`; return for each the note in the file that says the same.
+    """Add the new ones of `notes` to the file `path`; return, for each, the note in the file that says the same.
 
     Stale notes are not compared. Above LIMIT the oldest stale notes move to the archive, then the oldest records of
     events, then the oldest notes of models; notes by the user stay. Raises Busy if the lock is not released in time or
@@ -280,8 +280,8 @@ def stale_notes(
     """The notes about code that `data` no longer contains, each with the missing names.
 
     A name may belong to another file. If the version that the note describes is known, only names in that version
-    count; otherwise a note is stale if all of its names are missing. `older` is called once, and only for notes in
-    doubt.
+    count; otherwise a note is stale if all of its names are missing. `older` is called once, and only if some notes are
+    in doubt.
     """
     doubtful = {
         note: absent
@@ -362,7 +362,7 @@ def check_notes(texts: list[str]) -> None:
 def add_user_notes(memory: Memory, worktree: WorkTree, texts: list[str], data: bytes | None) -> AddedNotes:
     """Add notes by the user on the current version of the file; `data` is None for a deleted file.
 
-    A repetition is not added, unless the existing note is about an older version. Raises as `add_notes`.
+    A repeated note is not added, unless the existing one is about an older version. Raises as `add_notes`.
     """
     blob = "" if data is None else blob_hash(data, worktree.object_format)
     masked = [mask(text) for text in texts]
@@ -380,8 +380,8 @@ _MARKS = re.compile(  # words that change the meaning of an otherwise equal sent
 
 
 def says_nothing_new(new: str, old: str) -> bool:
-    """Whether `old` says all that `new` does: the same words in any form, except common ones, in the same order, with
-    the same numbers, identifiers and negations."""
+    """Whether `old` says everything that `new` does: the same words in any form, except common ones, in the same order,
+    with the same numbers, identifiers and negations."""
     from repoagent.memory.search.tokenize import is_common, stem, words_of
 
     def essence(text: str) -> tuple[list[str], list[str]]:

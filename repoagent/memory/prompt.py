@@ -1,6 +1,6 @@
 """The parts of a memory for a prompt: the notes, the last edits, and the earlier exchanges relevant to the request.
 
-Notes are the same for each request, which keeps prompt caches valid. Exchanges are shown in a few lines without code:
+Notes are the same for every request, which keeps prompt caches valid. Exchanges get a few lines each, without code:
 those that share rare words and names with the request, and the last ones.
 """
 

@@ -15,7 +15,7 @@ Kind = Literal["staged", "worktree", "range", "commit", "diff"]
 
 class Lines(NamedTuple):
     """A hunk without context: `removed` starts at line `old` of the old text, `added` at line `new` of the new text
-    (from 1; for an empty side the number of the line before). Lines are bytes with their line endings."""
+    (from 1; for an empty side, the number of the line before it). Lines are bytes with their line endings."""
 
     old: int
     removed: tuple[bytes, ...]

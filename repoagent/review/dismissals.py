@@ -68,7 +68,7 @@ def verdicts(layout: Layout, *, warn: Warn = to_stderr) -> dict[str, Verdict]:
 
 
 def parse_verdicts(data: bytes) -> dict[str, Verdict]:
-    """As `verdicts`, from the bytes of a dismissals file."""
+    """Like `verdicts`, from the bytes of a dismissals file."""
     return _latest(record for line in data.split(b"\n") if (record := json_files.record_of(line)) is not None)
 
 

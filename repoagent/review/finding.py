@@ -161,7 +161,7 @@ class Report:
     rules: tuple[str, ...] = ()  # the applied rules, without those of a model
 
     def worst(self) -> Level | None:
-        """The highest level of the open findings; None without any."""
+        """The highest level of the open findings; None if there are none."""
         return max((finding.level for finding in self.findings), default=None)
 
 
@@ -211,7 +211,7 @@ def save_last(layout: Layout, report: Report) -> None:
 
 
 def read_last(layout: Layout, *, warn: Warn = to_stderr) -> Report | None:
-    """The title, the commits and the findings, also the dismissed ones, of the last report; None if there is none or it
+    """The title, the commits and the findings of the last report, including dismissed ones; None if there is none or it
     cannot be read."""
     from repoagent.storage import json_files
 

@@ -1,4 +1,4 @@
-"""The changes that a hook reviews: the staged change, the same with its message, or the commits of a push."""
+"""The changes that a hook reviews: the staged change, the staged change with its message, or the commits of a push."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def changes_of(
     """The changes for the git hook `name`: for pre-push those in `stdin`, for commit-msg the staged change with the
     message in the file `arguments[0]`, for any other hook the staged change.
 
-    The program pre-commit passes the commits in its environment. Raises UsageError if the message cannot be read, and
+    The pre-commit program passes the commits in its environment. Raises UsageError if the message cannot be read, and
     as `read_change`.
     """
 
@@ -70,8 +70,8 @@ def changes_of(
 def pushed_refs(worktree: WorkTree, remote: str, lines: bytes) -> tuple[list[PushedRef], list[str]]:
     """The refs of a push to `remote` (a name or a URL), and a sentence for each part that cannot be reviewed.
 
-    Each line has the local ref, its object, the remote ref and its object. Skips deleted refs, objects that are not
-    commits, and commits that the remote has. After a rebase only commits new to the remote count, as far as its
+    Each line of `stdin` has the local ref, its object, the remote ref and its object. Skips deleted refs, objects that
+    are not commits, and commits that the remote has. After a rebase only commits new to the remote count, as far as its
     branches are known locally: nothing is fetched.
     """
     pushed: dict[tuple[str, str], PushedRef] = {}

@@ -1,8 +1,8 @@
 """Install git hooks that run reviews, and uninstall them.
 
-Our hook stops git only for findings, not if the review itself fails. A hook of another program or of the team stays as
-it is: the refusal says which line to add to it. Earlier versions kept an existing hook next to ours and ran it first;
-uninstalling restores it. `inspect_hooks` reports the state of the hooks folder.
+The installed hook stops git only because of findings, not if the review itself fails. A hook of another program or of
+the team is left alone: the refusal says which line to add to it. Earlier versions kept an existing hook next to their
+own and ran it first; uninstalling restores it. `inspect_hooks` reports the state of the hooks folder.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class HookFile(NamedTuple):
 
 class Hooks(NamedTuple):
     """The hooks folder. `whose` is `repository` for its own, `team` for tracked files, `everywhere` for a folder
-    outside of the repository that others share. `setting` is core.hooksPath, "" if unset. `off` is the reason why git
-    runs no hooks, "" if it does."""
+    outside of the repository, which other repositories share. `setting` is core.hooksPath, "" if unset. `off` is the
+    reason why git runs no hooks, "" if it does."""
 
     folder: Path
     whose: Whose
@@ -79,8 +79,8 @@ _WITH_SUM = re.compile(rf"(.*\n){_SUM}([0-9a-f]+)\n", re.DOTALL)
 
 
 def hook_script(name: str, command: Sequence[str], *, strict: bool = False) -> str:
-    """The text of the hook `name`, which runs `command` (a path, and the arguments before the subcommand), or if that
-    is missing the program on PATH. With `strict` any failure stops git. The last line is a checksum, by which any
+    """The text of the hook `name`, which runs `command` (a path, and the arguments before the subcommand) or, if that
+    is missing, the program on PATH. With `strict` any failure stops git. The last line is a checksum, by which any
     version of repoagent recognizes an edited hook."""
     text = _TEMPLATE.format(
         mark=MARK, version=VERSION, name=name, findings=FINDINGS, program=shlex.quote(command[0]),

@@ -1,5 +1,5 @@
-"""Read the change to review: find its two sides, the files with one `git diff --raw`, and their texts and lines once
-and on demand."""
+"""Read the change to review: find its two sides, list the files with one `git diff --raw`, and read each text once, on
+demand."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def amended_parents(worktree: WorkTree, head: str) -> tuple[str, ...] | None:
     """The parents of HEAD if this process is a hook of `git commit --amend`, otherwise None.
 
     git does not pass that to hooks, but it sets GIT_AUTHOR_DATE ("@1700000000 +0100"), and an amended commit keeps its
-    author date. A date within the last two seconds counts as that of a new commit.
+    author date. A date within the last two seconds is taken for that of a new commit.
     """
     date = os.environ.get("GIT_AUTHOR_DATE", "").removeprefix("@")
     seconds = date.split(" ")[0]

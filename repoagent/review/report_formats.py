@@ -1,5 +1,5 @@
-"""Write a report in a format by name. Those for CI are here: JSON, SARIF, GitHub workflow commands, and a GitLab Code
-Quality report.
+"""Write a report in a named format. The formats for CI are in this module: JSON, SARIF, GitHub workflow commands, and a
+GitLab Code Quality report.
 
 Also helpers for all formats: text without control characters that is always writable as UTF-8, and the lines of a text
 that a finding or its suggestion concerns.
@@ -65,7 +65,8 @@ _PROPERTY = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A", ":": "%3A", ","
 
 
 def render_github(report: Report) -> str:
-    """One command per finding, the most important first, as many as GitHub shows; then the number of the others."""
+    """One command per finding, the most important first, up to the number that GitHub shows; then the number of those
+    left out."""
     levels: Counter[Level] = Counter()
     lines = []
     for finding in sorted(report.findings, key=lambda finding: -finding.level):
@@ -242,7 +243,7 @@ def plain(text: str) -> str:
 
 
 def plain_line(text: str) -> str:
-    """As `plain`, on one line with single spaces."""
+    """Like `plain`, on one line with single spaces."""
     return " ".join(plain(text).split())
 
 

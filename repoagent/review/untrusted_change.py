@@ -1,7 +1,7 @@
 """review-relaxed: a change by someone else must not relax its own review.
 
-Configuration, dismissals and ignore patterns in such a foreign change do not count for its own review, and each that
-makes later reviews more lenient is a finding of this rule.
+Configuration, dismissals and ignore patterns in such a foreign change do not count for its own review, and each one
+that would make later reviews more lenient is a finding of this rule.
 """
 
 from __future__ import annotations

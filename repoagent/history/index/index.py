@@ -244,7 +244,7 @@ class Index:
 
 
 def open_index(worktree: WorkTree, *, warn: Warn = to_stderr) -> Index:
-    """The index of the repository of `worktree`; its linked work trees share it. Nothing is read or made yet.
+    """The index of the repository of `worktree`; its linked work trees share it. Nothing is read or created yet.
 
     `warn` gets a sentence if the index had to be recreated.
     """
@@ -257,8 +257,8 @@ ITSELF = ("-c", "import sys; sys.path[:] = filter(None, sys.path); from repoagen
 
 
 def mine_in_background(worktree: WorkTree) -> bool:
-    """Start `repoagent mine` for this repository in the background, with low priority and without our terminal. Returns
-    whether such a process runs: not in CI, with `history.background` off, or if the index cannot be written."""
+    """Start `repoagent mine` for this repository in the background, with low priority and detached from the terminal.
+    Returns whether such a process runs: not in CI, with `history.background` off, or if the index cannot be written."""
     if os.environ.get("CI", "").lower() not in {"", "0", "false"}:
         return False
     from repoagent.config.layers import load
@@ -279,8 +279,8 @@ def mine_in_background(worktree: WorkTree) -> bool:
 
 
 def spawn_apart(arguments: list[str]) -> None:
-    """Start a background process that holds nothing open: neither our streams nor an inherited pipe, whose reader
-    would wait for its end."""
+    """Start a background process that holds nothing open: neither standard streams nor an inherited pipe, whose reader
+    would wait for it to end."""
     # GIT_INDEX_FILE may name an index that git deletes after the commit
     env = {name: value for name, value in os.environ.items() if name != "GIT_INDEX_FILE"}
     nothing = subprocess.DEVNULL

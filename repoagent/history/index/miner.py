@@ -1,4 +1,4 @@
-"""Fill the index in batches, one transaction each: older commits backwards from its first one, new commits forwards;
+"""Fill the index in batches, one transaction each: older commits backwards from the first one, new commits forwards;
 and record which paths exist in the tree of HEAD."""
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class _Ids:
 
 
 class Rows:
-    """The rows of a batch to write, and the ids of authors and directories."""
+    """The rows to write in a batch, and the ids of authors and directories."""
 
     def __init__(self, connection: sqlite3.Connection, batch: Batch) -> None:
         self.connection, self.batch = connection, batch
@@ -345,7 +345,8 @@ def go_forward(connection: sqlite3.Connection, walk: Walk, tip: bytes, found: Re
 
 
 def record_tree(connection: sqlite3.Connection, top: Path, tip: bytes) -> None:
-    """Record which paths exist in the tree of `tip`: from its difference to the recorded tree if possible, else all."""
+    """Record which paths exist in the tree of `tip`: from the difference to the recorded tree if possible, else from
+    the whole tree."""
     before = alive_at(connection)
     if before == tip:
         return

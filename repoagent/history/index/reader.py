@@ -66,11 +66,11 @@ class IndexView:
         return next((int(file) for file, high, low in rows if self._meets(low, high)), None)
 
     def commits(self, file: int, limit: int) -> list[Commit]:
-        """The commits that changed a file, newest first, without merges; for a copy also those of its origin before."""
+        """The commits that changed a file, newest first, without merges; for a copy, then those of its origin."""
         return self.many((file,), limit)[file]
 
     def many(self, files: Sequence[int], limit: int) -> dict[int, list[Commit]]:
-        """`commits` of several files in one go; `limit` holds for each."""
+        """`commits` of several files at once; `limit` applies to each."""
         numbers = self._numbers(files, limit)
         cache = self._cache
         missing = {number for each in numbers.values() for number in each if number not in cache}
@@ -249,7 +249,7 @@ class IndexView:
 
 def finder(top: Path, tip: bytes) -> Callable[[Sequence[bytes]], set[bytes]]:
     """A function that returns which of some paths are in the tree of `tip`; one git process per call. Paths with a line
-    break are taken to be absent."""
+    break are assumed to be absent."""
 
     def find(paths: Sequence[bytes]) -> set[bytes]:
         unique = [path for path in dict.fromkeys(paths) if b"\n" not in path]

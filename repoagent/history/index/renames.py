@@ -1,10 +1,10 @@
-"""Which file a path meant, commit by commit, backwards or forwards in time.
+"""Which file a path referred to, commit by commit, backwards or forwards in time.
 
 The history of a path is a sequence of events: added, changed, deleted, left by a rename (the file continues elsewhere),
 or filled by one. Two consecutive events belong to the same file, unless the first is a leaving and the second an
 addition or a filling, or the first a deletion and the second a filling. So a path that is deleted and created again is
 the same file; a path that is created again after its file was renamed is another one; and what a parallel branch did
-under the old name belongs to the renamed file. The rule is about pairs, so that reading a history backwards or forwards
+under the old name belongs to the renamed file. The rule looks only at pairs, so reading a history backwards or forwards
 gives the same files.
 """
 

@@ -1,10 +1,10 @@
 """The tables of the history index, and opening its file: a damaged or foreign file is renamed and reported.
 
 A commit has a number, larger for newer commits: mining counts down from BASE, updates count up from it. The key of its
-row is its `age`, AGES - number, since appended rows fill their pages and inserted rows only half of them. A file has
+row is its `age`, AGES - number, since appended rows fill their pages and inserted rows only half of them. A file keeps
 one number through all of its names. `touch` has the commits that changed a file, as sorted arrays of numbers; `name`
 has the file of a path, with its newest and oldest commit there; `tip` has the numbers that a commit reaches. The
-contents of git's list of a shallow clone's boundary show when older commits have been fetched.
+content of git's `shallow` file, the boundary of a shallow clone, shows when older commits have been fetched.
 """
 
 from __future__ import annotations

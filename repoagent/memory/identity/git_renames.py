@@ -45,7 +45,7 @@ def former_names(worktree: WorkTree, path: str, commits: Collection[str | None])
     most _DEPTH commits.
 
     `commits` are those at which files that may be its source were last seen, None if unknown. History is read only if
-    one of them does not contain `path`: else `path` cannot be the result of a rename since.
+    one of them does not contain `path`; otherwise `path` cannot be the result of a later rename.
     """
     yield from _followed(path, _ask(worktree, "diff-index", "--cached", *_RENAMES, "HEAD", "--"))
 

@@ -1,9 +1,9 @@
 """Find candidate memories without reading all of them.
 
 The identity files are authoritative. Hints only list the memory folders that may belong to a path, a key or a blob: a
-superfluous hint costs one small read, a missing one would make a known file look new. So hints are written before the
-identity, and old ones are removed after it. A few memories are simply read; for many, hints are in `memory.db`, which
-is derived from the identity files and rebuilt if it is missing.
+superfluous hint costs one small read; a missing one would make a known file look new. So hints are written before the
+identity, and old ones removed after it. If there are few memories, all are read; if there are many, the hints are in
+`memory.db`, which is derived from the identity files and rebuilt if it is missing.
 
 The database lists the names again if the modification time of the memory folder has changed: a folder was added,
 removed or renamed. As in git's index, a time as recent as the listing is not trusted. An identity edited in place is

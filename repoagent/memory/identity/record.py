@@ -46,10 +46,10 @@ class Seen:
 class Identity:
     """The file of a memory. Paths are relative to the top of the work tree.
 
-    `path` is its last seen path in any work tree; `places` has the last seen path and version in each work tree, by its
-    top: on another branch a file may have another name and content. `keys` maps "<device>:<inode>" to the top of the
-    work tree, oldest first. `blobs` are the seen versions, newest last. `commit` is HEAD at the last edit. `strangers`
-    are paths that a user has declared to be other files.
+    `path` is its last seen path in any work tree; `places` has the last seen path and version by the top of each work
+    tree, since on another branch a file may have a different name and content. `keys` maps "<device>:<inode>" to the
+    top of the work tree, oldest first. `blobs` are the seen versions, newest last. `commit` is HEAD at the last edit.
+    `strangers` are paths that a user has declared to be other files.
     """
 
     path: str
@@ -72,8 +72,8 @@ class Identity:
         return self.blobs[-1] if self.blobs else ""
 
     def is_of_older_text(self, day: str, blob: str) -> bool:
-        """Whether a note of `day` (YYYY-MM-DD) about `blob` (abbreviated, or "") is about a version that was completely
-        replaced since."""
+        """Whether a note of `day` (YYYY-MM-DD) about `blob` (abbreviated, or "") is about a version that has been
+        completely replaced since."""
         breaks = [step for step in self.rekeyings if step.reason.startswith((REWRITTEN, LINKED_ANEW))]
         if not breaks or day > breaks[-1].time[:10]:
             return False
@@ -92,7 +92,7 @@ class Identity:
         return replace(self, blobs=blobs[-_BLOBS:], places=dict([*places.items()][-_KEYS:]))
 
     def keyed(self, key: str, top: str) -> Identity:
-        """A copy with `key` for the work tree `top`, in place of another key there on the same device."""
+        """A copy with `key` for the work tree `top`, replacing any other key there on the same device."""
         device = key.partition(":")[0]
         keys = {
             old: place
@@ -106,7 +106,7 @@ class Identity:
         return replace(self, keys={old: top for old, top in self.keys.items() if old != key})
 
     def at(self, path: str, top: str) -> Identity:
-        """A copy with `path` as its path in the work tree `top`; the former ones become earlier paths."""
+        """A copy with `path` as its path in the work tree `top`; the former path becomes an earlier one."""
         former = dict.fromkeys(old for old in (self.path, self.path_in(top)) if old != path)
         earlier = (*(old for old in self.earlier_paths if old != path and old not in former), *former)
         places = dict(self.places)
@@ -121,7 +121,7 @@ class Identity:
 
 @dataclass(frozen=True)
 class Memory:
-    """The memory of one file. `reason` is how it was found, "" if by its path and content."""
+    """The memory of one file. `reason` says how it was found; "" if by its path and content."""
 
     folder: Path
     identity: Identity

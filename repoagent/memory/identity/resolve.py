@@ -6,8 +6,8 @@ same path with similar or reworked content; an earlier path; renames in git; con
 path is gone or now has another file; a file rewritten in place, or replaced by a new one that shares some of its lines.
 A rename in git counts only if the memory saw git's version at the old path, and the file matches git's version at the
 new one or has the inode. If a file elsewhere has the inode and the content, the memory belongs to that file; if two
-memories match equally, neither is used. Paths are those of this work tree, because a file may have another name in
-another one.
+memories match equally, neither is used. Paths are those of this work tree, because a file may have a different name in
+another work tree.
 """
 
 from __future__ import annotations

@@ -32,8 +32,8 @@ def similarity(before: bytes, after: bytes) -> float:
     """The share of the larger content that is also in the smaller one, 0.0 to 1.0, in any order.
 
     Both are cut into lines, long lines into pieces of 64 bytes, and equal pieces are matched, as in git's
-    diffcore-delta; a carriage return before a newline is ignored (git counts it in the size only). Linear in size. 0.0
-    if the sizes alone rule out `RENAME`. Only the first LIMIT bytes count.
+    diffcore-delta; a carriage return before a newline is ignored (git ignores it too, except in the size). Linear in
+    size. 0.0 if the sizes alone rule out `RENAME`. Only the first LIMIT bytes count.
     """
     before, after = before[:LIMIT], after[:LIMIT]
     if before == after:

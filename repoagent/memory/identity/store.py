@@ -100,7 +100,7 @@ def remember(
     commit: str | None = None,
     warn: Warn = to_stderr,
 ) -> Memory:
-    """Tie `path`, with the raw bytes `data`, to its memory; create one if there is none.
+    """Tie `path`, whose raw bytes are `data`, to its memory; create one if there is none.
 
     Call it after each write and each commit by repoagent. `memory` is the result of `resolve` before the write (for the
     old path if it was a rename); `commit` is the new commit, or HEAD. Raises Busy if the lock is not released in time,
@@ -164,13 +164,13 @@ def _save(
 
 
 def rekeying(reason: str, file: WorkTreeFile) -> Rekeying:
-    """An event of now: `file` was tied to a memory for this `reason`."""
+    """The event that `file` was tied to a memory now, for this `reason`."""
     return Rekeying(now(), reason, file.path, file.key, file.blob)
 
 
 def freed(index: IdentityIndex, file: WorkTreeFile, owner: str) -> list[Change]:
-    """Changes that remove the inode of `file` from other memories: it was reused. If hard links give one file two
-    names, both memories keep the inode."""
+    """Changes that remove the inode of `file` from other memories, because it was reused. If hard links give one file
+    two names, both memories keep the inode."""
     key, top = file.key, str(file.worktree.top)
     changes: list[Change] = []
     for name in index.names(KEY, key) if key else ():
@@ -183,8 +183,8 @@ def freed(index: IdentityIndex, file: WorkTreeFile, owner: str) -> list[Change]:
 
 
 def memories(layout: Layout, *, warn: Warn = to_stderr) -> list[Memory]:
-    """All memories, by path. Reads each; `listing` is faster if the paths are enough. Raises Refused if the memory
-    folder is a link or a file."""
+    """All memories, by path. Reads each of them; `listing` is faster if you only need the paths. Raises Refused if the
+    memory folder is a link or a file."""
     try:
         with open_folder(layout.memory):
             names = sorted(folders(layout.memory))

@@ -156,7 +156,7 @@ def _entries(root: int, path: str, *, folders: bool) -> list[str]:
 
 
 def memory_of(path: str) -> str:
-    """The name of the memory folder that contains `path`, also in its archive; "" for other files."""
+    """The name of the memory folder that contains `path`, including its archive; "" for other files."""
     parts = path.split("/")
     return parts[1] if parts[0] == "memory" and (len(parts) == 3 or is_archived(path)) else ""
 
@@ -178,7 +178,8 @@ def update(
     warn: Warn,
     progress: Progress | None = None,
 ) -> None:
-    """Update the index in one transaction, so that readers see it before or after, also if this process is killed."""
+    """Update the index in one transaction, so that readers see the index as it was before or after, even if this
+    process is killed."""
     with connection:
         connection.execute("BEGIN IMMEDIATE")
         began = time.time_ns()

@@ -45,9 +45,9 @@ _ARCHIVED = 0.5  # factor for archived passages
 class Hit:
     """A note, edit, conversation or summary that matches. `file` is the path that it is about; if that is "", `name` is
     for example "commit 3f2a9c1be04d". `date` is "YYYY-MM-DD" or "". `snippet` is one line, and `marks` the positions
-    (start, end) of words of the query in it. It is in the plain file `path`, on `line` (from 1). `stale`: whether it is
-    a note about a version that was completely replaced since. `also`: other files with the same text, usually of one
-    edit. A higher `score` is better; only scores of the same query are comparable."""
+    (start, end) of the query's words in it. It is in the plain file `path`, on `line` (from 1). `stale`: whether it is
+    a note about a version that has been completely replaced since. `also`: other files with the same text, usually of
+    one edit. A higher `score` is better; only scores of the same query are comparable."""
 
     file: str
     kind: Kind
@@ -64,7 +64,7 @@ class Hit:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """The hits, best first; `searched` is whether there were any files to search."""
+    """The hits, best first; `searched` says whether there were any files to search."""
 
     hits: tuple[Hit, ...] = ()
     searched: bool = False
@@ -146,8 +146,8 @@ def hit_line(hit: Hit) -> str:
 
 
 class Query(NamedTuple):
-    """`words` are the stems of significant words, `common` of the others, and `raw` all words unstemmed; `names` are
-    the compound names, `joined` consecutive words as one name; the words of each of `phrases` must occur in this
+    """`words` are the stems of significant words, `common` those of the others, and `raw` all words unstemmed; `names`
+    are the compound names, `joined` consecutive words as one name; the words of each of `phrases` must occur in this
     order."""
 
     words: tuple[str, ...]

@@ -70,12 +70,12 @@ def words_in(token: str) -> Words:
 
 
 def is_common(word: str) -> bool:
-    """Whether a word (unstemmed) is too common to search for if the query has others."""
+    """Whether a word (unstemmed) is too common to search for if the query has other words."""
     return _COMMON.fullmatch(word.lower()) is not None
 
 
 def stem(word: str) -> str:
-    """An English word without its ending of number or tense; other words unchanged."""
+    """An English word without plural or tense endings; other words unchanged."""
     if len(word) < 4 or not word.isascii() or not word.isalpha():
         return word
     if word.endswith("ies") and len(word) > 4:

@@ -57,7 +57,7 @@ def is_vendored_path(path: str) -> bool:
 
 
 def is_lock(path: str) -> bool:
-    """Whether a tool writes the file from a manifest."""
+    """Whether the file is a lock file, which a tool generates from a manifest."""
     return path.rpartition("/")[2] in LOCKS
 
 

@@ -1,4 +1,5 @@
-"""Run the static checks: those on the changed texts, which need no model and no history. They have a time limit.
+"""Run the static checks: those on the changed texts, which need neither a model nor the history. They share a time
+limit.
 
 A check is a generator of findings; CHECKS lists them.
 """

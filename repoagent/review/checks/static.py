@@ -43,7 +43,7 @@ _FENCE = re.compile(rb"[ ]{0,3}(?:```|~~~)")
 
 
 def find_conflict_markers(context: CheckContext) -> Iterator[Finding]:
-    """Yield one finding for each file with a conflict marker of git."""
+    """Yield one finding for each file that contains one of git's conflict markers."""
     for file in context.files:
         markers = [(number, line) for number, line in _added(context, file) if _MARKER.match(line)]
         ends = [(number, line) for number, line in markers if line[:7] in (_OPEN, _CLOSE)]

@@ -89,7 +89,7 @@ class FileView:
         return [hunk.new + n for hunk in self.hunks for n in range(len(hunk.added))]
 
     def enclosing(self, start: int, end: int, most: int | None = None) -> Symbol | None:
-        """The smallest definition around the lines; with `most`, the largest that has at most so many lines."""
+        """The smallest definition around the lines; with `most`, the largest of at most that many lines."""
         around = [symbol for symbol in self.symbols if symbol.first_line <= start and end <= symbol.last_line]
         if most is None:
             return min(around, key=lambda symbol: symbol.last_line - symbol.first_line, default=None)
@@ -132,7 +132,7 @@ def _numbered(data: bytes | None, hunks: tuple[Lines, ...], *, old: bool) -> dic
 
 
 class Row(NamedTuple):
-    """A line as shown: "+" added, "-" removed, " " unchanged; `number` is that in the old file for a removed line."""
+    """A line as shown: "+" added, "-" removed, " " unchanged; for a removed line, `number` counts in the old file."""
 
     sign: str
     number: int

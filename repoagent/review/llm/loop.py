@@ -85,7 +85,7 @@ class FindingCollector:
 
     def insist(self, state: State) -> Observation | None:
         """For a reply without tags: accept it if it says that there are no findings, otherwise ask once for the
-        form."""
+        required format."""
         if self.claims or self.dropped or self.rejected or _NOTHING.match(state.turns[-1].text.strip()):
             self._accept()
             return None

@@ -1,5 +1,5 @@
-"""The prompts of a review: first what is the same for all calls, then what concerns this one, with foreign text as
-data."""
+"""The prompts of a review: first the part that is the same for all calls, then the part for this call, with foreign
+text marked as data."""
 
 from __future__ import annotations
 

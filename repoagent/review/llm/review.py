@@ -107,7 +107,7 @@ def prompts(change: Change, session: ReviewSession) -> list[Prompt]:
 
 
 def model_findings(change: Change, session: ReviewSession) -> ModelAnswer:
-    """The findings of a model in `change`; does not ask again about parts with a cached answer.
+    """The findings of a model in `change`; parts with a cached answer are not asked about again.
 
     Without a model, network, time or money, the answer has the `error` instead of raising it, and `unseen` and `notes`
     name what is missing.
@@ -249,8 +249,8 @@ def _first_line(error: RepoagentError) -> str:
 
 
 class AnswerCache:
-    """The answers of one model to one set of rules, a file for each block, by a hash of the question, so that the user
-    pays for each block once. Answers of a cassette (`replay:`) are not cached."""
+    """The answers of one model under one set of rules: a file for each block, named by a hash of the question, so that
+    the user pays for each block only once. Answers of a cassette (`replay:`) are not cached."""
 
     def __init__(self, session: ReviewSession, spec: str, rules: Sequence[str]) -> None:
         self.session, self.spec = session, spec
