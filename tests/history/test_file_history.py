@@ -31,30 +31,6 @@ def said(top: Path, path: str) -> list[str]:
     return [did(step) for step in done(top, path)]
 
 
-def touched(before: str, after: str, path: str = "a.py") -> Touched:
-    old, new = parts(path, before.encode()), parts(path, after.encode())
-    assert old is not None and new is not None
-    return compare(old, new)
-
-
-def test_definitions_added_removed_changed_and_renamed() -> None:
-    assert touched(APP, APP.replace("return 1", "return 10")).changed == ("App.run",)
-    assert touched(APP, APP + "\n\ndef other():\n    pass\n").added == ("other",)
-    assert touched(APP, APP.partition("def main")[0]).removed == ("main",)
-    assert touched(APP, APP.replace("stop", "halt")).renamed == (("App.stop", "App.halt"),)
-    assert touched(APP, APP.replace("App", "Application")).renamed == (("App", "Application"),)
-    assert touched(APP, APP.replace("import os", "import sys")) == Touched(outside=True)
-    assert touched(APP, APP) == Touched(outside=True)
-    assert touched("", APP).added == ("App", "main")  # its members come with it
-
-
-def test_a_function_takes_its_local_ones_along_and_twins_are_told_apart() -> None:
-    local = "def f():\n    def g():\n        return 1\n    return g\n"
-    assert touched(local, local.replace("1", "2")).changed == ("f",)
-    twins = "if x:\n    def f():\n        return 1\nelse:\n    def f():\n        return 2\n"
-    assert touched(twins, twins.replace("2", "3")).changed == ("f",)
-
-
 @settings(max_examples=40)
 @given(st.text(max_size=200), st.text(max_size=200))
 def test_any_two_texts_are_compared(before: str, after: str) -> None:
@@ -76,32 +52,11 @@ def test_what_git_and_the_outline_say(repo: GitRepo) -> None:
     repo.commit("mode")
     found = done(repo.top, "src/core.py")
     assert [did(step) for step in found] == [
-        "made executable",
-        "moved from app.py",
-        "changes App.run",
-        "white space only",
-        "changes App.run",
+        "made executable", "moved from app.py", "changes App.run", "white space only", "changes App.run",
         "added; with App, main",
-    ]
+    ]  # fmt: skip
     assert [lines_of(step.commit) for step in found][-1] == "+13 −0"
     assert [step.files for step in found] == [1, 1, 1, 1, 1, 1]
-
-
-def test_deleted_links_and_files_without_a_grammar(repo: GitRepo) -> None:
-    repo.commit("link", **{"l.txt": "x\n"})
-    (repo.top / "l.txt").unlink()
-    (repo.top / "l.txt").symlink_to("a.txt")
-    repo.commit("made a link")
-    repo.git("rm", "-q", "l.txt")
-    repo.commit("gone")
-    assert said(repo.top, "l.txt") == ["deleted", "made a symbolic link", "added"]
-    assert said(repo.top, "a.txt") == ["added"]
-
-
-def test_a_directory_names_its_files(repo: GitRepo) -> None:
-    repo.commit("two", **{"src/app.py": "def greet():\n    pass\n", "src/b.py": "x = 1\n"})
-    repo.commit("one", **{"src/app.py": "def greet():\n    return 1\n"})
-    assert said(repo.top, "src")[:2] == ["in app.py; changes greet", "in app.py, b.py"]
 
 
 def test_a_long_list_is_cut() -> None:
@@ -135,10 +90,8 @@ def test_a_partial_clone_fetches_nothing(repo: GitRepo, tmp_path: Path) -> None:
     before = objects(clone)
     found = done(clone, "app.py")
     assert objects(clone) == before
-    assert [(step.commit.subject, step.touched, step.files) for step in found] == [
-        ("change 2", None, 1),
-        ("change 1", None, 1),
-        ("change 0", None, 1),
+    assert [(s.commit.subject, s.touched, s.files) for s in found] == [
+        (f"change {n}", None, 1) for n in (2, 1, 0)
     ]
     subprocess.run(["git", "cat-file", "-p", "HEAD~1:app.py"], cwd=clone, check=True, capture_output=True)
     assert objects(clone) != before  # git fetches where it may: what is here now tells of one commit
@@ -180,11 +133,8 @@ def test_only_merges_have_changed_it(repo: GitRepo) -> None:
         repo.git("merge", "-q", "--no-ff", "--no-commit", f"side{number}")
         repo.write("evil.py", f"def f():\n    return {number}\n")
         repo.commit(f"merge {number}")
-    found = done(repo.top, "evil.py")
-    assert [(step.commit.subject, did(step)) for step in found] == [
-        ("merge 1", "changes f"),
-        ("merge 0", "added; with f"),
-    ]
+    found = [(step.commit.subject, did(step)) for step in done(repo.top, "evil.py")]
+    assert found == [("merge 1", "changes f"), ("merge 0", "added; with f")]
 
 
 def mined(repo: GitRepo) -> WorkTree:
@@ -195,63 +145,10 @@ def mined(repo: GitRepo) -> WorkTree:
 
 
 def both(worktree: WorkTree, path: str, **options: int) -> tuple[HistoryReport, HistoryReport]:
-    return read_history(worktree, path, seconds=20, **options), read_history(
-        worktree.top, path, seconds=20, **options
+    by_index, by_walk = (
+        read_history(where, path, seconds=20, **options) for where in (worktree, worktree.top)
     )
-
-
-def test_without_an_index_nobody_makes_one(repo: GitRepo) -> None:
-    worktree = open_worktree(repo.top)
-    assert commits_of(worktree, "a.txt", "HEAD") is None
-    assert not layout(worktree).history.exists()
-
-
-def test_the_same_as_the_walk(repo: GitRepo) -> None:
-    odd = os.fsdecode(b"\x01t\tb\n\xe9.py")
-    text = "".join(f"def f{n}():\n    return {n}\n\n\n" for n in range(9))
-    repo.write("old.py", text)
-    repo.commit("add", **{"z.txt": "z\n"})
-    repo.write("old.py", text.replace("return 3", "return 30"))
-    repo.commit("change", **{"z.txt": "zz\n"})
-    repo.git("mv", "old.py", odd)
-    repo.write(odd, text.replace("return 3", "return 31"))
-    repo.commit("move and change")
-    repo.write(odd, text)
-    repo.commit("back", **{"z.txt": "zzz\n"})
-    worktree = mined(repo)
-    found, walked = both(worktree, odd)
-    assert commits_of(worktree, odd, "HEAD") == [step.commit.commit for step in walked.steps]
-    assert found.people == walked.people
-    assert [step.touched for step in found.steps] == [step.touched for step in walked.steps]
-    assert [(s.was, s.files) for s in found.steps] == [(s.was, s.files) for s in walked.steps]
-    for one, other in zip(found.steps, walked.steps, strict=True):
-        assert one.commit.after.startswith(other.commit.after) and one.commit.before.startswith(
-            other.commit.before
-        )
-        same = [
-            "commit",
-            "subject",
-            "author",
-            "date",
-            "path",
-            "status",
-            "added",
-            "removed",
-            "old_mode",
-            "new_mode",
-        ]
-        assert [getattr(one.commit, name) for name in same] == [getattr(other.commit, name) for name in same]
-    few, _ = both(worktree, odd, limit=2)
-    assert len(few.steps) == 2 and few.people.commits == 4 and few.partial
-
-
-def test_new_commits_and_other_revisions(repo: GitRepo) -> None:
-    worktree = mined(repo)
-    repo.commit("new", **{"a.txt": "new\n"})
-    assert [s.commit.subject for s in read_history(worktree, "a.txt").steps] == ["new", "first commit"]
-    assert [s.commit.subject for s in read_history(worktree, "a.txt", revision="HEAD^").steps] == [
-        "first commit"
-    ]
+    return by_index, by_walk
 
 
 def test_a_copy_ends_where_the_file_begins(repo: GitRepo) -> None:
@@ -262,16 +159,6 @@ def test_a_copy_ends_where_the_file_begins(repo: GitRepo) -> None:
     found = read_history(mined(repo), "c.txt")
     assert [s.commit.subject for s in found.steps][:2] == ["later", "copy"]
     assert found.steps[-1].commit.status in ("A", "R")
-
-
-@pytest.mark.parametrize("damage", [b"", b"not a database", b"SQLite format 3\0" + b"x" * 5000])
-def test_a_damaged_index_is_no_trouble(
-    repo: GitRepo, damage: bytes, capsys: pytest.CaptureFixture[str]
-) -> None:
-    worktree = mined(repo)
-    layout(worktree).history.write_bytes(damage)
-    assert [s.commit.subject for s in read_history(worktree, "a.txt").steps] == ["first commit"]
-    assert capsys.readouterr().err == ""
 
 
 def test_a_rename_is_one_even_where_nothing_older_is_shown(repo: GitRepo) -> None:
@@ -302,9 +189,97 @@ def test_the_boundary_of_a_shallow_clone_adds_nothing(repo: GitRepo, tmp_path: P
         assert found.partial and "this clone is shallow" in found.notes[0]
 
 
-def test_ids_of_another_file_are_not_followed(repo: GitRepo) -> None:
+LOCAL = "def f():\n    def g():\n        return 1\n    return g\n"
+TWINS = "if x:\n    def f():\n        return 1\nelse:\n    def f():\n        return 2\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        (APP, APP.replace("return 1", "return 10"), Touched(changed=("App.run",))),
+        (APP, APP + "\n\ndef other():\n    pass\n", Touched(added=("other",))),
+        (APP, APP.partition("def main")[0], Touched(removed=("main",))),
+        (APP, APP.replace("stop", "halt"), Touched(renamed=(("App.stop", "App.halt"),))),
+        (APP, APP.replace("import os", "import sys"), Touched(outside=True)),
+        (APP, APP, Touched(outside=True)),
+        ("", APP, Touched(added=("App", "main"))),  # its members come with it
+        (LOCAL, LOCAL.replace("1", "2"), Touched(changed=("f",))),  # with its local function
+        (TWINS, TWINS.replace("2", "3"), Touched(changed=("f",))),
+    ],
+)
+def test_definitions_added_removed_changed_and_renamed(before: str, after: str, expected: Touched) -> None:
+    old, new = parts("a.py", before.encode()), parts("a.py", after.encode())
+    assert old is not None and new is not None and compare(old, new) == expected
+
+
+def test_a_renamed_class_renames_its_members(repo: GitRepo) -> None:
+    old, new = parts("a.py", APP.encode()), parts("a.py", APP.replace("App", "Application").encode())
+    assert old is not None and new is not None
+    assert compare(old, new).renamed == (("App", "Application"),)
+
+
+def test_deleted_links_directories_and_files_without_a_grammar(repo: GitRepo) -> None:
+    repo.commit("link", **{"l.txt": "x\n"})
+    (repo.top / "l.txt").unlink()
+    (repo.top / "l.txt").symlink_to("a.txt")
+    repo.commit("made a link")
+    repo.git("rm", "-q", "l.txt")
+    repo.commit("gone")
+    assert said(repo.top, "l.txt") == ["deleted", "made a symbolic link", "added"]
+    assert said(repo.top, "a.txt") == ["added"]
+    repo.commit("two", **{"src/app.py": "def greet():\n    pass\n", "src/b.py": "x = 1\n"})
+    repo.commit("one", **{"src/app.py": "def greet():\n    return 1\n"})
+    assert said(repo.top, "src")[:2] == ["in app.py; changes greet", "in app.py, b.py"]
+
+
+def test_the_index_gives_the_same_as_the_walk(repo: GitRepo) -> None:
+    worktree = open_worktree(repo.top)
+    assert commits_of(worktree, "a.txt", "HEAD") is None
+    assert not layout(worktree).history.exists()  # it is not created for this
+    odd = os.fsdecode(b"\x01t\tb\n\xe9.py")
+    text = "".join(f"def f{n}():\n    return {n}\n\n\n" for n in range(9))
+    repo.commit("add", **{"z.txt": "z\n", "old.py": text})
+    repo.commit("change", **{"z.txt": "zz\n", "old.py": text.replace("return 3", "return 30")})
+    repo.git("mv", "old.py", odd)
+    repo.write(odd, text.replace("return 3", "return 31"))
+    repo.commit("move and change")
+    worktree = mined(repo)
+    repo.write(odd, text)
+    repo.commit("back", **{"z.txt": "zzz\n"})  # which the index does not have yet
+    found, walked = both(worktree, odd)
+    assert commits_of(worktree, odd, "HEAD") == [step.commit.commit for step in walked.steps]
+    assert found.people == walked.people
+    names = [
+        "commit",
+        "subject",
+        "author",
+        "date",
+        "path",
+        "status",
+        "added",
+        "removed",
+        "old_mode",
+        "new_mode",
+    ]
+    for one, other in zip(found.steps, walked.steps, strict=True):
+        assert (one.was, one.files, one.touched) == (other.was, other.files, other.touched)
+        for side in ("before", "after"):  # the walk has abbreviated ids
+            assert getattr(one.commit, side).startswith(getattr(other.commit, side))
+        assert [getattr(one.commit, n) for n in names] == [getattr(other.commit, n) for n in names]
+    few, _ = both(worktree, odd, limit=2)
+    assert len(few.steps) == 2 and few.people.commits == 4 and few.partial
+    older = read_history(worktree, "old.py", revision="HEAD~2")
+    assert [step.commit.subject for step in older.steps] == ["change", "add"]
+
+
+def test_an_index_that_does_not_help_is_not_used(repo: GitRepo, capsys: pytest.CaptureFixture[str]) -> None:
     worktree = mined(repo)
     ids = commits_of(worktree, "a.txt", "HEAD")
     assert ids is not None and look_up(worktree.top, "other.txt", ids, 5) is None
-    shutil.rmtree(layout(worktree).root)
-    assert [s.commit.subject for s in read_history(worktree, "a.txt").steps] == ["first commit"]
+    for damage in (b"", b"SQLite format 3\0" + b"x" * 5000, None):
+        if damage is None:
+            shutil.rmtree(layout(worktree).root)
+        else:
+            layout(worktree).history.write_bytes(damage)
+        assert [s.commit.subject for s in read_history(worktree, "a.txt").steps] == ["first commit"]
+    assert capsys.readouterr().err == ""

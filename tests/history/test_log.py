@@ -14,79 +14,55 @@ from hypothesis import strategies as st
 
 from repoagent.git.process import GitError
 from repoagent.history.file_log import FileHistory, file_log
-from repoagent.history.log import (
-    FileCommit,
-    Record,
-    counts_of,
-    parse_log,
-    records,
-    renamed,
-    split_log,
-    stream,
-)
+from repoagent.history.log import Record, counts_of, parse_log, records, renamed, split_log, stream
 from tests.conftest import GitRepo
 
 
-def recent_commits(top: Path, path: str, limit: int = 8, *, seconds: float) -> list[FileCommit]:
-    return list(file_log(top, path, limit, seconds=seconds)[0].commits)
-
-
-def whole(top: Path, path: str) -> FileHistory:
-    return file_log(top, path, 8, seconds=20)[0]
-
-
-def subjects(repo: GitRepo, path: str, limit: int = 8) -> list[str]:
-    return [commit.subject for commit in recent_commits(repo.top, path, limit, seconds=20)]
+def whole(top: Path, path: str, limit: int = 8) -> FileHistory:
+    return file_log(top, path, limit, seconds=20)[0]
 
 
 def grow(repo: GitRepo, path: str, times: int) -> None:
     for n in range(times):
-        repo.write(path, "".join(f"some {line}\n" for line in range(10 + n)))
-        repo.commit(f"grow {n}")
+        repo.commit(f"grow {n}", **{path: "".join(f"some {line}\n" for line in range(10 + n))})
 
 
-def test_a_commit(repo: GitRepo) -> None:
+def test_commits_of_a_file_with_lines_and_failures_of_git(repo: GitRepo, tmp_path: Path) -> None:
     repo.write("a.txt", repo.read("a.txt").replace(b"line 3\n", b"") + b"x\ny\n")
     head = repo.commit("second: change\n\nbody")
     repo.commit("other file", **{"b.txt": "b\n"})
-    found = recent_commits(repo.top, "a.txt", seconds=20)
-    assert [(c.subject, c.added, c.removed, c.author, c.path, c.status) for c in found] == [
+    newest, oldest = whole(repo.top, "a.txt").commits
+    assert [(c.subject, c.added, c.removed, c.author, c.path, c.status) for c in (newest, oldest)] == [
         ("second: change", 2, 1, "Ada Tester", "a.txt", "M"),
         ("first commit", 10, 0, "Ada Tester", "a.txt", "A"),
     ]
-    assert found[0].commit == head
-    assert head.startswith(found[0].short)
-    assert len(found[0].short) < 40
-    assert found[0].date[:4].isdigit()
-
-
-def test_not_a_repository(tmp_path: Path) -> None:
+    assert newest.commit == head and head.startswith(newest.short) and len(newest.short) < 40
+    assert newest.date[:4].isdigit()
     with pytest.raises(GitError):
-        recent_commits(tmp_path, "a.txt", seconds=20)
+        whole(tmp_path, "a.txt")
+    with pytest.raises(GitError, match="no-such-revision"):
+        list(stream(repo.top, "no-such-revision"))
 
 
 def test_merges_do_not_count_and_both_sides_do(repo: GitRepo) -> None:
     repo.git("switch", "-qc", "side")
-    repo.write("a.txt", b"top\n" + repo.read("a.txt"))
-    repo.commit("on side")
+    repo.commit("on side", **{"a.txt": "top\n" + repo.read("a.txt").decode()})
     repo.git("switch", "-q", "main")
-    repo.write("a.txt", repo.read("a.txt") + b"end\n")
-    repo.commit("on main")
+    repo.commit("on main", **{"a.txt": repo.read("a.txt").decode() + "end\n"})
     repo.git("merge", "-q", "--no-ff", "-m", "the merge", "side")
-    assert sorted(subjects(repo, "a.txt")) == ["first commit", "on main", "on side"]
+    subjects = [commit.subject for commit in whole(repo.top, "a.txt").commits]
+    assert sorted(subjects) == ["first commit", "on main", "on side"]
 
 
-def test_renames_are_followed(repo: GitRepo) -> None:
+def test_renames_are_followed_whatever_the_settings_of_the_user(repo: GitRepo) -> None:
     grow(repo, "old.txt", 2)
     (repo.top / "dir").mkdir()
     repo.git("mv", "old.txt", "dir/mid.txt")
-    repo.write("dir/mid.txt", repo.read("dir/mid.txt") + b"more\n")
-    repo.commit("rename one")
+    repo.commit("rename one", **{"dir/mid.txt": repo.read("dir/mid.txt").decode() + "more\n"})
     repo.git("mv", "dir/mid.txt", "new.txt")
     repo.commit("rename two")
-    repo.write("new.txt", repo.read("new.txt") + b"last\n")
-    repo.commit("last")
-    history = whole(repo.top, "new.txt")
+    repo.commit("last", **{"new.txt": repo.read("new.txt").decode() + "last\n"})
+    history, streamed = whole(repo.top, "new.txt"), list(stream(repo.top, "HEAD"))
     assert [(c.subject, c.path, c.added, c.removed, c.status) for c in history.commits] == [
         ("last", "new.txt", 1, 0, "M"),
         ("rename two", "new.txt", 0, 0, "R"),
@@ -94,42 +70,47 @@ def test_renames_are_followed(repo: GitRepo) -> None:
         ("grow 1", "old.txt", 1, 0, "M"),
         ("grow 0", "old.txt", 10, 0, "A"),
     ]
-    assert not history.partial
-    assert subjects(repo, "new.txt", 3) == ["last", "rename two", "rename one"]
+    assert not history.partial and whole(repo.top, "new.txt", 3).commits == history.commits[:3]
+    assert streamed[1].changes == [(b"R", b"new.txt", b"dir/mid.txt")]
+    for key, value in {
+        "log.follow": "true", "log.showSignature": "true", "color.ui": "always", "diff.renames": "copies",
+        "diff.noprefix": "true", "log.date": "relative", "format.pretty": "fuller", "log.decorate": "full",
+        "diff.orderFile": "missing-order-file", "diff.external": "false", "notes.displayRef": "refs/notes/*",
+        "log.diffMerges": "combined", "diff.statGraphWidth": "3", "core.quotePath": "true", "diff.relative": "true",
+        "log.showRoot": "false", "log.mailmap": "false", "diff.renameLimit": "1", "diff.ignoreSubmodules": "all",
+        "diff.submodule": "log", "log.excludeDecoration": "x", "i18n.logOutputEncoding": "latin1",
+        "diff.statNameWidth": "3", "core.commentChar": "%",
+    }.items():  # fmt: skip
+        repo.git("config", key, value)
+    assert whole(repo.top, "new.txt") == history
+    assert list(stream(repo.top, "HEAD")) == streamed
+    repo.git("config", "diff.renames", "false")
+    assert list(stream(repo.top, "HEAD")) == streamed
 
 
-def test_authors(repo: GitRepo) -> None:
-    repo.git(
-        "-c", "user.name=A. Tester", "-c", "user.email=ada@old", "commit", "-q", "--allow-empty", "-m", "x"
-    )
+def test_authors_and_encodings(repo: GitRepo) -> None:
     repo.write("a.txt", "one\n")
     repo.git("add", "-A")
     repo.git("-c", "user.name=A. Tester", "-c", "user.email=ada@old", "commit", "-qm", "by an old name")
-    repo.write(".mailmap", "Ada Lovelace <ada@example.com> A. Tester <ada@old>\n")
-    repo.commit("mailmap")
-    assert recent_commits(repo.top, "a.txt", seconds=20)[0].author == "Ada Lovelace"
-    # A commit whose header claims UTF-8 and holds Latin-1.
+    repo.commit("mailmap", **{".mailmap": "Ada Lovelace <ada@example.com> A. Tester <ada@old>\n"})
+    assert whole(repo.top, "a.txt").commits[0].author == "Ada Lovelace"
+    # a commit whose header claims UTF-8 and holds Latin-1
     raw = repo.git("cat-file", "commit", "HEAD").encode().replace(b"Ada Tester", b"Ad\xe9 T", 1)
     repo.write("a.txt", "two\n")
     repo.git("add", "-A")
     tree = repo.git("write-tree").strip().encode()
     raw = b"tree " + tree + b"\nparent " + repo.head().encode() + b"\n" + raw[raw.index(b"author") :]
-    commit = repo.git(
-        "hash-object", "-t", "commit", "-w", "--stdin", stdin=raw.replace(b"mailmap", b"caf\xe9")
-    ).strip()
-    repo.git("update-ref", "HEAD", commit)
-    newest = recent_commits(repo.top, "a.txt", seconds=20)[0]
-    assert (newest.author, newest.subject) == ("Ad\ufffd T", "caf\ufffd")
-
-
-def test_other_commit_encodings_are_decoded(repo: GitRepo) -> None:
-    repo.write("a.txt", "x\n")
-    repo.git("add", "-A")
+    raw = raw.replace(b"mailmap", b"caf\xe9")
     repo.git(
-        "-c", "i18n.commitEncoding=ISO-8859-1", "commit", "-q", "-F", "-", stdin="Prüfung".encode("latin-1")
+        "update-ref", "HEAD", repo.git("hash-object", "-t", "commit", "-w", "--stdin", stdin=raw).strip()
     )
+    newest = whole(repo.top, "a.txt").commits[0]
+    assert (newest.author, newest.subject) == ("Ad\ufffd T", "caf\ufffd")
+    repo.write("a.txt", "x\n")
+    latin = ("-c", "i18n.commitEncoding=ISO-8859-1", "commit", "-qa", "-F", "-")
+    repo.git(*latin, stdin="Prüfung".encode("latin-1"))
     repo.git("config", "i18n.logOutputEncoding", "ISO-8859-1")
-    assert subjects(repo, "a.txt")[0] == "Prüfung"
+    assert whole(repo.top, "a.txt").commits[0].subject == "Prüfung"
 
 
 def test_binary_and_mode_changes(repo: GitRepo) -> None:
@@ -140,25 +121,9 @@ def test_binary_and_mode_changes(repo: GitRepo) -> None:
     path.unlink()
     path.symlink_to("a.txt")
     repo.commit("link")
-    found = recent_commits(repo.top, "b.bin", seconds=20)
-    assert [(c.subject, c.status, c.added) for c in found][1:] == [("mode", "M", None), ("binary", "A", None)]
-    assert (found[0].subject, found[0].status) == ("link", "T")
-
-
-def test_settings_of_the_user_change_no_file_log(repo: GitRepo) -> None:
-    grow(repo, "old.txt", 2)
-    repo.git("mv", "old.txt", "new.txt")
-    repo.commit("renamed")
-    expected = recent_commits(repo.top, "new.txt", seconds=20)
-    assert len(expected) == 3
-    for key, value in {
-        "log.follow": "true", "log.showSignature": "true", "color.ui": "always", "diff.renames": "copies",
-        "diff.noprefix": "true", "log.date": "relative", "format.pretty": "fuller", "log.decorate": "full",
-        "diff.orderFile": "missing-order-file", "diff.external": "false", "notes.displayRef": "refs/notes/*",
-        "log.diffMerges": "on", "diff.statGraphWidth": "3", "core.quotePath": "true",
-    }.items():  # fmt: skip
-        repo.git("config", key, value)
-    assert recent_commits(repo.top, "new.txt", seconds=20) == expected
+    link, *older = whole(repo.top, "b.bin").commits
+    assert [(c.subject, c.status, c.added) for c in older] == [("mode", "M", None), ("binary", "A", None)]
+    assert (link.subject, link.status) == ("link", "T")
 
 
 def test_the_module_is_light() -> None:
@@ -173,63 +138,33 @@ def test_the_module_is_light() -> None:
 paths = st.binary(min_size=1, max_size=12).filter(lambda path: b"\0" not in path)
 plain_changes = st.tuples(st.sampled_from([b"A", b"M", b"D", b"T"]), paths, st.just(b""))
 moved = st.tuples(st.sampled_from([b"R", b"C"]), paths, paths)
-headers = st.tuples(
+commits = st.builds(
+    Record,
     st.binary(min_size=20, max_size=20).map(lambda data: data.hex().encode()),
     st.integers(0, 1 << 40),
     st.binary(max_size=20).filter(lambda author: b"\0" not in author and b"\n" not in author),
-)
-wholes = st.builds(
-    lambda head, changes: Record(*head, changes),
-    headers,
     st.lists(st.one_of(plain_changes, moved), max_size=5),
 )
 
 
-def as_git_prints(commits: list[Record]) -> bytes:
-    data = b""
+@settings(deadline=None)
+@given(st.lists(commits, max_size=6), st.lists(st.integers(1, 40), max_size=30))
+def test_a_stream_is_read_wherever_it_is_cut(commits: list[Record], cuts: list[int]) -> None:
+    data, chunks = b"", []
     for commit in commits:
         data += b"%s %d %s\0" % (commit.id, commit.time, commit.author)
         for place, (kind, path, old) in enumerate(commit.changes):
             status = kind + b"087" if old else kind
             data += (b"\n" if not place else b"") + b"\0".join([status, *([old] if old else []), path, b""])
-    return data
-
-
-@settings(deadline=None)
-@given(st.lists(wholes, max_size=6), st.lists(st.integers(1, 40), max_size=30))
-def test_what_was_printed_is_read_wherever_it_is_cut(commits: list[Record], cuts: list[int]) -> None:
-    data, chunks = as_git_prints(commits), []
     for cut in cuts:
         chunks.append(data[:cut])
         data = data[cut:]
-    assert list(records([*filter(None, chunks), data] if data else filter(None, chunks))) == commits
-
-
-def test_a_failure_of_git_is_raised_at_the_end(repo: GitRepo) -> None:
-    with pytest.raises(GitError, match="no-such-revision"):
-        list(stream(repo.top, "no-such-revision"))
-
-
-def test_settings_of_the_user_change_nothing(repo: GitRepo) -> None:
-    repo.git("mv", "a.txt", "b.txt")
-    repo.commit("second")
-    before = list(stream(repo.top, "HEAD"))
-    for key, value in (
-        ("diff.renames", "false"), ("diff.noprefix", "true"), ("log.follow", "true"), ("log.date", "iso"),
-        ("log.decorate", "full"), ("log.showRoot", "false"), ("log.mailmap", "false"), ("core.quotePath", "true"),
-        ("diff.renameLimit", "1"), ("format.pretty", "fuller"), ("log.diffMerges", "combined"), ("color.ui", "always"),
-        ("diff.relative", "true"), ("log.showSignature", "true"), ("diff.external", "false"), ("notes.displayRef", "*"),
-        ("diff.ignoreSubmodules", "all"), ("diff.submodule", "log"), ("log.excludeDecoration", "x"),
-        ("i18n.logOutputEncoding", "latin1"), ("diff.statNameWidth", "3"), ("core.commentChar", "%"),
-    ):  # fmt: skip
-        repo.git("config", key, value)
-    assert list(stream(repo.top, "HEAD")) == before
-    assert before[0].changes == [(b"R", b"b.txt", b"a.txt")]
+    assert list(records(filter(None, [*chunks, data]))) == commits
 
 
 def test_odd_names_and_authors_in_a_stream(make_repo: Callable[[str], GitRepo]) -> None:
     repo = make_repo("odd")
-    names = [
+    names = {
         b"caf\xe9",
         b"\nnewline first",
         b"a\nb",
@@ -239,7 +174,7 @@ def test_odd_names_and_authors_in_a_stream(make_repo: Callable[[str], GitRepo]) 
         b"t\tab",
         b'"quoted"',
         b"\x01",
-    ]
+    }
     for name in names:
         (repo.top / name.decode("utf-8", "surrogateescape")).write_bytes(name)
     repo.git("add", "-A")
@@ -251,45 +186,37 @@ def test_odd_names_and_authors_in_a_stream(make_repo: Callable[[str], GitRepo]) 
     ):
         lines = (b"tree " + tree.encode(), b"author %s %s" % (who, when))
         head = b"\n".join([*lines, b"committer %s %s" % (who or b"a <b>", when), b"", b"x", b""])
-        found = repo.git("hash-object", "-t", "commit", "-w", "--literally", "--stdin", stdin=head).strip()
-        (record,) = stream(repo.top, found)
-        assert {path for _, path, _ in record.changes} == set(names)
-        assert record.time == expected
-        assert record.author.startswith(who[:3])
+        oid = repo.git("hash-object", "-t", "commit", "-w", "--literally", "--stdin", stdin=head).strip()
+        (record,) = stream(repo.top, oid)
+        assert {path for _, path, _ in record.changes} == names
+        assert record.time == expected and record.author.startswith(who[:3])
 
 
 @given(data=st.binary(max_size=400))
-def test_any_output_is_survived(data: bytes) -> None:
+def test_any_output_can_be_read(data: bytes) -> None:
     assert all(commit.path == "x" for commit in parse_log(b"\x01" + data, "x"))
     renamed(data, "x")
 
 
 WORDS = st.binary(max_size=20).map(lambda word: word.replace(b"\0", b""))
+COUNTS = st.none() | st.tuples(st.integers(0, 99), st.integers(0, 99))
 
 
-@given(
-    rows=st.lists(
-        st.tuples(WORDS, WORDS, st.none() | st.tuples(st.integers(0, 99), st.integers(0, 99)), WORDS)
-    ),
-    cut=st.integers(0, 50),
-)
-def test_what_git_prints_is_read_back(
+@given(rows=st.lists(st.tuples(WORDS, WORDS, COUNTS, WORDS)), cut=st.integers(0, 50))
+def test_a_log_is_read_as_far_as_it_goes(
     rows: list[tuple[bytes, bytes, tuple[int, int] | None, bytes]], cut: int
 ) -> None:
-    output = b""
+    output, headers = b"", []
     for n, (author, subject, counts, path) in enumerate(rows):
-        commit = f"\x01{n:040x}".encode()
-        output += b"\0".join([commit, b"", b"%x" % n, author, b"2026-01-01", subject, b"a@b"]) + b"\0"
+        headers.append([f"{n:040x}".encode(), b"", b"%x" % n, author, b"2026-01-01", subject, b"a@b"])
+        output += b"\x01" + b"\0".join(headers[-1]) + b"\0"
         output += b"\n:100644 100644 1234567 89abcde M\0p" + path + b"\0"
         output += (b"-\t-" if counts is None else b"%d\t%d" % counts) + b"\tp" + path + b"\0"
     found = list(split_log(output, 7))
-    assert [header for header, _ in found] == [
-        [f"{n:040x}".encode(), b"", b"%x" % n, author, b"2026-01-01", subject, b"a@b"]
-        for n, (author, subject, _, _) in enumerate(rows)
-    ]
+    assert [header for header, _ in found] == headers
     assert [[names for _, names in changes] for _, changes in found] == [
         [[b"p" + row[3]]] * 2 for row in rows
     ]
     assert [counts_of(changes[1][0]) for _, changes in found] == [row[2] or (None, None) for row in rows]
-    shorter = list(split_log(output[: len(output) - cut], 7)) if cut else found
-    assert [header for header, _ in shorter] == [header for header, _ in found][: len(shorter)]
+    shorter = [header for header, _ in split_log(output[: len(output) - cut], 7)] if cut else headers
+    assert shorter == headers[: len(shorter)]

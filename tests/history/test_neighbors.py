@@ -143,14 +143,6 @@ def test_linked_work_trees_each_see_their_own_branch(repo: GitRepo, tmp_path: Pa
     assert set(together(ask(side, "core.py", revision="main"))) == {"main_only.py"}
 
 
-def test_a_submodule_is_a_file_among_others(repo: GitRepo, make_repo) -> None:  # type: ignore[no-untyped-def]
-    inner: GitRepo = make_repo("inner")
-    inner.commit("one", x="1")
-    repo.git("-c", "protocol.file.allow=always", "submodule", "add", "-q", str(inner.top), "sub")
-    repo.commit("add it", **{"core.py": "1"})
-    assert set(together(ask(repo, "sub"))) == {".gitmodules", "core.py"}
-
-
 def test_what_stands_for_nothing_is_refused(repo: GitRepo) -> None:
     for path in ("nope", "src/nope.py", "."):
         with pytest.raises(UsageError):
@@ -183,16 +175,6 @@ def test_a_clone_without_trees_fetches_none(repo: GitRepo, tmp_path: Path) -> No
     found = ask(clone, "core.py")
     assert "lacks the trees" in found.note and "no indexed commits yet" in found.note
     assert clone.git("count-objects", "-v") == before
-
-
-def test_a_file_that_only_merges_have_changed(repo: GitRepo) -> None:
-    repo.git("checkout", "-q", "-b", "side")
-    repo.commit("side", **{"side.txt": "1"})
-    repo.git("checkout", "-q", "main")
-    repo.commit("main", **{"main.txt": "1"})
-    repo.git("merge", "-q", "--no-commit", "--no-ff", "side")
-    repo.commit("merge", **{"new.txt": "1"})
-    assert "new.txt has no commits yet (merges do not count)" in ask(repo, "new.txt").note
 
 
 def quick(repo: GitRepo, path: str) -> dict[str, tuple[int, int]]:

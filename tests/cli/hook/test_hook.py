@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -271,12 +270,3 @@ def test_the_program_pre_commit_runs_both_hooks(history: GitRepo, clean_environm
     assert done.code == 0 and done.err.count(PARTNER) == 2  # reported although it stops nothing
     change(history, "a.py")
     assert git(history, "commit", "-am", "both").code == 0
-
-
-@pytest.mark.soak
-def test_one_review_can_be_written_in_several_forms(history: GitRepo) -> None:
-    stage(history, "a.py")
-    done = program(history.top, "review", "--also", "markdown=r.md", "--also", "json=r=1.json")
-    assert done.code == 0 and PARTNER in done.out
-    assert history.read("r.md").startswith(b"<!-- repoagent-review -->")
-    assert json.loads(history.read("r=1.json"))["findings"][0]["rule"] == "partner-missing"

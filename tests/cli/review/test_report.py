@@ -112,11 +112,6 @@ def test_a_long_line_of_code_is_cut_with_an_ellipsis(width: int) -> None:
     assert "   2 │         z<FF> = 1" in shown.splitlines()
 
 
-def test_only_ascii_in_an_ascii_locale() -> None:
-    shown = text(report(finding(location=Location("src/find.py", 1, 3))), page(60, ascii=True))
-    assert " > 3 | def find(name):" in shown and "│" not in shown and "…" not in shown
-
-
 def test_the_first_and_last_of_many_lines_are_shown() -> None:
     source = b"".join(b"line %d\n" % n for n in range(1, 41))
     given = Report("it", 1, [finding(location=Location("a", 3, 38), suggestion=None)], by_file={"a": source})
@@ -140,13 +135,6 @@ def test_a_whole_file_has_no_frame_and_many_commits_are_counted() -> None:
     shown = text(report(one))
     assert "│" not in shown and f"  src/find.py  [{one.id}]\n" in shown
     assert "Change 5" in shown and "Change 6" not in shown and "  and 2 more commits\n" in shown
-
-
-def test_a_narrow_terminal_leaves_the_age_out_and_cuts_the_subject() -> None:
-    one = finding(
-        evidence=(Evidence("ab" * 20, NOW - 90, "A subject that is rather long for such a terminal"),)
-    )
-    assert "  ababababab 2023-11-17 A subject that is rather long for s…\n" in text(report(one), page(60))
 
 
 @pytest.mark.parametrize(

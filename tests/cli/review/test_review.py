@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,8 @@ import pytest
 
 from tests.conftest import GitRepo
 from tests.program import run
-from tests.review.builders import Files, stage
-from tests.review.checks.conftest import Made, made, mixed, noise
+from tests.review.builders import stage
+from tests.review.checks.conftest import Made, made, mixed, noise, pairs
 
 __all__ = ["made"]
 
@@ -36,10 +35,7 @@ def findings(cwd: Path, *arguments: str) -> list[dict[str, Any]]:
 @pytest.fixture
 def pair(made: Made) -> GitRepo:
     """`api.py` and `api.md` always change together; `api.py` alone is staged."""
-    both: list[tuple[str, Files]] = [
-        (f"Extend it {n}", {"api.py": f"{n}\n", "api.md": f"{n}\n"}) for n in range(12)
-    ]
-    repo = made(mixed(noise(50), both))
+    repo = made(mixed(noise(50), pairs(12, "api.py", "api.md")))
     stage(repo, {"api.py": "new\n"})
     return repo
 
@@ -107,9 +103,10 @@ def test_every_format_is_written(pair: GitRepo) -> None:
     for form in ("json", "sarif", "github", "gitlab", "markdown"):
         done = review(pair.top, "--format", form)
         assert done.returncode == 0 and "api.md usually changes along with api.py" in done.stdout
-    done = review(pair.top, "--format", "sarif", "-o", "out.sarif")
-    assert (done.stdout, done.stderr) == ("", "written to out.sarif\n")
+    done = review(pair.top, "--format", "sarif", "-o", "out.sarif", "--also", "json=r=1.json")
+    assert (done.stdout, done.stderr) == ("", "written to out.sarif\nwritten to r=1.json\n")
     assert json.loads(pair.read("out.sarif"))["version"] == "2.1.0"
+    assert json.loads(pair.read("r=1.json"))["findings"][0]["rule"] == "partner-missing"
 
 
 @pytest.mark.soak
@@ -123,6 +120,3 @@ def test_from_a_folder_and_with_pathspecs(pair: GitRepo) -> None:
     )
     assert findings(pair.top, "--", "*.py")[0]["key"] == "api.md"
     assert findings(pair.top, "api.py")[0]["key"] == "api.md"
-
-
-HOOK = f'exec {sys.executable} -m repoagent review --json > "$OUT"\n'

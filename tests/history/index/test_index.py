@@ -163,17 +163,6 @@ def test_an_octopus_merge_and_unrelated_histories(repo: GitRepo) -> None:
     assert set(commits(repo.top, "z")) == {repo.git("rev-parse", "z~1^1").strip(), lonely}
 
 
-def test_a_history_of_merges_alone(repo: GitRepo) -> None:
-    first = repo.head()
-    tree = repo.git("rev-parse", "HEAD^{tree}").strip()
-    root = repo.git("commit-tree", tree, "-m", "root").strip()
-    for _ in range(3):
-        tip = repo.git("commit-tree", tree, "-p", "HEAD", "-p", root, "-m", "merge").strip()
-        repo.git("reset", "-q", "--soft", tip)
-        assert update(repo.top)[0].commits == 2
-    assert set(commits(repo.top, "a.txt")) == {first, root}
-
-
 def test_names_that_are_not_text(repo: GitRepo) -> None:
     names = [b"caf\xe9", b" missing", b"x missing", b"\xe2\x80\xae.py"]
     for name in names:

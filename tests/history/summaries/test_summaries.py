@@ -29,7 +29,6 @@ from repoagent.history.commit_summaries import (
     answers,
     bodies,
     from_dict,
-    one_line,
     patches,
     plan,
     question,
@@ -104,17 +103,6 @@ def test_a_broken_file_is_set_aside_a_newer_one_and_a_link_refused(tmp_path: Pat
 )
 def test_what_others_wrote_is_cleaned_and_cut(value: dict[str, object], summary: Summary | None) -> None:
     assert from_dict(value, ID) == summary
-
-
-@given(
-    st.text(min_size=1).filter(lambda text: one_line(text) != ""),
-    st.dictionaries(st.text(max_size=9), st.text(max_size=9), max_size=3),
-)
-def test_cleaning_twice_changes_nothing(line: str, files: dict[str, str]) -> None:
-    first = from_dict({"summary": line, "files": files, "model": "m", "date": "d"}, ID)
-    assert first is not None
-    data = {"summary": first.line, "files": dict(first.files), "model": first.model, "date": first.date}
-    assert from_dict(json.loads(json.dumps(data)), ID) == first
 
 
 SETTINGS = {

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from repoagent.git.worktree import layout
@@ -201,12 +199,3 @@ def test_a_change_cannot_hide_itself_with_an_ignore_file(repo: GitRepo) -> None:
     stage(repo, {"a.py": CODE}, commit="before")
     stage(repo, {"a.py": CODE + "<<<<<<< HEAD\n", ".repoagentignore": "*.py\n"}, commit="hidden")
     assert [finding.rule for finding in static(repo, "commit", "HEAD").findings] == ["conflict-marker"]
-
-
-def test_machine_formats_contain_the_rules(repo: GitRepo) -> None:
-    stage(repo, {"a.py": CODE})
-    report = full_review(repo)
-    rules = json.loads(render(report, "json"))["rules"]
-    assert {"conflict-marker", "parse-error", "secret", "removed-symbol", "debug-leftover"} <= set(rules)
-    sarif = json.loads(render(report, "sarif"))["runs"][0]["tool"]["driver"]["rules"]
-    assert {rule["id"]: rule["defaultConfiguration"]["level"] for rule in sarif}["secret"] == "error"

@@ -216,16 +216,6 @@ def test_folders_where_no_hook_is_installed(
     assert repo.status() == "" and not (repo.top / ".git/hooks/pre-commit").exists()
 
 
-@pytest.mark.soak
-def test_a_linked_work_tree_shares_the_hooks(repo: GitRepo, program: Path, tmp_path: Path) -> None:
-    repo.git("worktree", "add", "-q", str(tmp_path / "linked"))
-    linked = GitRepo(tmp_path / "linked")
-    install(linked, program, "pre-commit")
-    assert (repo.top / ".git/hooks/pre-commit").exists()
-    assert commit(linked).returncode == 0 and commit(repo).returncode == 0
-    assert log(program) == ["hook run pre-commit"] * 2
-
-
 def test_the_output_of_git_push_is_unchanged(repo: GitRepo, program: Path, folder: Path) -> None:
     """git mixes the standard output of this hook with the lines of `git push --porcelain`."""
     program.write_text("#!/bin/sh\necho found\n")

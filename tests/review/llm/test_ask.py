@@ -261,20 +261,6 @@ def test_show_the_prompt_without_a_call(reviewing: Reviewing) -> None:
 
 
 @pytest.mark.soak
-def test_odd_encodings_and_names(reviewing: Reviewing) -> None:
-    latin = "# Käse\nc = 3\n".encode("latin-1")
-    crlf = b"a = 1\r\nb = [\r\n    0,\r\n]\r\n"
-    reviewing.stage(**{"crlf.py": crlf, "latin.py": latin, "odd name.py": "d = 4"})
-    reviewing.script.replies(
-        finding("crlf.py", "4", "0,", more="replace:\n|     1,\n") + finding("latin.py", "1", "# Käse")
-        + finding("odd name.py", "1", "d = 4", more="replace:\n| d = 5\n") + NOTHING
-    )  # fmt: skip
-    by_path = {f.location.path: f for f in reviewing().findings}
-    assert set(by_path) == {"latin.py", "odd name.py"}  # of `0,` the line must be right too
-    assert by_path["odd name.py"].suggestion is not None
-
-
-@pytest.mark.soak
 def test_empty_files_modes_and_renames_need_no_review(reviewing: Reviewing) -> None:
     repo = reviewing.repo
     repo.commit("more", **{"a.py": SHOP, "b.sh": "x\n"})

@@ -1,4 +1,4 @@
-"""The members that SARIF 2.1.0 allows and requires in the objects that we write, and their types.
+"""The members that SARIF 2.1.0 requires and allows in the objects that we write.
 
 The whole schema is a third party's file. With its path in SARIF_SCHEMA and `jsonschema` installed the tests use it too.
 """
@@ -6,89 +6,56 @@ The whole schema is a third party's file. With its path in SARIF_SCHEMA and `jso
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from typing import Any
 
-Check = Callable[[object], None]
-
-
-def integer(least: int) -> Check:
-    def check(value: object) -> None:
-        assert isinstance(value, int) and not isinstance(value, bool) and value >= least, value
-
-    return check
-
-
-def text(pattern: str = "(?s).*") -> Check:
-    def check(value: object) -> None:
-        assert isinstance(value, str) and re.fullmatch(pattern, value), value
-
-    return check
-
-
-def of(kind: type) -> Check:
-    def check(value: object) -> None:
-        assert isinstance(value, kind), (value, kind)
-
-    return check
+MEMBERS = {  # required members | optional ones
+    "log": "$schema version runs |",
+    "run": "tool automationDetails columnKind originalUriBaseIds invocations results |",
+    "driver": "name version semanticVersion rules |",
+    "rule": "id | name shortDescription fullDescription properties help defaultConfiguration",
+    "help": "text | markdown",
+    "text": "text |",
+    "level": "level | enabled",
+    "invocation": "executionSuccessful toolExecutionNotifications |",
+    "notification": "message level |",
+    "result": "message ruleId ruleIndex level locations partialFingerprints suppressions | rank properties",
+    "suppression": "kind justification |",
+    "location": "artifactLocation | region",
+    "artifact": "uri uriBaseId |",
+    "region": "startLine endLine |",
+}
+LEVELS = {"none", "note", "warning", "error"}
 
 
-def many(item: Check, *, unique: bool = True) -> Check:
-    def check(value: object) -> None:
-        assert isinstance(value, list), value
-        for entry in value:
-            item(entry)
-        assert not unique or len({repr(entry) for entry in value}) == len(value), value
-
-    return check
+def of(kind: str, value: dict[str, Any]) -> dict[str, Any]:
+    """The object, after a check of its members."""
+    required, _, optional = (set(part.split()) for part in MEMBERS[kind].partition("|"))
+    assert required <= set(value) <= required | optional, (kind, value.keys())
+    return value
 
 
-def record(must: Mapping[str, Check], may: Mapping[str, Check] | None = None) -> Check:
-    def check(value: object) -> None:
-        assert isinstance(value, dict), value
-        assert set(must) <= set(value) <= set(must) | set(may or {}), value.keys()
-        for name, member in value.items():
-            {**must, **(may or {})}[name](member)
-
-    return check
-
-
-def strings(value: object) -> None:
-    assert isinstance(value, dict) and all(isinstance(item, str) for item in value.values()), value
-
-
-LEVEL = text("none|note|warning|error")
-URI = text(r"(?:[A-Za-z0-9\-._~/]|%[0-9A-F]{2})+")  # a relative reference of ours
-TEXT = record({"text": text()})
-ARTIFACT = record({"uri": URI, "uriBaseId": text("%SRCROOT%")})
-LINE = integer(1)
-REGION = record({"startLine": LINE}, {"startColumn": LINE, "endLine": LINE, "endColumn": LINE})
-LOCATION = record({"physicalLocation": record({"artifactLocation": ARTIFACT}, {"region": REGION})})
-SUPPRESSION = record({"kind": text("external")}, {"justification": text()})
-RESULT = record(
-    {
-        "message": TEXT, "ruleId": text(), "ruleIndex": integer(0), "level": LEVEL, "locations": many(LOCATION),
-        "partialFingerprints": strings, "suppressions": many(SUPPRESSION),
-    },
-    {"rank": of(float), "properties": of(dict)},
-)  # fmt: skip
-RULE = record(
-    {"id": text()},
-    {
-        "name": text(), "shortDescription": TEXT, "fullDescription": TEXT, "properties": of(dict),
-        "help": record({"text": text()}, {"markdown": text()}),
-        "defaultConfiguration": record({"level": LEVEL}, {"enabled": of(bool)}),
-    },
-)  # fmt: skip
-DRIVER = record({"name": text(), "version": text(), "semanticVersion": text(), "rules": many(RULE)})
-NOTIFICATION = record({"message": TEXT, "level": LEVEL})
-INVOCATION = record(
-    {"executionSuccessful": of(bool), "toolExecutionNotifications": many(NOTIFICATION, unique=False)}
-)
-RUN = record(
-    {
-        "tool": record({"driver": DRIVER}), "automationDetails": record({"id": text()}),
-        "columnKind": text("utf16CodeUnits"), "originalUriBaseIds": of(dict), "invocations": many(INVOCATION),
-        "results": many(RESULT, unique=False),
-    }
-)  # fmt: skip
-check = record({"$schema": text(), "version": text(r"2\.1\.0"), "runs": many(RUN)})
+def check(document: dict[str, Any]) -> None:
+    """Assert the shape of a whole log."""
+    assert of("log", document)["version"] == "2.1.0"
+    for run in document["runs"]:
+        of("run", run)
+        rules = of("driver", run["tool"]["driver"])["rules"]
+        assert len({rule["id"] for rule in rules}) == len(rules)
+        for rule in rules:
+            assert of("level", of("rule", rule)["defaultConfiguration"])["level"] in LEVELS
+            for name in ("shortDescription", "fullDescription", "help"):
+                of("help" if name == "help" else "text", rule[name])
+        for invocation in run["invocations"]:
+            for each in of("invocation", invocation)["toolExecutionNotifications"]:
+                assert isinstance(of("text", of("notification", each)["message"])["text"], str)
+        for result in run["results"]:
+            assert of("result", result)["level"] in LEVELS and 0 <= result["ruleIndex"] < len(rules)
+            assert isinstance(of("text", result["message"])["text"], str)
+            assert all(isinstance(text, str) for text in result["partialFingerprints"].values())
+            assert all(of("suppression", each)["kind"] == "external" for each in result["suppressions"])
+            for location in result["locations"]:
+                physical = of("location", location["physicalLocation"])
+                uri = of("artifact", physical["artifactLocation"])["uri"]
+                assert re.fullmatch(r"(?:[A-Za-z0-9\-._~/]|%[0-9A-F]{2})+", uri), uri  # a relative reference
+                if "region" in physical:
+                    assert 1 <= of("region", physical["region"])["startLine"] <= physical["region"]["endLine"]

@@ -25,15 +25,7 @@ LINKED = re.compile(
 )
 PARSER = MarkdownIt("commonmark", {"breaks": True}).enable("table")
 BREAKS = {"softbreak": "\n", "hardbreak": "\n", "paragraph_close": "\n\n"}
-TEXT_TOKENS = {
-    "paragraph_open",
-    "inline",
-    "paragraph_close",
-    "text",
-    "text_special",
-    "softbreak",
-    "hardbreak",
-}
+TEXT_TOKENS = {"paragraph_open", "inline", "text", "text_special", *BREAKS}
 
 
 def comment(subject: Report) -> str:
