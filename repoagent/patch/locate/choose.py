@@ -299,7 +299,7 @@ def _mismatch(hunk: Hunk, index: FileIndex, *, nearest: bool = True) -> PatchErr
     """The reason why `hunk` does not match, with the nearest lines of the file if `nearest`."""
     if rows := applied_rows(hunk, index):
         return _already_applied(hunk, rows)
-    present = index.rows(exact.WHITESPACE)
+    present = index.counts(exact.WHITESPACE)
     missing = [line for line in hunk.old if exact.squeezed(line.text) not in present]
     required = any(line.kind == DELETE or line.rewritten for line in missing)
     reason = "deleted-line-missing" if required else "not-found"
@@ -323,7 +323,7 @@ def _nearest_row(hunk: Hunk, index: FileIndex) -> int | None:
     """The row where most of the hunk's lines are, or of the line most similar to its most distinctive line."""
     votes: Counter[int] = Counter()
     for offset, line in enumerate(hunk.old):
-        rows = index.rows(exact.WHITESPACE).get(exact.squeezed(line.text), [])
+        rows = index.rows(exact.squeezed(line.text), exact.WHITESPACE)
         if not exact.is_blank(line.text) and len(rows) < 50:
             for row in rows:
                 votes[max(0, row - offset)] += exact.weight(line.text) + 1

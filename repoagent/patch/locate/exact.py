@@ -6,7 +6,7 @@ import html
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import field, replace
 from functools import lru_cache
 
@@ -67,43 +67,15 @@ def _whitespace_of_all(lines: Sequence[str]) -> list[str]:
     return bare.decode("utf-8", "surrogatepass").split("\n") if lines else []
 
 
-class Rows(Mapping[str, list[int]]):
-    """The rows of each key. Counts all keys, and looks up rows on demand: a list for each line of a large file would
-    dominate the cost."""
-
-    def __init__(self, keys: list[str]) -> None:
-        self.counts = Counter(keys)
-        self._keys = keys
-        self._rows: dict[str, list[int]] = {}
-
-    def __getitem__(self, key: str) -> list[int]:
-        if key not in self.counts:
-            raise KeyError(key)
-        if key not in self._rows:
-            rows = [self._keys.index(key)]
-            while len(rows) < self.counts[key]:
-                rows.append(self._keys.index(key, rows[-1] + 1))
-            self._rows[key] = rows
-        return self._rows[key]
-
-    def __contains__(self, key: object) -> bool:
-        return key in self.counts
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.counts)
-
-    def __len__(self) -> int:
-        return len(self.counts)
-
-
 class FileIndex:
-    """The lines of a file, looked up by text. The table of a level is created on demand; levels with equal keys share
-    one."""
+    """The lines of a file, looked up by text. What a level needs is created on demand; levels with equal keys share
+    it. So are the rows of a key: a list for each line of a large file would dominate the cost."""
 
     def __init__(self, lines: Sequence[str]) -> None:
         self.lines = lines
         self._keys: dict[str, list[str]] = {}
-        self._rows: dict[int, Rows] = {}
+        self._counts: dict[int, Counter[str]] = {}
+        self._rows: dict[tuple[int, str], list[int]] = {}
 
     def keys(self, level: str) -> list[str]:
         """The key of each line at this level."""
@@ -117,22 +89,33 @@ class FileIndex:
             self._keys[level] = next((equal for equal in self._keys.values() if equal == keys), keys)
         return self._keys[level]
 
-    def rows(self, level: str) -> Rows:
-        """The rows of each key, in order."""
+    def counts(self, level: str) -> Counter[str]:
+        """How many lines have each key."""
         keys = self.keys(level)
-        if id(keys) not in self._rows:
-            self._rows[id(keys)] = Rows(keys)
-        return self._rows[id(keys)]
+        if id(keys) not in self._counts:
+            self._counts[id(keys)] = Counter(keys)
+        return self._counts[id(keys)]
+
+    def rows(self, key: str, level: str) -> list[int]:
+        """The rows of the lines with this key, in order."""
+        keys = self.keys(level)
+        if (id(keys), key) not in self._rows:
+            rows: list[int] = []
+            for _ in range(self.counts(level)[key]):
+                rows.append(keys.index(key, rows[-1] + 1 if rows else 0))
+            self._rows[id(keys), key] = rows
+        return self._rows[id(keys), key]
 
     def find(self, texts: Sequence[str], level: str) -> list[int]:
         """All rows (from 0) at which the lines `texts` begin; [] if `texts` is empty."""
         if not texts or len(texts) > len(self.lines):
             return []
-        keys, all_keys, rows = [LEVELS[level](text) for text in texts], self.keys(level), self.rows(level)
-        if not all(key in rows for key in keys):
+        keys, counts = [LEVELS[level](text) for text in texts], self.counts(level)
+        if not all(key in counts for key in keys):
             return []
-        rarest = min(range(len(keys)), key=lambda number: rows.counts[keys[number]])
-        starts = (row - rarest for row in rows[keys[rarest]])
+        rarest = min(range(len(keys)), key=lambda number: counts[keys[number]])
+        starts = (row - rarest for row in self.rows(keys[rarest], level))
+        all_keys = self.keys(level)
         return [start for start in starts if start >= 0 and all_keys[start : start + len(keys)] == keys]
 
 

@@ -55,7 +55,7 @@ def align(hunk: Hunk, index: FileIndex) -> list[Match]:
     """The best loose match of a hunk; several if a runner-up is close, none if too little fits."""
     items = _items(hunk)
     keys = index.keys(exact.WHITESPACE)
-    present = index.rows(exact.WHITESPACE)
+    present = index.counts(exact.WHITESPACE)
     if not 0 < len(items) <= _LONGEST or any(item.required and item.key not in present for item in items):
         return []
     windows = list(_windows(items, index))
@@ -151,7 +151,7 @@ def _windows(items: Sequence[_Item], index: FileIndex) -> Iterator[range]:
     """The ranges of the file where most of the hunk's rarer lines have the same distances as in the hunk."""
     votes: Counter[int] = Counter()
     for offset, item in enumerate(items):
-        rows = index.rows(exact.WHITESPACE).get(item.key, [])
+        rows = index.rows(item.key, exact.WHITESPACE)
         if item.key and len(rows) <= 60:
             for row in rows:
                 votes[row - offset] += exact.weight(item.text) + 1

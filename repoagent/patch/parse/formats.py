@@ -28,6 +28,7 @@ _LINE_NUMBER = re.compile(
 _DOTS = re.compile(r"[ \t]*[\[(]?(?:\.{3,}|…)[\])]?[ \t]*\r?$")
 _NAME = re.compile(r"(?:[ab]/|[^ ]*/)?[^ /]+\.\w{1,12}$")
 _EMPTY = FilePatch(None, None)
+_COMBINED = "combined diffs (of a merge) are not supported. Send a plain diff against the current file."
 
 
 def _sent_with_crlf(lines: Sequence[str]) -> bool:
@@ -65,7 +66,7 @@ def _parse_file(lines: Sequence[str], at: int) -> tuple[FilePatch | None, int]:
             at += 2
             break
         if markers.COMBINED.match(line):
-            raise _combined()
+            raise PatchError("combined", _COMBINED)
         is_command = markers.COMMAND.match(line) is not None
         if is_command:
             if hunks or (at > first and (patch.old, patch.new) != (None, None)):
@@ -216,7 +217,7 @@ def _read_hunk(lines: Sequence[str], at: int, number: int, *, envelope: bool = F
     first = at = max([at, *(row for row in range(at, end) if markers.NUMBERS.match(lines[row]))])
     while at < len(lines) and lines[at].startswith("@@"):
         if markers.COMBINED.match(lines[at]):
-            raise _combined()
+            raise PatchError("combined", _COMBINED)
         if headings and markers.NUMBERS.match(lines[at]):
             break
         hunk, at = _with_header(hunk, lines[at]), at + 1
@@ -250,13 +251,6 @@ def _read_hunk(lines: Sequence[str], at: int, number: int, *, envelope: bool = F
     if hunk.counts == (0, 0):
         hunk = replace(hunk, counts=None, tolerances=hunk.tolerances | {"counts"})
     return _with_lines(hunk, raw, marks), at
-
-
-def _combined() -> PatchError:
-    return PatchError(
-        "combined",
-        "combined diffs (of a merge) are not supported. Send a plain diff against the current file.",
-    )
 
 
 def _with_header(hunk: Hunk, line: str) -> Hunk:
@@ -353,7 +347,7 @@ def parse_envelope(lines: Sequence[str], *, closed: bool) -> list[FilePatch]:
     if _sent_with_crlf(lines):
         lines = [line.removesuffix("\r") for line in lines]
     patches: list[FilePatch] = []
-    hunks: list[Hunk] = []
+    hunks: list[list[Hunk]] = []  # of each patch
     begun = ended = False
     at = 0
     while at < len(lines):
@@ -364,16 +358,17 @@ def parse_envelope(lines: Sequence[str], *, closed: bool) -> list[FilePatch]:
         elif keyword == "End Patch":
             ended = True
         elif keyword in _ACTIONS:
-            _add_hunks(patches, hunks)
             patches.append(FilePatch(name, name, "envelope", _ACTIONS[keyword]))
+            hunks.append([])
         elif keyword == "Move to" and patches:
             patches[-1] = replace(patches[-1], new=name, action="rename")
         elif keyword == "End of File":
             pass
-        elif patches and not ended and (line.startswith(("@@", " ", "+", "-")) or (line.strip() and hunks)):
-            hunk, at = _read_hunk(lines, at, len(hunks) + 1, envelope=True)
-            if hunk.lines:
-                hunks.append(hunk)
+        elif (
+            patches and not ended and (line.startswith(("@@", " ", "+", "-")) or (line.strip() and hunks[-1]))
+        ):
+            hunk, at = _read_hunk(lines, at, len(hunks[-1]) + 1, envelope=True)
+            hunks[-1] += [hunk] if hunk.lines else []
             continue
         elif line.startswith(("+", "-", "@@")) and begun and not ended:
             raise PatchError(
@@ -381,16 +376,11 @@ def parse_envelope(lines: Sequence[str], *, closed: bool) -> list[FilePatch]:
                 "the patch has changes before its first `*** Update File:` line. Name the file that they change.",
             )
         at += 1
-    _add_hunks(patches, hunks)
-    if patches and begun and not ended:
-        patches[-1] = replace(patches[-1], cut=not closed)
-    return patches
-
-
-def _add_hunks(patches: list[FilePatch], hunks: list[Hunk]) -> None:
-    if patches and hunks:
-        patches[-1] = replace(patches[-1], hunks=tuple(hunks))
-        hunks.clear()
+    cut = begun and not ended and not closed
+    return [
+        replace(patch, hunks=tuple(own), cut=cut and patch is patches[-1])
+        for patch, own in zip(patches, hunks, strict=True)
+    ]
 
 
 _CONFLICT = re.compile(r"<{7} (?!SEARCH|ORIGINAL)\S|<{7}$")

@@ -7,8 +7,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import groupby
-from typing import Any, cast
 
 from repoagent.patch.errors import PatchRefused, Problem
 from repoagent.patch.locate.exact import squeezed
@@ -20,22 +20,18 @@ _LONGEST = 4000  # characters of prose to read at each end
 _SENTENCE = re.compile(r"(?<=[.!?:;…])[*_`\"')]*\s+|\n\s*\n|\n(?=\s*(?:[#>*•-]|\d+[.)])\s)")
 
 
-class _LazyPattern:
-    """A pattern that is compiled on first use: together these take 50 ms, which would delay each request."""
-
-    def __init__(self, pattern: str) -> None:
-        self._pattern = pattern
-
-    def __getattr__(self, name: str) -> Any:
-        compiled = re.compile(self._pattern, re.IGNORECASE)
-        self.__dict__ |= {
-            method: getattr(compiled, method) for method in ("search", "finditer", "match", "sub")
-        }
-        return getattr(compiled, name)
+@cache
+def _regex(pattern: str) -> re.Pattern[str]:
+    """Compile on first use: together these patterns take 50 ms, which would delay each request."""
+    return re.compile(pattern, re.IGNORECASE)
 
 
-def _lazy(*patterns: str) -> re.Pattern[str]:
-    return cast("re.Pattern[str]", _LazyPattern("|".join(patterns)))
+def _has(pattern: str, text: str) -> bool:
+    return _regex(pattern).search(text) is not None
+
+
+def _any(*patterns: str) -> str:
+    return "|".join(patterns)
 
 
 _PATCH = (
@@ -75,7 +71,7 @@ _USE = rf"\b(?:use|apply|take|try|do|send|prefer|go with|let's do) {_THIS},? (?:
 _NEW = r"\b(?:correct(?:ed)?|right|fixed|revised|amended|final|real|proper) (?:patch|diff|answer)\b"
 _PIECE = r"(?:hunk|part|line|function|method|class|place|section|piece)"
 
-_WITHDRAWS = _lazy(
+_WITHDRAWS = _any(
     rf"\bscratch (?:that\b|all\b|everything\b|{_ABOVE}|(?:this|it){_END})|\bstrike (?:that\b|{_ABOVE})",
     rf"\bnever ?mind(?:{_END}| that\b| {_ABOVE})|\bi (?:take|took) (?:that|it|this) back|\bi (?:withdraw|retract)\b",
     r"\b(?:let me|let us|let's|i'll|i will|i have to|i need to) start (?:over|afresh)\b|^\W*starting (?:over|afresh)\b",
@@ -95,7 +91,7 @@ _WITHDRAWS = _lazy(
     rf"\b{_ABOVE} (?:\w+ ){{0,2}}the wrong\b",
     rf"{_NEW}(?! (?:for|of|in|to) (?:the|that|this|one|its) (?:\w+ )?{_PIECE}\b)",
 )
-_CORRECTS = _lazy(
+_CORRECTS = _any(
     r"\blet me (?:reconsider|re-?think|revise|redo|rewrite|try again|start again|correct (?:that|this|it|my))\b",
     r"\blet me fix (?:that|this|it|my|the (?:above|diff|patch|previous|earlier|first|last))\b",
     r"^[\W_]*(?:(?:one|a|another|small|quick|minor) )*corrections?"
@@ -114,7 +110,7 @@ _CORRECTS = _lazy(
     rf"\b{_ABOVE} has (?:a|an) (?:bug|error|mistake|typo|problem)",
     rf"\b{_ABOVE} (?:does not|doesn't|will not|won't|wouldn't) (?:work|compile|apply|build|parse|help)",
 )
-_INTERJECTION = _lazy(
+_INTERJECTION = _any(
     r"^[\W_]*(?:(?:oh|ah|ok|okay|but|so|um|uh|hm+|and|no|nope)\b[\W_]*)*(?:"
     r"(?:wait|hold on|actually|oops|whoops|sorry|hm+)(?=\s*[,.!;:…—–*_-]|\s+(?:i|that|this|we|no)\b|\s*$)"
     rf"|no,|on second thou?ghts?\b|that{_IS} {_BAD}(?! (?:as|because|since|when|if|for|in|to)\b)"
@@ -122,66 +118,62 @@ _INTERJECTION = _lazy(
     r"|that (?:won't|will not|would not|wouldn't|doesn't|does not|can't) (?:work|compile|apply|build|parse)(?=\W*$))",
     r"[—–-]\s*(?:wait|no|actually|oops),",
 )
-_NEW_VERSION = _lazy(
+_NEW_VERSION = _any(
     r"\b(?:correct(?:ed)?|fixed|revised|amended|final|updated|improved|better|cleaner|simpler|right|proper|new) "
     r"(?:version|hunk|attempt|one|try|take|patch|diff|(?<!final )edit|(?<!final )change|code|answer)\b"
     r"(?=\s*(?:[:.,;!)*_`—–]|$|below\b|of (?:the|that|this|my) (?:patch|diff|above|hunk|edit|change)"
     r"|for (?:the|that|this) (?:\w+ )?(?:hunk|part)))",
     r"^[\W_]*(?:correct(?:ed)?|fixed|revised|amended|final|improved|better)[\W_]*$",
 )
-_ADDS = _lazy(
+_ADDS = _any(
     r"\b(?:also|too|as well|additionally|in addition|furthermore|besides|plus|one more|more (?:places?|changes?)"
     r"|forgot(?:ten)?(?! that)|missed|left out|omitted|another (?:place|file|call|change|hunk|function|one)"
     r"|second (?:place|call|file|function|part|half))\b"
 )
-_AND = _lazy(r"^\W*(?:and|then|next|now|finally|second(?:ly)?)\b")
-_KEEPS_EARLIER = _lazy(
+_AND = r"^\W*(?:and|then|next|now|finally|second(?:ly)?)\b"
+_KEEPS_EARLIER = _any(
     rf"\b(?:in addition to|on top of|along with|together with|besides|next to|keep(?:ing)?|apply after) {_ABOVE}",
     rf"\b{_ABOVE} (?:still |also )*(?:stands?|stays?|applies|remains?)\b",
     rf"\b{_ABOVE} is (?:still |also )*(?:needed|valid|right|correct|fine|good)\b",
     r"\b(?:apply|keep|take|need|use) (?:both|all of them|all (?:three|the patches))\b",
     rf"\bboth (?:{_PATCH} )?(?:are needed|apply|are to be applied|belong|count|must be applied|go together)",
 )
-_NEGATED = _lazy(
+_NEGATED = (
     r"(?:\bnot|n't|n’t|\bnever|\bwithout|\bno need to|\bnor|\brather than|\binstead of)\W+(?:\w+\W+){0,2}$"
 )
-_QUOTED = _lazy(r"\"[^\"]{1,200}\"|“[^”]{1,200}”|`[^`]{1,200}`")
+_QUOTED = r"\"[^\"]{1,200}\"|“[^”]{1,200}”|`[^`]{1,200}`"
 _IF = r"(?:if|unless|whether|in case|otherwise)\b"
-_CONDITIONAL = _lazy(rf"\b{_IF}")
-_THEN_IF = _lazy(rf"\s*{_IF}")
-_TRIGGERS = _lazy(  # a quick filter: matches each sentence that contains _WITHDRAWS or _CORRECTS
+_CONDITIONAL = rf"\b{_IF}"
+_THEN_IF = rf"\s*{_IF}"
+_TRIGGERS = _any(  # a quick filter: matches each sentence that contains _WITHDRAWS or _CORRECTS
     r"scratch|strike|mind|take|took|withdr|retract|start|ignor|disregard|forget|discard|dismiss|skip|drop|throw"
     r"|abandon|appl|use|instead|lieu|place of|rather|replac|supersed|overrid|correct|obsolet|cancel|revert|undo"
     r"|wrong|mistake|broken|invalid|flaw|bug|bogus|not|void|outdated|off|premature|moot|unnecess|superfluous|longer"
     r"|right|fix|revis|amend|final|real|proper|let|tr[iy]|attempt|v\d|round|redo|apolog|bad|miss|fail|break"
     r"|error|typo|problem|n't|n’t|actual|again"
 )
-_END_OF_THOUGHTS = _lazy(r"</(?:think(?:ing)?|thoughts?|reasoning|scratchpad|analysis|reflection)>")
-_ALL = _lazy(
-    r"\b(?:everything|all|both|any(?:thing)?|patches|diffs|edits|changes|versions|attempts|over|afresh)\b"
-)
+_END_OF_THOUGHTS = r"</(?:think(?:ing)?|thoughts?|reasoning|scratchpad|analysis|reflection)>"
+_ALL = r"\b(?:everything|all|both|any(?:thing)?|patches|diffs|edits|changes|versions|attempts|over|afresh)\b"
 _FIRST = r"(?:first|earlier|previous|initial|original|former|prior|old)"
 _LAST = r"(?:second|third|last|final|latter|latest|bottom|corrected)"
-_ONLY_LAST = _lazy(
+_ONLY_LAST = _any(
     rf"\b(?:only|just|use|apply|take|prefer) (?:only |just )?the {_LAST} (?:{_PATCH}|one)",
     rf"\b(?:{_DROP}|skip|drop|(?:do not|don't) (?:apply|use)) (?:{_THE} )*{_FIRST}\b(?: {_PATCH}| ones?|\W*$|[,.;])",
     rf"\b{_LAST}(?: {_PATCH}| one)? (?:replaces|supersedes|overrides|corrects)\b",
     rf"\b{_FIRST}(?: {_PATCH}| one)?{_IS} (?:{_BAD}|{_OBSOLETE})",
 )
-_WITHDRAWS_LAST = _lazy(
+_WITHDRAWS_LAST = _any(
     rf"^[\W_]*(?:\w+,? ){{0,4}}(?:scratch that\b|strike that\b|i take that back|never ?mind (?:that\b|{_ABOVE})"
     rf"|{_DROP} {_ABOVE}|(?:do not|don't) apply {_ABOVE})"
 )
-_ALTERNATIVE = re.compile(
+_ALTERNATIVE = (
     r"\b(?:alternativ(?:e|ely)|(?:option|variant|approach|choice|version|solution) (?:[A-E]\b|[1-9]\b|one\b|two\b"
     r"|three\b)|another (?:way|option|approach|possibility)|(?:you|one|we) could also|or, if you (?:prefer|like|want)"
-    r"|or else|or(?: simply| just)?:|either\b)",
-    re.IGNORECASE,
+    r"|or else|or(?: simply| just)?:|either\b)"
 )
-_KEEPS_REST = re.compile(
+_KEEPS_REST = (
     r"\b(?:(?:the )?(?:rest|others?|other (?:hunks|parts|changes)|everything else|remaining (?:hunks|parts|changes))"
-    r" (?:stays?|remains?|is|are|still|as before)|keep the (?:rest|others?)|leave the (?:rest|others?))",
-    re.IGNORECASE,
+    r" (?:stays?|remains?|is|are|still|as before)|keep the (?:rest|others?)|leave the (?:rest|others?))"
 )
 
 
@@ -192,37 +184,37 @@ def revision_of(prose: str) -> Revision:
     revision = max(revisions, default=Revision.NEUTRAL)
     if revision is Revision.NEW and Revision.CORRECTS in revisions:
         revision = Revision.WITHDRAWS
-    if revision > Revision.CORRECTS and (keeps_rest(prose) or _KEEPS_EARLIER.search(_ends_of(prose))):
+    if revision > Revision.CORRECTS and (keeps_rest(prose) or _has(_KEEPS_EARLIER, _ends_of(prose))):
         return Revision.CORRECTS
     return revision
 
 
 def _revision_of_sentence(sentence: str) -> Revision:
-    sentence = _QUOTED.sub('""', sentence)
-    if _END_OF_THOUGHTS.search(sentence):
+    sentence = _regex(_QUOTED).sub('""', sentence)
+    if _has(_END_OF_THOUGHTS, sentence):
         return Revision.WITHDRAWS
-    if _TRIGGERS.search(sentence):
+    if _has(_TRIGGERS, sentence):
         if withdrawals := _withdrawals(sentence):
-            only_new = all(re.match(_NEW, text, re.IGNORECASE) for text in withdrawals)
-            return Revision.NEW if only_new and not _INTERJECTION.search(sentence) else Revision.WITHDRAWS
-        if any(not _is_negated(match) for match in _CORRECTS.finditer(sentence)):
+            only_new = all(_regex(_NEW).match(text) for text in withdrawals)
+            return Revision.NEW if only_new and not _has(_INTERJECTION, sentence) else Revision.WITHDRAWS
+        if any(not _is_negated(match) for match in _regex(_CORRECTS).finditer(sentence)):
             return Revision.CORRECTS
-    if _INTERJECTION.search(sentence) and not _ADDS.search(sentence):
+    if _has(_INTERJECTION, sentence) and not _has(_ADDS, sentence):
         return Revision.CORRECTS
-    return Revision.VERSION if _NEW_VERSION.search(sentence) else Revision.NEUTRAL
+    return Revision.VERSION if _has(_NEW_VERSION, sentence) else Revision.NEUTRAL
 
 
 def _withdrawals(sentence: str) -> list[str]:
     """The phrases in a sentence that withdraw something, without a "not" or an "if"; [] for a question."""
     if sentence.rstrip("*_ ").endswith("?"):
         return []
-    matches = (match for match in _WITHDRAWS.finditer(sentence) if not _is_negated(match))
-    return [match[0] for match in matches if not _THEN_IF.match(sentence, match.end())]
+    matches = (match for match in _regex(_WITHDRAWS).finditer(sentence) if not _is_negated(match))
+    return [match[0] for match in matches if not _regex(_THEN_IF).match(sentence, match.end())]
 
 
 def _is_negated(match: re.Match[str]) -> bool:
     before = match.string[max(0, match.start() - 80) : match.start()]
-    return _NEGATED.search(before) is not None or _CONDITIONAL.search(before) is not None
+    return _has(_NEGATED, before) or _has(_CONDITIONAL, before)
 
 
 def _ends_of(prose: str) -> str:
@@ -237,13 +229,13 @@ def _sentences(prose: str) -> Iterator[str]:
 
 def is_only_last(prose: str) -> bool:
     """Whether the text after the last patch makes it the only one: "ignore the first diff"."""
-    return any(_ONLY_LAST.search(text) and not _CONDITIONAL.search(text) for text in _sentences(prose))
+    return any(_has(_ONLY_LAST, text) and not _has(_CONDITIONAL, text) for text in _sentences(prose))
 
 
 def withdraws_last(prose: str) -> bool:
     """Whether the text after the last patch withdraws it: "scratch that", "ignore the patch above"."""
     return any(
-        _WITHDRAWS_LAST.search(text) and not (_CONDITIONAL.search(text) or _ONLY_LAST.search(text))
+        _has(_WITHDRAWS_LAST, text) and not (_has(_CONDITIONAL, text) or _has(_ONLY_LAST, text))
         for text in _sentences(prose)
     )
 
@@ -251,23 +243,21 @@ def withdraws_last(prose: str) -> bool:
 def withdraws_all(prose: str) -> bool:
     """Whether a withdrawal is about all earlier patches, not just the last one."""
     return any(
-        _END_OF_THOUGHTS.search(text) or any(map(_ALL.search, _withdrawals(text)))
+        _has(_END_OF_THOUGHTS, text) or any(_has(_ALL, phrase) for phrase in _withdrawals(text))
         for text in _sentences(prose)
     )
 
 
 def keeps_rest(prose: str) -> bool:
     """Whether the text keeps those parts of an earlier patch that the later one does not mention."""
-    return _KEEPS_REST.search(prose[-_CHOICE_REACH:]) is not None
+    return _has(_KEEPS_REST, prose[-_CHOICE_REACH:])
 
 
 def offers_choice(prose: str) -> bool:
     """Whether the text offers a patch as one of several: "alternatively", "option B"."""
-    if _ALTERNATIVE.search(prose[-_CHOICE_REACH:]):
+    if _has(_ALTERNATIVE, prose[-_CHOICE_REACH:]):
         return True
-    return any(
-        _CONDITIONAL.search(text) and re.search(_USE, text, re.IGNORECASE) for text in _sentences(prose)
-    )
+    return any(_has(_CONDITIONAL, text) and _has(_USE, text) for text in _sentences(prose))
 
 
 def without_withdrawn(patches: Sequence[FilePatch], known: Collection[str]) -> list[FilePatch]:
@@ -308,7 +298,7 @@ def _with_inherited_revision(patches: Sequence[FilePatch], known: Collection[str
         elif (
             again
             and not files & seen
-            and not any(_ADDS.search(text) or _AND.search(text) for text in _sentences(block[0].prose))
+            and not any(_has(_ADDS, text) or _has(_AND, text) for text in _sentences(block[0].prose))
         ):
             block = [replace(patch, revision=Revision.CORRECTS) for patch in block]
         seen |= files
