@@ -10,8 +10,8 @@ import pytest
 
 from bench.origins import with_files
 from bench.split.__main__ import main
-from bench.split.corpus import LARGE, File, candidates, chosen, local
-from bench.split.measure import Edit, Settings, changed, edits, measured
+from bench.split.corpus import File, local
+from bench.split.measure import Settings, measured
 from bench.split.report import good, in_definitions, orphans, targets, tiny
 from bench.split.splitters import OURS, SPLITTERS, blank_lines, ours
 
@@ -41,26 +41,6 @@ def commit(top: Path) -> None:
     git = ["git", "-C", str(top), "-c", "user.name=T", "-c", "user.email=t@example.com"]
     subprocess.run([*git, "add", "-A"], check=True)
     subprocess.run([*git, "commit", "--quiet", "-m", "all"], check=True)
-
-
-def test_files_are_large_readable_drawn_by_the_seed_and_not_taken_twice(large: Path) -> None:
-    ((origin, clone),) = with_files([large], None)
-    found = list(candidates(origin, clone))
-    assert "small.py" not in {one.path for one in found}
-    names = {file.source.path for file in chosen(found, seed=1, per_kind=5)}
-    assert len(names) == 4 and names & {"module.py", "same.py"}
-    assert names > {"other.py", "notes.txt", "more.txt"}
-    choices = [[one.source.path for one in chosen(found, seed, 1, ["text"])] for seed in range(5)]
-    assert choices == [[one.source.path for one in chosen(found, seed, 1, ["text"])] for seed in range(5)]
-    assert len({tuple(choice) for choice in choices}) > 1
-
-
-def test_a_file_above_a_megabyte_takes_the_place_of_a_usual_one(large: Path) -> None:
-    (large / "huge.txt").write_text(("word " * 50 + "\n\n") * (LARGE // 200))
-    commit(large)
-    ((origin, clone),) = with_files([large], None)
-    files = [one.source.path for one in chosen(list(candidates(origin, clone)), 1, 2, ["text"])]
-    assert len(files) == 2 and files[1] == "huge.txt"
 
 
 def test_a_repository_that_is_none_is_said(tmp_path: Path) -> None:
@@ -96,42 +76,6 @@ def test_bad_cuts_lost_bytes_and_sizes_are_counted(file: File) -> None:
     pieces = [file.data[a:b] for a, b in pairwise([0, 10, 5000, len(file.data)])]
     uneven = measured(file, OURS, lambda *_: pieces, Settings(1000, 1))
     assert uneven.over == 2 and round(tiny([uneven], 1000)) == 33
-
-
-def test_offsets_are_carried_over_an_edit_and_edits_are_local_and_by_seed() -> None:
-    data = b"one\ntwo\nthree\nfour\n"
-    assert Edit(4, 8, b"").applied(data) == b"one\nthree\nfour\n"
-    for edit, after in (
-        (Edit(4, 8, b""), [4, 4, 10]),
-        (Edit(4, 14, b"five\n"), [4, 9]),
-        (Edit(4, 4, b"x\n"), [4, 10, 16]),
-    ):
-        assert edit.carried([4, 8, 14]) == after
-    data = MODULE.encode()
-    found = edits(data, 12, 3)
-    assert found == edits(data, 12, 3) != edits(data, 12, 4)
-    for edit in found:
-        assert data[edit.start : edit.end].count(b"\n") <= 20 and edit.new.count(b"\n") <= 20
-        assert edit.start == 0 or data[edit.start - 1 : edit.start] == b"\n"
-
-
-def test_changed_segments_are_counted() -> None:
-    data = b"".join(b"line %03d\n" % number for number in range(1000))
-    first = [Edit(0, 0, b"new\n")]
-    middle = data.index(b"line 500\n")
-
-    def kept_only(text: bytes, kept: list[int]) -> list[bytes]:
-        cuts = list(kept) or [middle]
-        return [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
-
-    assert changed(data, first, lambda text, kept: [text], keep=False) == [1]
-    assert (
-        changed(
-            data, first, lambda text, kept: [text[n : n + 900] for n in range(0, len(text), 900)], keep=False
-        )[0]
-        >= 8
-    )
-    assert changed(data, first, kept_only, keep=True) == [1]
 
 
 @pytest.mark.parametrize("name", ["blank lines", OURS])

@@ -10,7 +10,7 @@ import re
 
 import pytest
 
-from bench.split.judges import KINDS, Unjudged, marks_of
+from bench.split.judges import Unjudged, marks_of
 from bench.split.marks import Marks, judged, settled
 
 _SIGN = re.compile(rb"^@(ok|inside|orphan|head|close) ?", re.MULTILINE)
@@ -99,70 +99,6 @@ class Long:
 @close }
 """,
     ),
-    "typescript": (
-        80,
-        """\
-@ok interface First {
-@inside   one: string;
-}
-@ok export class Second {
-@head   private aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa: string;
-@ok
-@ok   @Input()
-@orphan   bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb = 1;
-@ok   method(): void {
-@inside     this.one();
-@inside   }
-@close }
-""",
-    ),
-    "tsx": (
-        100,
-        """\
-export function Page() {
-@head   return (
-@head     <div className="page">
-@head       <Title text="aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa" />
-@ok       <Part>
-@inside         <b>one</b>
-@inside       </Part>
-@ok       {list.map((one) => (
-@inside         <Row one={one} />
-@inside       ))}
-@close     </div>
-@close   );
-@close }
-""",
-    ),
-    "java": (
-        100,
-        """\
-@ok package one;
-@ok
-@ok /**
-@orphan  * What it is.
- */
-@orphan @Deprecated
-@orphan public class First {
-@head     private int one;
-@ok
-    /** Two. */
-@orphan     @Override
-@orphan     public int two() {
-@inside         return 2;
-    }
-@ok
-    public int three(int what) {
-@head         switch (what) {
-@head             case 1:
-@head                 return 1111111111111111111111;
-@ok             default:
-@head                 return 3333333333333333333333;
-@close         }
-@close     }
-@close }
-""",
-    ),
     "go": (
         90,
         """\
@@ -190,30 +126,6 @@ func Second() {
 @close }
 """,
     ),
-    "rust": (
-        80,
-        """\
-@ok use one::two;
-@ok
-@ok /// What it is.
-@orphan #[derive(Debug)]
-@orphan pub struct First {
-@inside     one: u8,
-}
-@ok
-impl First {
-@head     /// One.
-@orphan     pub fn one(&self) -> u8 {
-@inside         self.one
-    }
-@ok
-    // Two.
-@orphan     pub fn two(&self) -> u8 {
-@inside         2
-    }
-@close }
-""",
-    ),
     "c": (
         80,
         """\
@@ -238,30 +150,6 @@ int second(void)
 @head int third_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa;
 @ok int third_bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb;
 @close #endif
-""",
-    ),
-    "cpp": (
-        90,
-        """\
-namespace one {
-@head
-// What it is.
-@orphan template <class T>
-@inside class First {
-@inside  public:
-@inside   T one;
-};
-@ok
-class Second {
- public:
-@head   int one() {
-@inside     return 1;
-  }
-@ok   int two_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa;
-@ok  private:
-@head   int three;
-@close };
-@close }
 """,
     ),
     "bash": (
@@ -327,24 +215,6 @@ second() {
 @inside    nine: 9}
 @ok
 ten: 10
-""",
-    ),
-    "xml": (
-        60,
-        """\
-<?xml version="1.0"?>
-@ok <all>
-@head   <!-- What it is. -->
-@orphan   <one a="1"
-@inside        b="2"/>
-@ok   <two>
-@inside     text
-@inside   </two>
-@ok   <three>
-@head     <four>aaaaaaaaaaaaaaaaaaaaaaaaaaaa</four>
-@ok     <five>bbbbbbbbbbbbbbbbbbbbbbbbbbbb</five>
-@close   </three>
-@close </all>
 """,
     ),
     "html": (
@@ -472,17 +342,6 @@ Title
 Text.
 """,
     ),
-    "text": (
-        60,
-        """\
-A paragraph
-@inside of two lines.
-@ok
-@ok A list that is longer than the target can be cut
-@ok at any line, as it would not have fitted anyhow,
-@ok whatever is done.
-""",
-    ),
 }
 
 
@@ -497,7 +356,7 @@ def _read(source: str) -> tuple[bytes, list[tuple[int, str]]]:
     return text + raw[at:], said
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", SOURCES)
 def test_the_judge_says_what_a_person_says(kind: str) -> None:
     target, source = SOURCES[kind]
     text, said = _read(source)
@@ -511,7 +370,7 @@ def test_the_judge_says_what_a_person_says(kind: str) -> None:
     assert len({word for _, word in said}) > 1
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", SOURCES)
 def test_windows_line_ends_and_a_missing_last_one_change_no_verdict(kind: str) -> None:
     target, source = SOURCES[kind]
     text, said = _read(source)

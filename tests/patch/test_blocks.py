@@ -111,30 +111,7 @@ def test_fences_in_the_text_of_a_fenced_block() -> None:
     assert after(answer, before) == before.replace(b"\nx\n", b"\ny\n").replace(b"end", b"fin")
 
 
-def test_blocks_of_several_files() -> None:
-    sources = {name: SourceText(b"one\n") for name in ("a.py", "b.py")}
-    answer = (
-        f"a.py\n{block('one' + chr(10), 'two' + chr(10))}\nb.py\n{block('one' + chr(10), 'three' + chr(10))}"
-    )
-    for text in (answer, f"```\n{answer}```\n"):
-        result = {change.path: change.after for change in apply_answer(text, sources).changes}
-        assert result == {"a.py": b"two\n", "b.py": b"three\n"}
-
-
 WHOLE = CHANGED.decode()
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        f"````python app.py\n{WHOLE}````\n",
-        f"~~~python app.py\n{WHOLE}~~~\n",
-        "> app.py\n> ```python\n" + "".join(f"> {line}\n" for line in WHOLE.splitlines()) + "> ```\n",
-        "1. app.py\n   ```python\n" + "".join(f"   {line}\n" for line in WHOLE.splitlines()) + "   ```\n",
-    ],
-)
-def test_whole_files(answer: str) -> None:
-    assert after(answer) == CHANGED
 
 
 @pytest.mark.parametrize("command", ["cat > app.py <<'EOF'", "$ tee app.py << EOF", "git apply <<'EOF'"])

@@ -35,46 +35,11 @@ def test_line_endings_encodings_and_the_end_of_the_file(before: bytes, expected:
     assert after(SWAP, before) == expected
 
 
-@pytest.mark.parametrize("codec", ["utf-16-le", "utf-16-be"])
-def test_utf_16(codec: str) -> None:
-    bom = codecs.BOM_UTF16_LE if codec == "utf-16-le" else codecs.BOM_UTF16_BE
-    before, expected = (
-        bom + text.encode(codec) for text in ("one\r\ntwo\r\nthree", "one\r\nzwei\r\ndrei\r\nthree")
-    )
-    assert after(SWAP, before) == expected
-
-
-def test_an_answer_with_crlf_throughout_means_the_lines_of_the_file() -> None:
-    assert after(SWAP.replace("\n", "\r\n"), b"one\ntwo\nthree\n") == b"one\nzwei\ndrei\nthree\n"
-    assert (
-        after(SWAP.replace("\n", "\r\n"), b"one\r\ntwo\r\nthree\r\n") == b"one\r\nzwei\r\ndrei\r\nthree\r\n"
-    )
-
-
 def test_carriage_returns_as_in_the_file_count() -> None:
     assert (
         after(fenced("@@\n one\r\n-two\r\n+two\n three\r\n"), b"one\r\ntwo\r\nthree\r\n")
         == b"one\r\ntwo\nthree\r\n"
     )
-
-
-def test_an_addition_at_the_end_keeps_the_final_newline_or_its_absence() -> None:
-    answer = fenced("@@\n two\n+three\n")
-    assert after(answer, b"one\ntwo") == b"one\ntwo\nthree"
-    assert after(answer, b"one\ntwo\n") == b"one\ntwo\nthree\n"
-    assert after(fenced("@@\n one\n-two\n"), b"one\ntwo") == b"one"
-
-
-def test_newline_marks_are_respected() -> None:
-    mark = "\\ No newline at end of file\n"
-    assert after(fenced(f"@@ -2 +2 @@\n-two\n{mark}+two\n"), b"one\ntwo") == b"one\ntwo\n"
-    assert after(fenced(f"@@ -2 +2 @@\n-two\n+two\n{mark}"), b"one\ntwo\n") == b"one\ntwo"
-    assert after(fenced(f"@@ -1 +1 @@\n-one\n+ONE\n{mark}"), b"one\ntwo\n") == b"ONE\ntwo\n"
-
-
-def test_a_whole_file_keeps_endings_mark_and_end() -> None:
-    whole = "app.py\n```\none\nzwei\nthree\n```\n"
-    assert after(whole, codecs.BOM_UTF8 + b"one\r\ntwo\nthree") == codecs.BOM_UTF8 + b"one\r\nzwei\nthree"
 
 
 def test_characters_missing_in_the_encoding_are_refused() -> None:

@@ -104,11 +104,6 @@ def test_all_directives() -> None:
     }
 
 
-def test_a_move_alone() -> None:
-    answer = "*** Begin Patch\n*** Update File: old.txt\n*** Move to: new.txt\n*** End Patch\n"
-    assert made(answer, {"old.txt": b"one\n"}) == {"old.txt": None, "new.txt": b"one\n"}
-
-
 TWINS = b"""\
 class A:
     def run(self):

@@ -114,12 +114,6 @@ def test_a_real_folder_named_a() -> None:
     assert [change.name for change in plain.changes] == ["a/x.py"]
 
 
-def test_quoted_names_and_names_with_spaces() -> None:
-    sources = {"é b.txt": SourceText(b"one\n"), 'q"\\': SourceText(b"one\n")}
-    for name in ['"a/\\303\\251 b.txt"', "é b.txt", "a/é b.txt\t"]:
-        assert apply_answer(EDIT.format(name, name), sources).changes[0].name == "é b.txt"
-
-
 def test_errors_about_scope_and_unknown_files_list_the_scope() -> None:
     with pytest.raises(PatchRefused) as caught:
         apply_answer(EDIT.format("a/lib/b.py", "b/lib/b.py"), ONE, scope=["src/app.py"])

@@ -154,18 +154,6 @@ def test_a_heading_in_json_in_linear_time() -> None:
 # Elision
 
 
-def test_a_block_after_an_elision_with_many_matches() -> None:
-    text = "".join(
-        f"def f{number}():\n    x = {number}\n"
-        + f"    y = {number}\n" * 30
-        + "    call()\n    done()\n    return\n\n\n"
-        for number in range(60)
-    )
-    answer = f"{HEAD}@@\n def f50():\n     ...\n     call()\n-    done()\n+    finished()\n"
-    head, name, tail = text.partition("def f50():")
-    assert after(answer, text.encode()).decode() == head + name + tail.replace("done()", "finished()", 1)
-
-
 def test_an_elision_whose_first_line_matches_often_is_ambiguous() -> None:
     block = "def f():\n    x = 1\n{}    end()\n\n\n"
     text = "".join(block.format("    here()\n" if number in {10, 50} else "") for number in range(60))

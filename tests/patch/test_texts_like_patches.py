@@ -47,28 +47,6 @@ def test_as_context_deleted_and_added(text: str, fence: str) -> None:
         assert after(answer, source) == "".join(f"{line}\n" for line in expected).encode()
 
 
-@pytest.mark.parametrize("text", LOOKALIKES)
-def test_between_two_similar_texts(text: str) -> None:
-    before = [*FRAME[:6], text, "between", text, *FRAME[6:]]
-    for expected in (
-        [*FRAME[:6], "new", "between", "new", *FRAME[6:]],
-        [*FRAME[:6], text, "new", text, *FRAME[6:]],
-    ):
-        source = "".join(f"{line}\n" for line in before).encode()
-        answer = f"```diff\n{diff(before, expected)}```\n"
-        assert after(answer, source) == "".join(f"{line}\n" for line in expected).encode()
-
-
-def test_a_whole_diff_as_text() -> None:
-    inner = diff(["a", "b"], ["a", "c"]).splitlines()
-    before = ["patch:", *inner, "end"]
-    expected = ["patch:", *[line.replace("+c", "+d") for line in inner], "end"]
-    source = "".join(f"{line}\n" for line in before).encode()
-    for fence in ("", "```"):
-        answer = f"{fence}\n{diff(before, expected)}{fence}\n"
-        assert after(answer, source) == "".join(f"{line}\n" for line in expected).encode()
-
-
 def test_a_new_file_that_is_a_diff_is_not_a_patch_itself() -> None:
     inner = diff(["a", "b"], ["a", "c"])
     added = "".join(f"+{line}\n" for line in inner.splitlines())

@@ -89,7 +89,6 @@ def made(answer: str) -> dict[str, list[str]]:
 
 CLEAR = ("Scratch that.", "Ignore the patch above, use this instead:", "That's wrong, the correct patch:")
 UNCLEAR = ("Wait, let me reconsider.", "Oops.", "Final version:")
-PARTS = ("", "next, also", "In addition to the above:")
 
 
 @pytest.mark.parametrize("prose", CLEAR)
@@ -119,12 +118,6 @@ def test_unclear_prose_decides_only_for_the_same_lines(prose: str) -> None:
         (diff(short(1, 1), short(4, 4)), diff(short(4, 4))),
     ):
         assert refused(f"{first}\n{prose}\n\n{second}", SOURCE).reasons == {"ambiguous"}
-
-
-@pytest.mark.parametrize("prose", PARTS)
-def test_other_prose_leaves_two_parts(prose: str) -> None:
-    assert made(f"{A}\n{prose}\n\n{B}") == {"app.py": ["a = 10", "a = 40"]}
-    assert made(f"{A}\n{prose}\n\n{OTHER}") == {"app.py": ["a = 10"], "other.py": ["a = 40"]}
 
 
 TWO_FILES = diff(hunk(1, 10)) + diff(hunk(1, 10), path="other.py")

@@ -130,23 +130,6 @@ def test_each_wrapping(name: str) -> None:
     assert "That is all of it." not in answer[span.start : span.end]
 
 
-@pytest.mark.parametrize(
-    ("name", "tolerance"),
-    [
-        ("quoted", "quoted"),
-        ("quoted twice, tight", "quoted"),
-        ("quoted, inside the fence", "quoted"),
-        ("numbered, bar", "numbered"),
-        ("two columns", "numbered"),
-        ("indented by 4", "indented"),
-        ("list, fenced", "indented"),
-    ],
-)
-def test_a_wrapping_is_reported(name: str, tolerance: str) -> None:
-    for placement in run(WRAPPED[name]).placements:
-        assert tolerance in placement.tolerances
-
-
 def bare_context(text: str) -> str:
     return "".join(f"{line[1:] if line[0] == ' ' else line}\n" for line in text.splitlines())
 
@@ -155,12 +138,6 @@ def bare_context(text: str) -> str:
 def test_context_that_lost_its_first_column(wrap: str, fenced: bool) -> None:
     text = bare_context(DIFF)
     assert after(each(wrap, fence(text) if fenced else text)) == CHANGED
-
-
-@pytest.mark.parametrize("wrap", ["", "> ", "    "])
-def test_blank_context_without_its_space(wrap: str) -> None:
-    assert after(stripped(each(wrap, DIFF))) == CHANGED
-    assert after(stripped(each(wrap, fence(DIFF)))) == CHANGED
 
 
 NOT_PATCHES = [

@@ -24,7 +24,7 @@ from bench.patch.appliers import (
     verdict,
     wrong_with,
 )
-from bench.patch.corpus import REFUSALS, SLIPS, kinds, make, plan
+from bench.patch.corpus import COMBINATIONS, REFUSALS, SLIPS, kinds, make, plan
 from bench.patch.draft import draft
 from bench.patch.history import Repository
 from bench.patch.model import Case
@@ -192,12 +192,21 @@ def test_a_canonical_diff_that_is_wrong_is_seen(case: Case) -> None:
     assert "unidiff" in wrong_with(case, diff.replace("\n@@ -", "\n@@ -1,1 +1,1 @@\n@@ -", 1), git=False)
 
 
-def test_every_kind_of_case_can_be_made(repository: Repository) -> None:
-    """All that must be refused, and most slips, from so small a repository."""
-    assert [kind for kind in sorted(REFUSALS) if make(kind, 0, 1, [repository]) is None] == []
-    assert len(REFUSALS) >= 50
-    rare = {kind for kind in SLIPS if make(kind, 0, 3, [repository]) is None}
-    assert len(rare) < len(SLIPS) / 8, sorted(rare)
+CASES = 3  # of each kind
+
+
+def test_every_case_is_applied_or_refused_as_it_must_be(repository: Repository) -> None:
+    """All that must be refused, and most slips, can be made from so small a repository."""
+    rare = []
+    for kind in (*SLIPS, *COMBINATIONS, *REFUSALS):
+        cases = [make(kind, number, 1, [repository]) for number in range(CASES)]
+        for case in filter(None, cases):
+            result = ours(case)
+            right = (RIGHT, REFUSED) if case.may_refuse else (RIGHT,)
+            assert verdict(case, result) in right, f"{case.name}: {result.text}\n{case.answer}"
+        rare += [kind] if cases[0] is None else []
+    assert len(REFUSALS) >= 50 and REFUSALS.keys().isdisjoint(rare)
+    assert len(rare) < len(SLIPS) / 8, rare
 
 
 def test_a_place_that_is_there_twice_is_not_asked_for(repository: Repository) -> None:

@@ -53,28 +53,6 @@ def test_only_the_name_is_quoted_as_git_quotes_it(naming: str, line: str) -> Non
     assert not any("\\303" in text for text in lines if text[:4] not in {"--- ", "+++ ", "*** ", "diff"})
 
 
-def test_no_line_of_a_file_is_quoted_as_a_name() -> None:
-    assert "\n+++ é\n" in answer("path-c-style", added="++ é")
-    assert "\n*** Update File: src/über-x.py\n" in answer("path-c-style", "envelope")
-
-
-@pytest.mark.parametrize("naming", ["diff-u-line", "index-line-svn", "names-twice"])
-@pytest.mark.parametrize("way", ["line-numbered-counting", "quoted-diff-only", "indented-no-fence"])
-def test_every_line_of_a_header_is_wrapped(naming: str, way: str) -> None:
-    text = answer(naming, way)
-    start = {"line-numbered-counting": " | ", "quoted-diff-only": "> ", "indented-no-fence": "    "}[way]
-    marked = [line for line in text.split("\n") if "src/x.py" in line or "@@ -" in line]
-    assert len(marked) >= 4
-    assert all(start in line[:6] for line in marked)
-    if way == "line-numbered-counting":
-        numbers = [int(line[:3]) for line in text.split("\n") if line[3:6] == " | "]
-        assert numbers == list(range(1, len(numbers) + 1))
-
-
-def test_blank_lines_between_hunks_are_quoted_too() -> None:
-    assert "\n>\n> @@ -" in answer("blank-lines-between-hunks", "quoted-diff-only")
-
-
 def test_a_byte_order_mark_is_the_first_character() -> None:
     assert answer("answer-with-byte-order-mark", "in-a-list").startswith("\ufeff")
     assert answer("in-a-list", "answer-with-byte-order-mark").count("\ufeff") == 1
