@@ -291,7 +291,7 @@ def nearest(key: str) -> str | None:
 
 
 def find_or_refuse(key: str) -> tuple[str, Option]:
-    """As `find`. Raises UsageError, with the nearest key, for an unknown key."""
+    """Like `find`, but raises UsageError, with the nearest key, for an unknown key."""
     if (match := find(key)) is None:
         near = nearest(key)
         raise UsageError(f"unknown option {key}" + (f"; did you mean {near}?" if near else ""))

@@ -1,4 +1,4 @@
-"""HEAD, the last subjects, languages and the operation in progress."""
+"""HEAD, the last commit subjects, languages and the operation in progress."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _log(worktree: WorkTree, count: int) -> tuple[str | None, tuple[str, ...]]:
 
 
 def head_blobs(worktree: WorkTree, paths: Collection[str]) -> dict[str, str]:
-    """The blob id in HEAD of each of `paths`, without those that are missing there."""
+    """The blob id in HEAD of each of `paths`; those missing there are left out."""
     if not paths:
         return {}
     listing = git_output(worktree.top, "ls-tree", "-z", "--full-tree", "HEAD", "--", *paths, ok=(0, 128))

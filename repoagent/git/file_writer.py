@@ -93,11 +93,11 @@ def write_file(
 ) -> None:
     """Replace the content `old` of `path` by `new`; None means no file.
 
-    `temporary` is an unused file name in the folder of `path`; it is gone afterwards. A new file gets `permissions`, by
-    default according to the umask. Missing folders are created; empty ones are removed after a deletion, as git does.
-    Owner, mode, ACL and extended attributes of an existing file are kept; a file with several names, or one that cannot
-    be replaced, is written in place. Raises Moved if the content is not `old`, also if it changes during the call: then
-    the file has what the other program wrote. Raises SystemFailed for a system error.
+    `temporary` is an unused file name in the folder of `path`; it no longer exists afterwards. A new file gets
+    `permissions`, by default according to the umask. Missing folders are created; empty ones are removed after a
+    deletion, as git does. Owner, mode, ACL and extended attributes of an existing file are kept; a file with several
+    names, or one that cannot be replaced, is written in place. Raises Moved if the content is not `old`, even if it
+    changes during the call: then the file has what the other program wrote. Raises SystemFailed if a system call fails.
     """
     try:
         with open_location(top, path, temporary, create=old is None) as location:
@@ -366,12 +366,12 @@ def _write_in_place(location: FileLocation, old: Content, new: Content) -> None:
 
 @dataclass(frozen=True)
 class Step:
-    """The write of one file from `old` to `new`. `temporary` is the name of our file next to it while it is written;
-    `permissions` are for a new file (None: according to the umask).
+    """The write of one file from `old` to `new`. `temporary` is the name of the new file next to it while it is
+    written; `permissions` are for a new file (None: according to the umask).
 
-    For a change that is in the work tree already, `old` and `new` are the present content, `was` the content before the
-    change and `done` that after it: the present content may contain more. If `new` is the content after hooks, which
-    the user may have saved, `wrote` is what the step itself wrote.
+    For a change that is already in the work tree, `old` and `new` are the current content, `was` is the content before
+    the change and `done` that after it: the current content may contain more. If `new` is the content after hooks,
+    which the user may have saved, `wrote` is what the step itself wrote.
     """
 
     path: str
@@ -400,7 +400,7 @@ def steps_of(changes: Iterable[FileChange], edit_id: str) -> tuple[Step, ...]:
 def steps_in_place(
     changes: Sequence[FileChange], current: Mapping[str, Content | None], edit_id: str
 ) -> tuple[Step, ...]:
-    """The steps for changes that are in the work tree already, which write nothing; `current` is the content of the
+    """The steps for changes that are already in the work tree, which write nothing; `current` is the content of the
     files that have changed since."""
     steps = []
     for step in steps_of(changes, edit_id):
@@ -457,7 +457,7 @@ def write_step(top: Path, step: Step) -> None:
 def revert_step(top: Path, step: Step) -> bool:
     """Restore `old` if the file has exactly what the step wrote; False if another program has changed it.
 
-    If a kill left another program's save next to the file, that save replaces our bytes.
+    If a kill left another program's save next to the file, that save replaces the step's bytes.
     """
     save: Path | None = None
     for name in (step.temporary, step.temporary + BACKUP_SUFFIX):  # remove our files that a kill has left

@@ -138,7 +138,7 @@ class FileLocation:
 
     def look(self, name: str) -> Content | None:
         """The content of `name` in the folder; None if it is missing. Raises Refused for a folder or a special file,
-        also if the file is replaced by one during the call."""
+        even if one replaces the file during the call."""
         special = Refused(f"{self.path} is not a regular file: repoagent edits only regular files")
         try:
             status = os.stat(name, dir_fd=self.folder, follow_symlinks=False)

@@ -33,8 +33,8 @@ def index_path(worktree: WorkTree) -> Path:
     """The path of the index of this work tree.
 
     Raises Refused if GIT_INDEX_FILE names another one, as in a hook of `git commit -a` or `git commit -- path`: a
-    second commit there would be lost or would revert the first, and a commit from any other index would leave this one
-    with the edit staged to be reverted.
+    second commit there would be lost or would revert the first, and after a commit from any other index, this one would
+    have the reversal of the edit staged.
     """
     path = worktree.git_dir / "index"
     other = os.environ.get("GIT_INDEX_FILE")
@@ -83,7 +83,7 @@ def copy_index(worktree: WorkTree, target: Path) -> None:
     """Copy the index to `target`, or remove `target` if there is no index yet. A failed write leaves no `target`.
 
     The stat cache, a split index and the flags of sparse checkouts are kept. So is the modification time: git rereads
-    each file that is not older than the index, since it may have changed unnoticed in that instant."""
+    each file that is not older than the index, because it may have changed unnoticed within that tick."""
     target.unlink(missing_ok=True)
     try:
         with index_path(worktree).open("rb") as index:
@@ -109,7 +109,7 @@ def put_entries(
     entries: Mapping[str, Entry | None],
     bits: Mapping[str, Staged] | None = None,
 ) -> None:
-    """Set `entries` in the index `file`; None removes one. git clears the flags of an entry then, so they are restored
+    """Set `entries` in the index `file`; None removes one. git then clears the flags of the entry, so they are restored
     from `bits`."""
     if not entries:
         return
@@ -193,8 +193,8 @@ def read_status(worktree: WorkTree) -> Status:
 
 
 def read_status_and_untracked(worktree: WorkTree) -> tuple[Status, list[str]]:
-    """As `read_status`, with all files that git neither tracks nor ignores; another repository is listed as its folder,
-    with a trailing slash."""
+    """Like `read_status`, with all files that git neither tracks nor ignores; another repository is listed as its
+    folder, with a trailing slash."""
     return _read(worktree, "all")
 
 

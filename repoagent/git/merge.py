@@ -1,4 +1,4 @@
-"""Three-way merges by `git merge-file`, of bytes and of entries of a tree or index, and their conflicts."""
+"""Three-way merges with `git merge-file`, of bytes and of tree or index entries, and their conflicts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _Hunk = tuple[_Lines, _Lines]
 @dataclass(frozen=True)
 class Conflict:
     """A change that cannot be merged. `lines` are the conflicting ranges (first, last) of the text before the change,
-    empty for a binary file, a symbolic link or a missing file; `version` are those of the other version."""
+    empty for a binary file, a symbolic link or a missing file; `version` has those of the other version."""
 
     lines: tuple[tuple[int, int], ...] = ()
     version: tuple[tuple[int, int], ...] = field(default=(), compare=False)
@@ -42,8 +42,8 @@ def merge(
     """Merge the change from `before` to `after` into `version`, line by line; with `after_wins` the change wins
     conflicts.
 
-    Changes of adjacent lines conflict, as in git. With `exact` only changes conflict that cannot be separated (see
-    `_meet`): to remove a change from other work, where the result need not make sense.
+    Changes to adjacent lines conflict, as in git. With `exact`, only changes that cannot be separated conflict (see
+    `_meet`): that is for removing a change from other work, where the result need not make sense.
     """
     if version == before:
         return after
@@ -70,7 +70,7 @@ def carry(
     worktree: WorkTree, current: Content | None, before: Content | None, after: Content | None
 ) -> Content | Conflict | None:
     """The content of a file, now `current`, after the change from `before` to `after`, with all other changes kept;
-    None means no file. The mode changes only if the change does so."""
+    None means no file. The mode changes only if the change includes it."""
     if same(current, before) or same(current, after):
         target = after
     elif (

@@ -139,7 +139,7 @@ def has_object(worktree: WorkTree, oid: str) -> bool:
 
 
 def contains(worktree: WorkTree, tip: str, commit: str) -> bool:
-    """Whether `commit` is `tip` or an ancestor of it; False also if one of them does not exist."""
+    """Whether `commit` is `tip` or an ancestor of it; also False if one of them does not exist."""
     arguments = ("merge-base", "--is-ancestor", commit, tip)
     return git_output(worktree.top, *arguments, ok=(0, 1, 128)).returncode == 0
 
@@ -199,8 +199,8 @@ def switch_back(worktree: WorkTree, name: str, head: str | None, branch: str | N
 
 
 def reset_ref(worktree: WorkTree, *arguments: str) -> None:
-    """Run `git update-ref` to revert our own update. A reference-transaction hook runs but cannot prevent it. Raises
-    GitError if the reference does not have the expected value."""
+    """Run `git update-ref` to revert repoagent's own update. A reference-transaction hook runs but cannot prevent it.
+    Raises GitError if the reference does not have the expected value."""
     try:
         git(worktree.top, "update-ref", *arguments, read_only=False)
     except GitError:

@@ -58,7 +58,7 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Defer ^C to the end of the block, where KeyboardInterrupt is raised; git does not receive it. Other ending
+    """Defer ^C to the end of the block, where KeyboardInterrupt is raised; git does not receive it. Other terminating
     signals are deferred too if they have a handler (see `repoagent.cli`)."""
     if _interrupts.held_back or threading.current_thread() is not threading.main_thread():
         yield
@@ -101,7 +101,7 @@ class Output(NamedTuple):  # each run makes this class, and a dataclass would ta
 def environment(
     args: Sequence[str | bytes], *, read_only: bool, extra: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """The environment for `git ARGS`: the inherited one, which has GIT_DIR and the like, plus our settings. Hooks,
+    """The environment for `git ARGS`: the inherited one, with GIT_DIR and the like, plus repoagent's settings. Hooks,
     which only run in calls that write, inherit the user's variables for pathspecs and patches."""
     env = dict(os.environ, LC_ALL="C", GIT_PAGER="cat", GIT_TERMINAL_PROMPT="0")
     env.pop("GIT_PAGER_IN_USE", None)  # set by `git -p repoagent`: git would color the output

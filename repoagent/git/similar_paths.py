@@ -82,8 +82,8 @@ def no_such_file(name: str | Path, folder: Path, *, reason: str = "", remedy: st
 def similar(written: str, paths: Sequence[str]) -> list[str]:
     """Up to three of `paths` of which `written` may be a misspelling, most similar first.
 
-    The name may differ in one letter of three (added, missing, replaced or swapped), in case or in suffix; so may the
-    folder, which may differ more if the name is right.
+    The name may differ in one of every three letters (added, missing, replaced or swapped), in case or in suffix; so
+    may the folder, which may differ more if the name is right.
     """
     from rapidfuzz import process
     from rapidfuzz.distance import OSA

@@ -1,4 +1,4 @@
-"""Undo and redo an edit: only its own changes move, in files and index; other work stays.
+"""Undo and redo an edit: only its own changes are reverted or applied again, in files and index; other work stays.
 
 Where the commit of the edit is the tip of its branch and on no other ref, the branch moves to the parent
 (`MoveTransaction`). Otherwise a new commit reverts it. An edit without a commit is reverted in the files and unstaged.
@@ -323,8 +323,8 @@ def _plan_move(
 def unstage_changes(
     worktree: WorkTree, changes: Sequence[FileChange], steps: Sequence[Step], event: str, edit_id: str
 ) -> bool:
-    """Write `changes`, which revert `steps`, and unstage what is staged of those steps; all else stays. Works during a
-    merge too, since HEAD does not move. Returns False, with nothing done, if none of them is staged.
+    """Write `changes`, which revert `steps`, and unstage what is staged of those steps; all else stays. This also works
+    during a merge, since HEAD does not move. Returns False, with nothing done, if none of them is staged.
 
     Other staged work on the same lines stays, too. Raises what a Transaction raises.
     """

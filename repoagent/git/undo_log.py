@@ -93,7 +93,7 @@ def edit_record(worktree: WorkTree, edit: Edit) -> Record:
 
 
 def commit_of(worktree: WorkTree, edit: Edit) -> str:
-    """The commit that contains the edit in the history of HEAD, also after an amend or a rebase. Raises Refused if
+    """The commit that contains the edit in the history of HEAD, even after an amend or a rebase. Raises Refused if
     there is none."""
     if edit.commit and contains(worktree, "HEAD", edit.commit):
         return edit.commit
@@ -162,7 +162,7 @@ def is_whole(worktree: WorkTree, edit: Edit, commit: str) -> bool:
 
 
 def is_shared(worktree: WorkTree, commit: str) -> bool:
-    """Whether another branch, tag, remote or work tree than the branch of HEAD contains the commit."""
+    """Whether a branch, tag, remote or work tree other than the branch of HEAD contains the commit."""
     head = git_output(worktree.top, "symbolic-ref", "--quiet", "HEAD", ok=(0, 1)).stdout.decode().strip()
     no_links = "--format=%(if)%(symref)%(then)%(else)%(refname)%(end)"  # the target of a link is listed too
     refs = git(worktree.top, "for-each-ref", no_links, f"--contains={commit}")

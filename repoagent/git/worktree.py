@@ -45,7 +45,7 @@ class WorkTree(NamedTuple):  # each run makes this class, and a dataclass would 
 def open_worktree(start: Path) -> WorkTree:
     """The work tree that contains the folder or file `start`; GIT_DIR and GIT_WORK_TREE are honored.
 
-    If they are set, they are made absolute in the environment of this process, so that they hold in every folder.
+    If they are set, they are made absolute in the environment of this process, so that they are valid in every folder.
     Raises UsageError outside a work tree, in a bare repository, inside a git directory, if git refuses the repository
     (safe.directory), and if git is older than OLDEST_GIT.
     """
@@ -53,7 +53,7 @@ def open_worktree(start: Path) -> WorkTree:
 
 
 def open_at_head(start: Path) -> tuple[WorkTree, str | None]:
-    """As `open_worktree`, with the commit id of HEAD (None before the first commit), in one git call."""
+    """Like `open_worktree`, with the commit id of HEAD (None before the first commit), in one git call."""
     cwd = start if start.is_dir() else start.parent
     (bare, git_folder, common_folder, object_format, *tops), head = _rev_parse(cwd)
     if not tops and bare == "true":
@@ -72,7 +72,7 @@ def open_at_head(start: Path) -> tuple[WorkTree, str | None]:
 def bare_repository(cwd: Path) -> Path | None:
     """The folder that git would use as a bare repository in `cwd`; None if `.git` or GIT_DIR names the repository.
 
-    A clone can contain such a folder as tracked files, with a configuration by someone else.
+    A clone can contain such a folder as tracked files, with a configuration that someone else wrote.
     """
     if "GIT_DIR" in os.environ:
         return None

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from repoagent.history.cochange import LARGEST, Commit, View
 
 DEPTH = 100  # newest commits of each changed file that are looked at
-HALVES = 10  # after so many commits of the set a commit has half of its weight
+HALVES = 10  # after that many commits of the set a commit has half of its weight
 DOUBT = 2.0  # prior weight of the evidence against
 OWN = 5.0  # factor for commits of the same author
 SUPPORT = 2  # least number of commits with a partner
@@ -130,7 +130,7 @@ def calibrate(view: View, *, false_alarms: float = 0.05, judged: int = JUDGED) -
     if false_alarms >= 1:
         return FLOOR
     alarms = sorted((*alarms, *AVERAGE), reverse=True)
-    quiet = alarms[int(false_alarms * len(alarms))]  # so many warn above it
+    quiet = alarms[int(false_alarms * len(alarms))]  # that many warn above it
     return min(NEVER, max(FLOOR, quiet + 1e-6))
 
 

@@ -1,4 +1,4 @@
-"""Patches in the formats that models write: parse, locate and apply them, all or none.
+"""Patches in the formats that models write: parse them, locate them, and apply all or none.
 
 Reading order: model (`FilePatch`, `Hunk`, `Text`), parse/ (an answer to patches), targets (names to files), locate/
 (hunks to lines), apply_file and splice (new bytes), combine (several patches of a file), errors (reasons and

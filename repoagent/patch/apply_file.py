@@ -31,7 +31,7 @@ _MOVES = {"rename": "renamed", "copy": "copied"}
 
 
 class DuplicateHunks(PatchError):
-    """Two identical hunks for two locations, but the file has only one such location."""
+    """Two identical hunks are meant for two locations, but the file has only one such location."""
 
 
 def apply_targets(group: Sequence[Target], files: Files, before: bytes | None = None) -> Outcome:

@@ -1,4 +1,4 @@
-"""Combine several patches of one file: parts of one change, steps or a correction."""
+"""Combine several patches of one file, which may be parts of one change, consecutive steps, or a correction."""
 
 from __future__ import annotations
 

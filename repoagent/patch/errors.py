@@ -22,7 +22,7 @@ MOST_SHOWN, LONGEST_SHOWN = 20, 4000  # problems, and characters of each, in the
 class Problem:
     """A reason why nothing was applied.
 
-    `path` is the known file (or the name in the answer), `hunk` counts from 1 within that file's part of the answer (0:
+    `path` is the known file (or the name in the answer), `hunk` counts from 1 within the file's part of the answer (0:
     the file as a whole). `reason` is a fixed code such as "not-found" or "ambiguous"; `text` describes the error and
     what to send instead.
     """

@@ -322,5 +322,5 @@ def in_encoding_of(text: Text, line: str) -> str:
 
 
 def with_line_numbers(lines: Iterable[tuple[int, str]]) -> str:
-    """Lines (from 0) for an error text, numbered from 1."""
+    """Lines (from 0) for an error message, numbered from 1."""
     return "\n".join(f"{number + 1:>6}  {text}" for number, text in lines)

@@ -120,7 +120,7 @@ def _bad_new_name(path: str) -> str | None:
 
 
 def spellings(old: str | None, new: str | None) -> tuple[list[str], list[str]]:
-    """The possible paths for each of the two names of a header, likeliest first."""
+    """The possible paths for each of the two names in a header, likeliest first."""
     names = [name for name in (old, new) if name is not None and name != NO_FILE]
     prefixed = bool(names) and (
         all(_SHORT_PREFIX.match(name) for name in names)
@@ -141,8 +141,8 @@ def spellings(old: str | None, new: str | None) -> tuple[list[str], list[str]]:
 def known_path(names: Collection[str], known: Collection[str]) -> str | None:
     """The known path for `names` (spellings of one name), or None.
 
-    Try in this order: as written; with `/` for the `\\` of Windows, and without a date or the like inside the quotes of
-    a header; the longest common tail (see `same_tail`), if it is unique; a path with trailing spaces that the name
+    Tries, in this order: as written; with `/` for the `\\` of Windows, and without a date or the like inside the quotes
+    of a header; the longest common tail (see `same_tail`), if it is unique; a path with trailing spaces that the name
     lacks.
     """
     for name in names:

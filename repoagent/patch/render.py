@@ -1,4 +1,4 @@
-"""Compare two sequences in bounded time, and render changes as a diff that git would print and apply."""
+"""Compare two sequences in bounded time, and render changes as a diff as git prints it."""
 
 from __future__ import annotations
 

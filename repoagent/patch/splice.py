@@ -1,4 +1,4 @@
-"""Splice placed hunks and whole-file answers into a file; every other byte is unchanged.
+"""Splice placed hunks and whole-file answers into a file; every other byte stays the same.
 
 The second half is for hunks indented differently from the file: `rebase` finds the shift that explains it, and applies
 it to the added lines."""
@@ -171,8 +171,8 @@ def looks_whole(whole: str, lines: Sequence[str]) -> bool:
 
 
 def check_claimed_whole(whole: str, text: Text) -> None:
-    """Raise PatchError if a text that only the prose calls the whole file keeps too little of it, or lacks its first or
-    last lines."""
+    """Raise PatchError if a text that the prose calls the whole file keeps too little of the file, or lacks its first
+    or last lines."""
     new, _ = split_lines(whole.removeprefix("\ufeff"))
     old = text.lines
     common = _common_count(map(str.strip, old), map(str.strip, new))

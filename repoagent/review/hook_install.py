@@ -91,13 +91,13 @@ def hook_script(name: str, command: Sequence[str], *, strict: bool = False) -> s
 
 
 def hook_of(text: str) -> str | None:
-    """The name of the hook if `text` is one of ours, otherwise None."""
+    """The name of the hook if `text` is one that repoagent wrote, otherwise None."""
     match = _OURS.match(text)
     return match[1] if match else None
 
 
 def is_unchanged(text: str) -> bool:
-    """Whether `text` is an unedited hook of ours, of any version."""
+    """Whether `text` is an unedited hook written by any version of repoagent."""
     match = _WITH_SUM.fullmatch(text)
     return hook_of(text) is not None and match is not None and match[2] == _sum(match[1])
 
@@ -202,7 +202,7 @@ def _why_not(hooks: Hooks, hook: HookFile, *, everywhere: bool) -> str:
 
 
 def uninstall(hooks: Hooks, names: Sequence[str]) -> list[str]:
-    """Remove our hooks among `names` and restore the hooks that they replaced; return a sentence for each.
+    """Remove repoagent's hooks among `names` and restore the hooks that they replaced; return a sentence for each.
 
     Raises Refused, before anything is removed, if one was edited by hand.
     """

@@ -251,7 +251,7 @@ def _range(worktree: WorkTree, old: str, new: str, title: str) -> Comparison:
 
 
 def _resolve(worktree: WorkTree, name: str) -> str:
-    """As `resolve_commit`, but raise UsageError if there is none."""
+    """Like `resolve_commit`, but raise UsageError if there is none."""
     commit = resolve_commit(worktree.top, name)
     if commit is None:
         raise UsageError(f"there is no commit {name}: name a commit, a branch or a tag")

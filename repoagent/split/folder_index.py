@@ -243,7 +243,7 @@ def display_path(path: Path, cwd: Path) -> str:
 
 
 def quoted_path(path: Path, cwd: Path) -> str:
-    """As `display_path`, quoted for a shell command."""
+    """Like `display_path`, quoted for a shell command."""
     return shlex.quote(display_path(path, cwd))
 
 

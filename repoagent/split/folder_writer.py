@@ -2,8 +2,8 @@
 
 The text and the new index are first written to the folder `.staged`. Then the index replaces the old one, with the
 files still to be written as `pending`: from now on the new split is valid, and missing files are read from `base`. Then
-each file is exchanged with the old one, which is compared: if it is not the expected one, the user has just saved it,
-and it is exchanged back. The index without `pending` is written last.
+each file is exchanged with the old one, which is compared: if it is not as expected, the user has just saved it, and
+the files are exchanged back. The index without `pending` is written last.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def create(text: SourceText, options: SplitOptions, folder: Path | None = None) 
     """Write the split of `text` into `folder` (None: the default one), which is new, empty, or contains an earlier
     split of the same file.
 
-    Raises Refused if it contains anything else or edited segments that are not merged, and on a system error;
+    Raises Refused if it contains anything else or edited segments that are not merged, and if a system call fails;
     UsageError if it is not a folder or is in a git directory. Nothing is written in these cases.
     """
     if folder is None:
@@ -115,9 +115,9 @@ def put(
     """Write the split of `base` into its folder and replace `old`; call it inside `lock_split`. Returns the files that
     it has written and removed.
 
-    Files in `edited` (by name, with the text that they are based on) are not written. Raises Refused on a system error
-    (the index is then the old or the new one), or if the user saves a segment while it is being replaced; that file is
-    not overwritten.
+    Files in `edited` (by name, with the text that they are based on) are not written. Raises Refused if a system call
+    fails (the index is then the old or the new one), or if the user saves a segment while it is being replaced; that
+    file is not overwritten.
     """
     hashes = {segment.file: segment.sha256 for segment in index.segments}
     present = {}

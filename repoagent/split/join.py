@@ -2,7 +2,7 @@
 
 The merge is git's three-way merge of the text that was split, the joined segments, and the source. A segment that was
 edited before a refresh is first merged with its part of the refreshed text in the same way. `normalize_segment` undoes
-changes of editors to the encoding, line endings and final blank lines of a segment.
+an editor's changes to the encoding, line endings and final blank lines of a segment.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class SegmentEdits:
 
 @dataclass(frozen=True)
 class SegmentConflict:
-    """Segments that conflict with changes of the source. `places` has the lines (first, last; from 1) of the segment's
+    """Segments that conflict with changes to the source. `places` has the lines (first, last; from 1) of the segment's
     file and those of the source; the last is before the first for deleted lines. It is empty if the conflict is not in
     particular lines, as in a binary source."""
 
@@ -89,7 +89,7 @@ class SegmentConflict:
 @dataclass(frozen=True)
 class MergeResult:
     """The merged source, in which the segments win all conflicts; how each edited file was merged; the conflicts; and
-    the diff of the changes of the source that the segments overwrite."""
+    the diff of the source changes that the segments overwrite."""
 
     data: bytes
     how: Mapping[str, How]
@@ -167,7 +167,7 @@ def _nothing_to_join(segment_edits: SegmentEdits, cwd: Path) -> str:
 
 
 def breaking_segments(segment_edits: SegmentEdits) -> list[str]:
-    """The edited files each of which makes the text parse worse."""
+    """The edited files that, each alone, make the text parse worse."""
     from repoagent.syntax.regressions import parses_worse
 
     path, base = segment_edits.index.source.path, segment_edits.base
@@ -324,7 +324,7 @@ _CONFLICT = re.compile(rb"^(?:<<<<<<<|>>>>>>>|\|\|\|\|\|\|\|) [^\r\n]*", re.MULT
 
 
 def is_mostly_utf8(data: bytes) -> bool:
-    """Whether the encoding is UTF-8, despite a few invalid bytes."""
+    """Whether the encoding is UTF-8, apart from a few invalid bytes."""
     text = data.decode("utf-8", "surrogateescape")
     invalid = sum("\udc80" <= char <= "\udcff" for char in text)
     return not invalid or sum(char >= "\x80" for char in text) > 2 * invalid

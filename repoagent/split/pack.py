@@ -1,4 +1,4 @@
-"""Segments, and the selection of cuts among candidates: the cheapest packing, by dynamic programming."""
+"""Segments, and the selection of cuts among candidates: the cheapest packing, found by dynamic programming."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def pack(
 
 
 def prune(candidates: Sequence[Candidate], first: int, last: int, limit: int) -> list[Candidate]:
-    """The candidates without those close to a better one, so that a segment has a few dozen at most."""
+    """The candidates without those close to a better one, so that a segment has at most a few dozen."""
     near, apart, wide = limit // _NEAR, limit // _APART, limit // 4
     chosen: list[Candidate] = []
     previous = seen = first  # the offset chosen last, and that of the previous candidate

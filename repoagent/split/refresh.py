@@ -1,4 +1,4 @@
-"""Update a split to the current text of its source, keeping good cuts and every edited segment file."""
+"""Update a split to the current text of its source, keeping good cuts and all edited segment files."""
 
 from __future__ import annotations
 
@@ -235,7 +235,7 @@ class OffsetMap:
 def changes(old: bytes, new: bytes, cuts: Collection[int] = ()) -> list[Change]:
     """The replacements that turn `old` into `new`, in order, with at least one equal line between two of them.
 
-    An insertion or deletion with several equivalent positions (as of the blank lines around a new function) is placed
+    An insertion or deletion with several equivalent positions (such as the blank lines around a new function) is placed
     so that one of `cuts`, offsets in `old`, is at its edge.
     """
     if old == new:

@@ -63,7 +63,7 @@ def fill(
     *,
     comment: bool = False,
 ) -> None:
-    """Append the candidates within `span` of `text`, without its ends, to `candidates`, in order and each once.
+    """Append the candidates within `span` of `text`, excluding its ends, to `candidates`, in order and each once.
 
     `cost` is added to the cost of each. In a `comment`, lines with only comment marks and `<p>` also end paragraphs.
     The time is linear.

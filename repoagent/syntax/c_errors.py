@@ -1,4 +1,4 @@
-"""Find faults in C and C++ that no macro can explain.
+"""Find syntax errors in C and C++ that no macro can explain.
 
 The grammar does not know a file's macros, so it rejects much code that compiles. This module checks only the tokens:
 brackets (one branch of each `#if ... #else` counts), unterminated literals and comments, characters that C does not
@@ -48,7 +48,7 @@ _CONTINUES = frozenset(b"and or not requires noexcept const".split())
 _ASSIGNS = frozenset(b"= += -= *= /= %= &= |= ^= <<= >>=".split())
 _PLAIN_WORD = re.compile(rb"[A-Za-z][a-z]*")
 _MACRO = re.compile(rb"[A-Z_][A-Z0-9_]*|__\w+")
-_PROSE_WORDS = 4  # so many plain words in a row are not a declaration
+_PROSE_WORDS = 4  # this many plain words in a row are not a declaration
 
 
 class CFault(NamedTuple):
@@ -70,8 +70,8 @@ class _Token(NamedTuple):
 
 
 def may_add_faults(removed: bytes, added: bytes) -> bool:
-    """Whether a hunk may add a fault of brackets, literals or comments. False if both sides have the same open brackets
-    and no unterminated literal or comment."""
+    """Whether a hunk may add an unbalanced bracket or an unterminated literal or comment. False if both sides have the
+    same open brackets and no unterminated literal or comment."""
     sides = []
     for text in (removed, added):
         faults: list[CFault] = []

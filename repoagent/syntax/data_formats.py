@@ -1,7 +1,7 @@
 """Outline data files: keys of JSON and YAML, elements of XML, list entries by their names.
 
-Lists two levels, and more inside large values. Reads the text instead of the tree if possible, since that is several
-times faster, and a data file has a key on each line.
+Lists two levels, and more inside large values. Where possible, this reads the text instead of the tree, which is
+several times faster: a data file has a key on every line.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Outline documents: headings of Markdown, HTML and plain text, landmarks of HTML, rules of style sheets.
 
-Each needs separate code. Sections of the Markdown grammar end too early at underlined headings; text without a grammar
-has underlined headings (reStructuredText) or `== Title` (AsciiDoc); headings of HTML precede their section instead of
-containing it; style sheets have a rule on every third line.
+Each needs its own code. The sections of the Markdown grammar end too early at underlined headings; text without a
+grammar has underlined headings (reStructuredText) or `== Title` (AsciiDoc); headings of HTML precede their section
+instead of containing it; style sheets have a rule on every third line.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Find the occurrences of names in a file, with their roles in the syntax tree; without a grammar, as plain words.
 
-Tables of the nodes that define, bind or look up names serve all grammars.
+One set of tables, of the nodes that define, bind or look up names, serves all grammars.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ def outline(path: str, data: bytes) -> tuple[Symbol, ...]:
 
 
 def read_outline(path: str, data: bytes, language: str | None) -> tuple[tuple[Symbol, ...], int] | None:
-    """As `outline` for a known language, with the number of syntax errors; None if it takes too long."""
+    """Like `outline`, for a known language and with the number of syntax errors; None if it takes too long."""
     if language is not None:
         return _read(data, language)
     return (text_symbols(path, data) if is_plain_text(path) else ()), 0
@@ -151,8 +151,8 @@ _MOST_LISTED = 8
 
 def find_symbols(path: str, data: bytes, name: str) -> tuple[Symbol, ...]:
     """The symbols of the file with this name: `Class.method` (also `Class::method`, `Class#method`), the end of such a
-    path, or a bare name. `NAME:LINE` selects the symbol on this line. Returns several only if they are short, such as
-    overloads.
+    path, or a bare name. `NAME:LINE` selects the symbol on this line. Returns more than one only if they are short,
+    such as overloads.
 
     Prefers a definition to a declaration with the same name. Raises UsageError, with the candidates or the nearest
     names, if no symbol or more than one matches, and if the file has no outline.
@@ -235,7 +235,7 @@ def _list(symbols: Sequence[Symbol]) -> str:
 def definitions(path: str, data: bytes) -> tuple[str, ...]:
     """The qualified names that the file defines: functions, classes and their members, types, macros.
 
-    Without local names of functions, keys, headings and the like. Each name once, in order.
+    Leaves out names local to functions, keys, headings and the like. Each name appears once, in order.
     """
     names: dict[str, None] = {}
     local_below: int | None = None

@@ -63,8 +63,8 @@ class Flaw(NamedTuple):
 def source_text(data: bytes) -> bytes:
     """`data` as UTF-8, the only encoding that all grammars read well, without a byte-order mark.
 
-    UTF-16 with a byte-order mark is transcoded, any other invalid UTF-8 is decoded as Latin-1. So byte offsets refer
-    only to the result; line numbers are the same for both.
+    UTF-16 with a byte-order mark is transcoded; anything else that is not valid UTF-8 is decoded as Latin-1. So byte
+    offsets refer only to the result; line numbers are the same for both.
     """
     if data.startswith(UTF16_MARKS):
         return data.decode("utf-16", "replace").encode()
@@ -87,7 +87,7 @@ def parse(data: bytes, language: str) -> tree_sitter.Tree:
 
 
 def parse_within(data: bytes, language: str, seconds: float) -> tree_sitter.Tree | None:
-    """As `parse`, but None if it takes longer than `seconds`: error recovery can be slow.
+    """Like `parse`, but None if it takes longer than `seconds`, because error recovery can be slow.
 
     Slice `source_text(data)` for the text of a node: `Node.text` copies a chunk of the file each time.
     """
@@ -105,7 +105,7 @@ def parse_bytes(text: bytes, language: str) -> tree_sitter.Tree | None:
 
 
 def parse_part(text: bytes, language: str, part: tree_sitter.Range) -> tree_sitter.Tree | None:
-    """As `parse_bytes`, for one part of the text."""
+    """Like `parse_bytes`, for one part of the text."""
     end = time.process_time() + _SPLIT_SECONDS
     return _parsed(text, language, _LEAST_CACHED, lambda: time.process_time() > end, part)
 

@@ -34,7 +34,7 @@ def parses_worse(path: str, before: bytes | None, after: bytes) -> str | None:
 
 
 def parse_doubt(path: str, before: bytes | None, after: bytes) -> str | None:
-    """As `parses_worse`, but also errors that a macro may explain: for a warning."""
+    """Like `parses_worse`, but includes errors that a macro may explain, for a warning."""
     return _new_error(path, before, after)[0]
 
 

@@ -542,7 +542,7 @@ _MINIFIED = 400  # bytes; the start of a longer line is not read
 
 
 def script_functions(text: bytes) -> list[int]:
-    """Offsets in, or close to, all JavaScript functions with a name; not in order.
+    """Offsets in or near all named JavaScript functions, unsorted.
 
     Functions that are arguments (`map((x) => …)`, `each(function () {…})`) and bodies of control structures are not
     included.

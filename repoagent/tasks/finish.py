@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from repoagent.edit.checks import CheckResult
     from repoagent.edit.commit import SentBack
 
-REFUSALS = 3  # the run fails after so many refusals by the check, a hook or for a sensitive file
+REFUSALS = 3  # the run fails after this many refusals by the check, a hook or for a sensitive file
 REFUSED_EDIT = "refused_edit"  # the reason of a refused finish
 _REFUSING = frozenset({"check", "hook", "before_finish", "sensitive"})  # kinds of observations
 

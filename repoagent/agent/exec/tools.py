@@ -284,7 +284,7 @@ class CommandRunner:
         return seconds if remaining is None else max(0.1, min(seconds, remaining))
 
     def _look_before(self, job: Job) -> Callable[[], str]:
-        """As `look`, but does nothing if neither the command nor one in the background can write."""
+        """Like `look`, but does nothing if neither the command nor one in the background can write."""
         if job.may == "read" and all(command.has_ended() for command in self.background.values()):
             return lambda: ""
         return self.look()

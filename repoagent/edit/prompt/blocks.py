@@ -22,7 +22,7 @@ from repoagent.storage.secrets import mask, without_secrets
 
 NEIGHBORS = "These often change with it, or are named like it; read one only if you need it"
 LANGUAGES, SUBJECTS = 4, 4  # of the repository, in the prompt
-MOST_NAMED = 8  # the rules repeat the names of the files to edit if there are at most so many
+MOST_NAMED = 8  # the rules repeat the names of the files to edit if there are at most this many
 WARMER, WARMEST = 0.3, 0.8  # temperature of a retry (per attempt, maximum): at 0 the answer would be the same
 CHECK_LINES, CHECK_CHARACTERS = 24, 900  # of the output of a failed check, for a small model
 _NOISE = re.compile(  # tracebacks, and the output of the test runners of node and Python

@@ -194,9 +194,9 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 
 def verified_commit(journal: EditJournal) -> Commit | None:
-    """The commit after a successful `git commit`; None if a hook removed the change from it: then it is withdrawn.
+    """The commit after a successful `git commit`; None if a hook removed the change from it, and it was withdrawn.
 
-    Raises Busy if HEAD was moved; a commit on top of another commit than planned is withdrawn.
+    Raises Busy if HEAD was moved; a commit whose parent is not the planned one is withdrawn.
     """
     worktree, record = journal.worktree, journal.record
     tip = read_commit(worktree)
@@ -212,7 +212,7 @@ def verified_commit(journal: EditJournal) -> Commit | None:
 
 
 def find_commit(journal: EditJournal) -> Commit | None:
-    """The commit of the transaction, on top of the commit on which it began; None if there is none."""
+    """The commit that the transaction made on top of the commit at its start; None if there is none."""
     worktree, began = journal.worktree, journal.record.head
     if head_commit(worktree) in (None, began):
         return None

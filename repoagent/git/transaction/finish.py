@@ -1,4 +1,4 @@
-"""Complete a transaction, roll it back, or, after a crash, recover by one of the two.
+"""Complete a transaction, roll it back or, after a crash, recover by doing one of the two.
 
 The journal of a finished edit becomes a folder of `edits/` for undo. Bytes that could not be restored become a folder
 of `kept/`.
@@ -150,8 +150,8 @@ def complete(
     files and index, release the lock, and turn the journal into the record of the edit.
 
     `key` signs a commit that has to be made again. The index entries `leave` are not changed. Raises Busy if another
-    git holds the index, GitError and OSError; then call it again. Raises CommitWithdrawn if the commit was withdrawn
-    and the rest must be rolled back.
+    git holds the index, GitError and OSError; call it again in that case. Raises CommitWithdrawn if the commit was
+    withdrawn and the rest must be rolled back.
     """
     record = journal.record
     verdict = hook_changes.judge_commit(journal, made)
@@ -176,7 +176,7 @@ def roll_back(journal: EditJournal) -> OtherChanges:
     """Restore the state before the transaction, and end the journal.
 
     If a file of the edit was saved since, only the edit is removed from it; if that fails, the file stays unchanged.
-    Both are reported in the result. If bytes are left that the user may want, the folder of the journal is moved to
+    Both are reported in the result. If bytes are left that the user may want, the folder of the journal moves to
     `kept`.
     """
     worktree, record = journal.worktree, journal.record

@@ -115,8 +115,8 @@ def remove_other_work(
     """Make the commit again without other work that hooks added; `key` signs it. Returns its id, that of `made` if it
     is not made again, and sentences for the user.
 
-    If another commit is on top of it, it stays unchanged. If it cannot be made again (a hook forbids it, or it cannot
-    be signed now), withdraw it and raise CommitWithdrawn.
+    If another commit is on top of it, the commit stays unchanged. If it cannot be made again (a hook forbids it, or it
+    cannot be signed now), it is withdrawn and CommitWithdrawn is raised.
     """
     if not verdict.corrections:
         return made.oid, []
@@ -212,7 +212,7 @@ def step_after_hook(
     worktree: WorkTree, step: Step, now: Content | None, before: Content | None, after: Content | None
 ) -> Step:
     """The step of a change in place after a hook turned `before` into `after`, with the file `now`: the hook's changes
-    become part of the change, changes by others do not. On a conflict the hook's changes are left out."""
+    become part of the change; changes by others do not. On a conflict the hook's changes are left out."""
     done = step.done
     if same(step.new, done):
         return replace(step, new=now, done=now)

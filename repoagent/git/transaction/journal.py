@@ -1,5 +1,5 @@
 """The journal of a transaction: its record, with everything that is needed to complete it or roll it back, and git's
-`index.lock`, so that no other git commits, stages or switches branches.
+`index.lock`, so that no other git process commits, stages or switches branches.
 
 The bytes of files are stored next to the record, before it refers to them. The lock is a hard link to a file of the
 journal: it appears atomically and exclusively, and names its holder.
@@ -67,7 +67,7 @@ class PlannedPath:
 
     @property
     def has_other_work(self) -> bool:
-        """Whether the file has other uncommitted work than the edit, from before it or on top of it."""
+        """Whether the file has uncommitted work besides the edit, made before or after it."""
         return self.head != self.base or self.staged != self.head or self.commit != self.work
 
 
@@ -120,7 +120,7 @@ class EditJournal(stored.Journal):
         self.record = replace(self.record, **values)
 
     def store(self, **values: Any) -> None:
-        """Change fields of the record, also on disk, durably. The contents of files must be stored before."""
+        """Change fields of the record, also on disk, durably. The contents of files must be stored first."""
         self.change(**values)
         self.save(to_dict(self.record))
 
@@ -171,7 +171,8 @@ class EditJournal(stored.Journal):
             lock_path(self.worktree).unlink()
 
     def remove_stale_ref_locks(self) -> None:
-        """Remove the locks of references that a killed git has left, with which git would refuse to commit for ever.
+        """Remove the locks of references that a killed git has left, because of which git would refuse to commit
+        forever.
 
         Call it when that git has ended. A lock is stale if it was created since git started, contains what git would
         have written (nothing, the starting commit, or a commit on top of it), and stays for a while: a running git

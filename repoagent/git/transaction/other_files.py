@@ -1,8 +1,8 @@
 """The user's uncommitted work: copied before hooks run, and restored where they lost it.
 
-Hooks lose work if they stash or check out files and do not restore them. The file is then missing or has the content
-of HEAD; after `git stash --keep-index` in a failed hook it has only the committed text. Any other content is a newer
-save and stays. The index, MERGE_MSG and AUTO_MERGE belong to the user, too.
+Hooks lose work if they stash or check out files and do not restore them. The file is then missing or has the content of
+HEAD; after `git stash --keep-index` in a failed hook it has only the committed text. Any other content is a newer save
+and is kept. The index, MERGE_MSG and AUTO_MERGE belong to the user, too.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ def restore_mixed_files(journal: EditJournal, written: Mapping[str, Content | No
 
 def steps_to_revert(journal: EditJournal) -> list[Step]:
     """The steps with what they wrote themselves, not the content after hooks. If hooks were killed between a stash and
-    its pop, a file has just the committed content, or is missing: then that is to be reverted."""
+    its pop, a file has just the committed content, or is missing: then that is what to revert."""
     record, top = journal.record, journal.worktree.top
     written = [
         step if step.wrote is None else replace(step, new=step.wrote, wrote=None) for step in record.steps
@@ -214,8 +214,8 @@ def _checked_out(worktree: WorkTree, planned: PlannedPath) -> Content | None:
 
 
 def copy_user_index(worktree: WorkTree, file: Path) -> None:
-    """Copy the index to `file` in the folder of a journal. A lock there is from a killed git, since no other program
-    works in it."""
+    """Copy the index to `file` in the folder of a journal. A lock in that folder was left by a killed git, since no
+    other program works there."""
     file.with_name(f"{file.name}.lock").unlink(missing_ok=True)
     copy_index(worktree, file)
 
@@ -226,7 +226,7 @@ def update_user_index(
     """Write the entries of the change, and the `other` entries, to the user's index, except at the paths `leave`; then
     release the lock.
 
-    Raises Busy if another program has removed our lock and holds its own: recovery completes it later.
+    Raises Busy if another program has removed this lock and holds its own; recovery completes the update later.
     """
     worktree, record = journal.worktree, journal.record
     if not journal.has_lock():

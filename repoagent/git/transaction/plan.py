@@ -56,7 +56,7 @@ class Versions:
 
     @property
     def ways_out(self) -> str:
-        """The remedies in a refusal, as the end of a sentence."""
+        """The remedies to name in a refusal, as the end of a sentence."""
         if self.in_place is not None:
             return _COMMIT_WHOLE
         return _COMMIT_FIRST + (_WAYS_OUT if self.offer else "")
@@ -170,8 +170,8 @@ def make_plan(
     """Store the blobs of the commit and return the plan.
 
     Raises Inseparable if a change cannot be separated from the user's uncommitted work in the same file,
-    AlreadyCommitted if HEAD contains all of it. `include_dirty` commits each file whole; with `offer`, refusals
-    suggest that. `in_place` is set if the work tree has the changes already.
+    AlreadyCommitted if HEAD contains all of it. `include_dirty` commits each file whole; with `offer`, refusals suggest
+    that. `in_place` is set if the work tree already has the changes.
     """
     paths = sorted({path for change in changes for path in (change.old_path, change.path) if path})
     versions = Versions(worktree, status, read_entries(worktree, paths), include_dirty, offer, in_place)

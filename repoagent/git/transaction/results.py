@@ -75,7 +75,7 @@ class OtherChanges:
         return tuple(sentence.replace(KEPT_FOLDER, str(folder)) for sentence in self.sentences)
 
     def remarks(self, folder: Path) -> tuple[str, ...]:
-        """As `notes`, with a sentence on restored files."""
+        """Like `notes`, with a sentence on restored files."""
         return (*self.notes(folder), *restored_notes(self.restored))
 
 
@@ -125,7 +125,7 @@ def and_unchanged(remarks: Sequence[str]) -> str:
 
 
 class AlreadyCommitted(NothingDone):
-    """HEAD contains the change already."""
+    """HEAD already contains the change."""
 
 
 class UnfinishedTransaction(Refused):
@@ -140,7 +140,7 @@ class UnfinishedTransaction(Refused):
 
 @dataclass(frozen=True)
 class InPlace:
-    """A change that the work tree has already. `current` has the content of paths that have changed since (None: no
+    """A change that is already in the work tree. `current` has the content of paths that have changed since (None: no
     file): it stays, uncommitted, except that the paths `whole` are committed with it."""
 
     current: Mapping[str, Content | None] = field(default_factory=dict)

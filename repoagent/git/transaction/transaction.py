@@ -43,7 +43,7 @@ class BaseTransaction(ABC):
     that other programs have made to the files since are kept and reported. `plan` is what will be committed.
 
     `Transaction` ends with a commit, `MoveTransaction` moves HEAD to an existing one. `commits` is False if only files
-    are written and no lock is taken; `in_place` is set if the files have the change already.
+    are written and no lock is taken; `in_place` is set if the files already have the change.
     """
 
     def __init__(
@@ -185,8 +185,8 @@ class Transaction(BaseTransaction):
     """A change of files that becomes one commit. Use it as a context manager, as in the docstring of the module.
 
     Entering it takes git's index lock and plans the commit; leaving it without `commit` or `keep` restores everything.
-    `plan` is what would be committed, `result` what was. With `in_place` the files have the change already, and keep it
-    if there is no commit.
+    `plan` is what would be committed, `result` what was. With `in_place`, the files already have the change, and keep
+    it if there is no commit.
     """
 
     def __init__(

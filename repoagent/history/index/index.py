@@ -85,7 +85,7 @@ class Index:
         return self._tips[revision]
 
     def _tip(self, revision: str) -> bytes:
-        """As `resolve`, but a full id is assumed to be a commit, which saves a git process."""
+        """Like `resolve`, but a full id is assumed to be a commit, which saves a git process."""
         return revision.encode() if is_full_id(revision) else self.resolve(revision)
 
     def update(

@@ -29,7 +29,7 @@ from repoagent.storage.layout import Layout, Warn
 if TYPE_CHECKING:
     import sqlite3
 
-FEW = 8  # reading so many memories takes as long as a query to SQLite (1 ms)
+FEW = 8  # reading this many memories takes as long as a query to SQLite (1 ms)
 PATH, EARLIER, KEY, BLOB = "path", "earlier path", "key", "blob"
 Hint = tuple[str, str]
 Change = tuple[str, "Identity | None", Identity]  # folder, identity before, identity after

@@ -68,7 +68,7 @@ def resolve_all(
 def recognize(
     layout: Layout, worktree: WorkTree, path: str, data: bytes, *, warn: Warn = to_stderr
 ) -> Memory | None:
-    """As `resolve`, but without writing anything."""
+    """Like `resolve`, but without writing anything."""
     return _look(layout, WorkTreeFile(worktree, path, data, key_at(worktree, path)), warn)[1]
 
 

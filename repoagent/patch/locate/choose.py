@@ -21,8 +21,8 @@ _COMPARED = 300  # characters of a line to compare
 
 
 def place_hunks(hunks: Sequence[Hunk], text: Text, *, strict: bool = False) -> list[Match]:
-    """The location of each hunk that changes something. Raises PatchError or PatchErrors, also if a line that a hunk
-    deletes and adds again is not in the file."""
+    """The location of each hunk that changes something. Raises PatchError or PatchErrors, including when the file lacks
+    a line that a hunk deletes and adds again."""
     index = exact.index_of(text.lines)
     if not strict:
         hunks = exact.unescape(hunks, text.lines)
@@ -163,8 +163,8 @@ def choose(
 
     The criteria are, in this order: the newline mark at the end of the file; the heading after `@@`; the order of the
     hunks; the header's line number, shifted like the hunks placed before. A criterion that no match satisfies is
-    ignored, except for the heading. For loose matches the order does not count, and the number only between equally
-    good ones.
+    ignored, except for the heading. For loose matches the order does not count, and the number counts only between
+    equally good ones.
     """
     chosen: dict[int, Match] = {
         number: matches[0] for number, matches in enumerate(options) if len(matches) == 1
@@ -279,8 +279,8 @@ def _ambiguous(hunk: Hunk, matches: Sequence[Match], index: FileIndex) -> PatchE
 
 
 def applied_rows(hunk: Hunk, index: FileIndex) -> list[int]:
-    """The rows at which the file already has the new side of the hunk. [] if that proves too little: a deletion needs
-    context on both sides, an addition must add more than brackets and blank lines."""
+    """The rows at which the file already has the new side of the hunk. [] if that would prove too little: a deletion
+    needs context on both sides, an addition must add more than brackets and blank lines."""
     if not any(exact.weight(line.text) > 1 for line in hunk.added):
         kinds = [line.kind for line in hunk.lines]
         if hunk.added or not hunk.deleted or kinds[0] != CONTEXT or kinds[-1] != CONTEXT:

@@ -126,8 +126,8 @@ def index_of(lines: tuple[str, ...]) -> FileIndex:
 
 
 def find_old(old: Sequence[Line], index: FileIndex, level: str) -> list[int]:
-    """The rows at which a hunk's old side begins. White space inside quotes must be equal in deleted lines, and the
-    quotes too if that leaves any row."""
+    """The rows at which a hunk's old side begins. White space inside quotes must be equal in deleted lines, and so must
+    the quotes, if that leaves any row."""
     rows = index.find([line.text for line in old], level)
     if level != WHITESPACE:
         return rows
@@ -280,9 +280,9 @@ _DECODERS: tuple[tuple[str, Callable[[str], str]], ...] = (
 
 
 def unescape(hunks: Sequence[Hunk], lines: Sequence[str]) -> list[Hunk]:
-    """The hunks without HTML escapes or typographic punctuation that were added to all lines of the answer.
+    """The hunks without HTML escapes or typographic punctuation that something added to all lines of the answer.
 
-    A quoted line must prove it: the file has some of them only unescaped, and none as written. Then added lines are
+    The file must prove it: it has some of the quoted lines only unescaped, and none as written. Then added lines are
     unescaped too, unless they contain characters that would have been escaped. Raises PatchError if it is unclear
     whether an added line is escaped.
     """

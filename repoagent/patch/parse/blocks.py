@@ -83,7 +83,7 @@ def blocks(answer: str, *, loose: bool = False, known: Collection[str] = ()) -> 
 
 
 def too_large(answer: str, parsed: Sequence[Block]) -> bool:
-    """Whether an answer has more lines, or more `blocks`, than are parsed. Only junk does."""
+    """Whether an answer has more lines, or more `blocks`, than are parsed. Only junk has that many."""
     return len(parsed) > _MOST_BLOCKS or answer.count("\n") > _MOST_LINES
 
 
@@ -395,7 +395,7 @@ def _continues_hunk(lines: Sequence[str], at: int, expected: list[int], margin: 
 
 # Where bare patches end
 
-_REACH = 40  # a paragraph belongs to a hunk only if it has a change within so many lines
+_REACH = 40  # a paragraph belongs to a hunk only if it has a change within this many lines
 _HEADER = re.compile(
     r"(?:diff -|index [0-9A-Za-z]+\.\.|(?:old|new) mode \d|(?:new file|deleted file) mode \d"
     r"|(?:dis)?similarity index |(?:rename|copy) (?:from|to) |Binary files |GIT binary patch|@@"

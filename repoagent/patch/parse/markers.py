@@ -47,7 +47,7 @@ class Fence:
 
 
 def interesting(line: str) -> bool:
-    """Whether a patch may begin on this line. Fast; it has false positives, but no false negatives."""
+    """Whether a patch may begin on this line. Fast; there are false positives, but no false negatives."""
     return _INTERESTING.match(line) is not None
 
 
@@ -281,7 +281,7 @@ def unwrapped(lines: Sequence[str]) -> tuple[Sequence[str], frozenset[str]]:
 
 
 def margin_of(lines: Sequence[str]) -> str:
-    """The white space at the start of all nonblank lines."""
+    """The white space that all nonblank lines start with."""
     return _common_prefix([line[: len(line) - len(line.lstrip())] for line in lines if line.strip()])
 
 

@@ -1,6 +1,6 @@
 """Find out whether the prose around patches withdraws or corrects earlier patches, or offers a choice.
 
-First the regular expressions; then functions that apply them to a text; then `without_withdrawn`."""
+The regular expressions come first, then functions that apply them to a text, then `without_withdrawn`."""
 
 from __future__ import annotations
 
