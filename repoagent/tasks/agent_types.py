@@ -1,6 +1,6 @@
 """Types of agents: two built-in types, and those that a user defines in Markdown files.
 
-A sub-agent never has more permissions than its parent.
+A subagent never has more permissions than its parent.
 """
 
 from __future__ import annotations
@@ -145,4 +145,4 @@ def agent_types_block(types: Mapping[str, AgentType]) -> str:
     chosen = list(types.values())[:MOST]
     lines = [f"- {type_.name}: {cut(type_.description, LONGEST)}" for type_ in chosen]
     lines += [f"{len(types) - MOST} more are not shown here."] if len(types) > MOST else []
-    return mask("\n".join(["Kinds of sub-agents:", *lines, ""])) if types else ""
+    return mask("\n".join(["Kinds of subagents:", *lines, ""])) if types else ""

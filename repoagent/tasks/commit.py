@@ -1,4 +1,4 @@
-"""Commit the changes of a run: all of them at its end, or each edit immediately.
+"""Commit a run's changes: all of them at its end, or each edit immediately.
 
 If the run's change to a file cannot be separated from the user's, the file is committed whole if the user agrees, and
 not at all otherwise.
@@ -46,7 +46,7 @@ def resume_hint(context: RunContext) -> str:
 
 
 def commit_run(context: RunContext, summary: str) -> CommitOutcome | None:
-    """Commit the changes of the run, which are already in the files; None if nothing is left to commit.
+    """Commit the run's changes, which are already in the files; None if nothing is left to commit.
 
     `summary` becomes the message if the model wrote none. What others changed in the files stays uncommitted. Raises
     SentBack if a hook fails or the user rejects something, Inseparable if a file can only be committed whole and the
@@ -87,7 +87,7 @@ def commit_run(context: RunContext, summary: str) -> CommitOutcome | None:
         else:
             if context.request.commit.include_dirty and change_set.overlapping:
                 names = overlaps_text(change_set.overlapping)
-                context.ui.say(f"note: the commit includes your own changes of {names}")
+                context.ui.say(f"note: the commit includes your own changes to {names}")
             change_set.committed(edit_id)
             return outcome
 

@@ -48,8 +48,8 @@ def write(worktree: WorkTree, changes: Sequence[FileChange], name: str) -> None:
 def write_reverse(
     worktree: WorkTree, changes: Sequence[FileChange], undone: Sequence[FileChange], name: str
 ) -> None:
-    """Write `changes`, which revert those in `undone`, and unstage what the user has staged of them. Raises as `write`
-    does, and Refused if that cannot be separated from other staged changes."""
+    """Write `changes`, which revert those in `undone`, and unstage what the user has staged of them. Raises what
+    `write` raises, and Refused if that cannot be separated from other staged changes."""
     from repoagent.git.file_writer import steps_of
     from repoagent.git.undo import unstage_changes
 

@@ -35,7 +35,7 @@ class RunRequest:
     """The parameters of one run.
 
     prompt: the user's words; "" only to resume a run. name: of the conversation and the run's directory. kind: "run" or
-    "chat", or the type of a sub-agent ("explore", ...); parent: of a sub-agent, "" for none. mode: what the run may do
+    "chat", or the type of a subagent ("explore", ...); parent: of a subagent, "" for none. mode: what the run may do
     without asking. plan_only: make a plan and change nothing. commit: options of the commit; commit_per_edit: commit
     each edit instead of all changes at the end. check: a command that must succeed before the run may finish. tools:
     the names of allowed tools, None for all. instructions: of an agent type, for the prompt. allow: command patterns
@@ -100,7 +100,7 @@ class RunInterface(UserInterface, Protocol):
         ...
 
     def progress(self, kind: str, data: dict[str, object]) -> None:
-        """Report an event to programs: a turn, a checkpoint, a sub-agent, a commit."""
+        """Report an event to programs: a turn, a checkpoint, a subagent, a commit."""
         ...
 
 

@@ -285,7 +285,7 @@ class RunSession:
         return self.requests.ready(state)
 
     def _news(self, state: State) -> Iterator[Turn]:
-        """Yield turns for messages, the user's changes of the plan, background work that ended, and the output of
+        """Yield turns for messages, the user's changes to the plan, background work that ended, and the output of
         `before_turn`."""
         context = self.context
         known = {(turn.meta.get("message"), turn.text) for turn in state.turns}
@@ -373,7 +373,7 @@ class RunSession:
         context, change_set, say = self.context, self.context.change_set, self.context.ui.say
         name, changes = context.run_dir.name, change_set.changes
         if changes and context.gate.mode == "read-only":
-            say("note: earlier changes of the run are still in your files: this run is read-only")
+            say("note: the run's earlier changes are still in your files: this run is read-only")
             return
         try:
             overlaps = revert(

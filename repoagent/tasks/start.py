@@ -63,7 +63,7 @@ def start_conversation(
     context: RunContext, state: State, confinement: Confinement, adopted: str = ""
 ) -> State:
     """The state with the prompt, and with facts about the repository and the run that have changed; before these,
-    `adopted`, the report on earlier sub-agents.
+    `adopted`, the report on earlier subagents.
 
     Raises UsageError if there is neither a conversation nor a prompt.
     """
@@ -108,8 +108,8 @@ def _since_last_process(context: RunContext, state: State) -> list[str]:
     texts = [settle_command(change_set)]
     if vanished := change_set.drop_vanished():
         texts.append(
-            f"The files no longer contain your changes of {', '.join(vanished)}: someone undid them. Make them "
-            "again if they are still wanted."
+            f"The files no longer contain your changes to {', '.join(vanished)}: someone undid them. Make "
+            "them again if they are still wanted."
         )
     edited = any(turn.meta.get("kind") == EDIT and turn.meta.get("ok") == "yes" for turn in state.turns)
     if edited and not (change_set.folder / INDEX).exists():

@@ -1,6 +1,6 @@
-"""Sub-agents: the tools `delegate` and `wait`, which run parts of a task in other processes.
+"""Subagents: the tools `delegate` and `wait`, which run parts of a task in other processes.
 
-A sub-agent is a run with a specification (`subagent.json`). It prints its events and questions; the parent forwards the
+A subagent is a run with a specification (`subagent.json`). It prints its events and questions; the parent forwards the
 questions to the user. Its changes become the parent's.
 """
 
@@ -44,11 +44,11 @@ from repoagent.tasks.runs.directory import LONGEST, Record, RunDirectory, names_
 from repoagent.tasks.runs.list import Run, read_run
 
 AT_ONCE = 6
-MOST = 30  # sub-agents of one run
+MOST = 30  # subagents of one run
 VERSION = 1
-GRACE = 10.0  # seconds for a sub-agent to end after SIGTERM
+GRACE = 10.0  # seconds for a subagent to end after SIGTERM
 LONGEST_EVENT = 8 << 20  # characters
-# seconds for a sub-agent to end after its parent was killed: it checks once a second, and may be writing
+# seconds for a subagent to end after its parent was killed: it checks once a second, and may be writing
 _WAIT = 15.0
 _QUESTIONS = {"command", "python", "browse", "tool", "delegate"}
 _SPECIFIED = ("parent", "kind", "prompt", "instructions", "tools", "mode", "allow", "network", "confine")
@@ -63,7 +63,7 @@ _ENDS = {
 
 
 def write_spec(run_dir: RunDirectory, request: RunRequest, limits: Limits) -> None:
-    """Create the directory of the sub-agent and write its specification there."""
+    """Create the directory of the subagent and write its specification there."""
     value = {name: getattr(request, name) for name in _SPECIFIED}
     value |= {name: getattr(limits, name) for name in _LIMITS}
     value |= {"tools": sorted(request.tools or ()), "allow": list(request.allow)}
@@ -71,10 +71,10 @@ def write_spec(run_dir: RunDirectory, request: RunRequest, limits: Limits) -> No
 
 
 def read_spec(run_dir: RunDirectory) -> tuple[RunRequest, Limits]:
-    """Read the specification. Raises UsageError if the run is not a sub-agent, Refused if it is malformed."""
+    """Read the specification. Raises UsageError if the run is not a subagent, Refused if it is malformed."""
     value = json_files.read_document(run_dir.subagent, version=VERSION)
     if value is None:
-        raise UsageError(f"{run_dir.name} is not a sub-agent run")
+        raise UsageError(f"{run_dir.name} is not a subagent run")
     try:
         if value["mode"] not in MODES:
             raise ValueError(f"mode {value['mode']}")
@@ -93,11 +93,11 @@ def read_spec(run_dir: RunDirectory) -> tuple[RunRequest, Limits]:
         )
         return request, Limits(**{name: value[name] for name in _LIMITS})
     except (KeyError, TypeError, ValueError) as error:
-        raise Refused(f"the specification of the sub-agent {run_dir.name} is malformed: {error}") from error
+        raise Refused(f"the specification of the subagent {run_dir.name} is malformed: {error}") from error
 
 
 def die_with_parent() -> None:
-    """In the sub-agent: end when the parent ends, even if it was killed."""
+    """In the subagent: end when the parent ends, even if it was killed."""
     parent = os.environ.pop("REPOAGENT_PARENT", "")
     if not parent.isdecimal():
         return
@@ -111,7 +111,7 @@ def die_with_parent() -> None:
 
 
 class Subagent:
-    """A sub-agent in its own process group: repoagent at `top` with `arguments`. `last` is its final event, `errors`
+    """A subagent in its own process group: repoagent at `top` with `arguments`. `last` is its final event, `errors`
     the end of its standard error."""
 
     def __init__(self, name: str, kind: str, arguments: Sequence[str], top: Path) -> None:
@@ -147,7 +147,7 @@ class Subagent:
                     kind if kind in _QUESTIONS else "edit",
                     str(event.get("what") or event.get("diff") or ", ".join(event.get("files") or ())),
                     tuple(map(str, event.get("patterns") or ())),
-                    f"the sub-agent {self.name} asks" + (f"; {why}" if why else ""),
+                    f"the subagent {self.name} asks" + (f"; {why}" if why else ""),
                     str(event.get("sandbox") or ""),
                 )
                 self._answer(event.get("id"), approve(request))
@@ -194,8 +194,8 @@ def _lines(stream: IO[str] | None) -> Iterator[str]:
 
 
 def merge_changes(context: RunContext, count: Callable[[Record], None]) -> str:
-    """After a kill: merge the changes of sub-agents, and return a report for the model. `count` gets the record of each
-    sub-agent whose result is not in the conversation yet."""
+    """After a kill: merge the subagents' changes, and return a report for the model. `count` gets the record of each
+    subagent whose result is not in the conversation yet."""
     texts = []
     conversation = "\n".join(turn.text for turn in context.state.turns if turn.role == "observation")
     for name in sorted(names_of_folders(context.layout)):
@@ -213,7 +213,7 @@ def merge_changes(context: RunContext, count: Callable[[Record], None]) -> str:
                 changed = _take_over(context, run_dir)
         except Busy:
             stop = f"stop it with `repoagent runs stop {name}`"
-            context.ui.say(f"warning: the sub-agent {name} is still running; {stop}")
+            context.ui.say(f"warning: the subagent {name} is still running; {stop}")
             continue
         run = read_run(run_dir)  # its lock is free: it has ended
         record = run.record
@@ -225,15 +225,15 @@ def merge_changes(context: RunContext, count: Callable[[Record], None]) -> str:
                     answer = full.turns[-1].text
                 texts.append(_result(run, answer, ok=True))
             else:
-                texts.append(f"A sub-agent was ended {_id_of(name)}, {_usage_text(record)}.")
+                texts.append(f"A subagent was ended {_id_of(name)}, {_usage_text(record)}.")
         if changed:
             names = ", ".join(changed)
-            texts.append(f"A sub-agent that was ended had changed {names}: now part of your change.")
+            texts.append(f"A subagent that was ended had changed {names}: now part of your change.")
     return "\n".join(texts)
 
 
 def _take_over(context: RunContext, run_dir: RunDirectory) -> list[str]:
-    """Move the changes of a sub-agent that has ended to the run's; returns their names."""
+    """Merge the changes of a subagent that has ended into the run's; returns their names."""
     for folder in run_dir.folders:  # it may have been killed
         sweep(folder)
     change_set, of_child = context.change_set, open_change_set(context.worktree, run_dir.changes)
@@ -249,13 +249,13 @@ def _take_over(context: RunContext, run_dir: RunDirectory) -> list[str]:
 
 
 def _id_of(name: str) -> str:
-    """The mark of a sub-agent in its parent's conversation, which shows that its result is there."""
+    """The mark of a subagent in its parent's conversation, which shows that its result is there."""
     return f"({name})"
 
 
 def _result(run: Run, text: str, *, ok: bool) -> str:
-    """How a sub-agent ended, its usage, and its answer or error, for its parent's conversation."""
-    head = f"The sub-agent {_ENDS.get(run.state, 'failed')} {_id_of(run.name)}, {_usage_text(run.record)}:"
+    """How a subagent ended, its usage, and its answer or error, for its parent's conversation."""
+    head = f"The subagent {_ENDS.get(run.state, 'failed')} {_id_of(run.name)}, {_usage_text(run.record)}:"
     return f"{head}\n{fence(mask(text).strip(), 'answer')}" if ok else f"{head} {mask(text)[:1000]}"
 
 
@@ -267,7 +267,7 @@ def _usage_text(record: Record) -> str:
 
 @dataclass
 class SubagentPool:
-    """The sub-agents of a run. `tools` are the names of the run's own tools; `running` has the sub-agents by number."""
+    """The subagents of a run. `tools` are the names of the run's own tools; `running` has the subagents by number."""
 
     context: RunContext
     types: Mapping[str, AgentType]
@@ -277,33 +277,33 @@ class SubagentPool:
     count: int = 0
 
     def notices(self) -> list[str]:
-        """The results of background sub-agents since the last call."""
+        """The results of background subagents since the last call."""
         texts = []
         for number, subagent in list(self.running.items()):
             if subagent.process.poll() is not None:
-                texts.append(f"The sub-agent {number} has ended.\n{self._answer_of(number).text}")
+                texts.append(f"The subagent {number} has ended.\n{self._answer_of(number).text}")
         return texts
 
     def close(self) -> None:
-        """Terminate all sub-agents that are still running."""
+        """Terminate all subagents that are still running."""
         for subagent in self.running.values():
             subagent.end()
         self.running.clear()
 
     def delegate(self, action: Action) -> Observation:
-        """Start a sub-agent, and wait for its answer unless it runs in the background. Raises UsageError for an invalid
+        """Start a subagent, and wait for its answer unless it runs in the background. Raises UsageError for an invalid
         action."""
         context, request, task = self.context, self.context.request, action.body.strip()
         type_ = self.types.get(kind := action.args.get("kind", "explore").strip())
         if type_ is None:
             raise UsageError(f"unknown kind {kind}: choose one of {', '.join(sorted(self.types))}")
         if not task:
-            raise UsageError('no task for the sub-agent: use <delegate kind="explore">question</delegate>')
+            raise UsageError('no task for the subagent: use <delegate kind="explore">question</delegate>')
         if len(self.running) >= AT_ONCE or self.count >= MOST:
-            raise UsageError(f"at most {AT_ONCE} sub-agents run at once, and {MOST} in a run")
+            raise UsageError(f"at most {AT_ONCE} subagents run at once, and {MOST} in a run")
         verdict = context.gate.decide(ApprovalRequest("delegate", f"{kind}: {task[:500]}"))
         if not verdict.allowed:
-            return Observation("delegate", f"The sub-agent was not started: {verdict.reason}", ok=False)
+            return Observation("delegate", f"The subagent was not started: {verdict.reason}", ok=False)
         mode = "read-only" if request.plan_only else context.gate.mode
         meter = context.model_setup.meter
         limits = meter.limits
@@ -316,7 +316,7 @@ class SubagentPool:
         child = narrowed(type_, self.tools - {"delegate"}, mode, left)
         model = child.model or self.model
         if model == AbsentModel.spec:
-            raise UsageError("a sub-agent needs a model, and none is configured")
+            raise UsageError("a subagent needs a model, and none is configured")
         self.count += 1
         run_dir = RunDirectory(context.layout, new_name("run"))
         child_request = RunRequest(
@@ -335,22 +335,22 @@ class SubagentPool:
         return self._answer_of(number)
 
     def needs(self, action: Action) -> Needs:
-        """What the action needs of earlier ones: nothing, if the sub-agent only reads."""
+        """What the action needs of earlier ones: nothing, if the subagent only reads."""
         type_ = self.types.get(action.args.get("kind", "explore").strip())
         return "nothing" if type_ is not None and type_.mode == "read-only" else "writes"
 
     def wait(self, action: Action) -> Observation:
-        """Wait for the answer of a background sub-agent. Raises UsageError if none has that number."""
+        """Wait for the answer of a background subagent. Raises UsageError if none has that number."""
         number = action.args.get("child", "").strip()
         if number in self.running:
             return replace(self._answer_of(number), kind="wait")
         if number in {f"c{n}" for n in range(1, self.count + 1)}:
-            raise UsageError(f"the sub-agent {number} has ended; its answer is above")
+            raise UsageError(f"the subagent {number} has ended; its answer is above")
         names = f": {', '.join(self.running)}" if self.running else "."
-        raise UsageError(f"no sub-agent {number} is running{names}")
+        raise UsageError(f"no subagent {number} is running{names}")
 
     def _answer_of(self, number: str) -> Observation:
-        """Wait for the end of a sub-agent; its answer and usage, with its changes."""
+        """Wait for the end of a subagent; its answer and usage, with its changes."""
         subagent = self.running.pop(number)
         try:
             subagent.listen(self.context.ui.approve)
@@ -382,7 +382,7 @@ class SubagentPool:
 
 
 def delegate_tools(subagents: SubagentPool, wait: Tool | None) -> tuple[Tool, ...]:
-    """The tool `delegate`, and `wait` for sub-agents and, with the tool `wait` of commands, for these."""
+    """The tool `delegate`, and `wait` for subagents and, with the tool `wait` of commands, for these."""
 
     def perform(kind: str, method: Callable[[Action], Observation], action: Action) -> Observation:
         if kind == "wait" and wait is not None and "child" not in action.args:
@@ -393,10 +393,10 @@ def delegate_tools(subagents: SubagentPool, wait: Tool | None) -> tuple[Tool, ..
             return Observation(kind, str(error), ok=False)
 
     text = (
-        '<delegate kind="explore">QUESTION OR TASK</delegate> asks a sub-agent, which sees nothing of this '
+        '<delegate kind="explore">QUESTION OR TASK</delegate> asks a subagent, which sees nothing of this '
         'conversation; background="yes" for several, then <wait child="c1"/>.'
     )
-    wait_text = wait.text if wait is not None else '<wait child="c1"/> waits for the answer of a sub-agent.'
+    wait_text = wait.text if wait is not None else '<wait child="c1"/> waits for the answer of a subagent.'
     return (
         Tool("delegate", text, partial(perform, "delegate", subagents.delegate), needs=subagents.needs),
         Tool("wait", wait_text, partial(perform, "wait", subagents.wait), needs="nothing"),

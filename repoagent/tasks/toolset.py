@@ -164,7 +164,7 @@ def create_toolset(
     tools += _browse_tools(context, confinement)
     parts = [Part(request.instructions, "agent"), Part(skills_block(skills), "skills")]
     subagents = None
-    if not request.parent:  # a sub-agent has neither plugins nor sub-agents
+    if not request.parent:  # a subagent has neither plugins nor subagents
         plugins = plugin_tools(
             top, settings.texts("run.tools"), taken={tool.name for tool in tools}, decide=context.gate.decide,
             warn=say, audit=context.audit,

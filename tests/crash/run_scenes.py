@@ -113,7 +113,7 @@ class Scripted:
                 )
             )
             or "Files that your commands created" in message
-            or "The sub-agent failed" in message
+            or "The subagent failed" in message
             or "The user has sent a message" in message
         ):
             number -= 1

@@ -238,7 +238,7 @@ def main(folder: Path, name: str, every: int, part: int = 0, first: int = 0) -> 
                 found["codes"] = codes, stage.said.read_text()[-600:]
             conversation = stage.repo.read(".repoagent/conversations/work.md")
             redone = conversation.count(b"was interrupted:")
-            again = (redone + (conversation.count(b"The sub-agent failed") > 0)) * (
+            again = (redone + (conversation.count(b"The subagent failed") > 0)) * (
                 1 + len(stage.scene.child)
             )  # a child that was interrupted starts again
             found |= stage.wrong(stage.calls + 1 + again, redone=bool(redone))

@@ -1,4 +1,4 @@
-"""Types of agents: a sub-agent is limited to its parent's permissions, and broken files are skipped."""
+"""Types of agents: a subagent is limited to its parent's permissions, and broken files are skipped."""
 
 from __future__ import annotations
 

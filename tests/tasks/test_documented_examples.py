@@ -101,7 +101,7 @@ class Counts:
 
 
 def test_an_agent_of_a_package_needs_no_model(repo: GitRepo, tmp_path: Path) -> None:
-    """It sees the turns since its last step, and the plan; a sub-agent, which needs a model, is refused."""
+    """It sees the turns since its last step, and the plan; a subagent, which needs a model, is refused."""
     package = tmp_path / "site"
     (package / "mine-1.dist-info").mkdir(parents=True)
     (package / "my_agents.py").write_text(AGENT)

@@ -141,7 +141,7 @@ class ChangeSet:
         self._save()
 
     def keep(self, paths: Collection[str]) -> bool:
-        """Turn candidates into changes of the run, with the current content of the files. Returns whether there were
+        """Turn candidates into the run's changes, with the current content of the files. Returns whether there were
         any."""
         kept = [change for change in self.candidates if change.name in paths]
         if kept:
@@ -296,8 +296,8 @@ def _read_change(folder: Path, item: object) -> FileChange:
         data = read_regular(folder / "bytes" / str(digest)) if is_digest else None
         if digest and (data is None or sha256(data).hexdigest() != digest):
             raise Refused(
-                f"{folder} has lost the bytes of {path or old_path}, so the changes of this run are unknown; commit "
-                "them by hand, or start a new run"
+                f"{folder} has lost the bytes of {path or old_path}, so this run's changes are unknown; "
+                "commit them by hand, or start a new run"
             )
         sides.append(data)
     before, after = sides
@@ -307,7 +307,7 @@ def _read_change(folder: Path, item: object) -> FileChange:
 def _consecutive(
     worktree: WorkTree, earlier: FileChange, later: FileChange
 ) -> tuple[FileChange, FileChange] | Conflict:
-    """Two changes of a file in sequence, with what someone else did in between either in both changes or in neither.
+    """Two changes to a file in sequence, with what someone else did in between either in both changes or in neither.
     Returns a Conflict, with the lines, if the later change builds on that."""
     base = before_of(later)
     has_link = SYMLINK in {earlier.old_mode, earlier.mode, later.old_mode, later.mode}

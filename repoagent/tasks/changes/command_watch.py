@@ -152,8 +152,8 @@ class Watch:
         audit: Audit = lambda _: None,
         guard: Guard | None = None,
     ) -> None:
-        """say: gets a sentence about each change of the user's uncommitted work, of submodules, of executed files and
-        in the background. audit: gets an event for each written file. guard: checks the changes of each command."""
+        """say: gets a sentence about each change to the user's uncommitted work, of submodules, of executed files and
+        in the background. audit: gets an event for each written file. guard: checks what each command changed."""
         self.worktree, self.change_set = worktree, change_set
         self.say, self.audit, self.guard = say, audit, guard
         self._look_at_executed = watch_executed(worktree.top, say, tracked_folders(worktree))
@@ -193,7 +193,7 @@ class Watch:
         return "\n".join([*texts, *guarded])
 
     def _after_command(self, earlier: Snapshot, later: Snapshot, texts: list[str]) -> Sequence[FileChange]:
-        """Record the changes of a command; returns them, and adds sentences for the model to `texts`."""
+        """Record what a command changed; returns it, and adds sentences for the model to `texts`."""
         change_set = self.change_set
         changes: list[FileChange] = []
         candidates: list[FileChange] = []

@@ -96,7 +96,7 @@ def _messages(folder: Path) -> list[str]:
 
 
 def stop(run: Run) -> list[Run]:
-    """Ask a run and its sub-agents to stop, and return them. Raises NotRunning, Refused."""
+    """Ask a run and its subagents to stop, and return them. Raises NotRunning, Refused."""
     targets = _with_subagents(run)
     for target in targets:
         if not os.path.lexists(target.run_dir.stop):  # of any type: it is never opened
@@ -105,7 +105,7 @@ def stop(run: Run) -> list[Run]:
 
 
 def terminate_run(run: Run) -> list[Run]:
-    """Send SIGTERM to the processes of a run and its sub-agents. Returns the runs that got it.
+    """Send SIGTERM to the processes of a run and its subagents. Returns the runs that got it.
 
     A process gets it only if it holds the lock of the run, and has the process id, start time and boot of run.json.
     Raises NotRunning, Refused without permission to signal it.
@@ -136,7 +136,7 @@ def wait(run: Run, timeout: float | None = None) -> Run:
 
 
 def _with_subagents(run: Run) -> list[Run]:
-    """The run and its live sub-agents. Raises NotRunning."""
+    """The run and its live subagents. Raises NotRunning."""
     _refuse_ended(run)
     return [run, *(child for child in children(run, runs(run.run_dir.layout)) if child.is_live)]
 
@@ -220,7 +220,7 @@ class LiveRun:
         self.run_dir, self._earlier, self._warn = run_dir, earlier, warn
         self._handed_out: list[str] = []
         self._lock = _lock_identity(run_dir)
-        # a sub-agent obeys requests to its parent, too, because it may start after they were made
+        # a subagent obeys requests to its parent, too, because it may start after they were made
         parents = [RunDirectory(run_dir.layout, record.parent)] if record.parent else []
         self._stops = [each.stop for each in (run_dir, *parents)]
         self.record = replace(
@@ -245,7 +245,7 @@ class LiveRun:
         self._update(activity=first_line(mask(activity)), **spent)
 
     def adopted(self, child: Record) -> None:
-        """Add the usage of a sub-agent that ended after an earlier process of this run."""
+        """Add the usage of a subagent that ended after an earlier process of this run."""
         self._earlier = replace(self._earlier, **self._with_earlier(child.turns, child.tokens, child.cost))
 
     def _with_earlier(self, turns: int, tokens: int, cost: float | None) -> dict[str, Any]:

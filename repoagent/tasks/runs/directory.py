@@ -44,7 +44,7 @@ class RunDirectory:
     name: str
 
     record = _File("run.json")
-    subagent = _File("subagent.json")  # the specification, which only a sub-agent has
+    subagent = _File("subagent.json")  # the specification, which only a subagent has
     lock = _File("lock")
     inbox = _File("inbox")
     stop = _File("stop")

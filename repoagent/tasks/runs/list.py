@@ -21,7 +21,7 @@ from repoagent.tasks.runs.directory import ENDS, RUNNING, VERSION, Record, RunDi
 
 KILLED, CONVERSATION, UNREADABLE = "killed", "conversation", "unreadable"
 LAST = "last"
-_STARTING = 60.0  # seconds that a sub-agent may take to write its first record
+_STARTING = 60.0  # seconds that a subagent may take to write its first record
 _NAMED = 5  # runs listed in a message
 
 
@@ -95,7 +95,7 @@ def read_run(run_dir: RunDirectory, *, warn: Warn = to_stderr) -> Run:
 
 
 def find(layout: Layout, name: str, *, warn: Warn = to_stderr) -> Run:
-    """The run with this name, short name or unique prefix of either, or "last": the newest that is not a sub-agent and
+    """The run with this name, short name or unique prefix of either, or "last": the newest that is not a subagent and
     has started. Raises UsageError, which suggests similar names."""
     return chosen(runs(layout, warn=warn), name)
 
@@ -133,13 +133,13 @@ def _listed(some_runs: Sequence[Run]) -> str:
 
 
 def children(run: Run, among: Iterable[Run]) -> list[Run]:
-    """The sub-agents of `run`, oldest first."""
+    """The subagents of `run`, oldest first."""
     delegated = [child for child in among if child.record.parent == run.name and child.name != run.name]
     return sorted(delegated, key=lambda child: (child.process_started, child.name))
 
 
 def tree(all_runs: Sequence[Run]) -> list[tuple[int, Run]]:
-    """Runs in their order with depth 0, and sub-agents below their parent, oldest first, with depth 1. Lists each run
+    """Runs in their order with depth 0, and subagents below their parent, oldest first, with depth 1. Lists each run
     once, even if runs name each other as parents."""
     names = {run.name for run in all_runs}
     top_level = {run.name for run in all_runs if run.record.parent not in names}
@@ -160,7 +160,7 @@ def _run(run_dir: RunDirectory, warn: Warn | None) -> Run:
         return _without_record(run_dir, UNREADABLE, f"could not read its run.json: {error}")
     changed = _changed(run_dir)
     if data is None:
-        try:  # a sub-agent's specification has its parent and kind
+        try:  # a subagent's specification has its parent and kind
             spec = json_files.parse(read_regular(run_dir.subagent, most=directory.MOST) or b"") or {}
         except Refused:
             spec = {}

@@ -1,4 +1,4 @@
-"""A sub-agent gets no more permissions than its parent."""
+"""A subagent gets no more permissions than its parent."""
 
 from __future__ import annotations
 

@@ -201,7 +201,7 @@ def test_a_thousand_runs_are_listed_quickly(layout: Layout) -> None:
 
 
 def test_last_is_not_a_starting_run(layout: Layout) -> None:
-    """Neither a sub-agent with only its specification, nor a run with a lock and no record."""
+    """Neither a subagent with only its specification, nor a run with a lock and no record."""
     run_dir = RunDirectory(layout, "run-20990101-000000-aaaaaa")
     write_spec(run_dir, RunRequest("x", run_dir.name, "explore", "parent"), Limits())
     with pytest.raises(UsageError, match="still starting"):

@@ -1,4 +1,4 @@
-"""Tasks that change files, with commands, hooks, limits, plans and sub-agents; and undo them exactly."""
+"""Tasks that change files, with commands, hooks, limits, plans and subagents; and undo them exactly."""
 
 from __future__ import annotations
 
@@ -232,7 +232,7 @@ def test_two_sub_agents_in_parallel(stage: Make) -> None:
     )
     assert outcome.turns == len(task.requests) and outcome.usage.total == task.record()["tokens"]
     results = "\n".join(said for _, said in task.requests[-1].turns)
-    name, tokens = re.findall(r"sub-agent finished \((run-\S+)\), 2 calls, ([\d,]+) tokens, \$\d", results)[0]
+    name, tokens = re.findall(r"subagent finished \((run-\S+)\), 2 calls, ([\d,]+) tokens, \$\d", results)[0]
     answered = task.record(name)
     assert (f"{answered['tokens']:,}", answered["parent"], answered["state"]) == (tokens, task.name, "done")
     task.whole("README.md")
