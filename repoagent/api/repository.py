@@ -213,8 +213,8 @@ class Repository:
         on_note: Hear | None = None,
         settings: Mapping[str, object] | None = None,
     ) -> Report:
-        """Review the staged changes; or a `range` ("A..B"), the changes of HEAD since its merge base with `base`, one
-        `commit`, all changes of `tracked` files since HEAD, or a `diff` (a patch, or a `git.DiffIndex` with patches).
+        """Review the staged changes; or a `range` ("A..B"), the changes in HEAD since its merge base with `base`, one
+        `commit`, all changes to `tracked` files since HEAD, or a `diff` (a patch, or a `git.DiffIndex` with patches).
         `files` limits the review.
 
         The history rules need no model. A model is called, and paid for, only with `model`: a name, an object, or True
@@ -469,7 +469,7 @@ class Repository:
         return undo(self._worktree, edit_id)
 
     def redo(self, edit_id: str | None = None) -> UndoResult:
-        """Redo the edit that was undone last, or the edit with this id. Raises as `undo`."""
+        """Redo the edit that was undone last, or the edit with this id. Raises what `undo` raises."""
         from repoagent.edit.undo import redo
 
         self._settle()

@@ -342,7 +342,7 @@ def recall(
     range=text("Review the range A..B."),
     base=text("Review what HEAD added since its merge base with this revision."),
     commit=text("Review this commit."),
-    tracked=boolean("Review all changes of tracked files since HEAD, staged or not."),
+    tracked=boolean("Review all changes to tracked files since HEAD, staged or not."),
     paths=_ANY_FILES,
     ask=boolean("Also ask the model that the server was started with; this costs money."),
 )

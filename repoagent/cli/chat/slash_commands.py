@@ -128,7 +128,7 @@ def _undo(chat: Chat, words: str) -> None:
         done = restore_changes(chat.worktree, chat.run_dir)
         if done.paths:
             chat.terminal.note(f"undid {', '.join(done.paths)}")
-            chat.aside.append(f"(I have undone your uncommitted changes of {', '.join(done.paths)}.)")
+            chat.aside.append(f"(I have undone your uncommitted changes to {', '.join(done.paths)}.)")
         if done.left:
             raise Refused(conflict_message(done.left, f"repoagent runs restore {chat.name} --whole"))
         return
@@ -152,7 +152,7 @@ def _undo(chat: Chat, words: str) -> None:
     result = undo(chat.worktree, edit.id)
     how = "" if result.moved or result.edit.no_commit else " with a new commit"
     chat.terminal.note(f"undid {change}{how}; `repoagent redo` restores it")
-    chat.aside.append(f"(I have undone your change of {paths_text}: {subject}.)")
+    chat.aside.append(f"(I have undone your change to {paths_text}: {subject}.)")
 
 
 def _confirm(chat: Chat, question: str, shown: str) -> None:

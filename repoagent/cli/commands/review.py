@@ -80,7 +80,7 @@ _RANGE = re.compile(r"(?!\.{0,2}/).*\.\.")  # A..B, but not a path
 EXAMPLES = """\b
 Examples:
   repoagent review                        staged changes
-  repoagent review --base main            changes of this branch since main
+  repoagent review --base main            changes on this branch since main
   repoagent review v1.0..v1.1 -- src      a range, in one folder
   git diff HEAD~3 | repoagent review -    any diff
   repoagent review --rule secret=warning --fail-on warning
@@ -106,8 +106,8 @@ OPTION_GROUPS = {  # by their parameters
 @click.command(cls=Review, verbs=VERBS, epilog=EXAMPLES, option_groups=OPTION_GROUPS)
 @click.argument("words", metavar="[RANGE]", nargs=-1)
 @click.option("--staged", is_flag=True, help="Review staged changes (the default).")
-@click.option("--worktree", is_flag=True, help="Review all changes of tracked files since HEAD.")
-@click.option("--base", metavar="REF", help="Review the changes of HEAD since its merge base with REF.")
+@click.option("--worktree", is_flag=True, help="Review all changes to tracked files since HEAD.")
+@click.option("--base", metavar="REF", help="Review the changes on HEAD since its merge base with REF.")
 @click.option("--commit", metavar="REV", help="Review one commit.")
 @click.option(
     "--format", "form", type=click.Choice(FORMS), default="text", metavar="FORM",

@@ -41,8 +41,8 @@ COMMANDS = {
     "message": ("runs_control:message_command", "Send a message to a live run."),
     "stop": ("runs_control:stop_command", "Stop a run before its next model call, or at once."),
     "wait": ("runs_control:wait_command", "Wait for a run to end, and exit with its code."),
-    "diff": ("runs_control:diff_command", "Show the uncommitted changes of a run."),
-    "restore": ("runs_control:restore_command", "Undo the uncommitted changes of a run."),
+    "diff": ("runs_control:diff_command", "Show a run's uncommitted changes."),
+    "restore": ("runs_control:restore_command", "Undo a run's uncommitted changes."),
     "delete": ("runs:delete_command", "Delete a past run."),
 }
 EXAMPLES = f"""\b

@@ -125,7 +125,7 @@ Undo the commits of a run with `repoagent undo`."""
 @run_argument
 @pass_run
 def diff_command(repo: Repository, run: Run, /) -> None:
-    """Show the uncommitted changes of RUN as a diff."""
+    """Show RUN's uncommitted changes as a diff."""
     from repoagent.tasks.restore import uncommitted_diff, uncommitted_files
     from repoagent.tasks.worktree import worktree_of
 
@@ -146,7 +146,7 @@ def diff_command(repo: Repository, run: Run, /) -> None:
 )
 @pass_run
 def restore_command(repo: Repository, run: Run, /, *, yes: bool, whole: bool) -> Exit:
-    """Undo the uncommitted changes of RUN, which must have ended.
+    """Undo RUN's uncommitted changes; RUN must have ended.
 
     Other changes in these files are not touched. A file whose changed lines were changed again is skipped and named,
     and the exit code is 3.
@@ -162,8 +162,8 @@ def restore_command(repo: Repository, run: Run, /, *, yes: bool, whole: bool) ->
     if not yes:
         names = ", ".join(paths)
         repo.confirm(
-            one_line(f"Undo the changes of {names}"), ("undo them", "keep them"),
-            refusal=f"use --yes to undo the changes of {run.name}: {names}",
+            one_line(f"Undo the changes to {names}"), ("undo them", "keep them"),
+            refusal=f"use --yes to undo {run.name}'s changes to {names}",
             declined="the files were not changed",
         )  # fmt: skip
     done = restore_changes(worktree, run.run_dir, whole=whole)

@@ -196,7 +196,7 @@ class TerminalInterface:
     def agrees(self, concerns: Sequence[Concern]) -> bool | None:
         """Ask about sensitive files; --yes does not cover them."""
         names = ", ".join(dict.fromkeys(concern.path for concern in concerns if not concern.deletes))
-        parts = [f"a change of {names}"] if names else []
+        parts = [f"a change to {names}"] if names else []
         parts += [f"the deletion of {concern.deletes} files" for concern in concerns if concern.deletes][:1]
         question = f"You did not ask for {' and '.join(parts)}. Apply it anyway"
         return self._permission(question, "make this change, too", "stop; change nothing")

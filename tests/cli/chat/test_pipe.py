@@ -136,7 +136,7 @@ def test_a_change_is_committed_and_undone_and_reported_to_the_model(
     assert "+    return f'hello, {name}'\n" in done.out and "5 calls" in done.out
     assert "Greet with a comma · 1 file +1 -1" in done.err
     assert "undid" in done.err
-    assert "(I have undone your change of src/app.py: Greet with a comma.)\n\nwhy not" in script.prompts[3]
+    assert "(I have undone your change to src/app.py: Greet with a comma.)\n\nwhy not" in script.prompts[3]
     assert "fine\nreally" in script.prompts[4]
     assert repo.head() == head and repo.status() == ""
 
@@ -161,7 +161,7 @@ def test_uncommitted_changes_are_shown_and_undone(repo: GitRepo, run: Run, scrip
     assert done.code == 0, done.err
     assert "+    return f'hello, {name}'\n" in done.out
     assert "written, not committed: src/app.py\n" in done.err
-    assert "(I have undone your uncommitted changes of src/app.py.)" in script.prompts[3]
+    assert "(I have undone your uncommitted changes to src/app.py.)" in script.prompts[3]
     assert repo.status() == ""
 
 
