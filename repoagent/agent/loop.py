@@ -419,7 +419,7 @@ def repetition(history: Sequence[Step], actions: Callable[[Step], Sequence[Actio
     if _is_cycle(exact, 2, PATIENCE if waiting else EXACT):
         return f"You did exactly this before, with the same result. {advice}"
 
-    # the steps after the last change of a file, or since the model no longer sees older results
+    # the steps after the last change to a file, or since the model no longer sees older results
     similar: list[tuple[str, ...]] = []
     for step in reversed(history):
         requested = actions(step)

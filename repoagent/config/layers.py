@@ -65,7 +65,7 @@ def load(
 def with_repository(settings: Settings, layout: Layout, data: bytes, *, alone: bool = False) -> Settings:
     """`settings` with `data` instead of `.repoagent/config.toml`; higher layers stay the same.
 
-    With `alone`, use only the defaults and `data`. Raises as `load`.
+    With `alone`, use only the defaults and `data`. Raises what `load` raises.
     """
     entries = _defaults()
     user = user_file(os.environ)
@@ -264,7 +264,7 @@ def set_value(path: Path, key: str, text: str, *, repository: bool = False) -> V
 
 
 def unset_value(path: Path, key: str, *, repository: bool = False) -> bool:
-    """Remove `key` from the TOML file `path`; return whether it was there. Raises as `set_value`."""
+    """Remove `key` from the TOML file `path`; return whether it was there. Raises what `set_value` raises."""
     document = _read(path)
     if not _remove(document, _parts(find_or_refuse(key)[0])):
         return False

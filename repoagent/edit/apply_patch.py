@@ -110,7 +110,7 @@ def commit_change(
     """Commit a change that does not come from a model, with the message `words` and repoagent's trailers, and record it
     in memory as `kind`.
 
-    Returns its id and the outcome. Raises as `review_and_commit`; CheckFailed for a failed check or hook.
+    Returns its id and the outcome. Raises what `review_and_commit` raises; CheckFailed for a failed check or hook.
     """
     edit_id, worktree, changes = new_edit_id(), session.worktree, session.draft.edits
 
@@ -289,7 +289,7 @@ def _is_applied(patches: Sequence[FilePatch], files: Mapping[str, SourceText]) -
 
 
 def _rebased(worktree: WorkTree, request: EditRequest, change: FileChange, present: Tree) -> FileChange:
-    """Merge the change of an older text (`--source`) into the current one, by git's three-way merge. Raises Refused on
+    """Merge the change to an older text (`--source`) into the current one, by git's three-way merge. Raises Refused on
     conflict, and if the merged text does not parse although both texts do."""
     source = present.sources.get(change.old_path or "")
     if source is None or source.data is None or source.data == change.before:

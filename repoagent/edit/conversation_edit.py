@@ -115,8 +115,8 @@ def rewrite(
 
 
 def commit_rewrite(layout: Layout, done: RewriteResult) -> Change:
-    """Write a rewritten conversation. Raises as `change`; if the file has changed since it was read, saves the diff and
-    raises ConcurrentChange with its path."""
+    """Write a rewritten conversation. Raises what `change` raises; if the file has changed since it was read, saves the
+    diff and raises ConcurrentChange with its path."""
     place = done.original.place
     try:
         return change(layout, place, done.original.data, done.after, "edit")

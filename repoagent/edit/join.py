@@ -82,7 +82,7 @@ def join(
 ) -> JoinOutcome:
     """Join the edited segments of the split at `path` (its folder or index) into its source, and commit that.
 
-    `request.instruction` is the commit message, "" for a generated one. `discards` is called before changes of the
+    `request.instruction` is the commit message, "" for a generated one. `discards` is called before changes to the
     source are discarded for segments; if it is None, JoinConflict is raised instead. Raises NothingDone if there is
     nothing to join (the folder is refreshed then), and what reading, merging and committing raise. After an error the
     source, the index, the branch and the segments are unchanged.

@@ -71,7 +71,7 @@ def edit_tool(session: EditSession) -> Tool:
 
 
 def _fold(session: EditSession, answer: str) -> Observation:
-    """Apply an answer to the draft if all its patches fit. Raises as `apply_patches`."""
+    """Apply an answer to the draft if all its patches fit. Raises what `apply_patches` raises."""
     draft, earlier = session.draft, session.placements
     try:
         applied, parts = _fit(session, draft, answer)

@@ -68,7 +68,7 @@ class EditRequest:
     parse_check: bool = True  # refuse a change after which a file parses worse
     fresh: bool = False
     dry_run: bool = False
-    allow_sensitive: bool = False  # allow changes of sensitive files, see guards/risky_changes.py
+    allow_sensitive: bool = False  # allow changes to sensitive files, see guards/risky_changes.py
     sensitive: tuple[str, ...] = ()  # patterns of more sensitive files
     commit: Options = field(default_factory=Options)
     instead_of: str | None = None  # id of an edit to undo first

@@ -87,7 +87,8 @@ def agreed(
     *,
     remarks: tuple[str, ...] = (),
 ) -> Proposal:
-    """Propose the draft to the user until it is accepted; a dry run does not ask. Raises as `review_and_commit`."""
+    """Propose the draft to the user until it is accepted; a dry run does not ask. Raises what `review_and_commit`
+    raises."""
     if not session.draft.edits:
         raise NothingDone("no changes: the files already match the answer.")
     proposal = _propose(session, session.draft.edits, message, remarks)

@@ -137,7 +137,7 @@ def calibrate(view: View, *, false_alarms: float = 0.05, judged: int = JUDGED) -
 def surest(view: View, commits: Sequence[Commit]) -> list[float | None]:
     """For each commit the confidence of the surest missing partner, judged only by earlier commits.
 
-    0.0 if it is less than 0.4; None for a commit none of whose files existed before.
+    0.0 if it is below 0.4; None for a commit none of whose files existed before.
     """
     histories = view.many(sorted({file for commit in commits for file in commit.files}), DEPTH)
     numbers = {file: [-commit.number for commit in history] for file, history in histories.items()}

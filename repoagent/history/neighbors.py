@@ -110,7 +110,7 @@ def recent_neighborhood(
     """The neighbors of files by their own last commits at HEAD, after `since` (seconds since 1970).
 
     Bounded by commits alone: the same state of a repository gives the same answer, whatever the index contains and
-    however busy the machine is. Raises as `neighborhood`.
+    however busy the machine is. Raises what `neighborhood` raises.
     """
     from repoagent.history.recent_commits import QuickLook
 

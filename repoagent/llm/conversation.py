@@ -92,15 +92,15 @@ def loads(text: str) -> Conversation:
 
 
 def turn_offsets(text: str) -> tuple[int, ...]:
-    """The offset of each turn's heading in `text`. Raises as `loads` does."""
+    """The offset of each turn's heading in `text`. Raises what `loads` raises."""
     return tuple(heading.start() for heading in _headings(_nonce(text)).finditer(text))
 
 
 def read(path: Path) -> Conversation | None:
     """The conversation in a file; None if there is no file.
 
-    Bytes that are not UTF-8 become lone surrogates in the turns; `append` writes those as the same bytes. Raises as
-    `loads` does, and Refused if it is not a regular file.
+    Bytes that are not UTF-8 become lone surrogates in the turns; `append` writes those as the same bytes. Raises what
+    `loads` raises, and Refused if it is not a regular file.
     """
     from repoagent.storage.atomic import read_regular
 
@@ -124,8 +124,8 @@ def append(path: Path, *turns: Turn, again: bool = False, before: Iterable[Turn]
     """Append `turns` to the file in one write; a missing file is created, with the turns `before` them. The user's
     edits stay.
 
-    With `again`, after a crash, turns that were already written, completely or in part, are not added twice. Raises as
-    `read` does, and Busy if another process holds the lock for too long.
+    With `again`, after a crash, turns that were already written, completely or in part, are not added twice. Raises
+    what `read` raises, and Busy if another process holds the lock for too long.
     """
     from repoagent.storage.atomic import append_line, read_regular, write_whole
     from repoagent.storage.locks import locked

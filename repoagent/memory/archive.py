@@ -99,7 +99,7 @@ def records_of(data: bytes) -> dict[str, dict[str, Any]]:
 
 
 def turns_of(data: bytes) -> tuple[Turn, ...]:
-    """The turns of a conversation file. Raises as `llm.conversation.loads`."""
+    """The turns of a conversation file. Raises what `llm.conversation.loads` raises."""
     return loads(data.decode("utf-8", "surrogateescape")).turns if data else ()
 
 

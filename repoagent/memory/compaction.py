@@ -52,7 +52,8 @@ def compact(memory: Memory, *, keep_bytes: int = 0, warn: Warn = to_stderr) -> C
     """Move the oldest exchanges about a file to its archive, until the conversation has at most `keep_bytes`; the last
     LEAST stay. Each adds a line to the notes. None if there is nothing to move.
 
-    Raises as `llm.conversation.read`, Busy if the lock is not released in time, Refused if it cannot be written.
+    Raises what `llm.conversation.read` raises, Busy if the lock is not released in time, Refused if it cannot be
+    written.
     """
     if read(memory.conversation) is None:  # raises if it is broken, with the path
         return None
@@ -81,7 +82,7 @@ def compact_before(
     memory: Memory, is_old: Callable[[str], bool], *, warn: Warn = to_stderr
 ) -> CompactionResult | None:
     """Move the first exchanges about a file whose time (ISO 8601, "" if unknown) `is_old` to its archive. None
-    if there are none. Raises as `compact`."""
+    if there are none. Raises what `compact` raises."""
     with _locked(memory):
         data = read_regular(memory.conversation)
         if data is None:

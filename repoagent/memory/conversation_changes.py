@@ -176,7 +176,7 @@ def undo(layout: Layout, place: ConversationRef, *, warn: Warn = to_stderr) -> R
 
 
 def redo(layout: Layout, place: ConversationRef, *, warn: Warn = to_stderr) -> Reversal:
-    """Redo the most recently undone change. Raises as `undo`."""
+    """Redo the most recently undone change. Raises what `undo` raises."""
     return _reverse(layout, place, REDO, warn)
 
 
@@ -265,7 +265,7 @@ def check(before: str, after: str, *, user_turns: bool = False) -> str:
 
     It must parse, with the same first lines (version, nonce, file). Turns may be removed, and the text of models and
     programs may change; roles must alternate as usual or as before. User turns must stay, byte for byte and in order,
-    unless `user_turns`. Raises as `loads` if `before` is not a conversation.
+    unless `user_turns`. Raises what `loads` raises, if `before` is not a conversation.
     """
     old = loads(before)
     try:

@@ -128,7 +128,7 @@ def find(at: ConversationResolver, text: str, *, own: bool = False) -> StoredCon
 
 
 def read_stored(place: ConversationRef) -> StoredConversation | None:
-    """Read the conversation in `place`; None if there is none. Raises as `llm.conversation.read`."""
+    """Read the conversation in `place`; None if there is none. Raises what `llm.conversation.read` raises."""
     data = read_regular(place.path)
     return None if data is None else parse_stored(place, data)
 
@@ -164,12 +164,12 @@ _LINE = re.compile(r'(?m)^about: (".*")[ \t]*\r?\n(?:\r?\n)?')
 
 
 def head_of(text: str) -> str:
-    """The text before the first turn. Raises as `llm.conversation.loads`."""
+    """The text before the first turn. Raises what `llm.conversation.loads` raises."""
     return text[: next(iter(file_format.turn_offsets(text)), len(text))]
 
 
 def about_of(text: str) -> str:
-    """The path in the line `about`; "" if there is none. Raises as `llm.conversation.loads`."""
+    """The path in the line `about`; "" if there is none. Raises what `llm.conversation.loads` raises."""
     if '\nabout: "' not in text[:_REACH]:  # most have none, and finding the first turn is slow
         return ""
     line = _LINE.search(head_of(text))

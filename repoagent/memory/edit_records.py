@@ -1,4 +1,4 @@
-"""`edits.jsonl`, with a line for each edit of a file and each change of its state; and the exchanges about a file.
+"""`edits.jsonl`, with a line for each edit to a file and each change in its state; and the exchanges about a file.
 
 An exchange is a request with the turns that followed it and its outcome.
 """

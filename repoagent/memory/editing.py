@@ -133,7 +133,8 @@ def archived_parts(memory: Memory) -> list[ArchivedParts]:
 def restore(memory: Memory, archived: ArchivedParts) -> None:
     """Restore archived parts, before the content added since.
 
-    Raises as `clear`, and as `llm.conversation.loads` if a conversation cannot be read; it is not changed then.
+    Raises what `clear` raises, and what `llm.conversation.loads` raises if a conversation cannot be read, which is then
+    not changed.
     """
     for part in archived.parts:
         target = part_file(memory, part)

@@ -209,7 +209,7 @@ def measured(folder: str | os.PathLike[str]) -> Measure:
                     size += status.st_size
                     times |= {name: status.st_mtime} if path == base else {}
     lines = map(json_files.record_of, quick_read(f"{base}/edits.jsonl").split(b"\n"))
-    ids = {value.get("id") for value in lines if value}  # another line for each change of a state
+    ids = {value.get("id") for value in lines if value}  # another line for each change in a state
     notes = len(entries(quick_read(f"{base}/notes.md"))) if "notes.md" in times else 0
     used = max((times[name] for name in _USED if name in times), default=times.get(FILE, 0.0))
     return Measure(size, len({identity for identity in ids if isinstance(identity, str)}), notes, used)

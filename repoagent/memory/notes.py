@@ -139,7 +139,7 @@ def add_note(
     is_stale: IsStale | None = None,
 ) -> Note:
     """Add a note about the version `blob` to the file `path`; return it, or the existing note that says the same.
-    Raises as `add_notes`."""
+    Raises what `add_notes` raises."""
     note = make_note(text, blob=blob, day=day, source=source)
     return next(iter(add_notes(path, [note], is_stale=is_stale)), note)
 
@@ -169,7 +169,7 @@ def add_notes(path: Path, notes: Iterable[Note], *, is_stale: IsStale | None = N
 
 
 def drop_note(path: Path, text: str) -> bool:
-    """Remove the note `text` from the file; return whether the file contained it. Raises as `add_notes`."""
+    """Remove the note `text` from the file; return whether the file contained it. Raises what `add_notes` raises."""
 
     def change(data: bytes) -> tuple[bytes, bool]:
         dropped = [entry for entry in entries(data) if entry.note.text == _one_line(text)]
@@ -182,7 +182,7 @@ def rewrite_notes(path: Path, change: Callable[[bytes], tuple[bytes, _Result]]) 
     """Rewrite the file with `change`, under its lock, and return the second result of `change`.
 
     `change` receives the current bytes (b"" if there is no file); it is called again if another program saves the file
-    first. Raises as `add_notes`.
+    first. Raises what `add_notes` raises.
     """
     with locked(path.with_name(path.name + ".lock"), what=f"the notes {path.parent.name}/{path.name}"):
         for _ in range(_TRIES):
@@ -362,7 +362,7 @@ def check_notes(texts: list[str]) -> None:
 def add_user_notes(memory: Memory, worktree: WorkTree, texts: list[str], data: bytes | None) -> AddedNotes:
     """Add notes by the user on the current version of the file; `data` is None for a deleted file.
 
-    A repeated note is not added, unless the existing one is about an older version. Raises as `add_notes`.
+    A repeated note is not added, unless the existing one is about an older version. Raises what `add_notes` raises.
     """
     blob = "" if data is None else blob_hash(data, worktree.object_format)
     masked = [mask(text) for text in texts]

@@ -108,8 +108,8 @@ def commit_suggestion(
     worktree: WorkTree, finding: Finding, change: FileChange, options: EditRequest, settings: Settings, *,
     ui: UserInterface,
 ) -> FixOutcome:  # fmt: skip
-    """Apply the suggestion, with the guards, hooks, commit and undo of any patch. Raises as
-    `repoagent.edit.apply_patch.apply`."""
+    """Apply the suggestion, with the guards, hooks, commit and undo of any patch. Raises what
+    `repoagent.edit.apply_patch.apply` raises."""
     path = finding.location.path
     request = replace(options, targets=(Target(path),))
     preflight(worktree, request)
@@ -132,7 +132,7 @@ def ask_for_edit(
     worktree: WorkTree, finding: Finding, request: EditRequest, settings: Settings, *,
     ui: UserInterface, ready: ModelSetup,
 ) -> FixOutcome:  # fmt: skip
-    """Ask the model for the fix, with the request of `fix_request`. Raises as `repoagent.edit.edit.edit`."""
+    """Ask the model for the fix, with the request of `fix_request`. Raises what `repoagent.edit.edit.edit` raises."""
     from repoagent.edit.edit import edit
 
     outcome = edit(worktree, request, settings, ui, ready)

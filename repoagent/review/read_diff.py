@@ -192,7 +192,7 @@ def _uncommitted(worktree: WorkTree, head: str | None, *, staged: bool) -> Compa
             raise UsageError("there is no commit yet to compare the work tree with; stage the files instead")
         return Comparison("staged", "the staged change", ("--cached",), "", author=author)
     kind: Kind = "staged" if staged else "worktree"
-    title = "the staged change" if staged else "the changes of the work tree"
+    title = "the staged change" if staged else "the changes in the work tree"
     parents, base = _ids_in(worktree.git_dir / "MERGE_HEAD"), head
     amended = amended_parents(worktree, head) if staged and not parents else None
     if parents:

@@ -83,7 +83,7 @@ def create(text: SourceText, options: SplitOptions, folder: Path | None = None) 
 
 
 def _existing_split(folder: Path, text: SourceText) -> Index | None:
-    """The earlier split of the same file in `folder`; None if it is empty or missing. Raises as `create`."""
+    """The earlier split of the same file in `folder`; None if it is empty or missing. Raises what `create` raises."""
     if not folder.parent.is_dir():
         raise UsageError(f"no such folder: {folder.parent}; create it, or use another one with -o")
     if os.path.lexists(folder) and not folder.is_dir():

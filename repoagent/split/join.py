@@ -252,7 +252,7 @@ def _three_way(
 def _conflicts(
     pieces: Sequence[tuple[str, bytes, bytes]], version: bytes, first_line: int
 ) -> list[SegmentConflict]:
-    """The segments whose edits overlap or touch changes of the version, with the lines."""
+    """The segments whose edits overlap or touch changes in the version, with the lines."""
     old = [line for _, before, _ in pieces for line in lines_of(before)]
     new = [line for _, _, after in pieces for line in lines_of(after)]
     ends = [*accumulate(len(lines_of(after)) for _, _, after in pieces)]

@@ -85,7 +85,7 @@ def set_aside_broken(path: Path, why: str, warn: Warn) -> None:
 
 
 def append_record(path: Path, record: Mapping[str, Any]) -> None:
-    """Append `record` as one line, durably and under a lock. Raises Busy or Refused as `append_line` does."""
+    """Append `record` as one line, durably and under a lock. Raises what `append_line` raises."""
     append_line(path, dumps(record))
 
 

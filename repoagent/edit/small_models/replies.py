@@ -192,7 +192,7 @@ def pieces_of(file: ShownFile, lines: Sequence[str]) -> list[Piece]:
 
 
 def _shared(lines: Sequence[str], old: Sequence[str]) -> int:
-    """The share of the lines of `old` that are in `lines`, in tenths; 0 for less than five lines."""
+    """The share of the lines of `old` that are in `lines`, in tenths; 0 for fewer than five lines."""
     before = Counter(line.strip() for line in old if line.strip())
     after = Counter(line.strip() for line in lines if line.strip())
     total = sum(before.values())

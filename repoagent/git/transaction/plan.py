@@ -128,7 +128,7 @@ def sparse_advice(path: str) -> str:
 
 
 def _refuse_inseparable(versions: Versions, change: FileChange) -> None:
-    """Raise Refused for a change of a submodule and, unless files are committed whole, of a file that is not in HEAD or
+    """Raise Refused for a change to a submodule and, unless files are committed whole, of a file that is not in HEAD or
     that would replace another tracked path."""
     source, target = change.old_path, change.path
     for path in {source, target} - {None}:

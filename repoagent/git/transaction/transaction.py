@@ -39,7 +39,7 @@ def new_edit_id() -> str:
 
 
 class BaseTransaction(ABC):
-    """A change of files, from the lock to its end. A context manager: leaving it early restores everything. Changes
+    """A change to files, from the lock to its end. A context manager: leaving it early restores everything. Changes
     that other programs have made to the files since are kept and reported. `plan` is what will be committed.
 
     `Transaction` ends with a commit, `MoveTransaction` moves HEAD to an existing one. `commits` is False if only files
@@ -182,7 +182,7 @@ class BaseTransaction(ABC):
 
 
 class Transaction(BaseTransaction):
-    """A change of files that becomes one commit. Use it as a context manager, as in the docstring of the module.
+    """A change to files that becomes one commit. Use it as a context manager, as in the docstring of the module.
 
     Entering it takes git's index lock and plans the commit; leaving it without `commit` or `keep` restores everything.
     `plan` is what would be committed, `result` what was. With `in_place`, the files already have the change, and keep

@@ -61,7 +61,7 @@ def index_file(layout: Layout) -> Path:
 
 
 def open_index(path: Path, warn: Warn) -> sqlite3.Connection:
-    """Open the index in `path`, and create it if it is missing. Raises as `open_database`."""
+    """Open the index in `path`, and create it if it is missing. Raises what `open_database` raises."""
     connection = database.open_database(path, SCHEMA, warn, wal=True, timeout=20)
     try:
         with database.sqlite_errors(path):

@@ -202,7 +202,7 @@ def _narrowed(
     under = under_heading(hunk.section, matches, index)
     if under is not None:
         if hunk.start is not None and hunk.exact_counts and under:
-            row = hunk.start - 1  # a correct header may name another location than the heading
+            row = hunk.start - 1  # a correct header may name a location other than the heading
             if any(match.first == row for match in matches) and all(match.first != row for match in under):
                 return matches
         matches = under

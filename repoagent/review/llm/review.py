@@ -33,7 +33,7 @@ from repoagent.storage.layout import Layout, ensure
 SPARE_TOKENS = 8_000  # of a small window, for the rest of the prompt and the reply
 LEAST_TOKENS = 1_000  # of the change in one call
 FAILURES = 2  # in a row, after which the review ends
-CACHE_PROMPT = 1  # increment if a change of the prompt makes cached answers obsolete
+CACHE_PROMPT = 1  # increment if a change to the prompt makes cached answers obsolete
 CACHE_VERSION = 1
 CACHE_DAYS = 60
 
@@ -77,7 +77,7 @@ class ModelAnswer:
 
 
 def open_model(session: ReviewSession) -> ModelSetup:
-    """The model of `review.model`, otherwise that of edits, with its meter. Raises as `model_setup`."""
+    """The model of `review.model`, otherwise that of edits, with its meter. Raises what `model_setup` raises."""
     settings = review_settings(session.settings)
     ready = model_setup(settings, session.record, session.reply, session.warn)
     if settings.origin("max_turns") == "default":  # a limit for an edit; a review has max_calls
