@@ -38,11 +38,6 @@ class RewriteRequest:
     request: str
     user_turns: bool = False
 
-    @property
-    def text(self) -> str:
-        """The conversation as shown to a model, with secrets masked."""
-        return mask(self.original.text)
-
 
 def first_request(rewrite_request: RewriteRequest, *, max_output_tokens: int) -> Request:
     """The first request to the model: instructions, the file with the hash of its bytes, the user's request."""
@@ -50,7 +45,7 @@ def first_request(rewrite_request: RewriteRequest, *, max_output_tokens: int) ->
     system = (files("repoagent.edit") / "prompts" / "conversation_edit.md").read_text(encoding="utf-8")
     system = system.format(name=NAME, nonce=nonce, person=_MAY_GO if rewrite_request.user_turns else _STAYS)
     mark = digest(rewrite_request.original.data)
-    shown = fence(rewrite_request.text, f'file path="{NAME}" sha256="{mark}"')
+    shown = fence(mask(rewrite_request.original.text), f'file path="{NAME}" sha256="{mark}"')
     words = f"\n\nThe user requests this change:\n\n{mask(rewrite_request.request.strip())}\n"
     parts = (Part(shown, "conversation", cache=True), Part(words, "request"))
     question = {"conversation": mark, "request": mask(rewrite_request.request)}
@@ -129,7 +124,7 @@ def commit_rewrite(layout: Layout, done: RewriteResult) -> Change:
 
 
 def _from_answer(rewrite_request: RewriteRequest, answer: str) -> RewriteResult:
-    """Apply the diff in a reply. Raises NoPatch, PatchRefused, Refused."""
+    """Apply the diff in a reply, and check the result. Raises NoPatch, PatchRefused, Refused, NothingDone."""
     original = rewrite_request.original
     text = unmask(answer)
     if made_up := next((name for name in unknown_in(text) if name not in original.text), ""):
@@ -137,18 +132,12 @@ def _from_answer(rewrite_request: RewriteRequest, answer: str) -> RewriteResult:
     first, *more = apply_answer(text, {NAME: SourceText(original.data)}).changes
     if first.path != NAME or first.after is None or more:
         raise Refused(f"The diff deletes or renames the file: change only the content of {NAME}.")
-    words = " ".join(answer.partition("```")[0].partition("\n--- ")[0].split())
-    return _checked(original, first.after, user_turns=rewrite_request.user_turns, words=words)
-
-
-def _checked(
-    original: StoredConversation, after: bytes, *, user_turns: bool, words: str = ""
-) -> RewriteResult:
-    text = mask(after.decode("utf-8", "surrogateescape"))
-    after = text.encode("utf-8", "surrogateescape")
+    changed = mask(first.after.decode("utf-8", "surrogateescape"))
+    after = changed.encode("utf-8", "surrogateescape")
     if after == original.data:
         raise NothingDone(NO_CHANGE)
-    if problem := check(mask(original.text), text, user_turns=user_turns):
+    if problem := check(mask(original.text), changed, user_turns=rewrite_request.user_turns):
         raise Refused(problem[:1].upper() + problem[1:] + ".")
-    file_change = FileChange(NAME, NAME, original.data, after, REGULAR, REGULAR)
-    return RewriteResult(original, after, canonical_diff((file_change,)), words)
+    diff = canonical_diff((FileChange(NAME, NAME, original.data, after, REGULAR, REGULAR),))
+    words = " ".join(answer.partition("```")[0].partition("\n--- ")[0].split())
+    return RewriteResult(original, after, diff, words)

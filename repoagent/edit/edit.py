@@ -98,7 +98,7 @@ def edit(
     prepared = prepare(worktree, request, settings, setup.form)
     session = prepared.session
     refuse_untracked(worktree, request, session.draft.sources)
-    for warning in prepared.context.context_files.warnings:
+    for warning in prepared.context.warnings:
         ui.say(f"warning: {warning}")
     dirs = layout(worktree)
     ensure(dirs)

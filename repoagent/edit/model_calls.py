@@ -57,24 +57,23 @@ class ModelCalls:
         replies = [turn.text for turn in turns if turn.role == "assistant"]
         key = request_key(session.request.instruction, prepared.blobs, len(replies))
         most = min(self.setup.max_output_tokens, prepared.reply_tokens or self.setup.max_output_tokens)
-        prompts, temperature = self._corrections(turns, replies) if prepared.form in LOOSE else ((), None)
-        is_alone = bool(prompts)  # without the conversation
-        prompts = prompts or prepared.prompts
-        blocks = partial(blocks_of, layout(session.worktree))
+        prompts, temperature = self._corrections(turns, replies) if session.form in LOOSE else ((), None)
+        keys = [key]
+        if (count := len(prompts or prepared.prompts)) > 1:
+            keys = [f"{key}{number}" for number in range(count)]
+        if prompts:
+            return tuple(
+                prompt.alone(key=own, max_output_tokens=most, temperature=temperature)
+                for prompt, own in zip(prompts, keys, strict=True)
+            )
         as_messages = partial(
-            messages_of, tools=prepared.tools, blocks_of=blocks, attached=session.attached(turns)
+            messages_of, tools=prepared.tools, blocks_of=partial(blocks_of, layout(session.worktree)),
+            attached=session.attached(turns),
+        )  # fmt: skip
+        return tuple(
+            prompt.request(turns, state.nonce, key=own, max_output_tokens=most, messages_of=as_messages)
+            for prompt, own in zip(prepared.prompts, keys, strict=True)
         )
-        requests = []
-        for number, prompt in enumerate(prompts):
-            own = key if len(prompts) == 1 else f"{key}{number}"
-            if is_alone:
-                request = prompt.alone(key=own, max_output_tokens=most, temperature=temperature)
-            else:
-                request = prompt.request(
-                    turns, state.nonce, key=own, max_output_tokens=most, messages_of=as_messages
-                )
-            requests.append(request)
-        return tuple(requests)
 
     def _corrections(
         self, turns: Sequence[Turn], replies: Sequence[str]

@@ -93,34 +93,12 @@ def _is_dead(dirs: Layout, edit_id: str) -> bool:
         return False
 
 
-def clean_up(worktree: WorkTree) -> list[str]:
-    """Complete the records of killed commands and remove their files; returns a sentence for each record. Does not
-    touch running commands. Raises RepoagentError or OSError; a later command retries then."""
-    dirs = layout(worktree)
-    dead = [_is_dead(dirs, file.name.removeprefix(PREFIX)) for file in dirs.locks.glob(f"{PREFIX}*")]
-    try:
-        interrupted = dirs.memory_lock.lstat().st_size > 0
-    except OSError:
-        interrupted = False
-    if not (any(dead) or interrupted or any(dirs.pending.glob("*"))):
-        return []
-    from repoagent.edit.memory import complete
-    from repoagent.memory.identity.store import clear_unborn
-    from repoagent.storage.atomic import sweep
-
-    sentences = complete(worktree)
-    for folder in (dirs.root, dirs.private, dirs.pending, dirs.proposals, dirs.conversations, dirs.sent):
-        sweep(folder)
-    clear_unborn(dirs)
-    for lock in dirs.conversations.glob(f"{PREFIX}*.md.lock"):
-        if not lock.with_suffix("").exists():
-            lock.unlink(missing_ok=True)
-    return sentences
-
-
 def settle(worktree: WorkTree, say: Warn, warn: Warn) -> None:
-    """Complete or roll back interrupted changes, and clean up. Calls `say` with a sentence for each, `warn` with one
-    for each failure. Raises Busy and Refused as `git.transaction.finish.recover`."""
+    """Complete or roll back interrupted changes, complete the records of killed commands, and remove their files.
+
+    Calls `say` with a sentence for each, `warn` with one for a failure; a later command retries then. Does not touch
+    running commands. Raises Busy and Refused as `git.transaction.finish.recover`.
+    """
     from repoagent.storage.layout import has_leftovers
 
     dirs = layout(worktree)
@@ -132,7 +110,23 @@ def settle(worktree: WorkTree, say: Warn, warn: Warn) -> None:
     if not has_leftovers(dirs):
         return
     try:
-        for sentence in clean_up(worktree):
+        dead = [_is_dead(dirs, file.name.removeprefix(PREFIX)) for file in dirs.locks.glob(f"{PREFIX}*")]
+        interrupted = False
+        with suppress(OSError):  # there is no lock
+            interrupted = dirs.memory_lock.lstat().st_size > 0
+        if not (any(dead) or interrupted or any(dirs.pending.glob("*"))):
+            return
+        from repoagent.edit.memory import complete
+        from repoagent.memory.identity.store import clear_unborn
+        from repoagent.storage.atomic import sweep
+
+        for sentence in complete(worktree):
             say(sentence)
+        for folder in (dirs.root, dirs.private, dirs.pending, dirs.proposals, dirs.conversations, dirs.sent):
+            sweep(folder)
+        clear_unborn(dirs)
+        for lock in dirs.conversations.glob(f"{PREFIX}*.md.lock"):
+            if not lock.with_suffix("").exists():
+                lock.unlink(missing_ok=True)
     except (Busy, Refused, OSError) as error:  # the memory is secondary: the command continues
         warn(f"could not clean up after a killed command yet: {error}")

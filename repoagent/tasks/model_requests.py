@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -13,11 +12,10 @@ from repoagent.agent.native_tools import messages_of
 from repoagent.agent.parse_reply import protocol_text
 from repoagent.agent.plan import read_plan, short
 from repoagent.agent.state import EDIT, State, Tool
-from repoagent.config.settings import user_file
 from repoagent.dataclass import dataclass
 from repoagent.edit.model_setup import blocks_of, keep_blocks, keep_sent
 from repoagent.edit.prompt.blocks import request_key
-from repoagent.edit.prompt.instruction_files import USER_FILE, collect, context_parts
+from repoagent.edit.prompt.instruction_files import collect
 from repoagent.llm.complete import complete
 from repoagent.llm.conversation import Turn, observation_openings
 from repoagent.llm.model import Part, Reply, Request, Schema, display_name
@@ -44,18 +42,12 @@ def system_parts(context: RunContext, tools: Sequence[Tool], further: Sequence[P
     elif all(tool.name != EDIT for tool in tools):
         texts.append(prompt_text("look"))
     texts.append(protocol_text(tools, "changes", native=context.model_setup.native))
-    collected = collect(
-        context.worktree.top,
-        context.layout.root,
-        context.settings.texts("context"),
-        (),
-        context.tool_context.why_not,
-        user=user_file(os.environ).with_name(USER_FILE),
-        budget=context.settings.whole("context_limit"),
+    collected, warnings = collect(
+        context.worktree.top, context.layout.root, context.settings, (), context.tool_context.why_not
     )
-    for warning in collected.warnings:
+    for warning in warnings:
         context.ui.say(f"warning: {warning}")
-    parts = [Part("\n".join([*texts, ""]), "protocol", cache=True), *context_parts(collected), *further]
+    parts = [Part("\n".join([*texts, ""]), "protocol", cache=True), *collected, *further]
     parts = [replace(part, text=mask(part.text)) for part in parts if part.text]
     return (*parts[:-1], replace(parts[-1], cache=True))
 

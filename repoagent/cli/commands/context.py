@@ -161,7 +161,7 @@ def prompt_of(worktree: WorkTree, request: EditRequest, settings: Settings) -> S
         parts = [("system", part) for prompt in prepared.prompts[:1] for part in prompt.system]
         parts += [("user", part) for prompt in prepared.prompts for part in prompt.opening]
         blocks = blocks_from(parts, prepared.prompts[0].tools)
-    warnings = prepared.context.context_files.warnings
+    warnings = prepared.context.warnings
     return ShownPrompt(display_name(spec), form.window, blocks, warnings, bool(prepared.question))
 
 

@@ -50,19 +50,16 @@ def unasked_losses(
             return f"Not applied: {', '.join(frozen)} must stay unchanged, as the request says."
         if doubled := _doubled(applied.changes):
             return f"Not applied: {doubled} would appear twice. Write everything once."
-    for path, old, new in () if _SHORTER.search(text) else parts:
-        if tail := _lost_tail(old, new):
-            return (
-                f"Not applied: the last {tail} lines of that part of {path} are missing. Send all of it, to its last "
-                "line; if they must go, say in a sentence before it that they are removed."
-            )
+    if missing := _lost_ends(applied, text, parts):
+        return missing
+    for _, old, new in parts if not _SHORTER.search(text) and not _REWRITTEN.search(text) else ():
         before, after = (sum(bool(line.strip()) for line in lines) for lines in (old, new))
-        if before >= _SHORT and 2 * after < before and not _REWRITTEN.search(text):
+        if before >= _SHORT and 2 * after < before:
             return (
                 f"Not applied: {after} lines came in place of {before}. Write every line that stays; if the others "
                 "must go, say in a sentence before it that they are removed."
             )
-    return _lost_ends(applied, text)
+    return ""
 
 
 def left_out(applied: Applied, words: str, answer: str) -> str:
@@ -75,7 +72,7 @@ def left_out(applied: Applied, words: str, answer: str) -> str:
             f"the whole file lacks {names}, and nothing says that it should be removed. If it should, "
             "name it with -m, or send a diff that deletes it."
         )
-    return _lost_ends(applied, text)
+    return _lost_ends(applied, text, ())
 
 
 def _rewritten(applied: Applied) -> list[FileChange]:
@@ -83,14 +80,20 @@ def _rewritten(applied: Applied) -> list[FileChange]:
     return [change for change in applied.changes if change.path in whole]
 
 
-def _lost_ends(applied: Applied, text: str) -> str:
-    for change in _rewritten(applied) if not _SHORTER.search(text) else ():
-        if change.before is None or change.after is None:
-            continue
-        if tail := _lost_tail(shown(change.before).split("\n"), shown(change.after).split("\n")):
+def _lost_ends(applied: Applied, text: str, parts: Sequence[Part]) -> str:
+    """A sentence if the new text of a part or of a whole file ends before its last lines."""
+    if _SHORTER.search(text):
+        return ""
+    ends = [(f"that part of {path}", "all of it", old, new) for path, old, new in parts]
+    for change in _rewritten(applied):
+        if change.before is not None and change.after is not None:
+            before, after = (shown(data).split("\n") for data in (change.before, change.after))
+            ends.append((change.name, "the whole file", before, after))
+    for what, send, old, new in ends:
+        if tail := _lost_tail(old, new):
             return (
-                f"Not applied: the last {tail} lines of {change.path} are missing. Send the whole file, to its last "
-                "line; if they must go, say in a sentence before it that they are removed."
+                f"Not applied: the last {tail} lines of {what} are missing. Send {send}, to its last line; if they "
+                "must go, say in a sentence before it that they are removed."
             )
     return ""
 

@@ -15,20 +15,20 @@ from repoagent.agent.actions import Action, Observation
 from repoagent.agent.native_tools import schemas
 from repoagent.agent.parse_reply import protocol_text
 from repoagent.agent.state import EDIT, Tool
-from repoagent.config.settings import Settings, user_file
+from repoagent.config.settings import Settings
 from repoagent.dataclass import dataclass
 from repoagent.edit.draft import Draft, EditSession, read_limit
 from repoagent.edit.guards.off_limits import WhyNot, gate, why_content_is_off_limits
 from repoagent.edit.patch_tool import edit_tool
 from repoagent.edit.prompt import blocks, formats
 from repoagent.edit.prompt.blocks import Prompt
-from repoagent.edit.prompt.formats import LOOSE, AnswerFormat, Form
-from repoagent.edit.prompt.instruction_files import USER_FILE, ContextFiles, collect, context_parts
+from repoagent.edit.prompt.formats import LOOSE, AnswerFormat
+from repoagent.edit.prompt.instruction_files import collect
 from repoagent.edit.prompt.large_files import BYTES_A_TOKEN, SPARE_TOKENS, long_files
 from repoagent.edit.request import EditRequest, Target, no_file
 from repoagent.edit.tools import LOOK_UPS, look_up
 from repoagent.errors import Refused, UsageError
-from repoagent.git.facts import Facts, gather_facts
+from repoagent.git.facts import gather_facts
 from repoagent.git.files import Source, read_source
 from repoagent.git.worktree import WorkTree, layout
 from repoagent.history.file_history import last_changes, walked_since
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 NEIGHBORS_SHOWN, NEIGHBORS_IN_SCOPE = 4, 8
 MEMORY_TOKENS = 2_000  # for the notes on a file
 EARLIER_TOKENS = 1_500  # for the earlier requests about a file, with their answers
+BLOCKS = ("facts", "history", "neighbors", "memory", "subjects", "earlier", "uses", "rules")
 RESUME_HINT = "The model's answer is saved: run the same command again to resume."
 
 
@@ -61,16 +62,12 @@ class PromptContext:
     why_not: WhyNot
     sources: dict[str, Source]
     editable: set[str]
-    facts: Facts
     memories: dict[str, Memory]
-    history: str
-    neighbors: str
-    remembered: str
-    earlier: str
-    uses: str
+    texts: Mapping[str, str]  # of the other blocks, by name
     recent: Mapping[str, tuple[Touched, ...]]  # recently changed lines of files that may be too long
     answer_format: AnswerFormat
-    context_files: ContextFiles
+    context_files: Sequence[Part]
+    warnings: tuple[str, ...]  # about the context files
 
 
 @dataclass(frozen=True)
@@ -88,10 +85,6 @@ class Prepared:
     context: PromptContext
     question: str = ""
     reply_tokens: int | None = None
-
-    @property
-    def form(self) -> Form:
-        return self.session.form
 
     def located(self, answer: str) -> Prepared:
         """Prepare the edit of the parts named in the answer to `question`; or of the whole files if it names none."""
@@ -174,12 +167,6 @@ def prepare(
     purposes = ""
     if neighbors_shown and (dirs.summaries / "files").is_dir():
         purposes = _purposes(worktree, neighbors_shown)
-    context_files = ContextFiles()
-    if not short:
-        context_files = collect(
-            worktree.top, dirs.root, settings.texts("context"), request.paths, why_not,
-            user=user_file(os.environ).with_name(USER_FILE), budget=settings.whole("context_limit"),
-        )  # fmt: skip
     known = {} if request.fresh else memories
     words = " ".join([request.instruction, *(target.symbol or "" for target in request.targets)])
     # the notes on each file and its summary; for a small model the last edits instead of a summary
@@ -193,16 +180,20 @@ def prepare(
             text += summary_block(dirs, path, data)
         remembered[path] = text
     earlier = {path: exchanges_block(memory, words, EARLIER_TOKENS) for path, memory in known.items()}
-    return assemble(
-        PromptContext(
-            worktree, settings, request, why_not, sources, editable, facts, memories,
-            history=_by_path(request, histories),
-            neighbors="\n".join(map(blocks.named, neighbors_shown)) + purposes,
-            remembered=_by_path(request, remembered),
-            earlier="" if short else _by_path(request, earlier),
-            uses=used, recent=recent, answer_format=answer_format, context_files=context_files,
-        )
+    texts = dict.fromkeys(BLOCKS, "")
+    texts["memory"] = _by_path(request, remembered)
+    context_files, warnings = list[Part](), tuple[str, ...]()
+    if not short:
+        texts["facts"], texts["subjects"] = blocks.repository_line(facts), blocks.subjects_block(facts)
+        texts["history"], texts["earlier"] = _by_path(request, histories), _by_path(request, earlier)
+        texts["neighbors"] = "\n".join(map(blocks.named, neighbors_shown)) + purposes
+        texts["uses"], texts["rules"] = used, blocks.rules_block(request, editable)
+        context_files, warnings = collect(worktree.top, dirs.root, settings, request.paths, why_not)
+    context = PromptContext(
+        worktree, settings, request, why_not, sources, editable, memories, texts, recent, answer_format,
+        context_files, warnings,
     )  # fmt: skip
+    return assemble(context)
 
 
 def read_sources(
@@ -395,17 +386,15 @@ def prompt_for(
     prefix that the next edit may share.
     """
     request, sources, form, short = context.request, context.sources, session.form, session.short
-    native = context.answer_format.native and not short
+    native, texts = context.answer_format.native and not short, context.texts
     windows = {path: session.windows[path] for path in paths if path in session.windows}
-    last = ""
-    repository: Sequence[Part] = ()
-    facts = history = neighbors = subjects = rules = grammar = ""
+    last = grammar = ""
     excerpts: dict[str, str] = {}
-    if short:
+    if not short:
+        protocol = blocks.prompt_text("edit") + "\n" + protocol_text(tools, native=native)
+    else:
         last = formats.reminder(form, paths, windows, marks, plain=plain)
         protocol = blocks.prompt_text("plain" if plain else form)
-        if form not in LOOSE and not plain:
-            protocol = f"{blocks.prompt_text('short')}\n{protocol}"
         if form in LOOSE:
             from repoagent.edit.small_models.excerpts import file_excerpt
 
@@ -414,22 +403,18 @@ def prompt_for(
             }
             if len(windows.get(paths[0], ())) < 2:
                 grammar = formats.fence_grammar("" if plain else paths[0], marks[paths[0]])
-    else:
-        protocol = blocks.prompt_text("edit") + "\n" + protocol_text(tools, native=native)
-        repository = context_parts(context.context_files)
-        facts, subjects = blocks.repository_line(context.facts), blocks.subjects_block(context.facts)
-        history, neighbors = context.history, context.neighbors
-        rules = blocks.rules_block(request, context.editable)
-    texts = (
-        protocol, facts, history, neighbors, context.remembered, subjects, context.earlier, context.uses, rules,
-        request.instruction, note, last, *excerpts.values(), *(part.text for part in repository),
+        elif not plain:
+            protocol = f"{blocks.prompt_text('short')}\n{protocol}"
+    other_texts = (
+        protocol, *texts.values(), request.instruction, note, last, *excerpts.values(),
+        *(part.text for part in context.context_files),
     )  # fmt: skip
     hidden = {path for path in request.paths if path not in paths}
     shown = [source for source in sources.values() if source.path not in hidden]
     answer_format = context.answer_format
     room = None  # bytes left for files after the reply and the other blocks
     if (window := answer_format.window) is not None:
-        left = window - min(answer_format.output_tokens, window // 2) - sum(map(estimate_tokens, texts))
+        left = window - min(answer_format.output_tokens, window // 2) - sum(map(estimate_tokens, other_texts))
         room = max(0, left - SPARE_TOKENS) * BYTES_A_TOKEN
     inline = context.settings.whole("edit.inline_limit")
     to_show = [source for source in shown if source.path in {*paths, *request.read} - {*excerpts}]
@@ -446,30 +431,24 @@ def prompt_for(
         elif source.path in request.read:
             text = excerpts.get(source.path) or blocks.file_block(source, "for reading only")
             read.append(Part(text, f"read {source.path}"))
+    facts = f"The repository:\n{texts['facts']}\n\n" if texts["facts"] else ""
     opening = [
-        *blocks.cached([Part(f"The repository:\n{facts}\n\n" if facts else "", "facts"), *read], len(read)),
+        *blocks.cached([Part(facts, "facts"), *read], len(read)),
         *blocks.cached(
             [
-                Part(blocks.quoted_block("History", history), "history"),
-                Part(blocks.quoted_block(blocks.NEIGHBORS, neighbors, "neighbors"), "neighbors"),
-                Part(blocks.quoted_block("Memory", context.remembered), "memory"),
+                Part(blocks.quoted_block("History", texts["history"]), "history"),
+                Part(blocks.quoted_block(blocks.NEIGHBORS, texts["neighbors"], "neighbors"), "neighbors"),
+                Part(blocks.quoted_block("Memory", texts["memory"]), "memory"),
                 *edited,
                 Part(blocks.prompt_text("large") + "\n" if long and not short else "", "long files"),
             ]
         ),
-        Part(subjects, "subjects"),
-        Part(blocks.quoted_block("Earlier", context.earlier), "earlier"),
-        Part(blocks.quoted_block("Uses", context.uses), "uses"),
-        Part(rules, "rules"),
+        Part(texts["subjects"], "subjects"),
+        Part(blocks.quoted_block("Earlier", texts["earlier"]), "earlier"),
+        Part(blocks.quoted_block("Uses", texts["uses"]), "uses"),
+        Part(texts["rules"], "rules"),
         Part(blocks.request_block(request) + note + last, "request"),
     ]
-    return masked_prompt(
-        Prompt(
-            tuple(blocks.cached([Part(protocol, "protocol"), *repository])),
-            tuple(part for part in opening if part.text),
-            last,
-            short,
-            grammar,
-            schemas(tools) if native else (),
-        )
-    )
+    system = tuple(blocks.cached([Part(protocol, "protocol"), *context.context_files]))
+    prompt = Prompt(system, tuple(part for part in opening if part.text), last, short, grammar)
+    return masked_prompt(replace(prompt, tools=schemas(tools)) if native else prompt)

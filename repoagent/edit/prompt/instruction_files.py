@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import field
 from pathlib import Path, PurePosixPath
 
+from repoagent.config.settings import Settings, user_file
 from repoagent.dataclass import dataclass
 from repoagent.edit.guards.off_limits import WhyNot
 from repoagent.errors import Refused
@@ -33,54 +34,27 @@ _FENCED = re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1|\Z)", re.DOTALL | re.MULT
 _IMPORT = re.compile(r"^[ \t]*(?:[-*][ \t]+)?@([^\s@`<>]+)[ \t]*\r?$", re.MULTILINE)
 
 
-@dataclass(frozen=True)
-class ContextFile:
-    """One file as shown. `name` is its path from the top of the work tree; for the user's own file, the absolute path.
-
-    `own`: it is the user's own file, an instruction; the files of the repository are data. `left_out`: the number of
-    omitted tokens.
-    """
-
-    name: str
-    text: str
-    own: bool = False
-    left_out: int = 0
-
-
-@dataclass(frozen=True)
-class ContextFiles:
-    """The files in prompt order, and a warning for each requested file that cannot be shown."""
-
-    files: tuple[ContextFile, ...] = ()
-    warnings: tuple[str, ...] = ()
-
-
 def collect(
-    top: Path,
-    root: Path,
-    further: Sequence[str],
-    targets: Sequence[str],
-    why_not: WhyNot,
-    *,
-    user: Path | None = None,
-    budget: int = 8_000,
-) -> ContextFiles:
-    """The context files of an edit of `targets` (paths from `top`), in at most about `budget` tokens.
+    top: Path, root: Path, settings: Settings, targets: Sequence[str], why_not: WhyNot
+) -> tuple[list[Part], tuple[str, ...]]:
+    """A block for each context file of an edit of `targets` (paths from `top`), in at most about `context_limit`
+    tokens; and a warning for each requested file that cannot be shown.
 
-    In this order: the file `user`; `context.md` in `root`; the files in `further`; AGENTS.md, CLAUDE.md and
-    CONVENTIONS.md, from the folder of the first target upwards. A CLAUDE.md is followed by the files that it names.
-    Links and copies are shown once.
+    In this order: the user's own file; `context.md` in `root`; the files that the option `context` names; AGENTS.md,
+    CLAUDE.md and CONVENTIONS.md, from the folder of the first target upwards. A CLAUDE.md is followed by the files that
+    it names. Links and copies are shown once.
     """
+    budget = settings.whole("context_limit")
     collector = _Collector(top.resolve(), root.resolve(), why_not, budget)
-    if user is not None:
-        try:
-            data = user.read_bytes() if user.is_file() else b""  # the user's own file may be a link
-        except OSError as error:
-            collector.warnings.append(f"could not read {user} ({error.strerror}): omitted")
-        else:
-            collector.add(str(user), data, own=True)
+    user = user_file(os.environ).with_name(USER_FILE)
+    try:
+        data = user.read_bytes() if user.is_file() else b""  # the user's own file may be a link
+    except OSError as error:
+        collector.warnings.append(f"could not read {user} ({error.strerror}): omitted")
+    else:
+        collector.add(str(user), data, own=True)
     collector.follow(collector.root / "context.md", None)
-    for name in further:
+    for name in settings.texts("context"):
         for path in collector.expand(name):
             collector.follow(path, "the option context")
     parents = dict.fromkeys(folder for target in targets for folder in PurePosixPath(target).parents)
@@ -91,18 +65,19 @@ def collect(
     if omitted := collector.omitted:
         names = ", ".join(omitted[:3]) + (" and more" if len(omitted) > 3 else "")
         collector.warnings.append(f"{names} omitted: context_limit allows {budget:,} tokens of context files")
-    return ContextFiles(tuple(collector.files), tuple(dict.fromkeys(collector.warnings)))
+    return collector.parts, tuple(dict.fromkeys(collector.warnings))
 
 
 @dataclass
 class _Collector:
-    """The files and warnings of `collect` so far, and the remaining tokens."""
+    """The blocks and warnings of `collect` so far, and the remaining tokens."""
 
     top: Path
     root: Path
     why_not: WhyNot
     left: int
-    files: list[ContextFile] = field(default_factory=list)
+    parts: list[Part] = field(default_factory=list)
+    explanation: str = DATA  # precedes the first file of the repository
     warnings: list[str] = field(default_factory=list)
     omitted: list[str] = field(default_factory=list)
     seen: set[object] = field(default_factory=set)  # real paths, and texts
@@ -170,8 +145,10 @@ class _Collector:
         return [Path(os.path.normpath(path)) for path in paths[:FILES]]
 
     def add(self, name: str, data: bytes, *, own: bool = False) -> str:
-        """Add as much of a text as the budget allows, and return the whole text. Skips copies, texts that are only
-        comments, and, with a warning, what is binary or too large."""
+        """Add a block with as much of a text as the budget allows, and return the whole text.
+
+        Skips copies, texts that are only comments, and, with a warning, what is binary or too large.
+        """
         if len(data) > LARGEST or b"\0" in data:
             self.warnings.append(f"{name} is binary or larger than {LARGEST >> 20} MiB: omitted")
             return ""
@@ -180,27 +157,18 @@ class _Collector:
             return whole
         self.seen.add(text.strip())
         tokens = estimate_tokens(text)
-        if self.left <= 0 or len(self.files) >= FILES:
+        if self.left <= 0 or len(self.parts) >= FILES:
             self.omitted.append(name)
             return whole
+        note = ""
         if tokens > self.left:
-            cut = text.encode("utf-8", "replace")[: self.left * 3].decode("utf-8", "ignore")
-            text = cut[: cut.rfind("\n") + 1] or cut
-        self.files.append(ContextFile(name, text, own, max(0, tokens - estimate_tokens(text))))
+            start = text.encode("utf-8", "replace")[: self.left * 3].decode("utf-8", "ignore")
+            text = start[: start.rfind("\n") + 1] or start
+            note = f"\n(cut: about {tokens - estimate_tokens(text):,} more tokens are not shown)"
         self.left -= tokens
-        return whole
-
-
-def context_parts(context: ContextFiles) -> list[Part]:
-    """A block for each file; the first file of the repository is preceded by an explanation."""
-    parts: list[Part] = []
-    explanation = DATA
-    for file in context.files:
         lead, label = OWN, "context"
-        if not file.own:
-            lead, explanation = explanation, ""
-            label = f"context path={json.dumps(file.name, ensure_ascii=False)}"
-        cut = f"\n(cut: about {file.left_out:,} more tokens are not shown)" if file.left_out else ""
-        text = f"{lead}\n{fence(file.text, label)}{cut}\n".lstrip("\n")
-        parts.append(Part(text, f"context {file.name}"))
-    return parts
+        if not own:
+            lead, self.explanation = self.explanation, ""
+            label = f"context path={json.dumps(name, ensure_ascii=False)}"
+        self.parts.append(Part(f"{lead}\n{fence(text, label)}{note}\n".lstrip("\n"), f"context {name}"))
+        return whole

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 
 from repoagent.agent.parse_reply import protocol_text
 from repoagent.agent.state import Tool
-from repoagent.config.settings import user_file
 from repoagent.edit.guards.off_limits import WhyNot
 from repoagent.edit.prompt.blocks import Prompt, named, quoted
 from repoagent.edit.prompt.build import masked_prompt
-from repoagent.edit.prompt.instruction_files import USER_FILE, collect, context_parts
+from repoagent.edit.prompt.instruction_files import collect
 from repoagent.errors import Refused, RepoagentError
 from repoagent.git.files import read_source
 from repoagent.history.file_history import prompt_block
@@ -57,13 +56,11 @@ class Prompts:
         self, change: Change, session: ReviewSession, protocol: str, paths: Sequence[str], why_not: WhyNot
     ) -> None:
         self.change, self.session = change, session
-        settings, user = session.settings, user_file(os.environ).with_name(USER_FILE)
-        collected = collect(
-            session.worktree.top, session.layout.root, settings.texts("context"), paths, why_not,
-            user=user, budget=settings.whole("context_limit"),
-        )  # fmt: skip
-        self.warnings = list(collected.warnings)
-        self.system = [Part(protocol, "protocol", cache=True), *context_parts(collected)]
+        context_files, warnings = collect(
+            session.worktree.top, session.layout.root, session.settings, paths, why_not
+        )
+        self.warnings = list(warnings)
+        self.system = [Part(protocol, "protocol", cache=True), *context_files]
         self.system[-1] = replace(self.system[-1], cache=True)
         try:
             verdicts = verdicts_on(change, session.worktree, session.layout, warn=session.warn)

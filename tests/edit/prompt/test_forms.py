@@ -179,13 +179,13 @@ def test_an_added_definition_selects_no_part(repo: GitRepo) -> None:
 
 def test_lines_or_an_answer_select_the_part(repo: GitRepo) -> None:
     pointed = prepare_edit(repo, "round", targets=[Target("shop.py", 22, 23)])
-    assert pointed.form == "function"
+    assert pointed.session.form == "function"
     asks = prepare_edit(repo, "make it round to cents")
-    assert (asks.form, asks.session.short) == ("search", True)
+    assert (asks.session.form, asks.session.short) == ("search", True)
     assert "Basket.total_price" in asks.question
-    assert asks.located("I don't know").form == "search"
+    assert asks.located("I don't know").session.form == "search"
     found = asks.located("Basket.total_price")
-    assert (found.form, found.question) == ("function", "")
+    assert (found.session.form, found.question) == ("function", "")
     assert answer(found, ANSWERS["as requested"]).ok
     assert answer(asks, ANSWERS["search/replace"]).ok
 
@@ -204,7 +204,7 @@ def test_lines_or_an_answer_select_the_part(repo: GitRepo) -> None:
     ],
 )
 def test_form_by_file(repo: GitRepo, form: Form, instruction: str, text: str, chosen: str) -> None:
-    assert prepare_edit(repo, instruction, form, text=text).form == chosen
+    assert prepare_edit(repo, instruction, form, text=text).session.form == chosen
 
 
 def test_other_forms_after_refusals() -> None:
@@ -371,7 +371,9 @@ def test_whole_files(repo: GitRepo) -> None:
 def test_a_rename_rewrites_a_short_file_as_a_whole(repo: GitRepo) -> None:
     text = "".join(f"def step_{n}():\n    return {n}\n\n\n" for n in range(20))
     for request, form in (("step_3 shall return 4", "function"), ("rename step_3 to last_step", "whole")):
-        assert prepare_edit(repo, request, "function", targets=[Target("t.py")], text=text).form == form
+        assert (
+            prepare_edit(repo, request, "function", targets=[Target("t.py")], text=text).session.form == form
+        )
 
 
 def test_a_new_file_next_to_a_part_is_refused(repo: GitRepo) -> None:
