@@ -164,12 +164,5 @@ def _prompts(
     prepared: Prepared, paths: Sequence[str], *, note: str = "", plain: bool = False
 ) -> tuple[Prompt, ...]:
     """One prompt for each file."""
-    from repoagent.edit.small_models.excerpts import fence_mark, shown_text
-
-    context, session = prepared.context, prepared.session
-    marks = {
-        path: fence_mark(shown_text(context.sources[path], session.windows.get(path, ()))) for path in paths
-    }
-    return tuple(
-        prompt_for(context, session, prepared.tools, [path], marks, note=note, plain=plain) for path in paths
-    )
+    context, session, tools = prepared.context, prepared.session, prepared.tools
+    return tuple(prompt_for(context, session, tools, [path], note=note, plain=plain) for path in paths)

@@ -305,7 +305,6 @@ def assemble(context: PromptContext, answer: str | None = None) -> Prepared:
         path: formats.fits_whole(data, answer_format.output_tokens, lines) for path, data in edited.items()
     }
     windows: dict[str, tuple[Window, ...]] = {}
-    marks: dict[str, str] = {}
     question = ""
     if short:
         from repoagent.edit.small_models import excerpts
@@ -315,10 +314,6 @@ def assemble(context: PromptContext, answer: str | None = None) -> Prepared:
         asks = answer is None and form in LOOSE
         form = formats.choose_form(form, whole, windows)
         windows = windows if form == "function" else {}
-        marks = {
-            path: excerpts.fence_mark(excerpts.shown_text(sources[path], windows.get(path, ())))
-            for path in request.paths
-        }
         if asks and form == "search":
             long = [path for path, fits in whole.items() if not fits]
             questions = (excerpts.question(path, edited[path], request.instruction) for path in long)
@@ -328,15 +323,14 @@ def assemble(context: PromptContext, answer: str | None = None) -> Prepared:
         resume_hint=RESUME_HINT, form=form, short=short, windows=windows, fits=all(whole.values()),
         read_limit=read_limit(answer_format.window),
     )  # fmt: skip
-    # whole files are requested one at a time: each prompt then has its own reminder
-    if short and (form not in LOOSE or len(request.paths) == 1):
-        session.reminder = formats.reminder(form, request.paths, windows, marks)
     tools = [edit_tool(session)]
     if not short:
         tools += [look_up(session, name) for name in LOOK_UPS]
     masked = tuple(masked_tool(tool, session) for tool in tools)
     groups = [(path,) for path in request.paths] if form in LOOSE else [request.paths]
-    prompts = tuple(prompt_for(context, session, masked, paths, marks) for paths in groups)
+    prompts = tuple(prompt_for(context, session, masked, paths) for paths in groups)
+    if len(prompts) == 1:  # whole files are requested one at a time, each with its own reminder
+        session.reminder = prompts[0].reminder
     tokens = None
     if form in LOOSE and len(edited) == len(request.paths):
         # one and a half times the longest requested text, and an explanation
@@ -373,7 +367,6 @@ def prompt_for(
     session: EditSession,
     tools: Sequence[Tool],
     paths: Sequence[str],
-    marks: Mapping[str, str],
     *,
     note: str = "",
     plain: bool = False,
@@ -393,11 +386,12 @@ def prompt_for(
     if not short:
         protocol = blocks.prompt_text("edit") + "\n" + protocol_text(tools, native=native)
     else:
+        from repoagent.edit.small_models.excerpts import fence_mark, file_excerpt, shown_text
+
+        marks = {path: fence_mark(shown_text(sources[path], windows.get(path, ()))) for path in paths}
         last = formats.reminder(form, paths, windows, marks, plain=plain)
         protocol = blocks.prompt_text("plain" if plain else form)
         if form in LOOSE:
-            from repoagent.edit.small_models.excerpts import file_excerpt
-
             excerpts = {
                 path: file_excerpt(sources[path], windows.get(path), request.instruction) for path in paths
             }
