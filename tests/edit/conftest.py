@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -101,16 +101,17 @@ HELLO = "'hello ' + name"  # the original line
 
 @pytest.fixture
 def edit(run: Run) -> Run:
-    """`repoagent edit FILE REQUEST OPTIONS --yes`, which must end with `code`."""
+    """`repoagent edit FILE MORE... REQUEST OPTIONS --yes`, which must end with `code`."""
 
     def edit(
         *options: str,
         file: str = "src/app.py",
+        more: Sequence[str] = (),
         request: str = "greet with a comma",
         code: int = 0,
         **how: Any,
     ) -> Done:
-        return run("edit", file, request, *options, "--yes", code=code, **how)
+        return run("edit", file, *more, request, *options, "--yes", code=code, **how)
 
     return edit
 

@@ -20,9 +20,6 @@ from repoagent.git.worktree import open_worktree
 from repoagent.patch.apply_answer import read_answer
 from tests.cli.applying import GREET, TWO, Here, diff, made
 from tests.conftest import GitRepo
-from tests.edit.conftest import Run, Script
-
-FENCED = f"```diff\n{GREET}```\n"
 
 
 def test_trailers_in_a_mail_are_removed(tmp_path: Path) -> None:
@@ -165,14 +162,6 @@ def test_names_relative_to_a_folder() -> None:
     assert names(diff("z.txt", *edit) + made("n.txt", "x"))[1][1] == "b/n.txt"
     moved = "diff --git a/x.txt b/w.txt\nrename from x.txt\nrename to w.txt\n"
     assert names(moved) == [("sub/x.txt", "sub/w.txt")]
-
-
-def test_a_refused_edit_has_the_same_problems_as_json(repo: GitRepo, run: Run, script: Script) -> None:
-    wrong = FENCED.replace("'hello ' + name", "'not there'")
-    script.replies(*[f"Try {number}.\n\n{wrong}" for number in range(9)])
-    done = run("edit", "src/app.py", "greet with a comma", "--yes", "--json", code=3)
-    (problem,) = done.json["error"]["problems"]
-    assert (problem["path"], problem["hunk"], problem["reason"]) == ("src/app.py", 1, "deleted-line-missing")
 
 
 def test_the_path_of_a_tracked_file_is_always_a_name(repo: GitRepo, here: Here) -> None:

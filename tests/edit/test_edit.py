@@ -11,7 +11,8 @@ import pytest
 from tests.conftest import GitRepo
 from tests.edit.conftest import GREET, HELLO, Run, Script, diff, greeting
 
-BOTH_FILES = GREET + "\n" + diff("README.md", "-A small repository.", "+It greets.")
+README = diff("README.md", "-A small repository.", "+It greets.")
+BOTH_FILES = GREET + "\n" + README
 
 
 def state(repo: GitRepo) -> tuple[str, bytes, str, bool]:
@@ -19,18 +20,19 @@ def state(repo: GitRepo) -> tuple[str, bytes, str, bool]:
     return repo.head(), repo.read("src/app.py"), repo.status(), lock
 
 
+def files_of_head(repo: GitRepo) -> list[str]:
+    return repo.git("show", "--format=", "--name-only").split()
+
+
 def test_one_request_is_one_commit(repo: GitRepo, edit: Run, script: Script) -> None:
-    script.replies(
-        "I use an f-string.\n\n<commit>\nGreet with a comma\n\nIt reads better.\n</commit>\n\n" + GREET
-    )
+    words = "Greet with a comma\n\nIt reads better.\n"
+    script.replies(f"I use an f-string.\n\n<commit>\n{words}</commit>\n\n{GREET}")
     before = repo.head()
     done = edit()
-    assert repo.git("log", "--format=%P", "-1").strip() == before
-    assert repo.git("diff", "--name-only", "HEAD^", "HEAD").split() == ["src/app.py"]
+    assert repo.git("log", "--format=%P", "-1").strip() == before and files_of_head(repo) == ["src/app.py"]
     assert b"f'hello, {name}'" in repo.read("src/app.py")
     message = repo.git("log", "-1", "--format=%B")
-    assert message.startswith("Greet with a comma\n\nIt reads better.\n\n")
-    assert "Assisted-by: repoagent:command:" in message
+    assert message.startswith(f"{words}\n") and "Assisted-by: repoagent:command:" in message
     assert f"Source-Blob: {repo.git('rev-parse', 'HEAD^:src/app.py').strip()}" in message
     assert repo.status() == "" and len(script.prompts) == 1
     assert done.out.startswith("[main ") and "Greet with a comma" in done.out and done.out.count("\n") == 1
@@ -52,9 +54,9 @@ def test_the_prompt_has_no_hash(repo: GitRepo, edit: Run, script: Script) -> Non
     assert positions == sorted(positions) and prompt.rindex("greet with a comma") > positions[-1]
 
 
-def test_show_prompt_sends_nothing(repo: GitRepo, run: Run, edit: Run, script: Script) -> None:
-    shown = run("edit", "src/app.py", "greet with a comma", "--show-prompt")
-    assert shown.code == 0 and "total tokens" in shown.err
+def test_show_prompt_sends_nothing(run: Run, edit: Run, script: Script) -> None:
+    shown = run("edit", "src/app.py", "greet with a comma", "--show-prompt", code=0)
+    assert "total tokens" in shown.err
     script.replies(GREET)
     edit()
     sent = script.prompts[0].split("=====")  # the command adds the marks between system and user
@@ -70,21 +72,20 @@ def test_other_work_stays_staged_and_unstaged(repo: GitRepo, edit: Run, script: 
     before = repo.status()
     script.replies(GREET)
     edit()
-    assert repo.status() == before
+    assert repo.status() == before and files_of_head(repo) == ["src/app.py"]
     assert repo.git("diff", "--cached", "--name-only").split() == ["a.txt"]
     assert "my own line" not in repo.git("show", "HEAD:src/app.py")
     assert repo.read("src/app.py").endswith(b"\n# my own line\n")
-    assert repo.git("show", "--stat", "--format=").count("|") == 1
-
-
-WHOLE_WITHOUT_MAIN = "```src/app.py\ndef greet(name):\n    return f'hello, {name}'\n```\n"
 
 
 @pytest.mark.parametrize(
     ("reply", "objection"),
     [
         (greeting("'good bye ' + name", "name"), "return 'hello ' + name"),  # the nearest lines
-        (WHOLE_WITHOUT_MAIN, "removes main"),  # a file that the request does not name
+        (
+            "```src/app.py\ndef greet(name):\n    return f'hello, {name}'\n```\n",
+            "removes main",
+        ),  # not requested
         (greeting(HELLO, "('hello ' + name"), "no longer parse"),
     ],
 )
@@ -93,51 +94,38 @@ def test_a_refused_answer_goes_back(
 ) -> None:
     script.replies(reply, GREET)
     edit()
-    assert len(script.prompts) == 2
-    assert objection in script.prompts[1].split("</file", 1)[1]
+    assert len(script.prompts) == 2 and objection in script.prompts[1].split("</file", 1)[1]
     assert b"def main" in repo.read("src/app.py")
 
 
-def test_a_partly_refused_edit_is_sent_whole(repo: GitRepo, run: Run, script: Script) -> None:
-    wrong = diff("README.md", "-A large repository.", "+It greets.")
-    script.replies(GREET + wrong, BOTH_FILES)
+def test_a_partly_refused_edit_is_sent_whole(repo: GitRepo, edit: Run, script: Script) -> None:
+    wrong = README.replace("small", "large")
+    script.replies(GREET + wrong, README, BOTH_FILES)
     script.act(1, "git status --porcelain > ../status")
-    assert run("edit", "src/app.py", "README.md", "greet with a comma", "--yes").code == 0
+    edit(more=["README.md"])
     assert (repo.top.parent / "status").read_text() == ""
     assert "Nothing of this edit is kept: send all of it again" in script.prompts[1]
-    assert repo.git("show", "--format=", "--name-only").split() == ["README.md", "src/app.py"]
-
-
-def test_a_part_of_a_refused_edit_is_not_taken_for_the_whole(repo: GitRepo, run: Run, script: Script) -> None:
-    wrong = diff("README.md", "-A large repository.", "+It greets.")
-    right = BOTH_FILES.replace(GREET, "")
-    script.replies(GREET + wrong, right, BOTH_FILES)
-    assert run("edit", "src/app.py", "README.md", "greet with a comma", "--yes").code == 0
     assert "your refused edit had 2 hunks, and this one has 1" in script.prompts[2]
-    assert repo.git("show", "--format=", "--name-only").split() == ["README.md", "src/app.py"]
+    assert files_of_head(repo) == ["README.md", "src/app.py"]
     repo.git("reset", "-q", "--hard", "HEAD^")
-    script.replies(GREET + wrong, right, right)  # the model has changed its mind
-    assert run("edit", "src/app.py", "README.md", "greet with a comma", "--yes").code == 0
-    assert repo.git("show", "--format=", "--name-only").split() == ["README.md"]
+    script.replies(GREET + wrong, README, README)  # the model has changed its mind
+    edit(more=["README.md"])
+    assert files_of_head(repo) == ["README.md"]
 
 
 def test_a_diff_that_never_fits_is_refused(repo: GitRepo, edit: Run, script: Script) -> None:
     script.replies(*(greeting(str(n), "name") for n in range(6)))
     before = state(repo)
     edit(code=3)
-    assert state(repo) == before
-    assert len(script.prompts) == 4  # the first answer and three more
+    assert state(repo) == before and len(script.prompts) == 4  # the first answer and three more
 
 
-def test_a_change_that_the_file_already_has_is_reported(repo: GitRepo, edit: Run, script: Script) -> None:
+def test_a_change_that_the_file_already_has_is_reported(edit: Run, script: Script) -> None:
     script.replies(GREET)
     edit()
     script.replies(*[GREET] * 4)
-    done = edit(code=1)
-    assert done.err.endswith(
-        "no changes: src/app.py, hunk 1: this change is already in the file, at line 1.\n"
-    )
-    assert "Leave this hunk out" not in done.err
+    reason = "no changes: src/app.py, hunk 1: this change is already in the file, at line 1.\n"
+    assert edit(code=1).err.endswith(reason)
 
 
 def test_an_answer_or_a_rejection_exits_1_without_a_commit(repo: GitRepo, edit: Run, script: Script) -> None:
@@ -146,8 +134,7 @@ def test_an_answer_or_a_rejection_exits_1_without_a_commit(repo: GitRepo, edit: 
     assert edit(request="what does greet do?", code=1).out == "It greets by name.\n"
     script.replies("<reject>It already does.</reject>\n")
     assert "It already does." in edit(request="greet by name", code=1).err
-    same = "```src/app.py\n" + repo.read("src/app.py").decode() + "```\n"
-    script.replies(same, same, same, same)
+    script.replies(*["```src/app.py\n" + repo.read("src/app.py").decode() + "```\n"] * 4)
     edit(request="greet", code=1)
     assert state(repo) == before
 
@@ -157,28 +144,28 @@ def test_a_failed_check_goes_back(repo: GitRepo, edit: Run, script: Script, seco
     """The second answer is relative to the first, or the whole edit again."""
     script.replies(greeting(HELLO, "'hi ' + name"), second)
     edit("--check", "grep -q 'hello,' src/app.py || { echo no comma; false; }")
-    assert "no comma" in script.prompts[1]
+    assert "no comma" in script.prompts[1] and b"f'hello, {name}'" in repo.read("src/app.py")
     assert repo.git("rev-list", "--count", "HEAD").strip() == "2"
-    assert b"f'hello, {name}'" in repo.read("src/app.py")
 
 
 def test_a_failing_hook_goes_back_to_the_model(repo: GitRepo, edit: Run, script: Script) -> None:
-    repo.hook(
-        "pre-commit", "git diff --cached | grep -q 'f.hello' || { echo 'use an f-string' >&2; exit 1; }\n"
-    )
+    check = "git diff --cached | grep -q 'f.hello' || { echo 'use an f-string' >&2; exit 1; }\n"
+    repo.hook("pre-commit", check)
     script.replies(greeting(HELLO, "'hello, ' + name"), greeting("'hello, ' + name", "f'hello, {name}'"))
     edit()
     assert "use an f-string" in script.prompts[1]
     assert repo.git("rev-list", "--count", "HEAD").strip() == "2"
 
 
-@pytest.mark.parametrize("named", [True, False])
-def test_several_files_are_one_commit(repo: GitRepo, run: Run, script: Script, named: bool) -> None:
+def test_several_files_are_one_commit(repo: GitRepo, edit: Run, script: Script) -> None:
     """Both are named, or the model reads one of them and may change any file."""
-    script.replies(*([] if named else ['<read path="README.md"/>\n']), BOTH_FILES)
-    files, scope = (["src/app.py", "README.md"], []) if named else (["src/app.py"], ["--scope", "repo"])
-    assert run("edit", *files, "greet with a comma", "--yes", *scope).code == 0
-    assert repo.git("diff", "--name-only", "HEAD^").split() == ["README.md", "src/app.py"]
+    script.replies(BOTH_FILES)
+    edit(more=["README.md"])
+    assert files_of_head(repo) == ["README.md", "src/app.py"]
+    repo.git("reset", "-q", "--hard", "HEAD^")
+    script.replies('<read path="README.md"/>\n', BOTH_FILES)
+    edit("--scope", "repo")
+    assert files_of_head(repo) == ["README.md", "src/app.py"]
 
 
 def test_new_deleted_and_renamed_files(repo: GitRepo, run: Run, edit: Run, script: Script) -> None:
@@ -205,35 +192,34 @@ def test_dry_run_and_no_commit(repo: GitRepo, run: Run, edit: Run, script: Scrip
     assert repo.head() == before[0] and repo.status() == " M src/app.py\n"
 
 
-def test_the_instruction_from_a_file(repo: GitRepo, run: Run, script: Script, tmp_path: Path) -> None:
-    script.replies(GREET)
-    assert run("edit", "--dry-run", "src/app.py", "-", stdin="greet with a comma\n").code == 0
-    assert "Request:\ngreet with a comma\n" in script.prompts[0]
-    (tmp_path / "request").write_text("greet otherwise\n")
-    script.replies(GREET)
-    assert run("edit", "--dry-run", "src/app.py", "-F", str(tmp_path / "request")).code == 0
-    assert "Request:\ngreet otherwise\n" in script.prompts[0]
+def test_the_instruction_from_a_file(run: Run, script: Script, tmp_path: Path) -> None:
+    (tmp_path / "request").write_text("greet with a comma\n")
+    for source, stdin in ((("-",), "greet with a comma\n"), (("-F", str(tmp_path / "request")), "")):
+        script.replies(GREET)
+        run("edit", "--dry-run", "src/app.py", *source, stdin=stdin, code=0)
+        assert "Request:\ngreet with a comma\n" in script.prompts[0]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "words", "code"),
     [
-        (("src/app.py", "greet"), "--yes"),  # in a pipe there is no question and no default
-        (("nowhere.py", "write it", "--yes"), "--create"),
-        (("--dry-run", "src/app.py", "-"), ""),  # an empty request
-        (("--dry-run", "src/app.py::nothing", "x"), "nothing"),
-        (("--dry-run", "src/app.py:99", "x"), "99"),
-        (("src/app.py", "greet", "--yes", "--max-cost", "1"), "price"),
+        (("src/app.py", "greet"), "--yes", 2),  # in a pipe there is no question and no default
+        (("nowhere.py", "write it", "--yes"), "--create", 2),
+        (("--dry-run", "src/app.py", "-"), "", 2),  # an empty request
+        (("--dry-run", "src/app.py::nothing", "x"), "nothing", 2),
+        (("--dry-run", "src/app.py:99", "x"), "99", 2),
+        (("src/app.py", "greet", "--yes", "--max-cost", "1"), "price", 2),
+        (("src/app.py", "greet", "--yes", "--max-tokens", "10"), "", 5),
     ],
 )
 def test_errors_before_the_first_call(
-    run: Run, script: Script, arguments: tuple[str, ...], words: str
+    run: Run, script: Script, arguments: tuple[str, ...], words: str, code: int
 ) -> None:
-    assert words in run("edit", *arguments, stdin=" \n", code=2).err
+    assert words in run("edit", *arguments, stdin=" \n", code=code).err
     assert script.prompts == []
 
 
-def test_json_of_an_edit_and_of_an_error(repo: GitRepo, edit: Run, script: Script) -> None:
+def test_json_of_an_edit_and_of_errors(repo: GitRepo, edit: Run, script: Script) -> None:
     script.replies("<commit>Greet with a comma</commit>\n" + GREET)
     value = edit("--json").json
     assert (value["version"], value["outcome"], value["commit"]) == (1, "committed", repo.head())
@@ -242,6 +228,9 @@ def test_json_of_an_edit_and_of_an_error(repo: GitRepo, edit: Run, script: Scrip
     ]
     assert "--- a/src/app.py" in str(value["diff"])
     assert "gone.py" in json.dumps(edit("--json", file="gone.py", code=2).json["error"])
+    script.replies(*[f"Try {number}.\n\n{greeting(HELLO, str(number))}" for number in range(9)])
+    (problem,) = edit("--json", code=3).json["error"]["problems"]
+    assert (problem["path"], problem["hunk"], problem["reason"]) == ("src/app.py", 1, "deleted-line-missing")
 
 
 @pytest.mark.soak
@@ -262,8 +251,7 @@ def test_during_a_merge_only_no_commit_works(repo: GitRepo, edit: Run, script: S
     repo.commit("main", **{"README.md": "main\n"})
     repo.git("merge", "side", ok=False)
     script.replies(GREET)
-    assert "--no-commit" in edit(code=3).err
-    assert script.prompts == []
+    assert "--no-commit" in edit(code=3).err and script.prompts == []
     edit("--no-commit")
     assert (repo.top / ".git/MERGE_HEAD").exists()
 
@@ -272,8 +260,7 @@ def test_during_a_merge_only_no_commit_works(repo: GitRepo, edit: Run, script: S
 def test_line_ends_are_preserved(repo: GitRepo, edit: Run, script: Script, ending: str) -> None:
     repo.git("config", "core.autocrlf", "false")
     text = ending.join(["def greet(name):", f"    return {HELLO}", "x = 1"])
-    repo.write("src/app.py", text)
-    repo.commit("other endings")
+    repo.commit("other endings", **{"src/app.py": text})
     script.replies(GREET)
     edit()
     assert repo.read("src/app.py") == text.replace(HELLO, "f'hello, {name}'").encode()
@@ -289,8 +276,3 @@ def test_a_whole_file_that_stops_early_is_sent_back(repo: GitRepo, edit: Run, sc
     script.replies(f"I shout.\n\n```a.txt\n{cut}```\n")
     edit(file="a.txt", request="remove the last three lines")
     assert repo.read("a.txt").decode() == cut
-
-
-def test_max_tokens_is_checked_before_the_call(edit: Run, script: Script) -> None:
-    edit("--max-tokens", "10", code=5)
-    assert script.prompts == []

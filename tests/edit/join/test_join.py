@@ -16,6 +16,8 @@ from tests.cli.applying import Done, program
 from tests.conftest import GitRepo
 from tests.edit.join.conftest import NAMES, SOURCE, MakeSplit, Split
 
+PARSED = SOURCE.replace(b"parse(value):\n    first = value\n    second = first", b"parse(value):\n    first = value\n    second = 2")  # fmt: skip
+
 
 def is_fresh(split: Split) -> bool:
     """Whether the folder has the current source, without edits."""
@@ -30,14 +32,10 @@ def test_edits_of_two_segments_are_one_commit_that_can_be_undone(split: Split) -
     before = split.repo.head()
     split.edit(2, b"second = first", b"second = 2")
     split.edit(4, b"    third = second\n", b"")
-    wanted = SOURCE.replace(
-        b"parse(value):\n    first = value\n    second = first",
-        b"parse(value):\n    first = value\n    second = 2",
-    )
-    head, mark, tail = wanted.partition(b"def store")
-    wanted = head + mark + tail.replace(b"    third = second\n", b"", 1)
+    head, mark, tail = PARSED.partition(b"def store")
     done = split.join(code=0)
-    assert split.source.read_bytes() == wanted and split.repo.status() == ""
+    assert split.source.read_bytes() == head + mark + tail.replace(b"    third = second\n", b"", 1)
+    assert split.repo.status() == "" and is_fresh(split)
     message = split.repo.git("log", "-1", "--format=%B")
     assert message.startswith("Change parse and store in src/big.py\n\nRepoagent-Edit: ")
     assert f"Source-Blob: {split.repo.git('rev-parse', f'{before}:src/big.py').strip()}" in message
@@ -45,7 +43,6 @@ def test_edits_of_two_segments_are_one_commit_that_can_be_undone(split: Split) -
     assert done.out.startswith("[main ") and "1 file +1 -2" in done.out
     assert "002.py  +1 -1\n" in done.err and "004.py  +0 -1\n" in done.err
     assert split.repo.git("apply", "--check", "-R", str(split.folder / "join.diff")) == ""
-    assert is_fresh(split)
     (file,) = split.repo.top.glob(".repoagent/memory/*/edits.jsonl")
     assert json.loads(file.read_text())["commit"] == split.repo.head()
     assert "kind=join" in next(split.repo.top.glob(".repoagent/memory/*/conversation.md")).read_text()
@@ -55,33 +52,25 @@ def test_edits_of_two_segments_are_one_commit_that_can_be_undone(split: Split) -
 
 def test_each_join_saves_its_diff_and_uses_the_message(split: Split) -> None:
     split.edit(1, b"first", b"one")
-    assert split.join().code == 0
+    split.join(code=0)
     split.edit(2, b"first", b"two")
-    done = split.join("-m", "Say two", "-m", "It is clearer.", "--json", code=0)
-    assert done.json["outcome"] == "committed" and done.json["refreshed"]
-    assert done.json["join_diff"] == str(split.folder / "join-2.diff")
-    assert done.json["segments"] == [
-        {"file": "002.py", "added": 1, "removed": 1, "how": "applied", "notes": []}
-    ]
-    assert (split.folder / "join-2.diff").read_text() == done.json["diff"]
+    value = split.join("-m", "Say two", "-m", "It is clearer.", "--json", code=0).json
+    assert value["outcome"] == "committed" and value["refreshed"]
+    assert value["join_diff"] == str(split.folder / "join-2.diff")
+    assert value["segments"] == [{"file": "002.py", "added": 1, "removed": 1, "how": "applied", "notes": []}]
+    assert (split.folder / "join-2.diff").read_text() == value["diff"]
     assert "one" in (split.folder / "join.diff").read_text()
-    assert split.repo.git("log", "-1", "--format=%B").startswith(
-        "Say two\n\nIt is clearer.\n\nRepoagent-Edit"
-    )
+    message = split.repo.git("log", "-1", "--format=%B")
+    assert message.startswith("Say two\n\nIt is clearer.\n\nRepoagent-Edit")
 
 
-def test_a_dry_run_shows_the_diff_and_writes_nothing(split: Split) -> None:
+def test_a_dry_run_writes_nothing_and_no_commit_only_the_file(split: Split) -> None:
     split.edit(2, b"second = first", b"second = 2")
-    before = split.everything()
+    before, head = split.everything(), split.repo.head()
     done = split.join("--dry-run", code=0)
     assert split.everything() == before
     assert split.repo.git("apply", "--check", "-", stdin=done.out.encode()) == ""
-
-
-def test_no_commit_writes_the_file_and_can_be_undone(split: Split) -> None:
-    head = split.repo.head()
-    split.edit(2, b"second = first", b"second = 2")
-    assert split.join("--no-commit").code == 0
+    split.join("--no-commit", code=0)
     assert split.repo.head() == head and split.repo.status() == " M src/big.py\n"
     assert (split.folder / "join.diff").exists() and is_fresh(split)
     assert program(split.repo.top, "undo").code == 0 and split.source.read_bytes() == SOURCE
@@ -97,9 +86,8 @@ def test_staged_and_unstaged_work_is_unchanged(split: Split) -> None:
     shown = split.repo.git("show", "HEAD", "--format=", "-U0")
     assert "+    second = 3" in shown and "staged" not in shown
     assert "load(value, staged)" in split.repo.git("diff", "--cached")
-    assert "close(value, unstaged)" in split.repo.git("diff") and "second" not in split.repo.git(
-        "diff", "-U0"
-    )
+    unstaged = split.repo.git("diff", "-U0")
+    assert "close(value, unstaged)" in unstaged and "second" not in unstaged
     assert "its changes are kept" in done.err and is_fresh(split)
 
 
@@ -112,14 +100,12 @@ def test_edits_that_the_source_already_has_are_not_joined_again(split: Split) ->
     done = split.join(code=0)
     assert "002.py  +1 -1  already in the source" in done.err
     assert "1 file +1 -1" in done.out and is_fresh(split)
-    done = split.join()
-    assert done.code == 1
+    split.join(code=1)
 
 
-@pytest.mark.parametrize("script", ["kill -9 $(ps -o ppid= -p $PPID)"])
-def test_a_kill_between_the_commit_and_the_refresh_is_recovered(split: Split, script: str) -> None:
+def test_a_kill_between_the_commit_and_the_refresh_is_recovered(split: Split) -> None:
     split.edit(2, b"second = first", b"second = 2")
-    split.repo.hook("post-commit", f"{script}\n")
+    split.repo.hook("post-commit", "kill -9 $(ps -o ppid= -p $PPID)\n")
     assert program(split.repo.top, "split", "--join", "parts").code == -signal.SIGKILL
     split.repo.hook("post-commit", "true\n")
     head, data = split.repo.head(), split.source.read_bytes()
@@ -150,13 +136,9 @@ def test_the_folder_follows_a_formatting_hook(split: Split) -> None:
 )
 def test_changes_of_an_editor_are_reverted(split: Split, edit: Callable[[bytes], bytes], note: str) -> None:
     split.edit(2, b"second = first", b"second = 2")
-    wanted = SOURCE.replace(
-        b"parse(value):\n    first = value\n    second = first",
-        b"parse(value):\n    first = value\n    second = 2",
-    )
     split.file(2).write_bytes(edit(split.file(2).read_bytes()))
     assert f"note: 002.py: {note}" in split.join(code=0).err
-    assert split.source.read_bytes() == wanted and is_fresh(split)
+    assert split.source.read_bytes() == PARSED and is_fresh(split)
 
 
 def test_a_segment_with_only_changed_line_ends_is_not_joined(split: Split) -> None:
@@ -183,9 +165,8 @@ def test_an_emptied_segment_deletes_its_text_and_other_files_stay(split: Split) 
     (split.folder / "__pycache__").mkdir()
     done = split.join(code=0)
     assert "003.py is empty: its 7 lines are deleted" in done.err
-    assert "not part of this split: 006.py\n" in done.err and all(
-        (split.folder / name).exists() for name in litter
-    )
+    assert "not part of this split: 006.py\n" in done.err
+    assert all((split.folder / name).exists() for name in litter)
     assert b"def check" not in split.source.read_bytes() and split.source.read_bytes().count(b"def ") == 4
 
 
@@ -194,51 +175,37 @@ def test_a_segment_edited_before_a_refresh_is_merged_from_its_own_base(split: Sp
     split.change(b"parse(value):\n    first = value", b"parse(value):\n    first = source")
     split.repo.commit("moved on")
     assert split.program("--refresh", str(split.folder)).code == 0
-    done = split.join()
-    if done.code == 0:  # adjacent lines: a conflict for git
-        pytest.fail("two changes beside each other were merged")
-    assert done.code == 3 and "002.py" in done.err
-    split.file(2).write_bytes(
-        split.file(2)
-        .read_bytes()
-        .replace(b"second = 2", b"second = first")
-        .replace(b"return third", b"return 2")
-    )
+    assert "002.py" in split.join(code=3).err  # adjacent lines: a conflict for git
+    split.edit(2, b"second = 2", b"second = first")
+    split.edit(2, b"return third", b"return 2")
     split.join(code=0)
-    data = split.source.read_bytes()
-    assert b"first = source\n    second = first\n    third = second\n    return 2\n" in data and is_fresh(
-        split
-    )
+    lines = b"first = source\n    second = first\n    third = second\n    return 2\n"
+    assert lines in split.source.read_bytes() and is_fresh(split)
 
 
-def test_a_linked_work_tree_has_its_own_source(split: Split) -> None:
-    split.repo.git("worktree", "add", "-q", "-b", "side", "../side")
-    side = split.repo.top.parent / "side"
-    assert split.program("src/big.py", "--target-bytes", "110", cwd=side).code == 0
-    folder = split.repo.top / ".repoagent/splits/src-big.py"
-    path = folder / "002.py"
-    path.write_bytes(path.read_bytes().replace(b"second = first", b"second = side"))
-    done = split.program("--join", str(folder), cwd=side)
+@pytest.mark.parametrize("place", ["a linked work tree", "a nested repository"])
+def test_each_work_tree_has_its_own_source(
+    split: Split, make_repo: Callable[[str], GitRepo], place: str
+) -> None:
+    if place == "a nested repository":
+        own = make_repo("repo/inner")
+        own.commit("the file of the same name", **{"src/big.py": SOURCE})
+    else:
+        split.repo.git("worktree", "add", "-q", "-b", "side", "../side")
+        own = GitRepo(split.repo.top.parent / "side")
+    assert split.program("src/big.py", "--target-bytes", "110", "-o", "own", cwd=own.top).code == 0
+    path = own.top / "own/002.py"
+    path.write_bytes(path.read_bytes().replace(b"second = first", b"second = other"))
+    cwd = split.repo.top if place == "a nested repository" else own.top
+    done = split.program("--join", str(own.top / "own"), cwd=cwd)
     assert done.code == 0, done.err
-    assert b"side" in (side / "src/big.py").read_bytes() and split.source.read_bytes() == SOURCE
-
-
-def test_a_nested_repository_is_joined_there(split: Split, make_repo: Callable[[str], GitRepo]) -> None:
-    inner = make_repo("repo/inner")
-    inner.commit("the file of the same name", **{"src/big.py": SOURCE})
-    assert split.program("src/big.py", "--target-bytes", "110", "-o", "parts", cwd=inner.top).code == 0
-    path = inner.top / "parts/002.py"
-    path.write_bytes(path.read_bytes().replace(b"second = first", b"second = inner"))
-    done = split.program("--join", "inner/parts", cwd=split.repo.top)
-    assert done.code == 0, done.err
-    assert b"inner" in inner.read("src/big.py") and split.source.read_bytes() == SOURCE
+    assert b"other" in own.read("src/big.py") and split.source.read_bytes() == SOURCE
 
 
 def test_a_prototype_and_its_function_are_named_once(make_split: MakeSplit) -> None:
     body = "".join(f"    total = total * {n} + 1;\n" for n in range(6))
-    split = make_split(
-        f"int sum(int total);\n\nint sum(int total)\n{{\n{body}    return total;\n}}\n".encode(), "a.c"
-    )
+    text = f"int sum(int total);\n\nint sum(int total)\n{{\n{body}    return total;\n}}\n"
+    split = make_split(text.encode(), "a.c")
     for path in split.folder.glob("0*.c"):
         path.write_bytes(path.read_bytes().replace(b"int sum(", b"long sum("))
     split.join(code=0)
@@ -260,17 +227,13 @@ def test_random_edits_and_random_changes_elsewhere_are_both_joined(split: Split,
     """At most one side changes a line of each function."""
     split.source.write_bytes(SOURCE)
     assert split.program("--refresh", str(split.folder)).code == 0
-    sides = data.draw(st.lists(st.sampled_from(["ours", "theirs", "nobody"]), min_size=5, max_size=5))
+    sides = data.draw(st.lists(st.sampled_from(["ours", "theirs", "neither"]), min_size=5, max_size=5))
     wanted = present = SOURCE
     for number, (name, side) in enumerate(zip(NAMES, sides, strict=True), 1):
-        line = data.draw(
-            st.sampled_from([b"    first = value\n", b"    third = second\n", b"    return third\n"])
-        )
-        text = (
-            data.draw(st.sampled_from([b"", b"    more = 1\n    less = 2\n", b"    return None\n"]))
-            if side != "nobody"
-            else line
-        )
+        lines = [b"    first = value\n", b"    third = second\n", b"    return third\n"]
+        text = line = data.draw(st.sampled_from(lines))
+        if side != "neither":
+            text = data.draw(st.sampled_from([b"", b"    more = 1\n    less = 2\n", b"    return None\n"]))
         start = SOURCE.index(b"def %s" % name.encode())
         function = SOURCE[start : start + 100].partition(b"\n\n\n")[0] + b"\n\n\n"
         changed = function.replace(line, text, 1)
@@ -287,9 +250,7 @@ def test_random_edits_and_random_changes_elsewhere_are_both_joined(split: Split,
 def test_a_result_that_does_not_parse_is_joined_only_with_an_option(split: Split) -> None:
     split.edit(2, b"parse(value):", b"parse(value:")
     before = split.everything()
-    done = split.join()
-    assert done.code == 3
-    assert "fix 002.py and join again, or use --no-parse-check" in done.err
+    assert "fix 002.py and join again, or use --no-parse-check" in split.join(code=3).err
     assert split.everything() == before
     split.join("--no-parse-check", code=0)
     assert b"parse(value:" in split.source.read_bytes()

@@ -14,7 +14,7 @@ from repoagent.edit.request import EditRequest, Target
 from repoagent.git.worktree import open_worktree
 from repoagent.llm.conversation import Turn
 from tests.conftest import GitRepo
-from tests.edit.conftest import Run, Script
+from tests.edit.conftest import Run, Script, diff
 from tests.edit.long_file import SHOP, answer, prepare_edit, result
 
 TOTAL = """\
@@ -32,39 +32,23 @@ def fenced(path: str, text: str) -> str:
     return f"I round it.\n\n```{path}\n{text}```\n"
 
 
+DEF = "    def total_price(self):\n"
+LACKS = "does not contain the whole new Basket.total_price"
 # Refused, with the reminder of what to send, and without a change.
 REFUSED = {
-    "lacks the definition": (
-        "        return round(total, 2)\n",
-        "does not contain the whole new Basket.total_price",
-    ),
-    "another name": (
-        ROUNDED.replace("total_price", "sum_price"),
-        "does not contain the whole new Basket.total_price",
-    ),
-    "dots for the body": (
-        "    def total_price(self):\n        ...\n        return round(total, 2)\n",
-        "Write every line",
-    ),
+    "lacks the definition": ("        return round(total, 2)\n", LACKS),
+    "another name": (ROUNDED.replace("total_price", "sum_price"), LACKS),
+    "dots for the body": (DEF + "        ...\n        return round(total, 2)\n", "Write every line"),
     "a comment for the body": (ROUNDED.replace("total = 0", "# ... existing code ..."), "Write every line"),
     "does not parse": (ROUNDED.replace("total, 2)", "total, 2"), "no longer parse"),
     "nothing changed": (TOTAL, "is the same as the file"),
-    "stops at an old line": (
-        "    def total_price(self):\n        total = 1\n        for _, price in self.items:\n",
-        "no longer parse|are missing",
-    ),
-    "only the end is missing": ("    def total_price(self):\n        total = 0\n", "are missing"),
+    "stops at an old line": (TOTAL[: TOTAL.index("            ")].replace("0", "1"), "no longer parse|are missing"),
+    "only the end is missing": (TOTAL[: TOTAL.index("        for")], "are missing"),
     "cut off": (ROUNDED, "ends before its last line"),
-    "not shown": (
-        "def read_names(file):\n    return []\n",
-        "does not contain the whole new Basket.total_price",
-    ),
-    "not shown, and new": (
-        "def helper():\n    return 1\n\n\ndef read_names(file):\n    return []\n",
-        "does not contain the whole new Basket.total_price",
-    ),
+    "not shown": ("def read_names(file):\n    return []\n", LACKS),
+    "not shown, and new": ("def helper():\n    return 1\n\n\ndef read_names(file):\n    return []\n", LACKS),
     "twice, in two versions": (ROUNDED + "\n" + ROUNDED.replace("2", "3"), "would appear twice"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -73,15 +57,14 @@ def test_an_incomplete_part_is_sent_back(repo: GitRepo, name: str) -> None:
     prepared = prepare_edit(repo, "total_price shall round to cents")
     reply = fenced("shop.py", text)
     seen = answer(prepared, reply.removesuffix("```\n") if name == "cut off" else reply)
-    assert not seen.ok
-    assert re.search(why, seen.text), seen.text
-    assert seen.text.endswith(
-        "the whole new Basket.total_price between the lines ```shop.py and ```, and nothing else."
-    )
-    assert len(seen.text) < 500
+    assert not seen.ok and re.search(why, seen.text), seen.text
+    ending = "the whole new Basket.total_price between the lines ```shop.py and ```, and nothing else."
+    assert seen.text.endswith(ending) and len(seen.text) < 500
     assert result(prepared) == SHOP
 
 
+EXAMPLE = "\n# Example usage\nbasket = Basket(1)\nprint(basket.total_price())\n"
+BLOCK = "<<<<<<< SEARCH\n        return total\n=======\n        return round(total, 2)\n>>>>>>> REPLACE\n"
 ANSWERS = {
     "as requested": fenced("shop.py", ROUNDED),
     "at column 0": fenced("shop.py", "".join(line[4:] + "\n" for line in ROUNDED.splitlines())),
@@ -96,15 +79,10 @@ ANSWERS = {
     "whole file": fenced("shop.py", EXPECTED),
     "whole file, after the old one": fenced("shop.py", SHOP) + fenced("shop.py", EXPECTED),
     "twice": fenced("shop.py", ROUNDED) * 2,
-    "example at the end": fenced(
-        "shop.py", f"{ROUNDED}\n# Example usage\nbasket = Basket(1)\nprint(basket.total_price())\n"
-    ),
+    "example at the end": fenced("shop.py", ROUNDED + EXAMPLE),
     "explained after it": fenced("shop.py", ROUNDED) + "Try it:\n\n```bash\npython -c 'import shop'\n```\n",
-    "search/replace": fenced(
-        "shop.py",
-        "<<<<<<< SEARCH\n        return total\n=======\n        return round(total, 2)\n>>>>>>> REPLACE\n",
-    ),
-    "diff": "```diff\n--- a/shop.py\n+++ b/shop.py\n@@\n-        return total\n+        return round(total, 2)\n```\n",
+    "search/replace": fenced("shop.py", BLOCK),
+    "diff": diff("shop.py", "-        return total", "+        return round(total, 2)"),
     "CRLF": fenced("shop.py", ROUNDED).replace("\n", "\r\n"),
 }
 
@@ -127,11 +105,9 @@ def test_a_retry_does_not_show_a_small_model_its_bad_answer(repo: GitRepo, run: 
         assert prompt.count("Answer with the whole") == 2  # in the system prompt and at the end
         assert "I round it" not in prompt
     assert "An earlier answer was wrong:\nNot applied: " in second and "the rest as before" not in second
-    assert (
-        "howdy" in third and "'hello ' + name" not in third
-    )  # the prompt shows its first attempt as the file
-    assert "which fails the check:\n<output>" in third
-    assert "An earlier answer" not in third
+    # the prompt shows its first attempt as the file
+    assert "howdy" in third and "'hello ' + name" not in third
+    assert "which fails the check:\n<output>" in third and "An earlier answer" not in third
 
 
 def test_the_grammar_limits_the_answer_to_a_fence(repo: GitRepo) -> None:
@@ -139,9 +115,8 @@ def test_the_grammar_limits_the_answer_to_a_fence(repo: GitRepo) -> None:
     turns = [Turn("user", "x"), Turn("assistant", "y"), Turn("observation", "Not applied", {"ok": "no"})]
     for some in (turns[:1], turns):
         request = prepared.prompts[0].request(some, "0", key="", max_output_tokens=9)
-        assert request.grammar.startswith(
-            'root ::= "```shop.py\\n" line+ "```"\nline ::= ([^`\\n] [^\\n]*)? "\\n"'
-        )
+        rules = 'root ::= "```shop.py\\n" line+ "```"\nline ::= ([^`\\n] [^\\n]*)? "\\n"'
+        assert request.grammar.startswith(rules)
     assert prepare_edit(repo, "x", "diff").prompts[0].grammar == ""
 
 
@@ -151,20 +126,17 @@ def test_code_in_an_answer_is_only_a_quotation_if_a_diff_was_requested(repo: Git
     assert not parse("So: ```shop.py\n" + ROUNDED + "```\n", {"edit"}).actions
     prepared = prepare_edit(repo, "total_price shall round", "diff")
     assert not prepared.tools[0].loose
-    assert "File shop.py (file to edit; 240 lines)" in "".join(
-        part.text for part in prepared.prompts[0].opening
-    )
+    opening = "".join(part.text for part in prepared.prompts[0].opening)
+    assert "File shop.py (file to edit; 240 lines)" in opening
 
 
 def test_the_prompt_of_a_small_model(repo: GitRepo) -> None:
     prepared = prepare_edit(repo, "total_price shall round to cents")
     prompt = "".join(part.text for part in (*prepared.prompts[0].system, *prepared.prompts[0].opening))
     assert f"Basket.total_price of shop.py:\n```python\n{TOTAL}```\n" in prompt
-    assert (
-        "read_names" not in prompt and "import os" not in prompt
-    )  # a small model rewrites everything near the part
-    assert prompt.endswith("and nothing else.\n")
-    assert len(prompt) < 1_200
+    # a small model rewrites everything near the part
+    assert "read_names" not in prompt and "import os" not in prompt
+    assert prompt.endswith("and nothing else.\n") and len(prompt) < 1_200
 
 
 def test_an_added_definition_selects_no_part(repo: GitRepo) -> None:
@@ -172,9 +144,8 @@ def test_an_added_definition_selects_no_part(repo: GitRepo) -> None:
     for request in ("Add a method low(limit) to Basket", "Add a new function `low` beside read_names"):
         windows = prepare_edit(repo, request, text=text).session.windows.get("shop.py", ())
         assert all("low" not in window.names for window in windows)
-    assert prepare_edit(repo, "Add a test to low()", text=text).session.windows["shop.py"][0].names == (
-        "low",
-    )
+    (window,) = prepare_edit(repo, "Add a test to low()", text=text).session.windows["shop.py"]
+    assert window.names == ("low",)
 
 
 def test_lines_or_an_answer_select_the_part(repo: GitRepo) -> None:
@@ -208,17 +179,14 @@ def test_form_by_file(repo: GitRepo, form: Form, instruction: str, text: str, ch
 
 
 def test_other_forms_after_refusals() -> None:
-    assert [form_after("diff", n, fits=True) for n in range(6)] == ["diff"] * 2 + ["search"] * 2 + [
-        "whole"
-    ] * 2
-    assert [form_after("diff", n, fits=False) for n in range(6)] == ["diff"] * 2 + ["search"] * 4
+    diffs, searches = ["diff"] * 2, ["search"] * 2
+    assert [form_after("diff", n, fits=True) for n in range(6)] == [*diffs, *searches, "whole", "whole"]
+    assert [form_after("diff", n, fits=False) for n in range(6)] == [*diffs, *searches, *searches]
     assert form_after("function", 2, fits=False) == "function"
-    assert form_after("function", 2, fits=True) == "whole"
-    assert form_after("whole", 2, fits=True) == "whole"
+    assert form_after("function", 2, fits=True) == form_after("whole", 2, fits=True) == "whole"
     assert choose_form("function", {"a": False, "b": True}, ["a"]) == "function"
     assert choose_form("function", {"a": False, "b": False}, ["a"]) == "search"
-    assert not fits_whole(b"x\n" * 100, 200)
-    assert not fits_whole(b"\0", 16_000)
+    assert not fits_whole(b"x\n" * 100, 200) and not fits_whole(b"\0", 16_000)
 
 
 def test_another_form_is_requested_after_two_refusals(repo: GitRepo) -> None:
@@ -234,12 +202,8 @@ def test_another_form_is_requested_after_two_refusals(repo: GitRepo) -> None:
 
 
 def test_a_new_file_needs_no_name(repo: GitRepo) -> None:
-    prepared = prepare(
-        open_worktree(repo.top),
-        EditRequest("write it", (Target("new.py"),), create=True),
-        load(None, repo.top),
-        AnswerFormat("whole"),
-    )
+    request = EditRequest("write it", (Target("new.py"),), create=True)
+    prepared = prepare(open_worktree(repo.top), request, load(None, repo.top), AnswerFormat("whole"))
     assert answer(prepared, fenced("python", "x = 1\n")).ok
     assert result(prepared, "new.py") == "x = 1\n"
 
@@ -359,13 +323,14 @@ def test_javascript_methods(repo: GitRepo) -> None:
 def test_whole_files(repo: GitRepo) -> None:
     old = repo.read("src/app.py").decode()
     new = old.replace("'hello ' + name", "f'hello, {name}'")
-    for reply in (
-        fenced("app.py", new),
-        fenced("python", new),
-        fenced("src/app.py", new.split("\n\n\n")[0] + "\n"),
-        fenced("app.py", f"{new}\n\n{new}"),
+    first = new.split("\n\n\n")[0] + "\n"
+    for path, text in (
+        ("app.py", new),
+        ("python", new),
+        ("src/app.py", first),
+        ("app.py", f"{new}\n\n{new}"),
     ):
-        assert edited(repo, "greet with a comma", reply, "src/app.py", old) == new
+        assert edited(repo, "greet with a comma", fenced(path, text), "src/app.py", old) == new
 
 
 def test_a_rename_rewrites_a_short_file_as_a_whole(repo: GitRepo) -> None:
