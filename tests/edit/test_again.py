@@ -21,14 +21,16 @@ def states(repo: GitRepo, slug: str = "app-py") -> list[str]:
 
 
 @pytest.mark.soak
-def test_undo_and_redo_several_edits_with_later_work(repo: GitRepo, run: Run, script: Script) -> None:
+def test_undo_and_redo_several_edits_with_later_work(
+    repo: GitRepo, edit: Run, run: Run, script: Script
+) -> None:
     repo.write("a.txt", "staged\n")
     repo.git("add", "a.txt")
     script.replies("<commit>First</commit>\n" + GREET)
-    assert run("edit", "src/app.py", "greet with a comma", "--yes").code == 0
+    edit()
     second = diff("src/app.py", " def main():", "-    print(greet('world'))", "+    print(greet('you'))")
     script.replies("<commit>Second</commit>\n" + second)
-    assert run("edit", "src/app.py", "greet you", "--yes").code == 0
+    edit(request="greet you")
     repo.write("src/app.py", b"# mine, unstaged\n" + repo.read("src/app.py"))
     tip, status, both = repo.head(), repo.status(), repo.read("src/app.py")
     for subject in ("First", "first commit"):
@@ -37,19 +39,18 @@ def test_undo_and_redo_several_edits_with_later_work(repo: GitRepo, run: Run, sc
         assert repo.status() == status
     assert repo.read("src/app.py").startswith(b"# mine, unstaged\ndef greet(name):\n    return 'hello '")
     assert states(repo) == ["undone", "undone"]
-    assert run("undo").code == 1
-    assert run("redo").code == 0
-    done = run("redo", "--json")
-    assert done.json["commit"] == tip == repo.head()
+    run("undo", code=1)
+    run("redo", code=0)
+    assert run("redo", "--json").json["commit"] == tip == repo.head()
     assert (repo.status(), repo.read("src/app.py")) == (status, both)
     assert states(repo) == ["redone", "redone"]
 
 
 @pytest.mark.soak
-def test_an_edit_without_a_commit_can_be_undone(repo: GitRepo, run: Run, script: Script) -> None:
+def test_an_edit_without_a_commit_can_be_undone(repo: GitRepo, edit: Run, run: Run, script: Script) -> None:
     script.replies(GREET)
     before, head = repo.read("src/app.py"), repo.head()
-    assert run("edit", "src/app.py", "greet with a comma", "--yes", "--no-commit").code == 0
+    edit("--no-commit")
     repo.write("src/app.py", repo.read("src/app.py") + b"# mine\n")
     run("undo", code=0)
     assert (repo.read("src/app.py"), repo.head()) == (before + b"# mine\n", head)
@@ -75,14 +76,13 @@ def test_again_with_another_instruction(repo: GitRepo, run: Run, script: Script)
 
 
 @pytest.mark.soak
-def test_again_after_an_undo_undoes_nothing_more(repo: GitRepo, run: Run, script: Script) -> None:
+def test_again_after_an_undo_undoes_nothing_more(repo: GitRepo, edit: Run, run: Run, script: Script) -> None:
     script.replies("<commit>First</commit>\n" + GREET)
-    assert run("edit", "src/app.py", "greet with a comma", "--yes").code == 0
-    script.replies(
-        diff("a.txt", "-line 5", "+LINE 5"), "no edit at all", diff("a.txt", "-line 5", "+LINE FIVE")
-    )
-    assert run("edit", "a.txt", "shout", "--yes").code == 0
-    assert run("edit", "--again", "louder", "--yes").code == 1  # undone, and then the model only answered
+    edit()
+    shouts = [diff("a.txt", "-line 5", f"+{line}") for line in ("LINE 5", "LINE FIVE")]
+    script.replies(shouts[0], "no edit at all", shouts[1])
+    edit(file="a.txt", request="shout")
+    run("edit", "--again", "louder", "--yes", code=1)  # undone, and then the model only answered
     assert repo.git("log", "-1", "--format=%s").strip() == "First"
     run("edit", "--again", "louder please", "--yes", code=0)
     assert repo.git("log", "-2", "--format=%s") == "Louder please\nFirst\n"
@@ -90,14 +90,16 @@ def test_again_after_an_undo_undoes_nothing_more(repo: GitRepo, run: Run, script
 
 
 @pytest.mark.soak
-def test_again_with_a_file_that_the_edit_created_or_deleted(repo: GitRepo, run: Run, script: Script) -> None:
+def test_again_with_a_file_that_the_edit_created_or_deleted(
+    repo: GitRepo, edit: Run, run: Run, script: Script
+) -> None:
     script.replies("```diff\n--- /dev/null\n+++ b/new.txt\n@@\n+one\n```\n")
-    assert run("edit", "new.txt", "make it", "--create", "--yes").code == 0
+    edit("--create", file="new.txt", request="make it")
     script.replies("```diff\n--- /dev/null\n+++ b/new.txt\n@@\n+two\n```\n")
     run("edit", "--again", "say two", "--yes", code=0)
     assert repo.read("new.txt") == b"two\n"
     script.replies("```diff\n--- a/new.txt\n+++ /dev/null\n@@\n-two\n```\n")
-    assert run("edit", "new.txt", "delete new.txt", "--yes").code == 0
+    edit(file="new.txt", request="delete new.txt")
     script.replies(diff("new.txt", "-two", "+three"))
     run("edit", "--again", "say three instead", "--yes", code=0)
     assert repo.read("new.txt") == b"three\n"
@@ -105,9 +107,11 @@ def test_again_with_a_file_that_the_edit_created_or_deleted(repo: GitRepo, run: 
 
 
 @pytest.mark.soak
-def test_again_undoes_nothing_before_its_preconditions_hold(repo: GitRepo, run: Run, script: Script) -> None:
+def test_again_undoes_nothing_before_its_preconditions_hold(
+    repo: GitRepo, edit: Run, run: Run, script: Script
+) -> None:
     script.replies(GREET)
-    assert run("edit", "src/app.py", "greet with a comma", "--yes").code == 0
+    edit()
     tip = repo.head()
     for code, arguments in [
         (2, ("shout",)),  # no user to ask

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,29 +14,28 @@ from tests.edit.conftest import GREET, Run, Script, diff
 pytestmark = pytest.mark.soak
 
 
-def test_in_a_folder_of_a_linked_work_tree(repo: GitRepo, run: Run, script: Script, tmp_path: Path) -> None:
+def test_in_a_folder_of_a_linked_work_tree(
+    repo: GitRepo, edit: Run, run: Run, script: Script, tmp_path: Path
+) -> None:
     repo.git("worktree", "add", "-q", "-b", "side", str(tmp_path / "linked"))
     linked, head = GitRepo(tmp_path / "linked"), repo.head()
     script.replies(GREET)
-    done = run(
-        "edit", "app.py", "../README.md", "greet with a comma", "--yes", cwd=linked.top / "src", code=0
-    )
+    done = edit(file="app.py", more=["../README.md"], cwd=linked.top / "src")
     assert done.out.startswith("[side ")
     assert linked.git("show", "--format=", "--name-only").split() == ["src/app.py"]
     assert (linked.status(), repo.status(), repo.head()) == ("", "", head)
     assert (repo.top / ".repoagent").is_dir() and not (linked.top / ".repoagent").exists()
-    assert run("undo", cwd=linked.top).code == 0
+    run("undo", cwd=linked.top, code=0)
     assert linked.head() == head
 
 
 def test_detached_unborn(
-    repo: GitRepo, make_repo: Callable[[str], GitRepo], run: Run, script: Script
+    repo: GitRepo, make_repo: Callable[[str], GitRepo], edit: Run, run: Run, script: Script
 ) -> None:
     repo.git("checkout", "-q", "--detach")
     script.replies(GREET)
-    done = run("edit", "src/app.py", "greet with a comma", "--yes", code=0)
-    assert done.out.startswith("[detached HEAD ")
-    assert "HEAD is detached" in done.err
+    done = edit()
+    assert done.out.startswith("[detached HEAD ") and "HEAD is detached" in done.err
     unborn = make_repo("unborn")
     script.replies("```diff\n--- /dev/null\n+++ b/docs/new.md\n@@\n+# New\n```\n")
     run("edit", "docs/new.md", "write it", "--create", "--yes", cwd=unborn.top, code=0)
@@ -83,25 +83,18 @@ def test_names_of_every_kind(repo: GitRepo, run: Run, script: Script) -> None:
         "[a]*.txt",
         "a\\b",
     ]
-    quoted = {
-        "new\nline.txt": '"{}/new\\nline.txt"',
-        "tab\there": '"{}/tab\\there"',
-        'q"uote.txt': '"{}/q\\"uote.txt"',
-    }
+
+    def head(side: str, name: str) -> str:
+        path = f"{side}/{name}"
+        return json.dumps(path, ensure_ascii=False) if set(name) & set('\n\t"\\') else path
+
+    hunks = []
     for number, name in enumerate(names):
         repo.write(name, f"old {number}\n")
+        hunks.append(f"--- {head('a', name)}\n+++ {head('b', name)}\n@@\n-old {number}\n+new {number}\n")
     repo.commit("odd names")
-    heads = [
-        quoted.get(name, "{}/" + name.replace("\\", "\\\\") if "\\" not in name else '"{}/a\\\\b"')
-        for name in names
-    ]
-    hunks = [
-        f"--- {head.format('a')}\n+++ {head.format('b')}\n@@\n-old {number}\n+new {number}\n"
-        for number, head in enumerate(heads)
-    ]
     script.replies("```diff\n" + "".join(hunks) + "```\n")
-    done = run("edit", "--yes", "--json", "--", *names, "renew them")
-    assert done.code == 0, done.err + done.out
+    run("edit", "--yes", "--json", "--", *names, "renew them", code=0)
     assert [repo.read(name) for name in names] == [f"new {number}\n".encode() for number in range(len(names))]
     assert repo.status() == ""
     assert set(repo.git("show", "--format=", "--name-only", "-z").split("\0")) - {""} == set(names)

@@ -52,11 +52,8 @@ def killed(repo: GitRepo, script: Script) -> Killed:
 
 def left_behind(repo: GitRepo) -> list[str]:
     """The files of unfinished edits, and their locks."""
-    found = [
-        *(repo.top / ".repoagent/conversations").iterdir(),
-        *(repo.top / ".git/repoagent/locks").iterdir(),
-    ]
-    return [path.name for path in found] + [path.name for path in (repo.top / ".git").glob("*.lock")]
+    folders = (".repoagent/conversations/*", ".git/repoagent/locks/*", ".git/*.lock")
+    return [path.name for folder in folders for path in repo.top.glob(folder)]
 
 
 @pytest.mark.soak
@@ -68,8 +65,7 @@ def test_killed_during_the_model_call(repo: GitRepo, run: Run, script: Script, k
     assert repo.status() == ""
     done = run(*command, "--json", code=0)
     assert len(script.prompts) == 3  # the last call was repeated, the first was not
-    assert "A small repository." in script.prompts[2]
-    assert done.json["usage"]["calls"] == 1
+    assert "A small repository." in script.prompts[2] and done.json["usage"]["calls"] == 1
     assert left_behind(repo) == []
 
 
@@ -82,59 +78,49 @@ def test_killed_in_the_check(repo: GitRepo, run: Run, script: Script, killed: Ki
     killed(started, *command)
     assert (repo.top / ".git/index.lock").exists()  # git now refuses, so that nothing is lost
     done = run(*command, code=0)
-    assert "recovered: " in done.err
-    assert len(script.prompts) == 1
+    assert "recovered: " in done.err and len(script.prompts) == 1
     assert repo.git("diff", "HEAD^", "--stat").count("|") == 1
-    assert repo.status() == " M src/app.py\n"
-    assert left_behind(repo) == []
+    assert repo.status() == " M src/app.py\n" and left_behind(repo) == []
 
 
 @pytest.mark.soak
 def test_a_failed_model_call_is_resumed_or_started_over(repo: GitRepo, run: Run, script: Script) -> None:
-    script.replies('<read path="README.md"/>\n')
     command = ("edit", "src/app.py", "greet with a comma", "--dry-run")
-    assert run(*command).code == 4
-    assert len(script.prompts) == 2
-    (script.folder / "reply-02").write_text(GREET)
-    assert run(*command).code == 0
-    assert "A small repository." in script.prompts[2]
-    assert left_behind(repo) == []
-    script.replies('<read path="README.md"/>\n')
-    assert run(*command).code == 4
-    (script.folder / "reply-02").write_text(GREET)
-    assert run(*command, "--conversation", "fresh").code == 0
-    assert "A small repository." not in script.prompts[2]
-    (kept,) = left_behind(repo)
-    assert kept.startswith("kept-")
+    for option in ((), ("--conversation", "fresh")):
+        script.replies('<read path="README.md"/>\n')
+        run(*command, code=4)
+        assert len(script.prompts) == 2
+        (script.folder / "reply-02").write_text(GREET)
+        run(*command, *option, code=0)
+        assert ("A small repository." in script.prompts[2]) == (not option)
+        left = left_behind(repo)
+        assert left == [] if not option else left[0].startswith("kept-")
 
 
-def test_a_run_without_a_reply_leaves_no_file(repo: GitRepo, run: Run, script: Script) -> None:
+def test_a_run_without_a_reply_leaves_no_file(repo: GitRepo, edit: Run, script: Script) -> None:
     script.replies()
-    assert run("edit", "src/app.py", "greet with a comma", "--yes").code == 4
-    assert run("edit", "README.md", "say more", "--yes").code == 4
+    edit(code=4)
+    edit(file="README.md", request="say more", code=4)
     assert sum(name.startswith("edit-") for name in left_behind(repo)) <= 1
 
 
 @pytest.mark.soak
-def test_a_broken_conversation_file_is_reported(repo: GitRepo, run: Run, script: Script) -> None:
+def test_a_broken_conversation_file_is_reported(repo: GitRepo, edit: Run, script: Script) -> None:
     script.replies(GREET + "<read path='README.md'/>\n")
-    assert run("edit", "src/app.py", "greet with a comma", "--yes").code == 4
+    edit(code=4)
     (file,) = (repo.top / ".repoagent/conversations").glob("edit-*.md")
     file.write_text(file.read_text().replace("return 'hello '", "return 'other '"))
-    done = run("edit", "src/app.py", "greet with a comma", "--yes", code=3)
-    assert "--conversation fresh" in done.err
+    assert "--conversation fresh" in edit(code=3).err
 
 
-def test_killed_between_the_commit_and_the_memory(repo: GitRepo, run: Run, script: Script) -> None:
+def test_killed_between_the_commit_and_the_memory(repo: GitRepo, edit: Run, run: Run, script: Script) -> None:
     repo.hook("post-commit", "cp .repoagent/conversations/edit-*.md ..\n")
     script.replies(GREET, GREET)
-    command = ("edit", "src/app.py", "greet with a comma", "--yes")
-    assert run(*command).code == 0
+    edit()
     (file,) = repo.top.parent.glob("edit-*.md")
     file.rename(repo.top / ".repoagent/conversations" / file.name)
-    assert run("undo").code == 0
-    done = run(*command)  # the first edit was made and undone: this is another one
-    assert done.code == 0, done.err
+    run("undo", code=0)
+    edit()  # the first edit was made and undone: this is another one
     assert len(script.prompts) == 2
     assert repo.git("rev-list", "--count", "HEAD").strip() == "2"
 
@@ -146,7 +132,7 @@ def test_old_requests_are_removed(repo: GitRepo, run: Run, script: Script) -> No
         (sent / name).write_text("x")
         os.utime(sent / name, (time.time() - days * 86_400,) * 2)
     script.replies(GREET)
-    assert run("edit", "src/app.py", "greet with a comma", "--dry-run").code == 0
+    run("edit", "src/app.py", "greet with a comma", "--dry-run", code=0)
     assert not (sent / "old.txt").exists() and not (sent / "long.txt.gz").exists()
     assert (sent / "new.txt").exists()
     assert len(list(sent.glob("*.txt"))) == 2

@@ -62,10 +62,8 @@ def test_a_hunk_that_does_not_fit_shows_the_file(repo: GitRepo, screen: Open, sc
 def test_an_unseen_file_is_not_replaced(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies(GREET + "README.md\n```\n# Sample\n\nAnother.\n```\n", BOTH)
     run(*COMMAND, "--yes", "--scope", "repo", code=0)
-    assert (
-        "README.md exists and you have not seen it" in script.prompts[1]
-        and "A small repository." in script.prompts[1]
-    )
+    assert "README.md exists and you have not seen it" in script.prompts[1]
+    assert "A small repository." in script.prompts[1]
     assert files_of_head(repo) == ["README.md", "src/app.py"]
 
 
@@ -79,17 +77,17 @@ def test_a_rejection_is_resumed_with_a_wider_scope(repo: GitRepo, run: Run, scri
     assert len(script.prompts) == 2 and files_of_head(repo) == ["README.md", "src/app.py"]
 
 
-@pytest.mark.parametrize(
-    "path", [".env", "secret.txt", "out/x.txt", ".github/workflows/ci.yml", "../there.txt"]
-)
+NEVER = [".env", "secret.txt", "out/x.txt", ".github/workflows/ci.yml", "../there.txt"]
+
+
+@pytest.mark.parametrize("path", NEVER)
 def test_files_that_are_never_offered(repo: GitRepo, run: Run, script: Script, path: str) -> None:
     repo.write(".gitignore", "out/\n")
     repo.write(".repoagentignore", "secret.txt\n")
     repo.write(path, "A small text.\nwithheld\n")
     repo.commit("more")
-    script.replies(
-        diff(path, "-A small text.", "+Another.") + GREET, f"<reject>{path} has to change</reject>"
-    )
+    refused = diff(path, "-A small text.", "+Another.") + GREET
+    script.replies(refused, f"<reject>{path} has to change</reject>")
     done = run(*COMMAND, "--yes", code=1)
     assert "the model declined" in done.err
     assert "--scope repo" not in done.err and "withheld" not in "".join(script.prompts)

@@ -31,45 +31,29 @@ def token() -> str:
 
 
 def holding(secret: str, *roots: Path) -> list[str]:
-    return [
-        str(path)
-        for root in roots
-        for path in root.rglob("*")
-        if path.is_file() and secret.encode() in path.read_bytes()
-    ]
+    files = (path for root in roots for path in root.rglob("*") if path.is_file())
+    return [str(path) for path in files if secret.encode() in path.read_bytes()]
 
 
 @pytest.mark.soak
 def test_a_line_with_a_masked_key_can_be_edited(repo: GitRepo, run: Run, script: Script, token: str) -> None:
-    repo.commit(
-        "settings", **{"src/conf.py": f'TOKEN = "{token}"\nRETRIES = 1\n', "b.py": f'KEY = "{token}"\n'}
-    )
+    text = f'TOKEN = "{token}"\nRETRIES = 1\n'
+    repo.commit("settings", **{"src/conf.py": text, "b.py": f'KEY = "{token}"\n'})
     name = mask(token)
     assert name != token
-    script.replies(
-        '<read path="b.py"/>\n',
-        diff(
-            "src/conf.py",
-            f'-TOKEN = "{name}"',
-            f'+TOKEN = "{name}"  # of the bot',
-            "-RETRIES = 1",
-            "+RETRIES = 3",
-        ),
-    )
+    lines = (f'-TOKEN = "{name}"', f'+TOKEN = "{name}"  # of the bot', "-RETRIES = 1", "+RETRIES = 3")
+    script.replies('<read path="b.py"/>\n', diff("src/conf.py", *lines))
     run("edit", "src/conf.py", f"retry three times, {token} stays", "--yes", code=0)
     assert repo.read("src/conf.py").decode() == f'TOKEN = "{token}"  # of the bot\nRETRIES = 3\n'
-    assert not any(token in prompt for prompt in script.prompts)
-    assert (
-        all(name in prompt for prompt in script.prompts) and script.prompts[1].count(f'KEY = "{name}"') == 1
-    )
+    assert all(name in prompt and token not in prompt for prompt in script.prompts)
+    assert script.prompts[1].count(f'KEY = "{name}"') == 1
     assert holding(token, repo.top / ".repoagent") == []
     assert token not in repo.git("log", "-1", "--format=%B")
 
 
-def test_an_unknown_placeholder_is_never_written(repo: GitRepo, run: Run, script: Script) -> None:
+def test_an_unknown_placeholder_is_never_written(repo: GitRepo, edit: Run, script: Script) -> None:
     script.replies(*[diff("src/app.py", " def greet(name):", "+    key = '<<secret 0a0a0a0a>>'")] * 5)
-    done = run("edit", "src/app.py", "add a key", "--yes")
-    assert done.code != 0
+    edit(request="add a key", code=3)
     assert b"secret" not in repo.read("src/app.py")
 
 
@@ -97,10 +81,9 @@ def test_an_edit_of_a_line_with_a_key_is_resumed(repo: GitRepo, run: Run, script
     repo.commit("settings", **{"c.py": f'TOKEN = "{token}"\nRETRIES = 1\n'})
     name = mask(token)
     words = ("edit", "c.py", "retry", "--yes", "--check", "grep -q 3 c.py")
-    script.replies(
-        diff("c.py", f'-TOKEN = "{name}"', f'+TOKEN = "{name}"  # a', "-RETRIES = 1", "+RETRIES = 2")
-    )
-    assert run(*words).code == 4  # the model fails when it gets the failed check
+    lines = (f'-TOKEN = "{name}"', f'+TOKEN = "{name}"  # a', "-RETRIES = 1", "+RETRIES = 2")
+    script.replies(diff("c.py", *lines))
+    run(*words, code=4)  # the model fails when it gets the failed check
     assert token not in script.prompts[1]
     script.replies(diff("c.py", f' TOKEN = "{name}"  # a', "-RETRIES = 2", "+RETRIES = 3"))
     run(*words, code=0)
