@@ -13,7 +13,7 @@ from bench.patch.model import ADDED, Case
 from bench.patch.slip import ANSWER, BLOCKS, FILE, HUNKS, NUMBERS, REFUSALS, SLIPS, Slip, told_apart
 
 for _module in ("refusals_answer", "refusals_text", "slips_files", "slips_forms", "slips_hunks", "slips_lines",
-                "slips_names", "slips_several", "slips_wrap"):  # fmt: skip
+                "slips_several", "slips_wrap"):  # fmt: skip
     import_module(f"bench.patch.{_module}")
 
 COMBINATIONS = {"2 slips": 2, "3 slips": 3, "4 slips": 4, "5 slips": 5}

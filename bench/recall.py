@@ -1,0 +1,400 @@
+"""`python -m bench.recall --repo PATH...`: how well the memory is searched, compared with substrings and FTS5.
+
+Memories are made from the history up to a commit, one for each file; the questions are later subjects without the
+names of their files (later), half of the words of something that is remembered (item), and names of code by their
+parts (name). `--speed N` measures instead how fast N memories answer.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import sqlite3
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from datetime import date
+from functools import partial
+from itertools import cycle
+from pathlib import Path
+from statistics import median
+
+from bench.options import REPOSITORIES, options
+from bench.origins import git, name_of
+from repoagent.memory.search.index import index_file, query_index, snapshot_files
+from repoagent.memory.search.search import Search, answer, search
+from repoagent.storage.layout import Layout
+
+# Memories and questions from a real history
+
+MOST_COMMITS = 6_000
+MOST_FILES = 30  # of a commit: a larger one is no answer to a question
+LATER = 0.2  # of the commits are asked about
+_NAME = re.compile(
+    r"\b(?:[a-z]+(?:[A-Z][a-z0-9]+)+|[A-Z][a-z0-9]+(?:[A-Z][a-z0-9]+)+|[a-z0-9]+(?:_[a-z0-9]+)+)\b"
+)
+
+
+@dataclass(frozen=True)
+class Commit:
+    id: str
+    day: str
+    subject: str
+    note: str  # the first paragraph of the body
+    files: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Text:
+    """One thing that is remembered of a file."""
+
+    file: str
+    day: str
+    text: str
+    kind: str  # "edit" or "note"
+
+
+@dataclass(frozen=True)
+class Question:
+    """`answers` are the files that are right; `kind` is "later", "item" or "name"."""
+
+    kind: str
+    text: str
+    answers: frozenset[str]
+    day: str
+
+
+@dataclass(frozen=True)
+class Corpus:
+    name: str
+    texts: tuple[Text, ...]
+    questions: tuple[Question, ...]
+
+
+def load(repository: Path, most: int, seed: int) -> Corpus:
+    """The memories up to a commit, and at most `most` questions of each kind."""
+    commits = _commits(repository)
+    cut = int(len(commits) * (1 - LATER))
+    before, after = commits[:cut], commits[cut:]
+    texts = tuple(text for commit in before for text in _texts(commit))
+    known = {text.file for text in texts}
+    chance = random.Random(seed)
+    questions = [
+        *_later(after, known, most, chance),
+        *_remembered(before, most, chance),
+        *_names(texts, most, chance, day=before[-1].day if before else ""),
+    ]
+    return Corpus(name_of(repository), texts, tuple(questions))
+
+
+def write(corpus: Corpus, root: Path) -> None:
+    """The memories as the product keeps them, one folder for each file."""
+    by_file: dict[str, list[Text]] = {}
+    for text in corpus.texts:
+        by_file.setdefault(text.file, []).append(text)
+    for number, (file, texts) in enumerate(by_file.items()):
+        folder = root / "memory" / f"{re.sub(r'[^a-z0-9]+', '-', file.lower())[-40:]}-{number:06}"
+        folder.mkdir(parents=True)
+        (folder / "identity.json").write_text(json.dumps({"version": 1, "path": file}))
+        edits = [
+            {"version": 1, "id": f"e{at}", "time": f"{text.day}T12:00:00+00:00", "path": file, "request": text.text,
+             "source_blob": "", "result_blob": "", "state": "committed"}
+            for at, text in enumerate(texts) if text.kind == "edit"
+        ]  # fmt: skip
+        (folder / "edits.jsonl").write_text("".join(json.dumps(edit) + "\n" for edit in edits))
+        notes = [f"- {text.day}: {text.text}\n" for text in texts if text.kind == "note"]
+        if notes:
+            (folder / "notes.md").write_text("# Notes\n\n" + "".join(notes), errors="replace")
+
+
+def _commits(repository: Path) -> list[Commit]:
+    """The newest commits, oldest of them first; no merges, none of many files."""
+    form = "--format=%x01%H%x02%cs%x02%s%x02%b%x03"
+    log = git(repository, "log", "--no-merges", "--name-only", f"-n{MOST_COMMITS}", form)
+    found = []
+    for entry in log.decode(errors="replace").split("\x01")[1:]:
+        head, _, rest = entry.partition("\x03")
+        commit, day, subject, body = head.split("\x02", 3)
+        files = tuple(line for line in rest.split("\n") if line)
+        if 0 < len(files) <= MOST_FILES and subject.strip():
+            found.append(Commit(commit, day, subject.strip(), _paragraph(body), files))
+    return found[::-1]
+
+
+def _paragraph(body: str) -> str:
+    first = " ".join(body.strip().split("\n\n")[0].split())
+    return "" if len(first) < 20 or re.match(r"[A-Z][\w-]+: |git-svn-id|\(cherry", first) else first[:1000]
+
+
+def _texts(commit: Commit) -> list[Text]:
+    found = [Text(file, commit.day, commit.subject, "edit") for file in commit.files]
+    return found + [Text(file, commit.day, commit.note, "note") for file in commit.files if commit.note]
+
+
+def _later(commits: Sequence[Commit], known: set[str], most: int, chance: random.Random) -> list[Question]:
+    """Subjects of later commits without the names of their files: which files are meant?"""
+
+    def ask(commit: Commit) -> Question | None:
+        answers = frozenset(file for file in commit.files if file in known)
+        text = _without_names(commit.subject, commit.files)
+        clear = answers and len(commit.files) <= 10 and len(re.findall(r"\w{3,}", text)) >= 3
+        return Question("later", text, answers, commit.day) if clear else None
+
+    return _asked(commits, ask, most, chance)
+
+
+def _remembered(commits: Sequence[Commit], most: int, chance: random.Random) -> list[Question]:
+    """Half of the words of something that is remembered, in another order: what was it?"""
+
+    def ask(commit: Commit) -> Question | None:
+        text = commit.note if commit.note and chance.random() < 0.5 else commit.subject
+        words = text.split()[:24]
+        if len(words) < 6 or len(commit.files) > 5:
+            return None
+        chosen = chance.sample(words, max(3, len(words) // 2))
+        return Question("item", " ".join(chosen), frozenset(commit.files), commits[-1].day)
+
+    return _asked(commits, ask, most, chance)
+
+
+def _asked(
+    commits: Sequence[Commit], ask: Callable[[Commit], Question | None], most: int, chance: random.Random
+) -> list[Question]:
+    """At most `most` questions, of commits in any order."""
+    found: list[Question] = []
+    for commit in chance.sample(commits, len(commits)):
+        if question := ask(commit):
+            found.append(question)
+        if len(found) == most:
+            break
+    return found
+
+
+def _names(texts: Sequence[Text], most: int, chance: random.Random, day: str) -> list[Question]:
+    """A name of code, by its parts: where was it spoken of?"""
+    places: dict[str, set[str]] = {}
+    for text in texts:
+        for name in _NAME.findall(text.text):
+            places.setdefault(name, set()).add(text.file)
+    names = sorted(name for name, files in places.items() if len(files) <= 5)
+    drawn = chance.sample(names, min(most, len(names)))
+    parts = {name: re.sub(r"_|(?<=[a-z0-9])(?=[A-Z])", " ", name).lower() for name in drawn}
+    return [Question("name", parts[name], frozenset(places[name]), day) for name in drawn]
+
+
+def _without_names(subject: str, files: Sequence[str]) -> str:
+    text = re.sub(r"\(?#\d+\)?", " ", subject)
+    for file in files:
+        base = file.rpartition("/")[2]
+        for name in (file, base, base.partition(".")[0]):
+            if name:
+                text = re.sub(rf"(?i)(?<!\w){re.escape(name)}(?!\w)", " ", text)
+    return " ".join(text.split())
+
+
+# What the search is compared with, and how fast many memories answer
+
+SHOWN = 100  # files of an answer at most
+Method = Callable[[Question], list[str]]  # the files of an answer, best first
+
+
+def ours(root: Path) -> Method:
+    """The product's own answer, at the day of the question."""
+    layout = Layout(root, root.parent / "git")
+
+    def ask(question: Question) -> list[str]:
+        how = Search(limit=200, today=date.fromisoformat(question.day))
+        hits = search(layout, question.text, how=how)
+        return list(dict.fromkeys(file for hit in hits for file in (hit.file, *hit.also)))[:SHOWN]
+
+    return ask
+
+
+def substring(corpus: Corpus) -> Method:
+    """Files by how many words of the question are in what is remembered of them, the newest first."""
+    whole: dict[str, str] = {}
+    newest: dict[str, str] = {}
+    for text in corpus.texts:
+        whole[text.file] = f"{whole.get(text.file, text.file)}\n{text.text}"
+        newest[text.file] = max(newest.get(text.file, ""), text.day)
+    lower = {file: text.lower() for file, text in whole.items()}
+
+    def ask(question: Question) -> list[str]:
+        words = {word for word in re.findall(r"\w+", question.text.lower()) if len(word) > 2}
+        scores = {file: sum(word in text for word in words) for file, text in lower.items()}
+        fitting = [file for file, score in scores.items() if score]
+        fitting.sort(key=lambda file: newest[file], reverse=True)
+        return sorted(fitting, key=lambda file: -scores[file])[:SHOWN]
+
+    return ask
+
+
+def plain(connection: sqlite3.Connection) -> Method:
+    """FTS5 with its own tokenizer and BM25 without weights."""
+
+    def ask(question: Question) -> list[str]:
+        words = dict.fromkeys(re.findall(r"[^\W_]+", question.text))
+        asked = " OR ".join(f'"{word}"' for word in words)
+        if not asked:
+            return []
+        query = "SELECT path FROM plain WHERE plain MATCH ? ORDER BY rank LIMIT 200"
+        return list(dict.fromkeys(path for (path,) in connection.execute(query, (asked,))))[:SHOWN]
+
+    return ask
+
+
+def filled(corpus: Corpus) -> sqlite3.Connection:
+    """The table of `plain`: a row for each text."""
+    connection = sqlite3.connect(":memory:")
+    connection.execute("CREATE VIRTUAL TABLE plain USING fts5 (path, text)")
+    connection.executemany(
+        "INSERT INTO plain VALUES (?, ?)", [(text.file, text.text) for text in corpus.texts]
+    )
+    connection.execute("INSERT INTO plain (plain) VALUES ('optimize')")
+    connection.commit()
+    return connection
+
+
+TIMES = 60  # questions
+
+
+def speed(corpora: Sequence[Corpus], memories: int) -> None:
+    """Print what `memories` memories take; files of all `corpora`, under other names where there are not so many."""
+    corpus = _grown(corpora, memories)
+    with tempfile.TemporaryDirectory() as top, closing(filled(corpus)) as connection:
+        root = Path(top) / ".repoagent"
+        write(corpus, root)
+        layout = Layout(root, root.parent / "git")
+        time.sleep(3)  # what was written just now is looked at once more
+        built = _milliseconds(lambda: query_index(layout, snapshot_files(layout), lambda _: None, print))
+        print(f"{memories:,} memories, {len(corpus.texts):,} texts, {_bytes(root / 'memory') / 1e6:.1f} MB")
+        print(f"made in {built / 1e3:.1f} s, {index_file(layout).stat().st_size / 1e6:.1f} MB")
+        parts: dict[str, Callable[[Question], object]] = {
+            "plain FTS5": plain(connection),
+            "a search": lambda question: answer(layout, question.text, Search()),
+        }
+        figures = _in_turns(parts, corpus.questions)
+    for name, (middle, late) in figures.items():
+        ratio = middle / figures["plain FTS5"][0]
+        print(f"  {name:12} {middle:7.1f} ms, 95 % in {late:7.1f} ms, {ratio:.2f} x plain FTS5")
+
+
+def _in_turns(
+    parts: dict[str, Callable[[Question], object]], questions: Sequence[Question]
+) -> dict[str, tuple[float, float]]:
+    """CPU time of each, median and 95th percentile, in milliseconds; one after the other on the same questions."""
+    taken: dict[str, list[float]] = {name: [] for name in parts}
+    later = [question for question in questions if question.kind == "later"]
+    for question in later[: TIMES + 3]:
+        for name, part in parts.items():
+            taken[name].append(_milliseconds(partial(part, question)))
+    warm = {name: sorted(times[3:]) for name, times in taken.items()}
+    return {name: (median(times), times[len(times) * 95 // 100]) for name, times in warm.items()}
+
+
+def _milliseconds(call: Callable[[], object]) -> float:
+    began = time.process_time()
+    call()
+    return (time.process_time() - began) * 1e3
+
+
+def _grown(corpora: Sequence[Corpus], memories: int) -> Corpus:
+    by_file: dict[str, list[int]] = {}
+    texts = [replace(text, file=f"{one.name}/{text.file}") for one in corpora for text in one.texts]
+    for at, text in enumerate(texts):
+        by_file.setdefault(text.file, []).append(at)
+    grown = []
+    for number, file in zip(range(memories), cycle(by_file), strict=False):
+        again = number // len(by_file)
+        name = file if not again else f"copy{again}/{file}"
+        grown += [replace(texts[at], file=name) for at in by_file[file]]
+    questions = tuple(question for one in corpora for question in one.questions)
+    return Corpus("all", tuple(grown), questions)
+
+
+def _bytes(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+KINDS = {"later": "later subjects", "item": "known items", "name": "names by parts"}
+OURS = "repoagent"
+Figures = dict[str, tuple[float, float]]  # kind: (MRR, recall@5)
+
+
+def main() -> None:
+    args = options(
+        "bench.recall", __doc__,
+        repo=([Path], REPOSITORIES),
+        questions=(150, "of each kind, at most"),
+        seed=(1, ""),
+        speed=(int, "measure how fast so many memories answer"),
+    )  # fmt: skip
+    if args.speed:
+        speed([load(repository, args.questions, args.seed) for repository in args.repo], args.speed)
+        return
+    found: list[dict[str, Figures]] = []
+    for repository in args.repo:
+        corpus = load(repository, args.questions, args.seed)
+        files = len({text.file for text in corpus.texts})
+        began = time.process_time()
+        found.append(_measured(corpus))
+        spent = time.process_time() - began
+        print(f"{corpus.name}: {files:,} memories, {len(corpus.texts):,} texts, {len(corpus.questions)} questions, "
+              f"{spent:.0f} s\n{table([found[-1]])}", flush=True)  # fmt: skip
+    print(f"mean of {len(found)} repositories (MRR / recall@5)\n{table(found)}")
+
+
+def _measured(corpus: Corpus) -> dict[str, Figures]:
+    with tempfile.TemporaryDirectory() as top, closing(filled(corpus)) as texts:
+        root = Path(top) / ".repoagent"
+        write(corpus, root)
+        methods: dict[str, Method] = {
+            OURS: ours(root), "substrings": substring(corpus), "plain FTS5": plain(texts),
+        }  # fmt: skip
+        return {name: figures(method, corpus.questions) for name, method in methods.items()}
+
+
+def figures(method: Method, questions: Sequence[Question]) -> Figures:
+    """The mean reciprocal rank of the first right file, and the share of the right ones among the first five."""
+    each: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for question in questions:
+        answer = method(question)
+        rank = next((at for at, file in enumerate(answer, 1) if file in question.answers), None)
+        among = len(question.answers.intersection(answer[:5])) / len(question.answers)
+        each[question.kind].append((1 / rank if rank else 0.0, among))
+    return {kind: _mean(pairs) for kind, pairs in each.items()}
+
+
+def table(found: Sequence[Mapping[str, Figures]]) -> str:
+    """A line for each method; behind each figure by how much ours is ahead."""
+    lines = ["  " + " " * 26 + "".join(f"{title:26}" for title in KINDS.values()).rstrip()]
+    means = {
+        method: {kind: _mean([one[method][kind] for one in found if kind in one[method]]) for kind in KINDS}
+        for method in found[0]
+    }
+    for method, mine in means.items():
+        cells = []
+        for kind in KINDS:
+            first, second = mine[kind]
+            best = means[OURS][kind]
+            ahead = "" if method == OURS else f" x{_ratio(best[0], first)} x{_ratio(best[1], second)}"
+            cells.append(f"{first:.3f} / {second:.3f}{ahead}".ljust(26))
+        lines.append(f"  {method:26}{''.join(cells)}".rstrip())
+    return "\n".join(lines)
+
+
+def _mean(pairs: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    count = len(pairs) or 1
+    return sum(first for first, _ in pairs) / count, sum(second for _, second in pairs) / count
+
+
+def _ratio(one: float, other: float) -> str:
+    return f"{one / other:.2f}" if other else "-"
+
+
+if __name__ == "__main__":
+    main()
