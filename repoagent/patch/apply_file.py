@@ -51,7 +51,7 @@ def apply_targets(group: Sequence[Target], files: Files, before: bytes | None = 
         return _new_file(group, files)
     source = files.sources[first.source]
     data = source.data if before is None else before
-    hunks = _numbered_hunks(group)
+    hunks, blocks = _distinct_hunks(group)
     if first.path is None:
         if any(hunk.added for hunk in hunks):
             raise PatchError(
@@ -62,7 +62,7 @@ def apply_targets(group: Sequence[Target], files: Files, before: bytes | None = 
             place_hunks(_in_encoding_of(text, [hunk for hunk in hunks if hunk.old]), text)
         change = FileChange(first.source, None, data, None, source.mode, None)
         return Outcome(change, (Placement(first.source, 0, 1, "deleted"),))
-    after, placements = _new_content(first, group, hunks, data, files)
+    after, placements = _new_content(group, hunks, blocks, data, files)
     if after != data:
         whole = any(target.patch.whole is not None for target in group)
         check_result(first.path, data, after, files.parses_worse, may_empty=files.strict and not whole)
@@ -73,28 +73,29 @@ def apply_targets(group: Sequence[Target], files: Files, before: bytes | None = 
     return Outcome(change, placements)
 
 
-def _plain(hunk: Hunk) -> Hunk:
-    return replace(hunk, number=1, tolerances=frozenset())
-
-
-def _numbered_hunks(group: Sequence[Target]) -> list[Hunk]:
-    """The distinct hunks, numbered from 1, each with the tolerances that parsing it and its patch needed."""
+def _distinct_hunks(group: Sequence[Target]) -> tuple[list[Hunk], list[set[int]]]:
+    """The distinct hunks, numbered from 1, each with the tolerances that parsing it and its patch needed; and for each
+    the blocks of the answer that contain it."""
     tolerances: dict[Hunk, frozenset[str]] = {}
+    blocks: dict[Hunk, set[int]] = {}
     for target in group:
         for hunk in target.patch.hunks:
-            plain = _plain(hunk)
+            plain = replace(hunk, number=1, tolerances=frozenset())
             earlier = tolerances.get(plain, frozenset())
             tolerances[plain] = earlier | hunk.tolerances | target.patch.tolerances
-    return [
+            blocks.setdefault(plain, set()).add(target.patch.block)
+    hunks = [
         replace(hunk, number=number, tolerances=needed)
         for number, (hunk, needed) in enumerate(tolerances.items(), 1)
     ]
+    return hunks, list(blocks.values())
 
 
 def _new_content(
-    first: Target, group: Sequence[Target], hunks: Sequence[Hunk], data: bytes, files: Files
+    group: Sequence[Target], hunks: Sequence[Hunk], blocks: Sequence[set[int]], data: bytes, files: Files
 ) -> tuple[bytes, tuple[Placement, ...]]:
     """The new bytes of a known file, and where its hunks were placed."""
+    first = group[0]
     move = _MOVES.get(first.patch.action)
     placements: tuple[Placement, ...] = (Placement(first.name, 0, 1, move),) if move else ()
     wholes = [(target.patch.rows, target.patch.whole) for target in group if target.patch.whole is not None]
@@ -136,7 +137,7 @@ def _new_content(
             placements += (Placement(first.name, 0, rows[0] + 1 if rows else 1, level),)
     else:
         matches = place_hunks(hunks, text, strict=files.strict)
-        _check_duplicates(group, matches)
+        _check_duplicates(hunks, blocks, matches)
         problems: list[PatchError] = []
         parts = []
         for match in matches:
@@ -179,20 +180,16 @@ def _in_encoding_of(text: Text, hunks: Sequence[Hunk]) -> Sequence[Hunk]:
     ]
 
 
-def _check_duplicates(group: Sequence[Target], matches: Sequence[Match]) -> None:
+def _check_duplicates(hunks: Sequence[Hunk], blocks: Sequence[set[int]], matches: Sequence[Match]) -> None:
     """Raise DuplicateHunks if two equal hunks, whose headers name two locations, were placed at the same one. With the
     same header, or a slightly different one in another block, it is one hunk sent twice. Also raise it for the reverse:
     two hunks of a block that change the same lines, at the same number, differently."""
     by_number = {match.hunk.number: match for match in matches}
-    blocks: dict[Hunk, set[int]] = {}
-    for target in group:
-        for hunk in target.patch.hunks:
-            blocks.setdefault(_plain(hunk), set()).add(target.patch.block)
     equal: dict[tuple[Line, ...], Hunk] = {}
     versions: dict[object, Hunk] = {}
-    for hunk in _numbered_hunks(group):
+    for hunk, own_blocks in zip(hunks, blocks, strict=True):
         if hunk.start is not None and hunk.exact_counts and hunk.old:
-            key = frozenset(blocks[_plain(hunk)]), hunk.start, tuple(line.text for line in hunk.old)
+            key = frozenset(own_blocks), hunk.start, tuple(line.text for line in hunk.old)
             version = versions.setdefault(key, hunk)
             if version.lines != hunk.lines:
                 text = (
@@ -207,7 +204,7 @@ def _check_duplicates(group: Sequence[Target], matches: Sequence[Match]) -> None
         differences = (None not in (twin.start, hunk.start) and twin.start != hunk.start) + (
             "" not in (twin.section, hunk.section) and twin.section != hunk.section
         )
-        if differences > blocks[_plain(twin)].isdisjoint(blocks[_plain(hunk)]):
+        if differences > own_blocks.isdisjoint(blocks[twin.number - 1]):
             text = (
                 f"hunks {twin.number} and {hunk.number} are identical and their headers name two places, but the "
                 f"file has only one, at line {later.first + 1}. Leave one out, or copy the lines of the other place."

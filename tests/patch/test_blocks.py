@@ -70,19 +70,6 @@ def test_conflict_markers_as_text() -> None:
     )
 
 
-def test_headings_with_rules_as_text() -> None:
-    before = b"Title\n=======\n\ntext\n"
-    assert after(
-        f"app.py\n{block('Title' + chr(10) + '=======' + chr(10), 'Name' + chr(10) + '=======' + chr(10))}",
-        before,
-    ) == (b"Name\n=======\n\ntext\n")
-    long = b"Title\n=========\n\ntext\n"
-    assert after(
-        f"app.py\n{block('Title' + chr(10) + '=========' + chr(10), 'A' + chr(10) + '=========' + chr(10))}",
-        long,
-    ) == (b"A\n=========\n\ntext\n")
-
-
 def test_ambiguous_dividers_are_refused() -> None:
     assert reasons("app.py\n" + block("import sys\n", "a\n=======\nb\n")) == {"malformed"}
     before = b"a\n=======\nb\n=======\nc\n"

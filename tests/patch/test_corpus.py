@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from random import Random
 
 import pytest
 
@@ -25,10 +24,8 @@ from bench.patch.appliers import (
     wrong_with,
 )
 from bench.patch.corpus import COMBINATIONS, REFUSALS, SLIPS, kinds, make, plan
-from bench.patch.draft import draft
 from bench.patch.history import Repository
 from bench.patch.model import Case
-from bench.patch.slip import told_apart
 
 METHOD = '''
     def step_{n}_{m}(self, value, limit={m}00):
@@ -135,34 +132,6 @@ def test_the_bytes_that_are_expected_are_those_of_the_commit(repository: Reposit
         assert case.files[path] == (repository.blob(f"{case.commit}^:{path}"), "100644")
 
 
-@pytest.mark.parametrize(
-    ("kind", "has", "has_not"),
-    [
-        ("missing-numbers", ["--- a/src/", "@@"], ["@@ -1"]),
-        ("no-fence", ["+++ b/src/"], ["```"]),
-        ("windows-path", ["+++ C:\\Users\\dev\\project\\src\\store_"], ["+++ b/"]),
-        ("quoted", ["> ```diff", "> @@ -"], ["\n@@"]),
-        ("crlf-answer", ["\r\n@@ -"], ["+\n"]),
-        ("search-replace", ["<<<<<<< SEARCH\n", "\n=======\n", "\n>>>>>>> REPLACE\n"], ["@@", "+++"]),
-        ("envelope", ["*** Begin Patch\n*** Update File: src/store_", "*** End Patch"], ["+++ b/"]),
-        ("new-file", ["--- /dev/null", "new file mode 100644", "@@ -0,0 +1,"], []),
-        ("deleted-file", ["+++ /dev/null", "deleted file mode 100644"], []),
-        ("renamed-and-edited", ["rename from src/store_", "rename to src/moved/new_store_"], []),
-        ("mode-changed", ["old mode 100644\nnew mode 100755"], ["@@"]),
-        ("html-escaped-quotes", ["&amp;&amp;"], ["&& "]),
-        ("fused-hunks", ["@@ -"], []),
-        ("whole-file-info", ["```src/store_"], ["@@", "+++"]),
-    ],
-)
-def test_a_slip_looks_as_it_should(
-    repository: Repository, kind: str, has: list[str], has_not: list[str]
-) -> None:
-    made = make(kind, 0, 1, [repository])
-    assert made is not None
-    assert all(text in made.answer for text in has)
-    assert not any(text in made.answer for text in has_not)
-
-
 def test_the_judge_takes_only_the_right_bytes_and_modes_or_a_refusal(case: Case) -> None:
     assert case.expected
     right = {path: content for path, content in case.expected.items() if content}
@@ -207,31 +176,6 @@ def test_every_case_is_applied_or_refused_as_it_must_be(repository: Repository) 
         rare += [kind] if cases[0] is None else []
     assert len(REFUSALS) >= 50 and REFUSALS.keys().isdisjoint(rare)
     assert len(rare) < len(SLIPS) / 8, rare
-
-
-def test_a_place_that_is_there_twice_is_not_asked_for(repository: Repository) -> None:
-    seed = repository.seed(Random(1))
-    assert seed is not None
-    made = draft(seed, Random(1))
-    change = made.changes[0]
-    assert change.before
-    made.build()
-    made.blur = 1
-    assert told_apart(made)
-    change.before = replace(change.before, lines=change.before.lines * 2)
-    assert not told_apart(made)
-    made.blur = 0
-    assert told_apart(made)
-
-
-def test_an_answer_in_parts_has_a_part_for_each_change(repository: Repository) -> None:
-    seed = repository.seed(Random(1), 3)
-    assert seed is not None
-    made = draft(seed, Random(1))
-    assert SLIPS["renamed"].do(made)
-    made.build()
-    assert [bool(part.hunks) for part in made.parts].count(False) == 1
-    assert not SLIPS["parts-with-words"].do(made)
 
 
 def test_each_kind_gets_as_many_cases_as_the_others_of_its_group() -> None:

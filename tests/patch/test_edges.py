@@ -132,21 +132,6 @@ def test_a_header_that_is_too_long_names_no_file() -> None:
 
 
 @pytest.mark.parametrize(
-    ("hunks", "expected"),
-    [
-        ("@@ -1,3 +1,2 @@\n one\n--- a/two\n three\n", b"one\nthree\nfour\n"),
-        ("@@ -1,3 +1,4 @@\n one\n+++ b/new\n -- a/two\n three\n", b"one\n++ b/new\n-- a/two\nthree\nfour\n"),
-        ("@@ -1,3 +1,3 @@\n one\n--- a/two\n+++ b/new\n three\n", b"one\n++ b/new\nthree\nfour\n"),
-    ],
-)
-def test_changed_lines_that_read_like_headers(hunks: str, expected: bytes) -> None:
-    assert (
-        after(f"```diff\n--- a/app.py\n+++ b/app.py\n{hunks}```\n", b"one\n-- a/two\nthree\nfour\n")
-        == expected
-    )
-
-
-@pytest.mark.parametrize(
     ("lines", "source", "expected"),
     [
         ("@@ -2,2 +2,1 @@\n-\n \n", b"a\n\n\nb\n", b"a\n\nb\n"),  # only a correct header locates blank lines

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from repoagent.patch.apply_answer import Applied, apply_answer
-from repoagent.patch.errors import NoPatch, PatchRefused
+from repoagent.patch.errors import PatchRefused
 from repoagent.patch.model import SourceText
 from repoagent.patch.parse.blocks import patch_spans
 from tests.patch.helpers import APP, after, reasons
@@ -156,22 +156,3 @@ def test_added_files_that_exist_and_updated_files_that_do_not() -> None:
     assert reasons("*** Begin Patch\n*** Add File: app.py\n+x\n*** End Patch\n") == {"exists"}
     assert reasons("*** Begin Patch\n*** Update File: b.py\n@@\n-x\n+y\n*** End Patch\n") == {"unknown-file"}
     assert reasons("*** Begin Patch\n*** Add File: ../x\n+x\n*** End Patch\n") == {"bad-path"}
-
-
-def test_the_markers_as_text_of_a_file() -> None:
-    before = b"text\n*** Begin Patch\n*** Update File: x\n*** End Patch\nend\n"
-    answer = (
-        "*** Begin Patch\n*** Update File: doc.md\n@@\n text\n *** Begin Patch\n-*** Update File: x\n"
-        "+*** Update File: y\n *** End Patch\n end\n*** End Patch\n"
-    )
-    assert made(answer, {"doc.md": before}) == {"doc.md": before.replace(b"File: x", b"File: y")}
-    diff = "--- a/doc.md\n+++ b/doc.md\n@@ -1,5 +1,5 @@\n text\n *** Begin Patch\n-*** Update File: x\n+*** Update File: y\n"
-    diff += " *** End Patch\n end\n"
-    for answer in (diff, f"```diff\n{diff}```\n"):
-        assert made(answer, {"doc.md": before}) == {"doc.md": before.replace(b"File: x", b"File: y")}
-
-
-def test_stars_in_prose_are_not_an_envelope() -> None:
-    for answer in ("*** Begin\n", "*** Update\n", "*** \n* * *\n", "Write `*** Begin Patch` first.\n"):
-        with pytest.raises(NoPatch):
-            apply_answer(answer, {"f": SourceText(b"x\n")})

@@ -74,20 +74,6 @@ def test_equal_hunks_for_two_locations_of_which_one_exists(answer: str) -> None:
     assert after(answer, both) == both.replace(b"old", b"new")
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [HEAD + ONE + ONE, HEAD + LOOP.format("") * 2, f"```diff\n{HEAD}{ONE}```\nagain\n```diff\n{HEAD}{LOOP.format(' -7,2 +7,2 @@')}```\n"],
-)  # fmt: skip
-def test_one_hunk_sent_twice_counts_once(answer: str) -> None:
-    assert after(answer, FILE.encode()) == FILE.replace("old", "new").encode()
-
-
-def test_an_added_line_keeps_its_byte_order_mark_below_the_first() -> None:
-    answer = f"{HEAD}@@ -6,2 +6,3 @@\n def b(items):\n+\ufeffmark\n     for item in items:\n"
-    expected = FILE.replace("def b(items):\n", "def b(items):\n\ufeffmark\n")
-    assert after(answer, FILE.encode()) == expected.encode()
-
-
 def test_two_changes_of_the_same_lines_at_one_number_are_for_one_location() -> None:
     source = b"".join(b"a\nb\nc\n%d\n" % number for number in range(2))
     one, other = (f"@@ -1,3 +1,3 @@\n a\n-b\n+{new}\n c\n" for new in ("x", "y"))

@@ -64,21 +64,6 @@ def test_added_fences_without_their_sign_are_refused() -> None:
         after(fenced("@@ -1,3 +1,6 @@\n # T\n \n```\n+make\n```\n intro\n"))
 
 
-@pytest.mark.parametrize("numbers", ["@@ -3,3 +3,3 @@", "@@ -3,9 +3,9 @@", "@@"])
-@pytest.mark.parametrize(
-    "below",
-    [
-        "- I changed intro\n- and more\n",
-        "\n- one\n- two\n\n```sh\nmake\n```\n",
-        "This does X.\n\n- one\n\n```\nmake\n```\n",
-        "\n```\nmake\n```\n",
-    ],
-)
-def test_text_below_a_diff_does_not_belong_to_it(numbers: str, below: str) -> None:
-    answer = fenced(f"{numbers}\n-intro\n+INTRO\n \n", after=below)
-    assert after(answer) == NOTES.replace("intro", "INTRO")
-
-
 def test_a_whole_file_that_ends_at_a_fence_in_it_is_refused() -> None:
     notes = "".join(f"line {number}\n" for number in range(60)) + NOTES
     new = notes.replace("line 3\n", "LINE 3\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from repoagent.patch.locate.exact import LEVELS, FileIndex
 from tests.patch.helpers import APP, after, fenced, level, reasons, refused, run
 
 CHANGED = APP.replace(b'"hello "', b'"hi "')
@@ -188,3 +189,54 @@ def test_an_exact_location_is_not_certain_if_the_rest_of_the_answer_is_shifted()
     shifted = "@@\n def f(self):\n-    go()\n+    run()\n"
     assert after(fenced("@@\n-stop()\n+end()\n"), source).endswith(b"\ngo()\nend()\n")
     assert reasons(fenced(f"{shifted}@@\n-stop()\n+end()\n"), source) == {"ambiguous"}
+
+
+# The keys of all lines at once
+
+ODD = [chr(code) for code in (*range(0x3100), *range(0xD800, 0xE000, 64), *range(0xF900, 0x10000), 0x1F600)]
+LINES = tuple(f"{odd} a {odd}e\u0301\u2026{odd}\t" for odd in ODD if odd != "\n")
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("lines", [LINES, LINES[:127], (), ("",), ("", " ", "\x0c", "")])
+def test_keys_of_all_lines_equal_those_of_single_lines(lines: tuple[str, ...], level: str) -> None:
+    assert FileIndex(lines).keys(level) == [LEVELS[level](line) for line in lines]
+
+
+# Escapes shown by quoted lines are decoded in added lines too
+
+
+@pytest.mark.parametrize(
+    ("hunk", "source", "expected"),
+    [
+        ("@@\n x = \u201ca\u201d\n+y = \u201cb\u201d\n", b'x = "a"\n', b'x = "a"\ny = "b"\n'),
+        ("@@\n run \u2014all\n+run \u2014one \u2013 x\n", b"run --all\n", b"run --all\nrun --one -- x\n"),
+        ("@@\n if a &lt; b:\n+    c &amp;&amp; d\n", b"if a < b:\n", b"if a < b:\n    c && d\n"),
+        ("@@\n one\n+a &lt; b\n@@\n c &gt; d\n-two\n", b"one\nx\nc > d\ntwo\n", b"one\na < b\nx\nc > d\n"),
+        ("@@\n &amp;lt;\n+&amp;gt;\n", b"&lt;\n", b"&lt;\n&gt;\n"),
+        ("@@\n &lt;\n+&gt;\n", b"&lt;\n", b"&lt;\n&gt;\n"),
+        ("@@\n-one\n+say \u201chi\u201d\n", b"one\n", "say \u201chi\u201d\n".encode()),
+        ("@@\n x = 'a'\n+y = \u201cb\u201d\n", b"x = 'a'\n", "x = 'a'\ny = \u201cb\u201d\n".encode()),
+    ],
+)
+def test_escapes_shown_by_old_lines_are_decoded_in_added_lines(
+    hunk: str, source: bytes, expected: bytes
+) -> None:
+    assert after(fenced(hunk), source) == expected
+
+
+def test_the_tolerance_is_reported() -> None:
+    placement = run(fenced("@@\n if a &lt; b:\n+    c\n"), b"if a < b:\n").placements[0]
+    assert placement.level == "html"
+    assert "html" in placement.tolerances
+
+
+def test_an_unexplained_escape_is_refused() -> None:
+    assert reasons(fenced("@@\n one\n+a &lt; b\n"), b"one\n") == {"escaped"}
+    assert after(fenced("@@\n one\n+a &lt; b\n"), b"one\n&gt;\n") == b"one\na &lt; b\n&gt;\n"
+    assert after(fenced("@@\n one\n+r('<', '&lt;')\n"), b"one\n") == b"one\nr('<', '&lt;')\n"
+
+
+def test_escapes_only_in_context_do_not_change_added_lines() -> None:
+    hunk = "@@\n x = \u201ca\u201d\n-y = 'b'\n+y = \u201cc\u201d\n"
+    assert after(fenced(hunk), b"x = \"a\"\ny = 'b'\n") == 'x = "a"\ny = \u201cc\u201d\n'.encode()

@@ -78,10 +78,6 @@ def test_deletion_by_dev_null_must_quote_the_file() -> None:
     assert reasons(deletion.format("import os")) == {"deleted-line-missing"}
 
 
-def test_format_patch_signature_is_not_a_deletion() -> None:
-    assert after(f"--- a/app.py\n+++ b/app.py\n@@ -4,4 +4,4 @@\n{HUNK.rstrip()}\n-- \n2.39.5\n") == CHANGED
-
-
 def test_the_only_fence_can_be_the_whole_of_the_only_file() -> None:
     assert after(f"Here you are:\n\n```python\n{CHANGED.decode()}```\n") == CHANGED
     with pytest.raises(NoPatch):

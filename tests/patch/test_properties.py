@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import difflib
-from pathlib import Path
 
 import pytest
-import unidiff
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from repoagent.git.files import FileChange
 from repoagent.patch.apply_answer import apply_answer
 from repoagent.patch.errors import PatchRefused
 from repoagent.patch.model import SourceText, decode
-from repoagent.patch.render import canonical_diff, differing
-from tests.conftest import GitRepo
+from repoagent.patch.render import differing
 
 _TEXTS = "a|b|}|    x = 1|\ty|-- z|++ z|@@ -1 +1 @@|```| |é \u2028\x0c|return|--- q|"
 _WORDS = st.sampled_from(_TEXTS.split("|"))
@@ -76,17 +72,6 @@ def test_a_correct_diff_gives_exactly_the_bytes_after_or_is_refused_as_ambiguous
     assert applied.changes[0].after == after
 
 
-@settings(max_examples=200, deadline=None)
-@given(st.lists(st.integers(0, 40), min_size=5, max_size=40, unique=True), st.data())
-def test_a_diff_of_lines_that_differ_is_never_refused(numbers: list[int], data: st.DataObject) -> None:
-    lines = [f"line number {number}" for number in numbers]
-    at = data.draw(st.integers(0, len(lines) - 1))
-    changed = [*lines[:at], "another", *lines[at + data.draw(st.integers(0, 1)) :]]
-    before, after = ("\n".join(side).encode() for side in (lines, changed))
-    applied = apply_answer(f"```diff\n{tool_diff(before, after)}```\n", {"f": SourceText(before)})
-    assert applied.changes[0].after == after
-
-
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.binary(max_size=8), min_size=3, max_size=20), st.data())
 def test_no_byte_outside_the_changed_line_changes(noise: list[bytes], data: st.DataObject) -> None:
@@ -116,26 +101,3 @@ def test_line_differences_rebuild_the_new_side(old: list[str], new: list[str]) -
         rebuilt += old[at:i1] + new[j1:j2]
         at = i2
     assert rebuilt + old[at:] == new
-
-
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(edits())
-def test_git_applies_the_canonical_diff_to_the_same_bytes(tmp_path: Path, pair: tuple[bytes, bytes]) -> None:
-    before, after = pair
-    change = FileChange("f", "f", before, after, "100644", "100644")
-    diff = canonical_diff([change])
-    if before == after:
-        assert diff == ""
-        return
-    (tmp_path / "f").write_bytes(before)
-    GitRepo(tmp_path).git("apply", "--whitespace=nowarn", "-", stdin=diff.encode())
-    assert (tmp_path / "f").read_bytes() == after
-    if "\u2028" not in diff and "\x0c" not in diff and "\r" not in diff:
-        parsed = unidiff.PatchSet(diff.splitlines(keepends=True))
-        body = diff.split("@@\n", 1)[-1].split("\n")
-        assert parsed.added + parsed.removed == _marked(diff), body
-
-
-def _marked(diff: str) -> int:
-    _, hunks = diff.split("+++ b/f\n")
-    return sum(line[:1] in {"+", "-"} for line in hunks.split("\n"))

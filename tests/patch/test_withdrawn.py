@@ -87,25 +87,7 @@ def made(answer: str) -> dict[str, list[str]]:
     }
 
 
-CLEAR = ("Scratch that.", "Ignore the patch above, use this instead:", "That's wrong, the correct patch:")
 UNCLEAR = ("Wait, let me reconsider.", "Oops.", "Final version:")
-
-
-@pytest.mark.parametrize("prose", CLEAR)
-@pytest.mark.parametrize(
-    ("first", "second", "left"),
-    [
-        (A, B, ["a = 40"]),
-        (diff(hunk(1, 10), hunk(4, 40)), B, ["a = 40"]),
-        (diff(short(1, 1), short(4, 4)), diff(short(4, 4)), ["i = 4"]),
-        (diff(short(1, 1), short(4, 4)), diff(short(4, 9)), ["i = 9"]),
-        (NOT_THERE, B, ["a = 40"]),
-        (A, diff(hunk(1, 11)), ["a = 11"]),
-        (f"{A}and\n\n{B}", diff(hunk(1, 11), hunk(4, 41)), ["a = 11", "a = 41"]),
-    ],
-)
-def test_a_withdrawn_patch_is_not_applied(prose: str, first: str, second: str, left: list[str]) -> None:
-    assert made(f"{first}\n{prose}\n\n{second}") == {"app.py": left}
 
 
 @pytest.mark.parametrize("prose", UNCLEAR)

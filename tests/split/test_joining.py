@@ -129,29 +129,8 @@ def test_a_binary_source_that_changed_is_a_conflict_as_a_whole() -> None:
     assert joined.data == b"a\0B\0" and joined.how == {"s2": "conflict"}
 
 
-def test_neighboring_lines_conflict_as_in_git() -> None:
-    present = ONE + TWO.replace(b"2.1", b"first")
-    edited = parts(ONE, TWO, s1=ONE.replace(b"1.5", b"last"))
-    assert merge_file(present, ONE + TWO, edited.edits[0].after + TWO) is None
-    assert join(edited, present).conflicts[0].files == ("s1",)
-
-
 def test_insertions_of_both_at_one_boundary_conflict() -> None:
     assert join(parts(ONE, TWO, s1=ONE + b"ours\n"), ONE + b"theirs\n" + TWO).conflicts[0].files == ("s1",)
-
-
-def test_half_of_an_edit_in_the_source_is_not_the_edit() -> None:
-    edited = parts(b"x\n}\n", b"b\n}\n}\n", s2=b"}\n")
-    assert join(edited, b"x\n}\n}\n}\n").conflicts
-    joined = join(edited, b"y\n}\n}\n")
-    assert joined.conflicts or joined.data == b"y\n}\n}\n"
-
-
-def test_a_repeated_line_inserted_at_a_boundary_is_not_inserted_twice() -> None:
-    edited = parts(b"x\na\na\n", b"a\na\ny\n", s1=b"x\na\na\na\n")
-    present = b"x\n" + 5 * b"a\n" + b"z\n"  # the same, and y changed
-    joined = join(edited, present)
-    assert joined.conflicts or joined.data == present
 
 
 def test_an_edit_of_a_line_shared_by_two_segments_applies_if_the_line_is_unchanged() -> None:

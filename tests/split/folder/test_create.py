@@ -198,13 +198,6 @@ def test_wide_characters_are_refused(encoding: str, language: str | None) -> Non
         check_text(SourceText("a.py", SOURCE.decode().encode(encoding)), SplitOptions(language=language))
 
 
-@pytest.mark.parametrize(
-    "data", [b"", b"a", b"\xef\xbb\xbfa\n", b"caf\xe9\n", b"a\0b\n", b"one\0two\nthree\n", b"\xfe"]
-)
-def test_other_texts_are_accepted(data: bytes) -> None:
-    check_text(SourceText("a.py", data), SplitOptions(language="text"))
-
-
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.one_of(

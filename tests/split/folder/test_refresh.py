@@ -80,12 +80,6 @@ def edited_files(index: Index) -> dict[str, bytes]:
     return {segment.file: data for segment, data in edited_segments(index)}
 
 
-def test_the_sample_has_a_function_in_each_segment(split: Index) -> None:
-    assert [SOURCE[segment.start : segment.end] for segment in split.segments] == [
-        function(name) for name in "abcdefgh"
-    ]
-
-
 def test_a_missing_source_and_standard_input_are_refused(split: Index, tmp_path: Path) -> None:
     Path(split.source.path).unlink()
     with pytest.raises(UsageError, match="no such file"):
@@ -193,13 +187,6 @@ def test_an_edit_in_the_source_counts_as_merged(
         (split.folder / name).write_bytes(data)
     done = again(split, source + more)
     assert done.edited == () and set(done.merged) == set(files)
-
-
-def test_a_truncated_segment_does_not_count_as_merged(split: Index) -> None:
-    (split.folder / "004.py").write_bytes(function("d")[:-20])
-    done = again(split, SOURCE + b"x = 1\n")
-    assert done.edited == ("004.py",) and done.merged == ()
-    assert (split.folder / "004.py").read_bytes() == function("d")[:-20]
 
 
 def test_a_missing_segment_file_is_written_again(split: Index) -> None:
