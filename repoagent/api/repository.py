@@ -225,7 +225,7 @@ class Repository:
         """
         from repoagent.git.worktree import open_at_head
         from repoagent.review.read_diff import ChangeSelector, read_change
-        from repoagent.review.review import ReviewRequest, review
+        from repoagent.review.review import ReviewSession, review
         from repoagent.review.untrusted_change import settings_before
 
         own = None if model is True else model
@@ -249,17 +249,10 @@ class Repository:
         paths = layout(self._worktree)
         change, unseen = read_change(self._worktree, head, selector)
         merged = settings_before(change, self._worktree, paths, merged)
-        context, later = None, list[str]()
-        if model is not None:
-            from repoagent.review.llm.review import ReviewSession
-
-            hear = on_note or (lambda sentence: None)
-            context = ReviewSession(self._worktree, paths, merged, later.append, hear, ready=model_setup)
-        narrowed = bool(pathspecs)
-        request = ReviewRequest(
-            self._worktree, paths, merged, context, unseen, strict=model is not None, narrowed=narrowed
-        )
-        report = review(change, request)
+        asks, later = model is not None, list[str]()
+        hear = on_note or (lambda sentence: None)
+        context = ReviewSession(self._worktree, paths, merged, later.append, hear, ready=model_setup)
+        report = review(change, context, unseen, ask=asks, strict=asks, narrowed=bool(pathspecs))
         return replace(report, notes=(*notes, *report.notes, *later))
 
     def edit(

@@ -23,13 +23,6 @@ _SCISSORS = re.compile(r"(?m)^\S+ -{8,} >8 -{8,}$")
 _IGNORE = re.compile(r"(?im)^Review-Ignore\b.*$")
 
 
-class HookChanges(NamedTuple):
-    """The changes to review, each with phrases for the parts that cannot be reviewed, and notes for the user."""
-
-    changes: tuple[tuple[Change, tuple[str, ...]], ...]
-    notes: tuple[str, ...] = ()
-
-
 class PushedRef(NamedTuple):
     """A pushed branch or tag: from `base`, the last commit that the remote is known to have, to `head`."""
 
@@ -40,9 +33,10 @@ class PushedRef(NamedTuple):
 
 def changes_of(
     name: str, arguments: Sequence[str], worktree: WorkTree, head: str | None, stdin: bytes
-) -> HookChanges:
-    """The changes for the git hook `name`: for pre-push those in `stdin`, for commit-msg the staged change with the
-    message in the file `arguments[0]`, for any other hook the staged change.
+) -> tuple[list[tuple[Change, tuple[str, ...]]], list[str]]:
+    """The changes for the git hook `name`, each with phrases for the parts that cannot be reviewed, and notes for the
+    user. For pre-push those in `stdin`, for commit-msg the staged change with the message in the file `arguments[0]`,
+    for any other hook the staged change.
 
     The pre-commit program passes the commits in its environment. Raises UsageError if the message cannot be read, and
     as `read_change`.
@@ -54,17 +48,22 @@ def changes_of(
 
     if name == "pre-push":
         refs, notes = pushed_refs(worktree, arguments[0] if arguments else "origin", stdin)
-        changes = [pushed(ref.base, ref.head, f"the push of {ref.name}", own=True) for ref in refs]
-        return HookChanges(tuple(changes), tuple(notes))
+        return [pushed(ref.base, ref.head, f"the push of {ref.name}", own=True) for ref in refs], notes
     begin, end = (os.environ.get(f"PRE_COMMIT_{side}_REF", "") for side in ("FROM", "TO"))
     if begin and end:
         own = "PRE_COMMIT_REMOTE_NAME" in os.environ
-        return HookChanges((pushed(begin, end, f"{begin[:12]}..{end[:12]}", own=own),))
+        return [pushed(begin, end, f"{begin[:12]}..{end[:12]}", own=own)], []
     change, unseen = read_change(worktree, head, ChangeSelector("staged"))
     if name != "commit-msg" or not arguments:
-        return HookChanges(((change, unseen),))
-    message = _read_message(Path(arguments[0]))
-    return HookChanges(((replace(change, message=message), unseen),), tuple(_unknown_trailers(message)))
+        return [(change, unseen)], []
+    path = Path(arguments[0])
+    try:
+        text = path.read_bytes().decode("utf-8", "replace")
+    except OSError as error:
+        raise UsageError(f"cannot read the commit message from {path}: {error.strerror}") from error
+    text = _SCISSORS.split(text, maxsplit=1)[0]  # without the diff of `git commit -v`
+    message = "".join(f"{line}\n" for line in text.splitlines() if not line.startswith("#"))
+    return [(replace(change, message=message), unseen)], list(_unknown_trailers(message))
 
 
 def pushed_refs(worktree: WorkTree, remote: str, lines: bytes) -> tuple[list[PushedRef], list[str]]:
@@ -115,17 +114,6 @@ def _remote_tips(worktree: WorkTree, remote: str) -> list[str]:
         if names := git(worktree.top, *order, pattern).decode().split():
             return list(dict.fromkeys(names))
     return []
-
-
-def _read_message(path: Path) -> str:
-    """The commit message in the file, without comments and the diff of `git commit -v`. Raises UsageError if it cannot
-    be read."""
-    try:
-        text = path.read_bytes().decode("utf-8", "replace")
-    except OSError as error:
-        raise UsageError(f"cannot read the commit message from {path}: {error.strerror}") from error
-    text = _SCISSORS.split(text, maxsplit=1)[0]
-    return "".join(f"{line}\n" for line in text.splitlines() if not line.startswith("#"))
 
 
 def _unknown_trailers(message: str) -> Iterator[str]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from repoagent.review.finding import Finding, Report
+from repoagent.review.finding import RULES, Finding, Report, level_of
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from repoagent.config.settings import Settings
+    from repoagent.edit.model_setup import ModelSetup
     from repoagent.git.worktree import WorkTree
     from repoagent.review.change import Change
-    from repoagent.review.llm.review import ReviewSession
     from repoagent.storage.layout import Layout
 
 _NOTHING = {
@@ -19,44 +22,52 @@ _NOTHING = {
 }
 
 
-class ReviewRequest(NamedTuple):
-    """How to review a change. `settings` are those of `settings_before`; `session` is None to ask no model;
-    `unseen` and `notes` are those from reading the change."""
+class ReviewSession(NamedTuple):  # a dataclass would take 1 ms more of each commit
+    """Where to review, and how to ask a model.
+
+    `settings` are those of `settings_before`. `warn` gets warnings for the user, `progress` the current step. `ready`
+    is the model to ask; None opens the model of the settings. `record` is the cassette to write, `reply` the reply for
+    `manual`. `afresh` ignores cached answers.
+    """
 
     worktree: WorkTree
     layout: Layout
     settings: Settings
-    session: ReviewSession | None = None
-    unseen: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    strict: bool = False  # fail if the model cannot be asked
-    narrowed: bool = False  # to named files
+    warn: Callable[[str], None] = lambda sentence: None
+    progress: Callable[[str], None] = lambda step: None
+    ready: ModelSetup | None = None
+    record: Path | None = None
+    reply: Path | None = None
+    afresh: bool = False
 
 
-def review(change: Change, request: ReviewRequest) -> Report:
-    """Review `change`. With `strict`, raises the error of the model's part."""
+def review(
+    change: Change, session: ReviewSession, unseen: Sequence[str] = (), *,
+    ask: bool = False, strict: bool = False, narrowed: bool = False,
+) -> Report:  # fmt: skip
+    """Review `change`, which may be `narrowed` to named files; `unseen` has the parts that could not be read. `ask` a
+    model, too; with `strict`, raises the error of its part."""
     from repoagent.review import untrusted_change
     from repoagent.review.checks.missing_partner import find_missing_partners
     from repoagent.review.checks.run import static_findings
-    from repoagent.review.finding import RULES, level_of
 
-    worktree, layout, settings = request.worktree, request.layout, request.settings
+    worktree, layout, settings = session.worktree, session.layout, session.settings
     static = static_findings(change, worktree, settings)
     history = find_missing_partners(change, worktree, settings)
     findings: list[Finding] = [*static.findings, *history.findings]
-    unseen, notes = [*request.unseen, *static.unseen], [*request.notes, *history.notes]
+    notes, not_reviewed = [*history.notes], [*unseen, *static.unseen]
     dropped, model, tokens, cost = 0, "", 0, None
-    if not change.files and not request.unseen:
+    if not change.files and not unseen:
         nothing = _NOTHING.get(change.kind, "there is no change to review")
-        notes.append("none of the named files has changed" if request.narrowed else nothing)
-    if request.session is not None and change.files:
+        notes.append("none of the named files has changed" if narrowed else nothing)
+    if ask and change.files:
         from repoagent.review.llm.review import model_findings
 
-        answer = model_findings(change, request.session)
-        if request.strict and answer.error is not None:
+        answer = model_findings(change, session)
+        if strict and answer.error is not None:
             raise answer.error
         findings += answer.findings
-        unseen += answer.unseen
+        not_reviewed += answer.unseen
         notes += answer.notes
         dropped, model, tokens, cost = len(answer.dropped), answer.model, answer.tokens, answer.cost
     findings += untrusted_change.find_relaxations(change, worktree, layout, settings)
@@ -70,14 +81,14 @@ def review(change: Change, request: ReviewRequest) -> Report:
         except Refused as error:
             notes.append(f"could not read the dismissals, so all findings are shown: {error}")
     findings.sort(key=lambda f: (-f.level, f.location.path, f.location.start, f.rule, f.key))
-    applied = [rule.id for rule in RULES.values() if rule.source != "model" and level_of(rule.id, settings)]
-    rules = tuple(
-        rule for rule in applied if rule != untrusted_change.RULE or untrusted_change.is_foreign(change)
-    )
+    rules = [rule.id for rule in RULES.values() if rule.source != "model" and level_of(rule.id, settings)]
+    if not untrusted_change.is_foreign(change):
+        rules = [rule for rule in rules if rule != untrusted_change.RULE]
     return Report(
         title=change.title, files=len(change.files), findings=tuple(findings), dismissed=tuple(dismissed),
-        dropped=dropped, unseen=tuple(unseen), notes=tuple(dict.fromkeys(notes)), model=model, tokens=tokens,
-        cost=cost, base=change.base, head=change.head, by_file=_texts(change, findings, static.secrets), rules=rules,
+        dropped=dropped, unseen=tuple(not_reviewed), notes=tuple(dict.fromkeys(notes)), model=model, tokens=tokens,
+        cost=cost, base=change.base, head=change.head, by_file=_texts(change, findings, static.secrets),
+        rules=tuple(rules),
     )  # fmt: skip
 
 

@@ -184,7 +184,7 @@ def _run(session: Session, options: SimpleNamespace) -> int:
     from repoagent.review.finding import RULES, Level, parse_levels
     from repoagent.review.hook_changes import SECONDS, changes_of
     from repoagent.review.report_formats import report_data
-    from repoagent.review.review import ReviewRequest, review
+    from repoagent.review.review import ReviewSession, review
     from repoagent.review.untrusted_change import settings_before
 
     only, cwd = options.only, Path.cwd()
@@ -194,11 +194,11 @@ def _run(session: Session, options: SimpleNamespace) -> int:
     dirs = layout(worktree)
     settings, terminal = session.open(dirs, {**off, "review.fail_on": options.fail_on})
     lines = sys.stdin.buffer.read() if options.name == "pre-push" else b""
-    changes = changes_of(options.name, options.arguments, worktree, head, lines)
-    for sentence in changes.notes:
+    changes, notes = changes_of(options.name, options.arguments, worktree, head, lines)
+    for sentence in notes:
         terminal.warn(sentence)
-    if changes.changes:  # the settings of the base: the change must not weaken its own review
-        settings = settings_before(changes.changes[0][0], worktree, dirs, settings)
+    if changes:  # the settings of the base: the change must not weaken its own review
+        settings = settings_before(changes[0][0], worktree, dirs, settings)
     asks = not only and settings.text_or_none("review.model") is not None
     seconds = settings.setting("review.max_seconds")
     if asks and seconds.origin == "default":  # a commit waits for it
@@ -206,15 +206,12 @@ def _run(session: Session, options: SimpleNamespace) -> int:
         settings = replace(settings, entries={**settings.entries, **limit})
     reports = []
     with terminal.working("reviewing") if asks else nullcontext() as working:
-        model = None
+        context = ReviewSession(worktree, dirs, settings, terminal.warn)
         if working is not None:
-            from repoagent.review.llm.review import ReviewSession
-
-            model = ReviewSession(worktree, dirs, settings, terminal.warn, working.label)
-        for change, unseen in changes.changes:
+            context = context._replace(progress=working.label)
+        for change, unseen in changes:
             if change.files:
-                request = ReviewRequest(worktree, dirs, settings, model, unseen, strict=options.strict)
-                reports.append(review(change, request))
+                reports.append(review(change, context, unseen, ask=asks, strict=options.strict))
     if with_findings := [report for report in reports if report.findings]:
         findings = [finding for report in with_findings for finding in report.findings]
         save_for_dismissal(dirs, replace(with_findings[-1], findings=findings))

@@ -10,6 +10,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -178,7 +179,7 @@ def command(ctx: click.Context, session: Session, /, **values: Any) -> int:
     from repoagent.review.finding import parse_levels
     from repoagent.review.read_diff import read_change
     from repoagent.review.report_formats import render
-    from repoagent.review.review import ReviewRequest, review
+    from repoagent.review.review import ReviewSession, review
     from repoagent.review.untrusted_change import settings_before
 
     selector = _selector(options, ctx.meta.get(PATHSPECS, ()), cwd)
@@ -193,19 +194,16 @@ def command(ctx: click.Context, session: Session, /, **values: Any) -> int:
     repo = repo._replace(settings=settings_before(change, worktree, dirs, repo.settings))
     if options.show_prompt:
         return _show_prompt(change, repo, as_json=options.as_json)
-    settings, narrowed = repo.settings, bool(selector.pathspecs)
-    request = ReviewRequest(worktree, dirs, settings, unseen=unseen, strict=options.strict, narrowed=narrowed)
-    if options.no_model or not (options.model or options.ask or settings.text_or_none("review.model")):
-        report = review(change, request)
-    else:
-        from repoagent.review.llm.review import ReviewSession
-
-        with terminal.working("reading the change") as working:
-            context = ReviewSession(
-                worktree, dirs, settings, terminal.warn, working.label,
-                record=options.record, reply=options.reply, afresh=options.refresh,
-            )  # fmt: skip
-            report = review(change, request._replace(session=context))
+    asked = options.model or options.ask or repo.settings.text_or_none("review.model")
+    asks, narrowed = bool(asked and not options.no_model), bool(selector.pathspecs)
+    context = ReviewSession(
+        worktree, dirs, repo.settings, terminal.warn, record=options.record, reply=options.reply,
+        afresh=options.refresh,
+    )  # fmt: skip
+    with terminal.working("reading the change") if asks else nullcontext() as working:
+        if working is not None:
+            context = context._replace(progress=working.label)
+        report = review(change, context, unseen, ask=asks, strict=options.strict, narrowed=narrowed)
     if report.findings or report.dismissed:
         save_for_dismissal(dirs, report)
     if is_text:
@@ -246,7 +244,8 @@ def _show_prompt(change: Change, repo: Repository, *, as_json: bool) -> Exit:
     """Print the prompt of each call. Raises NothingDone if there is nothing to send."""
     from repoagent.cli.commands.context import Block, ShownPrompt, blocks_from, show_texts
     from repoagent.llm.model import display_name
-    from repoagent.review.llm.review import ReviewSession, prompts, review_settings
+    from repoagent.review.llm.review import prompts, review_settings
+    from repoagent.review.review import ReviewSession
 
     calls = prompts(change, ReviewSession(repo.worktree, repo.layout, repo.settings, repo.terminal.warn))
     if not calls:

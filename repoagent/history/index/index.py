@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 import warnings
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from repoagent.errors import Busy, Refused, UsageError
@@ -17,7 +18,7 @@ from repoagent.git.process import git_output
 from repoagent.git.worktree import WorkTree, is_full_id, layout
 from repoagent.history.index import schema
 from repoagent.history.index.reader import IndexView, Reach, finder, known, reach
-from repoagent.history.index.schema import Broken, NoCommits, NoIndex, alive_at, errors_of, get
+from repoagent.history.index.schema import Broken, NoCommits, NoIndex, errors_of, get, value
 from repoagent.storage.layout import Warn, ensure, to_stderr
 from repoagent.storage.locks import locked
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from repoagent.history.index.miner import Progress
 
 LOCK = ".history.lock"
+ENDED = {schema.WHOLE: "whole", schema.UNREADABLE: "unreadable"}
 _WAIT = 0.25  # seconds to wait for another process that updates the index
 
 
@@ -129,13 +131,13 @@ class Index:
     def state(self, revision: str = "HEAD") -> State:
         """The state of the index for `revision`, without an update."""
         connection = self._reader()
-        if connection is None:
-            return State(0)
         try:
             with errors_of(self._path):
-                return self._state(connection, reach(connection, self._top, self._tip(revision)))
+                if connection is not None:
+                    return self._state(connection, reach(connection, self._top, self._tip(revision)))
         except Broken:
-            return State(0)
+            pass
+        return State(0)
 
     def view(self, revision: str = "HEAD") -> IndexView:
         """A snapshot of the indexed history that `revision` reaches.
@@ -151,7 +153,7 @@ class Index:
             with errors_of(self._path):
                 connection.execute("BEGIN")
                 bounds = reach(connection, self._top, tip).bounds
-                exists = None if alive_at(connection) == tip else finder(self._top, tip)
+                exists = None if value(connection, "alive") == tip else finder(self._top, tip)
                 return IndexView(connection, bounds, exists, self._replace_damaged)
         except Broken as error:
             self._replace_damaged(error)
@@ -173,38 +175,24 @@ class Index:
             if self._idle is None:
                 return None
             self._open.append(self._idle)
-        try:
-            with errors_of(self._path):
-                return self._idle if get(self._idle, "high") else None
-        except Broken:
-            return None
+        with suppress(Broken), errors_of(self._path):
+            return self._idle if get(self._idle, "high") else None
+        return None
 
     def _current(self, tip: bytes) -> tuple[State | None, bytes | None]:
         """The state if the index is up to date for `tip`, and the commit whose tree is recorded."""
         connection = self._reader()
-        if connection is None:
-            return None, None
-        try:
-            with errors_of(self._path):
-                stored = known(connection, tip)
-                same = schema.get_text(connection, "signature") == schema.signature(self._worktree)
-                if (
-                    stored is None
-                    or not same
-                    or get(connection, "ended")
-                    not in (
-                        schema.WHOLE,
-                        schema.UNREADABLE,
-                    )
-                ):
-                    return None, None
-                return self._state(connection, stored), alive_at(connection)
-        except Broken:
-            return None, None
+        with suppress(Broken), errors_of(self._path):
+            if connection is None or (stored := known(connection, tip)) is None:
+                return None, None
+            is_same = value(connection, "signature") == schema.signature(self._worktree)
+            if is_same and get(connection, "ended") in ENDED:
+                return self._state(connection, stored), value(connection, "alive")
+        return None, None
 
     def _state(self, connection: sqlite3.Connection, reached: Reach) -> State:
         commits = get(connection, "done") + get(connection, "high") - schema.BASE
-        end = {schema.WHOLE: "whole", schema.UNREADABLE: "unreadable"}.get(get(connection, "ended"), "mining")
+        end = ENDED.get(get(connection, "ended"), "mining")
         return State(commits, end, len(reached.new), self._path.stat().st_size)
 
     def _catch_up(
@@ -219,19 +207,19 @@ class Index:
                 with errors_of(self._path):
                     mark = schema.signature(self._worktree)
                     begun = get(connection, "high") > 0
-                    if begun and not rebuild and schema.get_text(connection, "signature") != mark:
+                    if begun and not rebuild and value(connection, "signature") != mark:
                         self._warn("the boundary of this shallow clone has changed; rebuilding the index")
                         rebuild = True
                     if begun and rebuild:
                         schema.wipe(connection)
                     if not begun or rebuild:
                         miner.begin(connection, tip, mark)
-                    blobs, edge = not schema.lacks_blobs(self._worktree), schema.shallow_edge(self._worktree)
-                    walk = miner.Walk(self._top, deadline, blobs, edge)
+                    edge = frozenset(schema.shallow_edge(self._worktree).split())
+                    walk = miner.Walk(self._top, deadline, not schema.lacks_blobs(self._worktree), edge)
                     miner.go_forward(connection, walk, tip, reach(connection, self._top, tip))
-                    if get(connection, "ended") not in (schema.WHOLE, schema.UNREADABLE):
+                    if get(connection, "ended") not in ENDED:
                         miner.go_back(connection, walk, progress)
-                    if get(connection, "ended") and (head or alive_at(connection) is None):
+                    if get(connection, "ended") and (head or value(connection, "alive") is None):
                         miner.record_tree(connection, self._top, tip)
                 return
             except Broken:

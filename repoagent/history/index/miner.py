@@ -15,6 +15,7 @@ from zlib import crc32
 
 from repoagent.git.process import OFFLINE, GitError, git
 from repoagent.history.cochange import LARGEST, stem
+from repoagent.history.index import schema
 from repoagent.history.index.reader import IndexView, Reach, reach, store, toggled
 from repoagent.history.index.renames import FILE, LOW_KIND, Batch, Entry
 from repoagent.history.index.schema import (
@@ -22,16 +23,12 @@ from repoagent.history.index.schema import (
     BASE,
     HIGHEST,
     LOWEST,
-    MINING,
     NUMBERS,
-    UNREADABLE,
-    WHOLE,
-    NoIndex,
-    alive_at,
     get,
     put,
     transaction,
     unpacked,
+    value,
 )
 from repoagent.history.log import Record, stream
 
@@ -100,7 +97,13 @@ class Rows:
         merged = {file: batch.find(file) for file in batch.merged}
         fresh = {file: merged[file] for file in batch.unwritten}
         self._authors.write()
-        connection.executemany("INSERT INTO commit_ VALUES (?, ?, ?, ?, ?, ?)", _settled(self.commits, fresh))
+        for at, (age, seconds, author, _, files, identity) in enumerate(self.commits if fresh else ()):
+            if files and not fresh.keys().isdisjoint(
+                files
+            ):  # of files that turned out to be the same as another
+                files = array("I", dict.fromkeys(fresh.get(file, file) for file in files))
+                self.commits[at] = (age, seconds, author, len(files), files, identity)
+        connection.executemany("INSERT INTO commit_ VALUES (?, ?, ?, ?, ?, ?)", self.commits)
         for file, into in fresh.items():
             _merge(connection, file, into)
         histories = sorted(batch.touched.items())
@@ -142,20 +145,6 @@ class Rows:
                 f"UPDATE name SET {end} = ?, {end}_kind = ? WHERE directory = ? AND base = ? AND file = ?",
                 rows,
             )
-
-
-def _settled(commits: list[Row], merged: dict[int, int]) -> list[Row]:
-    """The rows, after replacing files that have turned out to be the same as another."""
-    if not merged:
-        return commits
-    settled = []
-    for row in commits:
-        age, time, author, _, files, identity = row
-        if files and not merged.keys().isdisjoint(files):
-            files = array("I", dict.fromkeys(merged.get(file, file) for file in files))
-            row = (age, time, author, len(files), files, identity)
-        settled.append(row)
-    return settled
 
 
 def _append(connection: sqlite3.Connection, histories: Iterable[tuple[int, list[int]]]) -> None:
@@ -225,7 +214,7 @@ def begin(connection: sqlite3.Connection, base: bytes, signature: str) -> None:
             low=BASE,
             high=BASE,
             done=0,
-            ended=MINING,
+            ended=schema.MINING,
             next_file=1,
             signature=signature,
         )
@@ -264,7 +253,7 @@ def go_back(connection: sqlite3.Connection, walk: Walk, progress: Progress | Non
     batch = Batch(oldest_end, get(connection, "next_file"), back=True)
     rows = Rows(connection, batch)
     base = connection.execute("SELECT value FROM meta WHERE key = 'base'").fetchone()[0]
-    size, flushed, ended = _FIRST, time.monotonic(), WHOLE
+    size, flushed, ended = _FIRST, time.monotonic(), schema.WHOLE
 
     def flush(ended: int) -> None:
         for path, entry in batch.names.items():
@@ -283,10 +272,10 @@ def go_back(connection: sqlite3.Connection, walk: Walk, progress: Progress | Non
                     continue
                 now = time.monotonic()
                 if now >= walk.deadline:
-                    ended = MINING
+                    ended = schema.MINING
                     break
                 if len(rows.commits) >= size or now - flushed > _SECONDS:
-                    flush(MINING)
+                    flush(schema.MINING)
                     size, flushed = min(size * 2, _MOST), now
                 if progress is not None:
                     progress(done)
@@ -295,21 +284,20 @@ def go_back(connection: sqlite3.Connection, walk: Walk, progress: Progress | Non
             raise
         if not done:
             if not walk.blobs:
-                raise NoIndex(
+                raise schema.NoIndex(
                     "this partial clone lacks the trees of its history; "
                     "fetch them with `git fetch --refetch --filter=blob:none`"
                 ) from error
             reason = (error.stderr or str(error)).splitlines()[-1]
-            raise NoIndex(f"git cannot read the history: {reason}") from error
-        ended = UNREADABLE
+            raise schema.NoIndex(f"git cannot read the history: {reason}") from error
+        ended = schema.UNREADABLE
     flush(ended)
     if progress is not None:
         progress(done)
 
 
-def go_forward(connection: sqlite3.Connection, walk: Walk, tip: bytes, found: Reach) -> Reach:
-    """Add the new commits of `found`, oldest first, and store what `tip` reaches. Returns the rest after the
-    deadline."""
+def go_forward(connection: sqlite3.Connection, walk: Walk, tip: bytes, reached: Reach) -> None:
+    """Add the new commits of `reached`, oldest first, until the deadline, and store what `tip` reaches."""
 
     def newest_end(path: bytes) -> tuple[int, int] | None:
         folder, _, base = path.rpartition(b"/")
@@ -320,7 +308,7 @@ def go_forward(connection: sqlite3.Connection, walk: Walk, tip: bytes, found: Re
         row = connection.execute(query, (folder, base)).fetchone()
         return None if row is None else (row[0], row[1])
 
-    new = found.new
+    bounds, new = reached.bounds, reached.new
     while new:
         some, new = new[:_AT_ONCE], new[_AT_ONCE:]
         high = get(connection, "high")
@@ -329,25 +317,24 @@ def go_forward(connection: sqlite3.Connection, walk: Walk, tip: bytes, found: Re
         ids = [each.decode() for each in some]
         for number, record in enumerate(stream(walk.top, "--no-walk=unsorted", *ids, blobs=walk.blobs), high):
             rows.add(number, record, edge=record.id in walk.edge)
+        bounds = toggled(bounds, range(high, high + len(some)))
         with transaction(connection):
             rows.write()
-            found = found._replace(bounds=toggled(found.bounds, range(high, high + len(some))), new=new)
             put(connection, high=high + len(some), next_file=batch.next_file)
             if not new:
-                store(connection, tip, found)
+                store(connection, tip, Reach(bounds, (), reached.floor))
         if time.monotonic() >= walk.deadline:
-            return found
+            return
     stored = connection.execute("SELECT 1 FROM tip WHERE id = ?", (bytes.fromhex(tip.decode()),)).fetchone()
-    if not found.new and not stored:
+    if not stored:
         with transaction(connection):
-            store(connection, tip, found)
-    return found
+            store(connection, tip, Reach(bounds, (), reached.floor))
 
 
 def record_tree(connection: sqlite3.Connection, top: Path, tip: bytes) -> None:
     """Record which paths exist in the tree of `tip`: from the difference to the recorded tree if possible, else from
     the whole tree."""
-    before = alive_at(connection)
+    before = value(connection, "alive")
     if before == tip:
         return
     gone: list[bytes] = []

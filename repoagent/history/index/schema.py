@@ -15,8 +15,9 @@ import stat
 import sys
 from array import array
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from repoagent.errors import Refused, UsageError
 from repoagent.git.worktree import WorkTree
@@ -79,20 +80,11 @@ def open_to_read(path: Path) -> sqlite3.Connection | None:
     if not _exists(path):
         return None
     name = "".join(f"%{byte:02x}" for byte in bytes(path))  # urllib takes longer to load than the query
-    connection = None
-    try:
-        with errors_of(path):
-            connection = _connect(f"file:{name}?mode=ro", uri=True)
-            if _version(connection, path):
-                return connection
-    except Broken:
-        pass
-    except NoIndex:
-        if connection is not None:
-            connection.close()
-        raise
-    if connection is not None:
-        connection.close()
+    with ExitStack() as stack, suppress(Broken), errors_of(path):
+        connection = stack.enter_context(closing(_connect(f"file:{name}?mode=ro", uri=True)))
+        if _version(connection, path):
+            stack.pop_all()  # it stays open
+            return connection
     return None
 
 
@@ -160,7 +152,7 @@ def _version(connection: sqlite3.Connection, path: Path) -> int:
             f"{path} has format version {version}, newer than the supported {VERSION}; "
             "update repoagent or delete the file"
         )
-    if (application, version) != (APPLICATION, VERSION) or get_text(connection, "byteorder") != sys.byteorder:
+    if (application, version) != (APPLICATION, VERSION) or value(connection, "byteorder") != sys.byteorder:
         raise Broken(f"{path} is not an index")
     return version
 
@@ -216,26 +208,16 @@ def unpacked(code: str, data: bytes) -> array[int]:
         raise sqlite3.DatabaseError(f"damaged number list: {error}") from error
 
 
-def _value(connection: sqlite3.Connection, key: str) -> int | str | bytes | None:
+def value(connection: sqlite3.Connection, key: str) -> Any:
+    """A value from `meta`; None if it is missing. "alive" is the hexadecimal id, in bytes, of the commit whose tree is
+    recorded in `name.alive`."""
     row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
     return None if row is None else row[0]
 
 
 def get(connection: sqlite3.Connection, key: str) -> int:
     """An integer from `meta`, 0 if it is missing."""
-    return int(_value(connection, key) or 0)
-
-
-def get_text(connection: sqlite3.Connection, key: str) -> str | None:
-    """The value of `key` in `meta` as a text; None if it is missing."""
-    value = _value(connection, key)
-    return None if value is None else str(value)
-
-
-def alive_at(connection: sqlite3.Connection) -> bytes | None:
-    """The hexadecimal id of the commit whose tree is recorded in `name.alive`."""
-    value = _value(connection, "alive")
-    return value if isinstance(value, bytes) else None
+    return int(value(connection, key) or 0)
 
 
 def put(connection: sqlite3.Connection, **values: int | str | bytes | None) -> None:
@@ -245,7 +227,7 @@ def put(connection: sqlite3.Connection, **values: int | str | bytes | None) -> N
 
 def signature(worktree: WorkTree) -> str:
     """A fingerprint of the boundary of a shallow clone; "" for a whole one."""
-    edge = _read(_shallow_file(worktree))
+    edge = shallow_edge(worktree)
     if not edge:
         return ""
     import hashlib  # a tenth of the time to open the index, and rarely needed
@@ -253,19 +235,15 @@ def signature(worktree: WorkTree) -> str:
     return hashlib.sha256(edge).hexdigest()
 
 
-def shallow_edge(worktree: WorkTree) -> frozenset[bytes]:
-    """The commits whose parents a shallow clone left out, as hexadecimal ids."""
-    return frozenset(_read(_shallow_file(worktree)).split())
+def shallow_edge(worktree: WorkTree) -> bytes:
+    """The commits whose parents a shallow clone left out, as hexadecimal ids, a line each."""
+    return _read(Path(os.environ.get("GIT_SHALLOW_FILE") or worktree.common_dir / "shallow"))
 
 
 def lacks_blobs(worktree: WorkTree) -> bool:
     """Whether this is a partial clone, which would fetch missing objects one by one."""
     config = _read(worktree.common_dir / "config") + _read(worktree.git_dir / "config.worktree")
     return any(word in config.lower() for word in (b"promisor", b"partialclone"))
-
-
-def _shallow_file(worktree: WorkTree) -> Path:
-    return Path(os.environ.get("GIT_SHALLOW_FILE") or worktree.common_dir / "shallow")
 
 
 def _read(path: Path) -> bytes:

@@ -35,7 +35,7 @@ from repoagent.review.llm.claims import Claim, parse_finding, verify
 from repoagent.review.llm.prompt import REQUEST
 
 if TYPE_CHECKING:
-    from repoagent.review.llm.review import ReviewSession
+    from repoagent.review.review import ReviewSession
 
 REPLIES = 6  # for one chunk, so at most five rounds of lookups
 REPLY_TOKENS = 8_000

@@ -30,7 +30,7 @@ from repoagent.review.dismissals import verdicts_on
 from repoagent.review.llm.chunks import Block
 
 if TYPE_CHECKING:
-    from repoagent.review.llm.review import ReviewSession
+    from repoagent.review.review import ReviewSession
 
 NOTES_TOKENS = 600  # for the notes on one file
 HISTORIES, COMMITS = 5, 4  # files of a call whose last commits are included, and how many of each

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -15,8 +15,6 @@ from repoagent.edit.guards.off_limits import gate
 from repoagent.edit.model_setup import ModelSetup, model_setup
 from repoagent.edit.prompt.blocks import Prompt
 from repoagent.errors import Busy, ModelError, Refused, RepoagentError, UsageError
-from repoagent.git.worktree import WorkTree
-from repoagent.llm.complete import ignore
 from repoagent.llm.model import Retryable, display_name
 from repoagent.llm.providers.errors import MODEL_ADVICE
 from repoagent.llm.registry import provider_of
@@ -26,9 +24,10 @@ from repoagent.review.llm.chunks import Block, Versions, gather, list_names, pac
 from repoagent.review.llm.claims import Claim, merge_findings, verify
 from repoagent.review.llm.loop import Clock, FindingCollector, review_chunk, tools_for
 from repoagent.review.llm.prompt import Prompts, instructions
+from repoagent.review.review import ReviewSession
 from repoagent.review.untrusted_change import ignored_before
 from repoagent.storage import json_files
-from repoagent.storage.layout import Layout, ensure
+from repoagent.storage.layout import ensure
 
 SPARE_TOKENS = 8_000  # of a small window, for the rest of the prompt and the reply
 LEAST_TOKENS = 1_000  # of the change in one call
@@ -36,25 +35,6 @@ FAILURES = 2  # in a row, after which the review ends
 CACHE_PROMPT = 1  # increment if a change to the prompt makes cached answers obsolete
 CACHE_VERSION = 1
 CACHE_DAYS = 60
-
-
-@dataclass(frozen=True)
-class ReviewSession:
-    """Where to review, and within which limits.
-
-    `warn` gets warnings for the user, `progress` the current step. `ready` is the model to ask; None opens the model of
-    the settings. `record` is the cassette to write, `reply` the reply for `manual`. `afresh` ignores cached answers.
-    """
-
-    worktree: WorkTree
-    layout: Layout
-    settings: Settings
-    warn: Callable[[str], None] = ignore
-    progress: Callable[[str], None] = ignore
-    ready: ModelSetup | None = None
-    record: Path | None = None
-    reply: Path | None = None
-    afresh: bool = False
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import pytest
 from repoagent.git.worktree import layout
 from repoagent.review.finding import Finding, Report
 from repoagent.review.report_formats import FORMATS, render
-from repoagent.review.review import ReviewRequest, review
+from repoagent.review.review import ReviewSession, review
 from tests.conftest import GitRepo
 from tests.review.builders import TOKEN, Files, brief, read, settings_of, stage, static
 
@@ -21,7 +21,7 @@ def findings(repo: GitRepo, before: Files, after: Files) -> list[Finding]:
 
 def full_review(repo: GitRepo) -> Report:
     worktree, settings = settings_of(repo, {})
-    return review(read(repo.top), ReviewRequest(worktree, layout(worktree), settings))
+    return review(read(repo.top), ReviewSession(worktree, layout(worktree), settings))
 
 
 CODE = "import os\n\n\ndef size(path):\n    return os.stat(path).st_size\n"

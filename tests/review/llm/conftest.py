@@ -11,8 +11,9 @@ import pytest
 from repoagent.config.layers import load
 from repoagent.git.worktree import layout, open_worktree
 from repoagent.review.change import Change
-from repoagent.review.llm.review import ModelAnswer, ReviewSession, model_findings
+from repoagent.review.llm.review import ModelAnswer, model_findings
 from repoagent.review.read_diff import How
+from repoagent.review.review import ReviewSession
 from tests.conftest import GitRepo
 from tests.edit.conftest import Script, script
 from tests.review.builders import read
