@@ -479,8 +479,7 @@ class Repository:
 
     def read(self, file: StrPath) -> tuple[Source, bytes]:
         """A file and its bytes. Raises UsageError if it is missing, Refused as `git.files.read_source`."""
-        from repoagent.git.files import read_source
-        from repoagent.git.similar_paths import no_such_file
+        from repoagent.git.files import no_such_file, read_source
 
         source = read_source(self._worktree, self._path(file))
         if source.data is None:

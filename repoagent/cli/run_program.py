@@ -150,7 +150,7 @@ def _settle(error: BaseException, arguments: Sequence[str]) -> int:
 
 def _meaning(error: BaseException, arguments: Sequence[str]) -> tuple[Exit, str]:
     if isinstance(error, UsageError):
-        from repoagent.git.similar_paths import NoSuchFile
+        from repoagent.git.files import NoSuchFile
 
         return error.exit_code, error.worded(os.path.relpath) if isinstance(error, NoSuchFile) else str(error)
     if isinstance(error, RepoagentError):

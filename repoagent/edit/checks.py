@@ -12,13 +12,12 @@ from pathlib import Path
 from repoagent.dataclass import dataclass
 from repoagent.edit.request import Check, EditRequest
 from repoagent.errors import Busy, Refused, UsageError
-from repoagent.git.facts import head_blobs
 from repoagent.git.files import Source
 from repoagent.git.objects import refuse_invalid_branch
 from repoagent.git.process import git_output
 from repoagent.git.transaction.journal import lock_path
 from repoagent.git.transaction.plan import refuse_no_branch, sparse_advice
-from repoagent.git.worktree import WorkTree
+from repoagent.git.worktree import WorkTree, head_blobs
 from repoagent.storage.atomic import read_regular
 from repoagent.storage.secrets import without_secrets
 

@@ -22,13 +22,12 @@ from repoagent.edit.checks import CheckResult, run_check
 from repoagent.edit.draft import EditSession
 from repoagent.edit.ui import Proposal, UserInterface
 from repoagent.errors import Busy, CheckFailed, Refused
-from repoagent.git.facts import head_blobs
 from repoagent.git.files import FileChange
 from repoagent.git.index import read_status
 from repoagent.git.process import git
 from repoagent.git.transaction.results import CommitResult, HookFailed, InPlace, and_unchanged, restored_notes
 from repoagent.git.transaction.transaction import Transaction
-from repoagent.git.worktree import WorkTree
+from repoagent.git.worktree import WorkTree, head_blobs
 from repoagent.storage.folders import SystemFailed
 from repoagent.storage.secrets import without_secrets
 

@@ -14,7 +14,7 @@ from repoagent.errors import UsageError
 from repoagent.git.transaction.results import Options
 
 if TYPE_CHECKING:
-    from repoagent.git.similar_paths import NoSuchFile
+    from repoagent.git.files import NoSuchFile
     from repoagent.git.worktree import WorkTree
 
     # Takes a work tree, a scratch folder and a command. Returns the confined command and its environment, None if no
@@ -150,7 +150,7 @@ def parse_target(text: str, cwd: Path) -> Target:
 
 def no_file(worktree: WorkTree, path: str) -> NoSuchFile:
     """The error for a missing file to edit."""
-    from repoagent.git.similar_paths import no_such_file
+    from repoagent.git.files import no_such_file
 
     return no_such_file(path, worktree.top, remedy="use --create to create it")
 
@@ -176,7 +176,7 @@ def split_arguments(
         return files, last
     if create:
         return list(arguments), None
-    from repoagent.git.similar_paths import no_such_file
+    from repoagent.git.files import no_such_file
 
     remedy = "use --create to create it, or describe the change in several words"
     raise no_such_file(parse_target(last, cwd).path, cwd, remedy=remedy)

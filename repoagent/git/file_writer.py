@@ -15,6 +15,7 @@ import stat
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -221,9 +222,7 @@ def _create_temporary_like(location: FileLocation, old: Content, new: Content) -
         try:
             _create_temporary(location, new, 0o600)
         except OSError as error:
-            if error.errno in _NOT_REPLACEABLE:
-                raise CannotReplace(error.errno, error.strerror) from error
-            raise
+            raise _not_replaceable(error) from error
         try:
             copy_metadata(location, model)
         except BaseException:
@@ -242,27 +241,24 @@ def copy_metadata(location: FileLocation, model: int) -> None:
         if (status.st_uid, status.st_gid) != (created.st_uid, created.st_gid):
             os.fchown(copy, status.st_uid, status.st_gid)
         os.fchmod(copy, stat.S_IMODE(status.st_mode))
+        names = []
         if hasattr(os, "listxattr"):  # Linux; an ACL is an attribute there
-            _copy_attributes(model, copy)
+            try:
+                names = os.listxattr(model)
+            except OSError as error:
+                if error.errno not in (errno.ENOTSUP, errno.EOPNOTSUPP):
+                    raise
+        for name in names:
+            value = os.getxattr(model, name)
+            # some are set by the system, and we may not set them
+            is_set = name.startswith("security.") and name in os.listxattr(copy)
+            if not (is_set and os.getxattr(copy, name) == value):
+                os.setxattr(copy, name, value)
         os.fsync(copy)
     except PermissionError as error:
         raise CannotReplace(error.errno, error.strerror) from error
     finally:
         os.close(copy)
-
-
-def _copy_attributes(model: int, copy: int) -> None:
-    try:
-        names = os.listxattr(model)
-    except OSError as error:
-        if error.errno in (errno.ENOTSUP, errno.EOPNOTSUPP):
-            return
-        raise
-    for name in names:
-        value = os.getxattr(model, name)
-        if name.startswith("security.") and name in os.listxattr(copy) and os.getxattr(copy, name) == value:
-            continue  # the system has set it, and we may not
-        os.setxattr(copy, name, value)
 
 
 def _swap(location: FileLocation, old: Content, new: Content) -> None:
@@ -271,7 +267,8 @@ def _swap(location: FileLocation, old: Content, new: Content) -> None:
     try:
         swapped = exchange(location.folder, location.temporary, location.name)
     except OSError as error:
-        raise _replace_failed(location, error) from error
+        location.remove(location.temporary)
+        raise _not_replaceable(error) from error
     if not swapped:
         _replace(location, old)
         return
@@ -300,7 +297,8 @@ def _replace(location: FileLocation, old: Content) -> None:
         location.rename(location.temporary, location.name)
     except OSError as error:
         location.remove(backup)
-        raise _replace_failed(location, error) from error
+        location.remove(location.temporary)
+        raise _not_replaceable(error) from error
     _wait_for_writers(location, backup)
     replaced = location.look(backup)
     if not same(replaced, old):
@@ -309,8 +307,8 @@ def _replace(location: FileLocation, old: Content) -> None:
     location.remove(backup)
 
 
-def _replace_failed(location: FileLocation, error: OSError) -> OSError:
-    location.remove(location.temporary)
+def _not_replaceable(error: OSError) -> OSError:
+    """The error as CannotReplace, if the file can still be written in place."""
     return CannotReplace(error.errno, error.strerror) if error.errno in _NOT_REPLACEABLE else error
 
 
@@ -384,8 +382,14 @@ class Step:
     wrote: Content | None = None
 
 
-def steps_of(changes: Iterable[FileChange], edit_id: str) -> tuple[Step, ...]:
-    """The steps for the changes; a rename is a new file and a deletion."""
+def steps_of(
+    changes: Iterable[FileChange], edit_id: str, in_place: Mapping[str, Content | None] | None = None
+) -> tuple[Step, ...]:
+    """The steps for the changes; a rename is a new file and a deletion.
+
+    With `in_place`, the work tree has the changes already, and the steps write nothing; it has the content of the files
+    that have changed since.
+    """
     sides: list[tuple[str, Content | None, Content | None]] = []
     for change in changes:
         old = None if change.before is None else Content(change.before, change.old_mode or REGULAR)
@@ -394,18 +398,13 @@ def steps_of(changes: Iterable[FileChange], edit_id: str) -> tuple[Step, ...]:
             sides.append((change.path, None if change.is_rename else old, new))
         if change.old_path is not None and change.old_path != change.path:
             sides.append((change.old_path, old, None))
-    return tuple(Step(*side, f".repoagent-{edit_id}-{n}") for n, side in enumerate(sides))
-
-
-def steps_in_place(
-    changes: Sequence[FileChange], current: Mapping[str, Content | None], edit_id: str
-) -> tuple[Step, ...]:
-    """The steps for changes that are already in the work tree, which write nothing; `current` is the content of the
-    files that have changed since."""
     steps = []
-    for step in steps_of(changes, edit_id):
-        content = current.get(step.path, step.new)
-        steps.append(replace(step, was=step.old, done=step.new, old=content, new=content))
+    for number, (path, old, new) in enumerate(sides):
+        step = Step(path, old, new, f".repoagent-{edit_id}-{number}")
+        if in_place is not None:
+            current = in_place.get(path, new)
+            step = replace(step, old=current, new=current, was=old, done=new)
+        steps.append(step)
     return tuple(steps)
 
 
@@ -416,18 +415,15 @@ def with_permissions(top: Path, steps: Sequence[Step], changes: Sequence[FileCha
         for change in changes
         if change.is_rename and change.mode == change.old_mode
     }
-
-    def permissions(step: Step) -> int | None:
-        try:
-            status = (top / (sources.get(step.path) or step.path)).lstat()
-        except OSError:
-            return None
-        return None if stat.S_ISLNK(status.st_mode) else stat.S_IMODE(status.st_mode)
-
-    return tuple(
-        replace(step, permissions=permissions(step)) if step.path in sources or step.new is None else step
-        for step in steps
-    )
+    with_them = []
+    for step in steps:
+        if step.path in sources or step.new is None:
+            with suppress(OSError):
+                mode = (top / (sources.get(step.path) or step.path)).lstat().st_mode
+                if not stat.S_ISLNK(mode):
+                    step = replace(step, permissions=stat.S_IMODE(mode))
+        with_them.append(step)
+    return tuple(with_them)
 
 
 def refuse_moved(top: Path, steps: Sequence[Step]) -> None:
@@ -447,11 +443,6 @@ def new_folders(top: Path, steps: Sequence[Step]) -> tuple[str, ...]:
         for parent in list(Path(step.path).parents)[:-1]
     }
     return tuple(sorted((path for path in parents if not (top / path).is_dir()), key=len, reverse=True))
-
-
-def write_step(top: Path, step: Step) -> None:
-    """Write the file. Raises Moved, with the file unchanged, if it does not have the content that the step expects."""
-    write_file(top, step.path, step.old, step.new, step.temporary, permissions=step.permissions)
 
 
 def revert_step(top: Path, step: Step) -> bool:

@@ -11,17 +11,17 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
+from typing import NamedTuple
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import Busy, NothingDone, Refused
-from repoagent.git.facts import current_branch
 from repoagent.git.file_writer import Step
 from repoagent.git.files import Content, FileChange, look
 from repoagent.git.index import Entry, Status, read_entries, read_status
 from repoagent.git.merge import Conflict, carry, lines_text, project
 from repoagent.git.objects import Commit, has_object, head_commit, read_commit
 from repoagent.git.process import GitError, git, uninterrupted
-from repoagent.git.transaction.commit import OnOutput, encode
+from repoagent.git.transaction.commit import encode
 from repoagent.git.transaction.finish import archive
 from repoagent.git.transaction.journal import COMMITTING, PlannedPath, Record
 from repoagent.git.transaction.other_files import update_user_index
@@ -29,10 +29,8 @@ from repoagent.git.transaction.plan import Plan, Versions, conflict_lines, refus
 from repoagent.git.transaction.results import Options, restored_notes
 from repoagent.git.transaction.transaction import BaseTransaction, Transaction
 from repoagent.git.undo_log import Edit, commit_of, edit_record, find_edit, is_as_stored, is_shared, is_whole
-from repoagent.git.worktree import WorkTree
+from repoagent.git.worktree import WorkTree, current_branch
 from repoagent.storage.layout import to_stderr
-
-Changes = tuple[FileChange, ...]
 
 
 @dataclass(frozen=True)
@@ -46,103 +44,106 @@ class UndoResult:
     paths: tuple[str, ...]
 
 
-def undo(
-    worktree: WorkTree,
-    edit_id: str | None = None,
-    options: Options | None = None,
-    *,
-    listen: OnOutput | None = None,
-) -> UndoResult:
+def undo(worktree: WorkTree, edit_id: str | None = None, options: Options | None = None) -> UndoResult:
     """Undo an edit, by default the last one that is not undone.
 
     If its commit is the tip of the branch and on no other ref, the branch moves back; otherwise a new commit reverts
     it (with `options`). Raises NothingDone if there is no edit, Refused if later changes are on the same lines or the
     commit is not in this branch, and what a Transaction raises.
     """
-    edit = find_edit(worktree, edit_id, undone=False)
-    if not edit.no_commit:
-        refuse_operation(worktree, offer=False)
-    record = edit_record(worktree, edit)
-    changes = tuple(_changes(worktree, record, undo=True))
+    plan = _read(worktree, edit_id, "undo")
+    edit = plan.edit
     if edit.no_commit:
-        if unstage_changes(worktree, changes, record.steps, "undo", edit.id):
+        if unstage_changes(worktree, plan.changes, plan.record.steps, "undo", edit.id):
             return UndoResult(edit, None, False, edit.paths)
-        return _without_commit(worktree, edit, changes, "undo")
+        return _without_commit(worktree, plan)
     commit = commit_of(worktree, edit)
     whole = is_whole(worktree, edit, commit)
     made = read_commit(worktree, commit)
     is_tip = whole and commit == head_commit(worktree)
     if is_tip and is_as_stored(worktree, made) and not is_shared(worktree, commit):
-        renamed = {old: new for new, old in _renames(record).items()}
-        staged = {planned.path: (planned.stage, planned.staged_here) for planned in record.planned}
-        planned = partial(
-            _plan_move, worktree, was=made.changed, becomes=made.was, renamed=renamed, staged=staged
-        )
-        return _move_head(worktree, edit, changes, "undo", ends=(commit, made.parent or ""), planned=planned)
+        return _move_branch(worktree, plan, made)
     # in the words of `git revert`
     subject = os.fsdecode(git(worktree.top, "log", "-n1", "--format=%s", "--encoding=UTF-8", commit)).strip()
     part = "" if whole else f"the edit {edit.id} in "
     text = f'Revert "{subject}"\n\nThis reverts {part}commit {commit}.\n\nRepoagent-Undo: {edit.id}\n'
-    transaction = Transaction(worktree, _refuse_empty(changes), options, edit.id, event="undo", listen=listen)
-    return _with_commit(edit, transaction, encode(worktree, text, "replace"))
+    return _with_commit(worktree, plan, options, encode(worktree, text, "replace"))
 
 
-def redo(
-    worktree: WorkTree,
-    edit_id: str | None = None,
-    options: Options | None = None,
-    *,
-    listen: OnOutput | None = None,
-) -> UndoResult:
+def redo(worktree: WorkTree, edit_id: str | None = None, options: Options | None = None) -> UndoResult:
     """Redo an edit, by default the last one that was undone. Raises the same errors as `undo`.
 
     If HEAD is at the parent of the edit's old commit, the branch moves forward to it; otherwise a new commit is made
     with its message.
     """
-    edit = find_edit(worktree, edit_id, undone=True)
+    plan = _read(worktree, edit_id, "redo")
+    edit = plan.edit
+    if edit.no_commit:
+        return _without_commit(worktree, plan)
+    message = os.fsencode(plan.record.message or "")
+    if edit.commit and has_object(worktree, edit.commit):
+        if head_commit(worktree) == edit.parent:
+            made = read_commit(worktree, edit.commit)
+            return _move_branch(worktree, plan, made)
+        # the final message, including changes by hooks and the user
+        text = git(worktree.top, "log", "-n1", "--format=%B", "--encoding=UTF-8", edit.commit)
+        message = encode(worktree, text.decode(errors="replace"), "replace")
+    return _with_commit(worktree, plan, options, message)
+
+
+class _Undo(NamedTuple):
+    """What to undo or redo (`event`), and the changes to the present files."""
+
+    event: str
+    edit: Edit
+    record: Record
+    changes: tuple[FileChange, ...]
+
+
+def _read(worktree: WorkTree, edit_id: str | None, event: str) -> _Undo:
+    edit = find_edit(worktree, edit_id, undone=event == "redo")
     if not edit.no_commit:
         refuse_operation(worktree, offer=False)
     record = edit_record(worktree, edit)
-    changes = tuple(_changes(worktree, record, undo=False))
-    if edit.no_commit:
-        return _without_commit(worktree, edit, changes, "redo")
-    is_stored = edit.commit is not None and has_object(worktree, edit.commit)
-    if edit.commit and is_stored and head_commit(worktree) == edit.parent:
-        made = read_commit(worktree, edit.commit)
-        staged = {planned.path: (planned.staged_here, planned.stage) for planned in record.planned}
-        renamed = _renames(record)
-        planned = partial(
-            _plan_move, worktree, was=made.was, becomes=made.changed, renamed=renamed, staged=staged
-        )
-        return _move_head(worktree, edit, changes, "redo", ends=(edit.parent, made.oid), planned=planned)
-    message = os.fsencode(record.message or "")
-    if edit.commit and is_stored:  # the final message, including changes by hooks and the user
-        text = git(worktree.top, "log", "-n1", "--format=%B", "--encoding=UTF-8", edit.commit)
-        message = encode(worktree, text.decode(errors="replace"), "replace")
-    transaction = Transaction(worktree, _refuse_empty(changes), options, edit.id, event="redo", listen=listen)
-    return _with_commit(edit, transaction, message)
+    return _Undo(event, edit, record, tuple(_changes(worktree, record, undo=event == "undo")))
 
 
-def _without_commit(worktree: WorkTree, edit: Edit, changes: Changes, event: str) -> UndoResult:
-    with Transaction(worktree, changes, Options(no_commit=True), edit.id, event=event) as transaction:
+def _without_commit(worktree: WorkTree, plan: _Undo) -> UndoResult:
+    options, edit = Options(no_commit=True), plan.edit
+    with Transaction(worktree, plan.changes, options, edit.id, event=plan.event) as transaction:
         transaction.write()
         transaction.keep()
     return UndoResult(edit, None, False, edit.paths)
 
 
-def _with_commit(edit: Edit, transaction: Transaction, message: bytes) -> UndoResult:
-    with transaction:
+def _with_commit(worktree: WorkTree, plan: _Undo, options: Options | None, message: bytes) -> UndoResult:
+    if not plan.changes:
+        raise NothingDone("nothing to commit: the files are already in that state; choose another edit")
+    with Transaction(worktree, plan.changes, options, plan.edit.id, event=plan.event) as transaction:
         transaction.write()
         result = transaction.commit(message, at_once=True)
     for sentence in (*result.notes, *restored_notes(result.restored)):
         to_stderr(sentence)
-    return UndoResult(edit, result.commit, False, edit.paths)
+    return UndoResult(plan.edit, result.commit, False, plan.edit.paths)
 
 
-def _refuse_empty(changes: Changes) -> Changes:
-    if not changes:
-        raise NothingDone("nothing to commit: the files are already in that state; choose another edit")
-    return changes
+def _move_branch(worktree: WorkTree, plan: _Undo, made: Commit) -> UndoResult:
+    """Move the branch from the commit `made` to its parent, or back to it."""
+    edit, planned, renamed = plan.edit, plan.record.planned, _renames(plan.record)
+    if plan.event == "undo":
+        ends: tuple[str | None, str] = (made.oid, made.parent or "")
+        was, becomes = made.changed, made.was
+        renamed = {old: new for new, old in renamed.items()}
+        staged = {path.path: (path.stage, path.staged_here) for path in planned}
+    else:
+        ends = (edit.parent, made.oid)
+        was, becomes = made.was, made.changed
+        staged = {path.path: (path.staged_here, path.stage) for path in planned}
+    entries = partial(_plan_move, worktree, was=was, becomes=becomes, renamed=renamed, staged=staged)
+    with MoveTransaction(worktree, plan.changes, plan.event, edit.id, ends=ends, planned=entries) as move:
+        move.write()
+        move.move()
+    return UndoResult(edit, ends[1] or None, True, edit.paths)
 
 
 def _changes(worktree: WorkTree, record: Record, *, undo: bool) -> Iterator[FileChange]:
@@ -160,13 +161,13 @@ def _changes(worktree: WorkTree, record: Record, *, undo: bool) -> Iterator[File
         if current is None or occupied:
             problem = f"{path} was deleted" if current is None else f"{target} exists again"
             raise Refused(f"{problem}: fix it by hand, or use `git revert`")
-        yield _change(path, current, target, _carry(worktree, path, current, before, after))
+        yield _change(worktree, path, current, (before, after), target)
     for step in steps.values():
         before, after = (step.new, step.old) if undo else (step.old, step.new)
         current = look(worktree.top, step.path)
-        content = _carry(worktree, step.path, current, before, after)
-        if current != content:
-            yield _change(step.path, current, step.path, content)
+        change = _change(worktree, step.path, current, (before, after))
+        if (change.before, change.old_mode) != (change.after, change.mode):
+            yield change
 
 
 def _renames(record: Record) -> dict[str, str]:
@@ -181,10 +182,25 @@ def _renames(record: Record) -> dict[str, str]:
     }
 
 
-def _change(path: str, current: Content | None, target: str, content: Content | None) -> FileChange:
+def _change(
+    worktree: WorkTree,
+    path: str,
+    current: Content | None,
+    sides: tuple[Content | None, Content | None],
+    target: str | None = None,
+) -> FileChange:
+    """The change of the file `path`, now `current`, that turns the first of `sides` into the second and keeps all later
+    changes; it becomes `target`, by default `path`. Raises Refused on a conflict."""
+    before, after = sides
+    content = carry(worktree, current, before, after)
+    if isinstance(content, Conflict):
+        if any(side is None or side.is_link for side in (current, before, after)):
+            raise Refused(f"{path} changed after the edit: fix it by hand, or use `git revert`")
+        where = f" ({lines_text(content.lines)} of that version)" if content.lines else ""
+        raise Refused(f"{path} has later changes on the same lines{where}: resolve them by hand")
     return FileChange(
         path if current else None,
-        target if content else None,
+        target or path if content else None,
         current.data if current else None,
         content.data if content else None,
         current.mode if current else None,
@@ -192,35 +208,7 @@ def _change(path: str, current: Content | None, target: str, content: Content | 
     )
 
 
-def _carry(
-    worktree: WorkTree, path: str, current: Content | None, before: Content | None, after: Content | None
-) -> Content | None:
-    """The new content of the file, with all later changes kept. Raises Refused on a conflict."""
-    content = carry(worktree, current, before, after)
-    if not isinstance(content, Conflict):
-        return content
-    if any(side is None or side.is_link for side in (current, before, after)):
-        raise Refused(f"{path} changed after the edit: fix it by hand, or use `git revert`")
-    where = f" ({lines_text(content.lines)} of that version)" if content.lines else ""
-    raise Refused(f"{path} has later changes on the same lines{where}: resolve them by hand")
-
-
 Planned = Callable[[Status], Iterator[PlannedPath]]
-
-
-def _move_head(
-    worktree: WorkTree,
-    edit: Edit,
-    changes: Changes,
-    event: str,
-    *,
-    ends: tuple[str | None, str],
-    planned: Planned,
-) -> UndoResult:
-    with MoveTransaction(worktree, changes, event, edit.id, ends, planned=planned) as transaction:
-        transaction.write()
-        transaction.move()
-    return UndoResult(edit, ends[1] or None, True, edit.paths)
 
 
 class MoveTransaction(BaseTransaction):
@@ -235,8 +223,8 @@ class MoveTransaction(BaseTransaction):
         changes: Sequence[FileChange],
         event: str,
         edit_id: str,
-        ends: tuple[str | None, str],
         *,
+        ends: tuple[str | None, str],
         planned: Planned,
     ) -> None:
         self._start, self._target = ends
@@ -333,9 +321,9 @@ def unstage_changes(
         return False
     head = head_commit(worktree)
     ends = head, head or ""
-    with MoveTransaction(worktree, changes, event, edit_id, ends, planned=planned) as transaction:
-        transaction.write()
-        transaction.move()
+    with MoveTransaction(worktree, changes, event, edit_id, ends=ends, planned=planned) as move:
+        move.write()
+        move.move()
     return True
 
 

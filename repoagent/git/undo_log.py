@@ -8,12 +8,11 @@ from dataclasses import replace
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import NothingDone, Refused
-from repoagent.git.facts import current_branch
 from repoagent.git.objects import Commit, contains, has_object, read_commit
 from repoagent.git.process import git, git_output
 from repoagent.git.transaction.finish import edit_folder
 from repoagent.git.transaction.journal import Record, load
-from repoagent.git.worktree import WorkTree, layout
+from repoagent.git.worktree import WorkTree, current_branch, layout
 from repoagent.storage import json_files
 
 _KEYS = {"event", "id", "time", "branch", "commit", "parent", "paths", "no_commit"}

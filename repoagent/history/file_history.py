@@ -163,7 +163,7 @@ def _nothing(top: Path, path: str, revision: str, history: FileHistory) -> Usage
     if not os.path.lexists(top / path):
         where = "" if revision == "HEAD" else f" at {revision}"
         missing = unseen if history.partial else f"git has no commit of it{where}"
-        from repoagent.git.similar_paths import no_such_file
+        from repoagent.git.files import no_such_file
 
         return no_such_file(path, top, reason=f"and {missing}")
     if history.partial:

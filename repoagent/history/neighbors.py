@@ -226,8 +226,7 @@ class _Query:
 
     def _resolve(self, path: bytes) -> QueryPath:
         """The files that a path represents at the revision. Raises UsageError, Refused."""
-        from repoagent.git.files import check_path
-        from repoagent.git.similar_paths import no_such_file
+        from repoagent.git.files import check_path, no_such_file
         from repoagent.history.recent_commits import listed
 
         view, name, top = self.view, os.fsdecode(path), self.worktree.top

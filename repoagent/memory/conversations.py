@@ -18,8 +18,7 @@ from shlex import quote
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import Refused, UsageError
-from repoagent.git.files import read_source
-from repoagent.git.similar_paths import no_such_file
+from repoagent.git.files import no_such_file, read_source
 from repoagent.git.worktree import WorkTree, relative
 from repoagent.llm import conversation as file_format
 from repoagent.memory.conversation_names import FILE, ConversationRef, named, names, stored_as

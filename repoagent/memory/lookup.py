@@ -10,8 +10,7 @@ from shlex import quote
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import NothingDone, Refused, UsageError
-from repoagent.git.files import read_source
-from repoagent.git.similar_paths import no_such_file
+from repoagent.git.files import no_such_file, read_source
 from repoagent.git.worktree import WorkTree, relative
 from repoagent.llm.conversation import Turn, read
 from repoagent.memory.edit_records import EditRecord, group_turns, read_edits

@@ -13,9 +13,8 @@ from typing import Literal, NamedTuple
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import Refused, UsageError
-from repoagent.git.facts import current_branch
 from repoagent.git.process import OFFLINE, GitError, git, git_output
-from repoagent.git.worktree import WorkTree
+from repoagent.git.worktree import WorkTree, current_branch
 from repoagent.review.change import Change, ChangedFile, Kind, Lines, Status, apply_hunks, diff_sections
 
 How = Literal["staged", "worktree", "range", "base", "commit", "diff"]

@@ -16,9 +16,8 @@ from pathlib import Path, PurePosixPath
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import Refused, RepoagentError, UsageError
-from repoagent.git.files import LARGEST, blob_hash, read_source
+from repoagent.git.files import LARGEST, blob_hash, no_such_file, read_source
 from repoagent.git.process import git
-from repoagent.git.similar_paths import no_such_file
 from repoagent.git.worktree import NoWorkTree, WorkTree, layout, open_worktree, relative
 from repoagent.split import folder_index
 from repoagent.split.folder_index import Index, IndexedSegment, IndexedSource, digest

@@ -20,7 +20,7 @@ from repoagent.edit.guards.off_limits import LFS_POINTER, gate, holds_secrets
 from repoagent.edit.model_setup import ModelSetup, forget_sent, keep_sent
 from repoagent.edit.prompt.blocks import check_fits, quoted, shown
 from repoagent.errors import Refused, RepoagentError, UsageError
-from repoagent.git.similar_paths import no_such_file
+from repoagent.git.files import no_such_file
 from repoagent.git.worktree import WorkTree
 from repoagent.llm.complete import complete
 from repoagent.llm.media import Media, media_of

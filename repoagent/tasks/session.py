@@ -23,9 +23,8 @@ from repoagent.edit.draft import Draft, EditSession, read_limit
 from repoagent.edit.guards.off_limits import gate
 from repoagent.edit.model_setup import ModelSetup, attachments, wants_tools
 from repoagent.errors import NothingDone, Refused, RepoagentError
-from repoagent.git.facts import current_branch
 from repoagent.git.files import blob_hash
-from repoagent.git.worktree import WorkTree, layout
+from repoagent.git.worktree import WorkTree, current_branch, layout
 from repoagent.llm.conversation import Turn
 from repoagent.llm.model import Request, Usage, display_name
 from repoagent.llm.open_model import AbsentModel, open_model

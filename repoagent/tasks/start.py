@@ -21,11 +21,10 @@ from repoagent.edit.checks import preflight
 from repoagent.edit.prompt.blocks import facts_block, quoted
 from repoagent.edit.request import EditRequest
 from repoagent.errors import RepoagentError, UsageError
-from repoagent.git.facts import gather_facts, unmerged
 from repoagent.git.files import is_ignored
 from repoagent.git.index import Status, read_status
 from repoagent.git.transaction.plan import refuse_operation, refuse_unmerged
-from repoagent.git.worktree import WorkTree
+from repoagent.git.worktree import WorkTree, gather_facts, unmerged
 from repoagent.llm.conversation import Turn
 from repoagent.storage.atomic import read_regular
 from repoagent.storage.json_files import now

@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from repoagent.errors import Refused, RepoagentError, UsageError
-from repoagent.git.facts import current_branch, head
 from repoagent.git.index import read_status
 from repoagent.git.objects import refuse_invalid_branch
 from repoagent.git.process import GitError, git, git_output
-from repoagent.git.worktree import WorkTree, layout, open_worktree
+from repoagent.git.worktree import WorkTree, current_branch, head, layout, open_worktree
 from repoagent.tasks.runs.directory import Record, RunDirectory, refuse_foreign
 from repoagent.tasks.runs.list import Run, read_run
 

@@ -131,7 +131,7 @@ def symbols_of_file(worktree: WorkTree, path: str) -> list[SymbolQuery]:
     itself calls. Raises UsageError if the file is missing or defines nothing."""
     data = read_source(worktree, path).data
     if data is None:
-        from repoagent.git.similar_paths import no_such_file
+        from repoagent.git.files import no_such_file
 
         raise no_such_file(path, worktree.top)
     names = {symbol.qualified_name: symbol.name for symbol in outer(outline(path, data))}

@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from repoagent.errors import Refused, UsageError
-from repoagent.git.files import check_path, read_source
-from repoagent.git.similar_paths import no_such_file
+from repoagent.git.files import check_path, no_such_file, read_source
 from repoagent.git.worktree import WorkTree
 from repoagent.history.neighbors import neighborhood
 from repoagent.history.render import plain

@@ -8,8 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.git import facts
-from repoagent.git.worktree import WorkTree, open_worktree
+from repoagent.git.worktree import (
+    Facts,
+    Head,
+    WorkTree,
+    gather_facts,
+    head,
+    open_worktree,
+    operation,
+)
 from tests.conftest import GitRepo
 
 
@@ -37,57 +44,57 @@ def test_am_bisect_and_the_pause_of_a_series(fork: GitRepo) -> None:
     worktree = open_worktree(fork.top)
     patch = fork.git("format-patch", "--stdout", "other~2..other~1")
     fork.git("am", stdin=patch.encode(), ok=False)
-    assert facts.operation(worktree) == "am"
+    assert operation(worktree) == "am"
     fork.git("am", "--abort")
     fork.git("cherry-pick", "other~1", "other", ok=False)
     fork.git("checkout", "--theirs", "a.txt")
     fork.git("commit", "-qam", "picked")
     assert not (fork.top / ".git" / "CHERRY_PICK_HEAD").exists()
-    assert facts.operation(worktree) == "cherry-pick"
+    assert operation(worktree) == "cherry-pick"
     fork.git("cherry-pick", "--abort", ok=False)
     fork.git("cherry-pick", "--quit")
-    assert facts.operation(worktree) is None
+    assert operation(worktree) is None
     fork.git("bisect", "start")
-    assert facts.operation(worktree) == "bisect"
+    assert operation(worktree) == "bisect"
 
 
 def test_each_work_tree_has_its_own_operation(fork: GitRepo, tmp_path: Path) -> None:
     fork.git("worktree", "add", "-q", str(tmp_path / "linked"))
     fork.git("merge", "other", ok=False)
-    assert facts.operation(open_worktree(fork.top)) == "merge"
-    assert facts.operation(open_worktree(tmp_path / "linked")) is None
+    assert operation(open_worktree(fork.top)) == "merge"
+    assert operation(open_worktree(tmp_path / "linked")) is None
 
 
 def test_operation_with_reftable(fork: GitRepo, worktree: WorkTree) -> None:
     (fork.top / ".git" / "reftable").mkdir()
-    assert facts.operation(worktree) is None
+    assert operation(worktree) is None
     fork.git("update-ref", "CHERRY_PICK_HEAD", "other")
-    assert facts.operation(worktree) == "cherry-pick"
+    assert operation(worktree) == "cherry-pick"
 
 
 def test_an_unborn_branch(make_repo: Callable[[str], GitRepo]) -> None:
     repo = make_repo("new")
     repo.git("symbolic-ref", "HEAD", "refs/heads/topic/one")
-    gathered = facts.gather_facts(open_worktree(repo.top))
-    assert gathered == facts.Facts(facts.Head(None, "topic/one"), (), (), None, ())
+    gathered = gather_facts(open_worktree(repo.top))
+    assert gathered == Facts(Head(None, "topic/one"), (), (), None, ())
 
 
 def test_head(repo: GitRepo, worktree: WorkTree) -> None:
-    assert facts.head(worktree) == facts.Head(repo.head(), "main")
+    assert head(worktree) == Head(repo.head(), "main")
     repo.git("switch", "-q", "-c", "topic/größe")
-    assert facts.head(worktree).branch == "topic/größe"
+    assert head(worktree).branch == "topic/größe"
     repo.git("switch", "-q", "--detach")
-    assert facts.head(worktree) == facts.Head(repo.head(), None)
+    assert head(worktree) == Head(repo.head(), None)
     (repo.top / ".git" / "HEAD").unlink()
     (repo.top / ".git" / "HEAD").symlink_to("refs/heads/main")
-    assert facts.head(worktree) == facts.Head(repo.head(), "main")
+    assert head(worktree) == Head(repo.head(), "main")
 
 
 def test_subjects_without_merges(fork: GitRepo) -> None:
     latin = ("-c", "i18n.commitEncoding=latin1")
     fork.git(*latin, "commit", "-q", "--allow-empty", "-F", "-", stdin=b"gr\xf6\xdfe")
     fork.git("merge", "-q", "-s", "ours", "-m", "a merge", "other")
-    gathered = facts.gather_facts(open_worktree(fork.top))
+    gathered = gather_facts(open_worktree(fork.top))
     assert sorted(gathered.subjects) == ["first commit", "größe", "ours", "second of theirs", "theirs"]
     assert gathered.head.commit == fork.head()
 
@@ -97,7 +104,7 @@ def test_languages(repo: GitRepo, worktree: WorkTree) -> None:
     for name in (*names, os.fsdecode(b"\xff.go")):
         repo.write(name, "")
     repo.git("add", "-A")
-    languages = facts.gather_facts(worktree).languages
+    languages = gather_facts(worktree).languages
     assert languages[0] == ("Python", 3)
     assert dict(languages) == {
         "Python": 3, "TypeScript": 1, "Go": 1, ".txt": 1, "Markdown": 1, ".xyz": 1,

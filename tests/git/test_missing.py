@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.git.similar_paths import no_such_file, similar
+from repoagent.git.files import no_such_file, similar_paths
 from tests.conftest import GitRepo
 
 PATHS = [
@@ -34,7 +34,7 @@ NEAR = {
 
 def test_only_near_names_are_suggested() -> None:
     for near, names in NEAR.items():
-        assert {name: similar(name, PATHS) for name in names} == dict.fromkeys(names, near.split())
+        assert {name: similar_paths(name, PATHS) for name in names} == dict.fromkeys(names, near.split())
 
 
 def test_the_sentence(repo: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,8 +71,8 @@ def test_the_sentence(repo: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_fifty_thousand_files_are_compared_quickly() -> None:
     paths = [f"src/part{number % 97}/module_{number}.py" for number in range(50_000)]
-    similar("warm.py", ["up.py"])  # the import
+    similar_paths("warm.py", ["up.py"])  # the import
     start = time.process_time()
-    near = similar("src/part3/modul_4853.py", paths)
+    near = similar_paths("src/part3/modul_4853.py", paths)
     assert near[0] == "src/part3/module_4853.py"
     assert time.process_time() - start < 1.0  # 0.1 s on an idle machine; pairwise difflib takes 5 s

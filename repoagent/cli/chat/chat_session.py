@@ -22,7 +22,7 @@ from repoagent.cli.ui.table import cut_end, plural
 from repoagent.cli.ui.terminal_text import clean, display_width, one_line
 from repoagent.dataclass import dataclass
 from repoagent.errors import Exit, Refused, RepoagentError
-from repoagent.git.facts import current_branch
+from repoagent.git.worktree import current_branch
 from repoagent.git.worktree import layout as layout_of
 from repoagent.llm.model import display_name
 from repoagent.llm.usage import Limits, dollars

@@ -155,7 +155,7 @@ def _outline(session: Session, options: SimpleNamespace) -> int:
 def _paths(files: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     """The paths of all files, with folders expanded, and the definition requested for each path. Raises UsageError for
     a missing file."""
-    from repoagent.git.similar_paths import no_such_file
+    from repoagent.git.files import no_such_file
 
     paths: dict[str, None] = {}
     definitions: dict[str, str] = {}
@@ -337,8 +337,7 @@ def _sources(worktree: WorkTree | None, names: tuple[str, ...]) -> list[SourceFi
     """The files to summarize, without duplicates. Raises UsageError for a missing file, Refused for a binary file or
     one that must not be sent."""
     from repoagent.edit.guards.off_limits import LFS_POINTER, gate, holds_secrets
-    from repoagent.git.files import read_source
-    from repoagent.git.similar_paths import no_such_file
+    from repoagent.git.files import no_such_file, read_source
     from repoagent.git.worktree import relative
     from repoagent.memory.file_summary_store import SourceFile
 
@@ -371,7 +370,7 @@ def _sources(worktree: WorkTree | None, names: tuple[str, ...]) -> list[SourceFi
 
 def _bytes_of(name: str, limit: int = -1) -> bytes:
     """The first `limit` bytes of a file outside a repository, -1 for all. Raises UsageError."""
-    from repoagent.git.similar_paths import no_such_file
+    from repoagent.git.files import no_such_file
 
     try:
         with Path(name).open("rb") as file:

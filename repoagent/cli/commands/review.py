@@ -216,7 +216,7 @@ def command(ctx: click.Context, session: Session, /, **values: Any) -> int:
 
 
 def _selector(options: SimpleNamespace, pathspecs: tuple[str, ...], cwd: Path) -> ChangeSelector:
-    from repoagent.git.similar_paths import no_such_file
+    from repoagent.git.files import no_such_file
     from repoagent.review.read_diff import ChangeSelector
 
     words = list(options.words)

@@ -12,8 +12,8 @@ from repoagent.dataclass import dataclass
 from repoagent.edit.prompt.formats import REMINDS
 from repoagent.edit.request import EditRequest
 from repoagent.errors import Refused, UsageError
-from repoagent.git.facts import Facts
 from repoagent.git.files import Source
+from repoagent.git.worktree import Facts
 from repoagent.llm.conversation import Turn, observation_openings, to_messages
 from repoagent.llm.model import Message, Part, Request, Schema, fence
 from repoagent.llm.usage import estimate, estimate_tokens

@@ -28,9 +28,8 @@ from repoagent.edit.prompt.large_files import BYTES_A_TOKEN, SPARE_TOKENS, long_
 from repoagent.edit.request import EditRequest, Target, no_file
 from repoagent.edit.tools import LOOK_UPS, look_up
 from repoagent.errors import Refused, UsageError
-from repoagent.git.facts import gather_facts
 from repoagent.git.files import Source, read_source
-from repoagent.git.worktree import WorkTree, layout
+from repoagent.git.worktree import WorkTree, gather_facts, layout
 from repoagent.history.file_history import last_changes, walked_since
 from repoagent.history.neighbors import Neighborhood, recent_neighborhood
 from repoagent.llm.model import Part
@@ -212,7 +211,7 @@ def read_sources(
         edited = path in request.paths
         if source.data is None:
             if not (edited and request.create):
-                from repoagent.git.similar_paths import no_such_file
+                from repoagent.git.files import no_such_file
 
                 raise no_file(worktree, path) if edited else no_such_file(path, worktree.top)
         elif source.binary:

@@ -16,7 +16,6 @@ from contextlib import suppress
 
 from repoagent import tracing
 from repoagent.errors import Busy, Refused
-from repoagent.git.facts import current_branch
 from repoagent.git.index import Entry, Status, put_entries, reset_to, staged_entries
 from repoagent.git.objects import (
     Commit,
@@ -31,7 +30,7 @@ from repoagent.git.transaction import other_files
 from repoagent.git.transaction.hook_changes import withdraw
 from repoagent.git.transaction.journal import COMMITTING, EditJournal
 from repoagent.git.transaction.results import Options
-from repoagent.git.worktree import WorkTree
+from repoagent.git.worktree import WorkTree, current_branch
 
 MESSAGE = "message"  # in the folder of the journal
 _SCISSORS = b" ------------------------ >8 ------------------------"

@@ -10,14 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import Refused
-from repoagent.git.facts import head_ref, operation
 from repoagent.git.files import REGULAR, SUBMODULE, SYMLINK, Content, FileChange
 from repoagent.git.index import Entry, Staged, Status, read_entries
 from repoagent.git.merge import Conflict, lines_text, project
 from repoagent.git.objects import to_blob
 from repoagent.git.transaction.journal import PlannedPath
 from repoagent.git.transaction.results import AlreadyCommitted, InPlace, Inseparable
-from repoagent.git.worktree import WorkTree
+from repoagent.git.worktree import WorkTree, head_ref, operation
 
 _COMMIT_FIRST = "commit or stash that work first"
 _COMMIT_WHOLE = "use --include-dirty to commit the whole file, or commit it yourself"

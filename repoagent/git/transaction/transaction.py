@@ -18,7 +18,6 @@ from typing import TypeVar
 
 from repoagent.errors import Busy, NothingDone, Refused, RepoagentError
 from repoagent.git import file_writer
-from repoagent.git.facts import current_branch
 from repoagent.git.files import Content, FileChange, look, same
 from repoagent.git.index import Status, index_path, read_status
 from repoagent.git.objects import Commit, head_commit, refuse_invalid_branch
@@ -26,7 +25,7 @@ from repoagent.git.process import uninterrupted
 from repoagent.git.transaction import commit, finish, hook_changes, journal, other_files, results
 from repoagent.git.transaction.journal import COMMITTING, LOCKED, WRITING, EditJournal, Record
 from repoagent.git.transaction.plan import Plan, make_plan, refuse_operation, refuse_unmerged
-from repoagent.git.worktree import WorkTree
+from repoagent.git.worktree import WorkTree, current_branch
 from repoagent.storage.layout import to_stderr
 
 _Self = TypeVar("_Self", bound="BaseTransaction")
@@ -100,10 +99,7 @@ class BaseTransaction(ABC):
     def write(self) -> None:
         """Write the files. Raises Moved, with nothing written, if one of them has changed since the change was made."""
         top, in_place = self._worktree.top, self._in_place
-        if in_place is None:
-            steps = file_writer.steps_of(self._changes, self.id)
-        else:
-            steps = file_writer.steps_in_place(self._changes, in_place.current, self.id)
+        steps = file_writer.steps_of(self._changes, self.id, None if in_place is None else in_place.current)
         file_writer.refuse_moved(top, steps)
         if in_place is None:
             steps = file_writer.with_permissions(top, steps, self._changes)
@@ -111,7 +107,9 @@ class BaseTransaction(ABC):
         self._open.store(state=WRITING, steps=steps, folders=file_writer.new_folders(top, steps))
         for number, step in enumerate(steps if in_place is None else ()):
             try:
-                file_writer.write_step(top, step)
+                file_writer.write_file(
+                    top, step.path, step.old, step.new, step.temporary, permissions=step.permissions
+                )
             except file_writer.Moved:
                 self._open.change(steps=steps[:number])  # the rest was not written
                 raise
