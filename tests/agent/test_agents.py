@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -96,12 +94,3 @@ def test_agent_that_cannot_be_loaded(plugged: None, name: str, message: str) -> 
 def test_plugin_is_loaded_and_the_model_is_the_default(plugged: None) -> None:
     assert load_agent("clever").__name__ == "Clever"
     assert load_agent() is ModelAgent
-
-
-def test_import_is_lazy() -> None:
-    heavy = ["anthropic", "git", "rich", "tree_sitter", "unidiff", "importlib.metadata"]
-    code = (
-        f"import sys, repoagent.agent, repoagent.agent.loop; print([m for m in {heavy} if m in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"

@@ -269,11 +269,6 @@ def test_foreign_call_is_not_an_answer(reply: str, expected: str) -> None:
     assert not game.table.done
 
 
-def test_foreign_call_never_becomes_the_answer() -> None:
-    with pytest.raises(ModelError, match="malformed after 3 corrections"):
-        play(*(f"<bash>ls {n}</bash>" for n in range(9)))
-
-
 def test_repeated_shell_block_is_the_answer() -> None:
     game = play(FENCE, FENCE.replace("I look first", "Say this"))
     assert (game.outcome.kind, game.outcome.text) == ("answered", FENCE.replace("I look first", "Say this"))
@@ -378,12 +373,6 @@ def test_objection_is_returned_to_the_model(last: str) -> None:
     assert game.agent.last_seen() == "no, because it is ugly"
     rejected = play("<reject>x</reject>", before_finish=lambda state: refusal())
     assert rejected.outcome.kind == "rejected"  # which is not checked
-
-
-def test_caller_can_replace_the_message_tool() -> None:
-    tool = Tool("message", "", lambda action: Observation("message", f"Shown: {action.body}"))
-    outcome = run(Scripted(["<message>hi</message>", "<finish/>"]), [tool], ASKED)
-    assert "Shown: hi" in [turn.text for turn in outcome.state.turns]
 
 
 # Resuming after a kill.

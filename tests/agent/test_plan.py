@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repoagent.agent import plan as plan_module
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.parse_reply import parse
 from repoagent.agent.plan import (
@@ -300,22 +299,6 @@ def test_missing_plan_is_rebuilt_from_the_conversation(file: Path) -> None:
     file.unlink()
     assert plan_news(file, turns, TOOLS) is None
     assert file.read_text() == text
-
-
-def test_rebuilding_the_plan_of_a_long_conversation_is_incremental(monkeypatch: pytest.MonkeyPatch) -> None:
-    done: list[Action] = []
-
-    def counted(plan: Plan, action: Action) -> tuple[Plan, str]:
-        done.append(action)
-        return performed(plan, action)
-
-    monkeypatch.setattr(plan_module, "performed", counted)
-    turns: list[Turn] = []
-    for number in range(20):
-        turns.append(Turn("assistant", f'<task add="of a long plan {number}"/>'))
-        turns.append(Turn("observation", "", {"kind": "task", "ok": "yes"}))
-        assert len(plan_from(turns, TOOLS).tasks) == number + 1
-    assert len(done) == 20
 
 
 def test_edit_of_the_user_is_reported_once(file: Path) -> None:

@@ -288,15 +288,6 @@ def test_junk_in_a_diff_is_never_an_action(junk: str) -> None:
     assert kinds(f"```diff\n--- a/x.txt\n+++ b/x.txt\n@@ -1 +1 @@\n-a\n{added}```\n") == ["edit"]
 
 
-@given(junk)
-def test_junk_in_a_body_is_complete_or_nothing_runs(body: str) -> None:
-    parsed = read(f"<run>\n{body}</run>\n")
-    if re.search(r"</run\s*>", body):
-        assert parsed.problem or "<run" in body  # with "</run>\n<run>" in the body, there are two actions
-    elif not parsed.problem:
-        assert parsed.actions == (Action("run", {}, body),)
-
-
 HOSTILE = ["</write>", "</write>\n", "<run>ls</run>\n", "\n", "```\n", "```sh\n", "`", "~~~\n", "x", *MARKS]
 
 

@@ -33,7 +33,7 @@ from repoagent.tasks.session import run
 from repoagent.tasks.worktree import close_linked, resumed_worktree
 
 if TYPE_CHECKING:
-    from repoagent.cli.session import Session
+    from repoagent.cli.session import Repository
     from repoagent.cli.ui.terminal import Terminal
     from repoagent.config.settings import Settings
     from repoagent.edit.model_setup import ModelSetup
@@ -60,15 +60,13 @@ class Speaking(Working):
 
 @dataclass
 class Chat:
-    """The state of a chat. `flags` are the options that override settings.
+    """The state of a chat.
 
-    `model_setup` has the current model and the meter of the session; `calls` and `seconds` limit one turn. `edits` are
-    the ids of the edits of this chat. `aside` says what the user did in the meantime; it goes to the model with the
+    `model_setup` has the current model and the meter of the session; `limits` are those of one turn. `edits` are the
+    ids of the edits of this chat. `aside` says what the user did in the meantime; it goes to the model with the
     next message. `lives`: the run folder was created and must still exist at the next turn."""
 
-    session: Session
     options: SimpleNamespace
-    flags: dict[str, object]
     worktree: WorkTree
     layout: Layout
     settings: Settings
@@ -76,8 +74,7 @@ class Chat:
     model_setup: ModelSetup
     name: str
     mode: Mode
-    calls: int | None = None
-    seconds: float | None = None
+    limits: Limits
     edits: dict[str, None] = field(default_factory=dict)
     aside: list[str] = field(default_factory=list)
     lives: bool = False
@@ -99,7 +96,7 @@ class Chat:
 
     def meter(self) -> Meter:
         """The meter of one turn, bound by its own limits and those of the session."""
-        return self.model_setup.meter.part(Limits(turns=self.calls, seconds=self.seconds))
+        return self.model_setup.meter.part(self.limits)
 
     def request(self, prompt: str = "") -> RunRequest:
         """The request of one turn, which is a run."""
@@ -190,16 +187,10 @@ class Chat:
             self.terminal.note(f"written, not committed: {names}{more}")
 
 
-def open_chat(
-    session: Session,
-    options: SimpleNamespace,
-    worktree: WorkTree,
-    opened: tuple[Layout, Settings, Terminal],
-    flags: dict[str, object],
-) -> Chat:
-    """Open a new or a resumed chat, with the model and limits from options and settings. Raises ModelError and
+def open_chat(options: SimpleNamespace, repo: Repository) -> Chat:
+    """Open a new or a resumed chat, with the model and the limits from options and settings. Raises ModelError and
     UsageError."""
-    layout, settings, terminal = opened
+    worktree, layout, settings, terminal = repo.worktree, repo.layout, repo.settings, repo.terminal
     name, fresh = run_options.chosen_name(options, worktree, "chat")
     note = "" if fresh else run_options.inherit_options(options, settings, RunDirectory(layout, name))
     if note:
@@ -211,9 +202,8 @@ def open_chat(
     limits = run_options.limits(options, settings)
     setup = open_model(options, settings, terminal, replace(limits, turns=None, seconds=None))
     mode = next(mode for mode in MODES if mode == (options.mode or settings.text("run.mode")))
-    chat = Chat(
-        session, options, flags, worktree, layout, settings, terminal, setup, name, mode, limits.turns, limits.seconds
-    )  # fmt: skip
+    limits = Limits(turns=limits.turns, seconds=limits.seconds)
+    chat = Chat(options, worktree, layout, settings, terminal, setup, name, mode, limits)
     chat.note_edits()
     return chat
 

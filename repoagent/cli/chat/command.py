@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 from contextlib import suppress
-from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,7 @@ import click
 from repoagent.cli import Ended
 from repoagent.cli.click_commands import Command
 from repoagent.cli.commands import run_options
-from repoagent.cli.session import Session, json_option, pass_session
+from repoagent.cli.session import Session, json_option, open_repository, pass_session
 from repoagent.errors import Busy, Exit, NothingDone, RepoagentError, UsageError
 
 if TYPE_CHECKING:
@@ -59,35 +58,31 @@ def command(session: Session, /, **values: Any) -> Exit:
     The model reads code, changes files, runs commands and commits. The whole chat is recorded in .repoagent/; resume it
     with --continue or --resume.
     """
-    from repoagent.git.worktree import layout, open_worktree
     from repoagent.llm.open_model import preload
 
     options = SimpleNamespace(**values)
     preload(options.model or os.environ.get("REPOAGENT_MODEL"))
-    worktree = open_worktree(Path.cwd())
-    flags = run_options.flags_of(options)
-    paths = layout(worktree)
-    settings, terminal = session.open(paths, flags)
+    repo = open_repository(session, run_options.flags_of(options))
     if options.json_stream:  # a program answers questions, even on a terminal
-        terminal = terminal._replace(input_tty=False)
+        repo = repo._replace(terminal=repo.terminal._replace(input_tty=False))
+    terminal = repo.terminal
     if options.as_json and terminal.can_ask:
         raise UsageError("--json takes its turns from a pipe: printf 'WORDS\\n' | repoagent chat --json")
     if options.commit_per_edit and options.no_commit:
         raise UsageError("--commit-per-edit and --no-commit cannot be combined")
     if options.reply is not None and str(options.reply) == "-":
         raise UsageError("--reply cannot be -: standard input holds your messages; name a file")
-    from repoagent.cli.app import settle
     from repoagent.cli.chat.chat_session import leave, open_chat, serve_json
 
-    settle(worktree, terminal)
+    repo.settle()
     code = Exit.DONE
     try:
-        chat = open_chat(session, options, worktree, (paths, settings, terminal), flags)
+        chat = open_chat(options, repo)
         if options.json_stream:
             code = serve_json(chat)
         else:
             _loop(chat)
-        leave(chat, worktree)
+        leave(chat, repo.worktree)
     except RepoagentError as error:
         code = error.exit_code
         if options.json_stream:

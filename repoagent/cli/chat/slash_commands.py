@@ -17,6 +17,7 @@ from typing import IO, TYPE_CHECKING, NamedTuple, cast
 
 from repoagent.cli import completion
 from repoagent.cli.chat.chat_session import Speaking, open_model
+from repoagent.cli.commands.run_options import flags_of
 from repoagent.cli.commands.run_output import commit_summary
 from repoagent.cli.ui.table import Page, plural
 from repoagent.cli.ui.terminal import waiting
@@ -217,11 +218,10 @@ def _model(chat: Chat, words: str) -> None:
         return
     from repoagent.config.layers import load
 
-    flags = {**chat.flags, "model": words}
-    settings = load(chat.layout, flags=flags)
+    settings = load(chat.layout, flags={**flags_of(chat.options), "model": words})
     fresh = open_model(chat.options, settings, chat.terminal, chat.model_setup.meter.limits)
     chat.model_setup = replace(fresh, meter=chat.model_setup.meter)
-    chat.settings, chat.flags = settings, flags
+    chat.settings = settings
     chat.terminal.note(f"now using {display_name(fresh.model.spec)}")
 
 

@@ -10,7 +10,6 @@ import pytest
 from repoagent.cli.chat import input, slash_commands
 from repoagent.cli.chat.chat_session import words_of
 from repoagent.cli.chat.input import Paths, goes_on
-from repoagent.errors import UsageError
 from repoagent.git.worktree import open_worktree
 from tests.conftest import GitRepo
 
@@ -65,14 +64,6 @@ def test_the_input_history_is_private(repo: GitRepo, tmp_path: Path, monkeypatch
     warnings: list[str] = []
     input.FileHistory(file, warnings.append).store_string("x")
     assert "cannot save the input history" in warnings[0]
-
-
-def test_every_command_is_explained_and_named_once(capsys: pytest.CaptureFixture[str]) -> None:
-    for name, one in slash_commands.TABLE.items():
-        assert name.isalpha() and one.line.endswith(".") and one.line[0].isupper()
-    assert "/undo" in slash_commands.unknown("un")
-    with pytest.raises(UsageError, match="unknown command /bogus"):
-        slash_commands.perform(None, "bogus", "")  # type: ignore[arg-type]
 
 
 def test_the_words_of_a_reply_are_without_its_actions() -> None:

@@ -15,9 +15,8 @@ from repoagent.agent.state import State
 from repoagent.cli.chat import slash_commands
 from repoagent.cli.chat.chat_session import Chat, open_chat
 from repoagent.cli.chat.command import _failed, command, handle
-from repoagent.cli.session import Session
+from repoagent.cli.session import Session, open_repository
 from repoagent.errors import Busy, NothingDone, UsageError
-from repoagent.git.worktree import layout, open_worktree
 from repoagent.llm.conversation import Turn
 from repoagent.tasks.runs.directory import host
 from tests import program
@@ -37,12 +36,6 @@ def record(repo: GitRepo) -> dict[str, object]:
     value = json.loads(file.read_text())
     assert isinstance(value, dict)
     return value
-
-
-def test_outside_a_repository_it_is_one_sentence(run: Run, tmp_path: Path) -> None:
-    done = run("chat", stdin="hello\n", cwd=tmp_path)
-    assert (done.code, done.out) == (2, "")
-    assert done.err.count("\n") == 1 and "not in a git work tree" in done.err
 
 
 @pytest.mark.parametrize(
@@ -65,10 +58,8 @@ def chat(repo: GitRepo, script: Script, monkeypatch: pytest.MonkeyPatch) -> Chat
     monkeypatch.chdir(repo.top)
     monkeypatch.setenv("REPOAGENT_MODEL", script.spec)
     monkeypatch.setenv("CI", "1")
-    given = SimpleNamespace(**command.make_context("chat", [], help_option_names=["-h", "--help"]).params)
-    worktree, session = open_worktree(repo.top), Session()
-    place = layout(worktree)
-    return open_chat(session, given, worktree, (place, *session.open(place)), {})
+    options = SimpleNamespace(**command.make_context("chat", [], help_option_names=["-h", "--help"]).params)
+    return open_chat(options, open_repository(Session()))
 
 
 IMPOSSIBLE = {

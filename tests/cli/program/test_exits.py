@@ -106,13 +106,6 @@ def test_git_calls_it_by_another_name() -> None:
     assert "unknown command 'edti'" in done.stderr and "see 'git repoagent --help'" in done.stderr
 
 
-def test_dash_c_works_as_in_git(repo: GitRepo) -> None:
-    (repo.top / "a" / "b").mkdir(parents=True)
-    repo.git("config", "repoagent.model", "manual")
-    done = program("-C", str(repo.top), "-C", "a", "-C", "", "-C", "b", "config", "model", cwd="/")
-    assert done.stdout == "manual\n"
-
-
 def test_an_internal_error_leaves_a_report_without_secrets(
     repo: GitRepo, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -155,11 +148,6 @@ def test_the_report_outside_a_repository_and_without_a_writable_folder(
 def test_a_missing_git_is_one_sentence(tmp_path: Path) -> None:
     done = program("config", env={"PATH": str(tmp_path), "HOME": str(tmp_path)})
     assert (done.returncode, done.stderr.count("\n")) == (2, 1) and "git is not on PATH" in done.stderr
-
-
-def test_verbose_shows_where_an_error_comes_from(capfd: pytest.CaptureFixture[str]) -> None:
-    assert run(raising(errors.Refused("no"), click.Option(["-v"], is_flag=True)), "repoagent", ["-v"]) == 3
-    assert "Traceback" in capfd.readouterr().err
 
 
 def test_a_closed_pipe_is_not_an_error(tmp_path: Path) -> None:
