@@ -11,12 +11,12 @@ another machine. Every edit by the user is accepted, even a concurrent one; thos
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -287,22 +287,18 @@ def update_plan(file: Path, change: Callable[[Plan], Plan] = numbered) -> Plan:
     from repoagent.storage.locks import locked
 
     with locked(file.with_name(f"{file.name}.lock"), what="the plan"):
-        late_edit: bytes | None = None
         for _ in range(_TRIES):
             before = _bytes(file)
-            plan = _decode(file, before if late_edit is None else late_edit)
+            plan = _decode(file, before)
             new = numbered(change(plan))
-            if new == plan and late_edit is None:
-                return new
-            replaced, late_edit = _replace(file, before, new)
-            if replaced and late_edit is None:
+            if new == plan or _replace(file, before, new):
                 return new
     raise Busy(f"another program keeps writing {file}; try again")
 
 
-def _replace(file: Path, before: bytes | None, plan: Plan) -> tuple[bool, bytes | None]:
-    """Write the plan if the file still has the bytes `before`. Return whether it was written, and the content of the
-    old file if the user edited it just before it was replaced."""
+def _replace(file: Path, before: bytes | None, plan: Plan) -> bool:
+    """Write the plan if the file has the bytes `before`. False if it has not, or if the user changed it just before it
+    was replaced: then it has the user's version again."""
     from repoagent.storage.atomic import write_whole
     from repoagent.storage.folders import open_folder
 
@@ -311,23 +307,22 @@ def _replace(file: Path, before: bytes | None, plan: Plan) -> tuple[bool, bytes 
     # synced before the comparison, to keep the time between it and the replacement short
     write_whole(new, data, settled=False)
     with open_folder(file.parent) as parent:
-        linked = False  # whether the old file has a second name, to read it after it was replaced
-        if before is not None:
-            with suppress(FileNotFoundError):
-                os.unlink(old.name, dir_fd=parent)
-            with suppress(OSError):  # a file system without links: such a late write is not noticed
-                os.link(file.name, old.name, src_dir_fd=parent, dst_dir_fd=parent, follow_symlinks=False)
-                linked = True
-        try:
-            if _bytes(file) != before:
-                os.unlink(new.name, dir_fd=parent)
-                return False, None
-            os.replace(new.name, file.name, src_dir_fd=parent, dst_dir_fd=parent)
-            late_edit = _bytes(old) if linked else before
-        finally:
-            if linked:
-                os.unlink(old.name, dir_fd=parent)
-    return True, None if late_edit == before else late_edit
+        replace = partial(os.replace, src_dir_fd=parent, dst_dir_fd=parent)
+        with suppress(FileNotFoundError):
+            os.unlink(old.name, dir_fd=parent)
+        with suppress(OSError):  # no file yet, or a file system without links: a late change is not noticed
+            os.link(file.name, old.name, src_dir_fd=parent, dst_dir_fd=parent, follow_symlinks=False)
+        if _bytes(file) == before:
+            replace(new.name, file.name)
+            late = _bytes(old) not in (None, before)
+            if late and _bytes(file) == data:
+                replace(old.name, file.name)
+        else:
+            os.unlink(new.name, dir_fd=parent)
+            late = True
+        with suppress(FileNotFoundError):
+            os.unlink(old.name, dir_fd=parent)
+    return not late
 
 
 def _bytes(file: Path) -> bytes | None:
@@ -410,4 +405,4 @@ def plan_news(file: Path, turns: Sequence[Turn], tools: Collection[str], nonce: 
     text = f"The user edited the plan:\n{fence(printable(chr(10).join(lines)), 'changes')}\n"
     text += f"The plan is now:\n{fence(short(plan), 'plan')}" if plan.tasks else _answer(plan)
     turn = extra_turn("observation", text, NEWS)
-    return replace(turn, meta={**turn.meta, "plan": plan.text})
+    return dataclasses.replace(turn, meta={**turn.meta, "plan": plan.text})

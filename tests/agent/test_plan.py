@@ -246,11 +246,11 @@ def test_write_during_the_replacement_is_not_lost(file: Path, tmp_path: Path) ->
     with file.open("a") as held:  # an editor with the file open, which writes just after it was compared
         real = os.replace
 
-        def replace(source: str, target: str, *, src_dir_fd: int, dst_dir_fd: int) -> None:
-            if target == file.name and not file.read_text().endswith("mine\n"):
+        def replace(source: str, target: str, **folders: int) -> None:
+            if "mine" not in file.read_text() and not held.tell() > len(THREE):
                 held.write("- [ ] mine\n")
                 held.flush()
-            real(source, target, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
+            real(source, target, **folders)
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(os, "replace", replace)

@@ -20,21 +20,15 @@ if TYPE_CHECKING:
 
 @click.group(invoke_without_command=True)
 @json_option
+@pass_session
 @click.pass_context
-def command(ctx: click.Context, as_json: bool) -> None:
+def command(ctx: click.Context, session: Session, as_json: bool) -> None:
     """Show the configured models, the origin of their keys, and whether they can be reached.
 
     This costs nothing: it only asks providers for their lists of models.
     """
-    if ctx.invoked_subcommand is None:
-        ctx.invoke(_show, as_json=as_json)
-
-
-@click.command()
-@json_option
-@pass_session
-def _show(session: Session, as_json: bool) -> None:
-    """Print the models and providers."""
+    if ctx.invoked_subcommand is not None:
+        return
     from repoagent.llm.catalog import data_date, short_names
     from repoagent.llm.open_model import configured_models, provider_rows
 

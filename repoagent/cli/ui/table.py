@@ -43,65 +43,6 @@ class Column(NamedTuple):
     dropped: int = 0
 
 
-def table(
-    heads: Sequence[Column],
-    rows: Sequence[Sequence[Cell]],
-    limit: int | None,
-    *,
-    color: bool,
-    ellipsis: str = "…",
-    below: Mapping[int, Sequence[str]] | None = None,
-) -> Iterator[str]:
-    """The lines of a table in `limit` columns (None: unlimited). `below` has lines to print after a row. Leaves out
-    columns without text."""
-    styled: list[list[tuple[str, ...]]] = [
-        [(cell,) if isinstance(cell, str) else cell for cell in row] for row in rows
-    ]
-    shown = [at for at in range(len(heads)) if any(row[at][0] for row in styled)]
-    widths = {at: max(columns(heads[at].head), *(columns(row[at][0]) for row in styled)) for at in shown}
-    if limit is not None:
-        shown, widths = _fitted(heads, shown, widths, limit)
-    styled.insert(0, [(head.head,) for head in heads])
-    for number, row in enumerate(styled):
-        cells = []
-        for at in shown:
-            text, *styles = row[at]
-            if columns(text) > widths[at]:
-                cut = shorten if heads[at].cut == "middle" else cut_end
-                text = cut(text, widths[at], ellipsis)
-            pad = " " * (widths[at] - columns(text))
-            if color and number and styles == ["path"]:
-                folder, slash, name = text.rpartition("/")
-                text = paint(folder + slash, "dim") + name
-            elif color and number:
-                text = paint(text, *styles)
-            cells.append(pad + text if heads[at].right else text if at == shown[-1] else text + pad)
-        line = (" " * _GAP).join(cells).rstrip()
-        yield paint(line, "dim") if color and not number else line
-        if number and below:
-            yield from below.get(number - 1, ())
-
-
-def _fitted(
-    heads: Sequence[Column], shown: list[int], natural: dict[int, int], limit: int
-) -> tuple[list[int], dict[int, int]]:
-    """The columns that fit, and their widths."""
-    least = {at: min(natural[at], heads[at].least) if heads[at].cut else natural[at] for at in shown}
-    while sum(least[at] for at in shown) + _GAP * (len(shown) - 1) > limit:
-        droppable = [at for at in shown if heads[at].dropped]
-        if not droppable:
-            break
-        shown = [at for at in shown if at != max(droppable, key=lambda at: heads[at].dropped)]
-    widths = {at: least[at] for at in shown}
-    left = limit - sum(widths.values()) - _GAP * (len(shown) - 1)
-    wanting = sorted((at for at in shown if heads[at].cut), key=lambda at: natural[at] - widths[at])
-    for number, at in enumerate(wanting):
-        extra = min(natural[at] - widths[at], left // (len(wanting) - number))
-        widths[at] = max(1, widths[at] + extra)
-        left -= extra
-    return shown, widths
-
-
 def ago(seconds: float, *, short: bool = False) -> str:
     """A duration in its largest suitable unit: "3 weeks ago", short "3w"."""
     days = seconds / 86400
@@ -215,8 +156,35 @@ class Page(NamedTuple):
         rows: Sequence[Sequence[Cell]],
         below: Mapping[int, Sequence[str]] | None = None,
     ) -> Iterator[str]:
-        """The lines of a table; see `ui.table`."""
-        return table(heads, rows, self.width, color=self.color, ellipsis=self.dots, below=below)
+        """The lines of a table, without columns that have no text. `below` has lines to print after a row."""
+        styled: list[list[tuple[str, ...]]] = [
+            [(cell,) if isinstance(cell, str) else cell for cell in row] for row in rows
+        ]
+        natural = {
+            at: max(columns(head.head), *(columns(row[at][0]) for row in styled))
+            for at, head in enumerate(heads)
+            if any(row[at][0] for row in styled)
+        }
+        widths = natural if self.width is None else _fitted(heads, natural, self.width)
+        styled.insert(0, [(head.head,) for head in heads])
+        for number, row in enumerate(styled):
+            cells = []
+            for at, room in widths.items():
+                text, *styles = row[at]
+                if columns(text) > room:
+                    cut = shorten if heads[at].cut == "middle" else cut_end
+                    text = cut(text, room, self.dots)
+                pad = " " * (room - columns(text))
+                if number and styles == ["path"]:
+                    folder, slash, name = text.rpartition("/")
+                    text = self.paint(folder + slash, "dim") + name
+                elif number:
+                    text = self.paint(text, *styles)
+                cells.append(pad + text if heads[at].right else text + pad)
+            line = (" " * _GAP).join(cells).rstrip()
+            yield line if number else self.paint(line, "dim")
+            if number and below:
+                yield from below.get(number - 1, ())
 
     def pairs(self, rows: Iterable[tuple[str, str]], *styles: str, indent: str = "") -> Iterator[str]:
         """Names in a column with these styles, and values wrapped in the next column."""
@@ -231,6 +199,22 @@ class Page(NamedTuple):
     def write(self, lines: Iterable[str], terminal: Terminal) -> None:
         """Write the lines as part of the result."""
         terminal.styled("".join(f"{line}\n" for line in lines))
+
+
+def _fitted(heads: Sequence[Column], natural: Mapping[int, int], limit: int) -> dict[int, int]:
+    """The columns that fit into `limit`, and their widths."""
+    widths = {at: min(width, heads[at].least) if heads[at].cut else width for at, width in natural.items()}
+
+    def left() -> int:
+        return limit - sum(widths.values()) - _GAP * (len(widths) - 1)
+
+    while left() < 0 and (droppable := [at for at in widths if heads[at].dropped]):
+        del widths[max(droppable, key=lambda at: heads[at].dropped)]
+    wanting = sorted((at for at in widths if heads[at].cut), key=lambda at: natural[at] - widths[at])
+    for number, at in enumerate(wanting):
+        extra = min(natural[at] - widths[at], left() // (len(wanting) - number))
+        widths[at] = max(1, widths[at] + extra)
+    return widths
 
 
 def fit(text: str, room: int | None) -> Iterator[str]:

@@ -7,7 +7,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repoagent.cli.ui.table import Column, table
+from repoagent.cli.ui.table import Column, Page
 from repoagent.cli.ui.terminal_text import display_width
 
 HEADS = (
@@ -32,8 +32,7 @@ def test_a_table_fits_and_its_columns_are_aligned(
         ((path, "path"), (f"{number:,}",), (what, "dim"), ("",), ("abc",)) for path, number, what in rows
     ]
     shown = [
-        re.sub(r"\x1b\[[0-9;]*m", "", line)
-        for line in table(HEADS, cells, width, color=color, below={0: ["  x"]})
+        re.sub(r"\x1b\[[0-9;]*m", "", line) for line in Page(width, color).table(HEADS, cells, {0: ["  x"]})
     ]
     assert len(shown) == len(rows) + 2 and shown[2] == "  x"
     assert max(map(display_width, shown)) <= width
@@ -46,17 +45,15 @@ def test_a_table_fits_and_its_columns_are_aligned(
 
 def test_droppable_columns_go_before_others_are_cut() -> None:
     cells = [[("a" * 30,), ("1",), ("w" * 20,), ("",), ("more",)]]
-    assert next(table(HEADS, cells, None, color=False)).split() == ["file", "lines", "what", "more"]
-    head, row = table(HEADS, cells, 44, color=False)
+    assert next(Page(None).table(HEADS, cells)).split() == ["file", "lines", "what", "more"]
+    head, row = Page(44).table(HEADS, cells)
     assert head.split() == ["file", "lines", "what"] and len(row) <= 44
     assert "…" in row.split()[0] and row.split()[1] == "1" and row.split()[2].endswith("w…")
-    assert "~" in list(table(HEADS, cells, 44, color=False, ellipsis="~"))[1]
+    assert "..." in list(Page(44, ascii=True).table(HEADS, cells))[1]
 
 
 def test_a_pipe_gets_the_whole_values_and_the_head_is_dim_on_a_terminal() -> None:
     cells = [[("src/" + "a" * 25, "path"), ("1",), ("w" * 300, "green"), ("",), ("",)]]
-    assert list(table(HEADS, cells, None, color=False))[1].split() == [
-        cell[0] for cell in cells[0] if cell[0]
-    ]
-    head, row = table(HEADS, cells, 80, color=True)
+    assert list(Page(None).table(HEADS, cells))[1].split() == [cell[0] for cell in cells[0] if cell[0]]
+    head, row = Page(80, color=True).table(HEADS, cells)
     assert head.startswith("\x1b[2mfile") and row.startswith("\x1b[2msrc/\x1b[m") and "\x1b[32mww" in row
