@@ -1,4 +1,4 @@
 """The model loop: parse a reply into actions, perform them with tools, and return observations.
 
-Read loop.py first; then parse_reply.py (the text format), actions.py and state.py (the types).
+Read loop.py first; then parse_reply.py (the protocol), actions.py and state.py (the types).
 """

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repoagent.agent.actions import Observation
-from repoagent.agent.native_tools import messages_of, schemas
-from repoagent.agent.parse_reply import parse, protocol_text
+from repoagent.agent.parse_reply import messages_of, parse, protocol_text, schemas
 from repoagent.agent.state import OWN, Tool, extra_turn
 from repoagent.llm.conversation import Turn
 from repoagent.llm.model import Blocks, Message, Request

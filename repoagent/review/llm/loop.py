@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.loop import ModelAgent, run
-from repoagent.agent.native_tools import messages_of
+from repoagent.agent.parse_reply import messages_of
 from repoagent.agent.state import State, Tool
 from repoagent.dataclass import dataclass
 from repoagent.edit import tools
