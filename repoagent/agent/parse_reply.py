@@ -424,7 +424,7 @@ def messages_of(
     blocks_of: Callable[[Turn], Blocks | None],
     attached: Mapping[str, Media | str] = MappingProxyType({}),
 ) -> tuple[Message, ...]:
-    """As `to_messages`, with the blocks of each reply that has some, and the call that each observation answers. A
+    """Like `to_messages`, with the blocks of each reply that has some, and the call that each observation answers. A
     reply whose calls were not all performed is sent as text."""
     by_name = {tool.name: tool for tool in (*OWN, *tools)}
     loose = EDIT in by_name and by_name[EDIT].loose
