@@ -128,7 +128,7 @@ def _begin(root: Path, name: str) -> tuple[Path, int]:
         raise SystemFailed(f"cannot create {folder}: {error.strerror}; fix that and try again") from error
     try:
         if not flock_until(descriptor, 0.0, folder / _OWNER):
-            raise Busy(f"another command removed {folder} as left over from a crash: try again")
+            raise Busy(f"another command mistook {folder} for a crash leftover and removed it: try again")
     except BaseException:
         _discard(folder, descriptor)
         raise

@@ -58,12 +58,12 @@ def read_document(path: Path, *, version: int, warn: Warn = to_stderr) -> dict[s
         return None
     value = parse(data)
     if value is None:
-        set_aside_broken(path, "is broken or not repoagent's own", warn)
+        set_aside_broken(path, "is damaged or was not written by repoagent", warn)
         return None
     if value["version"] > version:
         raise NewerFormat(
-            f"{path} has format version {value['version']} and this repoagent knows up to {version}: "
-            "update repoagent, or move the file away"
+            f"{path} has format version {value['version']}, newer than the supported {version}: update "
+            "repoagent, or move the file away"
         )
     return value
 
@@ -81,7 +81,7 @@ def set_aside_broken(path: Path, why: str, warn: Warn) -> None:
         moved = set_aside(path)
     except FileNotFoundError:
         return
-    warn(f"{path} {why}; it is kept as {moved.name}")
+    warn(f"{path} {why}; renamed it to {moved.name}")
 
 
 def append_record(path: Path, record: Mapping[str, Any]) -> None:
@@ -107,7 +107,7 @@ def read_records(path: Path, *, warn: Warn = to_stderr) -> Iterator[dict[str, An
         elif line.strip() and number < len(lines):
             broken.append(number)
     if broken:
-        warn(f"{path}: {len(broken)} broken line(s) skipped, the first is line {broken[0]}")
+        warn(f"{path}: skipped {len(broken)} broken line(s), the first at line {broken[0]}")
 
 
 def record_of(line: bytes) -> dict[str, Any] | None:
@@ -147,7 +147,7 @@ def record(layout: Layout, *events: Mapping[str, object]) -> None:
 def _make_room(path: Path) -> None:
     """Rename the audit: to the next number, or as broken if it is not a regular file."""
     if path.is_symlink() or not path.is_file():
-        to_stderr(f"{path} is not repoagent's own; it is kept as {set_aside(path).name}")
+        to_stderr(f"{path} was not written by repoagent; renamed it to {set_aside(path).name}")
         return
     older = [file.stem.removeprefix("audit-") for file in path.parent.glob("audit-*.jsonl")]
     number = max((int(text) for text in older if text.isdecimal()), default=0) + 1

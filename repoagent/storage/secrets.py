@@ -58,7 +58,10 @@ _RUN = re.compile(r"[A-Za-z0-9_-]{16,}")
 _CHANGE = re.compile(r"[A-Za-z](?=[0-9])|[0-9](?=[A-Za-z])|[a-z](?=[A-Z])|[A-Z](?=[A-Z][a-z])")
 CHANGES, OF = 4, 16  # at least CHANGES changes in OF characters
 _PRIVATE_KEY = "PRIVATE KEY"
-UNAVAILABLE = "keys in texts are sent and stored unmasked: install kingfisher-secret-scanner to mask them"
+UNAVAILABLE = (
+    "API keys in prompts and files are sent and stored unmasked: "
+    "install kingfisher-secret-scanner to mask them"
+)
 
 
 def may_hold_secrets(text: str) -> bool:

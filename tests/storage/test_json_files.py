@@ -79,7 +79,9 @@ def test_a_newer_document_is_refused_and_stays(tmp_path: Path) -> None:
     path = tmp_path / "index.json"
     json_files.write_document(path, {"a": 1}, version=3)
     before = path.read_bytes()
-    with pytest.raises(Refused, match=r"index\.json has format version 3.*knows up to 2.*update"):
+    with pytest.raises(
+        Refused, match=r"index\.json has format version 3.*newer than the supported 2.*update"
+    ):
         json_files.read_document(path, version=2)
     assert path.read_bytes() == before
     assert json_files.read_document(path, version=3) == {"version": 3, "a": 1}
@@ -145,7 +147,7 @@ def test_foreign_files_are_set_aside(layout: Layout, capsys: pytest.CaptureFixtu
     layout.audit.symlink_to("/etc/hostname")
     json_files.record(layout, {"n": 1})
     assert (layout.root / "audit.jsonl.broken-1").is_symlink()
-    assert "kept as audit.jsonl.broken-1" in capsys.readouterr().err
+    assert "renamed it to audit.jsonl.broken-1" in capsys.readouterr().err
     layout.audit.unlink()
     layout.audit.mkdir()
     json_files.record(layout, {"n": 2})

@@ -105,7 +105,7 @@ def test_broken_and_foreign_folders_are_named(ask: Ask, context: Desk) -> None:
     (b / "edits.jsonl").write_bytes(b'\xff{"id":\n[1]\n{"id":"x"}\n' + b"[" * 100_000)
     done = ask("list")
     assert done.code == 0 and [line.split()[-1] for line in done.out.splitlines()[1:]] == ["src/b.py"]
-    assert "is kept as identity.json.broken-1" in done.err
+    assert "renamed it to identity.json.broken-1" in done.err
     (row,) = json.loads(ask("list", "--json").out)["memories"]
     assert (row["edits"], row["notes"]) == (1, 0)
 
