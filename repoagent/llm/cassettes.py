@@ -89,12 +89,12 @@ class Replay:
         """See `llm.model.Model`. Raises ModelError for a request that was not recorded."""
         if request.key not in self._left:
             raise ModelError(
-                f"{self.path} has no reply to this request: record it with --record, or run it on the files it was "
-                "recorded on"
+                f"{self.path} has no reply to this request: record it with --record, or run it on the files "
+                "that it was recorded with"
             )
         if not self._left[request.key]:
             raise ModelError(
-                f"{self.path} has no further reply to this request: record it again with --record"
+                f"{self.path} has no more replies to this request: record it again with --record"
             )
         reply = self._left[request.key].pop(0)
         for line in reply.text.splitlines(keepends=True):
@@ -114,8 +114,8 @@ def _read(path: Path) -> Iterator[tuple[str, Reply]]:
             value = json.loads(line)
             if value["version"] > VERSION:
                 raise ModelError(
-                    f"the cassette has format version {value['version']} and this repoagent knows up to {VERSION}: "
-                    "update repoagent"
+                    f"the cassette has format version {value['version']}, newer than the supported "
+                    f"{VERSION}: update repoagent"
                 )
             stop: Stop = value["stop"]
             if stop not in get_args(Stop) or not isinstance(value["reply"], str):

@@ -90,8 +90,8 @@ def _read_price(name: str, row: Mapping[str, Any]) -> Price:
         values["long"] = _read_price(name, values["long"])
     if not {"input", "output"} <= values.keys():
         raise UsageError(
-            f"the price of {name} is incomplete: set input and output of [models.{name!r}], in dollars per million "
-            "tokens (cache_read and cache_write too, if they differ)"
+            f"the price of {name} is incomplete: set `input` and `output` under [models.{name!r}], in "
+            "dollars per million tokens (cache_read and cache_write too, if they differ)"
         )
     return Price(**{"cache_read": values["input"], "cache_write": values["input"], **values})
 
@@ -101,7 +101,8 @@ def _media(spec: str, mine: Mapping[str, Any]) -> frozenset[str] | None:
     if "media" in mine:
         if wrong := set(mine["media"]) - _MEDIA:
             raise UsageError(
-                f"media of [models.{spec!r}] has an unknown value {min(wrong)!r}: use {' or '.join(sorted(_MEDIA))}"
+                f"`media` under [models.{spec!r}] has an unknown value {min(wrong)!r}: use "
+                f"{' or '.join(sorted(_MEDIA))}"
             )
         return frozenset(mine["media"])
     rows = (row for row in _data()["media"] if fnmatchcase(_base(spec), row["match"]))

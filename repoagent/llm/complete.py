@@ -128,8 +128,8 @@ CONTINUATIONS = 3
 LONGEST_WAIT = 120.0  # seconds; a longer wait is an error
 
 _CONTINUE = (
-    "Your reply was cut off there by the limit on its length. Continue it exactly after its last character: "
-    "repeat nothing, do not open a code fence again that is already open, and do not mention the cut."
+    "Your reply was cut off there because it reached the length limit. Continue exactly after its last "
+    "character: repeat nothing, do not reopen a code fence that is already open, and do not mention the cut."
 )
 
 _OPAQUE = ("signature", "data", "encrypted_content", "id", "call_id")
@@ -175,7 +175,7 @@ def complete(
             wait = float(2 ** (attempt - 1)) * (1 + jitter() / 2)
         elif wait > LONGEST_WAIT:
             duration = f"{wait:.0f} s" if wait < 600 else f"{wait / 60:.0f} minutes"
-            raise ModelError(f"{error}: the server asked for a wait of {duration}; try again then") from error
+            raise ModelError(f"{error}: the server asks to retry in {duration}") from error
         try:  # before the wait: do not wait for an attempt that a limit forbids
             meter.before_attempt(estimate(current), model.spec)
         except LimitReached as limit:
@@ -223,11 +223,11 @@ def complete(
         _refuse_too_long(model, len(text))
         if not text.strip() and reply.stop == "length":
             raise ModelError(
-                f"{model.spec} reached the limit of its reply before it wrote anything: ask for a smaller "
+                f"{model.spec} used up its output limit before it wrote anything: ask for a smaller "
                 "change, or use another --model"
             )
         if not text.strip():
-            raise ModelError(f"{model.spec} gave an empty reply: try again, or use another --model")
+            raise ModelError(f"{model.spec} sent an empty reply: try again, or use another --model")
         if reply.stop == "end" or not continues:
             blocks = (
                 reply.blocks if text == reply.text else None

@@ -266,7 +266,7 @@ def _nonce(text: str) -> str:
         raise BrokenConversation("not a repoagent conversation: the first line is not a conversation title")
     if int(title[1]) > VERSION:
         raise NewerConversation(
-            f"this conversation has format version {title[1]} and this repoagent knows up to {VERSION}: "
+            f"this conversation has format version {title[1]}, newer than the supported {VERSION}: "
             "update repoagent, or move the file away"
         )
     return title[2]

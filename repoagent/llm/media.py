@@ -116,8 +116,8 @@ def refuse_any(request: Request, spec: str, why: str = "") -> None:
     if request.media:
         also = f" ({why})" if why else ""
         raise UsageError(
-            f"{spec} takes text only{also}: cannot send {_names(request.media)}. Use a model that "
-            "takes it, such as --model anthropic/NAME"
+            f"{spec} accepts only text{also}: cannot send {_names(request.media)}. Use a model that accepts "
+            "it, such as --model anthropic/NAME"
         )
 
 
@@ -166,7 +166,7 @@ def _names(media: Sequence[Media]) -> str:
     return f"{first} and {len(media) - 3} more" if len(media) > 3 else first
 
 
-_CUT = "ends too early: it was cut, or is still being written"
+_CUT = "ends too early: it was truncated, or is still being written"
 _BAD = "is broken: its header gives no size"
 _TAIL = 2_048  # bytes, searched for the end mark of a PDF; parts of an email may follow it
 _LARGEST_COUNTED = 32_000_000  # bytes; pypdf takes up to 0.2 s per million

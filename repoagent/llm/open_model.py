@@ -111,7 +111,7 @@ def open_model(
         choice = choose_model(settings, role)
         first = choice.spec
         if choice.origin == settings.theirs:
-            say(f"using {first}, as set in {choice.origin.removeprefix('file:')} of this repository")
+            say(f"using {first}, as set in this repository's {choice.origin.removeprefix('file:')}")
     fallbacks = settings.texts("fallback") if provider_of(first).answered_by == "model" else ()
     wishes = wishes_of(settings)
     options = ModelOptions(settings, wishes, reply, on_progress)
@@ -256,10 +256,10 @@ def _media_problem(settings: Settings, spec: str, media: Collection[Media]) -> t
     if not kinds:
         return "", True
     name, words = display_name(spec), " and ".join(_MEDIA_WORDS[kind] for kind in sorted(kinds))
-    setting = f'set media of [models."{name}"] in your configuration to what it takes'
+    setting = f'list what it accepts as `media` under [models."{name}"] in your configuration'
     if takes is None:
-        return f"it is unknown whether {name} takes {words}; {setting}", False
-    return f"{name} is not known to take {words}; if it does, {setting}", True
+        return f"cannot tell whether {name} accepts {words}; {setting}", False
+    return f"{name} is not known to accept {words}; if it does, {setting}", True
 
 
 def check_attachments(settings: Settings, spec: str, media: Collection[Media]) -> str:

@@ -118,17 +118,18 @@ class Meter:
         limits = self.limits
         if limits.turns is not None and self.attempts >= limits.turns:
             raise LimitReached(
-                f"the limit of {limits.turns} model call(s) is reached: raise --max-turns to continue"
+                f"reached the limit of {limits.turns} model call{'s' * (limits.turns != 1)}: raise "
+                "--max-turns to continue"
             )
         if self.seconds_left == 0:
             raise LimitReached(
-                f"the limit of {limits.seconds:g} seconds is reached: raise --max-time to continue"
+                f"reached the time limit of {limits.seconds:g} s: raise --max-time to continue"
             )
         tokens = self.usage.total + estimate.total
         if limits.tokens is not None and tokens > limits.tokens:
             raise LimitReached(
-                f"the next call would pass the limit of {limits.tokens:,} tokens ({self.usage.total:,} used, "
-                f"about {estimate.total:,} to be sent): raise --max-tokens to continue"
+                f"the next call would exceed the limit of {limits.tokens:,} tokens ({self.usage.total:,} "
+                f"used, about {estimate.total:,} to be sent): raise --max-tokens to continue"
             )
         if limits.cost is not None or limits.day is not None:
             self._refuse_too_dear(estimate, spec)
@@ -162,16 +163,17 @@ class Meter:
         next_cost = price.of(estimate) if price is not None else 0.0
         if self.limits.cost is not None and self._dollars + next_cost > self.limits.cost:
             raise LimitReached(
-                f"the next call would pass the limit of {dollars(self.limits.cost, 0)} ({dollars(self._dollars)} "
-                f"spent, about {dollars(next_cost)} to send the next prompt): raise --max-cost to continue"
+                f"the next call would exceed the limit of {dollars(self.limits.cost, 0)} "
+                f"({dollars(self._dollars)} spent, about {dollars(next_cost)} to send the next prompt): "
+                "raise --max-cost to continue"
             )
         if self.limits.day is None or next_cost == 0:
             return
         today = self.book.today() if self.book is not None else self._dollars
         if today + next_cost > self.limits.day:
             raise LimitReached(
-                f"the next call would pass the limit of {dollars(self.limits.day, 0)} a day ({dollars(today)} "
-                f"spent today, about {dollars(next_cost)} to send the next prompt): see "
+                f"the next call would exceed the limit of {dollars(self.limits.day, 0)} a day "
+                f"({dollars(today)} spent today, about {dollars(next_cost)} to send the next prompt): see "
                 "`repoagent activity --cost`, or raise max_cost_per_day"
             )
 
@@ -197,8 +199,8 @@ def refuse_unpriced(limits: Limits, specs: Iterable[str], price_of: Callable[[st
         if price_of(spec) is None:
             name = "--max-cost" if limits.cost is not None else "max_cost_per_day"
             raise UsageError(
-                f"{name} needs the price of {spec}, which is unknown: set input and output of "
-                f'[models."{spec}"] in your configuration, or limit --max-tokens instead'
+                f"{name} needs the price of {spec}, which is unknown: set `input` and `output` "
+                f'under [models."{spec}"] in your configuration, or limit --max-tokens instead'
             )
 
 

@@ -76,7 +76,7 @@ OVERLOADED = Retryable("the server is overloaded")
             ATTEMPTS,
             [1, 2, 4, 8],
         ),
-        ([Retryable("the rate limit is reached", retry_after=3600)], "a wait of 60 minutes", 1, []),
+        ([Retryable("the rate limit is reached", retry_after=3600)], "asks to retry in 60 minutes", 1, []),
         ([ModelError("bad key")], "bad key", 1, []),
         ([Reply(f"part {n} ", "length") for n in range(9)], "still cut off after 3 continuations", 4, []),
         ([Reply("part", "length"), Reply(" ", "length"), Reply("more", "end")], "still cut off", 2, []),
@@ -87,7 +87,7 @@ OVERLOADED = Retryable("the server is overloaded")
             [],
         ),
         ([Reply("", "refusal")], r"declined this request\. Rephrase", 1, []),
-        ([Reply(" \n", "end")], "gave an empty reply", 1, []),
+        ([Reply(" \n", "end")], "sent an empty reply", 1, []),
         ([Reply("", "length")], "before it wrote anything", 1, []),
     ],
 )
@@ -142,7 +142,7 @@ def test_limits_hold_for_retries_and_continuations() -> None:
 
 def test_no_wait_for_a_retry_that_a_limit_forbids() -> None:
     listener = Listener()
-    with pytest.raises(ModelError, match=r"overloaded; the limit of 1 model call"):
+    with pytest.raises(ModelError, match=r"overloaded; reached the limit of 1 model call"):
         listener.run(Scripted([Retryable("overloaded")]), Meter(Limits(turns=1)))
     assert listener.slept == []
 

@@ -36,7 +36,7 @@ PRICES = {SONNET: Price(2.0, 10.0, 0.1, 2.5), "free/one": Price()}
 @pytest.mark.parametrize(
     ("limits", "used", "most", "words"),
     [
-        (Limits(turns=1), Usage(), 9, r"1 model call\(s\).*--max-turns"),
+        (Limits(turns=1), Usage(), 9, r"1 model call: .*--max-turns"),
         (
             Limits(tokens=1000),
             Usage(input=100, output=300, cache_read=100),

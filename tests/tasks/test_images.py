@@ -123,7 +123,7 @@ def test_chat_completions_get_the_image(
 @pytest.mark.parametrize(
     ("path", "said"),
     [
-        ("shot.png", "it is unknown whether scripted/one takes images"),
+        ("shot.png", "cannot tell whether scripted/one accepts images"),
         ("private/a.png", "is listed in .repoagentignore"),
         ("../away.png", "is not a plain path inside the work tree"),
         ("away.png", "symbolic link"),
@@ -153,12 +153,12 @@ def test_a_text_model_gets_a_description(repo: GitRepo, tmp_path: Path) -> None:
     repo.write("shot.png", SHOT)
     program = tmp_path / "model.sh"
     program.write_text(
-        f"#!/bin/sh\nif grep -q 'not known to take images'; then echo Seen.; else echo '{READ}'; fi\n"
+        f"#!/bin/sh\nif grep -q 'not known to accept images'; then echo Seen.; else echo '{READ}'; fi\n"
     )
     program.chmod(0o755)
     assert work(repo, model=f"command:{program}") == "Seen."
     kept = (repo.top / ".repoagent/conversations" / f"{NAME}.md").read_text()
-    assert "model.sh is not known to take images; if it does" in kept
+    assert "model.sh is not known to accept images; if it does" in kept
     assert f"; shot.png: image/png, 800 x 600 pixels, {len(SHOT):,} bytes." in kept
 
 

@@ -103,7 +103,7 @@ def command(session: Session, /, **values: Any) -> None:
         def discard(text: str) -> None:
             nonlocal streamed
             if streamed:
-                working.note("The reply broke off and was discarded.", "yellow")
+                working.note("The reply was cut off and discarded.", "yellow")
                 streamed = False
 
         def warn(sentence: str) -> None:

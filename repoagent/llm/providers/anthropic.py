@@ -279,7 +279,9 @@ class AnthropicModel:
                 on_text(piece)
         reply = received.reply(request, self.platform, self.spec, prompt.prefix)
         if not received.ended or (received.garbled and reply.stop == "end"):
-            raise Retryable("the reply broke off: the server ended it early", usage=received.usage(request))
+            raise Retryable(
+                "the reply was cut off: the server closed the stream early", usage=received.usage(request)
+            )
         return reply
 
     def _stream(self, request: Request, prompt: Prompt, received: StreamedReply) -> Iterator[str]:
@@ -309,7 +311,7 @@ class AnthropicModel:
             kind = events.response.headers.get("content-type", _STREAMS[0])
             if not kind.startswith(_STREAMS):
                 raise anthropic.AnthropicError(
-                    f"it answered with {kind.partition(';')[0]} instead of a stream of events"
+                    f"it answered with {kind.partition(';')[0]} instead of an event stream"
                 )
             try:
                 for event in events:

@@ -35,7 +35,7 @@ _AWS_LOGIN = (
     "or AWS_BEARER_TOKEN_BEDROCK"
 )
 _GOOGLE_LOGIN = (
-    "run `gcloud auth application-default login`, or set GOOGLE_APPLICATION_CREDENTIALS to a file of them"
+    "run `gcloud auth application-default login`, or set GOOGLE_APPLICATION_CREDENTIALS to a credentials file"
 )
 CLOUDS = {
     "bedrock": Cloud(
@@ -83,7 +83,8 @@ def new_client(platform: str, http: httpx2.Client) -> CloudClient:
             region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
             if not (region := region or boto3.Session().region_name):
                 raise ModelError(
-                    "no AWS region is set: set AWS_REGION, for example to us-east-1, or one for your profile"
+                    "no AWS region is set: set AWS_REGION, for example to us-east-1, or set one in your "
+                    "profile"
                 )
             client = anthropic.AnthropicBedrock(aws_region=region, http_client=http, max_retries=0)
         else:

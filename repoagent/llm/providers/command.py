@@ -196,7 +196,7 @@ def _environment(agent: agents.Agent | None) -> dict[str, str]:
     level = int(depth) if depth.isdecimal() else 0
     if level >= _DEEPEST:
         raise ModelError(
-            f"repoagent runs inside a command of repoagent, {level} deep: use a program that "
+            f"repoagent is calling itself through a command: model, {level} levels deep: use a program that "
             "does not run repoagent"
         )
     drops = {"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", *agent.drops} if agent else set()
@@ -218,7 +218,7 @@ def failure(command: str, ended_for: str, code: int, reply: agents.ProgramReply,
         advice = f"to install it: {agent.install}" if agent else "check --model command:..."
         return ModelError(f"cannot run {name}{shown}; {advice}")
     if not reply.known and not code:
-        return ModelError(f"{name} printed output of an unknown format: update the program")
+        return ModelError(f"{name} printed output in an unknown format: update the program")
     how = "" if reply.error else f" with signal {-code}" if code < 0 else f" with exit code {code}"
     what = f"failed{how}" if code or reply.error else "printed no reply"
     if _PASSING.search(words) and not _SPENT.search(words):

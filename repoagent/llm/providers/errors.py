@@ -16,19 +16,19 @@ from repoagent.errors import ModelError
 from repoagent.llm.model import Request, Retryable, Usage
 
 MODEL_ADVICE = """\
-The shortest ways to get one:
+Quick ways to set one up:
   export ANTHROPIC_API_KEY=...   with a key from console.anthropic.com
   --model openai/NAME            or ollama/NAME, local/FILE.gguf
-  --model "command:claude -p"    any program that reads a prompt, prints a reply
-  --model manual                 you carry prompt and reply to any chat yourself
-To keep a choice: git config --global repoagent.model SPEC
+  --model "command:claude -p"    any program that reads a prompt and prints a reply
+  --model manual                 paste the prompt into any chat, and its reply back
+To make a choice permanent: git config --global repoagent.model SPEC
 More: repoagent help docs/models.md"""
 
 THINKING_TOKENS = 32_000  # added to the limit on a reply, since thinking counts against it
 BREAKPOINTS = 4  # of the prompt cache, in one request
 _SHORTEST_KEY = 6  # characters; shorter keys are dummies for servers that require any key
 
-_TRANSIENT = {429: "the rate limit of the account is reached", 529: "the server is overloaded"}
+_TRANSIENT = {429: "the account has hit its rate limit", 529: "the server is overloaded"}
 # By HTTP status: the failure, and the remedy unless the provider has a better one.
 _REJECTIONS = {
     401: ("{host} rejected the key ({message})", "set a valid one"),
@@ -197,7 +197,7 @@ _EXCEPTIONS = (
     ),
     (
         {"SSLCertVerificationError"},
-        "the certificate of {host} is not trusted ({message}): set SSL_CERT_FILE to your own authority's",
+        "the certificate of {host} is not trusted ({message}): set SSL_CERT_FILE to your CA's certificate",
         False,
     ),
     ({"ReadTimeout"}, "no answer from {host} for {seconds:g} s", True),
@@ -228,7 +228,7 @@ def broken_stream(error: Exception, read_seconds: float | None, usage: Usage) ->
 
     late = isinstance(error, httpx2.TimeoutException)
     reason = f": no data for {read_seconds:g} s" if late else f" ({type(error).__name__})"
-    return Retryable(f"the reply broke off{reason}", usage=usage)
+    return Retryable(f"the reply was cut off{reason}", usage=usage)
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:

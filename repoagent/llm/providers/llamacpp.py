@@ -62,7 +62,7 @@ def model_file(path: str) -> Path:
         reason = getattr(error, "strerror", None) or error
         raise ModelError(f"cannot read {path} ({reason}): name a model file, local/PATH") from error
     if not is_gguf:
-        raise ModelError(f"{path} is not a model file in the GGUF format: download or copy it again")
+        raise ModelError(f"{path} is not a GGUF model file: download or copy it again")
     return file
 
 
@@ -94,8 +94,8 @@ class Engine:
             return ""
         if code == -signal.SIGKILL:
             return (
-                "it was killed, probably because memory ran out: close other programs, use a smaller model, or set a "
-                "smaller `context` for it in the configuration"
+                "it was killed, probably because the machine ran out of memory: close other programs, use a "
+                "smaller model, or set a smaller `context` for it in the configuration"
             )
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
         return f"llama.cpp failed with {how}; try another file of this model"

@@ -79,7 +79,7 @@ class ManualModel:
 
     def complete(self, request: Request, on_text: OnText) -> Reply:
         """See `llm.model.Model`. The usage is estimated. Raises UsageError if an image or PDF is attached."""
-        refuse_any(request, self.spec, "give the files to the chat yourself, next to the prompt")
+        refuse_any(request, self.spec, "attach the files in the chat yourself, along with the prompt")
         prompt = render(request)
         text = self._reply(prompt)
         on_text(text)
@@ -99,15 +99,16 @@ class ManualModel:
             text = _ask_user(prompt, path, source, out)
         elif self.reply is not None:
             raise ModelError(
-                f"the reply in {self.reply} led to another prompt: give {path} to a model and use --reply with its "
-                "reply"
+                f"the reply in {self.reply} led to another prompt: give {path} to a model and pass its reply "
+                "with --reply"
             )
         else:
             print(f"The prompt is in {path}\nIts reply is read from standard input.", file=out, flush=True)
             text = _strip_prompt(source.read(), prompt)
         if not text:
             raise ModelError(
-                f"no reply: give the prompt in {path} to a model, save its reply and use --reply FILE"
+                f"no reply: give the prompt in {path} to a model, save its reply and pass it with --reply "
+                "FILE"
             )
         return text
 

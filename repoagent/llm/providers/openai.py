@@ -111,7 +111,7 @@ class OpenAIModel:
         truncates, least = "truncates" in self.endpoint.traits, _min_tokens(request)
         if truncates and least >= _SHORT_PROMPT and least > (window := self.context_tokens or least):
             raise self._truncated(
-                f"gives {self.name} a context of {window:,} tokens, and the prompt has about {least:,}", least
+                f"gives {self.name} a context of {window:,} tokens, but the prompt has about {least:,}", least
             )
         client, headers, secrets = connect(self.endpoint)
         import ssl
@@ -161,7 +161,7 @@ class OpenAIModel:
                     f"the server at {self.endpoint.address} does not speak Chat Completions ({shown}): "
                     f"{self._check_address()}"
                 )
-            raise Retryable("the reply broke off: the server ended it early", usage=usage)
+            raise Retryable("the reply was cut off: the server closed the stream early", usage=usage)
         read = received.counts.get("prompt", 0)
         if truncates and read and read * 2 < least:
             what = f"read only {read:,} of about {least:,} tokens of the prompt for {self.name}"
@@ -194,7 +194,8 @@ class OpenAIModel:
             return ModelError(f"the server cannot load {self.spec} ({message}): use a smaller model")
         if is_path:
             return ModelError(
-                f"{endpoint.address} has no Chat Completions ({error.status}: {message}): {self._check_address()}"
+                f"{endpoint.address} has no Chat Completions API ({error.status}: {message}): "
+                f"{self._check_address()}"
             )
         variables = " or ".join(endpoint.key_variables)
         advice = {

@@ -26,8 +26,8 @@ _LIMITS = ("max_completion_tokens", "max_tokens")
 _REQUIRED = {"model", "messages", "input", "instructions", "tools", "stream"}
 _SYSTEM, _CACHE = "system role", "cache_control"
 _NO_PDF = (
-    "its server does not take PDFs with this protocol. Send its text (pdftotext IN.pdf OUT.txt) or its pages as images "
-    "(pdftoppm -png IN.pdf page)"
+    "its server does not accept PDFs over this protocol. Send its text (pdftotext IN.pdf OUT.txt) or its "
+    "pages as images (pdftoppm -png IN.pdf page)"
 )
 
 

@@ -81,12 +81,12 @@ FILES: dict[str, tuple[bytes | None, int, str]] = {
     "/dev/zero": (None, 2, "/dev/zero is not a regular file; name a file"),
     "b.bin": (b"\0\1\2\xff" * 9, 2, "b.bin is binary: only text, images (PNG, JPEG, GIF, WebP) and PDFs"),
     "p.png": (LFS, 2, "p.png is a Git LFS pointer: run `git lfs pull` first"),
-    "cut.png": (png()[:-9], 2, "cut.png ends too early: it was cut"),
+    "cut.png": (png()[:-9], 2, "cut.png ends too early: it was truncated"),
     "x.heic": (b"\0\0\0\x18ftypheic\0\0\0\0", 2, "x.heic is binary: only text, images"),
     "locked.pdf": (pdf(encrypted=True), 2, "locked.pdf is encrypted: remove the password"),
     "hidden.md": (b"words\n", 3, "hidden.md is listed in .repoagentignore"),
     "link.md": (None, 3, "hidden.md is listed in .repoagentignore"),
-    "s.png": (png(), 2, "takes text only: cannot send s.png"),
+    "s.png": (png(), 2, "accepts only text: cannot send s.png"),
 }
 
 
@@ -288,12 +288,12 @@ def test_a_terminal_shows_a_sanitized_reply_and_the_discarded_part(
     with Working(Terminal.open()._replace(output_tty=True), "asking", aside=False) as working:
         for piece in ("one\r", "\ntwo \x1b[2J", "", "thr"):
             working.words(piece)
-        working.note("The reply broke off and was discarded.")
+        working.note("The reply was cut off and discarded.")
         working.note("the server is overloaded; retrying in 1 s")
         working.words("again\r")
     out, err = capsys.readouterr()
     assert out == "one\ntwo ^[[2Jthr\nagain\n"
-    assert err == ("The reply broke off and was discarded.\nthe server is overloaded; retrying in 1 s\n")
+    assert err == ("The reply was cut off and discarded.\nthe server is overloaded; retrying in 1 s\n")
 
 
 MARKDOWN = "# Head\\nA **bold** word\\n\\n```py\\nx = 1\\n```\\n| a | b |\\n|--|--|\\n| 1 | 2 |\\n"

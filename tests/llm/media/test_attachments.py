@@ -64,7 +64,9 @@ def test_a_text_only_model_is_not_called(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     shown = [media(png(), name) for name in ("a.png", "b.png", "c.png", "d.png")]
-    with pytest.raises(UsageError, match=r"takes text only.*: cannot send a\.png, b\.png, c\.png and 1 more"):
+    with pytest.raises(
+        UsageError, match=r"accepts only text.*: cannot send a\.png, b\.png, c\.png and 1 more"
+    ):
         complete(model, showing(*shown), Meter())
     assert not list(tmp_path.iterdir())
 
@@ -91,11 +93,11 @@ def test_a_prompt_and_a_cassette_contain_the_hash_only(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("spec", "data", "words"),
     [
-        ("openai/gpt-3.5-turbo", png(), "is not known to take images"),
-        ("openai/gpt-4", pdf(), "is not known to take PDFs"),
-        ("ollama/llava:7b", pdf(), r'set media of \[models."ollama/llava:7b"\]'),
-        ("openrouter/deepseek/deepseek-chat", pdf(), "is not known to take PDFs"),
-        ("bedrock/anthropic.claude-2", png(), "is not known to take images"),
+        ("openai/gpt-3.5-turbo", png(), "is not known to accept images"),
+        ("openai/gpt-4", pdf(), "is not known to accept PDFs"),
+        ("ollama/llava:7b", pdf(), r'`media` under \[models."ollama/llava:7b"\]'),
+        ("openrouter/deepseek/deepseek-chat", pdf(), "is not known to accept PDFs"),
+        ("bedrock/anthropic.claude-2", png(), "is not known to accept images"),
     ],
 )
 def test_media_that_a_model_does_not_take(spec: str, data: bytes, words: str) -> None:
@@ -125,9 +127,9 @@ def test_the_configuration_overrides_the_catalog(clean_environment: Path) -> Non
     config.parent.mkdir(parents=True)
     config.write_text('[models."openai/gpt-4"]\nmedia = ["image"]\n[models."mine/new"]\nmedia = []\n')
     assert check_attachments(load(None), "openai/gpt-4", [media(png())]) == ""
-    with pytest.raises(UsageError, match="is not known to take PDFs"):
+    with pytest.raises(UsageError, match="is not known to accept PDFs"):
         check_attachments(load(None), "openai/gpt-4", [media(pdf())])
-    with pytest.raises(UsageError, match="is not known to take images"):
+    with pytest.raises(UsageError, match="is not known to accept images"):
         check_attachments(load(None), "mine/new", [media(png())])
     config.write_text('[models."mine/new"]\nmedia = ["smell"]\n')
     with pytest.raises(UsageError, match="unknown value 'smell': use image or pdf"):
@@ -176,9 +178,9 @@ def test_refusals_are_known_before_sending(tmp_path: Path) -> None:
     claude = "anthropic/claude-sonnet-5-5"
     assert attachment_refusal(settings, claude, [shot, paper]) == ""
     assert "w.png is 9000 x 20 pixels" in attachment_refusal(settings, claude, [shot, wide])
-    assert "is not known to take images" in attachment_refusal(settings, "anthropic/claude-2.1", [shot])
-    assert "is not known to take images" in attachment_refusal(settings, "command:cat", [shot])
-    assert "is not known to take PDFs" in attachment_refusal(settings, "openai/gpt-4-turbo", [paper])
-    assert "is unknown whether ollama/mine takes images" in attachment_refusal(
+    assert "is not known to accept images" in attachment_refusal(settings, "anthropic/claude-2.1", [shot])
+    assert "is not known to accept images" in attachment_refusal(settings, "command:cat", [shot])
+    assert "is not known to accept PDFs" in attachment_refusal(settings, "openai/gpt-4-turbo", [paper])
+    assert "cannot tell whether ollama/mine accepts images" in attachment_refusal(
         settings, "ollama/mine", [shot]
     )

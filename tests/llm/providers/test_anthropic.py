@@ -297,9 +297,9 @@ def test_unknown_events_and_blocks_are_ignored(server_with: Start) -> None:
     [
         (
             Behaviour(body={"hello": "I am a proxy"}),
-            "it answered with application/json instead of a stream of events",
+            "it answered with application/json instead of an event stream",
         ),
-        (page(), "it answered with text/html instead of a stream of events"),
+        (page(), "it answered with text/html instead of an event stream"),
         (Behaviour(events=({"type": "message_delta"},)), "malformed event"),
         (Behaviour(events=({"type": "content_block_delta", "delta": None},)), "malformed event"),
     ],
@@ -313,7 +313,7 @@ def test_invalid_utf8_in_the_stream(server_with: Start) -> None:
     begun = text("a partial text").events[:-3]
     server_with(Behaviour(events=(*begun, {"raw": b"event: message_stop\ndata: \xff\n\n"})))
     error = refused(Retryable)
-    assert "broke off (UnicodeDecodeError)" in str(error)
+    assert "was cut off (UnicodeDecodeError)" in str(error)
     assert isinstance(error, Retryable)
     assert error.usage.input == 100
 

@@ -139,7 +139,7 @@ def test_the_content_of_a_request(serve: Start, model: AnthropicModel) -> None:
 
 def test_a_broken_event_is_not_a_reply(serve: Start) -> None:
     serve(AWS, text("a text"), BrokenBedrock)
-    assert "broke off" in refused(AWS, Retryable)
+    assert "was cut off" in refused(AWS, Retryable)
 
 
 INVALID, DENIED = "ValidationException", "AccessDeniedException"
@@ -148,7 +148,7 @@ TRANSIENT = [
     (AWS, aws_exception("internalServerException", "oops"), "500: oops"),
     (AWS, aws_exception("modelTimeoutException", "slow"), "504: slow"),
     (AWS, aws_status(424, "ModelErrorException", "it broke"), "the server failed (424: it broke)"),
-    (GOOGLE, google_status(429, "RESOURCE_EXHAUSTED", "Quota exceeded"), "the rate limit of the account"),
+    (GOOGLE, google_status(429, "RESOURCE_EXHAUSTED", "Quota exceeded"), "has hit its rate limit"),
     (GOOGLE, error_event("part"), "overloaded"),
 ]
 FINAL = [

@@ -206,7 +206,7 @@ def test_a_key_is_never_shown() -> None:
             "failed: You've hit your limit · resets 3am",
         ),
         ("claude -p", {"result": {"subtype": "error_max_turns", "result": None}}, "failed: error_max_turns"),
-        ("claude -p", {"result": {"type": "other"}}, "printed output of an unknown format"),
+        ("claude -p", {"result": {"type": "other"}}, "printed output in an unknown format"),
         ("claude -p", {"text": " "}, "printed no reply"),
         ("codex exec", {"failed": "You've hit your usage limit. Try again at 3:12 PM."}, "failed: You've hit your usage limit"),
         ("codex exec", {"failed": "unexpected status 401 Unauthorized"}, "401 Unauthorized; run `codex login`"),

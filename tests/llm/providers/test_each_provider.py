@@ -108,7 +108,7 @@ def test_missing_usage_is_estimated(wire: Wire) -> None:
 @pytest.mark.parametrize("cleanly", [False, True])
 def test_a_cut_stream_is_retryable_and_counted(wire: Wire, cleanly: bool) -> None:
     error = refused(wire.start(wire.build.cut("a partial text", cleanly=cleanly)), Retryable)
-    assert "broke off" in str(error)
+    assert "was cut off" in str(error)
     assert error.usage.estimated and error.usage.input > 5 and error.usage.output >= 3
 
 
@@ -132,7 +132,7 @@ def test_time_limits(wire: Wire) -> None:
         (500, "oops", "500: oops", Retryable),
         (503, "", "503", Retryable),
         (408, "", "408", Retryable),
-        (429, "", "the rate limit of the account", Retryable),
+        (429, "", "has hit its rate limit", Retryable),
         (529, "", "overloaded", Retryable),
         (402, "no credit", "cannot pay", ModelError),
         (403, "not for you", "may not use ", ModelError),

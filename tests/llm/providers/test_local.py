@@ -113,8 +113,8 @@ def test_the_window(model: Path) -> None:
         ("none.gguf", None, "No such file"),
         (".", None, "not a regular file"),
         ("a\0b", None, "No such file|null byte"),
-        ("page.gguf", b"<!DOCTYPE html><html>", "not a model file in the GGUF format"),
-        ("empty.gguf", b"", "not a model file in the GGUF format"),
+        ("page.gguf", b"<!DOCTYPE html><html>", "not a GGUF model file"),
+        ("empty.gguf", b"", "not a GGUF model file"),
     ],
 )
 def test_a_path_that_is_not_a_model_file(

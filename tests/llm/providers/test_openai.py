@@ -322,7 +322,7 @@ def test_the_cost_of_a_call(serve: Start) -> None:
     ],
 )
 def test_incomplete_streams_are_retryable(serve: Start, script: Behaviour) -> None:
-    assert "broke off" in str(refused(model_of(serve(script)), Retryable))
+    assert "was cut off" in str(refused(model_of(serve(script)), Retryable))
 
 
 @pytest.mark.parametrize(
@@ -407,7 +407,7 @@ def test_transient_failures_are_retryable(serve: Start, script: Behaviour, words
         (raw(b"\xff\xfe\x00binary"), "does not speak"),
         (chunks('event: message_start\ndata: {"type": "message_start"}\n\n'), "does not speak"),
         (chunks('{"message": {"content": "a"}, "done": false}\n', '{"done": true}\n'), "does not speak"),
-        (status(404, "no such path"), "/v1 has no Chat Completions (404: no such path)"),
+        (status(404, "no such path"), "/v1 has no Chat Completions API (404: no such path)"),
     ],
 )  # fmt: skip
 def test_permanent_failures_say_what_to_do(serve: Start, script: Behaviour, words: str) -> None:
@@ -419,7 +419,7 @@ def test_permanent_failures_say_what_to_do(serve: Start, script: Behaviour, word
 def test_a_base_url_without_its_end(serve: Start) -> None:
     server = serve("ok")
     error = refused(OpenAIModel(server.endpoint("ollama", path=""), "m"))
-    assert f"{server.url} has no Chat Completions (404: 404 page not found)" in str(error)
+    assert f"{server.url} has no Chat Completions API (404: 404 page not found)" in str(error)
     assert (
         "check OLLAMA_HOST or providers.ollama.base_url of your configuration, which usually ends in /v1"
         in str(error)
@@ -523,7 +523,7 @@ def test_a_prompt_that_would_be_cut(serve: Start) -> None:
     prompt = ask(" ".join(f"word{n}" for n in range(3000)))
     server = serve("ok", {"/api/ps": {"models": [{"name": "m:latest", "context_length": 4096}]}})
     ollama = OpenAIModel(server.endpoint("ollama", "truncates", "ollama_api"), "m")
-    assert "gives m a context of 4,096 tokens, and the prompt has about" in str(
+    assert "gives m a context of 4,096 tokens, but the prompt has about" in str(
         refused(ollama, request=prompt)
     )
     assert server.requests == []

@@ -199,7 +199,7 @@ def test_calls_that_are_cut_or_broken(serve: Start) -> None:
     half = piece(0, name="run", arguments='{"body": "ma')
     model = OpenAIModel(serve(called(half, finish="length"), " More.", called(half)).endpoint(), "m")
     assert complete(model, OFFERED, Meter()).text == "I look. More."
-    with pytest.raises(Retryable, match="broke off"):
+    with pytest.raises(Retryable, match="was cut off"):
         model.complete(OFFERED, lambda piece: None)
 
 
@@ -267,7 +267,7 @@ def test_how_a_response_ends(serve: Start, behaviour: Behaviour, stop: str, word
     ("behaviour", "words"),
     [
         (response(SAID, failed=True), "it fell over"),
-        (chunks(*response(SAID).events[:-1]), "broke off"),
+        (chunks(*response(SAID).events[:-1]), "was cut off"),
         (chunks({"type": "error", "code": "rate_limit_exceeded", "message": "slow down"}), "rate"),
         (status(529, "too many"), "overloaded"),
     ],
