@@ -596,7 +596,7 @@ def _open_model(
         asks = False
     if asks:
         raise UsageError(
-            "the model manual needs a terminal: name another model, or pass an object with the methods of "
+            "the `manual` model needs a terminal: name another model, or pass an object with the methods of "
             "repoagent.llm.model.Model"
         )
     return model_setup(settings, say=notes.append, model=own, limits=limits, needed=needed)

@@ -34,8 +34,8 @@ MAX_FINDINGS = 30
 MAX_IMAGE = 5 * 1024 * 1024  # bytes, before base64
 _POLL = 0.1  # seconds between checks whether a waiting call was cancelled
 
-_FILE = text("Path of a file, from the top of the repository.")
-_FILE_OR_FOLDER = text("Path of a file or folder, from the top of the repository.")
+_FILE = text("Path of a file, relative to the top of the repository.")
+_FILE_OR_FOLDER = text("Path of a file or folder, relative to the top of the repository.")
 _ANY_FILES = array(text("A file or folder."), "Only what is about these.")
 _REVISION = text("The commit, tag or branch whose history to use.")
 _DEFINITION = shape("path name kind first_line:int last_line:int")
@@ -86,7 +86,7 @@ def clip(text: str, limit: int = MAX_TEXT) -> str:
     if len(text) <= limit:
         return text
     cut = text.rfind("\n", 0, limit) + 1 or limit
-    return f"{text[:cut]}[… {len(text) - cut:,} more characters are left out …]\n"
+    return f"{text[:cut]}[… {len(text) - cut:,} more characters omitted …]\n"
 
 
 def _block(lines: Sequence[str], label: str) -> str:
@@ -101,7 +101,7 @@ def _block(lines: Sequence[str], label: str) -> str:
         files=[shape("path bytes:int modified tracked:bool")], folders=[shape("path files:int")],
         left_out={"type": "integer"},
     ),
-    path=text("Path of a folder, from the top of the repository."),
+    path=text("Path of a folder, relative to the top of the repository."),
     pattern=text("A glob such as *.py or src/**/test_*.ts, below path.", 300),
     limit=integer("Maximum number of files and folders.", 1, 500),
 )  # fmt: skip
@@ -217,10 +217,10 @@ def _only(schema: Mapping[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
 @tool(
     "What a file defines",
     "Lists the definitions of a file (functions, classes, types, headings, keys) with their lines and "
-    "signatures. Use it to find your way in a long file before you read parts of it.",
+    "signatures. Use it to find your way around a long file before you read parts of it.",
     shape("path blob language lines:int errors:int left_out:int", symbols=[_SYMBOL]),
     path=_FILE,
-    language=text("The language (python, c, ...), if the file name does not tell it.", 40),
+    language=text("The language (python, c, ...), if the file name does not imply it.", 40),
     depth=integer("Maximum nesting depth.", 1, 50),
     limit=integer("Maximum number of definitions.", 1, 500),
 )
@@ -250,7 +250,7 @@ def outline(
     path=_FILE,
     first_line=integer("First line, from 1.", 1, 1_000_000_000),
     last_line=integer("Last line, inclusive.", 1, 1_000_000_000),
-    characters=text("Characters such as 1-2000 of one line (first_line = last_line).", 40),
+    characters=text("A range of characters, such as 1-2000, in one line (first_line = last_line).", 40),
 )
 def read(
     call: Call, path: str, first_line: int = 1, last_line: int | None = None, characters: str | None = None
@@ -312,7 +312,7 @@ def recall(
     search = Search(limit=limit, kinds=kinds, files=[] if "." in paths else paths, width=400)
 
     def progress(count: int, total: int) -> None:
-        call.progress("reading what is remembered", count, total)
+        call.progress("reading the memories", count, total)
 
     top = call.worktree.top
     result = answer(layout(call.worktree), query, search, warn=to_stderr, progress=progress)
@@ -331,7 +331,7 @@ def recall(
 
 @tool(
     "Review a change",
-    "Finds mistakes and omissions in a change by comparing it with the history of the repository: a file that "
+    "Finds mistakes and omissions in a change by comparing it with the repository's history: a file that "
     "usually changes too is missing, a file often needed fixes, the size is unusual, callers of a changed "
     "interface are unchanged, a generated file was edited by hand. Reviews the staged changes by default. Use it "
     "before a commit.",
@@ -340,7 +340,7 @@ def recall(
         findings=[shape("id rule level title path")],
     ),
     range=text("Review the range A..B."),
-    base=text("Review what HEAD added since its merge base with this revision."),
+    base=text("Review what HEAD has added since its merge base with this revision."),
     commit=text("Review this commit."),
     tracked=boolean("Review all changes to tracked files since HEAD, staged or not."),
     paths=_ANY_FILES,
@@ -382,8 +382,8 @@ def review(
 
 
 _APPLIES = (
-    "Applies it and commits exactly this change; other changes in the work tree stay, hooks run. The user undoes "
-    "it with `repoagent undo`. With check_only, writes nothing."
+    "Applies it and commits exactly this change; other changes in the work tree stay, and hooks run. The "
+    "user can undo it with `repoagent undo`. With check_only, writes nothing."
 )
 _CHECKS = "This server was started without --write: it reports whether and where the patch would apply."
 _CANCELLED = "the call was cancelled; nothing was changed"
@@ -401,18 +401,18 @@ _CANCELLED = "the call was cancelled; nothing was changed"
         files=[shape("path? old_path? mode?")],
         placements=[shape("path hunk:int line:int level tolerances[]")],
     ),
-    patch=text("The patch, with paths from the top of the repository.", 4_000_000),
+    patch=text("The patch, with paths relative to the top of the repository.", 4_000_000),
     sources={
         "type": "object",
         "description": "For each existing file that the patch changes: the blob id that `read` returned with "
-        "the text that the patch was made for. {} for a patch that only adds files. If the file has changed "
-        "since, the patch is merged into it, or refused.",
+        "the text that the patch is based on. {} for a patch that only adds files. If the file has changed since, "
+        "the patch is merged into it, or refused.",
         "additionalProperties": {"type": "string", "pattern": "^[0-9a-fA-F]{7,64}$"},
         "propertyNames": {"minLength": 1, "maxLength": PATH_LENGTH},
         "maxProperties": 1000,
     },
     message=text(
-        "The commit message: a subject, an empty line, a body; by default that in the patch.", 20_000
+        "The commit message: a subject, an empty line, a body; by default the message in the patch.", 20_000
     ),
     commit=boolean("Commit the change; false only writes the files."),
     check_only=boolean("Only report whether and where it applies."),
@@ -497,7 +497,7 @@ def _unmasked(call: Call, patch: str, paths: Sequence[str]) -> bytes:
         for name in unknown:
             if not any(name.encode() in text for text in texts):
                 raise Refused(
-                    f"unknown placeholder {name}: read the file again, and use the placeholder that it shows"
+                    f"unknown placeholder {name}: read the file again and use a placeholder that it contains"
                 )
     return unmask(patch).encode("utf-8", "surrogatepass")
 

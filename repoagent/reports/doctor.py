@@ -69,7 +69,7 @@ def examine(start: Path) -> list[Check]:
     try:
         worktree = open_worktree(start) if has_git else None
     except NoWorkTree:
-        checks.append(Check("repository", "ok", f"{start} is not in a repository; its checks are skipped"))
+        checks.append(Check("repository", "ok", f"{start} is not in a repository; skipped its checks"))
     except UsageError as refusal:
         checks.append(problem("repository", str(refusal), "error"))
     available = {"": True, "git": has_git, "worktree": worktree is not None}
@@ -169,9 +169,9 @@ def check_folder(worktree: WorkTree) -> Iterator[Check]:
         if stat.S_ISLNK(mode):
             yield Check(name, "error", f"{path} is a symbolic link", "remove it or move it away")
         elif mode & stat.S_IWOTH:
-            yield Check(name, "warning", f"{path} is writable by everybody", f"chmod o-w {path}")
+            yield Check(name, "warning", f"{path} is world-writable", f"chmod o-w {path}")
         elif not os.access(path, os.R_OK | os.W_OK):
-            yield Check(name, "error", f"{path} is not readable and writable", _permit(path))
+            yield Check(name, "error", f"{path} is not both readable and writable", _permit(path))
     tracked = os.fsdecode(git(worktree.top, "ls-files", "-z", "--", str(root))).split("\0")[:-1]
     depth = len(root.relative_to(worktree.top).parts) if root.is_relative_to(worktree.top) else 0
     private = sorted(path for path in tracked if path.split("/")[depth] not in SHARED)
@@ -199,7 +199,9 @@ def check_interrupted(worktree: WorkTree) -> Iterator[Check]:
         yield Check(name, "warning", "some edits are not in memory yet", advice)
     reports = where.private / "reports"
     if reports.is_dir() and any(reports.iterdir()):
-        yield Check("reports", "warning", f"of internal errors, in {reports}", "send one in, or delete them")
+        yield Check(
+            "reports", "warning", f"internal error reports in {reports}", "send one in, or delete them"
+        )
 
 
 def check_history(worktree: WorkTree) -> Iterator[Check]:
@@ -217,10 +219,12 @@ def check_history(worktree: WorkTree) -> Iterator[Check]:
     yield from (problem("history index", sentence) for sentence in problems)
     size = f"{state.commits:,} commits, {state.size / 1e6:.1f} MB"
     if not state.commits:
-        yield Check("history index", "ok", "does not exist yet; it is built on use")
+        yield Check("history index", "ok", "does not exist yet; the first use builds it")
     elif state.complete or state.new:
         yield Check(
-            "history index", "ok", f"{size}{f'; {state.new:,} new ones are read on use' * bool(state.new)}"
+            "history index",
+            "ok",
+            f"{size}{f'; {state.new:,} new ones will be read on next use' * bool(state.new)}",
         )
     else:
         advice = "complete it with repoagent mine"

@@ -175,7 +175,7 @@ def parse_index(path: Path, data: bytes) -> Index:
         raise _broken(path, "it is not JSON with a version")
     if value["version"] > VERSION:
         raise NewerFormat(
-            f"{path} has format version {value['version']} and this repoagent knows up to {VERSION}: update repoagent"
+            f"{path} has format version {value['version']}, newer than the supported {VERSION}: update repoagent"
         )
     try:
         index = _fields({"language": None, "pending": {}, **value}, _INDEX, "it")

@@ -43,11 +43,11 @@ _KINDS: Mapping[Role, str] = {"definition": "variable", "declaration": "declarat
 _ASSIGNED: Mapping[Role, str] = {"attribute": "field"}  # what makes an attribute, if nothing declares it
 _LOOSE = frozenset({"declaration", "field"})  # kinds of definitions that make no file the symbol's home
 _LEFT_OUT = {
-    "withheld": "excluded by .repoagentignore or by a name that suggests secrets",
+    "withheld": "excluded by .repoagentignore or because the name suggests secrets",
     "large": f"larger than {LARGEST_PARSED >> 20} MiB",
     "unread": "unreadable",
-    "many": "beyond the limit of files to read",
-    "unlisted": "or more beyond the limit of files to list",
+    "many": "over the limit on files to read",
+    "unlisted": "or more over the limit on files to list",
 }
 
 

@@ -119,7 +119,7 @@ def notes(answer: Answer) -> Iterator[str]:
     if any(uses.files for uses in answer.symbols):
         yield BY_NAME
     if any(row.text for uses in answer.symbols for row in uses.files):
-        yield "text: matched as a word, including comments and strings."
+        yield "text: matched as a whole word, in comments and strings too."
     yield from (f"Skipped: {sentence}." for sentence in answer.left_out)
 
 

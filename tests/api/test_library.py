@@ -118,7 +118,7 @@ def test_edit_refuses_with_the_public_errors(repo: GitRepo) -> None:
         opened.edit("a.txt", " ", model=Says())
     with pytest.raises(errors.UsageError, match="outside the work tree"):
         opened.edit("../x", "x", model=Says())
-    with pytest.raises(errors.UsageError, match="manual needs a terminal"):
+    with pytest.raises(errors.UsageError, match="needs a terminal"):
         opened.edit("a.txt", "x", model="manual")
     with pytest.raises(errors.ModelError, match="no model is configured"):
         opened.edit("a.txt", "x")

@@ -113,7 +113,7 @@ def test_untracked_ignored_and_withheld_files(code: GitRepo) -> None:
     found = data(code.top, "utils.py:load")
     assert "new.py" in rows(found)
     assert not {"build/out.py", "secret/key.py", ".env"} & set(rows(found))
-    assert found["left_out"] == ["2 files excluded by .repoagentignore or by a name that suggests secrets"]
+    assert found["left_out"] == ["2 files excluded by .repoagentignore or because the name suggests secrets"]
     done = uses(code.top, "secret/key.py:load")
     assert done.returncode == 3 and ".repoagentignore" in done.stderr and "line" not in done.stdout
 
@@ -146,7 +146,7 @@ def test_the_table_says_how_it_was_found(code: GitRepo) -> None:
     assert lines[4].split() == ["utils.py", "1", "8", "Store.load"]
     assert ["tests/test_utils.py", "2", "1,", "4", "test_load", "test"] in [line.split() for line in lines]
     assert "Uses are matched by name" in done.stdout
-    assert "text: matched as a word" in done.stdout
+    assert "text: matched as a whole word" in done.stdout
 
 
 def test_what_changes_together_comes_first(repo: GitRepo) -> None:

@@ -43,7 +43,7 @@ def put(place: tuple[str | int, ...], value: object) -> Change:
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (put(("version",), 2), "has format version 2 and this repoagent knows up to 1"),
+        (put(("version",), 2), "has format version 2, newer than the supported 1"),
         (put(("version",), "1"), "not JSON with a version"),
         (lambda c: c.pop("source"), "source is missing"),
         (put(("source", "path"), "../a.py"), "write it without '..'"),
