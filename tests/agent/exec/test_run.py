@@ -1,4 +1,4 @@
-"""Commands in the foreground: failures first, then the output."""
+"""Commands in the foreground and in the background: failures first, then the output."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,11 +16,50 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repoagent.agent.approvals.policy import Verdict
+from repoagent.agent.actions import Action, Observation
+from repoagent.agent.approvals.policy import Gate, Verdict
 from repoagent.agent.exec import process
 from repoagent.agent.exec.process import environment
 from repoagent.agent.exec.render_output import drawn, unmatched
-from tests.agent.exec.conftest import Bench, until
+from repoagent.agent.exec.tools import CommandRunner
+
+
+class Bench:
+    """The tools, called as the loop calls them, and the audited events."""
+
+    def __init__(self, top: Path) -> None:
+        self.events: list[Mapping[str, object]] = []
+        gate = Gate("ask", asker=lambda asked: Verdict(True), top=top, audit=self.events.append)
+        self.runner = CommandRunner(
+            top, top.parent / "output", dict(os.environ), gate, audit=self.events.append
+        )
+        self.runner.shown_as = lambda path: f"output/{path.name}"
+        self.tools = {tool.name: tool for tool in self.runner.tools()}
+
+    def run(self, body: str, **args: str) -> Observation:
+        return self.tools["run"].perform(Action("run", args, body))
+
+    def wait(self, **args: str) -> Observation:
+        return self.tools["wait"].perform(Action("wait", args))
+
+    def kill(self, **args: str) -> Observation:
+        return self.tools["kill"].perform(Action("kill", args))
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    (tmp_path / "top").mkdir()
+    bench = Bench(tmp_path / "top")
+    yield bench
+    bench.runner.close()
+
+
+def until(true: Callable[[], object]) -> None:
+    """Wait until `true` is; fail after some seconds."""
+    end = time.monotonic() + 20
+    while not true():
+        assert time.monotonic() < end, "that took too long"
+        time.sleep(0.02)
 
 
 def alive(pid: int) -> bool:
@@ -166,7 +205,7 @@ def test_interrupt_ends_the_command_and_propagates(bench: Bench) -> None:
         f"""
         import sys
         from pathlib import Path
-        from tests.agent.exec.conftest import Bench
+        from tests.agent.exec.test_run import Bench
         bench = Bench(Path({str(bench.runner.top)!r}))
         try:
             bench.run("echo $$ > pid; while sleep 0.1; do :; done")
@@ -348,3 +387,75 @@ def test_control_characters_are_removed(line: str) -> None:
 )
 def test_exit_code_that_is_not_a_failure(command: str, code: int, output: str, meaning: str) -> None:
     assert unmatched(command, code, output) == meaning
+
+
+@pytest.mark.parametrize(
+    ("args", "expected"),
+    [
+        ({}, "name the command"),
+        ({"command": "b9"}, "no background command b9: none runs"),
+        ({"command": "b1", "until": "x"}, "unknown argument until"),
+    ],
+)
+def test_wait_without_a_background_command_fails(bench: Bench, args: dict[str, str], expected: str) -> None:
+    seen = bench.wait(**args)
+    assert not seen.ok and expected in seen.text
+    assert not bench.kill(command="x").ok
+
+
+@pytest.mark.soak
+def test_invalid_wait_is_refused(bench: Bench) -> None:
+    bench.run("sleep 60", background="yes")
+    for args, expected in (
+        ({"seconds": "x"}, "seconds="),
+        ({"seconds": "9999"}, "at most 600"),
+        ({"port": "8000"}, "unknown argument port"),
+    ):
+        seen = bench.wait(**args)
+        assert not seen.ok and expected in seen.text
+
+
+def test_immediate_failure_is_reported_at_once(bench: Bench) -> None:
+    seen = bench.run("echo no; exit 4", background="yes")
+    assert not seen.ok and "exit 4" in seen.text and "no\n" in seen.text and bench.runner.notices() == []
+
+
+@pytest.mark.soak
+def test_wait_shows_only_new_output(bench: Bench) -> None:
+    seen = bench.run(
+        "echo one; until [ -e go ]; do sleep 0.02; done; echo two; echo 'listening on 80'; sleep 60",
+        background="yes",
+    )
+    assert seen.ok and "as b1" in seen.text and "one\n" in seen.text
+    assert "No new output." in bench.wait(seconds="0.1").text
+    (bench.runner.top / "go").touch()
+    until(lambda: b"listening" in bench.runner.background["b1"].file.read_bytes())
+    seen = bench.wait(command="b1", seconds="0.1")
+    assert seen.ok and "b1 runs" in seen.text
+    assert "two\nlistening on 80\n" in seen.text and "one" not in seen.text
+    seen = bench.kill()
+    assert seen.ok and "ended by you, exit 143 (SIGTERM)" in seen.text
+    assert "ended by you" in bench.kill(command="b1").text
+
+
+@pytest.mark.soak
+def test_end_is_reported_once(bench: Bench) -> None:
+    bench.run("sleep 0.9; echo a; exit 3", background="yes")
+    bench.run("sleep 0.8", background="yes")
+    began = time.monotonic()
+    seen = bench.wait(command="b1", seconds="30")
+    assert not seen.ok and "b1 has ended: exit 3" in seen.text and time.monotonic() - began < 20
+    until(bench.runner.background["b2"].has_ended)
+    assert bench.runner.notices() == ["The background command b2 (sleep 0.8) has ended: exit 0."]
+    assert bench.runner.notices() == []
+    assert [event["exit"] for event in bench.events if event.get("background") == "b1"] == [None, 3]
+
+
+@pytest.mark.soak
+def test_background_commands_end_with_the_run(bench: Bench) -> None:
+    bench.run("echo $$ > pid; sleep 60", background="yes")
+    bench.run("sh -c 'echo $$ > inner; sleep 60'; true", background="yes")
+    bench.runner.close()
+    for name in ("pid", "inner"):
+        pid = int((bench.runner.top / name).read_text())
+        assert not Path(f"/proc/{pid}").exists() or " Z " in Path(f"/proc/{pid}/stat").read_text()

@@ -1,0 +1,275 @@
+"""Text for a terminal: sanitized, diffs, tables, the prose of a reply."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from repoagent.cli.ui.diff import render
+from repoagent.cli.ui.progress import Words
+from repoagent.cli.ui.table import Column, Page
+from repoagent.cli.ui.terminal_text import clean, display_width, fold, paint
+from repoagent.git.files import REGULAR, FileChange
+from repoagent.patch.render import canonical_diff
+
+ANY = st.text(st.characters())  # surrogates too
+
+
+@given(ANY)
+def test_control_characters_are_replaced(text: str) -> None:
+    shown = clean(text)
+    for character in shown:
+        assert character in "\n\t" or unicodedata.category(character) not in {"Cc", "Cs", "Zl", "Zp"}
+        assert unicodedata.bidirectional(character) not in [
+            "LRE",
+            "RLE",
+            "LRO",
+            "RLO",
+            "PDF",
+            "LRI",
+            "RLI",
+            "FSI",
+            "PDI",
+        ]
+
+
+@given(ANY, ANY)
+def test_pieces_are_cleaned_like_the_whole(one: str, other: str) -> None:
+    assert clean(one) + clean(other) == clean(one + other)
+
+
+@given(st.text(st.characters(codec="ascii", exclude_categories=["Cc"])))
+def test_plain_text_stays(text: str) -> None:
+    assert clean(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("\x1b[31mred", "^[[31mred"),
+        ("\x1b]52;c;aGk=\x07", "^[]52;c;aGk=^G"),
+        ("\x9b2J", "<U+009B>2J"),
+        ("a\rb\x08\x7f", "a^Mb^H^?"),
+        ("\udcff\udc80", "<FF><80>"),
+        ("if a\u202e\u2066 then", "if a<U+202E><U+2066> then"),
+        ("hid\U000e0041den\u200b", "hid<U+E0041>den<U+200B>"),
+        ("tab\tline\n", "tab\tline\n"),
+        ("Grüße 你好 👩\u200d💻", "Grüße 你好 👩\u200d💻"),
+    ],
+)
+def test_replacements(text: str, shown: str) -> None:
+    assert clean(text) == shown
+
+
+def test_paint_ends_what_it_begins() -> None:
+    assert paint("a", "bold", "red") == "\x1b[1;31ma\x1b[m"
+    assert paint("", "red") == ""
+    assert paint("a") == "a"
+
+
+def test_a_long_line_breaks_before_a_dot_or_between_words_and_never_within_one() -> None:
+    line = "[main 1a2b3c4] Greet well · 1 file +1 -0 · 2,114 + 300 tokens · $0.0123 · 3.1 s"
+    assert fold(line, 60) == (
+        "[main 1a2b3c4] Greet well · 1 file +1 -0\n· 2,114 + 300 tokens · $0.0123 · 3.1 s"
+    )
+    assert fold("  one two three", 9) == "  one two\n  three"
+    assert fold("a/path/that/is/longer than it", 10) == "a/path/that/is/longer\nthan it"
+
+
+# A diff on a terminal.
+
+HEAD = "diff --git a/f b/f\n--- a/f\n+++ b/f\n"
+SGR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def changed(before: bytes, after: bytes) -> str:
+    return canonical_diff([FileChange("f", "f", before, after, REGULAR, REGULAR)])
+
+
+def test_the_colours_are_git_s() -> None:
+    shown = render(HEAD + "@@ -1,3 +1,3 @@ def f():\n same\n-one\n+two\n end\n", color=True)
+    assert shown == (
+        "\x1b[1mdiff --git a/f b/f\x1b[m\n\x1b[1m--- a/f\x1b[m\n\x1b[1m+++ b/f\x1b[m\n"
+        "\x1b[36m@@ -1,3 +1,3 @@\x1b[m def f():\n same\n"
+        "\x1b[31m-\x1b[m\x1b[31mone\x1b[m\n\x1b[32m+\x1b[m\x1b[32mtwo\x1b[m\n end\n"
+    )
+
+
+def test_the_changed_words_of_a_line_are_marked() -> None:
+    shown = render(HEAD + "@@ -1 +1 @@\n-return a + b\n+return a - b\n", color=True)
+    assert "\x1b[31mreturn a \x1b[m\x1b[31;7m+\x1b[m\x1b[31m b\x1b[m" in shown
+    assert "\x1b[32mreturn a \x1b[m\x1b[32;7m-\x1b[m\x1b[32m b\x1b[m" in shown
+
+
+def test_white_space_at_the_end_of_an_added_line_is_marked() -> None:
+    shown = render(HEAD + "@@ -1 +1 @@\n-a \n+b  \n", color=True)
+    assert "\x1b[32mb\x1b[m\x1b[41m  \x1b[m\n" in shown
+    assert shown.count("\x1b[41m") == 1
+
+
+def test_lines_of_a_hunk_that_look_like_headers_are_not_headers() -> None:
+    shown = render(HEAD + "@@ -1,2 +1,2 @@\n--- a/evil\n+++ b/evil\n @@ -1 +1 @@\n", color=True)
+    assert shown.count("\x1b[1m") == 3
+    assert SGR.sub("", shown).startswith(HEAD)
+    assert shown.endswith("\n @@ -1 +1 @@\n")
+
+
+def test_odd_bytes_are_shown_and_do_nothing() -> None:
+    shown = render(changed(b"a\n", b"\xff\x1b[2J\n"), color=False)
+    assert shown.endswith("-a\n+<FF>^[[2J\n")
+
+
+def test_a_crlf_file_is_not_full_of_carriage_returns_but_a_mixed_one_shows_them() -> None:
+    assert "^M" not in render(changed(b"a\r\nb\r\n", b"a\r\nc\r\n"), color=False)
+    assert "+c^M\n" in render(changed(b"a\nb\n", b"a\nc\r\n"), color=False)
+
+
+def test_binary_content_is_not_printed() -> None:
+    two = canonical_diff([
+        FileChange("b", "b", b"\0a", b"\0b", REGULAR, REGULAR),
+        FileChange("f", "f", b"a\n", b"b\n", REGULAR, REGULAR),
+    ])  # fmt: skip
+    shown = render(two, color=False)
+    assert "Binary content differs\ndiff --git a/f b/f\n" in shown
+    assert "literal" not in shown
+
+
+def test_a_missing_last_newline_is_shown() -> None:
+    shown = render(changed(b"a", b"b\n"), color=True)
+    assert "\n\\ No newline at end of file\n\x1b[32m+" in shown
+
+
+def test_a_folded_line_continues_with_its_mark() -> None:
+    shown = render(HEAD + f"@@ -0,0 +1 @@\n+{'x' * 70}\n", color=False, columns=40)
+    assert shown.endswith(f"+{'x' * 39}\n> {'x' * 31}\n")
+
+
+TEXT = st.lists(st.text(st.characters(exclude_characters="\n"), max_size=60), max_size=6)
+
+
+@given(TEXT, TEXT, st.integers(20, 90), st.booleans())
+def test_no_line_is_wider_than_the_terminal_and_nothing_is_lost(
+    before: list[str], after: list[str], wide: int, color: bool
+) -> None:
+    sides = ["".join(f"{line}\n" for line in lines).encode("utf-8", "replace") for lines in (before, after)]
+    diff = changed(*sides)
+    narrow, whole = render(diff, color=color, columns=wide), render(diff, color=color)
+    assert all(display_width(SGR.sub("", line)) <= wide for line in narrow.split("\n"))
+    assert SGR.sub("", narrow).replace("\n> ", "") == SGR.sub("", whole).replace("\n> ", "")
+    assert SGR.sub("", whole) == render(diff, color=False)
+    assert color or "\x1b" not in narrow
+
+
+# Tables fit the terminal: one column is cut, the others are not.
+
+HEADS = (
+    Column("file", cut="middle", least=20),
+    Column("lines", right=True),
+    Column("what", cut="end", least=12),
+    Column("empty"),
+    Column("more", dropped=1),
+)
+CELLS = st.text(st.sampled_from("ab/漢é ."), min_size=1, max_size=50).map(str.strip)
+
+
+@given(
+    rows=st.lists(st.tuples(CELLS, st.integers(0, 10**6), CELLS), min_size=1, max_size=6),
+    width=st.sampled_from([60, 80, 120]),
+    color=st.booleans(),
+)
+def test_a_table_fits_and_its_columns_are_aligned(
+    rows: list[tuple[str, int, str]], width: int, color: bool
+) -> None:
+    cells = [
+        ((path, "path"), (f"{number:,}",), (what, "dim"), ("",), ("abc",)) for path, number, what in rows
+    ]
+    shown = [
+        re.sub(r"\x1b\[[0-9;]*m", "", line) for line in Page(width, color).table(HEADS, cells, {0: ["  x"]})
+    ]
+    assert len(shown) == len(rows) + 2 and shown[2] == "  x"
+    assert max(map(display_width, shown)) <= width
+    assert "empty" not in shown[0]
+    end = display_width(shown[0][: shown[0].index("lines") + 5])
+    for (_, number, _), line in zip(rows, [shown[1], *shown[3:]], strict=True):
+        ends = [result.end() for result in re.finditer(f"{number:,}", line)]
+        assert end in [display_width(line[:at]) for at in ends]  # whole, and where the head ends
+
+
+def test_droppable_columns_go_before_others_are_cut() -> None:
+    cells = [[("a" * 30,), ("1",), ("w" * 20,), ("",), ("more",)]]
+    assert next(Page(None).table(HEADS, cells)).split() == ["file", "lines", "what", "more"]
+    head, row = Page(44).table(HEADS, cells)
+    assert head.split() == ["file", "lines", "what"] and len(row) <= 44
+    assert "…" in row.split()[0] and row.split()[1] == "1" and row.split()[2].endswith("w…")
+    assert "..." in list(Page(44, ascii=True).table(HEADS, cells))[1]
+
+
+def test_a_pipe_gets_the_whole_values_and_the_head_is_dim_on_a_terminal() -> None:
+    cells = [[("src/" + "a" * 25, "path"), ("1",), ("w" * 300, "green"), ("",), ("",)]]
+    assert list(Page(None).table(HEADS, cells))[1].split() == [cell[0] for cell in cells[0] if cell[0]]
+    head, row = Page(80, color=True).table(HEADS, cells)
+    assert head.startswith("\x1b[2mfile") and row.startswith("\x1b[2msrc/\x1b[m") and "\x1b[32mww" in row
+
+
+# The prose of a reply that arrives in pieces: independent of the pieces.
+
+PARTS = st.sampled_from(
+    ["words ", "`code` is", "\n", "```diff\n-a\n+b\n```\n", "```\nplain\n```\n", "~~~src/a.py\nx\n~~~\n", "<commit>\n",
+     "Subject\n", "</commit>\n", '<read path="a"/>\n', "<b> no tag\n", "  ", "``", "a < b\n", "<finish>done</finish>\n", "~"]
+)  # fmt: skip
+
+
+def shown(reply: str, sizes: list[int]) -> str:
+    words, at, out = Words(), 0, ""
+    for size in [*sizes, len(reply)]:
+        out += words.feed(reply[at : at + size])
+        at += size
+    return out + words.rest()
+
+
+@given(parts=st.lists(PARTS, max_size=12), sizes=st.lists(st.integers(1, 9), max_size=40))
+def test_pieces_do_not_matter(parts: list[str], sizes: list[int]) -> None:
+    reply = "".join(parts)
+    assert shown(reply, sizes) == shown(reply, [])
+
+
+@pytest.mark.parametrize(
+    ("reply", "expected"),
+    [
+        ("I do.\n```diff\n-a\n```\nDone.\n", "I do.\nDone.\n"),
+        ("I do.\n````src/a.py\n```\nx\n````\nDone.", "I do.\nDone."),
+        ("See:\n```python\nx = 1\n```\n", "See:\n```python\nx = 1\n```\n"),
+        ("<commit>\nFix\n\nWhy.\n</commit>\nSo.\n", "So.\n"),
+        ("<commit>Fix</commit>\nSo.\n", "So.\n"),
+        ('<read path="a.py"/>\nNext\n', "Next\n"),
+        ("<finish>It is done.</finish>\n", ""),
+        ("I do.\n<finish>It is done.</finish>", "I do.\n"),
+        ('<recall query="x"/>\n<run>make\ntest</run>\nSo.', "So."),
+        ('<write path="a.py">\nx = 1\n</write>\nSo.', "So."),
+        ("a < b and <i>c</i>\n<i>d</i>\n", "a < b and <i>c</i>\n<i>d</i>\n"),
+        ("`x` is\n``", "`x` is\n``"),
+        ("```diff\n-a\n", ""),
+        ("\nI do.\n\n\n```diff\n-a\n```\n\nDone.\n\n\nReally.\n\n", "\nI do.\n\n\n\nDone.\n\n\nReally.\n\n"),
+    ],
+)
+def test_which_parts_of_a_reply_are_shown(reply: str, expected: str) -> None:
+    assert shown(reply, []) == expected
+
+
+def test_the_text_that_ends_a_task_is_prose_on_request() -> None:
+    words = Words(ends=True)
+    assert words.feed("I do.\n<finish>It is done.</finish>\n") == "I do.\nIt is done.\n"
+
+
+def test_it_detects_when_an_edit_is_written() -> None:
+    words = Words()
+    words.feed("So.\n<commit>\nFix\n</commit>\n")
+    assert not words.hides
+    words.feed("```diff\n-a\n")
+    assert words.hides
+    words.feed("```\n")
+    assert not words.hides
