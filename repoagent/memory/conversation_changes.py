@@ -18,8 +18,13 @@ from pathlib import Path
 from repoagent.dataclass import dataclass
 from repoagent.errors import NothingDone, Refused, UsageError
 from repoagent.llm.conversation import BrokenConversation, NewerConversation, dumps, loads, turn_offsets
-from repoagent.memory.conversation_names import ConversationRef
-from repoagent.memory.conversations import StoredConversation, head_of, missing, with_about
+from repoagent.memory.conversations import (
+    ConversationRef,
+    StoredConversation,
+    head_of,
+    missing,
+    with_about,
+)
 from repoagent.storage import json_files
 from repoagent.storage.atomic import read_regular, sweep, write_whole
 from repoagent.storage.folders import open_folder, system_failed
@@ -133,16 +138,8 @@ def _write(
         path = text_file(layout, digest(data))
         if data is not None and read_regular(path) != data:
             write_whole(path, data)
-    record = Change(
-        os.urandom(6).hex(),
-        json_files.now(),
-        place.key,
-        place.name,
-        command,
-        digest(before),
-        digest(after),
-        of,
-    )
+    identity, hashes = os.urandom(6).hex(), (digest(before), digest(after))
+    record = Change(identity, json_files.now(), place.key, place.name, command, *hashes, of)
     if before == after:
         return record
     json_files.append_record(log_folder(layout) / "changes.jsonl", {"version": VERSION, **asdict(record)})
@@ -310,10 +307,7 @@ def save(
 
     Raises UsageError for a copy of itself, Refused if `place` exists, and as `change`.
     """
-    present = _replaced(source, place)
-    if present is not None and not force:
-        raise Refused(f"a conversation {place.name!r} already exists; choose another name or use --force")
-    return change(layout, place, present, copied(source), "save")
+    return _copy(layout, source, place, "save", replaces=force, remedy=" or use --force")
 
 
 def branch(
@@ -326,27 +320,31 @@ def branch(
         raise UsageError(
             f"{source.place.name} has {count} turns, no turn {turns}; see `repoagent conversation show`"
         )
-    if _replaced(source, place) is not None:
-        raise Refused(f"a conversation {place.name!r} already exists; choose another name")
-    return change(layout, place, None, copied(source, turns), "branch")
+    return _copy(layout, source, place, "branch", turns=turns)
 
 
 def load(layout: Layout, source: StoredConversation, place: ConversationRef) -> Change:
     """Replace the conversation about a file, `place`, with a copy of `source`. Raises UsageError for a copy of itself,
     and as `change`."""
-    return change(layout, place, _replaced(source, place), copied(source), "load")
+    return _copy(layout, source, place, "load", replaces=True)
 
 
-def _replaced(source: StoredConversation, place: ConversationRef) -> bytes | None:
-    """What is in `place` now. Raises UsageError if that is `source`."""
+def _copy(
+    layout: Layout,
+    source: StoredConversation,
+    place: ConversationRef,
+    command: str,
+    *,
+    turns: int | None = None,
+    replaces: bool = False,
+    remedy: str = "",
+) -> Change:
+    """Copy the first `turns`, with secrets masked and, for the conversation about a file, its path."""
     if source.place.key == place.key:
         raise UsageError(f"{place.name} would be a copy of itself; name another conversation")
-    return read_regular(place.path)
-
-
-def copied(source: StoredConversation, turns: int | None = None) -> bytes:
-    """The bytes of a copy of the first `turns`, with secrets masked and, for the conversation about a file, its
-    path."""
+    present = read_regular(place.path)
+    if present is not None and not replaces:
+        raise Refused(f"a conversation {place.name!r} already exists; choose another name{remedy}")
     text = source.text
     offsets = turn_offsets(text)
     if turns is not None and turns < len(offsets):
@@ -354,4 +352,4 @@ def copied(source: StoredConversation, turns: int | None = None) -> bytes:
     text = mask(text)
     if source.place.about:
         text = with_about(text, source.place.about)
-    return text.encode("utf-8", "surrogateescape")
+    return change(layout, place, present, text.encode("utf-8", "surrogateescape"), command)

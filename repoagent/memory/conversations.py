@@ -1,6 +1,8 @@
-"""Find, read and list conversations.
+"""Name, find, read and list conversations.
 
-A copy of the conversation about a file names the file in a line before the first turn, which the format ignores:
+`.repoagent/conversations/NAME.md` contains the conversation NAME; `file:PATH` names the conversation about a file,
+which is in the memory of that file. Names with a reserved prefix belong to edits and tasks in progress. A copy of the
+conversation about a file names the file in a line before the first turn, which the format ignores:
 
     about: "src/app.py"
 """
@@ -10,35 +12,103 @@ from __future__ import annotations
 import json
 import os
 import re
+import unicodedata
 from collections.abc import Callable
 from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
 from shlex import quote
+from typing import Literal
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import Refused, UsageError
 from repoagent.git.files import no_such_file, read_source
 from repoagent.git.worktree import WorkTree, relative
 from repoagent.llm import conversation as file_format
-from repoagent.memory.conversation_names import FILE, ConversationRef, named, names, stored_as
 from repoagent.memory.identity.store import listing, remember, resolve
 from repoagent.storage.atomic import read_regular
+from repoagent.storage.folders import open_folder
 from repoagent.storage.layout import Layout, Warn, to_stderr
 from repoagent.storage.locks import lock_holder
 
+ENDING = ".md"
+FILE = "file:"
+RESERVED = ("edit-", "kept-", "run-", "chat-")
+LONGEST = 200  # most bytes of a name; with the endings of file and lock it is a valid file name on any system
+_PROBLEMS = (  # what a name may not match, and why; some characters are special to a file system or shell
+    (r"\A\s*\Z", "empty"),
+    (r"\A\s|[\s.]\Z", "cannot begin or end with a space, or end with a dot"),
+    (r"\A[.-]", "cannot begin with a dot or a dash"),
+    (r"[/\\]", "cannot contain a slash; use file:PATH for the conversation of a file"),
+    (r'[:*?"<>|]', 'cannot contain any of :*?"<>|'),
+    (r"(?i)\.md\Z", f"leave out the ending {ENDING}"),
+)
+
 
 @dataclass(frozen=True)
-class StoredConversation:
-    """A conversation that was read: its bytes and its turns."""
+class ConversationRef:
+    """Where a conversation is stored. `name` is what a user types, `key` its name in the log, which stays if the file
+    is renamed. `about` is the path of the file that it is about, "" if none."""
 
-    place: ConversationRef
-    data: bytes
-    conversation: file_format.Conversation
+    name: str
+    kind: Literal["file", "general", "edit", "run"]
+    path: Path
+    key: str
+    about: str = ""
 
-    @property
-    def text(self) -> str:
-        return self.data.decode("utf-8", "surrogateescape")
+
+def checked(name: str) -> str:
+    """`name` in composed form (Unicode NFC), as in file names. Raises UsageError if it is invalid."""
+    name = unicodedata.normalize("NFC", name)
+    problem = next((why for pattern, why in _PROBLEMS if re.search(pattern, name)), "")
+    if not problem and not name.isprintable():
+        problem = "contains an unprintable character"
+    elif not problem and len(name.encode()) > LONGEST:
+        problem = f"longer than {LONGEST} bytes"
+    if problem:
+        raise UsageError(f"invalid conversation name {name!r}: {problem}")
+    return name
+
+
+def is_reserved(name: str) -> bool:
+    """Whether a conversation of this name belongs to the program."""
+    return name.casefold().startswith(RESERVED)
+
+
+def refuse_reserved(name: str) -> None:
+    """Raise UsageError for a name that a user may not choose."""
+    if is_reserved(name):
+        forms = ", ".join(f"{form}..." for form in RESERVED)
+        raise UsageError(f"the name {name!r} is reserved ({forms}); choose another")
+
+
+def names(layout: Layout) -> list[str]:
+    """The names of all conversations that are not about a file, sorted, including reserved ones. Opens no files."""
+    try:
+        with open_folder(layout.conversations) as folder, os.scandir(folder) as found:
+            files = [entry.name for entry in found if not entry.is_dir(follow_symlinks=False)]
+    except FileNotFoundError:
+        return []
+    return sorted(
+        file.removesuffix(ENDING) for file in files if file.endswith(ENDING) and not file.startswith(".")
+    )
+
+
+def named(layout: Layout, name: str, *, own: bool = False) -> ConversationRef:
+    """The place of the conversation `name`, which need not exist. Raises UsageError if the name is invalid, or reserved
+    and `own`: a user wants to change it."""
+    name = checked(name)
+    if own:
+        refuse_reserved(name)
+    return _stored_as(layout, name)
+
+
+def _stored_as(layout: Layout, name: str) -> ConversationRef:
+    path, key = layout.conversations / f"{name}{ENDING}", f"name:{name}"
+    if not is_reserved(name):
+        return ConversationRef(name, "general", path, key)
+    is_edit = name.casefold().startswith(("edit-", "kept-"))
+    return ConversationRef(name, "edit" if is_edit else "run", path, key)
 
 
 def _of_folder(layout: Layout, folder: str, path: str) -> ConversationRef:
@@ -54,10 +124,8 @@ def last_spoken(layout: Layout, *, warn: Warn = to_stderr) -> ConversationRef | 
         with suppress(OSError):
             status = (layout.memory / folder / "conversation.md").lstat()
             times.append((status.st_mtime_ns, path, folder))
-    if not times:
-        return None
-    _, path, folder = max(times)
-    return _of_folder(layout, folder, path)
+    _, path, folder = max(times, default=(0, "", ""))
+    return _of_folder(layout, folder, path) if folder else None
 
 
 @dataclass(frozen=True)
@@ -117,6 +185,19 @@ class ConversationResolver:
         return _of_folder(layout, memory.folder.name, path)
 
 
+@dataclass(frozen=True)
+class StoredConversation:
+    """A conversation that was read: its bytes and its turns."""
+
+    place: ConversationRef
+    data: bytes
+    conversation: file_format.Conversation
+
+    @property
+    def text(self) -> str:
+        return self.data.decode("utf-8", "surrogateescape")
+
+
 def find(at: ConversationResolver, text: str, *, own: bool = False) -> StoredConversation:
     """Read the conversation that `text` names. Raises UsageError if there is none, and as `read_stored`."""
     place = at.place(text, own=own)
@@ -147,11 +228,9 @@ def missing(layout: Layout, place: ConversationRef) -> UsageError:
     from repoagent.memory.conversation_changes import REDO, UNDO, changes
 
     with suppress(Refused):  # a log of a newer repoagent
-        mine = [change for change in changes(layout) if change.key == place.key]
-        if mine and not mine[-1].after:
-            restore = (
-                f"repoagent conversation {REDO if mine[-1].command == UNDO else UNDO} {quote(place.name)}"
-            )
+        last = next((change for change in reversed(changes(layout)) if change.key == place.key), None)
+        if last is not None and not last.after:
+            restore = f"repoagent conversation {REDO if last.command == UNDO else UNDO} {quote(place.name)}"
             return UsageError(f"conversation {place.name!r} was deleted; restore it with `{restore}`")
     near = get_close_matches(place.name, names(layout), n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}?" if near else "`repoagent conversation list` lists all"
@@ -203,25 +282,26 @@ class ConversationEntry:
 
 def entries(layout: Layout, *, files: bool = False, warn: Warn = to_stderr) -> list[ConversationEntry]:
     """All conversations by name, including broken ones; with `files` those about files, too, by path."""
-    places = [stored_as(layout, name) for name in names(layout)]
+    places = [_stored_as(layout, name) for name in names(layout)]
     if files:
         places += [_of_folder(layout, folder, path) for path, folder in listing(layout, warn=warn)]
-    return [entry for place in places if (entry := _entry(layout, place))]
-
-
-def _entry(layout: Layout, place: ConversationRef) -> ConversationEntry | None:
-    try:
-        stored = read_stored(place)
-    except Refused as error:  # broken, of a newer format, a link, unreadable
-        problem = str(error).removeprefix(f"{place.path}: ").replace(f"{place.path} ", "it ")
-        size = place.path.lstat().st_size if os.path.lexists(place.path) else 0
-        return ConversationEntry(place, size=size, problem=problem, about=place.about)
-    if stored is None:
-        return None
-    turns, state = stored.conversation.turns, ""
-    last = next((turn.meta["time"] for turn in reversed(turns) if "time" in turn.meta), "")
-    if place.kind == "edit":
-        state = "at work" if lock_holder(layout.locks / place.name) else "unfinished"
-        state = "kept" if place.name.casefold().startswith("kept-") else state
-    about = place.about or about_of(stored.text)
-    return ConversationEntry(place, len(turns), len(stored.data), last, state, "", about)
+    result = []
+    for place in places:
+        try:
+            stored = read_stored(place)
+        except Refused as error:  # broken, of a newer format, a link, unreadable
+            problem = str(error).removeprefix(f"{place.path}: ").replace(f"{place.path} ", "it ")
+            size = place.path.lstat().st_size if os.path.lexists(place.path) else 0
+            result.append(ConversationEntry(place, size=size, problem=problem, about=place.about))
+            continue
+        if stored is None:
+            continue
+        turns, state = stored.conversation.turns, ""
+        last = next((turn.meta["time"] for turn in reversed(turns) if "time" in turn.meta), "")
+        if place.name.casefold().startswith("kept-"):
+            state = "kept"
+        elif place.kind == "edit":
+            state = "at work" if lock_holder(layout.locks / place.name) else "unfinished"
+        about = place.about or about_of(stored.text)
+        result.append(ConversationEntry(place, len(turns), len(stored.data), last, state, "", about))
+    return result

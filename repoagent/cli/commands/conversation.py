@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
     from repoagent.llm.conversation import Turn
     from repoagent.memory.conversation_changes import Change
-    from repoagent.memory.conversation_names import ConversationRef
-    from repoagent.memory.conversations import ConversationEntry, ConversationResolver
+    from repoagent.memory.conversations import ConversationEntry, ConversationRef, ConversationResolver
 
 COMMANDS = {
     "list": ("conversation:list_command", "List the saved conversations."),
@@ -62,7 +61,7 @@ def examples(*lines: str, more: str = "") -> str:
 def complete_name(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """The names with this prefix; none on an error, such as outside a repository."""
     from repoagent.cli.session import find_layout
-    from repoagent.memory.conversation_names import names
+    from repoagent.memory.conversations import names
 
     try:
         layout = find_layout()
@@ -113,8 +112,7 @@ def branch_command(repo: Repository, /, *, name: str, new: str, at: int | None) 
     NAME does not change.
     """
     from repoagent.memory.conversation_changes import branch
-    from repoagent.memory.conversation_names import named
-    from repoagent.memory.conversations import find
+    from repoagent.memory.conversations import find, named
 
     ref = named(repo.layout, new, own=True)
     source = find(resolver(repo), name)
@@ -197,8 +195,7 @@ def save_command(repo: Repository, /, *, name: str, source: str | None, force: b
     it is about; the rest is unchanged.
     """
     from repoagent.memory.conversation_changes import save
-    from repoagent.memory.conversation_names import named
-    from repoagent.memory.conversations import find, last_spoken, read_stored
+    from repoagent.memory.conversations import find, last_spoken, named, read_stored
 
     ref = named(repo.layout, name, own=True)
     if source is not None:

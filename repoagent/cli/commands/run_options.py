@@ -113,7 +113,7 @@ def chosen_name(options: SimpleNamespace, worktree: WorkTree, kind: str) -> tupl
     """The name of the run or chat, and whether it is a new one. Raises UsageError for an unknown name, NothingDone if
     there is nothing to resume."""
     from repoagent.git.worktree import layout
-    from repoagent.memory.conversation_names import checked, refuse_reserved
+    from repoagent.memory.conversations import checked, refuse_reserved
     from repoagent.tasks.runs.directory import new_name, open_run_directory
     from repoagent.tasks.runs.list import find, runs
 

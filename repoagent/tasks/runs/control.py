@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from repoagent.errors import Busy, Exit, LimitReached, NothingDone, Refused, RepoagentError, UsageError
 from repoagent.memory import conversation_changes
-from repoagent.memory.conversation_names import is_reserved, named
+from repoagent.memory.conversations import is_reserved, named
 from repoagent.storage import json_files
 from repoagent.storage.atomic import read_regular, set_aside, sweep, write_whole
 from repoagent.storage.folders import open_folder, system_failed

@@ -19,7 +19,7 @@ from typing import Any
 from repoagent.dataclass import dataclass
 from repoagent.errors import Exit, Refused
 from repoagent.git.process import GitError, git
-from repoagent.memory.conversation_names import ENDING, RESERVED, checked, refuse_reserved
+from repoagent.memory.conversations import ENDING, RESERVED, checked, refuse_reserved
 from repoagent.storage.folders import open_folder
 from repoagent.storage.layout import Layout
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import Exit, Refused, UsageError
-from repoagent.memory.conversation_names import names
+from repoagent.memory.conversations import names
 from repoagent.storage import json_files
 from repoagent.storage.atomic import is_temporary, read_regular
 from repoagent.storage.layout import Layout, Warn, to_stderr

@@ -8,8 +8,13 @@ from dataclasses import dataclass
 import pytest
 
 from repoagent.llm.conversation import Turn, append, dumps
-from repoagent.memory.conversation_names import ConversationRef, named
-from repoagent.memory.conversations import ConversationResolver, StoredConversation, find
+from repoagent.memory.conversations import (
+    ConversationRef,
+    ConversationResolver,
+    StoredConversation,
+    find,
+    named,
+)
 from repoagent.storage.atomic import write_whole
 from tests.memory.conftest import Desk
 

@@ -21,8 +21,7 @@ from repoagent.memory.conversation_changes import (
     text_file,
     undo,
 )
-from repoagent.memory.conversation_names import ConversationRef
-from repoagent.memory.conversations import about_of, entries, last_spoken
+from repoagent.memory.conversations import ConversationRef, about_of, entries, last_spoken
 from repoagent.memory.identity.store import remember, resolve
 from repoagent.storage.locks import locked
 from repoagent.storage.secrets import mask

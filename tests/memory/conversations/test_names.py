@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repoagent.errors import UsageError
-from repoagent.memory.conversation_names import checked, names, refuse_reserved
+from repoagent.memory.conversations import checked, names, refuse_reserved
 from tests.memory.conversations.conftest import Talks
 
 BAD = {

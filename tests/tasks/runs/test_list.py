@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from repoagent.errors import UsageError
 from repoagent.llm.conversation import Turn, append
 from repoagent.llm.usage import Limits
-from repoagent.memory.conversation_names import is_reserved
+from repoagent.memory.conversations import is_reserved
 from repoagent.storage.layout import Layout
 from repoagent.tasks.run_context import RunRequest
 from repoagent.tasks.runs.control import live_run
