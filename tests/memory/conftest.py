@@ -14,6 +14,11 @@ from repoagent.storage.layout import Layout
 from tests.conftest import GitRepo
 
 
+def fail(sentence: str) -> None:
+    """For warnings that must not come."""
+    raise AssertionError(sentence)
+
+
 def text(name: str, lines: int = 30) -> bytes:
     """A file that is like itself and like no other."""
     return "".join(f"{name} says {n * n} on line {n}\n" for n in range(lines)).encode()
@@ -38,16 +43,17 @@ class Desk:
         )
 
     def resolve(self, path: str) -> Memory | None:
-        return resolve(self.layout, self.worktree, path, (self.worktree.top / path).read_bytes(), warn=_fail)
+        return resolve(self.layout, self.worktree, path, (self.worktree.top / path).read_bytes(), warn=fail)
+
+    def known(self, path: str) -> Memory:
+        memory = self.resolve(path)
+        assert memory is not None
+        return memory
 
     def folder(self, path: str) -> str | None:
         """The name of the memory folder that `path` is resolved to."""
         memory = self.resolve(path)
         return None if memory is None else memory.folder.name
-
-
-def _fail(sentence: str) -> None:
-    raise AssertionError(sentence)
 
 
 def atomic_save(path: Path, data: bytes) -> None:

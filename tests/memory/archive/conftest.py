@@ -1,4 +1,4 @@
-"""Two repositories with one history, and short words for what is remembered in them."""
+"""Two repositories with one history, and builders for what is remembered in them."""
 
 from __future__ import annotations
 
@@ -11,26 +11,22 @@ import pytest
 
 from repoagent.llm.conversation import Turn, append
 from repoagent.memory import archive
-from repoagent.memory.archive import Arrival
+from repoagent.memory.archive import ArchivedMemory, Arrival
 from repoagent.memory.edit_records import EditRecord, append_edit, read_edits
 from repoagent.memory.identity.record import Memory
 from repoagent.memory.identity.store import memories
 from repoagent.memory.notes import add_note, read_notes
 from tests.conftest import GitRepo
-from tests.memory.conftest import Desk, desk_at, text
-
-SOURCE = "imported from team"
+from tests.memory.conftest import Desk, desk_at, fail, text
 
 
 def edit_of(name: str, path: str = "a.py", time: str = "2026-01-01T10:00:00+00:00") -> EditRecord:
     return EditRecord(name, time, path, f"request {name}", "1" * 40, "2" * 40, "3" * 40)
 
 
-def turns(name: str, said: str = "done", time: str = "2026-01-01T10:00:00+00:00") -> list[Turn]:
-    return [
-        Turn("user", f"please {name}", {"edit": name, "time": time}),
-        Turn("assistant", said, {"model": "m", "time": time}),
-    ]
+def turns(name: str, reply: str = "done", time: str = "2026-01-01T10:00:00+00:00") -> list[Turn]:
+    request = Turn("user", f"please {name}", {"edit": name, "time": time})
+    return [request, Turn("assistant", reply, {"model": "m", "time": time})]
 
 
 def fill(memory: Memory, *names: str) -> None:
@@ -52,50 +48,46 @@ class Pair:
         chosen = archive.select_memories(self.there.layout, self.there.worktree, paths, warn=fail)
         return archive.dumps([archive.pack(memory, fail) for memory in chosen])
 
-    def take(self, data: bytes, source: str = SOURCE, *, dry_run: bool = False) -> list[Arrival]:
-        parcels = archive.read_archive(io.BytesIO(data), "team.tar.gz")
-        return archive.import_memories(
-            self.here.layout, self.here.worktree, parcels, source, dry_run=dry_run, warn=fail
-        )
+    def take(
+        self, data: bytes, source: str = "imported from team", *, dry_run: bool = False
+    ) -> list[Arrival]:
+        parcels: list[ArchivedMemory] = archive.read_archive(io.BytesIO(data), "team.tar.gz")
+        layout, worktree = self.here.layout, self.here.worktree
+        return archive.import_memories(layout, worktree, parcels, source, dry_run=dry_run, warn=fail)
 
-
-def fail(sentence: str) -> None:
-    raise AssertionError(sentence)
+    def expect_nothing_new(self, data: bytes, source: str = "imported from team") -> None:
+        before = state(self.here)
+        assert {arrival.outcome for arrival in self.take(data, source)} == {"same"}
+        assert state(self.here) == before
 
 
 def state(desk: Desk) -> dict[str, bytes]:
     """Every file of the memories, but locks and indexes."""
     root = desk.layout.memory
-    return {
-        str(path.relative_to(root)): path.read_bytes()
-        for path in sorted(root.rglob("*"))
-        if path.is_file() and not path.name.endswith(".lock")
-    }
+    files = [path for path in sorted(root.rglob("*")) if path.is_file() and path.suffix != ".lock"]
+    return {str(path.relative_to(root)): path.read_bytes() for path in files}
 
 
-def told(desk: Desk, path: str) -> tuple[list[str], list[str], list[str]]:
+def content(desk: Desk, path: str) -> tuple[list[str], list[str], list[str]]:
     """The notes, edits and requests of a file."""
-    memory = next(one for one in memories(desk.layout, warn=fail) if one.identity.path == path)
-    said = archive.turns_of(memory.conversation.read_bytes()) if memory.conversation.exists() else ()
+    memory = next(memory for memory in memories(desk.layout, warn=fail) if memory.identity.path == path)
+    has_turns = memory.conversation.exists()
+    conversation = archive.turns_of(memory.conversation.read_bytes()) if has_turns else ()
     return (
         [note.text for note in read_notes(memory.notes)],
         [edit.id for edit in read_edits(memory.edits)],
-        [turn.text for turn in said if turn.role == "user"],
+        [turn.text for turn in conversation if turn.role == "user"],
     )
 
 
 @pytest.fixture
-def pair(repo: GitRepo, tmp_path: Path, make_pair: Callable[[GitRepo], Pair]) -> Pair:
-    """`a.py` and `b.py`, remembered where they come from."""
-    repo.write("a.py", text("a"))
-    repo.write("b.py", text("b"))
-    repo.commit("two files")
-    return make_pair(repo)
+def make_pair(repo: GitRepo, tmp_path: Path) -> Callable[[bytes, bytes], Pair]:
+    """Commit `a.py` and `b.py` with these bytes, and remember them where they come from."""
 
-
-@pytest.fixture
-def make_pair(tmp_path: Path) -> Callable[[GitRepo], Pair]:
-    def make(repo: GitRepo) -> Pair:
+    def make(a: bytes, b: bytes) -> Pair:
+        repo.write("a.py", a)
+        repo.write("b.py", b)
+        repo.commit("two files")
         repo.git("clone", "-q", str(repo.top), str(tmp_path / "here"))
         there = desk_at(repo.top)
         there.remember("a.py")
@@ -103,3 +95,8 @@ def make_pair(tmp_path: Path) -> Callable[[GitRepo], Pair]:
         return Pair(there, desk_at(tmp_path / "here"))
 
     return make
+
+
+@pytest.fixture
+def pair(make_pair: Callable[[bytes, bytes], Pair]) -> Pair:
+    return make_pair(text("a"), text("b"))

@@ -1,4 +1,4 @@
-"""Only what has lost its file everywhere is archived, whole, and comes back; nothing that is in use."""
+"""Only a memory that has lost its file everywhere is archived, complete, and comes back; never one in use."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ import pytest
 
 from repoagent.errors import Refused
 from repoagent.memory.archive import restore
+from repoagent.memory.editing import clear
 from repoagent.memory.gc import GcCandidate, collect
 from repoagent.memory.identity.record import Memory
 from repoagent.memory.identity.store import memories
 from repoagent.storage.locks import locked
-from tests.memory.archive.conftest import fail, fill, state, told
-from tests.memory.conftest import Desk, edited, text
+from tests.memory.archive.conftest import content, fill, state
+from tests.memory.conftest import Desk, edited, fail, text
 
 LATER = time.time() + 100 * 86_400
 
@@ -35,26 +36,33 @@ def run(desk: Desk, *, apply: bool = True, days: int = 14, now: float = LATER) -
     return collect(desk.layout, desk.worktree, days=days, apply=apply, now=now, warn=fail)[0]
 
 
+def archived(desk: Desk) -> Path:
+    """The folder that the only candidate is moved to now."""
+    (candidate,) = run(desk)
+    assert candidate.verdict == "archived" and candidate.archive is not None
+    return candidate.archive
+
+
 def why(desk: Desk) -> str:
-    found = run(desk)
-    assert [one.verdict for one in found] == ["kept"]
-    return found[0].why
+    (candidate,) = run(desk)
+    assert candidate.verdict == "kept"
+    return candidate.why
 
 
 def test_an_orphan_is_archived_and_restored_unchanged(desk: Desk) -> None:
     memory = gone(desk)
+    clear(memory, ["notes"])
+    fill(memory, "three")
     (memory.folder / "notes.md.broken-1").write_bytes(b"\xff mangled")
     memory.notes.write_bytes(memory.notes.read_bytes() + b"\nmy own words, oddly written \xff\n")
     before = state(desk)
-    dry = run(desk, apply=False)
-    assert [one.verdict for one in dry] == ["orphan"] and state(desk) == before
-    assert dry[0].size == sum(
-        len(data) for path, data in before.items() if path.startswith(memory.folder.name)
-    )
-    done = run(desk)
-    place = done[0].archive
-    assert place is not None and place.parent == desk.layout.root / "archive" and not memory.folder.exists()
-    assert [one.identity.path for one in memories(desk.layout)] == ["b.py"]
+    (preview,) = run(desk, apply=False)
+    assert preview.verdict == "orphan" and state(desk) == before
+    own = [data for path, data in before.items() if path.startswith(memory.folder.name)]
+    assert preview.size == sum(map(len, own))
+    place = archived(desk)
+    assert place.parent == desk.layout.root / "archive" and not memory.folder.exists()
+    assert [known.identity.path for known in memories(desk.layout)] == ["b.py"]
     assert restore(desk.layout, place) == memory and not place.exists()
     assert state(desk) == before
     memory.folder.rename(place)
@@ -67,8 +75,7 @@ def test_an_orphan_is_archived_and_restored_unchanged(desk: Desk) -> None:
 
 def test_a_file_that_returns_finds_its_memory_though_it_was_changed(desk: Desk) -> None:
     memory = gone(desk)
-    place = run(desk)[0].archive
-    assert place is not None
+    place = archived(desk)
     desk.repo.write("a.py", edited(text("a")))
     restore(desk.layout, place)
     assert desk.folder("a.py") == memory.folder.name
@@ -76,42 +83,35 @@ def test_a_file_that_returns_finds_its_memory_though_it_was_changed(desk: Desk) 
 
 def test_recently_changed_memories_stay(desk: Desk) -> None:
     gone(desk)
-    assert [one.why for one in run(desk, now=time.time())] == ["changed less than 14 days ago"]
-    assert [one.verdict for one in run(desk, now=time.time() + 1, days=0)] == ["archived"]
+    assert [each.why for each in run(desk, now=time.time())] == ["changed less than 14 days ago"]
+    assert [each.verdict for each in run(desk, now=time.time() + 1, days=0)] == ["archived"]
 
 
-def test_a_branch_has_the_file(desk: Desk) -> None:
-    desk.repo.git("branch", "side")
+def test_a_branch_a_remote_one_or_a_stash_has_the_file(desk: Desk) -> None:
+    git = desk.repo.git
+    git("branch", "side")
     gone(desk)
     assert why(desk) == "a branch has a file a.py"
-    desk.repo.git("checkout", "-q", "side")
-    desk.repo.git("mv", "a.py", "other.py")
+    git("checkout", "-q", "side")
+    git("mv", "a.py", "other.py")
     desk.repo.commit("renamed")
-    desk.repo.git("checkout", "-q", "main")
+    git("checkout", "-q", "main")
     assert why(desk) == "a branch has its content in other.py"
-    desk.repo.git("branch", "-D", "side")
-    assert run(desk)[0].verdict == "archived"
-
-
-def test_a_branch_has_another_version_of_it(desk: Desk) -> None:
-    desk.repo.git("checkout", "-q", "-b", "side")
+    git("branch", "-f", "side", "HEAD~1")
+    git("checkout", "-q", "side")
     desk.repo.write("a.py", text("quite another"))
     desk.repo.commit("changed")
-    desk.repo.git("checkout", "-q", "main")
-    gone(desk)
+    git("checkout", "-q", "main")
     assert why(desk) == "a branch has a file a.py"
-
-
-def test_a_remote_branch_and_a_stash_count(desk: Desk) -> None:
-    desk.repo.git("update-ref", "refs/remotes/origin/side", "HEAD")
-    gone(desk)
+    git("update-ref", "refs/remotes/origin/side", "side")
+    git("branch", "-D", "side")
     assert "a branch" in why(desk)
-    desk.repo.git("update-ref", "-d", "refs/remotes/origin/side")
+    git("update-ref", "-d", "refs/remotes/origin/side")
     desk.repo.write("a.py", text("a") + b"more\n")
-    desk.repo.git("stash", "-q", "-u")
+    git("stash", "-q", "-u")
     assert "a branch" in why(desk)
-    desk.repo.git("stash", "drop", "-q")
-    assert run(desk)[0].verdict == "archived"
+    git("stash", "drop", "-q")
+    archived(desk)
 
 
 def test_a_linked_work_tree_has_it(desk: Desk, tmp_path: Path) -> None:
@@ -120,13 +120,13 @@ def test_a_linked_work_tree_has_it(desk: Desk, tmp_path: Path) -> None:
     (tmp_path / "linked" / "a.py").write_bytes(text("another"))
     assert why(desk) == f"{tmp_path / 'linked'} has a file a.py"
     (tmp_path / "linked" / "a.py").unlink()
-    assert run(desk)[0].verdict == "archived"
+    archived(desk)
 
 
 def test_a_file_that_was_moved_and_is_not_added_yet(desk: Desk) -> None:
     memory = gone(desk)
     desk.repo.write("elsewhere.py", edited(text("a")))
-    assert [one.verdict for one in run(desk)] in ([], ["kept"]) and memory.folder.exists()
+    assert [each.verdict for each in run(desk)] in ([], ["kept"]) and memory.folder.exists()
 
 
 def test_locked_and_pending_memories_stay_and_unknown_files_move_along(desk: Desk) -> None:
@@ -139,24 +139,13 @@ def test_locked_and_pending_memories_stay_and_unknown_files_move_along(desk: Des
     waiting.write_text(f'{{"version": 1, "memories": {{"a.py": "{memory.folder.name}"}}}}')
     assert why(desk) == "an edit of its file has not been recorded yet"
     waiting.unlink()
-    archive = run(desk)[0].archive
-    assert archive is not None and (archive / "mine.txt").exists()
-
-
-def test_cleared_parts_and_the_archive_go_with_it(desk: Desk) -> None:
-    from repoagent.memory.editing import clear
-
-    memory = gone(desk)
-    clear(memory, ["notes"])
-    fill(memory, "three")
-    before = state(desk)
-    place = run(desk)[0].archive
-    assert place is not None and restore(desk.layout, place) and state(desk) == before
+    assert (archived(desk) / "mine.txt").exists()
 
 
 _COLLECT = """
 import sys, time
 from pathlib import Path
+from repoagent.memory.editing import clear
 from repoagent.memory.gc import collect
 from repoagent.git.worktree import layout, open_worktree
 worktree = open_worktree(Path(sys.argv[1]))
@@ -173,19 +162,18 @@ def test_a_kill_leaves_each_memory_in_place_or_archived(desk: Desk) -> None:
     desk.repo.commit("more")
     for path in paths:
         fill(desk.remember(path), "one")
-    wanted = {path: told(desk, path) for path in paths}
+    wanted = {path: content(desk, path) for path in paths}
     desk.repo.git("rm", "-q", *paths)
     desk.repo.commit("gone")
     for turn in range(20):
-        process = subprocess.Popen(
-            [sys.executable, "-c", _COLLECT, str(desk.repo.top)], stdout=subprocess.PIPE
-        )
+        command = [sys.executable, "-c", _COLLECT, str(desk.repo.top)]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE)
         assert process.stdout is not None and process.stdout.readline()
         time.sleep(0.1 + 0.03 * turn)
         process.send_signal(signal.SIGKILL)
         process.communicate()
         for place in sorted((desk.layout.root / "archive").glob("*")):
             restore(desk.layout, place)
-        assert {path: told(desk, path) for path in paths} == wanted
+        assert {path: content(desk, path) for path in paths} == wanted
     assert len(run(desk)) == 25
     assert len(list((desk.layout.root / "archive").iterdir())) == 25

@@ -16,10 +16,7 @@ from repoagent.memory.identity.record import Memory
 from repoagent.memory.identity.store import memories, remember, resolve
 from repoagent.storage.layout import Layout
 from tests.conftest import GitRepo
-
-
-def fail(sentence: str) -> None:
-    raise AssertionError(sentence)
+from tests.memory.conftest import fail
 
 
 @dataclass
