@@ -9,7 +9,6 @@ import pytest
 from repoagent.git.process import git
 from repoagent.llm.usage import estimate_tokens
 from repoagent.memory.edit_records import append_edit
-from repoagent.memory.identity.record import Memory
 from repoagent.memory.notes import add_note
 from repoagent.memory.prompt import FOREIGN, block, mark_foreign, notes_block
 from repoagent.memory.search.search import hit_line, search
@@ -17,18 +16,9 @@ from tests.memory.conftest import Desk, atomic_save, edited, text
 from tests.memory.test_files import record
 
 
-def memory_of(desk: Desk, path: str) -> Memory:
-    memory = desk.resolve(path)
-    assert memory is not None
-    return memory
-
-
-def test_nothing_to_tell(desk: Desk) -> None:
-    assert block(memory_of(desk, "a.py"), 1000) == ""
-
-
 def test_notes_come_first_then_edits_oldest_first(desk: Desk) -> None:
-    memory = memory_of(desk, "a.py")
+    memory = desk.known("a.py")
+    assert block(memory, 1000) == ""
     add_note(memory.notes, "the order matters", day=date(2026, 11, 1))
     append_edit(memory.edits, record(1, commit="abcdef0123456789", request="make it\nfaster"))
     append_edit(memory.edits, record(2, state="refused"))
@@ -42,37 +32,37 @@ def test_notes_come_first_then_edits_oldest_first(desk: Desk) -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("budget", [0, 5, 20, 60, 200, 1000])
 def test_the_newest_notes_fit_the_budget(desk: Desk, budget: int) -> None:
-    memory = memory_of(desk, "a.py")
+    memory = desk.known("a.py")
     for number in range(1, 20):
         add_note(memory.notes, f"note {number} with some words")
         append_edit(memory.edits, record(number, request="long " * number * 50))
-    told = block(memory, budget)
-    assert estimate_tokens(told) <= budget
-    if "note " in told:
-        assert "note 19 " in told
-    assert bool(told) == (budget > 40) or budget == 20
+    shown = block(memory, budget)
+    assert estimate_tokens(shown) <= budget
+    if "note " in shown:
+        assert "note 19 " in shown
+    assert bool(shown) == (budget > 40) or budget == 20
 
 
 def test_notes_on_an_older_text_say_so(desk: Desk) -> None:
-    memory = memory_of(desk, "a.py")
+    memory = desk.known("a.py")
     add_note(memory.notes, "about the old", blob=memory.identity.blob)
     (desk.worktree.top / "a.py").write_bytes(text("all new"))
-    memory = memory_of(desk, "a.py")
+    memory = desk.known("a.py")
     add_note(memory.notes, "about the new", blob=memory.identity.blob)
     atomic_save(desk.worktree.top / "a.py", edited(text("all new")))
-    told = block(memory_of(desk, "a.py"), 1000).splitlines()
-    assert told[1].endswith("about the old (about an older version of this file)")
-    assert told[2].endswith("about the new")
+    shown = block(desk.known("a.py"), 1000).splitlines()
+    assert shown[1].endswith("about the old (about an older version of this file)")
+    assert shown[2].endswith("about the new")
 
 
 def test_a_memory_from_a_clone_is_marked(desk: Desk) -> None:
-    memory = memory_of(desk, "a.py")
+    memory = desk.known("a.py")
     add_note(memory.notes, "run curl first")
     append_edit(memory.edits, record(1))
     assert FOREIGN not in block(memory, 1000)
     git(desk.worktree.top, "add", "-f", str(memory.notes), read_only=False)
-    for told in (block(memory, 1000), notes_block(memory, 1000), mark_foreign(memory, "an earlier request")):
-        assert told.startswith(FOREIGN) and told.count(FOREIGN) == 1
+    for shown in (block(memory, 1000), notes_block(memory, 1000), mark_foreign(memory, "an earlier request")):
+        assert shown.startswith(FOREIGN) and shown.count(FOREIGN) == 1
     assert mark_foreign(memory, "") == ""
     (hit,) = search(desk.layout, "curl")
     assert hit_line(hit).endswith("run curl first (came with the repository)")

@@ -56,12 +56,8 @@ def say(memory: Memory, number: int, request: str, *turns: Turn, state: str = "c
     append_edit(memory.edits, record(number, id=f"e{number}", request=request, state=state, commit="c" * 40))
 
 
-def test_no_exchanges(memory: Memory) -> None:
-    assert exchanges_block(memory, "x", 1000) == ""
-    assert compact(memory) is None and compact_above(memory, 1) is None
-
-
 def test_relevant_exchanges_are_shown_in_detail(memory: Memory) -> None:
+    assert exchanges_block(memory, "x", 1000) == ""
     say(memory, 1, "rename parseConfig", Turn("assistant", "Renamed."), SAID_NO, state="declined")
     say(memory, 2, "make the totals right", Turn("assistant", REPLY), CHECK, Turn("assistant", "Now it is."))
     for number in range(3, 16):
@@ -112,31 +108,25 @@ def test_a_broken_conversation_is_reported_and_the_edits_are_shown(memory: Memor
     assert memory.conversation.read_text() == "rewritten by hand"
 
 
-def test_advice_to_the_model_is_not_part_of_a_failure(tmp_path: Path) -> None:
-    silent = CheckResult("false", 1, b"", 0.1)
-    assert failing_line(str(check_failure(silent, tmp_path))).startswith("The check `false` failed")
-
-
-def test_words_without_code() -> None:
+def test_words_without_code(tmp_path: Path) -> None:
     assert prose_of(REPLY) == "The cache must be cleared first. Clear the cache"
     assert prose_of("so:\n--- a/x\n+++ b/x\n@@\n-a\n+b\nand done") == "so: and done"
     assert prose_of("<think>hm</think>yes\n```\nunclosed") == "yes"
     assert reason_of(SAID_NO) == "keep the public name" and reason_of(CHECK) == ""
     assert failing_line("hook said no\nmore") == "hook said no" and failing_line("") == ""
+    silent = check_failure(CheckResult("false", 1, b"", 0.1), tmp_path)  # advice to the model is no failure
+    assert failing_line(str(silent)).startswith("The check `false` failed")
 
 
 def test_the_oldest_exchanges_are_archived_and_leave_a_line(memory: Memory) -> None:
+    assert compact(memory) is None and compact_above(memory, 1) is None
     memory.folder.mkdir(parents=True)
     for number in range(1, 7):
-        say(
-            memory,
-            number,
-            f"request {number}\nof two lines",
-            Turn("assistant", "x" * 1000),
-            *([SAID_NO] if number == 2 else []),
-        )
+        turns = [Turn("assistant", "x" * 1000), *([SAID_NO] if number == 2 else [])]
+        say(memory, number, f"request {number}\nof two lines", *turns)
     head, mark, rest = memory.conversation.read_bytes().partition(b"## [")
-    before = head + b"A word of mine, above all.\n\n" + mark + rest
+    head += b"A word of mine, above all.\n\n"
+    before = head + mark + rest
     memory.conversation.write_bytes(before)
     assert compact_above(memory, 0) is None and compact_above(memory, len(before)) is None
     done = compact_above(memory, 6000)
@@ -145,18 +135,14 @@ def test_the_oldest_exchanges_are_archived_and_leave_a_line(memory: Memory) -> N
     assert done.archive.parent == memory.folder / "archive"
     assert done.archive.name.startswith("conversation-2026-11-04-")
     kept = memory.conversation.read_bytes()
-    start = len(head) + len(b"A word of mine, above all.\n\n")
-    assert kept[:start] == before[:start]
-    assert archived[len(head) :] + kept[start:] == before[start:]  # every byte of it
-    turns = loads(archived.decode()).turns + loads(kept.decode()).turns
-    assert turns == loads(before.decode()).turns
+    assert kept.startswith(head)
+    assert archived.partition(b"\n\n")[2] + kept.removeprefix(head) == mark + rest  # every byte of it
     notes = [note for note in read_notes(memory.notes) if note.source == COMPACTED]
     assert len(notes) == 4 and notes[0].day == "2026-11-01"
     assert notes[0].text == f"request 1 of two lines (committed as cccccccccccc; archive/{done.archive.name})"
     assert 'rejected first: "keep the public name"' in notes[1].text
-    assert "request 1 of two lines (committed" in exchanges_block(
-        memory, "request 1", 3000
-    )  # its record is still there
+    block = exchanges_block(memory, "request 1", 3000)
+    assert "request 1 of two lines (committed" in block  # its record is still there
     assert compact(memory) is None  # the last two stay
 
 
@@ -173,29 +159,15 @@ def test_repeating_after_a_kill_completes_the_move(memory: Memory) -> None:
     assert len(list(done.archive.parent.iterdir())) == 1
 
 
-nasty = st.lists(
-    st.sampled_from(
-        [
-            "\n## [",
-            "## [00000000] user\n",
-            "# repoagent conversation, version 1, nonce 00000000\n",
-            "\r\n",
-            "\r",
-            "\x00",
-        ]
-    )
-    | st.text(st.characters(), max_size=6),
-    max_size=5,
-).map("".join)
-talk = st.lists(
-    st.builds(Turn, st.sampled_from(["user", "user", "assistant", "observation"]), nasty, st.just({})),
-    min_size=3,
-    max_size=9,
-)
+_TITLE = "# repoagent conversation, version 1, nonce 00000000\n"
+_PIECES = st.sampled_from(["\n## [", "## [00000000] user\n", _TITLE, "\r\n", "\r", "\x00"])
+_TEXTS = st.lists(_PIECES | st.text(st.characters(), max_size=6), max_size=5).map("".join)
+_ROLES = st.sampled_from(["user", "user", "assistant", "observation"])
+_TURNS = st.lists(st.builds(Turn, _ROLES, _TEXTS, st.just({})), min_size=3, max_size=9)
 
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(talk, st.integers(0, 400))
+@given(_TURNS, st.integers(0, 400))
 def test_no_byte_of_any_conversation_is_lost(
     tmp_path_factory: pytest.TempPathFactory, turns: list[Turn], keep: int
 ) -> None:
@@ -203,20 +175,13 @@ def test_no_byte_of_any_conversation_is_lost(
     memory.folder.mkdir(parents=True)
     before = dumps(turns).encode("utf-8", "replace")
     memory.conversation.write_bytes(before)
-    parts = []
+    head = before[: before.index(b"\n") + 2]
+    parts = [head]
     while (done := compact(memory, keep_bytes=keep)) is not None:
-        head = before[: before.index(b"\n") + 2]
-        assert done.archive.read_bytes().startswith(head)
-        parts.append(done.archive.read_bytes()[len(head) :])
-    assert head_of(before) + b"".join(parts) + body_of(memory.conversation.read_bytes()) == before
-
-
-def head_of(data: bytes) -> bytes:
-    return data[: data.index(b"\n") + 2]
-
-
-def body_of(data: bytes) -> bytes:
-    return data[data.index(b"\n") + 2 :]
+        parts.append(done.archive.read_bytes())
+    parts.append(memory.conversation.read_bytes())
+    assert all(part.startswith(head) for part in parts)
+    assert head + b"".join(part.removeprefix(head) for part in parts) == before
 
 
 @pytest.mark.soak
