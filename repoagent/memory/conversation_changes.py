@@ -18,13 +18,7 @@ from pathlib import Path
 from repoagent.dataclass import dataclass
 from repoagent.errors import NothingDone, Refused, UsageError
 from repoagent.llm.conversation import BrokenConversation, NewerConversation, dumps, loads, turn_offsets
-from repoagent.memory.conversations import (
-    ConversationRef,
-    StoredConversation,
-    head_of,
-    missing,
-    with_about,
-)
+from repoagent.memory.conversations import ConversationRef, StoredConversation, head_of, missing, with_about
 from repoagent.storage import json_files
 from repoagent.storage.atomic import read_regular, sweep, write_whole
 from repoagent.storage.folders import open_folder, system_failed

@@ -13,14 +13,7 @@ from repoagent.errors import Busy, Refused
 from repoagent.git.files import read_source
 from repoagent.git.worktree import WorkTree
 from repoagent.memory.identity import record, similarity
-from repoagent.memory.identity.hints import (
-    KEY,
-    Change,
-    IdentityIndex,
-    folders,
-    load_or_warn,
-    open_index,
-)
+from repoagent.memory.identity.hints import KEY, Change, IdentityIndex, folders, load_or_warn, open_index
 from repoagent.memory.identity.record import REWRITTEN, Identity, Memory, Rekeying
 from repoagent.memory.identity.resolve import MemoryMatch, WorkTreeFile, file_at, find, key_at
 from repoagent.storage.atomic import sweep
