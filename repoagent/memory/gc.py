@@ -25,7 +25,7 @@ from repoagent.git.process import OFFLINE, GitError, git, git_stream
 from repoagent.git.worktree import WorkTree
 from repoagent.memory.archive import lock_memory, turns_of
 from repoagent.memory.compaction import compact_before, old_count
-from repoagent.memory.edit_records import exchange_of, group_turns
+from repoagent.memory.edit_records import Exchange, exchange_of, group_turns
 from repoagent.memory.identity.hints import open_index
 from repoagent.memory.identity.record import Memory, load
 from repoagent.memory.identity.store import memories, memory_lock
@@ -99,17 +99,15 @@ def collect(
                     if load(memory.folder) != memory.identity or measured(memory.folder).used != measure.used:
                         why = "changed just now"
                     else:
-                        archive = _free_name(archive_folder(layout), memory.folder.name)
+                        name = memory.folder.name
+                        free = (name, *(f"{name}-{number}" for number in range(2, 1000)))
+                        places = map(archive_folder(layout).joinpath, free)
+                        archive = next(path for path in places if not os.path.lexists(path))
                         move(memory.folder, archive)
             except Busy as error:
                 why = str(error)
         judged.append(GcCandidate(memory, measure.size, measure.used, why, archive))
     return judged, len(paths)
-
-
-def _free_name(folder: Path, name: str) -> Path:
-    names = (name, *(f"{name}-{number}" for number in range(2, 1000)))
-    return next(path for path in map(folder.joinpath, names) if not os.path.lexists(path))
 
 
 def _uses(layout: Layout, worktree: WorkTree, orphans: Sequence[Memory]) -> Iterator[tuple[str, str]]:
@@ -232,33 +230,37 @@ def _forget_exchanges(memory: Memory, cutoff: float, *, apply: bool, warn: Warn)
             return False
         return (parsed if parsed.tzinfo else parsed.replace(tzinfo=timezone.utc)).timestamp() < cutoff
 
+    def exchanges_in(data: bytes) -> list[Exchange]:
+        return [exchange_of(turns) for turns in group_turns(turns_of(data))]
+
     if apply:
         compact_before(memory, is_old, warn=warn)
     else:
-        data = read_regular(memory.conversation) or b""
-        current = [exchange_of(turns) for turns in group_turns(turns_of(data))]
+        current = exchanges_in(read_regular(memory.conversation) or b"")
         old = current[: old_count(current, is_old)]
         yield len(old), sum(len(turn.text.encode(errors="replace")) for each in old for turn in each.turns)
     archive = memory.folder / "archive"
     if not archive.is_dir() or archive.is_symlink():
         return
-    for path in [
-        *sorted(archive.glob("conversation-*.md")),
-        *sorted(archive.glob("cleared-*/conversation.md")),
-    ]:
-        data = read_regular(path) or b""
-        archived = [exchange_of(turns) for turns in group_turns(turns_of(data))]
-        if not archived or not is_old(next((each.time for each in reversed(archived) if each.time), "")):
-            continue
-        yield len(archived), len(data)
-        if apply:
-            reference = f"; archive/{path.name})".encode()
-            with locked(memory.folder / "notes.md.lock", what=f"the notes of {memory.identity.path}"):
-                for notes in (memory.notes, archive / "notes.md"):
-                    text = read_regular(notes)
-                    if text is not None and reference in text:
-                        write_whole(notes, text.replace(reference, b"; removed)"))
-            path.unlink(missing_ok=True)
+    for pattern in ("conversation-*.md", "cleared-*/conversation.md"):
+        for path in sorted(archive.glob(pattern)):
+            data = read_regular(path) or b""
+            archived = exchanges_in(data)
+            if not is_old(next((each.time for each in reversed(archived) if each.time), "")):
+                continue
+            yield len(archived), len(data)
+            if apply:
+                _mark_removed(memory, f"; archive/{path.name})")
+                path.unlink(missing_ok=True)
+
+
+def _mark_removed(memory: Memory, reference: str) -> None:
+    """Say in the notes that the archived conversation of this `reference` no longer exists."""
+    with locked(memory.folder / "notes.md.lock", what=f"the notes of {memory.identity.path}"):
+        for notes in (memory.notes, memory.folder / "archive" / "notes.md"):
+            text = read_regular(notes)
+            if text is not None and reference.encode() in text:
+                write_whole(notes, text.replace(reference.encode(), b"; removed)"))
 
 
 def _old_runs(layout: Layout, cutoff: float) -> Iterator[tuple[list[Path], Path | None]]:

@@ -94,6 +94,10 @@ class FileLocator:
         yield from self._new_files
 
     @cached_property
+    def _tops(self) -> list[str]:
+        return tops(self.worktree)
+
+    @cached_property
     def _by_blob(self) -> dict[str, list[str]]:
         return paths_by_blob(self.worktree)
 
@@ -104,10 +108,6 @@ class FileLocator:
             return []
         new = (path for path in changed_files(self.worktree) if not self.index.names(PATH, path))
         return list(islice(new, _CHANGED))
-
-    @cached_property
-    def _tops(self) -> list[str]:
-        return tops(self.worktree)
 
 
 def tops(worktree: WorkTree) -> list[str]:
@@ -180,7 +180,11 @@ def rows(layout: Layout, worktree: WorkTree, query: RowFilter, warn: Warn) -> It
     with open_index(layout, warn) as index:
         index.look_again()
         locator = FileLocator(layout, worktree, index)
-        selected = sorted((path, name) for name, path in index.paths() if _is_in(path, query.paths))
+        selected = sorted(
+            (path, name)
+            for name, path in index.paths()
+            if not query.paths or any(at in (".", path) or path.startswith(f"{at}/") for at in query.paths)
+        )
         if query.order != "path":
             selected.sort(key=lambda pair: -getattr(measured(f"{memory}/{pair[1]}"), query.order))  # stable
         left = query.limit
@@ -191,10 +195,6 @@ def rows(layout: Layout, worktree: WorkTree, query: RowFilter, warn: Warn) -> It
             if not query.states or location.state in query.states:
                 left = None if left is None else left - 1
                 yield Row(name, measured(f"{memory}/{name}"), location)
-
-
-def _is_in(path: str, folders: Collection[str]) -> bool:
-    return not folders or any(folder in (".", path) or path.startswith(f"{folder}/") for folder in folders)
 
 
 def measured(folder: str | os.PathLike[str]) -> Measure:

@@ -47,9 +47,13 @@ def find_target(
     Raises UsageError for a folder, if neither a file nor a memory matches, or several memories of deleted files;
     Refused if the file cannot be read.
     """
-    path = _relative(layout, worktree, name, cwd)
-    if path is None:
+    if os.path.lexists(cwd / name):
+        is_memory = Path(os.path.realpath(cwd / name)).parent == layout.memory
+    else:
+        is_memory = bool(_ID.fullmatch(name) or (_NAME.fullmatch(name) and (layout.memory / name).is_dir()))
+    if is_memory:
         return _by_folder(layout, worktree, name, warn)
+    path = relative(worktree, name, cwd)
     if path == "." or ((worktree.top / path).is_dir() and not (worktree.top / path).is_symlink()):
         raise UsageError(
             f"{name} is a folder; name a file (`repoagent memory list {quote(name)}` lists its memories)"
@@ -67,16 +71,13 @@ def find_target(
     if problem is None and cwd != worktree.top and not name.startswith((".", "/")):
         with suppress(UsageError):  # report the error below instead, about the current folder
             return find_target(layout, worktree, name, worktree.top, warn=warn, rekey=rekey)
-    raise problem or _not_there(layout, worktree, path, warn)
-
-
-def _relative(layout: Layout, worktree: WorkTree, name: str, cwd: Path) -> str | None:
-    """The path of a file; None if `name` is a memory."""
-    if os.path.lexists(cwd / name):
-        is_memory = Path(os.path.realpath(cwd / name)).parent == layout.memory
-    else:
-        is_memory = bool(_ID.fullmatch(name) or (_NAME.fullmatch(name) and (layout.memory / name).is_dir()))
-    return None if is_memory else relative(worktree, name, cwd)
+    if problem is not None:
+        raise problem
+    with open_index(layout, warn) as index:
+        loaded = [index.identity(folder) for folder in index.names(EARLIER, path)]
+    current = sorted({identity.path for identity in loaded if identity is not None})
+    remedy = f"{quote(current[0])} was renamed from it" if current else ""
+    raise no_such_file(path, worktree.top, reason="and it has no memory", remedy=remedy)
 
 
 def _by_folder(layout: Layout, worktree: WorkTree, name: str, warn: Warn) -> MemoryTarget:
@@ -113,26 +114,15 @@ def _deleted(layout: Layout, worktree: WorkTree, path: str, warn: Warn) -> Memor
     return matches[0] if matches else None
 
 
-def _not_there(layout: Layout, worktree: WorkTree, path: str, warn: Warn) -> UsageError:
-    with open_index(layout, warn) as index:
-        loaded = [index.identity(folder) for folder in index.names(EARLIER, path)]
-    current = sorted({identity.path for identity in loaded if identity is not None})
-    remedy = f"{quote(current[0])} was renamed from it" if current else ""
-    return no_such_file(path, worktree.top, reason="and it has no memory", remedy=remedy)
-
-
 def require_memory(layout: Layout, worktree: WorkTree, target: MemoryTarget, *, warn: Warn) -> Memory:
     """The memory of the target. Raises NothingDone, with suggestions, if it has none."""
     if target.memory is not None:
         return target.memory
-    message = f"no memory of {target.path}"
-    relink = f"`repoagent memory relink {quote(target.typed)} --from"
+    hint = ""
     if earlier := _deleted(layout, worktree, target.path, warn):
-        name = earlier.folder.name
-        raise NothingDone(
-            f"{message}; an earlier file at this path had one: {relink} {name}` links it to this file"
-        )
-    raise NothingDone(message)
+        relink = f"`repoagent memory relink {quote(target.typed)} --from {earlier.folder.name}`"
+        hint = f"; an earlier file at this path had one: {relink} links it to this file"
+    raise NothingDone(f"no memory of {target.path}{hint}")
 
 
 @dataclass(frozen=True)
@@ -155,10 +145,13 @@ class FileMemory:
     notes: tuple[NoteStatus, ...]
     edits: tuple[EditRecord, ...]
     turns: tuple[Turn, ...]
-    exchanges: int
     broken: str
     cleared: tuple[ArchivedParts, ...]
     archived: tuple[Path, ...]
+
+    @property
+    def exchanges(self) -> int:
+        return len(group_turns(self.turns))
 
 
 def load_file_memory(
@@ -194,16 +187,7 @@ def load_file_memory(
         for note in notes
     ]
     archive = memory.folder / "archive"
-    archived = archive.iterdir() if archive.is_dir() and not archive.is_symlink() else ()
-    return FileMemory(
-        memory,
-        location,
-        measured(memory.folder),
-        tuple(statuses),
-        tuple(edits),
-        turns,
-        len(group_turns(turns)),
-        broken,
-        tuple(archived_parts(memory)),
-        tuple(sorted(path for path in archived if path.is_file() and not path.name.startswith("."))),
-    )
+    files = archive.iterdir() if archive.is_dir() and not archive.is_symlink() else ()
+    archived = tuple(sorted(path for path in files if path.is_file() and not path.name.startswith(".")))
+    size, cleared = measured(memory.folder), tuple(archived_parts(memory))
+    return FileMemory(memory, location, size, tuple(statuses), tuple(edits), turns, broken, cleared, archived)
