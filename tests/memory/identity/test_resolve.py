@@ -1,4 +1,4 @@
-"""Finding the memory of a file: what a lookup records, what it costs, and cases that test_matrix.py cannot express."""
+"""What a lookup records and costs, cases that test_matrix.py cannot express, and relinking by hand."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.memory.identity.store import memories, remember, resolve
+from repoagent.errors import Refused
+from repoagent.memory.identity.record import Memory, identity_file
+from repoagent.memory.identity.store import memories, relink, remember, resolve
 from tests.conftest import GitRepo
 from tests.memory.conftest import Desk, atomic_save, desk_at, edited, text
 
 
-def reuse_inode(old: Path, new: Path, data: bytes) -> bool:
-    """Delete `old` and get `new` onto its inode; False when the file system does not reuse inodes soon."""
+def reuse_inode(old: Path, new: Path, data: bytes) -> None:
+    """Delete `old` and create `new` on its inode. Skips the test if the file system does not reuse inodes soon."""
     inode = old.stat().st_ino
     old.unlink()
     for number in range(200):
@@ -22,28 +24,26 @@ def reuse_inode(old: Path, new: Path, data: bytes) -> bool:
         filler.write_bytes(data)
         if filler.stat().st_ino == inode:
             filler.rename(new)
-            return True
-    return False
+            return
+    pytest.skip("this file system did not reuse a freed inode in 200 tries")
 
 
 def test_a_reused_inode_inherits_nothing(desk: Desk) -> None:
     top = desk.worktree.top
-    if not reuse_inode(top / "a.py", top / "new.py", text("new")):
-        pytest.skip("this file system did not reuse a freed inode in 200 tries")
+    reuse_inode(top / "a.py", top / "new.py", text("new"))
     assert desk.resolve("new.py") is None
-    mine = desk.remember("new.py")
-    assert mine.identity.path == "new.py" and mine.identity.earlier_paths == ()
+    mine = desk.remember("new.py").identity
+    assert mine.path == "new.py" and mine.earlier_paths == ()
     # and the first owner has lost the claim to the inode
     former = next(memory for memory in memories(desk.layout) if memory.identity.path == "a.py")
-    assert not set(former.identity.keys) & set(mine.identity.keys)
+    assert not set(former.identity.keys) & set(mine.keys)
 
 
 def test_an_empty_file_on_a_reused_inode_is_a_new_file(desk: Desk) -> None:
     top = desk.worktree.top
     (top / "empty.py").write_bytes(b"")
     desk.remember("empty.py")
-    if not reuse_inode(top / "empty.py", top / "other.py", b""):
-        pytest.skip("this file system did not reuse a freed inode in 200 tries")
+    reuse_inode(top / "empty.py", top / "other.py", b"")
     assert desk.resolve("other.py") is None
 
 
@@ -69,9 +69,7 @@ def test_two_renames_in_a_row_pulled_at_once(desk: Desk) -> None:
 
 
 def test_a_rewrite_that_is_not_committed_is_not_linked_by_history(desk: Desk) -> None:
-    later = desk.worktree.top / "later"
-    later.write_bytes(text("quite another"))
-    later.rename(desk.worktree.top / "a.py")
+    atomic_save(desk.worktree.top / "a.py", text("quite another"))
     assert desk.resolve("a.py") is None
     desk.repo.commit("the user says that it is the same file")
     assert desk.resolve("a.py") is not None
@@ -80,20 +78,19 @@ def test_a_rewrite_that_is_not_committed_is_not_linked_by_history(desk: Desk) ->
 def test_rewritten_in_place(desk: Desk) -> None:
     mine = desk.folder("a.py")
     (desk.worktree.top / "a.py").write_bytes(text("all new"))
-    memory = desk.resolve("a.py")
-    assert memory is not None and memory.folder.name == mine and memory.reason == "rewritten in place"
+    memory = desk.known("a.py")
+    assert (memory.folder.name, memory.reason) == (mine, "rewritten in place")
     assert memory.identity.is_of_older_text("2020-01-01", "")
-    again = desk.resolve("a.py")
-    assert again is not None and again.reason == ""
+    assert desk.known("a.py").reason == ""
 
 
 def test_our_own_edit_may_change_everything(desk: Desk) -> None:
-    before = desk.resolve("a.py")
+    before = desk.known("a.py")
     atomic_save(desk.worktree.top / "renamed.py", text("not a line is left"))
     (desk.worktree.top / "a.py").unlink()
-    data = (desk.worktree.top / "renamed.py").read_bytes()
+    data = desk.repo.read("renamed.py")
     after = remember(desk.layout, desk.worktree, "renamed.py", data, memory=before)
-    assert before is not None and after.folder == before.folder and after.identity.path == "renamed.py"
+    assert after.folder == before.folder and after.identity.path == "renamed.py"
     assert desk.folder("renamed.py") == before.folder.name
 
 
@@ -104,10 +101,10 @@ def test_history_is_not_read_for_a_file_older_than_the_missing_ones(
     (desk.worktree.top / "a.py").unlink()
     log = tmp_path / "log"
     monkeypatch.setenv("GIT_TRACE2_EVENT", str(log))
-    data = (desk.worktree.top / "src" / "app.py").read_bytes()
-    assert resolve(desk.layout, desk.worktree, "src/app.py", data) is None
-    asked = [event for event in map(json.loads, log.read_text().splitlines()) if event["event"] == "cmd_name"]
-    assert [event["name"] for event in asked] == ["diff-index", "cat-file"]
+    assert resolve(desk.layout, desk.worktree, "src/app.py", desk.repo.read("src/app.py")) is None
+    events = [json.loads(line) for line in log.read_text().splitlines()]
+    commands = [event["name"] for event in events if event["event"] == "cmd_name"]
+    assert commands == ["diff-index", "cat-file"]
 
 
 def test_the_common_path_asks_no_git_and_writes_nothing(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,8 +122,7 @@ def test_an_unwritable_memory_is_still_returned(desk: Desk) -> None:
     (desk.layout.memory / ".lock").mkdir()
     atomic_save(desk.worktree.top / "a.py", edited(text("a")))
     warnings: list[str] = []
-    data = (desk.worktree.top / "a.py").read_bytes()
-    memory = resolve(desk.layout, desk.worktree, "a.py", data, warn=warnings.append)
+    memory = resolve(desk.layout, desk.worktree, "a.py", desk.repo.read("a.py"), warn=warnings.append)
     assert memory is not None and memory.folder.name == mine
     assert len(warnings) == 1 and "could not update the memory" in warnings[0]
 
@@ -142,3 +138,58 @@ def test_without_commits_and_odd_names(tmp_path: Path) -> None:
     assert desk.resolve("even.py") is None  # neither inode, blob nor git knows
     atomic_save(tmp_path / "even.py", text("odd"))
     assert desk.folder("even.py") == mine
+
+
+# -- relinking --
+
+
+def link(desk: Desk, memory: Memory, path: str) -> Memory:
+    return relink(desk.layout, desk.worktree, memory, path)
+
+
+def test_a_memory_that_lost_its_file_is_linked_to_it_again(desk: Desk) -> None:
+    mine = desk.known("a.py")
+    (desk.worktree.top / "a.py").unlink()
+    desk.repo.write("deep/z.py", text("nothing is as it was"))
+    assert desk.resolve("deep/z.py") is None
+    memory = link(desk, mine, "deep/z.py")
+    assert memory.reason == "linked by hand to another text, before that a.py"
+    assert memory.identity.rekeyings[-1].reason == memory.reason
+    assert desk.folder("deep/z.py") == mine.folder.name
+    atomic_save(desk.worktree.top / "deep/z.py", edited(text("nothing is as it was")))
+    assert desk.folder("deep/z.py") == mine.folder.name
+    desk.repo.git("checkout", "--", "a.py")
+    assert desk.folder("a.py") != desk.folder("deep/z.py")
+
+
+def test_a_rekeying_is_undone(desk: Desk) -> None:
+    mine = desk.known("a.py")
+    (desk.worktree.top / "a.py").rename(desk.worktree.top / "c.py")
+    moved = desk.known("c.py")
+    assert moved.folder == mine.folder
+    back = link(desk, moved, "a.py").identity  # there is no file now, but it had this path
+    assert (back.path, back.rekeyings[-1].reason) == ("a.py", "linked by hand, before that c.py")
+    assert desk.resolve("c.py") is None
+    desk.repo.git("checkout", "--", "a.py")
+    assert desk.folder("a.py") == mine.folder.name
+    assert desk.resolve("c.py") is None
+
+
+def test_invalid_links_are_refused_and_change_nothing(desk: Desk) -> None:
+    a, b = desk.known("a.py"), desk.known("b.py")
+    before = {memory.folder: identity_file(memory.folder).read_bytes() for memory in (a, b)}
+    (desk.worktree.top / "link.py").symlink_to("a.py")
+    for path, why in (
+        ("b.py", rf"b\.py already has a memory \({b.folder.name}\); link that one"),
+        ("nowhere.py", "no such file: nowhere.py"),
+        ("link.py", "link"),
+        ("../x", "work tree|\\.\\."),
+        ("src", "folder"),
+    ):
+        with pytest.raises(Refused, match=why):
+            link(desk, a, path)
+    with pytest.raises(Refused, match="cannot read the memory"):
+        link(desk, Memory(desk.layout.memory / "gone", a.identity), "a.py")
+    assert {
+        memory.folder: identity_file(memory.folder).read_bytes() for memory in memories(desk.layout)
+    } == before
