@@ -58,7 +58,7 @@ class ConversationRef:
 
 
 def checked(name: str) -> str:
-    """`name` in composed form (Unicode NFC), as in file names. Raises UsageError if it is invalid."""
+    """`name` in composed form (Unicode NFC), as used in file names. Raises UsageError if it is invalid."""
     name = unicodedata.normalize("NFC", name)
     problem = next((why for pattern, why in _PROBLEMS if re.search(pattern, name)), "")
     if not problem and not name.isprintable():
@@ -76,7 +76,7 @@ def is_reserved(name: str) -> bool:
 
 
 def refuse_reserved(name: str) -> None:
-    """Raise UsageError for a name that a user may not choose."""
+    """Raise UsageError for a name that users may not choose."""
     if is_reserved(name):
         forms = ", ".join(f"{form}..." for form in RESERVED)
         raise UsageError(f"the name {name!r} is reserved ({forms}); choose another")
