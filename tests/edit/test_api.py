@@ -28,47 +28,33 @@ def written_bytes(repo: GitRepo) -> bytes:
 
 
 @pytest.mark.soak
-def test_a_simple_edit_is_one_call(repo: GitRepo, run: Run) -> None:
+def test_a_simple_edit_is_one_call(repo: GitRepo, edit: Run) -> None:
     repo.write("AGENTS.md", "Use single quotes.\n")
     usage = {"input_tokens": 900, "output_tokens": 50, "cache_read_input_tokens": 2000}
     with messages_server([text("<commit>Greet</commit>\n" + GREET, usage=usage)]) as server:
-        done = run(
-            "edit", "src/app.py", "greet with a comma", "--yes", "--model", MODEL, env=server.environment
-        )
-    assert done.code == 0, done.err
+        done = edit("--model", MODEL, env=server.environment)
     (request,) = server.requests
     assert request.body["stream"] is True
     context, file = breakpoints(request)  # the protocol alone is too short for a provider's cache
     assert "Use single quotes." in context
     assert "unified diff" in request.text.partition("Use single quotes.")[0]
-    assert "return 'hello ' + name" in file
-    assert "greet with a comma" not in file
+    assert "return 'hello ' + name" in file and "greet with a comma" not in file
     assert request.text.rstrip().endswith("greet with a comma")
-    assert done.out.count("\n") == 1
     assert "2,900 + 50 tokens (2,000 cached) · $0.0" in done.out
-    assert done.err == ""
+    assert done.out.count("\n") == 1 and done.err == ""
     assert f"Assisted-by: repoagent:{MODEL}" in repo.git("log", "-1", "--format=%B")
 
 
 @pytest.mark.soak
-def test_transient_failures_are_retried(repo: GitRepo, run: Run) -> None:
+def test_transient_failures_are_retried(repo: GitRepo, edit: Run) -> None:
     """A rate limit, a broken stream, a reply cut in the middle of a line of the diff."""
     reply = "I add a comma.\n\n" + GREET
     half = reply.index("+    return f'hel") + 15
-    script = [
-        status(429, retry_after=0),
-        cut(reply),
-        text(reply[:half], stop="max_tokens"),
-        text(reply[half:]),
-    ]
-    with messages_server(script) as server:
-        command = ("edit", "src/app.py", "greet with a comma", "--yes", "--json", "--model", MODEL)
-        done = run(*command, env=server.environment)
-    assert done.code == 0, done.err
-    value: Any = done.json
+    parts = (text(reply[:half], stop="max_tokens"), text(reply[half:]))
+    with messages_server([status(429, retry_after=0), cut(reply), *parts]) as server:
+        value = edit("--json", "--model", MODEL, env=server.environment).json
     assert len(server.requests) == value["usage"]["calls"] == 4
-    assert value["usage"]["input"] >= 300
-    assert value["cost"] > 0
+    assert value["usage"]["input"] >= 300 and value["cost"] > 0
     assert b"    return f'hello, {name}'\n" in repo.read("src/app.py")
     assert repo.git("rev-list", "--count", "HEAD").strip() == "2"
     assert all(len(breakpoints(request)) <= 4 for request in server.requests)
@@ -76,29 +62,21 @@ def test_transient_failures_are_retried(repo: GitRepo, run: Run) -> None:
 
 
 @pytest.mark.soak
-def test_a_wrong_key_is_reported_and_never_shown(repo: GitRepo, run: Run) -> None:
+def test_a_wrong_key_is_reported_and_never_shown(repo: GitRepo, edit: Run) -> None:
     with messages_server([status(401, f"invalid x-api-key {KEY}")]) as server:
-        done = run("edit", "src/app.py", "greet", "--yes", "-v", "--model", MODEL, env=server.environment)
-    assert done.code == 4
-    assert "ANTHROPIC_API_KEY" in done.err
-    assert KEY not in done.out + done.err
+        done = edit("-v", "--model", MODEL, env=server.environment, code=4)
+    assert "ANTHROPIC_API_KEY" in done.err and KEY not in done.out + done.err
     assert KEY.encode() not in written_bytes(repo)
     assert repo.status() == ""
 
 
 @pytest.mark.soak
-def test_an_overloaded_model_is_replaced(repo: GitRepo, run: Run) -> None:
+def test_an_overloaded_model_is_replaced(repo: GitRepo, edit: Run) -> None:
     with messages_server([status(529, retry_after=0), status(529, retry_after=0), text(GREET)]) as server:
-        done = run(
-            "edit", "src/app.py", "greet with a comma", "--yes", "--json", "-v",
-            env={**server.environment, "REPOAGENT_MODEL": "best", "REPOAGENT_FALLBACK": "fast"},
-        )  # fmt: skip
-    assert done.code == 0, done.err
-    assert [received.body["model"] for received in server.requests] == [
-        "claude-opus-5-5",
-        "claude-opus-5-5",
-        "claude-haiku-5-5",
-    ]
+        env = {**server.environment, "REPOAGENT_MODEL": "best", "REPOAGENT_FALLBACK": "fast"}
+        done = edit("--json", "-v", env=env)
+    models = [received.body["model"] for received in server.requests]
+    assert models == ["claude-opus-5-5", "claude-opus-5-5", "claude-haiku-5-5"]
     assert done.json["model"] == "anthropic/claude-haiku-5-5"
     assert "Assisted-by: repoagent:anthropic/claude-haiku-5-5" in repo.git("log", "-1", "--format=%B")
     assert "the server is overloaded: continuing with anthropic/claude-haiku-5-5" in done.err

@@ -12,7 +12,9 @@ from tests.edit.conftest import GREET, Run, Script
 
 
 @pytest.mark.soak
-def test_record_and_replay_on_a_clone(repo: GitRepo, run: Run, script: Script, tmp_path: Path) -> None:
+def test_record_and_replay_on_a_clone(
+    repo: GitRepo, edit: Run, run: Run, script: Script, tmp_path: Path
+) -> None:
     repo.git("clone", "-q", str(repo.top), str(tmp_path / "clone"))
     clone = GitRepo(tmp_path / "clone")
     tape = tmp_path / "tape.jsonl"
@@ -23,19 +25,15 @@ def test_record_and_replay_on_a_clone(repo: GitRepo, run: Run, script: Script, t
     done = run(*command, "--model", f"replay:{tape}", "--json", cwd=clone.top, code=0)
     assert script.prompts == []
     assert clone.git("rev-parse", "HEAD^{tree}") == repo.git("rev-parse", "HEAD^{tree}")
-    messages = [where.git("log", "-1", "--format=%B") for where in (repo, clone)]
-    assert [text.partition("Repoagent-Edit:")[0] for text in messages] == [
-        "Greet\n\nBetter.\n\nAssisted-by: repoagent:command:sh\n"
-    ] * 2
+    for place in (repo, clone):
+        message = place.git("log", "-1", "--format=%B").partition("Repoagent-Edit:")[0]
+        assert message == "Greet\n\nBetter.\n\nAssisted-by: repoagent:command:sh\n"
     assert done.json["usage"]["calls"] == 2
     clone.git("reset", "-q", "--hard", "HEAD^")
     clone.write("src/app.py", clone.read("src/app.py") + b"# mine\n")
-    done = run(*command, "--model", f"replay:{tape}", cwd=clone.top, code=4)
-    assert "has no reply to this request" in done.err
-    done = run(
-        "edit", "src/app.py", "other words", "--yes", "--model", f"replay:{tape}", cwd=clone.top, code=4
-    )
-    assert "request" in done.err
+    for request in ("greet with a comma", "other words"):
+        done = edit("--model", f"replay:{tape}", request=request, cwd=clone.top, code=4)
+        assert "has no reply to this request" in done.err
     assert json.loads(tape.read_text().splitlines()[0])["reply"].startswith("<read")
 
 
@@ -46,10 +44,7 @@ def test_an_unusable_cassette(repo: GitRepo, run: Run, script: Script, tmp_path:
         done = run("edit", "a.txt", "x", "--yes", "--model", f"replay:{tmp_path / name}", code=4)
         assert name in done.err
     script.replies(GREET)
-    for name in (
-        "broken/tape",
-        ".",
-        "new/tape",
-    ):  # a file instead of a folder, a folder, and a missing folder
+    # a file instead of a folder, a folder, and a missing folder
+    for name in ("broken/tape", ".", "new/tape"):
         done = run("edit", "src/app.py", "x", "--dry-run", "--record", str(tmp_path / name))
         assert (done.code, len(script.prompts)) == ((0, 1) if name == "new/tape" else (2, 0)), done.err

@@ -72,63 +72,47 @@ def test_bad_input(odd: GitRepo, script: Script) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
-def test_an_unreadable_file(repo: GitRepo, run: Run) -> None:
+def test_an_unreadable_file(repo: GitRepo, edit: Run) -> None:
     (repo.top / "a.txt").chmod(0)
-    done = run("edit", "a.txt", "x", "--yes", code=3)
-    assert "can't be read" in done.err
+    assert "can't be read" in edit(file="a.txt", code=3).err
 
 
-def test_outside_a_repository(run: Run, tmp_path: Path) -> None:
+def test_outside_a_repository(edit: Run, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("x\n")
-    done = run("edit", "a.txt", "x", "--yes", cwd=tmp_path, code=2)
-    assert "git init" in done.err
+    assert "git init" in edit(file="a.txt", cwd=tmp_path, code=2).err
 
 
 @pytest.mark.soak
-def test_no_model_is_configured(run: Run) -> None:
-    done = run("edit", "a.txt", "x", "--yes", env={"REPOAGENT_MODEL": ""}, code=4)
+def test_no_model_is_configured(edit: Run) -> None:
+    done = edit(env={"REPOAGENT_MODEL": ""}, code=4)
     for way in ("export ANTHROPIC_API_KEY=", "command:", "manual", "git config --global repoagent.model"):
         assert way in done.err
     assert max(map(len, done.err.splitlines())) <= 80
 
 
-def test_errors_of_the_commit_come_first(repo: GitRepo, run: Run, script: Script) -> None:
+def test_errors_of_the_commit_come_first(repo: GitRepo, edit: Run, script: Script) -> None:
     script.replies(GREET)
-    command = ("edit", "src/app.py", "greet with a comma", "--yes")
-    done = run(*command, env={"GIT_CONFIG_GLOBAL": "/dev/null", "EMAIL": "", "GIT_COMMITTER_NAME": ""})
-    assert (done.code, "user.name" in done.err) == (2, True)
+    nameless = {"GIT_CONFIG_GLOBAL": "/dev/null", "EMAIL": "", "GIT_COMMITTER_NAME": ""}
+    assert "user.name" in edit(env=nameless, code=2).err
     (repo.top / ".git/index.lock").write_text("")
-    done = run(*command)
-    assert (done.code, "index.lock" in done.err) == (7, True)
+    assert "index.lock" in edit(code=7).err
     assert script.prompts == []
-    done = run(*command, "--no-commit")  # --no-commit needs neither
-    assert done.code == 0
+    edit("--no-commit")  # needs neither
 
 
-def test_ignored_and_unseen_files_stay(repo: GitRepo, run: Run, script: Script) -> None:
+def test_ignored_and_unseen_files_stay(repo: GitRepo, edit: Run, script: Script) -> None:
     repo.write(".gitignore", "build/\n")
     repo.commit("ignore")
     repo.write("local.txt", "mine\n")
     new = "```diff\n--- /dev/null\n+++ b/{}\n@@\n+x\n```\n"
     script.replies(GREET + new.format("build/out.txt"), GREET + new.format("local.txt"), GREET)
-    run("edit", "src/app.py", "greet with a comma", "--yes", "--scope", "repo", code=0)
+    edit("--scope", "repo")
     assert "build/out.txt" in script.prompts[1] and "local.txt" in script.prompts[2]
-    assert repo.read("local.txt") == b"mine\n"
-    assert not (repo.top / "build").exists()
+    assert repo.read("local.txt") == b"mine\n" and not (repo.top / "build").exists()
     assert repo.git("show", "--format=", "--name-only").split() == ["src/app.py"]
 
 
-def test_a_file_named_twice_counts_once(repo: GitRepo, run: Run, script: Script) -> None:
+def test_a_file_named_twice_counts_once(repo: GitRepo, edit: Run, script: Script) -> None:
     script.replies(GREET)
-    done = run(
-        "edit",
-        "src/app.py",
-        "./src/../src/app.py",
-        "src/app.py:1-2",
-        "greet with a comma",
-        "--yes",
-        "--json",
-        code=0,
-    )
-    assert script.prompts[0].count("(file to edit;") == 1
-    assert len(done.json["files"]) == 1
+    done = edit("--json", more=["./src/../src/app.py", "src/app.py:1-2"])
+    assert script.prompts[0].count("(file to edit;") == 1 and len(done.json["files"]) == 1

@@ -37,12 +37,10 @@ def test_two_files_and_a_slow_check(repo: GitRepo, script: Script, tmp_path: Pat
     script.replies(diff("a.txt", " line 1", "-line 2", "+LINE 2", " line 3"))
     other.replies(diff("README.md", "-A small repository.", "+A smaller one."))
     checking = tmp_path / "checking"
-    other.act(
-        0, f"while [ ! -e {checking} ]; do sleep 0.01; done"
-    )  # the second commits while the check of the first runs
-    first = start(
-        repo, script, "a.txt", "shout", "--check", f"touch {checking}; sleep 1", "--check-unconfined"
-    )
+    # the second commits while the check of the first runs
+    other.act(0, f"while [ ! -e {checking} ]; do sleep 0.01; done")
+    check = ("--check", f"touch {checking}; sleep 1", "--check-unconfined")
+    first = start(repo, script, "a.txt", "shout", *check)
     values = both(first, start(repo, other, "README.md", "say less"))
     assert repo.status() == ""
     assert repo.git("rev-list", "--count", "HEAD").strip() == "3"

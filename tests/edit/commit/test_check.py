@@ -16,15 +16,13 @@ import pytest
 from repoagent.agent.sandbox.backends import find
 from repoagent.config.layers import load, set_value
 from repoagent.config.settings import user_file
-from repoagent.edit.checks import run_check
+from repoagent.edit.checks import CheckResult, run_check
 from repoagent.edit.request import Check
 from repoagent.git.worktree import layout, open_worktree
 from repoagent.tasks.check import check_of
 from tests.cli.applying import program
 from tests.conftest import GitRepo
-from tests.edit.conftest import Run, Script, diff, run, script
-
-__all__ = ["run", "script"]
+from tests.edit.conftest import Run, Script, diff
 
 in_sandbox = pytest.mark.skipif(find() is None, reason="there is no sandbox here")
 
@@ -32,29 +30,21 @@ in_sandbox = pytest.mark.skipif(find() is None, reason="there is no sandbox here
 def test_a_timeout_kills_the_process_group_of_the_check(repo: GitRepo) -> None:
     stubborn = "trap '' TERM; echo begun; sleep 60 & echo $! >pid; sleep 60; sleep 60; sleep 60"
     began = time.monotonic()
-    result = run_check(Check(stubborn, 0.5), open_worktree(repo.top), accepted=True)
+    result = _run(repo, stubborn, 0.5)
     assert time.monotonic() - began < 20
     assert not result.passed and result.excerpt() == "begun\n"
     assert "was stopped after 0.5 seconds" in result.how and "check.timeout" in result.how
     assert _is_gone(int(repo.read("pid")))
-
-
-def test_a_stopped_check_fails_even_with_exit_code_0(repo: GitRepo) -> None:
-    result = run_check(
-        Check("trap 'exit 0' TERM; sleep 60 & wait", 0.5), open_worktree(repo.top), accepted=True
-    )
-    assert not result.passed and "check.timeout" in result.how
+    assert not _run(repo, "trap 'exit 0' TERM; sleep 60 & wait", 0.5).passed  # whatever its exit code
 
 
 def test_background_processes_do_not_delay_the_check(repo: GitRepo) -> None:
     """Processes of its group are killed. A process with its own session, such as a build server, stays, and the check
     does not wait for it."""
-    daemon = (
-        "import os; os.setsid(); open('daemon', 'w').write(str(os.getpid())); import time; time.sleep(60)"
-    )
+    daemon = "import os, time; os.setsid(); open('daemon', 'w').write(str(os.getpid())); time.sleep(60)"
     command = f'sleep 60 & echo $! >pid; "{sys.executable}" -c "{daemon}" & while ! test -s daemon; do sleep 0.02; done; echo ok'
     began = time.monotonic()
-    result = run_check(Check(command), open_worktree(repo.top), accepted=True)
+    result = _run(repo, command)
     assert result.passed and result.excerpt() == "ok\n" and time.monotonic() - began < 30
     assert _is_gone(int(repo.read("pid")))
     left = int(repo.read("daemon"))
@@ -85,18 +75,17 @@ def test_the_default_limit_is_half_an_hour(repo: GitRepo) -> None:
     assert _check(repo).timeout is None
 
 
-def test_a_timeout_fails_the_edit_and_names_the_setting(repo: GitRepo, run: Run, script: Script) -> None:
-    script.replies(_edit("x = 1"))
+def test_a_timeout_fails_the_edit_and_names_the_setting(repo: GitRepo, edit: Run, script: Script) -> None:
+    script.replies(_change("x = 1"))
     limit = {"REPOAGENT_CHECK__TIMEOUT": "0.3"}
-    done = run("edit", "src/app.py", "x", "--yes", "--max-turns", "1", "--check", "sleep 60", env=limit)
-    assert (done.code, repo.status()) == (6, "")
+    done = edit("--max-turns", "1", "--check", "sleep 60", env=limit, code=6)
+    assert repo.status() == ""
     assert "was stopped after 0.3 seconds" in done.err and "check.timeout" in done.err
 
 
-def test_a_file_saved_during_a_failing_check_is_left(repo: GitRepo, run: Run, script: Script) -> None:
-    script.replies(_edit("x = 1"))
-    check = ("--check-unconfined", "--check", "echo mine > src/app.py; false")
-    done = run("edit", "src/app.py", "x", "--yes", *check, code=3)
+def test_a_file_saved_during_a_failing_check_is_left(repo: GitRepo, edit: Run, script: Script) -> None:
+    script.replies(_change("x = 1"))
+    done = edit("--check-unconfined", "--check", "echo mine > src/app.py; false", code=3)
     assert "another program has changed src/app.py" in done.err and len(script.prompts) == 1
     assert repo.read("src/app.py") == b"mine\n"
 
@@ -145,13 +134,12 @@ def test_a_check_of_code_that_the_user_has_not_seen_is_confined(
 
 
 @in_sandbox
-def test_a_check_that_needs_home_or_network_names_the_option(repo: GitRepo, run: Run, script: Script) -> None:
-    script.replies(_edit("x = 1"))
-    done = run("edit", "src/app.py", "x", "--yes", "--max-turns", "1", "--check", "touch ~/mine", code=6)
-    assert "--check-unconfined" in done.err
+def test_a_check_that_needs_home_or_network_names_the_option(edit: Run, script: Script) -> None:
+    script.replies(_change("x = 1"))
+    assert "--check-unconfined" in edit("--max-turns", "1", "--check", "touch ~/mine", code=6).err
     _set("check.unconfined", "true")
-    script.replies(_edit("x = 2"))
-    assert run("edit", "src/app.py", "x", "--yes", "--check", "touch ~/mine").code == 0
+    script.replies(_change("x = 2"))
+    edit("--check", "touch ~/mine")
 
 
 @in_sandbox
@@ -170,6 +158,10 @@ def test_a_check_of_an_accepted_change_is_not_confined(repo: GitRepo, clean_envi
     assert (clean_environment / "mine").exists()
 
 
+def _run(repo: GitRepo, command: str, timeout: float | None = None) -> CheckResult:
+    return run_check(Check(command, timeout), open_worktree(repo.top), accepted=True)
+
+
 def _set(key: str, value: str) -> None:
     set_value(user_file(os.environ), key, value)
 
@@ -180,7 +172,7 @@ def _check(repo: GitRepo) -> Check:
     return found
 
 
-def _edit(line: str) -> str:
+def _change(line: str) -> str:
     return diff("src/app.py", " def main():", "-    print(greet('world'))", f"+    {line}")
 
 

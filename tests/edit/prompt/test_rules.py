@@ -42,21 +42,19 @@ def obedient(script: Script, allowed: str, then: str, other: str) -> None:
     ],
 )
 def test_allowed_files_are_created(
-    run: Run, script: Script, words: str, options: tuple[str, ...], allowed: str
+    edit: Run, script: Script, words: str, options: tuple[str, ...], allowed: str
 ) -> None:
     made = bool(allowed)
     obedient(script, allowed or "and create files", GREET + NEW, "<reject>src/names.py is needed</reject>")
-    done = run("edit", "src/app.py", words, *options, "--yes")
-    assert (done.code == 0) == made, done.err
+    done = edit(*options, request=words, code=0 if made else 1)
     assert made or "src/names.py is needed" in done.err
 
 
-def test_an_unnamed_new_file_is_refused(repo: GitRepo, run: Run, script: Script) -> None:
+def test_an_unnamed_new_file_is_refused(repo: GitRepo, edit: Run, script: Script) -> None:
     script.replies(*[GREET + NEW] * 4)
-    done = run("edit", "src/app.py", "greet with a comma", "--yes")
-    assert done.code != 0 and "this edit may not create this file" in done.err
+    assert "this edit may not create this file" in edit(code=3).err
     script.replies(GREET + NEW.replace("src/names.py", "app.py"), GREET)  # `app.py` is the file to edit
-    assert run("edit", "src/app.py", "in app.py greet with a comma", "--yes").code == 0
+    edit(request="in app.py greet with a comma")
     assert not (repo.top / "app.py").exists()
 
 
@@ -103,8 +101,8 @@ def test_the_files_that_may_be_changed_are_named(repo: GitRepo, run: Run) -> Non
 def test_the_system_text_is_short_and_the_same_for_every_edit(repo: GitRepo, run: Run) -> None:
     found = []
     for more in (
-        ("src/app.py", "x y"),
-        ("README.md", "other words", "--create"),
+        ("src/app.py", "x"),
+        ("README.md", "y", "--create"),
         ("src/app.py", "z", "--read", "README.md"),
     ):
         shown = json.loads(run("context", *more, "--json").out)
@@ -119,9 +117,8 @@ def test_the_prompt_does_not_depend_on_the_index_or_the_load(repo: GitRepo, run:
     lines = []
     for number in range(1, 1_301):
         own = ["src/app.py", "docs/guide.md"] if number % 20 == 0 else [f"other{number % 50}.c"]
-        lines.append(
-            f"commit refs/heads/main\ncommitter A <a@x.y> {1_600_000_000 + number} +0000\ndata 1\nx\n"
-        )
+        time = 1_600_000_000 + number
+        lines.append(f"commit refs/heads/main\ncommitter A <a@x.y> {time} +0000\ndata 1\nx\n")
         lines += [f"M 100644 inline {name}\ndata {len(str(number))}\n{number}\n" for name in own]
     repo.git("fast-import", "--quiet", "--force", stdin="".join(lines).encode())
     repo.git("reset", "-q", "--hard")
