@@ -1,23 +1,39 @@
-"""The look-up tools of a model (`read`, `search`, `files`, `outline`, ...) in one edit."""
+"""The look-up tools of a model (`read`, `search`, `files`, `outline`, ...) in one edit.
+
+The second half searches and lists the files of a repository, without ignored and withheld files. Both call git;
+`search` is bounded in time, memory and output."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import re
+import select
+import stat
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import field
+from datetime import datetime, timezone
+from functools import partial
+from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.state import Tool
+from repoagent.dataclass import dataclass
 from repoagent.edit.draft import EditSession
+from repoagent.edit.guards.off_limits import WhyNot
 from repoagent.edit.prompt.blocks import quoted
 from repoagent.edit.prompt.large_files import read_part
 from repoagent.errors import Refused, RepoagentError, UsageError
 from repoagent.git.files import check_path
+from repoagent.git.process import GitError, git, git_stream
 from repoagent.git.worktree import layout
 from repoagent.llm.model import fence
 from repoagent.patch.model import decode
 
 if TYPE_CHECKING:
-    from repoagent.edit.file_search import Matches
     from repoagent.llm.media import Media
 
 USES_SHOWN = 20  # files of a symbol, or symbols of a file
@@ -101,8 +117,6 @@ def _attached(session: EditSession, media: Media) -> Observation:
 
 
 def _search(session: EditSession, action: Action) -> str:
-    from repoagent.edit.file_search import search
-
     pattern = action.args.get("pattern") or _query(action, "pattern")
     path = action.args.get("path", "").strip()
     path = session.source(path).path if path else ""
@@ -116,8 +130,6 @@ def matches_text(matches: Matches) -> str:
 
 
 def _files(session: EditSession, action: Action) -> str:
-    from repoagent.edit.file_search import left_out_text, list_files, listing_text
-
     path, pattern = action.args.get("path", ""), action.args.get("pattern", "")
     listing = list_files(session.worktree.top, session.why_not, path, pattern)
     rows = listing_text(listing)
@@ -188,3 +200,258 @@ LOOK_UPS: dict[str, tuple[Callable[[EditSession, Action], str | Observation], st
     ),
     "recall": (_recall, '<recall query="WORDS"/> searches earlier notes, requests and edits.'),
 }
+
+
+MATCH_LIMIT = 60
+FILE_LIMIT = 20  # of one file among several
+LINE_LIMIT = 200
+SECONDS = 5.0
+LARGEST = 4 * 1024 * 1024  # bytes of matching lines to read from git
+LONGEST = 300  # characters of a pattern
+# Match like Python: \w and (?i) work for all letters, and $ matches before the CR of a CRLF file.
+_AS_PYTHON = "(*UCP)(*ANYCRLF)"
+_UTF8 = {"LC_ALL": "C.UTF-8", "LANGUAGE": ""}  # otherwise . matches a byte
+# Syntax with another meaning in PCRE than in Python: anchors of the whole text, counts without a minimum.
+_DIFFERS = re.compile(r"\\.|\{(?=,\d+\})")
+_INSTEAD = {r"\A": "^", r"\Z": "$", r"\z": "$", "{": "{0"}
+_SPECIAL = re.compile(r"[\\^$.|?*+()\[\]{}]")
+
+
+@dataclass(frozen=True)
+class Matches:
+    """Matching lines as `path:line:text`, and a remark on omitted lines, or on a similar pattern that would match."""
+
+    rows: tuple[str, ...] = ()
+    remark: str = ""
+
+
+def search(
+    top: Path, pattern: str, why_not: WhyNot, path: str = "", *, at: str | None = None, output: bool = False
+) -> Matches:
+    """Find at most MATCH_LIMIT lines that match a Perl regular expression, in tracked and untracked files that may be
+    shown, or only in the file `path`, ignored or not. Long lines are cut around the match. `at` is a commit to search
+    in, or "" for the index. `output`: `path` is a file in the folder `top`, unrelated to git; ignore case.
+
+    If no line matches, finds lines that contain the pattern as plain text. Raises UsageError for an invalid pattern, or
+    one that takes too long.
+    """
+    if len(pattern) > LONGEST or re.search("[\0\n\ud800-\udfff]", pattern):
+        raise UsageError(f"a pattern is one line of at most {LONGEST} characters: search for a part of it")
+    grep = partial(_grep, top, why_not, path=path, at=at, output=output)
+    perl = _AS_PYTHON + _DIFFERS.sub(lambda match: _INSTEAD.get(match[0], match[0]), pattern)
+    reason = ""
+    try:
+        if (matches := grep("-P", perl)).rows:
+            return matches
+    except GitError as error:
+        if error.returncode == 128 and "-e option, '" in error.stderr:
+            reason = "not a valid regular expression: " + error.stderr.rpartition("': ")[2]
+        elif error.returncode == 128 and "pcre2" in error.stderr:  # a resource limit of PCRE
+            raise UsageError("the pattern takes too long: use a simpler one") from None
+        else:
+            raise
+    if (plain := grep("-F", pattern) if _SPECIAL.search(pattern) else Matches()).rows:
+        remark = f"Searched as plain text: {reason or 'no line matches it as a regular expression'}."
+        return Matches(plain.rows, f"{remark} {plain.remark}".rstrip())
+    if reason:
+        raise UsageError(reason)
+    return Matches(
+        (), "No line matches. Each line is searched separately; (?i) at the beginning ignores case."
+    )
+
+
+class _TooMuch(Exception):
+    """Raised within `git_stream`, so that it ends git."""
+
+
+def _grep(
+    top: Path, why_not: WhyNot, syntax: str, pattern: str, *, path: str, at: str | None, output: bool
+) -> Matches:
+    """The matches of `git grep`; the other parameters are those of `search`."""
+    most = MATCH_LIMIT if path else FILE_LIMIT
+    args = [*f"grep -z --no-color --full-name -n --column -m {most + 1} {syntax} -e".split(), pattern]
+    if output:
+        args += ["-a", "-i", "--no-index", "--", path]
+    else:
+        args += ["-I", *([at] if at else ["--cached"] if at == "" else ["--untracked"])]
+        if path:
+            args[1:1] = ["--no-exclude-standard"] if at is None else []
+            args += ["--", path]
+    data, is_cut = bytearray(), False
+    deadline = time.monotonic() + SECONDS
+    try:
+        with git_stream(top, *(os.fsencode(arg) for arg in args), env=_UTF8) as stream:
+            poll = select.poll()
+            poll.register(stream, select.POLLIN | select.POLLHUP)
+            while len(data) < LARGEST and poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
+                chunk = os.read(stream.fileno(), 1 << 16)
+                if not chunk:
+                    break
+                data += chunk
+            else:
+                raise _TooMuch
+    except _TooMuch:
+        data, is_cut = data[: data.rfind(b"\n") + 1], True
+    except GitError as error:
+        if error.returncode != 1:  # 1: no match
+            raise
+    rows: list[str] = []
+    seen: Counter[str] = Counter()
+    for line in bytes(data).split(b"\n"):
+        fields = line.split(b"\0", 3)
+        if len(fields) < 4 or why_not(name := os.fsdecode(fields[0]).removeprefix(f"{at}:" if at else "")):
+            continue
+        seen[name] += 1
+        if seen[name] > most or len(rows) == MATCH_LIMIT:
+            is_cut = True
+            continue
+        row = f"{fields[1].decode()}:{_around(fields[3], int(fields[2]) - 1)}"
+        rows.append(row if output else f"{name}:{row}")
+    if not is_cut:
+        return Matches(tuple(rows))
+    if not rows:
+        raise UsageError("the search takes too long: use a simpler pattern")
+    full = [name for name, count in seen.items() if count > most and not path][:3]
+    where = f" (in {', '.join(full)})" if full else ""
+    return Matches(tuple(rows), f"More matches were omitted{where}: use a narrower search.")
+
+
+def _around(text: bytes, at: int) -> str:
+    """A line; of a long one the part around the match at byte `at`, with the position of the match in characters."""
+    if len(text) <= LINE_LIMIT:
+        return text.decode(errors="replace")
+    start = max(0, at - LINE_LIMIT // 4)
+    piece = text[start : start + LINE_LIMIT].decode(errors="ignore")
+    position = f"(character {len(text[:at].decode(errors='replace')) + 1}) " if at > LINE_LIMIT else ""
+    return f"{position}{'…' if start else ''}{piece}"
+
+
+LISTED = 100  # files and folders of one listing
+_MOST_FORMS = 50  # patterns that braces may expand to
+
+
+@dataclass(frozen=True)
+class File:
+    """A file of the work tree; `modified` is its modification time in seconds since the epoch."""
+
+    path: str
+    size: int
+    modified: float
+    tracked: bool
+    kind: str = ""  # "link" or "submodule"; "" for a file
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The content of a folder, or the files below it that match a pattern. `folders` has the number of files below each
+    folder; `more` counts omitted files, `withheld` those that may not be shown."""
+
+    files: Sequence[File] = ()
+    folders: Mapping[str, int] = field(default_factory=dict)
+    more: int = 0
+    withheld: int = 0
+
+
+def list_files(
+    top: Path, why_not: WhyNot, path: str = "", pattern: str = "", *, most: int = LISTED
+) -> Listing:
+    """List the folder `path` ("" is the top): its files, and its folders with their number of files. With a `pattern`
+    (a glob; without a slash it matches names at any depth) list all matching files below `path`.
+
+    Raises UsageError for an unknown path and a pattern that is too long, Refused for a path outside the repository.
+    """
+    path = path.strip().removeprefix("./").rstrip("/")
+    path = "" if path == "." else path
+    pattern = pattern.strip().removeprefix("./")
+    if path:
+        check_path(path)
+        if (reason := why_not(path)) is not None:
+            raise UsageError(reason)
+    if len(pattern) > LONGEST or "\0" in pattern:
+        raise UsageError(f"the pattern is longer than {LONGEST} characters: use a shorter one")
+    pathspecs = [f":(top,literal){path}"] if path else []
+    if pattern:
+        base = re.sub(r"([\\*?\[])", r"\\\1", path) + "/" if path else ""
+        forms = list(islice(_forms(pattern.lstrip("/")), _MOST_FORMS + 1))
+        if len(forms) > _MOST_FORMS:
+            raise UsageError("the pattern expands to too many patterns: use fewer braces")
+        pathspecs = [f":(top,glob){base}{form if '/' in form else f'**/{form}'}" for form in forms]
+    kinds = ("--cached", "--others", "--deleted", "--exclude-standard")
+    data = git(top, "--no-literal-pathspecs", "ls-files", "-z", "-t", *kinds, "--", *pathspecs)
+    known: dict[str, bool] = {}  # files that may be shown, and whether git tracks them
+    refused, gone = set(), set()
+    for row in data.split(b"\0"):
+        name = os.fsdecode(row[2:]).rstrip("/")  # git lists a nested repository with a slash
+        if row[:1] in {b"R", b"S"}:  # deleted, or not in the sparse checkout
+            gone.add(name)
+        elif name and name not in known:
+            if why_not(name) is None:
+                known[name] = row[:1] != b"?"
+            else:
+                refused.add(name)
+    tracked = {name: known[name] for name in sorted(known) if name not in gone}
+    withheld = len(refused - gone)
+    if path and not tracked and not withheld and not (top / path).is_dir():
+        raise UsageError(f"there is no folder {path}")
+    names, folders = list(tracked), Counter[str]()
+    if not pattern and path not in tracked:  # the folders directly below `path`, and the files in it
+        prefix, names = f"{path}/" if path else "", []
+        for name in tracked:
+            head, slash, _ = name[len(prefix) :].partition("/")
+            if slash:
+                folders[prefix + head] += 1
+            else:
+                names.append(name)
+    listed = dict(list(folders.items())[:most])
+    left = most - len(listed)
+    more = len(names[left:]) + folders.total() - sum(listed.values())
+    files = []
+    for name in names[:left]:
+        try:
+            status = os.lstat(top / name)
+        except (FileNotFoundError, NotADirectoryError):  # just deleted
+            continue
+        kind = {stat.S_IFDIR: "submodule", stat.S_IFLNK: "link"}.get(stat.S_IFMT(status.st_mode), "")
+        size = 0 if kind == "submodule" else status.st_size
+        files.append(File(name, size, status.st_mtime, tracked[name], kind))
+    return Listing(tuple(files), listed, more, withheld)
+
+
+def listing_text(listing: Listing) -> str:
+    """One line for each entry: name, size, day of the last change."""
+    rows = [f"{_row(folder)}/  {_count(count)}" for folder, count in listing.folders.items()]
+    for file in listing.files:
+        size = f"{file.size} B"
+        if file.size >= 1024:
+            kilobytes = file.size / 1024
+            size = f"{kilobytes:.0f} KB" if kilobytes < 1024 else f"{kilobytes / 1024:.1f} MB"
+        day = datetime.fromtimestamp(file.modified, timezone.utc).strftime("%Y-%m-%d")
+        marks = filter(None, [file.kind, "" if file.tracked else "untracked"])
+        rows.append("  ".join([_row(file.path), size, day, *marks]))
+    return "\n".join(rows)
+
+
+def left_out_text(listing: Listing) -> str:
+    """The number of omitted files; "" if none were omitted."""
+    more = f"{_count(listing.more)} omitted: name a folder or a narrower pattern." if listing.more else ""
+    withheld = f"{_count(listing.withheld)} withheld." if listing.withheld else ""
+    return "\n".join(filter(None, [more, withheld]))
+
+
+def _forms(pattern: str) -> Iterator[str]:
+    """Expand braces, which git does not support: `*.{c,h}` becomes `*.c` and `*.h`."""
+    braces = re.search(r"\{([^{}]*,[^{}]*)\}", pattern)
+    if braces is None:
+        yield pattern
+        return
+    for word in braces[1].split(","):
+        yield from _forms(pattern[: braces.start()] + word + pattern[braces.end() :])
+
+
+def _row(path: str) -> str:
+    """A path on one line, escaped so that a file name cannot look like another row."""
+    return path if path.isprintable() else ascii(path)[1:-1]
+
+
+def _count(count: int) -> str:
+    return f"{count:,} file{'s' * (count != 1)}"

@@ -106,7 +106,7 @@ def _block(lines: Sequence[str], label: str) -> str:
     limit=integer("Maximum number of files and folders.", 1, 500),
 )  # fmt: skip
 def files(call: Call, path: str = "", pattern: str = "", limit: int = 100) -> ToolResult:
-    from repoagent.edit.file_search import left_out_text, list_files, listing_text
+    from repoagent.edit.tools import left_out_text, list_files, listing_text
 
     listing = list_files(call.worktree.top, call.why_not, path, pattern, most=limit)
     rows = []

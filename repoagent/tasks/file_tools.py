@@ -14,13 +14,12 @@ from pathlib import Path
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.state import EDIT, Tool
 from repoagent.edit.apply_patch import spelled
-from repoagent.edit.file_search import search
 from repoagent.edit.guards.off_limits import why_content_is_off_limits
 from repoagent.edit.patch_tool import edit_tool
 from repoagent.edit.prompt.blocks import quoted, shown
 from repoagent.edit.prompt.build import masked_tool
 from repoagent.edit.prompt.large_files import read_part
-from repoagent.edit.tools import look_up, matches_text
+from repoagent.edit.tools import look_up, matches_text, search
 from repoagent.errors import Busy, NothingDone, Refused, RepoagentError, UsageError
 from repoagent.git.files import FileChange, blob_hash, is_ignored
 from repoagent.git.index import read_entries

@@ -52,7 +52,7 @@ def test_no_argument_of_a_tool_is_an_option(repo: GitRepo, name: str) -> None:
 def test_a_pattern_can_not_take_for_ever(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
     repo.write("long.txt", "a" * 40_000 + "!\n" + "ab" * 20_000 + "\n")
     repo.commit("long")
-    monkeypatch.setattr("repoagent.edit.file_search.SECONDS", 1.0)
+    monkeypatch.setattr("repoagent.edit.tools.SECONDS", 1.0)
     tool = look_up(bench(repo), "search")
     for pattern in (
         r"(a+)+$",

@@ -12,8 +12,8 @@ from repoagent.agent.actions import Action, Observation
 from repoagent.agent.approvals.policy import Gate
 from repoagent.agent.loop import run
 from repoagent.agent.state import State, Tool
-from repoagent.edit.file_search import search
 from repoagent.edit.guards.off_limits import gate
+from repoagent.edit.tools import search
 from repoagent.llm.conversation import Turn
 from repoagent.llm.model import fence
 from repoagent.llm.usage import Limits

@@ -16,6 +16,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from repoagent.dataclass import dataclass
+from repoagent.edit.guards.off_limits import IgnoreFile
 from repoagent.git.files import EXECUTABLE, FileChange
 from repoagent.git.process import git_output
 from repoagent.git.worktree import WorkTree
@@ -126,16 +127,12 @@ def concerns(
     paths = dict.fromkeys(path for change in changes for path in (change.old_path, change.path) if path)
     if not paths:
         return ()
-    patterns = None
-    if further:
-        from pathspec import GitIgnoreSpec
-
-        patterns = GitIgnoreSpec.from_lines(further)
+    patterns = IgnoreFile("\n".join(further).encode())
     folder, obeyed = obeyed_by_git(worktree)
     sensitive = []
     for path in paths:
         why = listed(path)
-        if why is None and patterns is not None and patterns.match_file(path):
+        if why is None and patterns.match_file(path):
             why = "is listed in edit.sensitive"
         if why is None and folder is not None and path.startswith(f"{folder}/"):
             why = BY_HOOKS

@@ -14,7 +14,7 @@ from tests.edit.conftest import GREET, QUESTION, Open, Run, Script
 
 NEW = "```diff\n--- /dev/null\n+++ b/{}\n@@ -0,0 +1 @@\n+x\n```\n"
 FILTERS = GREET + NEW.format(".gitattributes")
-APART = "You did not ask for a change of .gitattributes. Apply it anyway [y,n,?]? "
+APART = "You did not ask for a change to .gitattributes. Apply it anyway [y,n,?]? "
 
 
 def new(path: str, after: bytes = b"x\n", mode: str = "100644") -> FileChange:

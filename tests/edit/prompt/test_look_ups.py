@@ -10,10 +10,9 @@ import pytest
 
 from repoagent.agent.actions import Action, Observation
 from repoagent.edit.draft import Draft, EditSession
-from repoagent.edit.file_search import search
 from repoagent.edit.guards.off_limits import gate
 from repoagent.edit.request import EditRequest
-from repoagent.edit.tools import look_up
+from repoagent.edit.tools import look_up, search
 from repoagent.git.worktree import open_worktree
 from tests.conftest import GitRepo
 
