@@ -186,7 +186,7 @@ def test_an_edited_diff_gets_the_questions_about_sensitive_files(
         again = window.expect(ASK)
         assert "\n+y\n" in again and "warning: " in window.seen
         window.send("y\n")
-        window.expect("You did not ask for a change of .gitattributes.")
+        window.expect("You did not ask for a change to .gitattributes.")
         window.send("n\n")
         assert window.end() == 1
     assert not (repo.top / ".gitattributes").exists() and b"hello '" in repo.read("src/app.py")
