@@ -58,7 +58,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     },
 }
 HIDDEN = {
-    "help": ("help:command", "Show the help of a command, or a page."),
+    "help": ("help:command", "Show the help for a command, or a page of the documentation."),
     "mine": ("mine:command", "Index the history of the repository."),
     "completion": ("repoagent.cli.completion:command", "Print the completion script of a shell."),
 }
@@ -169,7 +169,7 @@ def _unknown_command(ctx: click.Context, table: Mapping[str, object], args: list
 @click.version_option(__version__, prog_name="repoagent", message="%(prog)s %(version)s")
 @click.pass_context
 def cli(ctx: click.Context, /) -> object:
-    """A git-native repository editing assistant: a model's diff becomes one clean commit."""
+    """Edit a git repository with a language model; each change becomes one clean commit."""
     ctx.ensure_object(Session)
     if ctx.invoked_subcommand is None:
         terminal = ctx.obj.terminal()

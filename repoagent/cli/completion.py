@@ -29,8 +29,8 @@ Examples:
 
 zsh needs fpath+=~/.zfunc before compinit in ~/.zshrc.
 
-Completes commands, options, files, revisions, models, runs and keys of options.
-It does not use the network."""
+Completes commands, options, files, revisions, models, runs and configuration
+keys. It does not use the network."""
 
 
 @click.command(epilog=EPILOG)

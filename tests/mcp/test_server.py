@@ -174,7 +174,7 @@ def test_without_the_package_the_error_names_it(repo: GitRepo, tmp_path: Path) -
     )
     assert done.returncode == 2
     assert (
-        done.stderr == "repoagent: `repoagent mcp` needs the package mcp: pip install 'git-repoagent[mcp]'\n"
+        done.stderr == "repoagent: `repoagent mcp` needs the mcp package: pip install 'git-repoagent[mcp]'\n"
     )
 
 

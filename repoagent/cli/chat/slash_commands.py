@@ -259,7 +259,7 @@ def _compact(chat: Chat, words: str) -> None:
         ui = RunTerminal.of(chat.terminal, working, chat.mode)
         before, after = compact(chat.worktree, chat.request(), chat.settings, ui, chat.model_setup)
     chat.terminal.note(
-        f"compacted: {after:,} tokens are sent from now on, instead of {before:,}; the file keeps every turn"
+        f"compacted: later requests send {after:,} tokens instead of {before:,}; the file keeps every turn"
     )
 
 
@@ -273,7 +273,7 @@ TABLE = {
     "help": Slash("[COMMAND]", "Show the commands.", _help, prints=True),
     "undo": Slash("", "Undo the last change.", _undo),
     "diff": Slash("[REV]", "Show the uncommitted changes, or all changes since REV.", _diff, prints=True),
-    "cost": Slash("", "Show tokens and cost, of this session and of today.", _cost, prints=True),
+    "cost": Slash("", "Show tokens and cost, for this session and for today.", _cost, prints=True),
     "model": Slash("[SPEC]", "Show the model, or switch to another one.", _model, typed=True, prints=True),
     "mode": Slash("[MODE]", "Show the approval mode, or change it.", _mode, typed=True, prints=True),
     "clear": Slash("", "Start a new conversation.", _clear),

@@ -51,10 +51,10 @@ BY = ("day", "model", "repository", "run", "file", "call")
 @json_option
 @pass_session
 def command(session: Session, /, **values: Any) -> int:
-    """Show the edits, undos, reviews and runs of this repository, and what models cost.
+    """Show the edits, undos, reviews and runs in this repository, and what models cost.
 
     It reads the files in .repoagent/ and your own log of model calls, and sends nothing. --cost includes failed calls,
-    and divides a call about several files among them.
+    and splits the cost of a call about several files among them.
     """
     from repoagent.git.worktree import open_worktree
 
@@ -237,6 +237,8 @@ def _show_cost(session: Session, options: SimpleNamespace) -> None:
     if whole.unpriced:
         terminal.note("the price of some calls is unknown; see `repoagent models`", "dim")
     if whole.estimated:
-        terminal.note("~ includes estimated tokens, which the provider did not count", "dim")
+        terminal.note(
+            "~ marks totals with estimates, for calls whose provider reported no token counts", "dim"
+        )
     if limit is not None:
         terminal.note(f"max_cost_per_day is {dollars(limit, 0)}", "dim")

@@ -41,7 +41,7 @@ OPTION_GROUPS = {  # by their parameters
 @click.option("--strict", is_flag=True, help="Apply exact matches only, without any tolerance.")
 @click.option(
     "--source", "sources", multiple=True, metavar="PATH=BLOB",
-    help="The blob that the patch is based on, by path. Repeatable.",
+    help="The blob that the patch to PATH is based on. Repeatable.",
 )  # fmt: skip
 @click.option(
     "--path", type=click.Path(), metavar="FILE", help="The file to change, if the patch names none."
@@ -58,8 +58,8 @@ OPTION_GROUPS = {  # by their parameters
 def command(session: Session, /, **values: Any) -> Exit:
     """Apply the patch in FILE, or on standard input, and commit exactly that change.
 
-    A patch is any text that contains changes: a diff, the whole answer of a chat, the output of a program, a mail from
-    `git format-patch`.
+    A patch is any text that contains changes: a diff, a complete chat reply, the output of a program, or a
+    `git format-patch` email.
     """
     from repoagent.cli.app import settle
     from repoagent.cli.ui.progress import Working

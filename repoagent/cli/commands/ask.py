@@ -57,8 +57,8 @@ Examples:
 def command(session: Session, /, **values: Any) -> None:
     """Send PROMPT and FILEs to a model, and print its reply.
 
-    FILE may be text, an image (PNG, JPEG, GIF, WebP) or a PDF. Standard input is another file; with `-` as PROMPT, or
-    without arguments, it is the prompt. ask changes nothing and needs no repository.
+    FILE may be text, an image (PNG, JPEG, GIF, WebP) or a PDF. Standard input is sent as another file, or as the prompt
+    if PROMPT is `-` or there are no arguments. ask changes nothing and needs no repository.
     """
     from repoagent.git.worktree import layout
     from repoagent.llm.open_model import preload
@@ -165,9 +165,9 @@ def _deliver(text: str, output: Path | None, terminal: Terminal, *, as_json: boo
 def _refuse_unwritable(output: Path) -> None:
     """Raise UsageError if `output` cannot be written, before the reply is paid for."""
     if output.is_dir():
-        raise UsageError(f"-o {output} is a directory")
+        raise UsageError(f"-o {output} is a folder")
     if not output.parent.is_dir():
-        raise UsageError(f"no such directory: {output.parent}; create it first")
+        raise UsageError(f"no such folder: {output.parent}; create it first")
     if not os.access(output if output.exists() and not output.is_file() else output.parent, os.W_OK):
         raise UsageError(f"cannot write {output}: use another file for -o")
 

@@ -31,7 +31,7 @@ CONTEXT = """\
 """
 
 CONFIG_HEAD = """\
-# Options of repoagent for everyone who works in this repository. These are the defaults: remove a "#" and
+# repoagent options for everyone who works in this repository. These are the defaults: remove a "#" and
 # change the value. Commands, addresses, keys and prices are personal and cannot be set here (use
 # `repoagent config KEY VALUE` or `git config repoagent.KEY VALUE`); a limit set here can only lower a
 # personal one. `repoagent config` shows the values in use and where each comes from.
@@ -48,7 +48,7 @@ Examples:
 
 Later wins: the default; your own ~/.config/repoagent/config.toml; the team's
 .repoagent/config.toml; `git config repoagent.KEY`; REPOAGENT_KEY in the
-environment; options of a command. Commands, keys and prices cannot be set
+environment; command-line options. Commands, keys and prices cannot be set
 with --shared: a repository must not choose what runs on your machine."""
 
 
@@ -58,9 +58,9 @@ with --shared: a repository must not choose what runs on your machine."""
 def init(session: Session, as_json: bool) -> None:
     """Set up .repoagent/ for a team to share.
 
-    Creates config.toml and context.md if they are missing, and lets git track these, the folder skills/
-    and the .gitignore itself; git ignores the rest. Running it again changes nothing. Linked work trees share the
-    .repoagent/ of the main work tree.
+    Creates config.toml and context.md if they are missing, and lets git track these two, the folder skills/ and the
+    .gitignore itself; git ignores the rest. Running it again changes nothing. Linked work trees share the .repoagent/
+    of the main work tree.
     """
     from repoagent.git.worktree import layout, open_worktree
 

@@ -236,7 +236,7 @@ def _show_table(prompt: ShownPrompt, terminal: Terminal) -> None:
     terminal.note(f"estimated for {prompt.model}{share}", "dim")
     if masked := prompt.masked:
         secrets = "1 key or token" if masked == 1 else f"{masked} keys and tokens"
-        terminal.note(f"{secrets} masked in the prompt, and restored in the diff of the model", "dim")
+        terminal.note(f"{secrets} masked in the prompt, and restored in the model's diff", "dim")
 
 
 def spec_of(settings: Settings) -> str:

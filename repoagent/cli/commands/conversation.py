@@ -29,8 +29,8 @@ COMMANDS = {
     "load": ("conversation:load_command", "Load a saved conversation for a file."),
     "branch": ("conversation:branch_command", "Start a conversation with the turns of another."),
     "edit": ("conversation_edit:edit_command", "Rewrite a conversation with a model."),
-    "undo": ("conversation:undo", "Undo the last change of a conversation."),
-    "redo": ("conversation:redo", "Redo the last undone change of a conversation."),
+    "undo": ("conversation:undo", "Undo the last change to a conversation."),
+    "redo": ("conversation:redo", "Redo the last undone change to a conversation."),
     "delete": ("conversation:delete_command", "Delete a conversation; undo restores it."),
 }
 EXAMPLES = """\b
@@ -88,7 +88,7 @@ def resolver(repo: Repository) -> ConversationResolver:
 
 
 def undo_command(ref: ConversationRef, verb: str = "undo") -> str:
-    """The command that undoes the last change of a conversation."""
+    """The command that undoes the last change to a conversation."""
     return f"`{GROUP} {verb} {shlex.quote(ref.name)}`"
 
 
@@ -220,7 +220,7 @@ def save_command(repo: Repository, /, *, name: str, source: str | None, force: b
 def undo(repo: Repository, /, *, name: str) -> None:
     """Undo the last save, load, branch, edit or delete of NAME.
 
-    Turns that were added since are kept if they merge cleanly; otherwise undo refuses.
+    Turns added since then are kept if they merge cleanly; otherwise undo refuses.
     """
     _reverse(repo, name, "undo")
 
@@ -229,7 +229,7 @@ def undo(repo: Repository, /, *, name: str) -> None:
 @name_argument
 @pass_repository
 def redo(repo: Repository, /, *, name: str) -> None:
-    """Redo the last undone change of NAME."""
+    """Redo the last undone change to NAME."""
     _reverse(repo, name, "redo")
 
 
@@ -261,7 +261,7 @@ _COLUMNS = (
 
 
 @click.command(epilog=examples("list --files", "list --json | jq -r '.conversations[].name'"))
-@click.option("--files", is_flag=True, help="Also list those of files, as file:PATH.")
+@click.option("--files", is_flag=True, help="Also list the conversations about files, as file:PATH.")
 @pass_repository
 def list_command(repo: Repository, /, *, files: bool) -> int:
     """List the saved conversations, with their kind, length and last turn.
@@ -272,7 +272,7 @@ def list_command(repo: Repository, /, *, files: bool) -> int:
 
     listed = entries(repo.layout, files=files, warn=repo.terminal.warn)
     if not listed and not repo.as_json:
-        raise NothingDone(f"no saved conversations{'' if files else '; --files lists those of files'}")
+        raise NothingDone(f"no saved conversations{'' if files else '; --files lists those about files'}")
     page = Page.of(repo.terminal)
     table = page.table(_COLUMNS, [_cells(entry, page) for entry in listed]) if listed else ()
     repo.emit({"conversations": [_entry_object(entry) for entry in listed]}, table)

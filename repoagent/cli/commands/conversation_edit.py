@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 EDIT_EXAMPLES = examples(
     'edit parser "shorten the long answers"',
     'edit file:src/app.py "leave logging out" --user-turns',
-    more="\n\nExit codes 4 and 5 are those of an edit: no usable model, or a limit.",
+    more="\n\nExit codes 4 (no usable model) and 5 (a limit was reached) mean the same as for `edit`.",
 )
 
 
@@ -57,7 +57,9 @@ def edit_command(session: Session, /, **values: Any) -> None:
     if text == "-":
         text = sys.stdin.buffer.read().decode("utf-8", "replace")
     if not text.strip():
-        raise UsageError(f"say what to change; to edit it yourself, open {stored.place.path}")
+        raise UsageError(
+            f"missing REQUEST: describe what to change; to edit it yourself, open {stored.place.path}"
+        )
     request = RewriteRequest(stored, text.strip(), options.user_turns)
     if options.show_prompt:
         from repoagent.cli.commands.context import show_request

@@ -61,7 +61,7 @@ OPTION_GROUPS = {  # by their parameters
 @click.option("--create", is_flag=True, help="Create files that do not exist.")
 @click.option(
     "--scope", type=click.Choice(["files", "neighbors", "repo"]), metavar="SCOPE",
-    help="What may change: the files only, also their neighbors, or any file (files, neighbors, repo).",
+    help="What may change: only the named files (files), also their neighbors (neighbors), or any file (repo).",
 )  # fmt: skip
 @click.option("--read", multiple=True, metavar="FILE", help="Show FILE to the model, read-only. Repeatable.")
 @shared.committing
@@ -72,7 +72,7 @@ OPTION_GROUPS = {  # by their parameters
 @click.option("--again", is_flag=True, help="Undo the last edit, and run INSTRUCTION on its files instead.")
 @click.option(
     "--format", "edit_format", type=click.Choice(["auto", "diff", "search", "whole", "function"]),
-    metavar="FORM", help="Format of the model's answer: auto, diff, search, whole or function.",
+    metavar="FORM", help="The format of the model's answer: auto, diff, search, whole or function.",
 )  # fmt: skip
 @shared.effort_option
 @shared.reply_option

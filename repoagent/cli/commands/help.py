@@ -14,18 +14,18 @@ EXIT_CODES = {
     Exit.DONE: "success",
     Exit.NOTHING: "nothing was done: nothing to change, or you declined",
     Exit.USAGE: "wrong usage: an unknown option, a file that does not exist, no repository",
-    Exit.REFUSED: "refused: the edit does not fit, or changes what it must not",
+    Exit.REFUSED: "refused: the edit does not apply, or changes something it may not",
     Exit.NO_MODEL: "no model is available, or its output is unusable",
     Exit.LIMIT: "a limit was reached: cost, tokens, turns or time",
     Exit.CHECK_FAILED: "a check or a hook failed; your files are restored",
     Exit.BUSY: "another process holds the lock",
-    Exit.INTERNAL: "an internal error of repoagent; the message names a report file",
+    Exit.INTERNAL: "an internal error in repoagent; the message names the report file",
     Exit.INTERRUPTED: "interrupted by ^C or a signal",
 }
 NOTES = """\
 `review` exits with 1, and `hook run` with 6, if a finding reaches the level of
---fail-on. Commands that search (`outline`, `uses`, `recall`, `activity`) exit with
-1 if they find nothing. `runs wait` exits with the code of the run.
+--fail-on. Commands that search (`outline`, `uses`, `recall`, `activity`) exit
+with 1 if they find nothing. `runs wait` exits with the code of the run.
 """
 _TOPIC = "exit-codes"
 _PAGE = re.compile(r"docs/([\w-]+)(?:\.md)?")

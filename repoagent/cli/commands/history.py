@@ -48,7 +48,7 @@ Examples:
 def command(session: Session, /, **values: Any) -> None:
     """Show who works on FILE and what each commit did to it: changed definitions, lines, moves.
 
-    FILE may be a directory. A model is used only with --model or --summarize; its summaries are saved, so you pay for
+    FILE may be a folder. A model is used only with --model or --summarize; its summaries are saved, so you pay for
     each commit once.
     """
     from repoagent.history.file_history import read_history

@@ -42,13 +42,13 @@ Examples:
   repoagent hook status
   repoagent hook uninstall
 
-A hook stops git only for findings of the level review.fail_on or above; bypass
+A hook stops git only for findings at the level review.fail_on or above; bypass
 it with git commit --no-verify. If the review itself fails, git continues,
 unless you use --strict. commit-msg, instead of pre-commit, reads trailers such
 as `Review-Ignore: partner-missing docs/api.md`.
 
-An existing hook, of your own, of a hook manager (pre-commit, husky, lefthook)
-or of the repository, is not changed; install prints what to add there."""
+install never changes an existing hook, whether it is yours, a hook manager's
+(pre-commit, husky, lefthook) or the repository's; it prints the line to add."""
 
 
 @click.group(cls=LazyGroup, table=COMMANDS, epilog=EXAMPLES, subcommand_metavar="COMMAND [ARGS]...")
@@ -92,7 +92,7 @@ def install(session: Session, /, *, strict: bool, everywhere: bool, as_json: boo
 @json_option
 @pass_session
 def uninstall(session: Session, /, *, as_json: bool, **flags: bool) -> None:
-    """Remove the named hooks of repoagent, by default all, and restore the ones they replaced."""
+    """Remove the named repoagent hooks (all by default) and restore the hooks they replaced."""
     from repoagent.review import hook_install as install
 
     changes = install.uninstall(_inspect(), _named(flags) or tuple(NAMES)) or ["no hooks of repoagent here"]
@@ -103,7 +103,7 @@ def uninstall(session: Session, /, *, as_json: bool, **flags: bool) -> None:
 @json_option
 @pass_session
 def status(session: Session, /, *, as_json: bool) -> None:
-    """Show the directory of git's hooks, and the program each hook belongs to."""
+    """Show the folder of git's hooks, and the program that each hook belongs to."""
     hooks = _inspect()
     rows = [select(hook, "name", "path", "state", "before", executable="runs") for hook in hooks.files]
     lines = [f"hooks are in {hooks.folder}{_WHOSE[hooks.whose]}"]
@@ -125,8 +125,8 @@ _WHOSE = {
 }
 _STATES = {
     "none": "none",
-    "ours": "of repoagent",
-    "changed": "of repoagent, changed by hand",
+    "ours": "installed by repoagent",
+    "changed": "installed by repoagent, edited by hand",
     "foreign": "another hook",
 }
 
@@ -159,7 +159,7 @@ findings, nothing is printed."""
 @click.option("--strict", is_flag=True, help="Also fail if the review itself fails.")
 @click.option(
     "--fail-on", type=click.Choice(["note", "warning", "error", "never"]), metavar="LEVEL",
-    help="Stop git for findings of this level or above.",
+    help="Stop git for findings at this level or above.",
 )  # fmt: skip
 @click.option("--only", metavar="RULE", multiple=True, help="Check only RULE, without a model. Repeatable.")
 @json_option

@@ -33,7 +33,7 @@ uses, history, outline, segments, recall, read, review, apply. Without --write,
 )
 @pass_session
 def command(session: Session, /, *, write: bool, model: str | None, max_cost: float | None) -> int:
-    """Serve neighbors, history, outlines and more of this repository to another assistant.
+    """Serve this repository's neighbors, history, outlines and more to another assistant.
 
     The server runs until its client closes it. It changes files only with --write.
     """
@@ -41,7 +41,7 @@ def command(session: Session, /, *, write: bool, model: str | None, max_cost: fl
         raise UsageError("--max-cost needs --model")
     # mcp_types exists from the required version of mcp on
     if find_spec("mcp") is None or find_spec("mcp_types") is None:
-        raise UsageError(f"`repoagent mcp` needs the package mcp: {install_extra('mcp')}")
+        raise UsageError(f"`repoagent mcp` needs the mcp package: {install_extra('mcp')}")
     terminal = session.terminal()
     if terminal.input_tty:
         terminal.note(

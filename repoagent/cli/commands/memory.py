@@ -38,7 +38,7 @@ EXAMPLES = """\b
 Examples:
   repoagent memory list
   repoagent memory show src/app.py
-  repoagent memory note src/app.py "the order of the results is relied on"
+  repoagent memory note src/app.py "callers rely on the order of the results"
 
 FILE is a path, even of a deleted file, or the name or id of a memory as
 `memory list --json` and `memory show` print it."""
@@ -83,7 +83,7 @@ def quoted_name(memory: Memory, path: str) -> str:
 
 NOTE_EXAMPLES = """\b
 Examples:
-  repoagent memory note src/app.py "the order of the results is relied on"
+  repoagent memory note src/app.py "callers rely on the order of the results"
   repoagent memory note src/app.py - < lessons.md
 
 From standard input, each bullet and each paragraph becomes a note. Name code
@@ -97,9 +97,9 @@ The exit code is 1 if all notes exist already."""
 @click.argument("text", metavar="TEXT|-")
 @pass_repository
 def note_command(repo: Repository, /, *, file: str, text: str) -> int:
-    """Add a note about FILE, which every later edit of it gets. `-` reads it from standard input.
+    """Add a note about FILE; later edits of FILE include it in their prompts. `-` reads it from standard input.
 
-    The note is marked as yours, with the date and the version of the file. It is never rewritten or archived. Keys and
+    The note is marked as yours, with the date and the file's version. It is never rewritten or archived. Keys and
     tokens in it are masked.
     """
     from repoagent.memory.notes import add_user_notes, check_notes, parse_notes
@@ -150,7 +150,8 @@ they conflict, your text is saved in another file, and its name is printed.
 def edit_command(repo: Repository, /, *, file: str) -> None:
     """Edit the notes about FILE in your editor: $VISUAL, $EDITOR, or the one that git uses.
 
-    Each bullet and each paragraph is a note. An empty text changes nothing; to remove everything, use `memory clear`.
+    Each bullet and each paragraph is a note. Saving an empty file changes nothing; to remove everything, use
+    `memory clear`.
     """
     from repoagent.memory.editing import keep_text, save_notes
     from repoagent.storage.atomic import read_regular
@@ -203,9 +204,9 @@ Examples:
   repoagent memory clear src/app.py --conversation --yes
   repoagent memory clear --undo src/app.py
 
-Nothing is deleted: it moves to the archive/ folder of the memory, where
-prompts and searches ignore it; --undo restores the last clear. To delete it
-for good, delete that folder. The memory stays attached to its file."""
+Nothing is deleted: cleared entries move to the memory's archive/ folder, where
+prompts and searches ignore them; --undo restores the last clear. To delete
+them for good, delete that folder. The memory stays attached to its file."""
 
 
 @click.command("clear", epilog=CLEAR_EXAMPLES)
@@ -224,7 +225,10 @@ def clear_command(repo: Repository, /, *, files: tuple[str, ...], **values: Any)
 
     options = SimpleNamespace(**values)
     if options.undo and options.parts:
-        raise UsageError("--undo restores all parts of the last clear; name no parts")
+        raise UsageError(
+            "--undo restores everything that the last clear removed; it cannot be combined with "
+            "--notes, --conversation or --edits"
+        )
     named = [find_memory(repo, file, rekey=True) for file in files]
     memories = list({memory.folder: memory for memory in named}.values())
 

@@ -51,7 +51,7 @@ def export_command(
         raise UsageError("no file for the archive: use -o FILE")
     target = repo.cwd / (output or "-")
     if not piped and not target.parent.is_dir():
-        raise UsageError(f"no such directory: {target.parent}; create it first")
+        raise UsageError(f"no such folder: {target.parent}; create it first")
     if not piped and os.path.lexists(target) and not stat.S_ISREG(target.lstat().st_mode):
         raise Refused(f"{target} is not a regular file; use another one, or - for standard output")
 
@@ -107,17 +107,17 @@ _IMPORT_COLUMNS = (
 
 @click.command("import", epilog=IMPORT_EXAMPLES)
 @click.argument("file", metavar="FILE|-", type=click.Path())
-@click.option("--dry-run", is_flag=True, help="Show what would be imported; do nothing.")
+@click.option("--dry-run", is_flag=True, help="Show what would be imported; import nothing.")
 @pass_repository
 def import_command(repo: Repository, /, *, file: str, dry_run: bool) -> int:
-    """Import the memories of an archive, each for its file."""
+    """Import the memories in an archive, each for its file."""
     from repoagent.memory.archive import Arrival, import_memories, read_archive, restore, source_of
     from repoagent.memory.gc import archive_folder
 
     terminal, path = repo.terminal, repo.cwd / file
     if path.is_dir() and os.path.realpath(path.parent) == os.path.realpath(archive_folder(repo.layout)):
         if dry_run:
-            raise UsageError("--dry-run is for archives of `repoagent memory export`")
+            raise UsageError("--dry-run works only with archives from `repoagent memory export`")
         memory = restore(repo.layout, path)
         where = memory.identity.path_in(str(repo.worktree.top))
         at = where if os.path.lexists(repo.worktree.top / where) else None

@@ -109,7 +109,7 @@ def _lines(file_memory: FileMemory, repo: Repository, page: Page) -> Iterator[st
     lines = [page.paint(one_line(location.path), "bold")]
     lines += item(f"{state}; {amount(file_memory.measure.size)}, last used {used}")
     if came_along(memory.folder):
-        lines += item("tracked by git: it came with the repository and may be the work of others")
+        lines += item("tracked by git: it came with the repository, and others may have written it")
     lines += section(f"notes ({len(file_memory.notes):,})") if file_memory.notes else []
     for status in file_memory.notes:
         note = status.note
@@ -186,7 +186,7 @@ Columns:
 )  # fmt: skip
 @click.option(
     "--sort", type=click.Choice(["path", "used", "size", "edits"]), default="path", show_default=True,
-    help="Sort by path, or with the last used, largest or most edited first.",
+    help="Sort by path, or put the last used, largest or most edited first.",
 )  # fmt: skip
 @click.option(
     "-n", "--limit", type=click.IntRange(min=0), metavar="N",

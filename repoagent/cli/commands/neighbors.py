@@ -41,7 +41,8 @@ Put a FILE whose name starts with a dash after "--". The exit code is 0
 even without neighbors.
 
 The history comes from an index in .repoagent/history.db, which is created and
-updated when needed. Until it is complete, the last commits of FILE are used."""
+updated when needed. Until it is complete, only the last commits that touch
+FILE are used."""
 
 
 @click.command(epilog=EXAMPLES)

@@ -63,7 +63,7 @@ _OPTION_GROUPS = {"Options": (*_OF_OUTLINE, "summary"), "Options for --summary":
     "--kind", "kinds", type=click.Choice(KINDS), metavar="KIND", multiple=True,
     help="Show only this kind. Repeatable.",
 )  # fmt: skip
-@click.option("--language", metavar="NAME", help="The language of FILE, if its name does not show it.")
+@click.option("--language", metavar="NAME", help="The language of FILE, if its name does not imply it.")
 @click.option("--summary", is_flag=True, help="Summarize the purpose of each FILE with a model.")
 @click.option(
     "--words", type=click.IntRange(20, 2_000), metavar="N",
@@ -169,7 +169,7 @@ def _paths(files: Sequence[str]) -> tuple[list[str], dict[str, str]]:
             definitions[path] = name
         if path != "-" and Path(path).is_dir():
             if path in definitions:
-                raise UsageError(f"{path} is a directory; :: needs a file")
+                raise UsageError(f"{path} is a folder; :: needs a file")
             paths.update(dict.fromkeys(_files_below(path)))
         elif path != "-" and not os.path.lexists(path):
             raise no_such_file(path, Path.cwd())
@@ -353,7 +353,7 @@ def _sources(worktree: WorkTree | None, names: tuple[str, ...]) -> list[SourceFi
             if reason := gate(worktree.top, [path])(path):
                 raise Refused(reason)
             if (worktree.top / path).is_dir() and not (worktree.top / path).is_symlink():
-                raise UsageError(f"{name} is a directory; name files in it")
+                raise UsageError(f"{name} is a folder; name files in it")
             data = read_source(worktree, path).data
             if data is None:
                 raise no_such_file(path, worktree.top)

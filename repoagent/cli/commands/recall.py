@@ -67,7 +67,7 @@ by its parts, exact matches first. The only syntax is quotation marks."""
 def command(repo: Repository, /, **values: Any) -> int:
     """Search notes, edits, conversations, and the summaries of commits and files.
 
-    Changes that you made to these files by hand are found, too. The search uses no model.
+    It also finds changes that you made to these files by hand. The search uses no model.
     """
     from repoagent.memory.search.search import Search, answer, parse
 

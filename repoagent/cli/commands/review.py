@@ -88,9 +88,10 @@ Examples:
   repoagent review dismiss 4f1c2e         hide this finding from now on
 
 Most rules need no model and no network: secrets, conflict markers, files that
-no longer parse, removed names that are still used, missing partner files. A
-model is asked only with --model or --ask, or if review.model is set; its
-findings are reported only if the code that they quote exists.
+no longer parse, removed names that are still used, files left out that usually
+change with these. A model is asked only with --model or --ask, or if
+review.model is set; its findings are reported only if the code they quote
+exists.
 
 The exit code is 1 if a finding reaches the level of --fail-on (by default
 review.fail_on, which is error unless you set it)."""
@@ -121,17 +122,21 @@ OPTION_GROUPS = {  # by their parameters
 )  # fmt: skip
 @click.option(
     "--fail-on", type=click.Choice(LEVELS), metavar="LEVEL",
-    help="Exit with 1 for findings of this level or above: note, warning, error or never.",
+    help="Exit with 1 for findings at this level or above: note, warning, error or never.",
 )  # fmt: skip
 @click.option(
     "--rule", "rules", metavar="ID=LEVEL", multiple=True,
     help="Set a rule to off, note, warning or error. Repeatable.",
 )  # fmt: skip
 @click.option("--model", metavar="SPEC", help="Also review with this model.")
-@click.option("--ask", is_flag=True, help="Also review with the model of review.model, or the one for edits.")
+@click.option(
+    "--ask", is_flag=True, help="Also review with the model set as review.model, or the one for edits."
+)
 @click.option("--no-model", is_flag=True, help="Use no model, even if review.model is set.")
 @click.option("--strict", is_flag=True, help="Fail if the model cannot be reached, instead of warning.")
-@click.option("--fix", is_flag=True, help="Fix the findings; with IDs, those of the last review.")
+@click.option(
+    "--fix", is_flag=True, help="Fix the findings; with IDs, fix those findings of the last review."
+)
 @click.option(
     "--no-parse-check", is_flag=True, help="With --fix: accept a change that leaves a file unparsable."
 )

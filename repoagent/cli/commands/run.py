@@ -121,8 +121,8 @@ def _run_for_user(options: SimpleNamespace, repo: Repository) -> Exit:
     request, inherited = _request(options, repo)
     if request.mode == "ask" and not request.plan_only and not terminal.can_ask:
         raise UsageError(
-            "cannot ask for approval without a terminal; use --mode auto-edit, auto or read-only, or answer the "
-            "questions of --json-stream"
+            "cannot ask for approval without a terminal; use --mode auto-edit, auto or read-only, or use "
+            "--json-stream and answer its questions"
         )
     waiting = terminal.working("reading the repository")
     ready = _open_model(options, settings, terminal.warn, waiting.progress)

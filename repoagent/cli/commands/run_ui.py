@@ -60,7 +60,7 @@ def ask_user(terminal: Terminal) -> Asker:
         if answer == "n" and include:
             return Verdict(False)  # a reason would not help the model
         if answer == "n":
-            reason = terminal.ask_line("Reason, for the model (optional)")
+            reason = terminal.ask_line("Reason for the model (optional)")
             return Verdict(False, reason=f"the user said no: {reason}" if reason else "the user said no.")
         return Verdict(True, always=answer in {"a", "r"}, keep=answer == "r")
 
@@ -98,7 +98,7 @@ def _show(terminal: Terminal, request: ApprovalRequest) -> None:
     if request.why:
         terminal.note(f"note: {request.why}")
     if request.patterns:
-        terminal.note("allow always, in this run (a) or in this repository (r):")
+        terminal.note("always allow, for this run (a) or for this repository (r):")
         for pattern in request.patterns:
             for line in folded(pattern, width):
                 terminal.note(f"    {line}")
@@ -145,7 +145,7 @@ class RunTerminal(TerminalInterface):
             return Decision("no", reason="no terminal to ask for approval: edits need `--mode auto-edit`.")
         decision = super().decide(proposal)
         if decision.kind == "no" and not decision.reason:
-            raise Stopped("you rejected the change; the run is stopped", "stopped at a rejected change")
+            raise Stopped("you rejected the change; the run has stopped", "stopped at a rejected change")
         return decision
 
     def event(self, event: LoopEvent) -> None:

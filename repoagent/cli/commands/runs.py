@@ -34,7 +34,7 @@ States:
   limit, failed         ended by a limit or an error
   stopped, killed       stopped by you, or the process died; resumable
   conversation          only the conversation exists; resumable
-  unreadable            run.json is broken or from a newer repoagent"""
+  unreadable            run.json is broken or was written by a newer repoagent"""
 COMMANDS = {
     "list": ("runs:list_command", "List runs, newest first."),
     "show": ("runs:show_command", "Show the progress, plan and last turns of a run."),
@@ -82,7 +82,7 @@ def pass_run(command: Callable[..., Any]) -> Callable[..., Any]:
 def refuse_live(run: Run) -> None:
     """Raise Busy if the run is alive."""
     if run.is_live:
-        raise Busy(f"{run.name} is alive; stop it first with `repoagent runs stop {run.short}`")
+        raise Busy(f"{run.name} is live; stop it first with `repoagent runs stop {run.short}`")
 
 
 def _as_object(run: Run) -> dict[str, object]:
@@ -104,7 +104,7 @@ def report(repo: Repository, runs: Iterable[Run], sentence: str, **more: object)
 
 
 _list_options = together(
-    click.option("--live", is_flag=True, help="List only runs that are alive."),
+    click.option("--live", is_flag=True, help="List only live runs."),
     click.option(
         "-n", "--limit", type=click.IntRange(min=1), metavar="N",
         help=f"List the newest N. [default: {_ON_A_TERMINAL} on a terminal]",
@@ -121,7 +121,7 @@ _list_options = together(
 @click.option("--json", "as_json", is_flag=True, help="Print the result, or the error, as JSON.")
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> Any:
-    """Show the runs of tasks, live and past, and control those that are alive.
+    """Show live and past task runs, and control the live ones.
 
     Without a command, list them.
     """
@@ -335,11 +335,11 @@ Examples:
   repoagent runs delete 3fa9c1 --yes
   repoagent runs delete --undo run-20261122-171500-3fa9c1
 
-This deletes the folder of the run for good, with the plan and the output of
+This deletes the run's folder for good, with the plan and the output of
 commands. The conversation is archived, and --undo with the full name restores
-it; a conversation that you named is not touched, nor are commits. A linked work
-tree of the run is removed if everything in it is committed, and its branch if
-other branches have its commits."""
+it; conversations that you named and commits are not touched. The run's linked
+work tree is removed if everything in it is committed, and its branch if other
+branches have its commits."""
 
 
 @click.command("delete", epilog=DELETE_EXAMPLES)

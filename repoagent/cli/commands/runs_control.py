@@ -30,7 +30,7 @@ Examples:
 
 The run reads it before its next model call, as a message from you. To reach a
 run that has ended, use `repoagent run --resume`. You can also put a file
-NAME.md into the inbox/ folder of the run."""
+NAME.md into the run's inbox/ folder."""
 
 
 @click.command("message", epilog=MESSAGE_EXAMPLES)
@@ -58,9 +58,9 @@ Examples:
   repoagent runs stop last --now
 
 A run stops before its next model call, and so do the runs that it delegated.
-With --now its process is ended at once (SIGTERM), as by ^C, and undoes
-unfinished work. Nothing is lost: resume it with `repoagent run --resume`. You
-can also stop a run by creating a file named stop in its folder."""
+With --now its process gets a SIGTERM at once and undoes unfinished work, as
+after ^C. Nothing is lost: resume it with `repoagent run --resume`. You can also
+stop a run by creating a file named stop in its folder."""
 
 
 @click.command("stop", epilog=STOP_EXAMPLES)
@@ -91,9 +91,9 @@ Examples:
   repoagent runs wait last && make release
   repoagent runs wait last --timeout 600
 
-The exit code is that of the run: 0 done or answered, 1 rejected or unfinished,
-5 a limit, 130 stopped or killed, or that of its error. Also: 2 no such run, 3
-it is unreadable, 7 still alive after --timeout."""
+The exit code is the run's: 0 done or answered, 1 rejected or unfinished, 5 a
+limit, 130 stopped or killed, or that of its error. Also: 2 no such run, 3 it
+is unreadable, 7 still running after --timeout."""
 
 
 @click.command("wait", epilog=WAIT_EXAMPLES)
@@ -142,7 +142,7 @@ def diff_command(repo: Repository, run: Run, /) -> None:
 @run_argument
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @click.option(
-    "--whole", is_flag=True, help="Restore files whose lines were changed again, too, after saving copies."
+    "--whole", is_flag=True, help="Also restore files whose lines were changed again, after saving copies."
 )
 @pass_run
 def restore_command(repo: Repository, run: Run, /, *, yes: bool, whole: bool) -> Exit:

@@ -53,7 +53,7 @@ OF_SPLIT = ("file", "output", "target", "natural", "language", "refresh")
     "--target-bytes", "target", type=int, metavar="N", help="The maximum size of a segment.  [default: 16384]"
 )
 @click.option("--natural", is_flag=True, help="Make each outermost unit a segment, however small.")
-@click.option("--language", metavar="NAME", help="The language of FILE, if its name does not show it.")
+@click.option("--language", metavar="NAME", help="The language of FILE, if its name does not imply it.")
 @click.option("--refresh", metavar="INDEX", help="Update a split after its source has changed.")
 @click.option("--join", metavar="INDEX", help="Join the edited segments into the source, in one commit.")
 @click.option("-n", "--dry-run", is_flag=True, help="With --join: show the diff; write nothing.")
@@ -64,7 +64,7 @@ OF_SPLIT = ("file", "output", "target", "natural", "language", "refresh")
 @click.option("--no-parse-check", is_flag=True, help="With --join: accept a result that does not parse.")
 @click.option(
     "--force", is_flag=True,
-    help="With --join: on a conflict, show the changes of the source, ask, and discard them.",
+    help="With --join: on a conflict, show the conflicting source changes and, if you confirm, discard them.",
 )  # fmt: skip
 @click.option(
     "-m",
@@ -80,7 +80,7 @@ def command(session: Session, /, **values: Any) -> Exit | None:
     """Split FILE at natural boundaries into a folder of segments; - is standard input.
 
     Each segment is a file. `index.json` has their positions and symbols, `base` the original text. The folder is a new
-    one in .repoagent/splits, or the one named by -o.
+    one in .repoagent/splits, or the one given with -o.
     """
     options = SimpleNamespace(**values)
     if options.join is not None:
@@ -266,13 +266,13 @@ def _content(index: Index, segment: IndexedSegment, data: bytes) -> str:
     return clean(text.replace("\n", " ").replace("\t", " "))
 
 
-CHOICES = {"y": "discard these changes of the source and use the segments", "q": "quit; change nothing"}
+CHOICES = {"y": "discard these source changes and use the segments", "q": "quit; change nothing"}
 HOW = {
     "applied": "",
-    "merged": "merged with a change of the source",
+    "merged": "merged with a source change",
     "already": "already in the source",
     "unchanged": "unchanged",
-    "conflict": "replaces a change of the source",
+    "conflict": "replaces a source change",
 }
 
 
@@ -306,13 +306,16 @@ def _join(session: Session, options: SimpleNamespace) -> Exit:
     def discards(path: str, conflicts: Sequence[SegmentConflict], lost: str) -> bool:
         """Show the changes that --force discards, and ask. Raises Refused without a terminal."""
         working.quiet()
-        terminal.warn(f"--force discards these changes of {path}, for {describe_conflicts(path, conflicts)}:")
+        terminal.warn(
+            f"--force will discard these changes to {path}, for {describe_conflicts(path, conflicts)}:"
+        )
         terminal.diff(lost, aside=True)
         if not (options.dry_run or terminal.can_ask):
             files = ", ".join(dict.fromkeys(file for conflict in conflicts for file in conflict.files))
             raise Refused(
-                f"--force would discard changes of {path} and cannot ask without a terminal; nothing was written. Run "
-                f"it on a terminal, or move {files} away, run --refresh, and make your change in the new segment"
+                f"--force would discard changes to {path}, and there is no terminal to ask on; nothing was "
+                f"written. Run it in a terminal, or move {files} away, run --refresh, and make your change "
+                "in the new segment"
             )
         return options.dry_run or terminal.ask("Discard them", CHOICES) == "y"
 

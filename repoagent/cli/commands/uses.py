@@ -24,12 +24,12 @@ Examples:
   repoagent uses parse_header              where it is defined and used
   repoagent uses Session.get               a method
   repoagent uses src/utils.py:load         the definition in this file
-  repoagent uses src/utils.py              what other files use of this file
+  repoagent uses src/utils.py              what other files use from this file
   repoagent uses Config --json | jq -r '.symbols[].files[].path'
 
 Files that change together with the definition come first. Uses are matched by
 name: in files with a grammar, comments, strings, and local variables of the
-same name are excluded. The mark "text" names files without that.
+same name are excluded. In files marked "text", they are not.
 
 The search covers tracked and new files, but not those that .gitignore or
 .repoagentignore exclude or that may hold secrets. It keeps no index. The exit
@@ -41,7 +41,7 @@ code is 1 if nothing was found."""
 @rows_option()
 @pass_repository
 def command(repo: Repository, /, *, what: str, limit: int) -> int:
-    """Show where SYMBOL is defined and used, or what other files use of FILE.
+    """Show where SYMBOL is defined and used, or what other files use from FILE.
 
     SYMBOL is a name, Class.method, or FILE:NAME for the definition in that file.
     """

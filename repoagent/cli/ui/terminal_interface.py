@@ -40,7 +40,7 @@ EDIT_HEAD = (
 NOTICES = {  # by the kind of the observation
     "skipped": "",
     "correction": "the reply was malformed; asking for it again",
-    "repeated": "the model repeats itself; asking for another answer",
+    "repeated": "the model is repeating itself; asking for another answer",
 }
 MAX_LINES = 12  # of a refusal, or of the output of a command, without --verbose
 
@@ -191,7 +191,7 @@ class TerminalInterface:
             return Decision("no")
         self._declined |= {proposal.diff, self._first}
         self._first = ""
-        return Decision("no", reason=self.terminal.ask_line("Reason, for the model (empty: stop)"))
+        return Decision("no", reason=self.terminal.ask_line("Reason for the model (leave empty to stop)"))
 
     def agrees(self, concerns: Sequence[Concern]) -> bool | None:
         """Ask about sensitive files; --yes does not cover them."""

@@ -121,7 +121,7 @@ def test_wrong_usage(repo: GitRepo, ask: Ask, echo: Echo) -> None:
         (["-F", "gone", "a.txt"], "cannot read gone"),
         (["hi", "--system", "@gone"], "cannot read gone"),
         (["hi", "-o", "src"], "src"),
-        (["hi", "-o", "nowhere/out.md"], "no such directory: nowhere"),
+        (["hi", "-o", "nowhere/out.md"], "no such folder: nowhere"),
         (["hi", "--record", "src"], "src"),
     ):
         done = ask(*arguments, echo.option)

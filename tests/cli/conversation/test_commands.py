@@ -43,8 +43,8 @@ WRONG = {
     "redo fast": (1, "no command has changed fast"),
     "delete fast": (2, "use --yes to delete fast (5 turns)"),
     "delete nothing --yes": (2, "no conversation 'nothing'"),
-    "edit fast": (2, "say what to change; to edit it yourself, open "),
-    "edit fast \t": (2, "say what to change"),
+    "edit fast": (2, "missing REQUEST: describe what to change; to edit it yourself, open "),
+    "edit fast \t": (2, "missing request"),
     "edit fast shorter": (2, "use --yes to write it, or --dry-run"),
     "edit edit-1 shorter --yes": (2, "is reserved"),
     "nonsense": (2, "unknown command 'nonsense'"),
@@ -109,7 +109,7 @@ def test_the_list(talked: GitRepo, ui: Talk) -> None:
 
 def test_nothing_to_list(repo: GitRepo) -> None:
     done = program(repo.top, "conversation", "list")
-    assert (done.code, done.out) == (1, "") and "--files lists those of files" in done.err
+    assert (done.code, done.out) == (1, "") and "--files lists those about files" in done.err
     done = program(repo.top, "conversation", "list", "--json")
     assert done.code == 1 and done.json["conversations"] == []
     done = program(repo.top, "memory")  # a group without a command is like the program without one

@@ -79,8 +79,8 @@ def asked(done: Done) -> tuple[int, int]:
 
 UNUSABLE = {
     "gone.py": (None, 2, "no such file: gone.py"),
-    "src": (None, 2, "src is a directory; name files in it"),
-    ".": (None, 2, ". is a directory; name files in it"),
+    "src": (None, 2, "src is a folder; name files in it"),
+    ".": (None, 2, ". is a folder; name files in it"),
     "../other.py": (None, 2, "is outside the work tree"),
     ".git/config": (None, 3, "git"),
     "b.bin": (b"\0\1\2" * 9, 3, "b.bin is binary; only text can be summarized"),

@@ -53,7 +53,7 @@ def test_force_shows_what_it_discards_and_asks(repo: GitRepo, clash: Path) -> No
         shown = window.expect("[main ")
         message = "changes of big.py were discarded for 002.py; `repoagent undo` restores them"
         assert message in " ".join(shown.split())
-        assert "002.py  +1 -1  replaces a change of the source" in shown
+        assert "002.py  +1 -1  replaces a source change" in shown
         assert window.end() == 0
     assert repo.read("big.py") == before[0].replace(b"theirs", b"ours") and repo.status() == ""
     assert program(repo.top, "undo").code == 0
