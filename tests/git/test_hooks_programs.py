@@ -101,7 +101,6 @@ repos:
 """
 
 
-@pytest.mark.soak
 def test_pre_commit_killed_while_it_has_stashed(
     messy: GitRepo, script: Script, start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -123,7 +122,6 @@ def test_pre_commit_killed_while_it_has_stashed(
     nothing_left(messy)
 
 
-@pytest.mark.soak
 def test_own_commands_in_a_hook_leave_the_edit_alone(
     messy: GitRepo, script: Script, start: Start, tmp_path: Path
 ) -> None:

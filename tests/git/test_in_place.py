@@ -55,17 +55,6 @@ def test_commits_only_the_change_in_the_file(repo: GitRepo) -> None:
     assert (now.st_ino, now.st_mtime_ns) == (stamp.st_ino, stamp.st_mtime_ns)  # no build tool sees a change
 
 
-def test_earlier_work_stays_uncommitted(repo: GitRepo) -> None:
-    repo.commit(f=OLD)
-    dirty = OLD.replace(b"line 2\n", b"line two\n")
-    both = NEW.replace(b"line 2\n", b"line two\n")
-    repo.write("f", both)
-    _commit(repo, _change("f", dirty, both))
-    assert repo.git("show", "HEAD:f").encode() == NEW
-    assert repo.read("f") == both
-    assert repo.status() == " M f\n"
-
-
 MINE = OLD.replace(b"line 2\n", b"line two\n")  # the user's
 PART = OLD.replace(b"line 15\n", b"line fifteen\n")  # the first of two places that the edit changes
 WHOLE = PART.replace(b"line 25\n", b"line twenty-five\n")
@@ -74,6 +63,7 @@ WHOLE = PART.replace(b"line 25\n", b"line twenty-five\n")
 TWO = b"line two\n"
 STAGED = {
     # what of f was staged before the commit, and what of that undo leaves
+    "nothing": (OLD, OLD),
     "all of it": (WHOLE, OLD),
     "a part of it": (PART, OLD),
     "other work": (MINE, MINE),
@@ -99,16 +89,6 @@ def test_undo_unstages_the_change(repo: GitRepo, case: str) -> None:
     assert repo.read("f") == before and repo.status() == ("M  f\n" if left == MINE else "")
     redo(open_worktree(repo.top), "e1")
     assert repo.git("ls-files", "-s") == then and repo.read("f") == now
-
-
-@pytest.mark.parametrize("staged", ["f", "."])
-def test_staging_the_change_before_the_commit(repo: GitRepo, staged: str) -> None:
-    repo.commit(f=OLD)
-    repo.write("f", NEW)
-    repo.write("new", b"n\n")
-    repo.git("add", staged)
-    _commit(repo, _change("f", OLD, NEW), _change("new", None, b"n\n"))
-    assert repo.status() == ""
 
 
 def test_committing_the_change_before_the_commit(repo: GitRepo) -> None:
@@ -194,17 +174,6 @@ def test_files_that_are_committed_whole(repo: GitRepo) -> None:
         result = edit.commit("change it\n")
     assert "the commit includes your own changes to f" in result.notes
     assert repo.git("show", "HEAD:f").encode() == MY_9 and repo.status() == ""
-
-
-def test_undo_and_redo_change_the_files(repo: GitRepo) -> None:
-    changes = _three(repo)
-    before = repo.head()
-    made = _commit(repo, *changes)
-    worktree = open_worktree(repo.top)
-    assert undo(worktree).moved
-    assert (repo.head(), repo.status(), repo.read("f")) == (before, "", OLD)
-    redo(worktree)
-    assert (repo.head(), repo.status(), repo.read("f")) == (made, "", NEW)
 
 
 KILLED = """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import signal
 import subprocess
@@ -15,77 +14,35 @@ from typing import Any
 
 import pytest
 
+from repoagent.git import file_writer
 from repoagent.git import undo as undo_module
+from repoagent.git.files import FileChange
 from repoagent.git.process import GitError
-from repoagent.git.transaction import commit, finish
+from repoagent.git.transaction import commit, finish, other_files, transaction
 from repoagent.git.transaction.finish import recover
 from repoagent.git.transaction.results import Options
 from repoagent.git.transaction.transaction import Transaction
 from repoagent.git.undo import undo
 from repoagent.git.undo_log import list_edits
 from tests.conftest import GitRepo
-from tests.git.edits import committed, edit, journals, keep, lines, recovered, shout, wait_for, worktree
+from tests.git.edits import (
+    committed,
+    edit,
+    journals,
+    keep,
+    lines,
+    new_file,
+    recovered,
+    shout,
+    wait_for,
+    worktree,
+)
 from tests.git.snapshot import visible
 
 LINES, EDITED = lines(), lines({5: "LINE 5"})
 ROOT = Path(__file__).parents[2]
 KILL = "os.kill(os.getpid(), 9)"
 PID = "(repo.top / 'pid').write_text(str(os.getpid()))"
-
-
-def prepare(repo: GitRepo) -> None:
-    repo.write("b.txt", "b\n")
-    repo.commit("more")
-    repo.write("a.txt", lines({9: "mine 9"}))
-    repo.write("README.md", "staged\n")
-    repo.git("add", "README.md")
-    repo.write("b.txt", "unstaged\n")
-    repo.write("untracked.txt", "untracked\n")
-
-
-def killed_at_every_step(repo: GitRepo, action: str, stride: int) -> None:
-    command = [sys.executable, "-m", "tests.git.killed", str(repo.top.parent), action, str(stride)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    steps = [json.loads(line) for line in done.stdout.splitlines()]
-    assert done.returncode == 0, done.stderr
-    assert [step for step in steps if step["wrong"]] == []
-    assert {step["made"] for step in steps} == {True, False}
-    for words in ("rolled back", "complete"):
-        assert any(words in note for step in steps for note in step["said"])
-
-
-@pytest.fixture
-def template(make_repo: Callable[[str], GitRepo]) -> GitRepo:
-    repo = make_repo("template")
-    repo.commit("first", **{"a.txt": LINES, "README.md": "read me\n", "src/app.py": "app\n"})
-    return repo
-
-
-def test_killed_while_editing(template: GitRepo) -> None:
-    prepare(template)
-    killed_at_every_step(template, "edit", 11)
-
-
-@pytest.mark.soak
-def test_killed_while_unstaging_uncommitted_changes(template: GitRepo) -> None:
-    keep(template, shout(template, 2))
-    template.git("add", "a.txt")
-    killed_at_every_step(template, "undo", 1)
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("action", ["edit", "undo"])
-@pytest.mark.parametrize(
-    "hook", ["", "git add -u; git checkout -q b.txt; sed -i 's/  */ /' a.txt; git add a.txt"]
-)
-def test_killed_at_each_single_step(template: GitRepo, action: str, hook: str) -> None:
-    if action == "undo":
-        edit(template, shout(template, 2))
-    prepare(template)
-    if action == "undo":
-        template.git("reset", "-q", "--soft", "HEAD^")
-    template.hook("pre-commit", hook + "\n")
-    killed_at_every_step(template, action, 1)
 
 
 def run_in_child(repo: GitRepo, code: str) -> subprocess.Popen[bytes]:
@@ -192,9 +149,9 @@ def test_killed_by_a_hook_while_git_goes_on(repo: GitRepo, hook: str) -> None:
 @pytest.mark.parametrize("where", ["body", "hook", "hook, twice", "after the commit"])
 def test_interrupted(repo: GitRepo, where: str) -> None:
     before = visible(repo)
-    waiting = "for n in $(seq 50); do sleep 0.1; done\n"
+    waiting = "for n in $(seq 25); do sleep 0.1; done\n"
     repo.hook("post-commit" if "after" in where else "pre-commit", f"touch .git/started; {waiting}")
-    body = "(repo.top / '.git/started').touch(); [time.sleep(0.1) for _ in range(50)]"
+    body = "(repo.top / '.git/started').touch(); [time.sleep(0.1) for _ in range(25)]"
     child = run_in_child(repo, body if where == "body" else "pass")
     wait_for(repo.top / ".git/started")
     for _ in range(1 + where.count("twice")):
@@ -267,6 +224,54 @@ def test_saved_files_are_left_and_lost_ones_restored(repo: GitRepo) -> None:
 
 def kill_instead(module: Any, name: str) -> None:
     vars(module)[name] = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
+
+
+# the function before which an edit is killed, and whether its commit exists then
+POINTS = [
+    (transaction, "read_status", False),
+    (file_writer, "_swap", False),
+    (file_writer, "_delete", False),
+    (commit, "switch_to_new", False),
+    (commit, "run_commit", False),
+    (finish, "complete", True),
+    (other_files, "put_entries", True),
+    (finish, "to_dict", True),
+    (finish, "remove_folder", True),
+]
+
+
+@pytest.mark.parametrize(("module", "name", "done"), POINTS, ids=[name for _, name, _ in POINTS])
+def test_killed_while_editing(repo: GitRepo, module: Any, name: str, done: bool) -> None:
+    """Next to the user's work; `tests/crash` kills at each event."""
+    repo.write("a.txt", lines({9: "mine 9"}))
+    repo.write("README.md", "staged\n")
+    repo.git("add", "README.md")
+    app = repo.read("src/app.py")
+    changes = [
+        shout(repo, 5),
+        new_file("n/new.txt", b"new\n"),
+        FileChange("src/app.py", None, app, None, "100644", None),
+    ]
+    before = visible(repo)
+
+    def killed() -> None:
+        for number in range(101 if name == "remove_folder" else 0):
+            (repo.top / f".git/repoagent/edits/old{number}").mkdir(parents=True)
+        kill_instead(module, name)
+        edit(repo, *changes, branch="topic")
+
+    dies(killed, -signal.SIGKILL)
+    notes = "".join(recover(worktree(repo)))
+    assert recover(worktree(repo)) == [] and journals(repo) == []
+    if done:
+        assert "rolled back" not in notes and repo.git("branch", "--show-current") == "topic\n"
+        assert committed(repo, "a.txt") == EDITED and repo.status() == "M  README.md\n M a.txt\n"
+        undo(worktree(repo))
+        repo.git("switch", "-q", "main")
+        repo.git("branch", "-q", "-d", "topic")
+    else:
+        assert notes.endswith("was interrupted and has been rolled back")
+    assert visible(repo) == before
 
 
 @pytest.mark.parametrize("on_top", [0, 2])

@@ -23,11 +23,6 @@ pytestmark = pytest.mark.soak
 Run = Callable[..., Done]
 
 
-def rarely(*values: object) -> Iterator[object]:
-    """Parameters for `make soak` only."""
-    return (pytest.param(value, marks=pytest.mark.soak) for value in values)
-
-
 EDIT = ("edit", "src/app.py", "greet with a comma", "--yes")
 
 
@@ -77,7 +72,7 @@ def test_dotfiles_in_a_bare_repository(repo: GitRepo, git: Run, tmp_path: Path) 
     assert git(*options, "status", "--porcelain", "-uno", cwd=repo.top).out == ""
 
 
-@pytest.mark.parametrize("how", ["-c", *rarely("alias", "count", "author", "shell alias")])
+@pytest.mark.parametrize("how", ["-c", "alias", "count", "author", "shell alias"])
 def test_identity_dates_and_aliases(repo: GitRepo, git: Run, how: str) -> None:
     repo.write("a.txt", "mine\n")
     repo.git("config", "alias.ra", "repoagent" if how == "alias" else "!git-repoagent")
@@ -101,7 +96,7 @@ def test_identity_dates_and_aliases(repo: GitRepo, git: Run, how: str) -> None:
     assert shown == "Somebody Else <else@example.com> 2001-02-03 04:05:06 +0100|1000000000\n"
 
 
-@pytest.mark.parametrize("name", ["post-commit", *rarely("pre-push", "post-checkout", "post-merge")])
+@pytest.mark.parametrize("name", ["post-commit", "pre-push", "post-checkout", "post-merge"])
 def test_inside_of_a_hook(repo: GitRepo, git: Run, name: str, tmp_path: Path) -> None:
     """git sets GIT_DIR and, for some hooks, GIT_INDEX_FILE; it runs the hook at the top."""
     command = f"test -e {tmp_path}/once && exit; touch {tmp_path}/once\ngit-repoagent edit src/app.py x --yes"
@@ -127,7 +122,7 @@ def test_inside_of_a_hook(repo: GitRepo, git: Run, name: str, tmp_path: Path) ->
     nothing_left(repo)
 
 
-@pytest.mark.parametrize("options", [["-a"], *rarely(["--", "a.txt"], [])])
+@pytest.mark.parametrize("options", [["-a"], ["--", "a.txt"], []])
 def test_inside_of_a_commit_that_is_not_ours(
     repo: GitRepo, git: Run, options: list[str], tmp_path: Path
 ) -> None:
@@ -157,7 +152,7 @@ def test_another_index(repo: GitRepo, git: Run, tmp_path: Path) -> None:
     made(repo, seen(repo, "src/app.py"), git("repoagent", *EDIT, cwd=repo.top, GIT_INDEX_FILE=".git/index"))
 
 
-@pytest.mark.parametrize("setting", ["useConfigOnly", *rarely("nobody")])
+@pytest.mark.parametrize("setting", ["useConfigOnly", "nobody"])
 def test_without_an_identity(repo: GitRepo, git: Run, setting: str, clean_environment: Path) -> None:
     text = "[user]\n\tuseConfigOnly = true\n" if setting == "useConfigOnly" else "[user]\n\tname =\n"
     (clean_environment / ".gitconfig").write_text(text)
@@ -188,7 +183,8 @@ def gpg(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatc
     [
         ["--filter=blob:none"],
         ["--filter=tree:0"],
-        *rarely(["--depth=1"], ["--filter=blob:none", "--depth=1"]),
+        ["--depth=1"],
+        ["--filter=blob:none", "--depth=1"],
     ],
 )
 def test_a_partial_clone_fetches_nothing(repo: GitRepo, git: Run, tmp_path: Path, options: list[str]) -> None:

@@ -229,19 +229,12 @@ def test_file_changed_before_the_write(repo: GitRepo, path: str) -> None:
     assert transaction.left == () and not (repo.top / ".git/repoagent/kept").exists()
 
 
-def test_no_commit(repo: GitRepo) -> None:
+@pytest.mark.parametrize("planned", [False, True])
+def test_files_are_kept_without_a_commit(repo: GitRepo, planned: bool) -> None:
     parent = repo.head()
-    with Transaction(worktree(repo), [shout(repo, 5)], Options(no_commit=True)) as transaction:
+    with Transaction(worktree(repo), [shout(repo, 5)], Options(no_commit=not planned)) as transaction:
         transaction.write()
-        assert not (repo.top / ".git/index.lock").exists()
-        transaction.keep()
-    assert repo.head() == parent and repo.status() == " M a.txt\n"
-
-
-def test_files_are_kept_if_there_is_no_commit_after_all(repo: GitRepo) -> None:
-    parent = repo.head()
-    with Transaction(worktree(repo), [shout(repo, 5)]) as transaction:
-        transaction.write()
+        assert (repo.top / ".git/index.lock").exists() is planned
         transaction.keep()
     assert not (repo.top / ".git/index.lock").exists() and journals(repo) == []
     assert repo.head() == parent and repo.status() == " M a.txt\n"

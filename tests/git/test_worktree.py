@@ -19,6 +19,15 @@ def test_outside_a_repository(tmp_path: Path) -> None:
         open_worktree(tmp_path)
     with pytest.raises(UsageError, match="no such folder"):
         open_worktree(tmp_path / "none" / "none")
+    (tmp_path / ".git").write_text("gitdir: /nowhere\n")
+    with pytest.raises(UsageError, match="not a git repository: /nowhere"):
+        open_worktree(tmp_path)
+    for name in ("two\nlines", "one"):
+        (tmp_path / name).mkdir()
+        GitRepo(tmp_path / name).git("init", "-q", "--object-format=sha256")
+    with pytest.raises(UsageError, match="line break"):
+        open_worktree(tmp_path / "two\nlines")
+    assert open_worktree(tmp_path / "one").object_format == "sha256"
 
 
 def test_a_bare_repository_and_the_git_directory(repo: GitRepo, tmp_path: Path) -> None:
@@ -50,20 +59,6 @@ def test_a_repository_of_another_user(repo: GitRepo) -> None:
         UsageError, match=r"dubious ownership.*run: git config --global --add safe\.directory"
     ):
         open_worktree(repo.top)
-
-
-def test_a_broken_git_file_gives_gits_reason(tmp_path: Path) -> None:
-    (tmp_path / ".git").write_text("gitdir: /nowhere\n")
-    with pytest.raises(UsageError, match="not a git repository: /nowhere"):
-        open_worktree(tmp_path)
-
-
-def test_a_path_with_a_line_break(tmp_path: Path) -> None:
-    top = tmp_path / "two\nlines"
-    top.mkdir()
-    GitRepo(top).git("init", "-q")
-    with pytest.raises(UsageError, match="line break"):
-        open_worktree(top)
 
 
 def test_from_a_subfolder_a_file_and_a_link(repo: GitRepo, tmp_path: Path) -> None:
@@ -129,11 +124,6 @@ def test_git_dir_of_the_environment_holds_in_every_folder(
     assert (worktree.top, worktree.git_dir) == (repo.top, tmp_path / "dotfiles")
     assert os.environ["GIT_DIR"] == str(tmp_path / "dotfiles")
     assert open_worktree(repo.top / "src") == worktree  # GIT_DIR alone would make src the top
-
-
-def test_sha256(tmp_path: Path) -> None:
-    GitRepo(tmp_path).git("init", "-q", "--object-format=sha256")
-    assert open_worktree(tmp_path).object_format == "sha256"
 
 
 def test_relative(repo: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

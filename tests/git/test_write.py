@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import subprocess
 import sys
 import threading
 import time
@@ -95,20 +94,6 @@ def test_a_file_that_cannot_be_replaced_is_written_in_place(
         replace(file, look(file.parent, "file"), new)
         assert file.read_bytes() == new.data and file.stat().st_ino == inode
         assert only(file.parent) == names
-
-
-@pytest.mark.skipif(not ROOT_USER, reason="only root mounts")
-def test_bind_mount(file: Path, tmp_path: Path) -> None:
-    target = tmp_path / "target"
-    target.touch()
-    done = subprocess.run(["mount", "--bind", str(file), str(target)], capture_output=True, check=False)
-    if done.returncode:
-        pytest.skip("mounting is not allowed here")
-    try:
-        write_file(tmp_path, "target", OLD, NEW, ".temporary")
-    finally:
-        subprocess.run(["umount", str(target)], check=True)
-    assert file.read_bytes() == NEW.data
 
 
 @pytest.mark.skipif(ROOT_USER, reason="root may write everywhere")

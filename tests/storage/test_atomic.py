@@ -38,14 +38,6 @@ def test_a_linked_root_is_refused_and_its_target_untouched(layout: Layout, tmp_p
     assert list(elsewhere.iterdir()) == []
 
 
-def test_a_linked_folder_inside_is_refused(layout: Layout, tmp_path: Path) -> None:
-    layout.root.mkdir()
-    layout.memory.symlink_to(tmp_path)
-    with pytest.raises(Refused, match="memory is a symbolic link"):
-        write_whole(layout.memory / "a" / "identity.json", b"x")
-    assert not (tmp_path / "a").exists()
-
-
 def test_a_link_above_the_repository_is_followed(layout: Layout, tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
@@ -65,6 +57,20 @@ def test_a_linked_file_is_replaced_not_followed(layout: Layout, tmp_path: Path) 
     write_whole(layout.config, b"new")
     assert victim.read_bytes() == b"mine"
     assert layout.config.read_bytes() == b"new" and not layout.config.is_symlink()
+
+
+def test_missing_files_and_folders(layout: Layout, tmp_path: Path) -> None:
+    assert read_regular(layout.root / "a" / "b") is None
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(Refused, match="not a regular file"):
+        read_regular(tmp_path / "folder")
+    with pytest.raises(Refused, match="cannot write"):
+        write_whole(tmp_path / "folder", b"x")
+    layout.root.mkdir()
+    layout.memory.symlink_to(tmp_path)
+    with pytest.raises(Refused, match="memory is a symbolic link"):
+        write_whole(layout.memory / "a" / "identity.json", b"x")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".repoagent", "folder"]
 
 
 def test_a_fifo_is_refused_without_waiting(layout: Layout) -> None:
@@ -114,13 +120,6 @@ def test_a_full_disk_leaves_no_half_of_a_gitignore(layout: Layout) -> None:
     assert (layout.root / ".gitignore").read_bytes() == b"*\n"
 
 
-def test_a_failed_write_leaves_only_the_old_file(tmp_path: Path) -> None:
-    (tmp_path / "folder").mkdir()
-    with pytest.raises(Refused, match="cannot write"):
-        write_whole(tmp_path / "folder", b"x")
-    assert [path.name for path in tmp_path.iterdir()] == ["folder"]
-
-
 def test_a_private_file_is_for_its_owner_only(tmp_path: Path) -> None:
     write_whole(tmp_path / "secret", b"x")
     write_whole(tmp_path / "open", b"x", private=False)
@@ -168,15 +167,6 @@ def test_appends_of_many_processes_are_all_there(tmp_path: Path) -> None:
     )
 
 
-def test_append_reopens_a_renamed_file(tmp_path: Path) -> None:
-    """A file that was renamed between two appends does not get the second one."""
-    path = tmp_path / "log"
-    append_line(path, b"old")
-    kept = set_aside(path)
-    append_line(path, b"new")
-    assert kept.read_bytes() == b"old\n" and path.read_bytes() == b"new\n"
-
-
 def test_set_aside_numbers_and_keeps(tmp_path: Path) -> None:
     path = tmp_path / "index.json"
     for number in (1, 2):
@@ -189,15 +179,6 @@ def test_set_aside_numbers_and_keeps(tmp_path: Path) -> None:
     assert (tmp_path / "index.json.broken-1").read_bytes() == b"1"
     with pytest.raises(FileNotFoundError):
         set_aside(path)
-
-
-def test_a_folder_is_not_a_file(tmp_path: Path) -> None:
-    with pytest.raises(Refused, match="not a regular file"):
-        read_regular(tmp_path)
-
-
-def test_reading_a_missing_file_returns_none(layout: Layout) -> None:
-    assert read_regular(layout.root / "a" / "b") is None
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
