@@ -239,36 +239,26 @@ def test_skipped_actions_are_the_same_after_a_kill(at: int) -> None:
 FENCE = "I look first.\n```bash\nls -l\n```"
 
 
-@pytest.mark.parametrize(
-    ("reply", "expected"),
-    [
-        ("<bash>ls -l</bash>", "there is no tool `bash` here; to run a command write <run>COMMAND</run>."),
-        (
-            "Let me look.\n\nThen on.\n<execute_command>\n<command>ls</command>\n</execute_command>",
-            "<run>COMMAND</run>",
-        ),
-        ('<tool_call>\n{"name": "bash", "arguments": {"command": "ls"}}\n</tool_call>', "<run>COMMAND</run>"),
-        ('<tool_call>{"name": "read", "arguments": {"path": "a.py"}}', '<read path="FILE" lines="1-9"/>'),
-        ('<function_calls>\n<invoke name="shell">\nls\n</invoke>\n</function_calls>', "<run>COMMAND</run>"),
-        ("<str_replace path='a'>x</str_replace>", "an edit is a patch in your reply"),
-        (
-            "<browse url='https://a.org'/>",
-            "there is no tool `browse` here; the tools are think, message, finish",
-        ),
-        ("I run it.\n<python>print(1)</python>", "there is no tool `python` here; the tools are"),
-        (
-            FENCE,
-            "a code block is not performed; to run a command write <run>COMMAND</run>. If it is your answer",
-        ),
-    ],
-)
-def test_foreign_call_is_not_an_answer(reply: str, expected: str) -> None:
+RUN = "to run a command write <run>COMMAND</run>."
+FOREIGN = {
+    "<bash>ls -l</bash>": f"there is no tool `bash` here; {RUN}",
+    "Let me look.\n\nThen on.\n<execute_command>\n<command>ls</command>\n</execute_command>": RUN,
+    '<tool_call>\n{"name": "bash", "arguments": {"command": "ls"}}\n</tool_call>': RUN,
+    '<tool_call>{"name": "read", "arguments": {"path": "a.py"}}': '<read path="FILE" lines="1-9"/>',
+    '<function_calls>\n<invoke name="shell">\nls\n</invoke>\n</function_calls>': RUN,
+    "<str_replace path='a'>x</str_replace>": "an edit is a patch in your reply",
+    "<browse url='https://a.org'/>": "there is no tool `browse` here; the tools are think, message, finish",
+    "I run it.\n<python>print(1)</python>": "there is no tool `python` here; the tools are",
+    FENCE: f"a code block is not performed; {RUN} If it is your answer",
+}
+
+
+@pytest.mark.parametrize("reply", FOREIGN)
+def test_foreign_call_is_not_an_answer(reply: str) -> None:
     game = play(reply, "<finish>ok</finish>")
-    assert game.outcome.kind == "finished"
-    assert expected in game.agent.last_seen() and game.agent.last_seen().startswith(
-        "Nothing in your last reply was performed: "
-    )
-    assert not game.table.done
+    assert game.outcome.kind == "finished" and not game.table.done
+    problem = game.agent.last_seen()
+    assert problem.startswith("Nothing in your last reply was performed: ") and FOREIGN[reply] in problem
 
 
 def test_repeated_shell_block_is_the_answer() -> None:

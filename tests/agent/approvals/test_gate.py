@@ -55,80 +55,53 @@ def test_deny_rule_on_a_case_insensitive_file_system(tmp_path: Path) -> None:
     assert it.decide(ApprovalRequest("command", "GIT pull")).allowed
 
 
-@pytest.mark.parametrize(
-    ("rule", "command", "allowed"),
-    [
-        ("git log *", "git log", True),
-        ("git log *", "git log -n 5 -- 'a b'", True),
-        ("git log *", "git 'log' x", True),
-        ("git log *", "git logs", False),
-        ("git log *", "git -c core.pager=evil log", False),
-        ("git log *", "/tmp/git log", False),
-        ("git log *", "git log; rm -rf x", False),
-        ("git log *", "git log $(rm -rf x)", False),
-        ("git log *", "git log `rm -rf x`", False),
-        ("git log *", "git log | sh", False),
-        ("git log *", "git log\nrm -rf x", False),
-        ("git log *", "git log &\nrm x", False),
-        ("git log *", "git log > ../out", False),
-        ("git log *", "git log > out", True),
-        ("git log *", "git log > .git/config", False),
-        ("git log *", "git log > .GIT/hooks/pre-commit", False),
-        ("git log *", "git log > .repoagent/config.toml", False),
-        ("git log *", "cd .git && git log > config", False),
-        ("git log *", "git log > $HOME/x", False),
-        ("git log *", "git log > link/x", False),
-        ("git log *", "git log < /dev/tcp/example.com/80", False),
-        ("git log *", "LD_PRELOAD=./x.so git log", False),
-        ("git log *", "GIT_EXTERNAL_DIFF=./x git log", False),
-        ("git log *", "PATH=.:$PATH; git log", False),
-        ("git log *", "for PATH in .; do git log; done", False),
-        ("git log *", "git() { rm x; }; git log", False),
-        ("git log *", "alias git=rm\ngit log", False),
-        ("git log *", "CI=1 git log", True),
-        ("git log *", "CI=$(rm x) git log", False),
-        ("git log *", "timeout 9 git log", True),
-        ("git log *", "env GIT_PAGER=x git log", False),
-        ("git log *", "sudo git log", False),
-        ("git log *", "bash -c 'git log; rm x'", False),
-        ("git log *", "bash -c 'git log'", True),
-        ("git log *", "echo --output=../x | xargs git log", False),
-        ("pytest *", "echo x | xargs pytest", True),
-        ("git log *", "git log --output=../x --format=evil", False),
-        ("git log *", "git log --outp ../x", False),
-        ("git log *", "git log $x", False),
-        ("git log --output=x *", "git log --output=x -n 1", True),
-        ("git log --output=x *", "git log --output=x --output=y", False),
-        ("git grep *", "git grep -nOsh x", False),
-        ("git fetch *", "git fetch --upload-pack=./x .", False),
-        ("git diff *", "git diff --no-index / /etc", False),
-        ("rg *", "rg --pre=./x y", False),
-        ("rg *", "rg y src", True),
-        ("make test", "CI='$(shell ./x)' make test", False),
-        ("make test", "DEBUG=app:* make test", True),
-        ("git log *", "echo x | xargs git", False),
-        ("pytest", "pytest", True),
-        ("pytest", "pytest -q", False),
-        ("pytest -q *", "pytest $X", False),
-        ("pytest -q *", "pytest -q $X", True),
-        ("FOO=1 pytest *", "FOO=1 pytest x", True),
-        ("FOO=1 pytest *", "FOO=2 pytest x", False),
-        ("npm run *", "npm run build", True),
-        ("npm run test-*", "npm run test-unit", True),
-        ("npm run test-*", "npm run test-unit --x", False),
-        ("frob '*'", "frob '*'", True),
-        ("frob '*'", "frob a", False),
-        ("frob a.c", "frob abc", False),
-        ("sudo apt *", "sudo apt update", True),
-        ("*", "anything at all", True),
-        ("*", "$X", False),
-        ("", "", False),
-    ],
-)
-def test_rule_allows_only_its_simple_command(tmp_path: Path, rule: str, command: str, allowed: bool) -> None:
+OF_GIT_LOG = """
+git log ¦ git log -n 5 -- 'a b' ¦ git 'log' x ¦ git log > out ¦ CI=1 git log ¦ timeout 9 git log ¦
+bash -c 'git log'
+"""
+NOT_OF_GIT_LOG = """
+git logs ¦ git -c core.pager=evil log ¦ /tmp/git log ¦ git log; rm -rf x ¦ git log $(rm -rf x) ¦
+git log `rm -rf x` ¦ git log | sh ¦ git log\nrm -rf x ¦ git log &\nrm x ¦ git log > ../out ¦
+git log > .git/config ¦ git log > .GIT/hooks/pre-commit ¦ git log > .repoagent/config.toml ¦
+cd .git && git log > config ¦ git log > $HOME/x ¦ git log > link/x ¦ git log < /dev/tcp/example.com/80 ¦
+LD_PRELOAD=./x.so git log ¦ GIT_EXTERNAL_DIFF=./x git log ¦ PATH=.:$PATH; git log ¦
+for PATH in .; do git log; done ¦ git() { rm x; }; git log ¦ alias git=rm\ngit log ¦ CI=$(rm x) git log ¦
+env GIT_PAGER=x git log ¦ sudo git log ¦ bash -c 'git log; rm x' ¦ echo --output=../x | xargs git log ¦
+git log --output=../x --format=evil ¦ git log --outp ../x ¦ git log $x ¦ echo x | xargs git
+"""
+RULES = {  # the commands that a rule allows, and others
+    "git log *": (OF_GIT_LOG, NOT_OF_GIT_LOG),
+    "pytest *": ("echo x | xargs pytest", ""),
+    "git log --output=x *": ("git log --output=x -n 1", "git log --output=x --output=y"),
+    "git grep *": ("", "git grep -nOsh x"),
+    "git fetch *": ("", "git fetch --upload-pack=./x ."),
+    "git diff *": ("", "git diff --no-index / /etc"),
+    "rg *": ("rg y src", "rg --pre=./x y"),
+    "make test": ("DEBUG=app:* make test", "CI='$(shell ./x)' make test"),
+    "pytest": ("pytest", "pytest -q"),
+    "pytest -q *": ("pytest -q $X", "pytest $X"),
+    "FOO=1 pytest *": ("FOO=1 pytest x", "FOO=2 pytest x"),
+    "npm run *": ("npm run build", ""),
+    "npm run test-*": ("npm run test-unit", "npm run test-unit --x"),
+    "frob '*'": ("frob '*'", "frob a"),
+    "frob a.c": ("", "frob abc"),
+    "sudo apt *": ("sudo apt update", ""),
+    "*": ("anything at all", "$X"),
+}
+
+
+def commands(text: str) -> list[str]:
+    """The commands in a table, which are separated by ¦."""
+    return [command.strip() for command in text.split("¦") if command.strip()]
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_rule_allows_only_its_simple_command(tmp_path: Path, rule: str) -> None:
     (tmp_path / "link").symlink_to("/tmp")
     (tmp_path / ".git").mkdir()
-    assert passes(gate(tmp_path, allow=(rule,) if rule else ()), command) is allowed
+    allowed, others = map(commands, RULES[rule])
+    it = gate(tmp_path, allow=(rule,))
+    assert [command for command in (*allowed, *others) if passes(it, command)] == allowed
 
 
 @pytest.mark.parametrize("mode", ["ask", "auto-edit", "auto", "read-only"])
@@ -152,72 +125,33 @@ def test_ambiguous_command_is_not_run_automatically_with_deny_rules(tmp_path: Pa
     assert passes(it, "git status | cat; make")
 
 
-@pytest.mark.parametrize(
-    ("command", "confined", "free"),
-    [
-        ("ls -la src", True, True),
-        ("cat a.txt | grep -n x | wc -l", True, True),
-        ("cat /etc/passwd", True, False),
-        ("cat ../x", True, False),
-        ("cat link", True, False),
-        ("cat ~/x", True, False),
-        ("cat secret", False, False), ("head -5 ./src/../secret", False, False),
-        ("grep -R x .", True, False),
-        ("grep --file=/etc/passwd x", True, False),
-        ("cat < /etc/passwd", True, False),
-        ("ls 2>/dev/null", True, True),
-        ("ls > out", False, False),
-        ("git status", True, False),
-        ("git --no-pager log -p -n 3", True, False),
-        ("git diff --output=x", False, False),
-        ("git diff --outp=x", False, False),
-        ("git diff --ext-diff", False, False),
-        ("git -c core.fsmonitor=x status", False, False),
-        ("git grep -Oless x", False, False),
-        ("git grep --open=sh x", False, False),
-        ("git branch", True, False),
-        ("git branch -D x", False, False),
-        ("git stash", False, False),
-        ("git remote add x y", False, False),
-        ("git config --list", False, False),
-        ("find . -name '*.py'", True, True),
-        ("find . -delete", False, False),
-        ("find . -exec rm {} +", False, False),
-        ("find . -fprint x", False, False),
-        ("sort a", True, True),
-        ("sort -o a a", False, False),
-        ("sort -uo a a", False, False),
-        ("sort --compress-program=sh a", False, False),
-        ("sed -n 1,5p a.txt", True, True),
-        ("sed -i s/a/b/ a", False, False),
-        ("sed -n 'w x' a", False, False),
-        ("awk '{print}' a", False, False),
-        ("uniq a b", False, False),
-        ("rg --pre sh x", False, False),
-        ("rg x", True, False),
-        ("date -s x", False, False),
-        ("tree -o x", False, False),
-        ("LD_PRELOAD=x ls", False, False),
-        ("cd src && ls", True, False),
-        ("cd .. && ls", False, False),
-        ("./ls", False, False),
-        ("x=1; echo $x", True, False),
-        ("PATH=x; ls", False, False),
-        ("echo $(cat a.txt)", True, False),
-        ("env", False, False),
-        ("tee x", False, False),
-    ],
-)  # fmt: skip
-def test_read_only_command_passes_if_harmless(
-    tmp_path: Path, command: str, confined: bool, free: bool
-) -> None:
+HARMLESS = """
+ls -la src ¦ cat a.txt | grep -n x | wc -l ¦ ls 2>/dev/null ¦ find . -name '*.py' ¦ sort a ¦ sed -n 1,5p a.txt
+"""
+HARMLESS_IN_A_SANDBOX = """
+cat /etc/passwd ¦ cat ../x ¦ cat link ¦ cat ~/x ¦ grep -R x . ¦ grep --file=/etc/passwd x ¦ cat < /etc/passwd ¦
+git status ¦ git --no-pager log -p -n 3 ¦ git branch ¦ rg x ¦ cd src && ls ¦ x=1; echo $x ¦ echo $(cat a.txt)
+"""
+HARMFUL = """
+cat secret ¦ head -5 ./src/../secret ¦ ls > out ¦ git diff --output=x ¦ git diff --outp=x ¦
+git diff --ext-diff ¦ git -c core.fsmonitor=x status ¦ git grep -Oless x ¦ git grep --open=sh x ¦
+git branch -D x ¦ git stash ¦ git remote add x y ¦ git config --list ¦ find . -delete ¦ find . -exec rm {} + ¦
+find . -fprint x ¦ sort -o a a ¦ sort -uo a a ¦ sort --compress-program=sh a ¦ sed -i s/a/b/ a ¦
+sed -n 'w x' a ¦ awk '{print}' a ¦ uniq a b ¦ rg --pre sh x ¦ date -s x ¦ tree -o x ¦ LD_PRELOAD=x ls ¦
+cd .. && ls ¦ ./ls ¦ PATH=x; ls ¦ env ¦ tee x
+"""
+
+
+def test_read_only_command_passes_if_harmless(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("/etc/passwd")
     (tmp_path / "secret").write_text("key")
     (tmp_path / "src").mkdir()
     bare, boxed = gate(tmp_path, "read-only"), gate(tmp_path, "read-only", sandbox="bubblewrap")
     bare.off_limits = boxed.off_limits = lambda path: "it is a secret" if path == "secret" else None
-    assert passes(boxed, command) is confined
-    assert passes(bare, command) is free
+    free, confined, refused = map(commands, (HARMLESS, HARMLESS_IN_A_SANDBOX, HARMFUL))
+    whole = [*free, *confined, *refused]
+    assert [command for command in whole if passes(boxed, command)] == [*free, *confined]
+    assert [command for command in whole if passes(bare, command)] == free
 
 
 def test_program_in_the_work_tree_is_not_trusted(tmp_path: Path) -> None:
@@ -228,42 +162,31 @@ def test_program_in_the_work_tree_is_not_trusted(tmp_path: Path) -> None:
     assert not passes(it, "ls") and passes(it, "cat a")
 
 
-@pytest.mark.parametrize(
-    ("mode", "sandbox", "asked", "expected"),
-    [
-        ("ask", "", ("edit", "a.txt"), None),
-        ("ask", "bwrap", ("command", "make"), None),
-        ("auto-edit", "", ("edit", "a.txt"), True),
-        ("auto-edit", "", ("write", "a.txt"), True),
-        ("auto-edit", "bwrap", ("command", "make"), None),
-        ("auto", "bwrap", ("command", "make"), True),
-        ("auto", "bwrap", ("command", "eval $x"), True),
-        ("auto", "bwrap", ("python", "1"), True),
-        ("auto", "bwrap", ("browse", "https://x"), None),
-        ("auto", "bwrap", ("tool", "x"), None),
-        ("auto", "", ("command", "make"), False),
-        ("auto", "", ("python", "1"), False),
-        ("auto", "", ("edit", "a"), True),
-        ("read-only", "bwrap", ("command", "make"), False),
-        ("read-only", "bwrap", ("edit", "a"), False),
-        ("read-only", "bwrap", ("write", "a"), False),
-        ("read-only", "bwrap", ("python", "1"), False),
-        ("read-only", "bwrap", ("tool", "x"), False),
-        ("read-only", "bwrap", ("delegate", "x"), True),
-        ("read-only", "bwrap", ("browse", "https://x"), None),
-    ],
-)  # fmt: skip
-def test_mode_passes_refuses_or_asks(
-    tmp_path: Path, mode: Mode, sandbox: str, asked: tuple[str, str], expected: bool | None
-) -> None:
-    person = Person(Verdict(False, reason="the user said no: later"))
-    it = gate(tmp_path, mode, sandbox=sandbox)
-    it.asker = person
-    verdict = it.decide(ApprovalRequest(*asked))
-    assert bool(person.asked) is (expected is None)
-    assert verdict.allowed is bool(expected) and verdict.by and (verdict.allowed or verdict.reason)
-    if mode == "auto" and not sandbox and asked[0] == "command":
-        assert "--mode ask" in verdict.reason
+MODES = {  # (mode, sandbox): what passes, what is asked about, what is refused
+    ("ask", ""): ("", "edit", ""),
+    ("ask", "bwrap"): ("", "command make", ""),
+    ("auto-edit", ""): ("edit ¦ write", "", ""),
+    ("auto-edit", "bwrap"): ("", "command make", ""),
+    ("auto", "bwrap"): ("command make ¦ command eval $x ¦ python", "browse ¦ tool", ""),
+    ("auto", ""): ("edit", "", "command make ¦ python"),
+    ("read-only", "bwrap"): ("delegate", "browse", "command make ¦ edit ¦ write ¦ python ¦ tool"),
+}
+
+
+@pytest.mark.parametrize(("mode", "sandbox"), MODES)
+def test_mode_passes_refuses_or_asks(tmp_path: Path, mode: Mode, sandbox: str) -> None:
+    for expected, requests in zip(("yes", "asked", "no"), map(commands, MODES[mode, sandbox]), strict=True):
+        for request in requests:
+            kind, _, what = request.partition(" ")
+            person = Person(Verdict(False, reason="the user said no: later"))
+            it = gate(tmp_path, mode, sandbox=sandbox)
+            it.asker = person
+            verdict = it.decide(ApprovalRequest(kind, what or "x"))
+            assert bool(person.asked) is (expected == "asked"), request
+            assert verdict.allowed is (expected == "yes"), request
+            assert verdict.by and (verdict.allowed or verdict.reason)
+            if (mode, sandbox, kind) == ("auto", "", "command"):
+                assert "--mode ask" in verdict.reason
 
 
 def test_allow_rule_is_ignored_in_read_only_mode(tmp_path: Path) -> None:
@@ -309,34 +232,25 @@ def test_always_is_not_offered_if_it_would_not_be_enough(tmp_path: Path) -> None
     assert [asked.patterns for asked in person.asked] == [(), (), (), ()] and it.allow == ()
 
 
-@pytest.mark.parametrize(
-    ("command", "patterns"),
-    [
-        ("git log -n 3", ("git log *",)),
-        ("git config x y", ("git config x y",)),
-        ("git -c a=b log", ()),
-        ("git push --force", ("git push --force",)),
-        ("npm run build -- --x", ("npm run build -- --x",)),
-        ("npm install x", ("npm install x",)),
-        ("cargo test a", ("cargo test a",)),
-        ("make test", ("make test",)),
-        ("python -m pytest -q", ("python -m pytest -q",)),
-        ("sudo ls", ("sudo ls",)),
-        ("rm -rf 'my dir'", ("rm -rf 'my dir'",)),
-        ("echo a > b", ("echo *",)),
-        ("bash x.sh", ("bash x.sh",)),
-        ("bash -c 'ruff -q'", ("ruff *",)),
-        ("FOO=1 make", ("FOO=1 make",)),
-        ("rm '*' \"it's\"", ("rm '*' 'it'\"'\"'s'",)),
-        ("rm *.o", ()),
-        ("rm $x", ()),
-        ("repoagent config run.mode auto", ("repoagent config run.mode auto",)),
-    ],
-)
-def test_always_proposes_narrow_patterns(tmp_path: Path, command: str, patterns: tuple[str, ...]) -> None:
-    assert propose(read_command(command)) == patterns
-    if patterns:
-        assert passes(gate(tmp_path, allow=patterns), command)
+EXACT = """
+git config x y ¦ git push --force ¦ npm run build -- --x ¦ npm install x ¦ cargo test a ¦ make test ¦
+python -m pytest -q ¦ sudo ls ¦ rm -rf 'my dir' ¦ bash x.sh ¦ FOO=1 make ¦ repoagent config run.mode auto
+"""
+PROPOSED = {
+    **{command: (command,) for command in commands(EXACT)},
+    "git log -n 3": ("git log *",),
+    "echo a > b": ("echo *",),
+    "bash -c 'ruff -q'": ("ruff *",),
+    "rm '*' \"it's\"": ("rm '*' 'it'\"'\"'s'",),
+    **dict.fromkeys(("git -c a=b log", "rm *.o", "rm $x"), ()),
+}
+
+
+@pytest.mark.parametrize("command", PROPOSED)
+def test_always_proposes_narrow_patterns(tmp_path: Path, command: str) -> None:
+    patterns = propose(read_command(command))
+    assert patterns == PROPOSED[command]
+    assert not patterns or passes(gate(tmp_path, allow=patterns), command)
 
 
 RUNS_OTHERS = """
