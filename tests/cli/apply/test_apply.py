@@ -237,10 +237,8 @@ def test_hunk_by_hunk_in_one_colour(repo: GitRepo, tmp_path: Path) -> None:
     (tmp_path / "fix.patch").write_text(GREET + TWO)
     command = ["/bin/sh", "-c", f"cat ../fix.patch | {PROGRAM} apply -p"]
     with Screen(command, repo.top, env={"NO_COLOR": "1", "TERM": "xterm"}, width=100) as window:
-        window.expect("(1/2) Apply this hunk [")
-        window.send("n\n")
-        window.expect("(2/2) Apply this hunk [")
-        window.send("y\n")
+        window.answer("(1/2) Apply this hunk [", "n\n")
+        window.answer("(2/2) Apply this hunk [", "y\n")
         window.expect("[main ")
         assert window.end() == 0
         assert "\x1b[3" not in window.seen

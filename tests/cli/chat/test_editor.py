@@ -37,19 +37,15 @@ def test_refused_with_a_reason_then_stopped_and_resumed(repo: GitRepo, screen: O
     script.replies(LOOK, hi, GREET, DONE, "never", "Slowly.", "So.")
     script.act(4, f"touch {script.folder}/slow; sleep 30")
     with screen() as window:
-        window.expect(READY)
-        window.send("greet \\\rwith a comma\r")
-        window.expect(QUESTION)
-        window.send("n\n")
-        window.expect("Reason")
-        window.send("no, a comma\n")
+        window.answer(READY, "greet \\\rwith a comma\r")
+        window.answer(QUESTION, "n\n")
+        window.answer("Reason", "no, a comma\n")
         window.expect(QUESTION)
         assert "greet \nwith a comma" in script.prompts[0] and "no, a comma" in script.prompts[2]
         window.send("y\n")
         window.expect("It greets.\n")
         window.expect("Greet · 1 file +1 -1")
-        window.expect(READY)
-        window.send(f"{AGAIN}\x1b\rthree\r")
+        window.answer(READY, f"{AGAIN}\x1b\rthree\r")
         while not (script.folder / "slow").exists():
             time.sleep(0.02)
         window.send("\x03")
@@ -60,10 +56,8 @@ def test_refused_with_a_reason_then_stopped_and_resumed(repo: GitRepo, screen: O
         window.expect("/continue")  # in the menu
         window.send("\t\r")
         window.expect("Slowly.")
-        window.expect(READY)
-        window.send("\x03")
-        window.expect("press ^C again")
-        window.send("\x03")
+        window.answer(READY, "\x03")
+        window.answer("press ^C again", "\x03")
         window.expect("--resume chat-")
         assert window.end() == 0
     assert b"return f'hello, {name}'" in repo.read("src/app.py") and repo.status() == ""
@@ -75,25 +69,18 @@ def test_a_no_without_a_reason_ends_the_turn_and_not_the_chat(
 ) -> None:
     script.replies(LOOK, GREET, "I see.")
     with screen(NO_COLOR="1") as window:
-        window.expect(READY)
-        window.send("greet\r")
-        window.expect(QUESTION)
-        window.send("q\n")
+        window.answer(READY, "greet\r")
+        window.answer(QUESTION, "q\n")
         window.expect("you rejected the change")
-        window.expect(READY)
-        window.send("/model replay:nowhere\r")
+        window.answer(READY, "/model replay:nowhere\r")
         window.expect("cannot read")
-        window.expect(READY)
-        window.send(f"/model {script.spec}\r")
+        window.answer(READY, f"/model {script.spec}\r")
         window.expect("now using")
-        window.expect(READY)
-        window.send("!!echo HELLO\r")
+        window.answer(READY, "!!echo HELLO\r")
         window.expect("the output goes with your next message")
-        window.expect(READY)
-        window.send("so\r")
+        window.answer(READY, "so\r")
         window.expect("I see.")
-        window.expect(READY)
-        window.send("\x04")
+        window.answer(READY, "\x04")
         assert window.end() == 0
     assert "HELLO" in script.prompts[2] and "You were stopped before this was done" in script.prompts[2]
     assert repo.status() == ""
@@ -104,21 +91,15 @@ def test_undo_asks_also_on_a_dumb_terminal(repo: GitRepo, screen: Open, script: 
     script.replies(LOOK, GREET, DONE)
     head = repo.head()
     with screen("--mode", "auto-edit", TERM="dumb") as window:
-        window.expect("> ")
-        window.send("greet\n")
+        window.answer("> ", "greet\n")
         window.expect("1 file +1 -1")
-        window.expect("> ")
-        window.send("/undo\n")
-        window.expect("Greet (src/app.py) [y,n,?]? ")
-        window.send("n\n")
+        window.answer("> ", "/undo\n")
+        window.answer("Greet (src/app.py) [y,n,?]? ", "n\n")
         window.expect("nothing was undone")
-        window.expect("> ")
-        window.send("/undo\n")
-        window.expect("[y,n,?]? ")
-        window.send("y\n")
+        window.answer("> ", "/undo\n")
+        window.answer("[y,n,?]? ", "y\n")
         window.expect("undid")
-        window.expect("> ")
-        window.send("\x04")
+        window.answer("> ", "\x04")
         assert window.end() == 0
     assert repo.head() == head
     with screen("--continue", width=40) as window:
@@ -129,14 +110,11 @@ def test_undo_asks_also_on_a_dumb_terminal(repo: GitRepo, screen: Open, script: 
         window.send("\x03")  # dropped, and available in the history
         time.sleep(0.3)
         window.send("\x1b[A")
-        window.expect("/diff")
-        window.send("\r")
+        window.answer("/diff", "\r")
         window.expect("no uncommitted changes")
         window.expect(READY)
         window.send("\x12dif")  # searched for
-        window.expect("\x1b[0;7mdif")
-        window.send("\r\r")
+        window.answer("\x1b[0;7mdif", "\r\r")
         window.expect("no uncommitted changes")
-        window.expect(READY)
-        window.send("\x04")
+        window.answer(READY, "\x04")
         assert window.end() == 0

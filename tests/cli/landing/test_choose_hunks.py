@@ -48,8 +48,7 @@ ANSWERS = {
 def test_answers_choose_hunks(tmp_path: Path, typed: str) -> None:
     with Screen(python(CODE), tmp_path, env={"NO_COLOR": "1"}) as screen:
         for letter in typed.split():
-            screen.expect("?]? ")
-            screen.send(f"{letter}\n")
+            screen.answer("?]? ", f"{letter}\n")
         screen.end()
     assert [line for line in screen.seen.splitlines() if line.startswith(("TOOK", "ERROR"))] == ANSWERS[typed]
 
@@ -64,8 +63,7 @@ def test_what_is_shown(tmp_path: Path) -> None:
         assert "@@ -1,6 +1,6 @@\n 1\n 2\n-3\n+three\n 4\n" in seen
         assert "diff --git" not in seen
         screen.send("y\n")
-        screen.expect("(3/4) Apply this hunk [y,n,q,a,d,s,?]? ")
-        screen.send("s\n")
+        screen.answer("(3/4) Apply this hunk [y,n,q,a,d,s,?]? ", "s\n")
         assert "split into 2 hunks\n@@ -12,5 +12,5 @@" in screen.expect("(3/5) Apply this hunk")
         screen.send("d\n")
         seen = screen.expect("(5/5) Apply this file [y,n,q,a,d,?]? ")
@@ -76,8 +74,6 @@ def test_what_is_shown(tmp_path: Path) -> None:
 
 def test_the_end_of_input_applies_nothing(tmp_path: Path) -> None:
     with Screen(python(CODE), tmp_path) as screen:
-        screen.expect("?]? ")
-        screen.send("y\n")
-        screen.expect("?]? ")
-        screen.send("\x04")
+        screen.answer("?]? ", "y\n")
+        screen.answer("?]? ", "\x04")
         screen.expect("ERROR NothingDone")

@@ -102,8 +102,7 @@ def test_an_interrupt_is_a_line(repo: GitRepo, script: Script) -> None:
     message = "interrupted; nothing was changed. Run the same command again to resume (replies\nalready paid for: 1)\n"
     assert window.seen.endswith(message) and repo.status() == ""
     with edit(repo, script, TERM="dumb") as window:
-        window.expect(ASK)
-        window.send("\x03")
+        window.answer(ASK, "\x03")
         window.expect("\ninterrupted; nothing was changed.")
         assert window.end() == 130
 
@@ -111,10 +110,8 @@ def test_an_interrupt_is_a_line(repo: GitRepo, script: Script) -> None:
 def test_a_repeated_diff_is_not_shown_again(repo: GitRepo, script: Script) -> None:
     script.replies(GREET, GREET)
     with edit(repo, script) as window:
-        window.expect(ASK)
-        window.send("n\n")
-        window.expect("Reason")
-        window.send("be brief\n")
+        window.answer(ASK, "n\n")
+        window.answer("Reason", "be brief\n")
         again = window.expect(ASK)
         assert (
             "same diff as before\n" in again
@@ -181,12 +178,10 @@ def test_an_edited_diff_gets_the_questions_about_sensitive_files(
     script.replies(GREET + "```diff\n--- /dev/null\n+++ b/.gitattributes\n@@ -0,0 +1 @@\n+x\n```\n")
     change = editor(tmp_path, "sed -i 's/^+x/+y/' $1")
     with edit(repo, script, "--scope", "repo", GIT_EDITOR=change) as window:
-        window.expect(ASK)
-        window.send("e\n")
+        window.answer(ASK, "e\n")
         again = window.expect(ASK)
         assert "\n+y\n" in again and "warning: " in window.seen
         window.send("y\n")
-        window.expect("You did not ask for a change to .gitattributes.")
-        window.send("n\n")
+        window.answer("You did not ask for a change to .gitattributes.", "n\n")
         assert window.end() == 1
     assert not (repo.top / ".gitattributes").exists() and b"hello '" in repo.read("src/app.py")

@@ -191,8 +191,7 @@ def test_control_c_is_130_without_a_traceback(tmp_path: Path) -> None:
         "sys.exit(run(click.Command('it', callback=wait), 'repoagent', []))"
     )
     with Screen(python(code), tmp_path) as screen:
-        screen.expect("ready")
-        screen.send("\x03")
+        screen.answer("ready", "\x03")
         assert screen.end() == 130
     assert screen.seen.replace("\n", "") == "ready^C"  # only what the terminal echoes
 

@@ -39,11 +39,9 @@ def test_bare_repoagent_on_a_terminal_is_a_chat(repo: GitRepo, script: Script) -
     script.replies("Hello there.")
     with Screen(PROGRAM, repo.top, env={"REPOAGENT_MODEL": script.spec, "TERM": "dumb"}) as screen:
         screen.expect("/help shows the commands")
-        screen.expect("> ")
-        screen.send("hello\n")
+        screen.answer("> ", "hello\n")
         screen.expect("Hello there.")
-        screen.expect("> ")
-        screen.send("\x04")
+        screen.answer("> ", "\x04")
         assert screen.end() == 0
 
 

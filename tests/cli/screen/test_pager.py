@@ -46,34 +46,28 @@ def test_notes_go_into_the_pager(repo: GitRepo) -> None:
     assert "P:\x1b[2mskipped 1 file" in seen  # standard error is the terminal, so it is redirected, too
 
 
-@pytest.mark.parametrize(
-    ("configured", "env", "expected"),
-    [
-        ("", {}, None),
-        ("", {"PAGER": "most"}, "most"),
-        ("", {"PAGER": ""}, ""),
-        ("delta -s", {"PAGER": "most"}, "delta -s"),
-        ("delta", {"GIT_PAGER": "more"}, "more"),
-        ("delta", {"GIT_PAGER": "cat"}, ""),
-    ],
-)
-def test_the_pager_is_that_of_git(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    configured: str,
-    env: dict[str, str],
-    expected: str | None,
-) -> None:
-    if configured:  # as `git -c` would
-        monkeypatch.setenv("GIT_CONFIG_COUNT", "1")
-        monkeypatch.setenv("GIT_CONFIG_KEY_0", "core.pager")
-        monkeypatch.setenv("GIT_CONFIG_VALUE_0", configured)
-    for name in ("GIT_PAGER", "PAGER"):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in env.items():
-        monkeypatch.setenv(name, value)
+def test_the_pager_is_that_of_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # outside a repository
-    assert choose() in ("pager", "less") if expected is None else (choose() or "") == expected
+    for configured, env, expected in (
+        ("", {}, ("pager", "less")),
+        ("", {"PAGER": "most"}, ("most",)),
+        ("", {"PAGER": ""}, (None,)),
+        ("delta -s", {"PAGER": "most"}, ("delta -s",)),
+        ("delta", {"GIT_PAGER": "more"}, ("more",)),
+        ("delta", {"GIT_PAGER": "cat"}, (None,)),
+    ):
+        with monkeypatch.context() as patch:
+            for name in ("GIT_PAGER", "PAGER"):
+                patch.delenv(name, raising=False)
+            if configured:  # as `git -c` would
+                env |= {
+                    "GIT_CONFIG_COUNT": "1",
+                    "GIT_CONFIG_KEY_0": "core.pager",
+                    "GIT_CONFIG_VALUE_0": configured,
+                }
+            for name, value in env.items():
+                patch.setenv(name, value)
+            assert choose() in expected, (configured, env)
 
 
 def test_a_missing_pager_hides_nothing(repo: GitRepo) -> None:
@@ -100,8 +94,7 @@ def test_leaving_the_pager_early_is_as_in_git(repo: GitRepo) -> None:
 def test_control_c_goes_to_the_pager_which_is_waited_for(repo: GitRepo) -> None:
     pager = 'trap "" INT; cat; echo shown; sleep 0.7; echo left'
     with Screen([*PROGRAM, "outline", "src/app.py"], repo.top, env={"GIT_PAGER": pager}) as screen:
-        screen.expect("shown")
-        screen.send("\x03")
+        screen.answer("shown", "\x03")
         screen.expect("left")
         screen.end()
     assert "Traceback" not in screen.seen
@@ -116,8 +109,7 @@ def test_a_question_is_asked_after_the_pager(repo: GitRepo) -> None:
     )
     with Screen(python(code), repo.top, env={"GIT_PAGER": MARK}) as screen:
         screen.expect("P:one")
-        screen.expect("Go on [y,?]? ")
-        screen.send("y\n")
+        screen.answer("Go on [y,?]? ", "y\n")
         screen.expect("P:two")
         screen.end()
     assert "P:Go" not in screen.seen

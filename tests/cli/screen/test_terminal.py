@@ -36,8 +36,7 @@ def with_piped_result(code: str, folder: Path, typed: str = "", **env: str) -> t
     with Screen(python(OPEN + code), folder, env=env, stdout=write) as screen:
         os.close(write)
         if typed:
-            screen.expect("]? ")
-            screen.send(typed)
+            screen.answer("]? ", typed)
         screen.end()
     with os.fdopen(read) as result:
         return screen.seen, result.read()
@@ -93,11 +92,9 @@ def test_a_diff_in_a_pipe_is_the_diff() -> None:
 def test_a_question_takes_letters_and_words_and_explains_itself(tmp_path: Path) -> None:
     with Screen(python(OPEN + ASK), tmp_path) as screen:
         for typed in ("maybe", "?", ""):
-            screen.expect("Apply this change [y,n,X,?]? ")
-            screen.send(f"{typed}\n")
+            screen.answer("Apply this change [y,n,X,?]? ", f"{typed}\n")
             screen.expect("n - leave it")
-        screen.expect("Apply this change [y,n,X,?]? ")
-        screen.send("Yes\n")
+        screen.answer("Apply this change [y,n,X,?]? ", "Yes\n")
         screen.expect("got y")
         assert screen.end() == 0
 
@@ -106,17 +103,14 @@ def test_a_question_takes_letters_and_words_and_explains_itself(tmp_path: Path) 
 def test_input_before_the_question_does_not_answer_it(tmp_path: Path) -> None:
     code = OPEN + "import time\nprint('working', flush=True); time.sleep(0.5)\n" + ASK
     with Screen(python(code), tmp_path) as screen:
-        screen.expect("working")
-        screen.send("y\n")
-        screen.expect("]? ")
-        screen.send("n\n")
+        screen.answer("working", "y\n")
+        screen.answer("]? ", "n\n")
         screen.expect("got n")
 
 
 def test_the_end_of_input_is_not_a_yes(tmp_path: Path) -> None:
     with Screen(python(OPEN + ASK), tmp_path) as screen:
-        screen.expect("]? ")
-        screen.send("\x04")
+        screen.answer("]? ", "\x04")
         screen.expect("NothingDone no answer;")
 
 
