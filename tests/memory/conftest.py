@@ -12,6 +12,7 @@ from repoagent.memory.identity.record import Memory
 from repoagent.memory.identity.store import remember, resolve
 from repoagent.storage.layout import Layout
 from tests.conftest import GitRepo
+from tests.memory.search.shelf import Shelf
 
 
 def fail(sentence: str) -> None:
@@ -78,3 +79,8 @@ def desk(repo: GitRepo) -> Desk:
     desk.remember("a.py")
     desk.remember("b.py")
     return desk
+
+
+@pytest.fixture
+def shelf(tmp_path: Path) -> Shelf:
+    return Shelf(tmp_path)

@@ -20,79 +20,82 @@ from hypothesis import strategies as st
 
 from repoagent.errors import Busy
 from repoagent.llm.conversation import Turn
+from repoagent.memory.search import index
 from repoagent.memory.search.search import search
 from repoagent.storage.atomic import read_regular
 from repoagent.storage.locks import locked
 from tests.memory.search.shelf import Shelf, layout_at
 
 
-def damage_of(kind: str, data: bytes) -> bytes:
-    half = len(data) // 2 // 4096 * 4096
-    return {
-        "empty": b"",
-        "foreign": b"not a database at all\n" * 100,
-        "cut": data[: half + 100],
-        "torn": data[:4096] + os.urandom(len(data) - 4096),
-        "zeros": data[:8192] + bytes(len(data) - 8192),
-    }[kind]
+@pytest.fixture
+def parser(shelf: Shelf) -> Shelf:
+    """A shelf with one note; `expect` finds it."""
+    shelf.notes("b.py", "one parser")
+    return shelf
+
+
+def expect(shelf: Shelf, warnings: int = 0) -> None:
+    """The note is found, with this number of warnings in total."""
+    assert [hit.file for hit in shelf.search("parser")] == ["b.py"]
+    assert len(shelf.warnings) == warnings
 
 
 @pytest.mark.parametrize("damage", ["empty", "foreign", "cut", "torn", "zeros"])
-def test_a_broken_index_is_made_again(shelf: Shelf, damage: str) -> None:
-    shelf.notes("a.py", *(f"the cache number {number} is shared with {number * 7}" for number in range(200)))
-    shelf.notes("b.py", "one parser")
-    assert shelf.files("parser") == ["b.py"]
-    place = shelf.root / "recall.db"
-    broken = damage_of(damage, place.read_bytes())
+def test_a_broken_index_is_made_again(parser: Shelf, damage: str) -> None:
+    parser.notes("a.py", *(f"the cache number {number} is shared with {number * 7}" for number in range(200)))
+    expect(parser)
+    place = parser.root / "recall.db"
+    data = place.read_bytes()
+    broken = {
+        "empty": b"",
+        "foreign": b"not a database at all\n" * 100,
+        "cut": data[: len(data) // 2 // 4096 * 4096 + 100],
+        "torn": data[:4096] + os.urandom(len(data) - 4096),
+        "zeros": data[:8192] + bytes(len(data) - 8192),
+    }[damage]
     place.write_bytes(broken)
-    assert [hit.file for hit in shelf.search("parser")] == ["b.py"]
-    assert shelf.rows() == shelf.rebuilt()
-    assert bool(shelf.warnings) == (damage != "empty")
+    expect(parser, warnings=damage != "empty")
+    assert parser.rows() == parser.rebuilt()
     if damage != "empty":
-        assert (shelf.root / "recall.db.broken-1").read_bytes() == broken
-        assert "recall.db.broken-1" in shelf.warnings[0] and len(shelf.warnings) == 1
+        assert (parser.root / "recall.db.broken-1").read_bytes() == broken
+        assert "recall.db.broken-1" in parser.warnings[0]
 
 
-def test_another_programs_database_is_set_aside(shelf: Shelf) -> None:
-    shelf.notes("b.py", "one parser")
-    with closing(sqlite3.connect(shelf.root / "recall.db")) as connection:
+def test_another_programs_database_is_set_aside(parser: Shelf) -> None:
+    with closing(sqlite3.connect(parser.root / "recall.db")) as connection:
         connection.execute("CREATE TABLE words (mine)")
-    assert [hit.file for hit in shelf.search("parser")] == ["b.py"]
-    assert (shelf.root / "recall.db.broken-1").exists()
+    expect(parser, warnings=1)
+    assert (parser.root / "recall.db.broken-1").exists()
 
 
-def test_a_missing_index_and_an_older_one(shelf: Shelf) -> None:
-    shelf.notes("b.py", "one parser")
-    assert shelf.files("parser") == ["b.py"]
-    (shelf.root / "recall.db").unlink()
-    assert shelf.files("parser") == ["b.py"]
-    with closing(sqlite3.connect(shelf.root / "recall.db")) as connection:
+def test_a_missing_index_and_an_older_one(parser: Shelf) -> None:
+    expect(parser)
+    (parser.root / "recall.db").unlink()
+    expect(parser)
+    with closing(sqlite3.connect(parser.root / "recall.db")) as connection, connection:
         connection.execute("UPDATE meta SET value = 'older' WHERE key = 'made by'")
         connection.execute("DELETE FROM words")
-        connection.commit()
-    assert shelf.files("parser") == ["b.py"]
-    assert shelf.rows() == shelf.rebuilt()
+    expect(parser)
+    assert parser.rows() == parser.rebuilt()
 
 
-def test_a_newer_index_is_left_alone(shelf: Shelf) -> None:
-    shelf.notes("b.py", "one parser")
-    shelf.search("parser")
-    with closing(sqlite3.connect(shelf.root / "recall.db")) as connection:
+def test_a_newer_index_is_not_changed(parser: Shelf) -> None:
+    expect(parser)
+    with closing(sqlite3.connect(parser.root / "recall.db")) as connection:
         connection.execute("PRAGMA user_version = 99")
-    before = (shelf.root / "recall.db").read_bytes()
-    assert [hit.file for hit in shelf.search("parser")] == ["b.py"]
-    assert (shelf.root / "recall.db").read_bytes() == before
-    assert len(shelf.warnings) == 1 and "version 99" in shelf.warnings[0]
+    before = (parser.root / "recall.db").read_bytes()
+    expect(parser, warnings=1)
+    assert (parser.root / "recall.db").read_bytes() == before
+    assert "version 99" in parser.warnings[0]
 
 
 @pytest.mark.parametrize("name", ["recall.db", "recall.db-wal", "recall.lock"])
-def test_a_link_is_not_followed(shelf: Shelf, tmp_path: Path, name: str) -> None:
+def test_a_link_is_not_followed(parser: Shelf, tmp_path: Path, name: str) -> None:
     other = tmp_path / "other"
     other.write_bytes(b"")
-    (shelf.root / name).symlink_to(other)
-    shelf.notes("b.py", "one parser")
-    assert [hit.file for hit in shelf.search("parser")] == ["b.py"]
-    assert other.read_bytes() == b"" and len(shelf.warnings) == 1 and name in shelf.warnings[0]
+    (parser.root / name).symlink_to(other)
+    expect(parser, warnings=1)
+    assert other.read_bytes() == b"" and name in parser.warnings[0]
 
 
 def test_links_and_other_non_files_are_left_out(shelf: Shelf, tmp_path: Path) -> None:
@@ -107,41 +110,30 @@ def test_links_and_other_non_files_are_left_out(shelf: Shelf, tmp_path: Path) ->
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_read_only_folder(shelf: Shelf) -> None:
-    shelf.notes("b.py", "one parser")
-    shelf.root.chmod(0o500)
+def test_a_read_only_folder(parser: Shelf) -> None:
+    parser.root.chmod(0o500)
     try:
-        assert [hit.file for hit in shelf.search("parser")] == ["b.py"]
+        expect(parser, warnings=1)
     finally:
-        shelf.root.chmod(0o700)
-    assert len(shelf.warnings) == 1
+        parser.root.chmod(0o700)
 
 
-def test_it_is_readable_by_the_owner_only(shelf: Shelf) -> None:
-    shelf.notes("b.py", "one parser")
-    assert shelf.files("parser") == ["b.py"]
-    for place in shelf.root.glob("recall.*"):
-        assert stat.S_IMODE(place.stat().st_mode) == 0o600
-
-
-def test_while_another_process_holds_the_lock(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
-    shelf.notes("b.py", "one parser")
+def test_another_process_holds_the_lock(parser: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("repoagent.memory.search.index._WAIT", 0.05)
-    with (
-        locked(shelf.root / "recall.lock", what="the index"),
-        pytest.raises(Busy, match="the index of the memory is locked"),
-    ):
-        shelf.search("parser")
-    assert shelf.files("parser") == ["b.py"]
-    with locked(shelf.root / "recall.lock", what="the index"):
+    lock = parser.root / "recall.lock"
+    with locked(lock, what="the index"), pytest.raises(Busy, match="the index of the memory is locked"):
+        parser.search("parser")
+    expect(parser)
+    assert {stat.S_IMODE(path.stat().st_mode) for path in parser.root.glob("recall.*")} == {0o600}
+    with locked(lock, what="the index"):
         time.sleep(0.06)  # the first look was too near to the writing to be sure of
-    assert shelf.files("parser") == ["b.py"]
+    expect(parser)
 
 
-# -- what people do to the files --
+# -- what users do to the files --
 
 
-def test_a_persons_edits_are_seen_at_once(shelf: Shelf) -> None:
+def test_edits_by_hand_are_seen_at_once(shelf: Shelf) -> None:
     notes = shelf.notes("a.py", "the parser is slow")
     for word in ("alpha", "gamma", "delta", "sigma", "omega"):  # of one length, within one tick of the clock
         with notes.open("r+b") as file:
@@ -158,13 +150,10 @@ def test_only_changed_files_are_read(shelf: Shelf, monkeypatch: pytest.MonkeyPat
         os.utime(place, (1_700_000_000.5, 1_700_000_000.5))
     assert shelf.files("parser")
     read: list[str] = []
-    from repoagent.memory.search import index
-
-    plain = read_regular
 
     def counted(path: Path) -> bytes | None:
         read.append(path.name)
-        return plain(path)
+        return read_regular(path)
 
     monkeypatch.setattr(index, "read_regular", counted)
     assert shelf.files("parser") and read == []
@@ -183,11 +172,8 @@ def test_passages_follow_a_renamed_file(shelf: Shelf) -> None:
     assert shelf.rows() == shelf.rebuilt()
 
 
-_FILES = [
-    f"memory/{name}/{file}"
-    for name in "ab"
-    for file in ("notes.md", "edits.jsonl", "conversation.md", "identity.json")
-]
+_PARTS = ("notes.md", "edits.jsonl", "conversation.md", "identity.json")
+_FILES = [f"memory/{name}/{part}" for name in "ab" for part in _PARTS]
 _FILES += ["conversations/x.md", f"summaries/ab/{'c' * 38}.json", "summaries/files/ab/cd.md"]
 _TEXTS = st.sampled_from(
     [
@@ -222,6 +208,7 @@ def test_an_updated_index_equals_a_rebuilt_one(rounds: list[list[tuple[str, byte
 
 _SEARCH = """
 import sys
+from repoagent.memory.search import index
 from repoagent.memory.search.search import search
 from tests.memory.search.shelf import layout_at
 from pathlib import Path

@@ -16,7 +16,9 @@ from repoagent.memory.search.passages import LONGEST, Passage
 def test_notes_with_and_without_a_date() -> None:
     text = "# Notes\n\n- 2026-11-21 3f2a9c1: the order\n  matters\n* by hand\n\nA paragraph\ngoes on.\n## Head\n- last"
     found = list(passages.notes(text, "a.py"))
-    assert [(one.line, one.date, one.blob, " ".join(one.text.split())) for one in found] == [
+    assert [
+        (passage.line, passage.date, passage.blob, " ".join(passage.text.split())) for passage in found
+    ] == [
         (3, "2026-11-21", "3f2a9c1", "the order matters"),
         (5, "", "", "by hand"),
         (7, "", "", "A paragraph goes on."),
@@ -33,9 +35,7 @@ def test_the_last_line_of_an_edit_counts() -> None:
         {"id": 5, "request": "foreign"},
         {"id": "6"},
     ]  # fmt: skip
-    text = "".join(
-        line if isinstance(line, str) else json.dumps(line) for line in lines for line in (line, "\n")
-    )
+    text = "".join(f"{line if isinstance(line, str) else json.dumps(line)}\n" for line in lines)
     assert list(passages.edits(text, "a.py")) == [
         Passage("edit", "a.py", "", 2, "no more (refused)", 7),
         Passage("edit", "a.py", "2026-11-01", 4, "make it faster (undone)", 14),
@@ -51,9 +51,9 @@ def test_turns_have_lines_and_tool_output_is_left_out() -> None:
     ]
     text = dumps(turns)
     found = list(passages.conversation(text, "a.py"))
-    assert [one.text for one in found] == ["make it faster\nplease", "I read.", "a check failed"]
+    assert [passage.text for passage in found] == ["make it faster\nplease", "I read.", "a check failed"]
     lines = text.split("\n")
-    assert all(lines[one.line - 1] == one.text.split("\n")[0] for one in found)
+    assert all(lines[passage.line - 1] == passage.text.split("\n")[0] for passage in found)
     assert found[0].date == "2026-11-01" and found[0].title == len("make it faster")
 
 
@@ -61,35 +61,27 @@ def test_searches_by_a_model_are_not_indexed() -> None:
     said = 'I look.\n<recall query="zanzibar"/>\n<recall>\nzanzibar\n</recall>\n<search pattern="zanzibar"/>\nDone: <run>make</run>'
     text = dumps([Turn("user", "ask"), Turn("assistant", said)], "0" * 8)
     found = list(passages.conversation(text, "a.py"))
-    assert "zanzibar" not in "".join(one.text for one in found)
-    last = next(one for one in found if "Done: <run>make</run>" in one.text)
-    lines = text.split("\n")
-    assert (
-        lines[last.line - 1 + last.text.split("\n").index("Done: <run>make</run>")] == "Done: <run>make</run>"
-    )
+    assert "zanzibar" not in "".join(passage.text for passage in found)
+    last = next(passage for passage in found if "Done: <run>make</run>" in passage.text)
+    offset = last.text.split("\n").index("Done: <run>make</run>")
+    assert text.split("\n")[last.line - 1 + offset] == "Done: <run>make</run>"
 
 
 def test_a_broken_conversation_is_text_and_a_newer_one_is_skipped() -> None:
-    assert [one.text for one in passages.conversation("what I wrote\nby hand", "", "talk")] == [
-        "what I wrote\nby hand"
-    ]
+    text = "what I wrote\nby hand"
+    assert [passage.text for passage in passages.conversation(text, "", "talk")] == [text]
     with pytest.raises(NewerConversation):
         list(passages.conversation("# repoagent conversation, version 99, nonce 7f3a9c21\n\n", ""))
 
 
 def test_a_commit_has_a_line_for_each_file() -> None:
-    value = {
-        "commit": "c" * 40,
-        "date": "2026-11-01T10:00:00Z",
-        "summary": "Add “x”",
-        "files": {"a.py": "Reads x"},
-    }
-    text = json.dumps({**value, "files": {"a.py": "Reads x", "b.py": 7}}, ensure_ascii=False, indent=1)
+    value = {"date": "2026-11-01T10:00:00Z", "summary": "Add “x”", "files": {"a.py": "Reads x", "b.py": 7}}
+    text = json.dumps({"commit": "c" * 40, **value}, ensure_ascii=False, indent=1)
     found = list(passages.commit(text, "c" * 40))
-    assert [(one.file, one.name, one.text) for one in found] == [
+    assert [(passage.file, passage.name, passage.text) for passage in found] == [
         ("", "commit cccccccccccc", "Add “x”"), ("a.py", "commit cccccccccccc", "Reads x"),
     ]  # fmt: skip
-    assert all(one.text in text.split("\n")[one.line - 1] for one in found)
+    assert all(passage.text in text.split("\n")[passage.line - 1] for passage in found)
 
 
 def test_a_files_summary() -> None:
@@ -107,9 +99,9 @@ _LINES = st.lists(
 def test_pieces_are_short_and_complete(text: str) -> None:
     lines = text.split("\n")
     found = list(passages.conversation(text, ""))
-    assert all(len(one.text) <= LONGEST and one.text.strip() for one in found)
-    assert all(one.text.split("\n")[0] in lines[one.line - 1] for one in found)
-    assert "".join("".join(one.text for one in found).split()) == "".join(text.split())
+    assert all(len(passage.text) <= LONGEST and passage.text.strip() for passage in found)
+    assert all(passage.text.split("\n")[0] in lines[passage.line - 1] for passage in found)
+    assert "".join("".join(passage.text for passage in found).split()) == "".join(text.split())
 
 
 @given(st.text() | st.text(alphabet='{}[]":,\n#-az19 '))

@@ -12,17 +12,16 @@ from repoagent.llm.conversation import Turn
 from repoagent.memory.edit_records import append_edit
 from repoagent.memory.notes import add_note
 from repoagent.memory.search import index
-from repoagent.memory.search.search import Search, hit_line
-from repoagent.memory.search.search import search as door
-from repoagent.storage.layout import Layout, Warn
-from tests.memory.conftest import Desk, text
+from repoagent.memory.search.search import Search, hit_line, search
+from repoagent.storage.layout import Layout
+from tests.memory.conftest import Desk, fail, text
 from tests.memory.search.shelf import Shelf
 from tests.memory.test_files import record
 
 
-def lines(layout: Layout, query: str, limit: int = 10, warn: Warn = pytest.fail) -> list[str]:
+def lines(layout: Layout, query: str, limit: int = 10) -> list[str]:
     """The hits as lines for a model."""
-    return [hit_line(hit) for hit in door(layout, query, how=Search(limit=limit, width=400), warn=warn)]
+    return [hit_line(hit) for hit in search(layout, query, how=Search(limit=limit, width=400), warn=fail)]
 
 
 def test_nothing_is_remembered_and_nothing_is_made(desk: Desk, shelf: Shelf) -> None:
@@ -32,29 +31,16 @@ def test_nothing_is_remembered_and_nothing_is_made(desk: Desk, shelf: Shelf) -> 
     assert shelf.search("anything") == [] and not shelf.root.exists()
 
 
-def test_unknown_words_and_empty_queries(shelf: Shelf) -> None:
-    shelf.notes("a.py", "the parser")
-    assert shelf.search("zzzzqqqq") == shelf.search(" ?! ") == shelf.search("") == []
-
-
 def test_rare_words_and_parts_of_names(desk: Desk) -> None:
-    a, b = desk.resolve("a.py"), desk.resolve("b.py")
-    assert a is not None and b is not None
+    a, b = desk.known("a.py"), desk.known("b.py")
     add_note(a.notes, "the parser is called by the loader", day=date(2026, 11, 1))
     add_note(a.notes, "the cache is shared", day=date(2026, 11, 1))
     add_note(b.notes, "the loader calls readConfig twice", day=date(2026, 11, 1))
     append_edit(b.edits, record(1, request="speed up the loader cache"))
-    warnings: list[str] = []
-    found = lines(desk.layout, "the CONFIG loader", warn=warnings.append)
-    assert found[0] == "b.py: 2026-11-01: the loader calls readConfig twice"
-    assert len(found) == 3
-    assert lines(desk.layout, "cache", limit=1, warn=warnings.append) == [
-        "a.py: 2026-11-01: the cache is shared"
-    ]
-    assert lines(desk.layout, "speed up", warn=warnings.append)[0].startswith(
-        "b.py: 2026-11-01: speed up the loader"
-    )
-    assert warnings == []
+    found = lines(desk.layout, "the CONFIG loader")
+    assert found[0] == "b.py: 2026-11-01: the loader calls readConfig twice" and len(found) == 3
+    assert lines(desk.layout, "cache", limit=1) == ["a.py: 2026-11-01: the cache is shared"]
+    assert lines(desk.layout, "speed up")[0].startswith("b.py: 2026-11-01: speed up the loader")
 
 
 def test_missing_fts5_is_reported(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,9 +57,7 @@ def test_missing_fts5_is_reported(shelf: Shelf, monkeypatch: pytest.MonkeyPatch)
 )
 def test_a_name_is_found_in_any_style_and_itself_comes_first(shelf: Shelf, query: str) -> None:
     shelf.notes("a.py", "read it, then config it: a config that is read twice", "config read")
-    shelf.notes(
-        "b.py", "long words about other things, and among them also one readConfig somewhere in between all"
-    )
+    shelf.notes("b.py", "words about other things, and among them one readConfig somewhere in between all")
     assert shelf.files(query)[0] == "b.py"
 
 
@@ -100,6 +84,7 @@ def test_phrases_kinds_files_and_limit(shelf: Shelf) -> None:
     shelf.write(f"summaries/ab/{'c' * 38}.json", json.dumps({"version": 1, "summary": "Keep the order"}))
     shelf.write("summaries/files/ab/cd.md", "version: 1\nabout: src/s.py\n\nKeeps order.\n")
     assert set(shelf.files("order")) == {"src/a.py", "src/b.py", "plan", f"commit ab{'c' * 10}", "src/s.py"}
+    assert shelf.search("zzzzqqqq") == shelf.search(" ?! ") == shelf.search("") == []
     assert shelf.files('"order of results"') == ["src/a.py"]
     assert shelf.files('"results of order"') == []
     assert set(shelf.files("order", Search(kinds=("edit", "summary")))) == {"src/b.py", "src/s.py"}
@@ -122,21 +107,18 @@ def test_one_edit_of_several_files_is_one_hit(shelf: Shelf) -> None:
         shelf.edits(file, "share the cache")
     (hit,) = shelf.search("cache")
     assert sorted([hit.file, *hit.also]) == ["a.py", "b.py", "c.py"]
-    assert lines(shelf.layout, "cache")[0].startswith(
-        f"{hit.file} (and {hit.also[0]}, {hit.also[1]}): 2026-11-01: share"
-    )
+    where = f"{hit.file} (and {hit.also[0]}, {hit.also[1]})"
+    assert lines(shelf.layout, "cache")[0].startswith(f"{where}: 2026-11-01: share")
 
 
 def test_a_note_on_an_older_version_is_marked(desk: Desk) -> None:
-    memory = desk.resolve("a.py")
-    assert memory is not None
+    memory = desk.known("a.py")
     add_note(memory.notes, "about the old", blob=memory.identity.blob)
     (desk.worktree.top / "a.py").write_bytes(text("all new"))
     desk.resolve("a.py")
-    (hit,) = door(desk.layout, "old")
-    assert hit.stale and lines(desk.layout, "old")[0].endswith(
-        "about the old (about an older version of this file)"
-    )
+    (hit,) = search(desk.layout, "old")
+    assert hit.stale
+    assert lines(desk.layout, "old")[0].endswith("about the old (about an older version of this file)")
 
 
 def test_the_best_passage_represents_its_file(shelf: Shelf) -> None:
@@ -147,10 +129,8 @@ def test_the_best_passage_represents_its_file(shelf: Shelf) -> None:
 
 
 def test_the_searching_conversation_is_left_out(shelf: Shelf) -> None:
-    asking = shelf.conversation(
-        "conversations/run-1.md",
-        Turn("assistant", 'the cache is shared <recall query="is the cache shared"/>'),
-    )
+    call = Turn("assistant", 'the cache is shared <recall query="is the cache shared"/>')
+    asking = shelf.conversation("conversations/run-1.md", call)
     shelf.conversation("conversations/run-2.md", Turn("user", "the cache is shared"))
     how = Search(without=asking)
     assert [hit.name for hit in shelf.search("why is the cache shared", how)] == ["run-2"]
@@ -162,9 +142,8 @@ def test_archived_texts_rank_below_current_ones(shelf: Shelf) -> None:
     shelf.notes("a.py", "the cache is shared by the readers")
     shelf.notes("b.py", "nothing of that")
     shelf.write("memory/b-py-1a2b/archive/notes.md", "# Notes\n\n- the cache is shared by the readers here\n")
-    shelf.conversation(
-        "memory/b-py-1a2b/archive/conversation-2026-01-01-1a.md", Turn("user", "paint the zeppelin")
-    )
+    archived = "memory/b-py-1a2b/archive/conversation-2026-01-01-1a.md"
+    shelf.conversation(archived, Turn("user", "paint the zeppelin"))
     shelf.write("memory/b-py-1a2b/archive/cleared-20260101T000000Z/notes.md", "- the cleared dirigible\n")
     assert shelf.files("cache shared readers") == ["a.py", "b.py"]
     assert shelf.files("zeppelin") == ["b.py"] and shelf.files("dirigible") == []

@@ -21,12 +21,8 @@ ANY = st.text() | st.text(alphabet="\"'*()-:^+{}ANDORNEAnot \n\0\ud800éß日本
 @pytest.mark.parametrize(
     ("text", "parts", "names"),
     [
-        ("readConfig", "read config", "readconfig"),
-        ("ReadConfig", "read config", "readconfig"),
-        ("read_config", "read config", "readconfig"),
-        ("READ_CONFIG", "read config", "readconfig"),
-        ("read-config", "read config", "readconfig"),
-        ("__read_config__", "read config", "readconfig"),
+        *((name, "read config", "readconfig") for name in ("readConfig", "ReadConfig", "READ_CONFIG")),
+        *((name, "read config", "readconfig") for name in ("read_config", "read-config", "__read_config__")),
         ("HTTPServer2", "http server 2", "httpserver2"),
         ("utf8", "utf 8", "utf8"),
         ("a.b.c", "a b c", "abc"),
