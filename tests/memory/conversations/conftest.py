@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from repoagent.llm.conversation import Turn, append, dumps
+from repoagent.memory.conversation_changes import Change, change, redo, undo
 from repoagent.memory.conversations import (
     ConversationRef,
     ConversationResolver,
@@ -16,6 +17,7 @@ from repoagent.memory.conversations import (
     named,
 )
 from repoagent.storage.atomic import write_whole
+from repoagent.storage.layout import Layout
 from tests.memory.conftest import Desk
 
 TALK = (
@@ -36,8 +38,12 @@ class Talks:
     desk: Desk
     at: ConversationResolver
 
+    @property
+    def layout(self) -> Layout:
+        return self.desk.layout
+
     def place(self, name: str) -> ConversationRef:
-        return named(self.desk.layout, name)
+        return named(self.layout, name)
 
     def make(self, name: str, turns: Sequence[Turn] = TALK, nonce: str = "aaaaaaaa") -> ConversationRef:
         place = self.place(name)
@@ -47,10 +53,18 @@ class Talks:
     def find(self, name: str) -> StoredConversation:
         return find(self.at, name)
 
+    def edit(self, place: ConversationRef, before: bytes | None, after: bytes | None) -> Change:
+        return change(self.layout, place, before, after, "edit")
+
+    def undo(self, place: ConversationRef) -> str:
+        """Undo the last change; the name of its command."""
+        return undo(self.layout, place).change.command
+
+    def redo(self, place: ConversationRef) -> str:
+        return redo(self.layout, place).change.command
+
 
 @pytest.fixture
 def talks(desk: Desk) -> Talks:
-    memory = desk.resolve("a.py")
-    assert memory is not None
-    append(memory.conversation, *TALK)
+    append(desk.known("a.py").conversation, *TALK)
     return Talks(desk, ConversationResolver(desk.layout, desk.worktree, desk.worktree.top))

@@ -21,7 +21,7 @@ from repoagent.memory.conversation_changes import (
     text_file,
     undo,
 )
-from repoagent.memory.conversations import ConversationRef, about_of, entries, last_spoken
+from repoagent.memory.conversations import about_of, entries, last_spoken
 from repoagent.memory.identity.store import remember, resolve
 from repoagent.storage.locks import locked
 from repoagent.storage.secrets import mask
@@ -32,22 +32,14 @@ from tests.memory.conversations.conftest import TALK, Talks
 MORE = (Turn("user", "and now?", {"edit": "3"}), Turn("assistant", "Now it is done."))
 
 
-def back(talks: Talks, place: ConversationRef) -> str:
-    return undo(talks.desk.layout, place).change.command
-
-
-def again(talks: Talks, place: ConversationRef) -> str:
-    return redo(talks.desk.layout, place).change.command
-
-
 def test_a_copy_names_its_file_and_has_the_same_turns(talks: Talks) -> None:
     source = talks.find("file:a.py")
-    save(talks.desk.layout, source, talks.place("fast"))
+    save(talks.layout, source, talks.place("fast"))
     found = talks.find("fast")
     assert found.conversation == source.conversation
     assert about_of(found.text) == "a.py"
     assert found.place.path.stat().st_mode & 0o777 == 0o600
-    [entry] = entries(talks.desk.layout)
+    [entry] = entries(talks.layout)
     assert (entry.about, entry.turns, entry.last) == ("a.py", 5, "2026-11-21T10:00:00+00:00")
 
 
@@ -55,23 +47,23 @@ def test_existing_conversations_are_not_overwritten_without_force(talks: Talks) 
     before = talks.make("fast", TALK[:1]).path.read_bytes()
     place, source = talks.place("fast"), talks.find("file:a.py")
     with pytest.raises(Refused, match="already exists; choose another name or use --force"):
-        save(talks.desk.layout, source, place)
+        save(talks.layout, source, place)
     assert place.path.read_bytes() == before
-    save(talks.desk.layout, source, place, force=True)
+    save(talks.layout, source, place, force=True)
     after = place.path.read_bytes()
-    assert back(talks, place) == "save" and place.path.read_bytes() == before
-    assert again(talks, place) == "save" and place.path.read_bytes() == after
+    assert talks.undo(place) == "save" and place.path.read_bytes() == before
+    assert talks.redo(place) == "save" and place.path.read_bytes() == after
     with pytest.raises(UsageError, match="a copy of itself"):
-        save(talks.desk.layout, talks.find("fast"), place, force=True)
+        save(talks.layout, talks.find("fast"), place, force=True)
 
 
 def test_keys_are_masked_in_a_copy(talks: Talks) -> None:
     token = made("ghp" + "_", 36)
     talks.make("keys", [Turn("user", f"use {token}, please")])
-    save(talks.desk.layout, talks.find("keys"), talks.place("copy"))
+    save(talks.layout, talks.find("keys"), talks.place("copy"))
     assert talks.find("copy").conversation.turns[0].text == f"use {mask(token)}, please"
     assert token.encode() not in b"".join(
-        path.read_bytes() for path in log_folder(talks.desk.layout).rglob("*") if path.is_file()
+        path.read_bytes() for path in log_folder(talks.layout).rglob("*") if path.is_file()
     )
 
 
@@ -79,13 +71,13 @@ def test_a_branch_ends_at_its_turn(talks: Talks) -> None:
     place = talks.place("other")
     for turn in (0, 6, -1):
         with pytest.raises(UsageError, match="has 5 turns"):
-            branch(talks.desk.layout, talks.find("file:a.py"), place, turns=turn)
-    branch(talks.desk.layout, talks.find("file:a.py"), place, turns=2)
+            branch(talks.layout, talks.find("file:a.py"), place, turns=turn)
+    branch(talks.layout, talks.find("file:a.py"), place, turns=2)
     assert talks.find("other").conversation.turns == TALK[:2]
-    [entry] = entries(talks.desk.layout)
+    [entry] = entries(talks.layout)
     assert (entry.about, entry.turns) == ("a.py", 2)
     with pytest.raises(Refused, match=r"already exists; choose another name$"):
-        branch(talks.desk.layout, talks.find("file:a.py"), place)
+        branch(talks.layout, talks.find("file:a.py"), place)
     append(place.path, *MORE)
     assert talks.find("other").conversation.turns == (*TALK[:2], *MORE)
 
@@ -100,7 +92,7 @@ def test_the_conversation_follows_a_renamed_file(talks: Talks) -> None:
     with pytest.raises(Refused, match=r"no conversation about a\.py yet"):
         talks.at.place("file:a.py")
     talks.make("fast", TALK[:2])
-    load(talks.desk.layout, talks.find("fast"), talks.at.file("a.py", make=True))
+    load(talks.layout, talks.find("fast"), talks.at.file("a.py", make=True))
     assert talks.find("file:a.py").conversation.turns == TALK[:2]
     assert talks.at.place("file:moved.py").key == moved.key != talks.at.place("file:a.py").key
     for path in ("gone.py", "/etc/passwd", "../x", ".git/config"):
@@ -108,7 +100,7 @@ def test_the_conversation_follows_a_renamed_file(talks: Talks) -> None:
             talks.at.place(f"file:{path}")
 
 
-def test_the_conversation_about_a_deleted_file_remains(talks: Talks) -> None:
+def test_the_conversation_about_a_deleted_file_stays(talks: Talks) -> None:
     (talks.desk.worktree.top / "a.py").unlink()
     assert talks.find("file:a.py").conversation.turns == TALK
     with pytest.raises(UsageError, match=r"no such file: a\.py"):
@@ -119,58 +111,51 @@ def test_undoing_a_load_preserves_later_turns(talks: Talks) -> None:
     place = talks.at.place("file:a.py")
     before = place.path.read_bytes()
     talks.make("fast", TALK[:2], nonce="bbbbbbbb")
-    load(talks.desk.layout, talks.find("fast"), place)
+    load(talks.layout, talks.find("fast"), place)
     append(place.path, *MORE)
-    taken = undo(talks.desk.layout, place)
+    taken = undo(talks.layout, place)
     assert taken.merged and place.path.read_bytes().startswith(before)
     assert talks.find("file:a.py").conversation.turns == (*TALK, *MORE)
-    redo(talks.desk.layout, place)
+    redo(talks.layout, place)
     assert talks.find("file:a.py").conversation.turns == (*TALK[:2], *MORE)
 
 
 def test_a_later_change_is_a_conflict(talks: Talks) -> None:
     place = talks.make("fast")
     before = place.path.read_bytes()
-    change(talks.desk.layout, place, before, before.replace(b"- second", b"- 2nd"), "edit")
+    talks.edit(place, before, before.replace(b"- second", b"- 2nd"))
     mine = place.path.read_bytes().replace(b"make it faster", b"make it much faster")
     place.path.write_bytes(mine)
-    with pytest.raises(
-        Refused, match="fast has changed since its last edit; restore it by hand: the prev"
-    ) as caught:
-        back(talks, place)
+    message = "fast has changed since its last edit; restore it by hand: the prev"
+    with pytest.raises(Refused, match=message) as caught:
+        talks.undo(place)
     assert place.path.read_bytes() == mine
-    kept = text_file(talks.desk.layout, hashlib.sha256(before).hexdigest())
+    kept = text_file(talks.layout, hashlib.sha256(before).hexdigest())
     assert str(kept) in str(caught.value) and kept.read_bytes() == before
+    place.path.unlink()
+    with pytest.raises(Refused, match="has changed since its last edit"):
+        talks.undo(place)
 
 
 def test_a_new_conversation_with_later_changes_is_not_removed(talks: Talks) -> None:
     place = talks.place("new")
-    branch(talks.desk.layout, talks.find("file:a.py"), place)
+    branch(talks.layout, talks.find("file:a.py"), place)
     append(place.path, *MORE)
     with pytest.raises(Refused, match="has changed since its last branch"):
-        back(talks, place)
+        talks.undo(place)
     assert talks.find("new").conversation.turns == (*TALK, *MORE)
 
 
 def test_later_turns_follow_the_restored_conversation(talks: Talks) -> None:
     place = talks.at.place("file:a.py")
     before = place.path.read_bytes()
-    change(talks.desk.layout, place, before, None, "delete")
+    change(talks.layout, place, before, None, "delete")
     append(place.path, *MORE)
-    assert undo(talks.desk.layout, place).merged
+    assert undo(talks.layout, place).merged
     assert place.path.read_bytes().startswith(before)
     assert talks.find("file:a.py").conversation.turns == (*TALK, *MORE)
-    redo(talks.desk.layout, place)
+    redo(talks.layout, place)
     assert talks.find("file:a.py").conversation.turns == MORE
-
-
-def test_a_missing_text_is_reported(talks: Talks) -> None:
-    place = talks.make("fast")
-    before = place.path.read_bytes()
-    change(talks.desk.layout, place, before, before + b"x\n", "edit")
-    place.path.unlink()
-    with pytest.raises(Refused, match="has changed since its last edit"):
-        back(talks, place)
 
 
 def test_a_chain_of_changes_goes_back_and_forth(talks: Talks) -> None:
@@ -178,28 +163,28 @@ def test_a_chain_of_changes_goes_back_and_forth(talks: Talks) -> None:
     states: list[bytes | None] = [place.path.read_bytes()]
     for number in range(4):
         after = states[-1] and states[-1] + b"%d\n" % number
-        change(talks.desk.layout, place, states[-1], after, "edit")
+        talks.edit(place, states[-1], after)
         states.append(after)
-    change(talks.desk.layout, place, states[-1], None, "delete")
+    change(talks.layout, place, states[-1], None, "delete")
     states.append(None)
 
     def present() -> bytes | None:
         return place.path.read_bytes() if place.path.exists() else None
 
     for state in reversed(states[:-1]):
-        back(talks, place)
+        talks.undo(place)
         assert present() == state
     with pytest.raises(NothingDone, match="nothing to undo"):
-        back(talks, place)
+        talks.undo(place)
     for state in states[1:3]:
-        again(talks, place)
+        talks.redo(place)
         assert present() == state
-    back(talks, place)
-    change(talks.desk.layout, place, states[1], b"# another\n", "edit")
+    talks.undo(place)
+    talks.edit(place, states[1], b"# another\n")
     with pytest.raises(NothingDone, match="nothing to redo"):
-        again(talks, place)
-    back(talks, place)
-    back(talks, place)
+        talks.redo(place)
+    talks.undo(place)
+    talks.undo(place)
     assert present() == states[0]
 
 
@@ -218,58 +203,53 @@ def test_undo_never_loses_turns(talks: Talks) -> None:
             elif act == "edit":
                 words = chosen.choice([b"make it faster", b"Applied: a.py", b"I share", b"- first"])
                 after = present.replace(words, b"%s %d" % (words, number), 1)
-                change(talks.desk.layout, place, present, after, "edit")
+                talks.edit(place, present, after)
             elif act == "by hand":
                 place.path.write_bytes(present.replace(b"why is", b"why%d is" % number, 1))
             else:
                 try:
-                    (undo if act == "undo" else redo)(talks.desk.layout, place)
+                    (undo if act == "undo" else redo)(talks.layout, place)
                 except (NothingDone, Refused):
                     assert place.path.read_bytes() == present
             turns = talks.find(place.name).conversation.turns
             assert [turn.text for turn in turns[5:]] == said, (seed, number)
 
 
-def test_an_equal_text_is_not_recorded(talks: Talks) -> None:
-    place = talks.make("fast")
-    data = place.path.read_bytes()
-    done = change(talks.desk.layout, place, data, data, "edit")
-    assert done.before == done.after and changes(talks.desk.layout) == []
-
-
-def test_a_late_writer_changes_nothing(talks: Talks) -> None:
+def test_a_late_writer_and_an_equal_text_change_nothing(talks: Talks) -> None:
     place = talks.make("fast")
     before = place.path.read_bytes()
+    done = talks.edit(place, before, before)
+    assert done.before == done.after and changes(talks.layout) == []
     append(place.path, *MORE)
     with pytest.raises(ConcurrentChange, match="was changed by another process"):
-        change(talks.desk.layout, place, before, b"", "edit")
-    assert talks.find("fast").conversation.turns == (*TALK, *MORE) and changes(talks.desk.layout) == []
+        talks.edit(place, before, b"")
+    assert talks.find("fast").conversation.turns == (*TALK, *MORE) and changes(talks.layout) == []
 
 
 def test_undo_reverts_changes_by_commands(talks: Talks) -> None:
     place = talks.make("mine")
     with pytest.raises(NothingDone, match="no command has changed mine"):
-        back(talks, place)
+        talks.undo(place)
     with pytest.raises(UsageError, match="no conversation 'min'; did you mean 'mine'"):
-        back(talks, talks.place("min"))
+        talks.undo(talks.place("min"))
     assert not list(place.path.parent.glob("min.md*"))
 
 
 def test_a_modified_stored_text_is_not_used(talks: Talks) -> None:
     place = talks.make("fast")
     before = place.path.read_bytes()
-    done = change(talks.desk.layout, place, before, before + b"x\n", "edit")
-    kept = text_file(talks.desk.layout, done.before)
+    done = talks.edit(place, before, before + b"x\n")
+    kept = text_file(talks.layout, done.before)
     kept.write_bytes(b"something else")
     with pytest.raises(Refused, match="was modified and no longer matches its hash"):
-        back(talks, place)
+        talks.undo(place)
     kept.unlink()
     with pytest.raises(Refused, match="the previous text is missing"):
-        back(talks, place)
+        talks.undo(place)
     assert place.path.read_bytes() == before + b"x\n"
-    (log_folder(talks.desk.layout) / "changes.jsonl").write_text('{"version": 2}\n')
+    (log_folder(talks.layout) / "changes.jsonl").write_text('{"version": 2}\n')
     with pytest.raises(Refused, match="newer repoagent"):
-        back(talks, place)
+        talks.undo(place)
 
 
 def test_broken_conversations_are_listed_with_the_problem(talks: Talks) -> None:
@@ -279,8 +259,8 @@ def test_broken_conversations_are_listed_with_the_problem(talks: Talks) -> None:
     (folder / "link.md").symlink_to("/etc/passwd")
     for name in ("edit-1", "edit-2", "kept-1", "run-1"):
         talks.make(name)
-    with locked(talks.desk.layout.locks / "edit-2", what="an edit"):
-        listed = {entry.place.name: entry for entry in entries(talks.desk.layout, files=True)}
+    with locked(talks.layout.locks / "edit-2", what="an edit"):
+        listed = {entry.place.name: entry for entry in entries(talks.layout, files=True)}
     assert {name: (entry.place.kind, entry.state) for name, entry in listed.items()} == {
         "broken": ("general", ""),
         "edit-1": ("edit", "unfinished"),
@@ -294,18 +274,18 @@ def test_broken_conversations_are_listed_with_the_problem(talks: Talks) -> None:
     }
     problems = {name: entry.problem for name, entry in listed.items() if entry.problem}
     assert problems.keys() == {"broken", "newer", "link"} and "root:" not in "".join(problems.values())
-    last = last_spoken(talks.desk.layout)
+    last = last_spoken(talks.layout)
     assert last is not None and last.about == "a.py"
 
 
 def test_a_folder_that_is_a_link_is_not_followed(talks: Talks) -> None:
     elsewhere = talks.desk.worktree.top.parent / "elsewhere"
     elsewhere.mkdir()
-    talks.desk.layout.conversations.symlink_to(elsewhere)
+    talks.layout.conversations.symlink_to(elsewhere)
     with pytest.raises(Refused, match="symbolic link"):
-        save(talks.desk.layout, talks.find("file:a.py"), talks.place("fast"))
+        save(talks.layout, talks.find("file:a.py"), talks.place("fast"))
     with pytest.raises(Refused, match="symbolic link"):
-        entries(talks.desk.layout)
+        entries(talks.layout)
     assert list(elsewhere.iterdir()) == []
 
 

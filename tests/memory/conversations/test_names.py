@@ -68,8 +68,8 @@ def test_only_conversations_are_listed(talks: Talks) -> None:
 @given(st.text(max_size=300))
 def test_no_name_leads_anywhere_else(name: str) -> None:
     try:
-        found = checked(name)
+        valid = checked(name)
     except UsageError:
         return
-    assert found == checked(found) and "/" not in found and not found.startswith(".") and found.isprintable()
-    assert len(f"{found}.md.lock".encode()) < 255
+    assert valid == checked(valid) and "/" not in valid and not valid.startswith(".") and valid.isprintable()
+    assert len(f"{valid}.md.lock".encode()) < 255

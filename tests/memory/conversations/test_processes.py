@@ -19,10 +19,9 @@ from tests.memory.conversations.conftest import Talks
 _WORKER = """
 import sys
 from pathlib import Path
-from repoagent.llm.conversation import Turn
-from repoagent.llm.conversation import append
-from repoagent.memory.conversation_changes import change; from repoagent.memory.conversations import named
-from repoagent.memory.conversation_changes import ConcurrentChange as Overtaken
+from repoagent.llm.conversation import Turn, append
+from repoagent.memory.conversation_changes import ConcurrentChange, change
+from repoagent.memory.conversations import named
 from repoagent.git.worktree import layout, open_worktree
 from repoagent.storage.atomic import read_regular
 
@@ -38,7 +37,7 @@ for step in range(steps):
         try:
             change(place_of_all, place, data, data + f"{who} {step}\\n".encode(), "edit")
             break
-        except Overtaken:
+        except ConcurrentChange:
             pass
 """
 
@@ -47,17 +46,14 @@ def together(talks: Talks, workers: int, steps: int) -> None:
     place = talks.make("shared")
     names = [f"{'ae'[number % 2]}{number}" for number in range(workers)]
     top = str(talks.desk.worktree.top)
-    running = [
-        subprocess.Popen([sys.executable, "-c", _WORKER, top, name, str(steps)], stderr=subprocess.PIPE)
-        for name in names
-    ]
+    commands = [[sys.executable, "-c", _WORKER, top, name, str(steps)] for name in names]
+    running = [subprocess.Popen(command, stderr=subprocess.PIPE) for command in commands]
     said = [each.communicate(timeout=200)[1] for each in running]
     assert [each.returncode for each in running] == [0] * workers, said
     lines = place.path.read_text().split("\n")
     for name in names:
-        assert [line for line in lines if line.startswith(f"{name} ")] == [
-            f"{name} {step}" for step in range(steps)
-        ]
+        own = [line for line in lines if line.startswith(f"{name} ")]
+        assert own == [f"{name} {step}" for step in range(steps)]
     assert len(loads(place.path.read_text()).turns) == 5 + steps * ((workers + 1) // 2)
 
 
@@ -73,9 +69,7 @@ def test_eight_processes_lose_nothing(talks: Talks) -> None:
 def killed_at(number: int, act: Callable[[], object]) -> bool:
     """Do `act` in a process that is killed before its change of the disk with this number; whether it came so far."""
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", DeprecationWarning
-        )  # of a fork with threads: there are none that matter
+        warnings.simplefilter("ignore", DeprecationWarning)  # a fork with threads: none of them matters
         child = os.fork()
     if child == 0:
         seen = 0
@@ -128,10 +122,6 @@ def kill_everywhere(talks: Talks, after: Callable[[bytes], bytes | None]) -> Non
 
 
 @pytest.mark.soak
-def test_killed_while_it_is_changed(talks: Talks) -> None:
-    kill_everywhere(talks, lambda old: old + b"more\n")
-
-
-@pytest.mark.soak
-def test_killed_while_archiving(talks: Talks) -> None:
-    kill_everywhere(talks, lambda old: None)
+@pytest.mark.parametrize("end", [b"more\n", None], ids=["changed", "deleted"])
+def test_killed_at_each_step(talks: Talks, end: bytes | None) -> None:
+    kill_everywhere(talks, lambda old: None if end is None else old + end)
