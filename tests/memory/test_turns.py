@@ -20,10 +20,11 @@ from repoagent.edit.commit import check_failure
 from repoagent.errors import Refused
 from repoagent.llm.conversation import Turn, append, dumps, loads
 from repoagent.llm.usage import estimate_tokens
+from repoagent.memory import compaction
 from repoagent.memory.compaction import compact, compact_above
 from repoagent.memory.edit_records import append_edit, exchanges
 from repoagent.memory.identity.record import Identity, Memory
-from repoagent.memory.notes import COMPACTED, read_notes
+from repoagent.memory.notes import COMPACTED, Note, read_notes
 from repoagent.memory.prompt import exchanges_block, failing_line, prose_of, reason_of
 from tests.memory.test_files import record
 
@@ -157,6 +158,22 @@ def test_repeating_after_a_kill_completes_the_move(memory: Memory) -> None:
     assert compact(memory) == done
     assert (memory.conversation.read_bytes(), memory.notes.read_bytes()) == (after, notes)
     assert len(list(done.archive.parent.iterdir())) == 1
+
+
+def test_a_concurrent_save_stops_the_move(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(1, 6):
+        say(memory, number, f"request {number}")
+
+    def add_notes(path: Path, notes: list[Note]) -> list[Note]:
+        with memory.conversation.open("a") as file:
+            file.write("saved by hand\n")
+        return notes
+
+    monkeypatch.setattr(compaction, "add_notes", add_notes)
+    warnings: list[str] = []
+    before = memory.conversation.read_text()
+    assert compact(memory, warn=warnings.append) is None and len(warnings) == 1
+    assert memory.conversation.read_text() == before + "saved by hand\n"
 
 
 _TITLE = "# repoagent conversation, version 1, nonce 00000000\n"

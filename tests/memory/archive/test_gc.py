@@ -116,10 +116,15 @@ def test_a_branch_a_remote_one_or_a_stash_has_the_file(desk: Desk) -> None:
 
 def test_a_linked_work_tree_has_it(desk: Desk, tmp_path: Path) -> None:
     gone(desk)
-    desk.repo.git("worktree", "add", "-q", "--detach", str(tmp_path / "linked"))
-    (tmp_path / "linked" / "a.py").write_bytes(text("another"))
-    assert why(desk) == f"{tmp_path / 'linked'} has a file a.py"
-    (tmp_path / "linked" / "a.py").unlink()
+    linked = tmp_path / "linked"
+    desk.repo.git("worktree", "add", "-q", "--detach", str(linked), "HEAD~1")
+    (linked / "a.py").unlink()
+    assert why(desk) == "a branch has a file a.py"  # the HEAD of the work tree
+    (linked / "a.py").write_bytes(text("another"))
+    desk.repo.git("-C", str(linked), "checkout", "-q", "-f", "--detach", "main")
+    (linked / "a.py").write_bytes(text("another"))
+    assert why(desk) == f"{linked} has a file a.py"
+    (linked / "a.py").unlink()
     archived(desk)
 
 

@@ -194,6 +194,7 @@ def test_a_kill_between_the_hints_and_the_identity(desk: Desk) -> None:
     moved = a.identity.at("c.py", str(desk.worktree.top))
     with hints.open_index(desk.layout, fail) as index:
         index.note([(a.folder.name, a.identity, moved)])
+        assert index.names(hints.PATH, "a.py") == index.names(hints.PATH, "c.py") == [a.folder.name]
     settle(desk)
     assert load(a.folder) == a.identity and desk.folder("c.py") == a.folder.name
     save(a.folder, moved)

@@ -139,9 +139,9 @@ def test_the_searching_conversation_is_left_out(shelf: Shelf) -> None:
 
 
 def test_archived_texts_rank_below_current_ones(shelf: Shelf) -> None:
-    shelf.notes("a.py", "the cache is shared by the readers")
+    shelf.notes("a.py", "the cache is shared by the readers here, which is a longer text than the other")
     shelf.notes("b.py", "nothing of that")
-    shelf.write("memory/b-py-1a2b/archive/notes.md", "# Notes\n\n- the cache is shared by the readers here\n")
+    shelf.write("memory/b-py-1a2b/archive/notes.md", "# Notes\n\n- the cache is shared by the readers\n")
     archived = "memory/b-py-1a2b/archive/conversation-2026-01-01-1a.md"
     shelf.conversation(archived, Turn("user", "paint the zeppelin"))
     shelf.write("memory/b-py-1a2b/archive/cleared-20260101T000000Z/notes.md", "- the cleared dirigible\n")
