@@ -29,7 +29,6 @@ from repoagent.patch.model import FilePatch, decode
 from repoagent.patch.paths import bad_path
 
 if TYPE_CHECKING:
-    from repoagent.edit.small_models.replies import ShownFile
     from repoagent.llm.conversation import Turn
 
 NOT_A_FILE = "Not applied: your answer does not contain all of the requested text."
@@ -54,7 +53,7 @@ def edit_tool(session: EditSession) -> Tool:
             closed = [problem.path for problem in error.problems if problem.reason == "out-of-scope"]
             if not added and allow_files(session, needed := can_be_offered(session, closed)):
                 return perform(action, needed)
-            seen = _refused(session, error, action.body)
+            seen = _refusal(session, error, action.body)
         except NoPatch as error:
             text = session.sent_back(NOT_A_FILE if session.loose else str(error))
             shown = "the reply contains no change that can be applied"
@@ -149,17 +148,21 @@ def _fit(session: EditSession, draft: Draft, answer: str) -> tuple[Applied, list
         answer, loose=session.loose, known=texts, ended=not session.short
     )
     if session.loose:
-        from repoagent.edit.small_models.replies import read_reply
+        from repoagent.edit.small_models.excerpts import rows_now
+        from repoagent.edit.small_models.replies import ShownFile, read_reply
 
-        missing = [path for path in session.request.paths if path not in texts]
         instruction = session.request.instruction
-        patches = read_reply(
-            patches,
-            _shown_files(session, draft),
-            instruction,
-            lambda path: _may_create(session, path),
-            missing,
-        )
+        words, files = frozenset(re.findall(r"\w+", instruction)), {}
+        for path, current in texts.items():
+            if path in session.editable and (text := decode(current.data)):
+                source = draft.sources.get(path)
+                before = decode(source.data) if source is not None and source.data is not None else None
+                lines = () if before is None else before.lines
+                windows = session.windows.get(path, ())  # the parts that the model saw, at their current rows
+                parts_seen = tuple((rows_now(window, lines, text.lines), window.names) for window in windows)
+                files[path] = ShownFile(path, text.lines, parts_seen, lines, words)
+        missing = [path for path in session.request.paths if path not in texts]
+        patches = read_reply(patches, files, instruction, lambda path: _may_create(session, path), missing)
     applied = apply_patches(
         patches,
         texts,
@@ -178,27 +181,7 @@ def _fit(session: EditSession, draft: Draft, answer: str) -> tuple[Applied, list
     return applied, parts
 
 
-def _shown_files(session: EditSession, draft: Draft) -> dict[str, ShownFile]:
-    """The editable files as `read_reply` needs them, to find the file and lines of each fence."""
-    from repoagent.edit.small_models.excerpts import rows_now
-    from repoagent.edit.small_models.replies import ShownFile
-
-    words = frozenset(re.findall(r"\w+", session.request.instruction))
-    files = {}
-    for path, current in draft.texts().items():
-        if path in session.editable and (text := decode(current.data)):
-            source = draft.sources.get(path)
-            before = decode(source.data) if source is not None and source.data is not None else None
-            lines = () if before is None else before.lines
-            parts = tuple(  # the parts that the model saw, at their current rows
-                (rows_now(window, lines, text.lines), window.names)
-                for window in session.windows.get(path, ())
-            )
-            files[path] = ShownFile(path, text.lines, parts, lines, words)
-    return files
-
-
-def _refused(session: EditSession, error: PatchRefused, answer: str) -> Observation:
+def _refusal(session: EditSession, error: PatchRefused, answer: str) -> Observation:
     reasons = sorted({problem.reason for problem in error.problems})
     if reasons == ["already-applied"] and session.draft.edits:
         return Observation(EDIT, f"{error}\nThere is nothing left to do.", final=True)

@@ -64,7 +64,12 @@ def _read(session: EditSession, action: Action) -> Observation:
     source = session.source(action.args.get("path", ""))
     present = session.draft.texts().get(source.path)
     if present is not None and (media := media_in(present.data, source.path)) is not None:
-        return _attached(session, media)
+        what = f"{media.name}: {media.described()}"
+        attachments = session.attachments() if session.attachments is not None else None
+        why = "images and PDFs cannot be shown here" if attachments is None else attachments.why_not([media])
+        if attachments is None or why:
+            return Observation("read", f"{why}; {what}.")
+        return Observation("read", f"{what}; attached below.", attached=attachments.keep(media))
     text = session.text(source)
     rows: list[str] = []
     ranges, name = [action.args.get("lines", "")], action.args.get("symbol", "").strip()
@@ -105,15 +110,6 @@ def media_in(data: bytes, path: str) -> Media | None:
         if data.isascii():  # a text that begins like a GIF or a PDF
             return None
         raise
-
-
-def _attached(session: EditSession, media: Media) -> Observation:
-    attachments = session.attachments() if session.attachments is not None else None
-    why = attachments.why_not([media]) if attachments is not None else "images and PDFs cannot be shown here"
-    if attachments is None or why:
-        return Observation("read", f"{why}; {media.name}: {media.described()}.")
-    content = f"{media.name}: {media.described()}; attached below."
-    return Observation("read", content, attached=attachments.keep(media))
 
 
 def _search(session: EditSession, action: Action) -> str:

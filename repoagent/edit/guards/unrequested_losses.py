@@ -90,10 +90,15 @@ def _lost_ends(applied: Applied, text: str, parts: Sequence[Part]) -> str:
             before, after = (shown(data).split("\n") for data in (change.before, change.after))
             ends.append((change.name, "the whole file", before, after))
     for what, send, old, new in ends:
-        if tail := _lost_tail(old, new):
+        # an unfinished answer ends with one of the old lines, and the lines after it are nowhere in it
+        before, after = ("\n".join(lines).rstrip().split("\n") for lines in (old, new))
+        if after[-1] not in before:
+            continue
+        tail = before[len(before) - before[::-1].index(after[-1]) :]
+        if tail and not any(line in after for line in tail if line.strip()):
             return (
-                f"Not applied: the last {tail} lines of {what} are missing. Send {send}, to its last line; if they "
-                "must go, say in a sentence before it that they are removed."
+                f"Not applied: the last {len(tail)} lines of {what} are missing. Send {send}, to its last line; if "
+                "they must go, say in a sentence before it that they are removed."
             )
     return ""
 
@@ -140,19 +145,6 @@ def _doubled(changes: Sequence[FileChange]) -> str:
         if twice := [name for name, count in new.items() if count > 1 and old[name] == 1]:
             return ", ".join(twice[:8])
     return ""
-
-
-def _lost_tail(old: Sequence[str], new: Sequence[str]) -> int:
-    """The number of missing lines at the end, if the new text ends with one of the old lines, as an unfinished answer
-    does; else 0."""
-    before, after = ("\n".join(lines).rstrip().split("\n") for lines in (old, new))
-    if after[-1] not in before:
-        return 0
-    last = len(before) - 1 - before[::-1].index(after[-1])
-    tail = before[last + 1 :]
-    remaining = set(after)
-    gone = all(line not in remaining for line in tail if line.strip())
-    return len(tail) if gone else 0
 
 
 def _prose(answer: str, *, loose: bool) -> str:

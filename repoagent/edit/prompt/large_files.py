@@ -159,7 +159,13 @@ def file_map(symbols: Sequence[Symbol], parts: Sequence[Unit], query: Query, bud
     neighbors, then those with a word of the request in their name, then outer before inner ones.
     """
     order = _by_importance(symbols, parts, query)
-    lines = {longest: [_line(symbol, longest) for symbol in symbols] for longest in (SHORT, LONGEST)}
+    lines: dict[int, list[str]] = {SHORT: [], LONGEST: []}
+    for symbol in symbols:
+        ends = f"-{symbol.last_line}" if symbol.last_line > symbol.first_line else ""
+        for longest, rows in lines.items():
+            cut = len(symbol.signature) > longest
+            signature = symbol.signature[: longest - 1] + "…" if cut else symbol.signature
+            rows.append(f"{symbol.first_line}{ends}  {'  ' * symbol.depth}{signature}\n")
     names = [f"{' '.join(symbol.name.split())[:LONGEST_NAME]} {symbol.first_line}" for symbol in symbols]
 
     def drawn(full: int, short: int = 0, named: int = 0) -> str:
@@ -197,16 +203,6 @@ def file_map(symbols: Sequence[Symbol], parts: Sequence[Unit], query: Query, bud
 
 def _size(text: str) -> int:
     return len(text.encode("utf-8", "surrogatepass"))
-
-
-def _line(symbol: Symbol, longest: int) -> str:
-    lines = f"{symbol.first_line}"
-    if symbol.last_line > symbol.first_line:
-        lines += f"-{symbol.last_line}"
-    text = symbol.signature
-    if len(text) > longest:
-        text = text[: longest - 1] + "…"
-    return f"{lines}  {'  ' * symbol.depth}{text}\n"
 
 
 def _by_importance(symbols: Sequence[Symbol], parts: Sequence[Unit], query: Query) -> list[int]:
