@@ -366,7 +366,7 @@ def complete(worktree: WorkTree) -> list[str]:
 
     Raises RepoagentError or OSError if a memory cannot be written; its record stays.
     """
-    sentences = []
+    sentences: list[str] = []
     for path in sorted(layout(worktree).pending.glob("*")):
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -376,7 +376,7 @@ def complete(worktree: WorkTree) -> list[str]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             with uninterrupted():
                 if path.suffix == ".json":
-                    sentences += _complete(worktree, path)
+                    sentences += filter(None, [_complete(worktree, path)])
                 else:  # a temporary file: the process was killed while it wrote
                     path.unlink(missing_ok=True)
         except BlockingIOError:  # its process is running
@@ -386,18 +386,19 @@ def complete(worktree: WorkTree) -> list[str]:
     return sentences
 
 
-def _complete(worktree: WorkTree, path: Path) -> list[str]:
+def _complete(worktree: WorkTree, path: Path) -> str:
+    """Complete one record; returns a sentence, "" if the change was not made or may still be made."""
     from repoagent.git.undo_log import edit_record, list_edits
 
     value = json_files.read_document(path, version=PENDING_VERSION)
     if value is None:
-        return []
-    sentences = []
+        return ""
+    sentence = ""
     try:
         name, event = str(value["id"]), str(value["event"])
         is_made = _is_made(worktree, name, event)
         if is_made is None:
-            return []
+            return ""
         if is_made:
             edit = next(edit for edit in list_edits(worktree) if edit.id == name)
             memories = {}
@@ -424,11 +425,11 @@ def _complete(worktree: WorkTree, path: Path) -> list[str]:
                 remember(worktree, Story(**fields), done, memories, again=True)
             else:
                 record_undone(worktree, replace(edit, commit=head_commit(worktree)), memories, STATES[event])
-            sentences.append(f"recorded the {event} {name} in memory")
+            sentence = f"recorded the {event} {name} in memory"
     except (KeyError, TypeError, ValueError) as error:
         raise Refused(f"{path} is malformed ({error}): remove it") from error
     path.unlink(missing_ok=True)
-    return sentences
+    return sentence
 
 
 def _is_made(worktree: WorkTree, name: str, event: str) -> bool | None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from repoagent.edit.prompt.blocks import first_lines
@@ -87,18 +85,16 @@ def test_the_file_that_fails_the_check_is_requested_again(repo: GitRepo, run: Ru
 def test_the_form_depends_on_the_model(repo: GitRepo, run: Run, script: Script) -> None:
     env = {"REPOAGENT_MODEL": "ollama/qwen2.5-coder:1.5b"}
     show = ("edit", "src/app.py", "say hi", "--show-prompt", "--json")
-    small, large = run(*show, env=env).json, run(*show, env={"REPOAGENT_MODEL": "best"}).json
-    configured = run(*show, env=env | {"REPOAGENT_EDIT__FORMAT": "diff"}).json
-    assert "the whole new file" in json.dumps(small) and "```diff" not in json.dumps(small)
-    assert "```diff" in json.dumps(large)
-    assert "```diff" in json.dumps(configured)
+    small, large = run(*show, env=env).out, run(*show, env={"REPOAGENT_MODEL": "best"}).out
+    configured = run(*show, env=env | {"REPOAGENT_EDIT__FORMAT": "diff"}).out
+    assert "the whole new file" in small
+    assert ["```diff" in text for text in (small, large, configured)] == [False, True, True]
 
 
 def test_a_repeated_answer_changes_the_wording_of_the_prompt(repo: GitRepo, run: Run, script: Script) -> None:
     old = repo.read("src/app.py").decode()
     wrong, right = old.replace("hello ", "hey "), old.replace("hello ", "hi ")
-    replies = [fenced("src/app.py", text) for text in (wrong, wrong, right)]
-    script.replies(*replies)
+    script.replies(*[fenced("src/app.py", text) for text in (wrong, wrong, right)])
     edit(run, "src/app.py", "say hi", "--check", "grep -q 'hi ' src/app.py")
     first, second, third = script.prompts
     assert "hey " in second and "hello " not in second

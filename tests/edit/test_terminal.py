@@ -45,8 +45,7 @@ def test_no_then_explain_then_edit(repo: GitRepo, screen: Open, script: Script, 
         window.expect(QUESTION)
         assert "no, a comma" in script.prompts[1]
         window.send("x\n")
-        explained = window.expect(QUESTION)
-        explained = without_styles(explained)
+        explained = without_styles(window.expect(QUESTION))
         assert "It reads better." in explained and "-old" in explained
         assert "explain this change" in script.prompts[2]
         window.send("e\n")
@@ -68,18 +67,15 @@ def test_a_plain_no_changes_nothing(repo: GitRepo, screen: Open, script: Script,
         window.answer(QUESTION, keys)
         assert window.end() == 1
     assert "nothing was changed" in window.seen
-    assert (repo.head(), repo.status()) == (head, "")
-    assert len(script.prompts) == 1
+    assert (repo.head(), repo.status(), len(script.prompts)) == (head, "", 1)
     assert unfinished(repo) == []
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("flag", [(), ("-p",)])
 def test_hunk_by_hunk(repo: GitRepo, screen: Open, script: Script, flag: tuple[str, ...]) -> None:
-    two = diff(
-        "a.txt", " line 1", "-line 2", "+LINE 2", " line 3", "@@", " line 8", "-line 9", "+LINE 9", " line 10"
-    )
-    script.replies(two)
+    first = (" line 1", "-line 2", "+LINE 2", " line 3")
+    script.replies(diff("a.txt", *first, "@@", " line 8", "-line 9", "+LINE 9", " line 10"))
     with screen("edit", *flag, "a.txt", "shout") as window:
         if not flag:
             window.answer(QUESTION, "p\n")
@@ -87,10 +83,8 @@ def test_hunk_by_hunk(repo: GitRepo, screen: Open, script: Script, flag: tuple[s
         window.answer("(1/2) Apply this hunk", "n\n")
         window.answer("(2/2) Apply this hunk", "y\n")
         assert window.end() == 0
-    assert repo.read("a.txt").count(b"LINE") == 1
-    assert b"LINE 9" in repo.read("a.txt")
-    assert "1 file +1 -1" in window.seen
-    assert repo.status() == ""
+    assert repo.read("a.txt").count(b"LINE") == 1 and b"LINE 9" in repo.read("a.txt")
+    assert "1 file +1 -1" in window.seen and repo.status() == ""
 
 
 def test_interrupted_at_the_question_it_resumes_there(repo: GitRepo, screen: Open, script: Script) -> None:
@@ -99,14 +93,12 @@ def test_interrupted_at_the_question_it_resumes_there(repo: GitRepo, screen: Ope
     with screen("edit", "src/app.py", "greet with a comma") as window:
         window.answer(QUESTION, "\x03")
         assert window.end() == 130
-    assert (repo.head(), repo.status()) == (head, "")
-    assert len(unfinished(repo)) == 1
+    assert (repo.head(), repo.status(), len(unfinished(repo))) == (head, "", 1)
     assert not (repo.top / ".git/index.lock").exists()
     with screen("edit", "src/app.py", "greet with a comma") as window:
         window.answer(QUESTION, "y\n")
         assert window.end() == 0
-    assert len(script.prompts) == 1
-    assert unfinished(repo) == []
+    assert len(script.prompts) == 1 and unfinished(repo) == []
     assert b"f'hello, {name}'" in repo.read("src/app.py")
 
 
@@ -139,9 +131,10 @@ def test_the_editor_asks_the_instruction(repo: GitRepo, screen: Open, script: Sc
         assert window.end() == 0
     assert "Request:\ngreet with a comma\n" in script.prompts[0]
     assert "+    return f" in window.seen
-    with screen("edit", "src/app.py", GIT_EDITOR="true") as window:
-        assert window.end() == 1
-    with screen("edit", "src/gone.py", GIT_EDITOR="echo must not be opened; false") as window:
-        assert window.end() == 2
-    assert "must not" not in window.seen
-    assert len(script.prompts) == 1
+    for file, command, code in (
+        ("src/app.py", "true", 1),
+        ("src/gone.py", "echo must not be opened; false", 2),
+    ):
+        with screen("edit", file, GIT_EDITOR=command) as window:
+            assert window.end() == code
+    assert "must not" not in window.seen and len(script.prompts) == 1

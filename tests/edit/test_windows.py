@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from repoagent.edit.small_models.excerpts import (
-    Window,
-    file_excerpt,
-    find_windows,
-    rows_now,
-)
+from repoagent.edit.small_models.excerpts import Window, file_excerpt, find_windows, rows_now
 from repoagent.git.files import Source
 from tests.edit.long_file import SHOP
 
@@ -68,7 +63,7 @@ def test_an_example_to_follow_is_not_selected_even_if_named_first() -> None:
     source = Source("c.yml", text, "100644", "")
     for request in (
         "Give redis a healthcheck like the one of postgres",
-        "Like postgres, redis shall have a healthcheck",
+        "Like postgres, redis needs a healthcheck",
     ):
         (window,) = find_windows("c.yml", text, request, [], 100)
         assert window.names == ("services.redis",)

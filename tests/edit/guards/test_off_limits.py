@@ -9,13 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.edit.guards.off_limits import (
-    LARGEST,
-    IgnoreFile,
-    gate,
-    holds_secrets,
-    why_content_is_off_limits,
-)
+from repoagent.edit.guards import off_limits
+from repoagent.edit.guards.off_limits import IgnoreFile, gate, why_content_is_off_limits
 from repoagent.errors import Refused
 from tests.conftest import GitRepo
 
@@ -34,7 +29,7 @@ def test_files_with_likely_secrets_must_be_named(tmp_path: Path) -> None:
     for path in SECRET:
         assert "name it on the command line" in (gate(tmp_path, ())(path) or ""), path
         assert gate(tmp_path, (path,))(path) is None
-    assert not any(map(holds_secrets, ORDINARY))
+    assert not any(map(off_limits.holds_secrets, ORDINARY))
 
 
 def test_the_ignore_file_applies_to_named_files(tmp_path: Path) -> None:
@@ -95,7 +90,7 @@ def test_no_pattern_takes_exponential_time(pattern: str, path: str) -> None:
 
 def test_the_ignore_file_has_a_size_limit(tmp_path: Path) -> None:
     for text, reason in (
-        ("a\n" * LARGEST, "larger than the limit of 256 KiB"),
+        ("a\n" * off_limits.LARGEST, "larger than the limit of 256 KiB"),
         ("[" * 9_999, "has a line of more"),
     ):
         (tmp_path / ".repoagentignore").write_text(text)

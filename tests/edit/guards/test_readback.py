@@ -37,14 +37,9 @@ def test_a_diff_that_differs_from_the_bytes_is_an_error() -> None:
     changes = [change(b"1\n2\n3\n", b"1\nzwei\n3\n")]
     diff = canonical_diff(changes)
     assert str(read_back(diff, changes)) == "1 file +1 -1"
-    wrong = [
-        diff.replace("zwei", "drei"),
-        diff.replace("@@ -1,3 +1,3 @@", "@@ -1,2 +1,3 @@"),
-        diff.replace(" 3\n", ""),
-    ]
-    for text in (*wrong, ""):
+    for old, new in (("zwei", "drei"), ("@@ -1,3 +1,3 @@", "@@ -1,2 +1,3 @@"), (" 3\n", ""), (diff, "")):
         with pytest.raises(ValueError):
-            read_back(text, changes)
+            read_back(diff.replace(old, new), changes)
 
 
 def test_new_deleted_and_renamed_files() -> None:
