@@ -27,7 +27,7 @@ from repoagent.edit.prompt.large_files import BYTES_A_TOKEN, SPARE_TOKENS, long_
 from repoagent.edit.request import EditRequest, Target, no_file
 from repoagent.edit.tools import LOOK_UPS, look_up
 from repoagent.errors import Refused, UsageError
-from repoagent.git.files import Source, read_source
+from repoagent.git.files import Source, no_such_file, read_source
 from repoagent.git.worktree import WorkTree, gather_facts, layout
 from repoagent.history.file_history import last_changes, walked_since
 from repoagent.history.neighbors import Neighborhood, recent_neighborhood
@@ -210,8 +210,6 @@ def read_sources(
         edited = path in request.paths
         if source.data is None:
             if not (edited and request.create):
-                from repoagent.git.files import no_such_file
-
                 raise no_file(worktree, path) if edited else no_such_file(path, worktree.top)
         elif source.binary:
             raise Refused(f"{path} is binary; only text files can be edited.")
