@@ -19,8 +19,8 @@ MODEL_ADVICE = """\
 Quick ways to set one up:
   export ANTHROPIC_API_KEY=...   with a key from console.anthropic.com
   --model openai/NAME            or ollama/NAME, local/FILE.gguf
-  --model "command:claude -p"    any program that reads a prompt and prints a reply
-  --model manual                 paste the prompt into any chat, and its reply back
+  --model "command:claude -p"    any program that reads a prompt, prints a reply
+  --model manual                 paste the prompt into a chat and its reply back
 To make a choice permanent: git config --global repoagent.model SPEC
 More: repoagent help docs/models.md"""
 
