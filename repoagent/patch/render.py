@@ -161,7 +161,7 @@ def _file_diff(change: FileChange, hash_name: str) -> bytes:
         rows = io.BytesIO(before).readlines()
         for i1, i2, _, _ in differing(rows, io.BytesIO(after).readlines()):
             same -= sum(map(len, rows[i1:i2]))
-        percent = 100 if before == after else min(99, 100 * same // larger)
+        percent = 100 if before == after else 100 * same // larger
         lines.append(b"similarity index %d%%" % percent)
         lines += [b"rename from " + quoted(old), b"rename to " + quoted(new)]
     body = b""

@@ -115,6 +115,8 @@ def test_copies_and_modes() -> None:
     assert moved(copy, "") == [(None, "y.txt", b"one\ntwo\n")]
     mode = "diff --git a/x.txt b/x.txt\nold mode 100644\nnew mode 100755"
     assert moved(mode, "") == [("x.txt", "x.txt", b"one\ntwo\n")]
+    (placement,) = apply_answer(f"```diff\n{mode}\n```\n", FILES).placements
+    assert (placement.level, placement.line, placement.hunk) == ("mode", 1, 0)
     assert moved(f"{mode}\n--- a/x.txt\n+++ b/x.txt") == [("x.txt", "x.txt", b"one\nzwei\n")]
 
 

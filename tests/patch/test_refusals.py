@@ -79,6 +79,12 @@ def test_lines_that_only_look_like_omitted_code(line: str) -> None:
     assert line.encode() in after(fenced(f"@@\n def greet(name):\n+{line}\n"), APP)
 
 
+def test_a_small_file_may_be_replaced_as_a_whole() -> None:
+    lines = [f"line {number}\n" for number in range(8)]
+    assert after(whole("other()\n"), "".join(lines[:7]).encode()) == b"other()\n"
+    assert reasons(whole("other()\n"), "".join(lines).encode()) == {"empties-file"}
+
+
 def test_one_bad_hunk_refuses_all_files_and_every_problem_is_reported() -> None:
     diff = "--- a/{0}\n+++ b/{0}\n@@\n-{1}\n+x\n"
     files = [diff.format("a", "one"), "@@\n-gone\n+x\n", diff.format("b", "lost"), diff.format("c", "one")]

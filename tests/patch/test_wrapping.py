@@ -9,6 +9,7 @@ import pytest
 
 from repoagent.patch.errors import NoPatch, PatchRefused
 from repoagent.patch.parse.blocks import patch_spans
+from repoagent.patch.parse.markers import without_numbers
 from tests.patch.helpers import APP, after, reasons, run
 
 CHANGED = APP.replace(b'"hello "', b'"hi "').replace(b"import sys\n", b"import os\nimport sys\n")
@@ -212,3 +213,24 @@ def test_numbers_that_begin_at_the_headers_line_are_recognized() -> None:
     assert after(f"--- a/app.py\n+++ b/app.py\n{hunk}") == APP.replace(
         b"import sys\n", b"import os\nimport sys\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("lines", "counts", "expected"),
+    [
+        (["1|-a", "2|+b", "3|c"], None, ["-a", "+b", "c"]),
+        (["  1 |  a", "  2 | -b", "", "  3 | +c"], None, [" a", "-b", "", "+c"]),
+        (["3\t4\t a", "4\t\t-b", "\t5\t+c"], None, [" a", "-b", "+c"]),
+        (["  3   4 |  a", "  4     | -b", "      5 | +c"], None, [" a", "-b", "+c"]),
+        (["1 -a", "2 +b", "3 c"], None, None),  # after only a space, each line needs a sign
+        (["2|-a", "1|-b", "3|+c"], None, None),  # the numbers of each kind increase
+        (["1|-a", "1|+b"], None, ["-a", "+b"]),
+        (["5  a", "6 -b"], None, None),  # one kind of sign proves nothing, but the counts of the header do
+        (["5  a", "6 -b"], (2, 1), [" a", "-b"]),
+        (["1 -a", "x"], None, None),
+    ],
+)
+def test_numbers_are_removed_if_all_lines_have_them(
+    lines: list[str], counts: tuple[int, int] | None, expected: list[str] | None
+) -> None:
+    assert without_numbers(lines, counts) == expected

@@ -38,8 +38,6 @@ def folder(tmp_path: Path) -> Path:
 
 WRONG: tuple[tuple[list[str], str], ...] = (
     (["nope.py"], "no such file: nope.py"),
-    (["nope.py::f"], "no such file: nope.py"),
-    (["app.py", "nope.py"], "no such file: nope.py"),
     (["empty"], "empty contains no file"),
     (["bin"], "repoagent: bin is binary\n"),
     (["a.unknown"], "a.unknown is in an unknown language; use --language"),
