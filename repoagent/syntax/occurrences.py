@@ -166,21 +166,28 @@ def _set(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
 
-# node type: the field with the name of the member, and whether its owner is certainly not a value
-_MEMBERS = {
-    "attribute": ("attribute", False),
-    "member_expression": ("property", False),
-    "selector_expression": ("field", False),
-    "field_expression": ("field", False),
-    "field_access": ("field", False),
-    "method_invocation": ("name", False),
-    "scoped_identifier": ("name", True),
-    "scoped_type_identifier": ("name", True),
-    "qualified_identifier": ("name", True),
-    "qualified_type": ("name", True),
-    "nested_identifier": ("property", True),
-    "nested_type_identifier": ("name", True),
-}
+def _table(types_by_fields: dict[str, str]) -> dict[str, tuple[str, ...]]:
+    """The fields of each node type, from the node types by their fields."""
+    return {
+        type_: tuple(fields.split()) for fields, types in types_by_fields.items() for type_ in types.split()
+    }
+
+
+# node type: the field with the name of the member
+_MEMBERS = _table(
+    {
+        "attribute": "attribute",
+        "property": "member_expression nested_identifier",
+        "field": "selector_expression field_expression field_access",
+        "name": "method_invocation scoped_identifier scoped_type_identifier qualified_identifier qualified_type "
+        "nested_type_identifier",
+    }
+)
+# Their owner is certainly not a value.
+_QUALIFIED = _set(
+    "scoped_identifier scoped_type_identifier qualified_identifier qualified_type nested_identifier "
+    "nested_type_identifier"
+)
 _OWNERS = ("object", "operand", "value", "argument")
 _EXPORTS = (b"exports", b"module")
 _SELF = (b"self", b"this", b"cls")
@@ -195,62 +202,40 @@ _ANY_DEFINES = frozenset().union(*_DEFINES.values()) | _set("preproc_def")
 _WITH_BODY = _set("struct_specifier union_specifier enum_specifier class_specifier")
 _SIGNATURES = _set("function_signature function_signature_item")
 _NAME_FIELDS = ("name", "declarator", "property")
-# Nodes around a bound name, and the field that contains it ("": any).
-_WRAPPERS: dict[str, str] = {
-    **dict.fromkeys(
-        _set(
-            "pattern_list tuple_pattern list_pattern list_splat_pattern dictionary_splat_pattern as_pattern_target "
-            "array_pattern object_pattern rest_pattern expression_list ref_pattern mut_pattern slice_pattern "
-            "captured_pattern reference_pattern"
-        ),
-        "",
-    ),
-    "pair_pattern": "value",
-    "assignment_pattern": "left",
-    "object_assignment_pattern": "left",
-    "field_pattern": "pattern",
-    **dict.fromkeys(
-        _set(
-            "pointer_declarator array_declarator reference_declarator parenthesized_declarator init_declarator "
-            "function_declarator"
-        ),
-        "declarator",
-    ),
-}
-# node type: the fields of the names that it binds (empty: any)
-_PARAMETERS: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(
-        _set(
-            "parameters lambda_parameters typed_parameter formal_parameters closure_parameters inferred_parameters"
-        ),
-        (),
-    ),
-    **dict.fromkeys(
-        _set("default_parameter typed_default_parameter formal_parameter catch_formal_parameter"), ("name",)
-    ),
-    **dict.fromkeys(_set("required_parameter optional_parameter parameter"), ("pattern",)),
-    **dict.fromkeys(
-        _set("parameter_declaration optional_parameter_declaration variadic_parameter_declaration"),
-        ("name", "declarator"),
-    ),
-    "arrow_function": ("parameter",),
-    "lambda_expression": ("parameters",),
-    "catch_clause": ("parameter",),
-}
-_VARIABLES: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(
-        _set("variable_declarator var_spec const_spec named_expression enhanced_for_statement resource"),
-        ("name",),
-    ),
-    **dict.fromkeys(
-        _set("assignment for_statement for_in_clause for_in_statement short_var_declaration range_clause"),
-        ("left",),
-    ),
-    **dict.fromkeys(_set("let_declaration for_expression let_condition"), ("pattern",)),
-    **dict.fromkeys(_set("declaration for_range_loop"), ("declarator",)),
-    "as_pattern": ("alias",),
-    "match_pattern": (),
-}
+# Nodes around a bound name, and the field that contains it (none: any).
+_WRAPPERS = _table(
+    {
+        "": "pattern_list tuple_pattern list_pattern list_splat_pattern dictionary_splat_pattern as_pattern_target "
+        "array_pattern object_pattern rest_pattern expression_list ref_pattern mut_pattern slice_pattern "
+        "captured_pattern reference_pattern",
+        "value": "pair_pattern",
+        "left": "assignment_pattern object_assignment_pattern",
+        "pattern": "field_pattern",
+        "declarator": "pointer_declarator array_declarator reference_declarator parenthesized_declarator "
+        "init_declarator function_declarator",
+    }
+)
+# node type: the fields of the names that it binds (none: any)
+_PARAMETERS = _table(
+    {
+        "": "parameters lambda_parameters typed_parameter formal_parameters closure_parameters inferred_parameters",
+        "name": "default_parameter typed_default_parameter formal_parameter catch_formal_parameter",
+        "pattern": "required_parameter optional_parameter parameter",
+        "name declarator": "parameter_declaration optional_parameter_declaration variadic_parameter_declaration",
+        "parameter": "arrow_function catch_clause",
+        "parameters": "lambda_expression",
+    }
+)
+_VARIABLES = _table(
+    {
+        "name": "variable_declarator var_spec const_spec named_expression enhanced_for_statement resource",
+        "left": "assignment for_statement for_in_clause for_in_statement short_var_declaration range_clause",
+        "pattern": "let_declaration for_expression let_condition",
+        "declarator": "declaration for_range_loop",
+        "alias": "as_pattern",
+        "": "match_pattern",
+    }
+)
 _PYTHON_SCOPES = _set(
     "function_definition lambda list_comprehension set_comprehension dictionary_comprehension generator_expression"
 )
@@ -268,16 +253,12 @@ _CLASSES = _set(
     "class_definition class_body declaration_list field_declaration_list interface_body enum_body object_type "
     "annotation_type_body"
 )
-_NAMESPACES = frozenset(
-    {
-        ("declaration_list", "mod_item"),
-        ("declaration_list", "namespace_definition"),
-        ("declaration_list", "linkage_specification"),
-        ("declaration_list", "foreign_mod_item"),
-        ("statement_block", "internal_module"),
-        ("statement_block", "module"),
-    }
-)
+_NAMESPACES = {
+    **dict.fromkeys(
+        _set("mod_item namespace_definition linkage_specification foreign_mod_item"), "declaration_list"
+    ),
+    **dict.fromkeys(_set("internal_module module"), "statement_block"),
+}  # node type: that of its body
 
 
 def _role(node: tree_sitter.Node, language: str, text: bytes) -> tuple[Role, tree_sitter.Node | None]:
@@ -286,19 +267,17 @@ def _role(node: tree_sitter.Node, language: str, text: bytes) -> tuple[Role, tre
     if parent is None:
         return "name", None
     type_ = parent.type
-    if type_ in _MEMBERS:
-        field, qualified = _MEMBERS[type_]
-        if parent.child_by_field_name(field) == node:
-            if qualified:
-                return ("field" if _is_function_head(parent) else "qualified"), None
-            owner, assignment = _owner(parent), parent.parent
-            if owner and assignment and assignment.child_by_field_name("left") == parent:
-                name = text[owner.start_byte : owner.end_byte]
-                if name.split(b".")[0] in _EXPORTS:
-                    return "definition", None
-                if name in _SELF and assignment.type in ("assignment", "assignment_expression"):
-                    return "attribute", None
-            return "member", None  # also a method that is called without an object: no variable hides it
+    if type_ in _MEMBERS and parent.child_by_field_name(_MEMBERS[type_][0]) == node:
+        if type_ in _QUALIFIED:
+            return ("field" if _is_function_head(parent) else "qualified"), None
+        owner, assignment = _owner(parent), parent.parent
+        if owner and assignment and assignment.child_by_field_name("left") == parent:
+            name = text[owner.start_byte : owner.end_byte]
+            if name.split(b".")[0] in _EXPORTS:
+                return "definition", None
+            if name in _SELF and assignment.type in ("assignment", "assignment_expression"):
+                return "attribute", None
+        return "member", None  # also a method that is called without an object: no variable hides it
     if (type_ in _KEYS and parent.child_by_field_name(_KEYS[type_]) == node) or type_ in _KEY_NODES:
         return "key", None
     if type_ == "literal_element" and parent.parent is not None and parent.parent.type == "keyed_element":
@@ -326,8 +305,7 @@ def _binding_role(
     """The role of a name that its parents may bind: a definition, a parameter, a variable."""
     child, is_function = node, False
     while parent.type in _WRAPPERS:
-        field = _WRAPPERS[parent.type]
-        if (field and not _is_in(parent, child, (field,))) or parent.parent is None:
+        if not _is_in(parent, child, _WRAPPERS[parent.type]) or parent.parent is None:
             return "name", None
         is_function = is_function or parent.type == "function_declarator"
         child, parent = parent, parent.parent
@@ -369,7 +347,7 @@ def _scope(node: tree_sitter.Node, language: str) -> tuple[tree_sitter.Node | No
     while outer is not None:
         if outer.type in scopes or outer.type in _CLASSES:
             parent = outer.parent
-            if parent is None or (outer.type, parent.type) not in _NAMESPACES:
+            if parent is None or _NAMESPACES.get(parent.type) != outer.type:
                 return (outer, False) if outer.type in scopes else (None, True)
         outer = outer.parent
     return None, False
