@@ -8,20 +8,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from repoagent.git.files import FileChange
-from repoagent.patch import splice
+from repoagent.patch import model, splice
 from repoagent.patch.errors import PLACING, PatchError, PatchErrors
 from repoagent.patch.locate.choose import place_hunks
 from repoagent.patch.locate.exact import EXACT, Match, Placement, is_blank
-from repoagent.patch.model import (
-    ADD,
-    Hunk,
-    Line,
-    Text,
-    decode,
-    in_encoding_of,
-    is_explicit_elision,
-    split_lines,
-)
+from repoagent.patch.model import Hunk, Line, Text
 from repoagent.patch.parse.markers import is_bare_fence
 from repoagent.patch.targets import Files, Outcome, ParsesWorse, Target
 
@@ -57,7 +48,7 @@ def apply_targets(group: Sequence[Target], files: Files, before: bytes | None = 
             raise PatchError(
                 "malformed", "the diff both deletes the file and adds lines to it. Send one or the other."
             )
-        text = decode(data) if hunks else None
+        text = model.decode(data) if hunks else None
         if text is not None:  # the file must contain the lines: otherwise the diff is for another file
             place_hunks(_in_encoding_of(text, [hunk for hunk in hunks if hunk.old]), text)
         change = FileChange(first.source, None, data, None, source.mode, None)
@@ -105,7 +96,7 @@ def _new_content(
                 "cut-off", "the diff names this file but does not change it. Send it again, complete."
             )
         return data, placements or (Placement(first.name, 0, 1, "mode"),)
-    text = decode(data)
+    text = model.decode(data)
     if text is None:
         raise PatchError(
             "binary", "this file is binary or in an unknown encoding; it cannot be edited as text."
@@ -113,7 +104,7 @@ def _new_content(
     hunks = _in_encoding_of(text, hunks)
     final_newline = None
     if wholes:
-        contents = [(rows, in_encoding_of(text, whole)) for rows, whole in wholes]
+        contents = [(rows, model.in_encoding_of(text, whole)) for rows, whole in wholes]
         for target in group:
             if target.patch.whole is not None and "header" in target.patch.tolerances:
                 splice.check_claimed_whole(target.patch.whole, text)
@@ -175,7 +166,10 @@ def _in_encoding_of(text: Text, hunks: Sequence[Hunk]) -> Sequence[Hunk]:
     if text.encoding != "latin-1":
         return hunks
     return [
-        replace(hunk, lines=tuple(replace(line, text=in_encoding_of(text, line.text)) for line in hunk.lines))
+        replace(
+            hunk,
+            lines=tuple(replace(line, text=model.in_encoding_of(text, line.text)) for line in hunk.lines),
+        )
         for hunk in hunks
     ]
 
@@ -246,11 +240,11 @@ def _new_file(group: Sequence[Target], files: Files) -> Outcome:
         raise PatchError("overlap", "the answer contains several versions of this new file. Send only one.")
     nonblank: list[str] = []
     if first.patch.whole is not None:
-        text = Text(*split_lines(first.patch.whole))
+        text = Text(*model.split_lines(first.patch.whole))
     else:
         lines = [line for hunk in first.patch.hunks for line in hunk.lines]
         # Blank lines may lack the `+`, or all lines may lack it.
-        wrong = [line for line in lines if line.kind != ADD and not (line.bare and is_blank(line.text))]
+        wrong = [line for line in lines if line.kind != model.ADD and not (line.bare and is_blank(line.text))]
         if wrong and not all(line.bare for line in lines):
             message = f"every line of a new file must begin with `+`; this one does not: {wrong[0].text!r}."
             raise PatchError("malformed", message, 1)
@@ -307,5 +301,5 @@ def _check_no_elision(added: Sequence[str], before: Sequence[str]) -> None:
     """Raise PatchError if an added line is a placeholder for omitted code."""
     present = set(before)
     for line in added:
-        if line not in present and is_explicit_elision(line):
+        if line not in present and model.is_explicit_elision(line):
             raise splice.elided(line)

@@ -9,24 +9,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from repoagent.errors import UsageError
+from repoagent.syntax import documents, languages
 from repoagent.syntax.data_formats import LANGUAGES_WITH_KEYS, key_symbols
-from repoagent.syntax.documents import (
-    PAGES,
-    is_plain_text,
-    markdown_symbols,
-    page_symbols,
-    sheet_symbols,
-    text_symbols,
-)
-from repoagent.syntax.languages import (
-    LANGUAGES,
-    LONG_TAIL,
-    guess_language,
-    install_hint,
-    is_available,
-    is_binary,
-    language_of,
-)
 from repoagent.syntax.parser import flaws, parse_within, source_text
 from repoagent.syntax.symbol import Symbol
 
@@ -44,7 +28,7 @@ def outline(path: str, data: bytes) -> tuple[Symbol, ...]:
     Empty for a language without a grammar, a binary file, and a file that takes too long to parse. For plain text,
     reStructuredText and AsciiDoc, the headings. Syntax errors hide symbols near them, but do not raise.
     """
-    result = read_outline(path, data, language_of(path, data))
+    result = read_outline(path, data, languages.language_of(path, data))
     return result[0] if result is not None else ()
 
 
@@ -52,7 +36,7 @@ def read_outline(path: str, data: bytes, language: str | None) -> tuple[tuple[Sy
     """Like `outline`, for a known language and with the number of syntax errors; None if it takes too long."""
     if language is not None:
         return _read(data, language)
-    return (text_symbols(path, data) if is_plain_text(path) else ()), 0
+    return (documents.text_symbols(path, data) if documents.is_plain_text(path) else ()), 0
 
 
 @lru_cache(
@@ -76,13 +60,13 @@ def symbols_of(tree: tree_sitter.Tree, text: bytes, language: str) -> tuple[Symb
     """The symbols of `text`, the result of `source_text`, from its tree; see `outline`."""
     root = tree.root_node
     if language == "markdown":
-        return markdown_symbols(root, text)
+        return documents.markdown_symbols(root, text)
     if language in LANGUAGES_WITH_KEYS:
         return key_symbols(root, language, text)
     if language in SHEETS:
-        return sheet_symbols(root, text)
-    if language in PAGES:
-        return page_symbols(root, text)
+        return documents.sheet_symbols(root, text)
+    if language in documents.PAGES:
+        return documents.page_symbols(root, text)
     from repoagent.syntax.definitions import program_symbols
 
     return program_symbols(root, language, text)
@@ -105,17 +89,17 @@ class Outline(NamedTuple):
 def outline_of(path: str, data: bytes, language: str | None = None) -> Outline:
     """The outline of one text; without `language`, `path` determines the language."""
     lines = data.count(b"\n") + (not data.endswith(b"\n") and bool(data))
-    if is_binary(data):
+    if languages.is_binary(data):
         return Outline(path, "", 0, (), 0, "binary", "is binary")
     if len(data) > MOST_BYTES:
         reason = f"is larger than {MOST_BYTES >> 20} MiB; split it first"
         return Outline(path, "", lines, (), 0, "too large", reason)
-    language = language or language_of(path, data)
-    if language is None and not is_plain_text(path):
-        guess = guess_language(path, data)
+    language = language or languages.language_of(path, data)
+    if language is None and not documents.is_plain_text(path):
+        guess = languages.guess_language(path, data)
         reason = "is in an unknown language; use --language"
         if guess is not None:
-            reason = f"is in {guess}, whose grammar is not installed; {install_hint(guess)}"
+            reason = f"is in {guess}, whose grammar is not installed; {languages.install_hint(guess)}"
         return Outline(path, "", lines, (), 0, "no grammar", reason)
     result = read_outline(path, data, language)
     if result is None:
@@ -126,11 +110,11 @@ def outline_of(path: str, data: bytes, language: str | None = None) -> Outline:
 
 def check_language(language: str) -> None:
     """Raise UsageError, with the command to install it, for a language whose grammar is not installed."""
-    if language not in LANGUAGES and language not in LONG_TAIL:
-        names = ", ".join(sorted([*LANGUAGES, *LONG_TAIL]))
+    if language not in languages.LANGUAGES and language not in languages.LONG_TAIL:
+        names = ", ".join(sorted([*languages.LANGUAGES, *languages.LONG_TAIL]))
         raise UsageError(f"unknown language {language!r}; the languages are: {names}")
-    if language in LONG_TAIL and not is_available(language):
-        raise UsageError(f"the grammar of {language} is not installed; {install_hint(language)}")
+    if language in languages.LONG_TAIL and not languages.is_available(language):
+        raise UsageError(f"the grammar of {language} is not installed; {languages.install_hint(language)}")
 
 
 def within(symbols: Sequence[Symbol], symbol: Symbol) -> tuple[Symbol, ...]:
@@ -159,7 +143,7 @@ def find_symbols(path: str, data: bytes, name: str) -> tuple[Symbol, ...]:
     """
     symbols = outline(path, data)
     if not symbols:
-        why = "has no symbols" if language_of(path, data) else "is in a language without a grammar"
+        why = "has no symbols" if languages.language_of(path, data) else "is in a language without a grammar"
         raise UsageError(f"{path} {why}; use line numbers instead of {name!r}")
     matches = _matches(symbols, name)
     outer = tuple(

@@ -21,14 +21,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from repoagent.errors import UsageError
-from repoagent.syntax.languages import (
-    UTF16_MARKS,
-    address_of,
-    capsule_of,
-    grammar,
-    grammar_capsule,
-    language_of,
-)
+from repoagent.syntax import languages
 
 if TYPE_CHECKING:
     import tree_sitter
@@ -66,7 +59,7 @@ def source_text(data: bytes) -> bytes:
     UTF-16 with a byte-order mark is transcoded; anything else that is not valid UTF-8 is decoded as Latin-1. So byte
     offsets refer only to the result; line numbers are the same for both.
     """
-    if data.startswith(UTF16_MARKS):
+    if data.startswith(languages.UTF16_MARKS):
         return data.decode("utf-16", "replace").encode()
     try:
         data.decode()
@@ -143,7 +136,7 @@ def _parsed(
             if bounded.too_deep:
                 return None
     else:
-        tree = _run(grammar(language), text, too_late, part)
+        tree = _run(languages.grammar(language), text, too_late, part)
     if tree is not None and part is None and least_cached <= len(text) <= CHECK_BYTES:
         _recent.append((text, language, tree))
     return tree
@@ -193,7 +186,7 @@ def flaws(tree: tree_sitter.Tree, text: bytes) -> Iterator[Flaw]:
 def error_count(path: str, data: bytes) -> int | None:
     """The number of ERROR and MISSING nodes of the file; None without a grammar, for a binary file, and for a file that
     is too large or too slow to check."""
-    language = language_of(path, data)
+    language = languages.language_of(path, data)
     if language is None or len(data) > CHECK_BYTES:
         return None
     tree = parse_within(data, language, CHECK_SECONDS)
@@ -260,11 +253,11 @@ class _BoundedGrammar:
         self.lock = threading.Lock()
         self.too_deep = False
         self.language: tree_sitter.Language | None = None
-        capsule = grammar_capsule(language)
+        capsule = languages.grammar_capsule(language)
         size = _SIZES.get(tree_sitter.Language(capsule).abi_version) if capsule is not None else None
         if size is None:
             return
-        original = ctypes.string_at(address_of(capsule), size)
+        original = ctypes.string_at(languages.address_of(capsule), size)
         copy = _Language.from_buffer_copy(original.ljust(ctypes.sizeof(_Language), b"\0"))
         write = ctypes.PYFUNCTYPE(ctypes.c_uint, ctypes.c_void_p, ctypes.c_void_p)(copy.serialize)
         scratch = ctypes.create_string_buffer(_SCRATCH)
@@ -281,7 +274,7 @@ class _BoundedGrammar:
         bounded = ctypes.CFUNCTYPE(ctypes.c_uint, ctypes.c_void_p, ctypes.c_void_p)(serialize)
         copy.serialize = ctypes.cast(bounded, ctypes.c_void_p).value
         self._references = copy, scratch, bounded  # the parser has their addresses
-        self.language = tree_sitter.Language(capsule_of(ctypes.addressof(copy)))
+        self.language = tree_sitter.Language(languages.capsule_of(ctypes.addressof(copy)))
 
 
 _bounded_grammar = cache(_BoundedGrammar)
