@@ -93,15 +93,19 @@ def test_an_added_function_is_shown_as_one_block() -> None:
     assert "+def b():\n+    return 1\n+\n+\n def c()" in canonical_diff([change("f", "f", before, result)])
 
 
-def test_large_and_dissimilar_texts_are_compared_quickly() -> None:
+@pytest.mark.parametrize("anchors", [0, 20])
+def test_large_and_dissimilar_texts_are_compared_quickly(anchors: int) -> None:
     random.seed(1)
     pool = [str(number) for number in range(50)]
     old, new = ([random.choice(pool) for _ in range(6000)] for _ in range(2))
+    for number in range(anchors):  # lines that are unique on both sides stay
+        old[300 * number] = new[300 * number + 7] = f"anchor {number}"
     start = time.perf_counter()
     ranges = differing(old, new)
     assert time.perf_counter() - start < 5
     rebuilt, at = [], 0
     for i1, i2, j1, j2 in ranges:
+        assert not any(line.startswith("anchor") for line in old[i1:i2])
         rebuilt += old[at:i1] + new[j1:j2]
         at = i2
     assert rebuilt + old[at:] == new

@@ -16,6 +16,7 @@ TABS = APP.replace(b"    ", b"\t")
 LINES = b"".join(b"line %d\n" % number for number in range(60))
 TWICE = b"def a():\n    x = 1\n    return x\n\n\ndef b():\n    x = 1\n    return x\n"
 SECOND = b"return 2".join(TWICE.rsplit(b"return x", 1))
+FIRST = TWICE.replace(b"return x", b"return 2", 1)
 RETURN = "     x = 1\n-    return x\n+    return 2\n"
 
 
@@ -162,6 +163,13 @@ def test_two_equal_locations_are_refused_with_their_lines() -> None:
             f"@@\n-def b():\n+def c():\n@@\n{RETURN}",
             TWICE,
             SECOND.replace(b"def b", b"def c"),
+        ),
+        *(  # the section of a heading ends at a line at its depth that begins with a name, not at a bracket
+            (f"@@ def a():\n{RETURN}", b"def a():\n" + line + TWICE.partition(b"\n")[2], expected)
+            for line, expected in (
+                (b"_end = 1\n", None),
+                (b"}\n", b"def a():\n}\n" + FIRST.partition(b"\n")[2]),
+            )
         ),
         (  # as many equal hunks as locations
             f"@@ -1 +1 @@\n{RETURN}@@ -2 +2 @@\n{RETURN}",
