@@ -6,20 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from bench.patch.model import (
-    ADDED,
-    CONTEXT,
-    DELETED,
-    Case,
-    Change,
-    Content,
-    Edit,
-    File,
-    Hunk,
-    Line,
-    Part,
-    Seed,
-)
+from bench.patch import model
+from bench.patch.model import Case, Change, Content, Edit, File, Hunk, Line, Part, Seed
 
 INTROS = (
     "Here is the change:", "I've updated the file as you asked.\n\nThe patch:", "Sure! This should do it:",
@@ -167,21 +155,21 @@ def _hunk(before: File, after: File, group: Sequence[Edit], context: int, shift:
 
     row, added = start, 0
     for edit in group:
-        old(CONTEXT, row, edit.start)
-        old(DELETED, edit.start, edit.end)
+        old(model.CONTEXT, row, edit.start)
+        old(model.DELETED, edit.start, edit.end)
         reaches_end = edit.end == last
         for number, text in enumerate(edit.added):
             bare = reaches_end and number == len(edit.added) - 1 and not after.final_newline
-            lines.append(Line(ADDED, shown(text), bare_end=bare))
+            lines.append(Line(model.ADDED, shown(text), bare_end=bare))
         row = edit.end
         added += len(edit.added)
-    old(CONTEXT, row, end)
+    old(model.CONTEXT, row, end)
     return Hunk(start, start + shift, lines, heading(before, start))
 
 
 def _whole(change: Change) -> Hunk:
     file = change.after or change.before
-    kind = ADDED if change.after else DELETED
+    kind = model.ADDED if change.after else model.DELETED
     lines = [Line(kind, shown(text), None if change.after else row) for row, text in enumerate(file.lines)]
     lines[-1].bare_end = not file.final_newline
     return Hunk(0, 0, lines)
