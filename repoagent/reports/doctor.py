@@ -172,16 +172,19 @@ def check_folder(worktree: WorkTree) -> Iterator[Check]:
             yield Check(name, "warning", f"{path} is world-writable", f"chmod o-w {path}")
         elif not os.access(path, os.R_OK | os.W_OK):
             yield Check(name, "error", f"{path} is not both readable and writable", _permit(path))
-    tracked = os.fsdecode(git(worktree.top, "ls-files", "-z", "--", str(root))).split("\0")[:-1]
-    depth = len(root.relative_to(worktree.top).parts) if root.is_relative_to(worktree.top) else 0
-    private = sorted(path for path in tracked if path.split("/")[depth] not in SHARED)
-    # check-ignore accepts a name that does not exist
-    command = ("check-ignore", "-q", f"{root.name}/memory/x")
-    ignored = git_output(worktree.top, *command, ok=(0, 1, 128)).returncode != 1
+    tracked: list[str] = []
+    is_ignored = True
+    if (top := worktree.main_top) is not None:  # otherwise the folder is in the git directory
+        listing = git_output(top, "ls-files", "-z", "--", root.name, ok=(0, 128)).stdout
+        tracked = os.fsdecode(listing).split("\0")[:-1]
+        # check-ignore accepts a name that does not exist
+        command = ("check-ignore", "-q", f"{root.name}/memory/x")
+        is_ignored = git_output(top, *command, ok=(0, 1, 128)).returncode != 1
+    private = sorted(path for path in tracked if path.split("/")[1] not in SHARED)
     if private:
         advice = f"git rm --cached -r {root.name} && repoagent config init"
         yield Check(name, "warning", f"git tracks {private[0]}, which is private", advice)
-    elif not ignored and root.parent == worktree.top:
+    elif not is_ignored:
         advice = f"echo '*' > {root}/.gitignore, or run repoagent config init"
         yield Check(name, "warning", f"{root} is not ignored by git", advice)
     else:

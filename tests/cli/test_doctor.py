@@ -129,6 +129,17 @@ def test_an_old_an_unknown_and_a_missing_git(repo: GitRepo, tmp_path: Path, doct
         assert "2.31 or newer" in only(result, "git")[2]
 
 
+def test_in_a_linked_work_tree(repo: GitRepo, tmp_path: Path, doctor: Doctor) -> None:
+    linked = tmp_path / "linked"
+    repo.git("worktree", "add", "-q", str(linked))
+    repo.write(".repoagent/.gitignore", "*\n")
+    code, result = doctor(linked)
+    assert (code, only(result, ".repoagent")[0]) == (0, "ok")
+    repo.write(".repoagent/memory/private.md", "x")
+    repo.git("add", "-f", ".repoagent/memory/private.md")
+    assert "git tracks .repoagent/memory/private.md" in only(doctor(linked)[1], ".repoagent")[1]
+
+
 @pytest.mark.soak
 def test_problems_of_the_folder(
     repo: GitRepo, tmp_path: Path, doctor: Doctor, in_process: Callable[..., Done]
@@ -137,7 +148,7 @@ def test_problems_of_the_folder(
     folder = repo.top / ".repoagent"
     assert only(doctor()[1], ".repoagent")[0] == "ok"
     folder.chmod(0o777)
-    assert "everybody" in doctor()[1][".repoagent"][0]["result"]
+    assert "world-writable" in doctor()[1][".repoagent"][0]["result"]
     folder.chmod(0o755)
     (folder / "memory").mkdir()
     repo.write(".repoagent/memory/said.md", "x")

@@ -14,9 +14,7 @@ from typing import Any
 
 import pytest
 
-from repoagent.cli.app import cli
 from repoagent.cli.commands.runs import table_lines
-from repoagent.cli.run_program import run as run_here
 from repoagent.cli.ui.table import Page
 from repoagent.cli.ui.terminal_text import display_width
 from repoagent.llm.conversation import Turn, append
@@ -206,8 +204,6 @@ def test_a_killed_run_shows_how_to_resume_it(ask: Ask, alive: subprocess.Popen[s
     assert re.search(r"✗ killed .*last: runs make test", ask().out)
     assert "repoagent run --resume alive" in ask("show", "alive").out
     assert ask("wait", "alive").code == 130
-    doctor = run_here(cli, "repoagent", ["doctor"])
-    assert doctor == 0
 
 
 def test_delete_asks_and_undoes(ask: Ask, layout: Layout, repo: GitRepo) -> None:
