@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -19,11 +18,9 @@ from repoagent.errors import Busy, UsageError
 from repoagent.git.worktree import layout, open_worktree
 from repoagent.history.index import index as index_module
 from repoagent.history.index.index import ITSELF, LOCK, State, mine_in_background, open_index
-from repoagent.history.index.schema import NoCommits, NoIndex, transaction
+from repoagent.history.index.schema import NoCommits, NoIndex
 from repoagent.storage.locks import locked
 from tests.conftest import GitRepo
-
-MINE = "import sys; from pathlib import Path; from repoagent.git.worktree import open_worktree as w; from repoagent.history.index.index import open_index as o; i = o(w(Path(sys.argv[1]))); print(i.update(insist=False).commits)"
 
 
 def update(top: Path, revision: str = "HEAD") -> tuple[State, list[str]]:
@@ -67,12 +64,6 @@ def many(repo: GitRepo, count: int, start: int = 0) -> None:
     repo.git("fast-import", "--quiet", stdin=stream.encode())
 
 
-def amend_and_prune(repo: GitRepo) -> None:
-    repo.git("commit", "-q", "--amend", "-m", "better")
-    repo.git("reflog", "expire", "--expire=now", "--all")
-    repo.git("gc", "-q", "--prune=now")
-
-
 def test_before_the_first_commit_and_before_it_is_mined(
     repo: GitRepo, make_repo: Callable[[str], GitRepo]
 ) -> None:
@@ -86,23 +77,6 @@ def test_before_the_first_commit_and_before_it_is_mined(
         with pytest.raises(NoIndex, match="repoagent mine"):
             index.view()
     assert not (repo.top / ".repoagent").exists()
-
-
-def test_new_amended_and_pruned_commits(repo: GitRepo) -> None:
-    first = repo.head()
-    update(repo.top)
-    second = repo.commit("second", **{"a.txt": "other\n"})
-    assert update(repo.top)[0].commits == 2
-    assert commits(repo.top, "a.txt") == [second, first]
-    repo.git("commit", "-q", "--amend", "-m", "better")
-    update(repo.top)
-    assert commits(repo.top, "a.txt") == [repo.head(), first]
-    assert commits(repo.top, "a.txt", second) == [second, first]
-    amend_and_prune(repo)  # the recorded tree is gone, too
-    state, warnings = update(repo.top)
-    assert state.complete and not warnings and recorded_tree(repo.top) == repo.head()
-    assert commits(repo.top, "a.txt") == [repo.head(), first]
-    assert present(repo.top, b"a.txt") == [b"a.txt"]
 
 
 @pytest.mark.soak
@@ -134,46 +108,6 @@ def test_a_long_history_is_the_same_whether_mined_at_once_or_bit_by_bit(repo: Gi
     shutil.rmtree(repo.top / ".repoagent")
     update(repo.top)
     assert everything() == bit_by_bit
-
-
-def test_authors_by_name_and_address(repo: GitRepo) -> None:
-    ann = ("-c", "user.name=Änn", "-c", "user.email=ann@example.org")
-    (repo.top / "a.txt").write_text("by ann")
-    repo.git(*ann, "commit", "-qam", "hers")
-    update(repo.top)
-    with open_index(open_worktree(repo.top)) as index:
-        view = index.view()
-        newest, oldest = view.latest(2)
-        assert view.author("Änn <ann@example.org>".encode()) == newest.author != oldest.author
-        assert view.author(b"Bob <bob@example.org>") is None
-
-
-def test_an_octopus_merge_and_unrelated_histories(repo: GitRepo) -> None:
-    first = repo.head()
-    for name in "xyz":
-        repo.git("checkout", "-q", "-b", name, first)
-        repo.commit(name, **{name: name})
-    repo.git("merge", "-q", "-m", "octopus", "x", "y")
-    repo.git("checkout", "-q", "--orphan", "lonely")
-    lonely = repo.commit("lonely", z="again\n")
-    repo.git("checkout", "-q", "z")
-    repo.git("merge", "-q", "--allow-unrelated-histories", "-X", "ours", "-m", "all", "lonely")
-    assert update(repo.top)[0].commits == 5
-    assert len(repo.git("cat-file", "-p", "z~1").split("parent ")) == 4
-    assert set(commits(repo.top, "z")) == {repo.git("rev-parse", "z~1^1").strip(), lonely}
-
-
-def test_names_that_are_not_text(repo: GitRepo) -> None:
-    names = [b"caf\xe9", b" missing", b"x missing", b"\xe2\x80\xae.py"]
-    for name in names:
-        (repo.top / os.fsdecode(name)).write_bytes(name)
-    added = repo.commit("odd")
-    repo.commit("other", last="1")
-    update(repo.top)
-    for name in names:
-        assert commits(repo.top, name) == [added]
-        for revision in ("HEAD", "HEAD^"):  # one tree is recorded in the index, the other is read from git
-            assert present(repo.top, name, revision) == [name]
 
 
 def test_a_shallow_clone_and_when_it_is_deepened(repo: GitRepo, tmp_path: Path) -> None:
@@ -211,79 +145,6 @@ def test_a_partial_clone_fetches_nothing(repo: GitRepo, tmp_path: Path, blobs: s
     assert set((top / ".git/objects/pack").iterdir()) == before
 
 
-def test_sha256(tmp_path: Path) -> None:
-    subprocess.run(["git", "init", "-q", "--object-format=sha256", tmp_path / "long"], check=True)
-    repo = GitRepo(tmp_path / "long")
-    ids = [repo.commit(f"number {n}", x=f"{n}") for n in range(2)]
-    update(repo.top)
-    assert commits(repo.top, "x") == ids[::-1]
-
-
-@pytest.mark.parametrize(
-    "harm",
-    ["foreign", "table", *(pytest.param(h, marks=pytest.mark.soak) for h in ("garbage", "cut", "pages", "empty"))],
-)  # fmt: skip
-def test_a_damaged_index_is_rebuilt(repo: GitRepo, harm: str) -> None:
-    many(repo, 300)
-    repo.git("reset", "-q", "--hard", "main")
-    update(repo.top)
-    expected = commits(repo.top, "f1")
-    path = repo.top / ".repoagent/history.db"
-    data = path.read_bytes()
-    damaged = {"garbage": b"no database\n" * 1000, "cut": data[: len(data) // 2], "empty": b""}
-    damaged["pages"] = data[:4096] + os.urandom(len(data) - 4096)
-    if harm in damaged:
-        path.write_bytes(damaged[harm])
-    else:
-        if harm == "foreign":
-            path.unlink()
-        with closing(sqlite3.connect(path, isolation_level=None)) as other:
-            other.execute("CREATE TABLE theirs (x)" if harm == "foreign" else "DROP TABLE touch")
-    repo.commit("one more", x="1")
-    state, warnings = update(repo.top)
-    assert state.complete and len(warnings) == (harm != "empty")
-    assert commits(repo.top, "f1") == expected
-
-
-@pytest.mark.parametrize(
-    ("pragma", "message"),
-    [("user_version = 99", "format version 99"), ("application_id = 5", "")],
-)
-def test_other_versions(repo: GitRepo, pragma: str, message: str) -> None:
-    update(repo.top)
-    path = repo.top / ".repoagent/history.db"
-    with closing(sqlite3.connect(path, isolation_level=None)) as other:
-        other.execute(f"PRAGMA {pragma}")
-    before = path.read_bytes()
-    if message:
-        with pytest.raises(NoIndex, match=message):
-            update(repo.top)
-        assert path.read_bytes() == before
-    else:
-        assert "was not created by repoagent" in update(repo.top)[1][0]
-        assert path.with_name("history.db.broken-1").read_bytes() == before
-
-
-def test_folders_and_files_that_are_not_ours(repo: GitRepo, tmp_path: Path) -> None:
-    (tmp_path / "elsewhere").mkdir()
-    folder = repo.top / ".repoagent"
-    folder.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(NoIndex, match="symbolic link"):
-        update(repo.top)
-    folder.unlink()
-    folder.write_text("a file")
-    with pytest.raises(NoIndex, match="not a folder"):
-        update(repo.top)
-    folder.unlink()
-    folder.mkdir()
-    for name in ("history.db", "history.db-wal"):
-        (folder / name).symlink_to(tmp_path / "elsewhere/db")
-        with pytest.raises(NoIndex, match="not a regular file"):
-            update(repo.top)
-        (folder / name).unlink()
-    assert list((tmp_path / "elsewhere").iterdir()) == []
-
-
 def test_readers_do_not_wait_for_an_update(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index_module, "spawn_apart", None)  # a second process is not started
     monkeypatch.delenv("CI", raising=False)
@@ -302,18 +163,15 @@ def test_readers_do_not_wait_for_an_update(repo: GitRepo, monkeypatch: pytest.Mo
 def test_processes_at_once_and_one_that_is_killed(repo: GitRepo) -> None:
     many(repo, 3000)
     repo.git("reset", "-q", "--hard", "main")
-    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
-    command = [sys.executable, "-c", MINE, str(repo.top)]
-    victim = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL)
+    command = [sys.executable, *ITSELF, "-C", str(repo.top), "mine", "--quiet", "--background"]
+    victim = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     while not (repo.top / ".repoagent/history.db").exists():
         time.sleep(0.005)
     time.sleep(0.15)
-    victim.send_signal(signal.SIGKILL)
+    victim.kill()
     victim.wait()
-    pipe = subprocess.PIPE
-    for process in [subprocess.Popen(command, env=env, stdout=pipe, stderr=pipe) for _ in range(4)]:
-        _, err = process.communicate()
-        assert (process.returncode, err) == (0, b"")
+    for process in [subprocess.Popen(command, stderr=subprocess.PIPE) for _ in range(4)]:
+        assert process.communicate()[1] == b"" and process.returncode == 0
     assert update(repo.top)[0].commits == 3001
     with open_index(open_worktree(repo.top)) as index:
         view = index.view()
@@ -334,45 +192,128 @@ def test_ids_and_tags(repo: GitRepo) -> None:
         assert index.resolve(tag) == index.resolve("v1") == repo.head().encode() != tag.encode()
 
 
-def test_the_error_that_has_ended_a_transaction_is_raised() -> None:
-    """As on a full disk, where SQLite rolls back by itself."""
-    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-        connection.execute("CREATE TABLE one (id PRIMARY KEY)")
-        with pytest.raises(sqlite3.IntegrityError, match="UNIQUE"), transaction(connection):
-            for _ in range(2):
-                connection.execute("INSERT OR ROLLBACK INTO one VALUES (1)")
-        assert connection.execute("SELECT count(*) FROM one").fetchone() == (0,)
-
-
-def test_the_tree_of_head_is_recorded_and_others_are_read(repo: GitRepo) -> None:
-    first = repo.commit("first", a="1", b="1")
-    repo.git("rm", "-q", "b")
-    repo.git("commit", "-qm", "second")
-    main = repo.head()
+def test_new_amended_and_pruned_commits(repo: GitRepo) -> None:
+    first = repo.head()
     update(repo.top)
-    assert update(repo.top, first)[0].complete and recorded_tree(repo.top) == main
-    assert present(repo.top, b"b", first) == [b"b"] and present(repo.top, b"b") == []
-    repo.git("switch", "-qc", "other")
-    other = repo.commit("third", c="1")
+    second = repo.commit("second", **{"a.txt": "other\n"})
+    assert update(repo.top)[0].commits == 2
+    assert commits(repo.top, "a.txt") == [second, first]
+    repo.git("commit", "-q", "--amend", "-m", "better")
+    update(repo.top)
+    assert commits(repo.top, "a.txt") == [repo.head(), first]
+    assert commits(repo.top, "a.txt", second) == [second, first]
+    repo.git("commit", "-q", "--amend", "-m", "best")
+    repo.git("reflog", "expire", "--expire=now", "--all")
+    repo.git("gc", "-q", "--prune=now")  # the recorded tree is gone, too
+    state, warnings = update(repo.top)
+    assert state.complete and not warnings and recorded_tree(repo.top) == repo.head()
+    assert commits(repo.top, "a.txt") == [repo.head(), first]
+    assert present(repo.top, b"a.txt") == [b"a.txt"]
+
+
+def test_authors_and_names_that_are_not_text(repo: GitRepo) -> None:
+    names = [b"caf\xe9", b" missing", b"x missing", b"\xe2\x80\xae.py"]
+    for name in names:
+        (repo.top / os.fsdecode(name)).write_bytes(name)
+    added = repo.commit("odd")
+    repo.write("last", "1")
+    repo.git("add", "-A")
+    repo.git("-c", "user.name=Änn", "-c", "user.email=ann@example.org", "commit", "-qm", "hers")
+    update(repo.top)
+    for name in names:
+        assert commits(repo.top, name) == [added]
+        for revision in ("HEAD", "HEAD^"):  # one tree is recorded in the index, the other is read from git
+            assert present(repo.top, name, revision) == [name]
     with open_index(open_worktree(repo.top)) as index:
-        for tip in (other, main):
-            index.update(tip, head=True)
-            assert recorded_tree(repo.top) == tip
-    assert present(repo.top, b"c", other) == [b"c"]
+        view = index.view()
+        newest, older = view.latest(2)
+        assert view.author("Änn <ann@example.org>".encode()) == newest.author != older.author
+        assert view.author(b"Bob <bob@example.org>") is None
 
 
-def test_a_name_that_is_another_file_on_another_branch(repo: GitRepo) -> None:
-    repo.commit("first", a="a long enough text\n" * 9)
+def test_sha256(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q", "--object-format=sha256", tmp_path / "long"], check=True)
+    repo = GitRepo(tmp_path / "long")
+    ids = [repo.commit(f"number {n}", x=f"{n}") for n in range(2)]
+    update(repo.top)
+    assert commits(repo.top, "x") == ids[::-1]
+
+
+SOAK = pytest.mark.soak
+VERSIONS = {"newer": "PRAGMA user_version = 99", "other": "PRAGMA application_id = 5"}
+SQL = {"foreign": "CREATE TABLE theirs (x)", "table": "DROP TABLE touch", **VERSIONS}
+
+
+@pytest.mark.parametrize(
+    "harm", [*SQL, *(pytest.param(harm, marks=SOAK) for harm in ("garbage", "cut", "pages", "empty"))]
+)
+def test_a_damaged_index_is_rebuilt_and_one_of_a_newer_version_refused(repo: GitRepo, harm: str) -> None:
+    many(repo, 300)
+    repo.git("reset", "-q", "--hard", "main")
+    update(repo.top)
+    expected = commits(repo.top, "f1")
+    path = repo.top / ".repoagent/history.db"
+    data = path.read_bytes()
+    damaged = {"garbage": b"no database\n" * 1000, "cut": data[: len(data) // 2], "empty": b""}
+    damaged["pages"] = data[:4096] + os.urandom(len(data) - 4096)
+    if harm in damaged:
+        path.write_bytes(damaged[harm])
+    else:
+        if harm == "foreign":
+            path.unlink()
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute(SQL[harm])
+    before = path.read_bytes()
+    repo.commit("one more", x="1")
+    if harm == "newer":
+        with pytest.raises(NoIndex, match="format version 99"):
+            update(repo.top)
+        assert path.read_bytes() == before
+        return
+    state, warnings = update(repo.top)
+    assert state.complete and len(warnings) == (harm != "empty")
+    assert commits(repo.top, "f1") == expected
+    if harm == "other":
+        assert "was not created by repoagent" in warnings[0]
+        assert path.with_name("history.db.broken-1").read_bytes() == before
+
+
+def test_folders_and_files_that_are_not_ours(repo: GitRepo, tmp_path: Path) -> None:
+    elsewhere, folder = tmp_path / "elsewhere", repo.top / ".repoagent"
+    elsewhere.mkdir()
+    for make, reason in (
+        (lambda: folder.symlink_to(elsewhere), "symbolic link"), (lambda: folder.write_text("a"), "not a folder"),
+    ):  # fmt: skip
+        make()
+        with pytest.raises(NoIndex, match=reason):
+            update(repo.top)
+        folder.unlink()
+    folder.mkdir()
+    for name in ("history.db", "history.db-wal"):
+        (folder / name).symlink_to(elsewhere / "db")
+        with pytest.raises(NoIndex, match="not a regular file"):
+            update(repo.top)
+        (folder / name).unlink()
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_each_branch_has_its_own_tree_and_names(repo: GitRepo) -> None:
+    first = repo.commit("first", a="a long enough text\n" * 9, b="1")
     repo.git("switch", "-qc", "other")
     (repo.top / "d").mkdir()
     repo.git("mv", "a", "d/b")
     repo.git("commit", "-qm", "moved")
     other = repo.head()
     repo.git("switch", "-q", "main")
-    main = repo.commit("its own", **{"d/b": "1"})
+    repo.git("rm", "-q", "b")
+    main = repo.commit("its own", **{"d/b": "its own\n"})
+    update(repo.top)
+    assert update(repo.top, first)[0].complete and recorded_tree(repo.top) == main
+    assert present(repo.top, b"b", first) == [b"b"] and present(repo.top, b"b") == []
     with open_index(open_worktree(repo.top)) as index:
         for tip in (other, main, other, main):
             index.update(tip, head=True)
+            assert recorded_tree(repo.top) == tip
             view = index.view(tip)
             old, new = view.file(b"a"), view.file(b"d/b")
             assert old is not None and new is not None
@@ -393,34 +334,28 @@ for _ in range(3):
 os.close(writing)
 assert os.read(reading, 1) == b""
 os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
-while os.path.exists(f"/proc/{os.getpid()}/task/{os.getpid()}/children"):
+children = f"/proc/{os.getpid()}/task/{os.getpid()}/children"
+while os.path.exists(children) and open(children).read():
     subprocess.run(["true"])
-    with open(f"/proc/{os.getpid()}/task/{os.getpid()}/children") as children:
-        if not children.read():
-            break
 index.ITSELF = ("-c", "import time; time.sleep(1)")
 index.spawn_apart([])
 """
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=60, check=False
-    )
+    command = [sys.executable, "-W", "error", "-W", "ignore:unclosed file", "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_background_process_runs_no_code_of_the_folder(tmp_path: Path) -> None:
+def test_a_background_process_runs_no_code_of_the_folder_and_gets_no_index_of_a_hook(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("repoagent", "click", "json", "sqlite3"):
         (tmp_path / f"{name}.py").write_text("open('was-run', 'w')\n")
-    done = subprocess.run(
-        [sys.executable, *ITSELF, "--version"], cwd=tmp_path, capture_output=True, check=False
-    )
+    command = [sys.executable, *ITSELF, "--version"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
     assert done.returncode == 0 and b"repoagent" in done.stdout and not (tmp_path / "was-run").exists()
-
-
-def test_a_background_process_does_not_get_the_index_of_a_hook(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: dict[str, str] = {}
     monkeypatch.setenv("GIT_INDEX_FILE", ".git/next-index-1.lock")
-    monkeypatch.setattr(
-        index_module.subprocess, "Popen", lambda command, **options: seen.update(options["env"])
-    )
+    record = lambda command, **options: seen.update(options["env"])  # noqa: E731
+    monkeypatch.setattr(index_module.subprocess, "Popen", record)
     index_module.spawn_apart([])
     assert "PATH" in seen and "GIT_INDEX_FILE" not in seen
