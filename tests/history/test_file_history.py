@@ -59,13 +59,6 @@ def test_what_git_and_the_outline_say(repo: GitRepo) -> None:
     assert [step.files for step in found] == [1, 1, 1, 1, 1, 1]
 
 
-def test_a_long_list_is_cut() -> None:
-    names = tuple(f"f{n}" for n in range(9))
-    step = Step(FileCommit("a" * 40, "a", "A", "2026-01-01", "s", 1, 1, "a.py", "M"), Touched(changed=names))
-    assert did(step) == "changes f0, f1, f2, f3 and 5 more"
-    assert did(step, names=8) == "changes f0, f1, f2, f3, f4, f5, f6, f7, f8"
-
-
 def test_large_files_and_lack_of_time_cost_symbols_only(repo: GitRepo) -> None:
     repo.commit("add", **{"big.py": "def f():\n    return 1\n" + "# x\n" * 70_000})
     repo.commit("change", **{"big.py": "def f():\n    return 2\n" + "# x\n" * 70_000})

@@ -212,16 +212,6 @@ def test_surer_is_thicker() -> None:
     assert ordered == sorted(ordered, reverse=True) and ordered[0] > 2 * ordered[-1]
 
 
-def test_light_and_dark_have_their_colours() -> None:
-    text = svg(graph(many(9)))
-    light, dark = text.split("@media (prefers-color-scheme:dark)")
-    classes = set(re.findall(r'class="[^"]*\b(g\d)\b', text))
-    assert classes
-    for part in (light, dark):
-        assert re.search(r"\.ground\{fill:#[0-9a-f]{6}\}", part)
-        assert all(f".{name} .spot" in part for name in classes)
-
-
 class Page(HTMLParser):
     """Tags, attributes and texts of a page as a browser would see them."""
 

@@ -91,16 +91,6 @@ def test_without_a_place_for_an_index_there_is_an_answer_all_the_same(repo: GitR
     assert together(found) == {"test_core.py": (2, 2)}
 
 
-@pytest.mark.soak
-def test_the_quick_way_reads_no_more_than_its_time(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
-    long_history(repo, 3000)
-    monkeypatch.setattr(task, "MINING_SECONDS", 0.0)
-    monkeypatch.setattr(task, "QUICK_SECONDS", 0.0)
-    monkeypatch.setattr(index, "mine_in_background", lambda worktree: None)
-    found = ask(repo, "core.c")
-    assert found.state in {"recent", "names"} and found.looked_at <= 30
-
-
 def test_a_picture_has_the_edges_between_neighbors_too(repo: GitRepo) -> None:
     for number in range(4):
         repo.commit("three", **{"a.c": f"{number}", "b.c": f"{number}", "c.c": f"{number}"})

@@ -145,14 +145,6 @@ def test_people_then_the_newest_commits_and_what_they_did(repo: GitRepo) -> None
     ]
 
 
-def test_it_fits_and_all_commits_are_counted(repo: GitRepo) -> None:
-    grow(repo, 6)
-    found = prompt(repo, "app.py", 4)
-    assert found.startswith("6 commits by Ada Tester 6")
-    assert found.count("change ") == 4 and found.endswith("omitted)\n")
-    assert len(found.encode()) <= 4 * 45 * 4
-
-
 def test_nothing_to_say(repo: GitRepo, make_repo: Callable[[str], GitRepo]) -> None:
     assert prompt(repo, "new.py") == ""
     assert prompt(repo, "a.txt", 0) == ""

@@ -128,21 +128,6 @@ def test_an_untracked_file_gets_candidates_by_name_that_are_marked(pair: GitRepo
 
 
 @pytest.mark.soak
-def test_no_neighbors_exits_with_0(repo: GitRepo, neighbors: Ask) -> None:
-    repo.commit("alone", **{"own/alone.zig": "1"})
-    done = neighbors("own/alone.zig")
-    assert done.code == 0
-    assert done.out.startswith("no file has changed with own/alone.zig (its one commit looked at)")
-    assert all(row["together"] == 0 for row in rows(neighbors("own/alone.zig", "--json")).values())
-
-
-def test_limit_and_order(pair: GitRepo, neighbors: Ask) -> None:
-    assert len(rows(neighbors("core.py", "-n", "1", "--json"))) == 1
-    scores = [row["score"] for row in rows(neighbors("core.py", "--json")).values()]
-    assert scores == sorted(scores, reverse=True)
-
-
-@pytest.mark.soak
 @pytest.mark.parametrize("width", [60, 120])
 def test_it_fits_the_terminal_whatever_the_names(pair: GitRepo, width: int) -> None:
     names = ["very/" * 30 + "deep.py", "文件夹/" * 20 + "文件.md", "e\u0301" * 80, "n" * 150]

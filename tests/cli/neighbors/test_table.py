@@ -84,15 +84,6 @@ def test_any_names_fit_any_width_and_nothing_acts_on_the_terminal(
     assert sum("3 of 300" in line for line in lines) == len(names)
 
 
-def test_columns_are_aligned() -> None:
-    text = table(neighborhood("文件.md".encode(), b"short.py", "e\u0301.py".encode()), {}, plain(100), NOW)
-    head, *rows = [line for line in text.split("\n") if line.startswith("file") or "3 of 300" in line]
-    end = head.index("together") + len("together")
-    assert len(rows) == 3
-    for row in rows:
-        assert display_width(row[: row.index("3 of 300") + len("3 of 300")]) == end
-
-
 def test_a_candidate_without_history_has_no_numbers() -> None:
     row = Neighbor(1, b"near.c", 0.02, 0, 0, None, (), ("folder",))
     result = Neighborhood((b"new.c",), "HEAD", "a" * 40, (row,), "names")

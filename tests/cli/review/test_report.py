@@ -15,7 +15,7 @@ from repoagent.cli.commands.review_report import lines as lines_at
 from repoagent.cli.ui.table import Page
 from repoagent.cli.ui.terminal import Terminal
 from repoagent.cli.ui.terminal_text import clean, display_width
-from repoagent.review.finding import Evidence, Level, Location, Report, Suggestion
+from repoagent.review.finding import Evidence, Level, Location, Report
 from tests.review.output.samples import finding, report, reports
 
 NOW = 1_700_000_000 + 86_400 * 3
@@ -135,14 +135,6 @@ def test_a_whole_file_has_no_frame_and_many_commits_are_counted() -> None:
     shown = text(report(one))
     assert "│" not in shown and f"  src/find.py  [{one.id}]\n" in shown
     assert "Change 5" in shown and "Change 6" not in shown and "  and 2 more commits\n" in shown
-
-
-@pytest.mark.parametrize(
-    "suggestion",
-    [None, Suggestion(Location("src/find.py", 9, 9), "x\n"), Suggestion(Location("other.py", 1, 1), "x\n")],
-)
-def test_a_suggestion_that_does_not_fit_is_not_shown(suggestion: Suggestion | None) -> None:
-    assert "suggested" not in text(report(finding(suggestion=suggestion)))
 
 
 def test_paths_are_relative_to_the_current_folder(

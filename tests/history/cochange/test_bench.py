@@ -8,12 +8,9 @@ from pathlib import Path
 import pytest
 
 import bench.cochange.history
-from bench.cochange.history import Change, Histories, MemoryView, load, without_renames
+from bench.cochange.history import Change, MemoryView, load, without_renames
 from bench.cochange.methods import (
     BASELINES,
-    as_is_scores,
-    helped_scores,
-    plain_score,
 )
 from bench.cochange.missing import KERNEL, Asked, figures
 from bench.cochange.missing import replay as replay_missing
@@ -130,18 +127,3 @@ def test_warnings_are_counted_by_weight_and_alarms_by_commit() -> None:
     said = figures(asked)
     assert (said.recall, said.precision, said.alarms) == (0.5, 0.5, 0.5)
     assert figures(asked[3:]).precision is None
-
-
-def test_as_is_a_method_forgets_what_a_file_was_called_and_warns_of_the_dead() -> None:
-    view = Histories()
-    for change in changes(*["old b"] * 4):
-        view.add(change)
-    view.add(Change(9, b"ann", ((b"R", b"old", b"new"), (b"D", b"b", b"b"), (b"A", b"c", b"c"))))
-    new, c = view.file(b"new"), view.file(b"c")
-    assert new is not None and c is not None
-    assert helped_scores(plain_score)(view, [new]) == {new: 1.0, c: pytest.approx(1 / 5)}
-    said = dict(as_is_scores(plain_score)(view, [new]))
-    assert said.pop(c) == 1.0
-    assert list(said.values()) == [1.0, 1.0]  # the old name and "b", each once
-    assert all(file < 0 for file in said)
-    assert as_is_scores(plain_score)(view, []) == {}

@@ -178,16 +178,6 @@ def test_a_merge_has_only_changes_of_neither_side(repo: GitRepo) -> None:
     assert statuses(read(repo.top, "commit", "HEAD")) == {"both": "modified", "b.txt": "added"}
 
 
-def test_paths_changed_earlier_on_the_branch(repo: GitRepo) -> None:
-    repo.git("switch", "-qc", "topic")
-    repo.commit("partner first", partner="1\n")
-    repo.write("a.txt", "later\n")
-    repo.git("add", "-A")
-    assert read(repo.top).earlier == {"partner"}
-    repo.git("switch", "-q", "main")
-    assert read(repo.top).earlier == frozenset()
-
-
 def test_line_endings_are_as_stored_by_git(repo: GitRepo) -> None:
     repo.write(".gitattributes", "*.txt text eol=crlf\n")
     repo.write("a.txt", b"one\r\nline 2\r\n")
