@@ -194,7 +194,16 @@ def did(step: Step, *, names: int = NAMES) -> str:
         said.append("added")
     elif commit.status == "D":
         said.append("deleted")
-    said += _mode(commit)
+    old, new = commit.old_mode, commit.new_mode
+    if commit.status in "MTR" and old != new and old.strip("0") and new.strip("0"):
+        for mode, became, no_longer in (
+            (_MODULE, "made a submodule", "no longer a submodule"),
+            (_LINK, "made a symbolic link", "no longer a symbolic link"),
+            (_PROGRAM, "made executable", "no longer executable"),
+        ):
+            if mode in (old, new):
+                said.append(became if new == mode else no_longer)
+                break
     if len(commit.touched) > 1 or commit.touched[:1] not in ((), (commit.path,)):
         said.append(_listed("in", [path.removeprefix(f"{commit.path}/") for path in commit.touched], names))
     touched = step.touched
@@ -231,17 +240,6 @@ def _listed(verb: str, found: Sequence[str], most: int) -> str:
     if rest == 1:
         most, rest = most + 1, 0
     return f"{verb} {', '.join(found[:most])}" + (f" and {rest} more" if rest > 0 else "")
-
-
-def _mode(commit: FileCommit) -> list[str]:
-    old, new = commit.old_mode, commit.new_mode
-    if commit.status not in "MTR" or old == new or not old.strip("0") or not new.strip("0"):
-        return []
-    if _MODULE in (old, new):
-        return ["made a submodule" if new == _MODULE else "no longer a submodule"]
-    if _LINK in (old, new):
-        return ["made a symbolic link" if new == _LINK else "no longer a symbolic link"]
-    return ["made executable" if new == _PROGRAM else "no longer executable"]
 
 
 def _has_text(commit: FileCommit) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from repoagent.dataclass import dataclass
@@ -113,7 +114,11 @@ def read_history(
         raise _nothing(top, path, revision, recent)
     notes = []
     if not kind:
-        notes.append(_gone(top, recent))
+        newest, target = recent.commits[0], None
+        with suppress(GitError):
+            target = renamed(offline(top, *RENAMES, newest.commit), newest.path, forward=True)
+        gone = f"moved to {target.path}" if target else "deleted"
+        notes.append(f"{gone} in {newest.short}, {newest.date[:10]}")
     if kind == "commit":
         notes.append(f"{path} is a submodule; these are the changes of its recorded commit")
     if whole.partial:
@@ -173,17 +178,6 @@ def _nothing(top: Path, path: str, revision: str, history: FileHistory) -> Usage
     staged = git_output(top, "ls-files", "-z", "--cached", "--", path, ok=(0, 128)).stdout
     state = "the file is staged but not committed yet" if staged else "the file is not tracked"
     return NothingDone(f"git has no commit of {path}: {state}")
-
-
-def _gone(top: Path, history: FileHistory) -> str:
-    """That the file was deleted, or where it moved."""
-    newest = history.commits[0]
-    when = f"{newest.short}, {newest.date[:10]}"
-    try:
-        target = renamed(offline(top, *RENAMES, newest.commit), newest.path, forward=True)
-    except GitError:
-        target = None
-    return f"moved to {target.path} in {when}" if target else f"deleted in {when}"
 
 
 def prompt_block(

@@ -16,7 +16,7 @@ from repoagent.git.process import git
 if TYPE_CHECKING:
     from repoagent.history.cochange import Neighbor
     from repoagent.history.commit_details import Step
-    from repoagent.history.file_history import Author, Authors, HistoryReport
+    from repoagent.history.file_history import Authors, HistoryReport
     from repoagent.history.log import FileCommit
     from repoagent.history.neighbors import Neighborhood
 
@@ -214,7 +214,22 @@ def authors_line(people: Authors) -> str:
 
 def to_dict(past: HistoryReport) -> dict[str, object]:
     """The history as plain data for `--json`. In paths, invalid UTF-8 is encoded as surrogate escapes."""
-    people = past.people
+    from repoagent.history.commit_details import did
+
+    people: dict[str, object] = {"commits": past.people.commits, "partial": past.people.partial}
+    for kind in ("persons", "bots"):
+        names = ("name", "commits", "first", "last")
+        people[kind] = [{n: getattr(each, n) for n in names} for each in getattr(past.people, kind)]
+    commits = []
+    for step in past.steps:
+        symbols: dict[str, object] | None = None
+        if (touched := step.touched) is not None:
+            symbols = {kind: list(getattr(touched, kind)) for kind in ("added", "removed", "changed")}
+            symbols["renamed"] = [list(pair) for pair in touched.renamed]
+        fields = ("commit", "short", "author", "date", "subject", "added", "removed", "path")
+        data = {name: getattr(step.commit, name) for name in fields}
+        data |= {"was": step.was or None, "status": step.commit.status, "files": step.files, "did": did(step)}
+        commits.append({**data, "symbols": symbols, "summary": step.summary or None})
     return {
         "version": 1,
         "path": past.path,
@@ -222,13 +237,8 @@ def to_dict(past: HistoryReport) -> dict[str, object]:
         "directory": past.directory,
         "partial": past.partial,
         "notes": list(past.notes),
-        "people": {
-            "commits": people.commits,
-            "partial": people.partial,
-            "persons": [_person(person) for person in people.persons],
-            "bots": [_person(person) for person in people.bots],
-        },
-        "commits": [_step(step) for step in past.steps],
+        "people": people,
+        "commits": commits,
     }
 
 
@@ -254,30 +264,6 @@ def worth(step: Step, place: int) -> float:
     elif touched is not None and touched.spaces:
         telling *= 0.2
     return telling / (1 + place / 8)
-
-
-def _person(person: Author) -> dict[str, object]:
-    return {"name": person.name, "commits": person.commits, "first": person.first, "last": person.last}
-
-
-def _step(step: Step) -> dict[str, object]:
-    from repoagent.history.commit_details import did
-
-    commit, touched = step.commit, step.touched
-    symbols: dict[str, object] | None = None
-    if touched is not None:
-        symbols = {kind: list(getattr(touched, kind)) for kind in ("added", "removed", "changed")}
-        symbols["renamed"] = [list(pair) for pair in touched.renamed]
-    names = "commit", "short", "author", "date", "subject", "added", "removed", "path"
-    return {
-        **{name: getattr(commit, name) for name in names},
-        "was": step.was or None,
-        "status": commit.status,
-        "files": step.files,
-        "did": did(step),
-        "symbols": symbols,
-        "summary": step.summary or None,
-    }
 
 
 def candidates_block(neighborhood: Neighborhood) -> str:

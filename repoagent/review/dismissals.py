@@ -68,8 +68,8 @@ def verdicts(layout: Layout, *, warn: Warn = to_stderr) -> dict[str, Verdict]:
 
 
 def parse_verdicts(data: bytes) -> dict[str, Verdict]:
-    """Like `verdicts`, from the bytes of a dismissals file."""
-    return _latest(record for line in data.split(b"\n") if (record := json_files.record_of(line)) is not None)
+    """As `verdicts`, from the bytes of a dismissals file."""
+    return _latest(filter(None, map(json_files.record_of, data.split(b"\n"))))
 
 
 def verdicts_on(

@@ -15,14 +15,15 @@ from repoagent.history.neighbors import neighborhood
 from repoagent.history.render import plain
 from repoagent.syntax.languages import language_of
 from repoagent.syntax.occurrences import is_prose
-from repoagent.uses.find import family, find
-from repoagent.uses.query import (
+from repoagent.uses.find import (
     Answer,
     Definition,
     Uses,
     UsesIn,
     WhyNot,
     count,
+    family,
+    find,
     parse_symbol,
     symbols_of_file,
 )

@@ -51,6 +51,7 @@ def command(session: Session, /, **values: Any) -> None:
     FILE may be a folder. A model is used only with --model or --summarize; its summaries are saved, so you pay for
     each commit once.
     """
+    from repoagent.history.commit_summaries import Outcome, add_summaries, read_summaries
     from repoagent.history.file_history import read_history
 
     options = SimpleNamespace(**values)
@@ -61,18 +62,32 @@ def command(session: Session, /, **values: Any) -> None:
     history = read_history(
         repo.worktree, repo.relative(options.file), revision=options.revision, limit=options.limit
     )
-    asks = bool(options.model or options.summarize)
-    if asks or repo.layout.summaries.is_dir():
-        _show_with_summaries(history, repo, options, asks=asks)
-    else:
-        _show(history, options, repo.terminal)
+    terminal, outcome, known = repo.terminal, Outcome(), dict[str, Any]()
+    if repo.layout.summaries.is_dir():
+        known = read_summaries(repo.layout.summaries, history.steps, terminal.warn)
+
+    def show(paid: dict[str, object] | None = None) -> None:
+        steps = add_summaries(history.steps, {**known, **outcome.summaries})
+        _show(replace(history, steps=steps), options, terminal, paid)
+
+    paid = None
+    asks = options.model or options.summarize
+    try:
+        if asks and any(step.commit.commit not in known for step in history.steps):
+            paid = _summarize(history, repo, options, known, outcome)
+    except RepoagentError:
+        if not options.as_json and outcome.summaries:
+            show()
+        raise
+    except KeyboardInterrupt:
+        if count := len(outcome.summaries):
+            terminal.note(f"interrupted; the summaries of {plural(count, 'commit')} are saved")
+        raise
+    show(paid)
 
 
 def _show(
-    history: HistoryReport,
-    options: SimpleNamespace,
-    terminal: Terminal,
-    paid: dict[str, object] | None = None,
+    history: HistoryReport, options: SimpleNamespace, terminal: Terminal, paid: dict[str, object] | None
 ) -> None:
     if options.as_json:
         from repoagent.history.render import to_dict
@@ -153,38 +168,6 @@ def _steps(history: HistoryReport, page: Page) -> Iterator[str]:
 _FEW = 5  # commits that need no confirmation
 
 
-def _show_with_summaries(
-    history: HistoryReport, repo: Repository, options: SimpleNamespace, *, asks: bool
-) -> None:
-    """Show `history` with the saved summaries; with `asks`, a model writes the missing ones.
-
-    Raises UsageError if the cost cannot be confirmed, NothingDone if the user declines, ModelError if no summary is
-    usable, and whatever the model and the limits raise.
-    """
-    from repoagent.history.commit_summaries import Outcome, add_summaries, read_summaries
-
-    terminal, outcome = repo.terminal, Outcome()
-    known = read_summaries(repo.layout.summaries, history.steps, terminal.warn)
-
-    def show(paid: dict[str, object] | None = None) -> None:
-        steps = add_summaries(history.steps, {**known, **outcome.summaries})
-        _show(replace(history, steps=steps), options, terminal, paid)
-
-    paid = None
-    try:
-        if asks and any(step.commit.commit not in known for step in history.steps):
-            paid = _summarize(history, repo, options, known, outcome)
-    except RepoagentError:
-        if not options.as_json and outcome.summaries:
-            show()
-        raise
-    except KeyboardInterrupt:
-        if count := len(outcome.summaries):
-            terminal.note(f"interrupted; the summaries of {plural(count, 'commit')} are saved")
-        raise
-    show(paid)
-
-
 def _summarize(
     history: HistoryReport,
     repo: Repository,
@@ -192,7 +175,10 @@ def _summarize(
     known: Mapping[str, Summary],
     outcome: Outcome,
 ) -> dict[str, object]:
-    """Have the model write the missing summaries into `outcome`; return the cost as JSON data."""
+    """Have the model write the missing summaries into `outcome`; return the cost as JSON data.
+
+    Raises UsageError if the cost cannot be confirmed, NothingDone if the user declines, ModelError if no summary is
+    usable, and whatever the model and the limits raise."""
     from repoagent.edit.guards.off_limits import gate
     from repoagent.history.commit_summaries import plan, summarize
     from repoagent.llm.model import display_name

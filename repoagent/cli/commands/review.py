@@ -315,6 +315,7 @@ def _fix_one(repo: Repository, options: SimpleNamespace, finding: Finding, *, co
 
     from repoagent.cli.ui.outcome import show_commit
     from repoagent.cli.ui.terminal_interface import TerminalInterface
+    from repoagent.edit.edit import edit
     from repoagent.edit.model_setup import model_setup
     from repoagent.review import fix
 
@@ -330,7 +331,8 @@ def _fix_one(repo: Repository, options: SimpleNamespace, finding: Finding, *, co
             ready = options.ready or model_setup(settings, options.record, options.reply, terminal.warn)
             options.ready, meter = ready, ready.meter  # `max_turns` limits each fix
             meter.limits = replace(meter.limits, turns=meter.attempts + settings.whole("max_turns"))
-            fixed = fix.ask_for_edit(worktree, finding, request, settings, ui=ui, ready=ready)
+            edited = edit(worktree, request, settings, ui, ready)
+            fixed = fix.FixOutcome(finding, edited.edit_id, edited.result, edited.answer, edited.model)
     if not options.as_json:
         if fixed.result is not None:
             show_commit(fixed.result, terminal, fixed.model or "as suggested", ui.shown_remarks)

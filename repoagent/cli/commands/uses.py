@@ -13,11 +13,11 @@ from repoagent.cli.session import Repository, pass_repository
 from repoagent.cli.ui.table import Cell, Column, Page
 from repoagent.cli.ui.terminal_text import one_line
 from repoagent.errors import Exit
-from repoagent.uses.query import count
+from repoagent.uses.find import count
 from repoagent.uses.report import definition_lines, files_in_short, lines_of, marks, notes, within
 
 if TYPE_CHECKING:
-    from repoagent.uses.query import Answer
+    from repoagent.uses.find import Answer
 
 EXAMPLES = """\b
 Examples:

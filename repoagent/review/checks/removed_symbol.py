@@ -351,15 +351,12 @@ def _unguarded(tree: ast.AST) -> Iterator[ast.AST]:
     while stack:
         node = stack.pop()
         yield node
-        if isinstance(node, _TRY) and any(map(_handles, node.handlers)):
+        types = [handler.type for handler in node.handlers] if isinstance(node, _TRY) else []
+        names = (each for kind in types if kind for each in ast.walk(kind) if isinstance(each, ast.Name))
+        if isinstance(node, _TRY) and (None in types or any(name.id in _HANDLED for name in names)):
             stack += [*node.handlers, *node.orelse, *node.finalbody]
         else:
             stack += ast.iter_child_nodes(node)
-
-
-def _handles(handler: ast.ExceptHandler) -> bool:
-    nodes = ast.walk(handler.type) if handler.type else ()
-    return not handler.type or any(isinstance(node, ast.Name) and node.id in _HANDLED for node in nodes)
 
 
 def _absolute(path: str, node: ast.ImportFrom) -> tuple[str, ...]:
