@@ -163,15 +163,21 @@ def test_readers_do_not_wait_for_an_update(repo: GitRepo, monkeypatch: pytest.Mo
 def test_processes_at_once_and_one_that_is_killed(repo: GitRepo) -> None:
     many(repo, 3000)
     repo.git("reset", "-q", "--hard", "main")
-    command = [sys.executable, *ITSELF, "-C", str(repo.top), "mine", "--quiet", "--background"]
-    victim = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    code = (
+        "import sys; from pathlib import Path; from repoagent.git.worktree import open_worktree as worktree;"
+        "from repoagent.history.index.index import open_index; open_index(worktree(Path(sys.argv[1]))).update()"
+    )
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
+    command = [sys.executable, "-c", code, str(repo.top)]
+    victim = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL)
     while not (repo.top / ".repoagent/history.db").exists():
         time.sleep(0.005)
     time.sleep(0.15)
     victim.kill()
     victim.wait()
-    for process in [subprocess.Popen(command, stderr=subprocess.PIPE) for _ in range(4)]:
-        assert process.communicate()[1] == b"" and process.returncode == 0
+    pipe = subprocess.PIPE
+    for process in [subprocess.Popen(command, env=env, stdout=pipe, stderr=pipe) for _ in range(4)]:
+        assert (process.communicate()[1], process.returncode) == (b"", 0)
     assert update(repo.top)[0].commits == 3001
     with open_index(open_worktree(repo.top)) as index:
         view = index.view()
