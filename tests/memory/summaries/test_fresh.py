@@ -19,11 +19,9 @@ def test_no_summary_for_a_changed_small_file(desk: Desk) -> None:
     assert summary_block(desk.layout, "a.py", SMALL + b"#\n") == ""
     assert purpose(desk.layout, "a.py", SMALL + b"#\n") == ""
     assert summary_block(desk.layout, "a.py", b"") == ""
-
-
-def test_it_follows_the_text_to_another_name(desk: Desk) -> None:
-    desk.ask(SMALL, "a.py")
-    assert "It is answer 1." in summary_block(desk.layout, "b.py", SMALL)
+    assert "It adds numbers." in summary_block(desk.layout, "b.py", SMALL)  # the same text at another path
+    desk.ask(SMALL, "a.py", words=40)
+    assert "It is answer 2." in summary_block(desk.layout, "a.py", SMALL)  # the last requested one
 
 
 def test_a_large_file_has_a_summary_while_nearly_unchanged(desk: Desk) -> None:
@@ -40,7 +38,7 @@ def test_a_large_file_has_a_summary_while_nearly_unchanged(desk: Desk) -> None:
     assert summary_block(desk.layout, "src/app.py", data + large()) == ""
 
 
-def test_changes_here_and_there_are_counted(desk: Desk) -> None:
+def test_changes_in_several_places_are_counted(desk: Desk) -> None:
     data = b"".join(large().replace(b"step_", b"turn_%d_" % n) for n in range(9))
     parts = len(desk.ask(data).parts)
     first, last = (data.index(b" 7  #", data.index(b"def turn_%d_9(" % n)) for n in (1, 7))
@@ -50,13 +48,7 @@ def test_changes_here_and_there_are_counted(desk: Desk) -> None:
     assert summary_block(desk.layout, "src/app.py", data.replace(b" 7  #", b" 8  #")) == ""
 
 
-def test_the_last_requested_summary_counts(desk: Desk) -> None:
-    desk.ask(SMALL, "a.py")
-    desk.ask(SMALL, "a.py", words=40)
-    assert "It is answer 2." in summary_block(desk.layout, "a.py", SMALL)
-
-
-def test_a_persons_words_are_marked_and_a_strangers_are_cut(desk: Desk) -> None:
+def test_corrections_are_marked_and_long_ones_cut(desk: Desk) -> None:
     place = desk.ask(SMALL, "a.py").summary.place
     assert place is not None
     place.write_text(place.read_text().replace("And more.", "Ask Ada.\x1b[31m " + "x " * 30_000))

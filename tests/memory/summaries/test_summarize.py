@@ -86,31 +86,20 @@ def test_the_parts_of_a_large_file_add_up_to_the_file(desk: Desk) -> None:
     assert desk.calls(large()) == 0
 
 
-@pytest.mark.parametrize("number", [0, 17, 35])
-def test_an_edit_needs_calls_for_one_part_and_the_join(desk: Desk, number: int) -> None:
+def test_an_edit_needs_calls_for_one_part_and_the_join(desk: Desk) -> None:
     desk.ask(large())
-    done = desk.ask(changed(number))
-    assert (done.paid, done.asked) == (1, True)
-    assert (
-        f"def step_{number}(" in desk.model.prompts[-2]
-        and "part of the larger file" in desk.model.prompts[-2]
-    )
-    assert desk.calls(changed(number)) == 0
-    assert desk.calls(large()) == 0  # it is all there, when the edit is undone
-
-
-def test_two_edits_pay_no_more_than_their_segments(desk: Desk) -> None:
+    for number in (0, 17, 35):
+        done = desk.ask(changed(number))
+        assert (done.paid, done.asked) == (1, True)
+        prompt = desk.model.prompts[-2]
+        assert f"def step_{number}(" in prompt and "part of the larger file" in prompt
+        assert desk.calls(changed(number)) == 0
+        assert desk.calls(large()) == 0  # all parts are still there if the edit is undone
+    two = desk.ask(changed(3, 33))
+    assert two.paid == 2 < len(two.parts)
     desk.ask(large())
-    done = desk.ask(changed(3, 33))
-    assert done.paid == 2 < len(done.parts)
-
-
-def test_a_removed_and_an_added_function(desk: Desk) -> None:
-    desk.ask(large())
-    gone = desk.ask(large(lambda number, text: "" if number == 20 else text))
-    assert gone.paid <= 2
-    come = desk.ask(large(lambda number, text: text + function(99) if number == 20 else text))
-    assert come.paid <= 2
+    assert desk.ask(large(lambda number, text: "" if number == 20 else text)).paid <= 2
+    assert desk.ask(large(lambda number, text: text + function(99) if number == 20 else text)).paid <= 2
 
 
 def test_another_length_of_the_whole_joins_the_same_parts(desk: Desk) -> None:
