@@ -125,6 +125,7 @@ def test_errors_about_scope_and_unknown_files_list_the_scope() -> None:
 def test_two_names_in_one_header() -> None:
     assert why("a/lib/b.py", "b/src/app.py") == {"unknown-file"}
     assert why("a/lib/b.py", "b/lib/new.py") == {"unknown-file"}
+    assert why("a/lib/b.py", "b/../new.py") == {"bad-path"}
 
 
 NEW = "```diff\n--- /dev/null\n+++ b/{}\n@@ -0,0 +1 @@\n+x\n```\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from repoagent.patch.apply_answer import apply_answer
-from repoagent.patch.errors import PatchRefused
+from repoagent.patch.errors import MOST_SHOWN, PatchRefused
 from repoagent.patch.model import SourceText
 from tests.patch.helpers import APP, after, fenced, reasons, refused, run
 
@@ -143,3 +143,8 @@ def test_a_refusal_has_the_information_for_another_answer() -> None:
     for text in ("app.py, hunk 1", '-    return "helo " + name', '     6      return "hello " + name'):
         assert text in str(error)
     assert error.exit_code == 3 and error.reasons == {"deleted-line-missing"}
+
+
+def test_a_refusal_shows_the_first_problems_and_the_number_of_the_others() -> None:
+    files = "".join(f"--- a/f{number}\n+++ b/f{number}\n@@\n-a\n+b\n" for number in range(MOST_SHOWN + 3))
+    assert str(refused(f"```diff\n{files}```\n")).endswith("\n\n… and 3 more like these.")
