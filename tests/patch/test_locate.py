@@ -117,6 +117,16 @@ def test_an_exact_location_wins_over_a_looser_one() -> None:
             (" alpha beta", " something", "+new", " other thing", " epsilon"),
             b"alpha beta\ngamma delta\nepsilon\n",
         ),
+        (  # a neighbour of the addition is nearby, but not next to the other one
+            "not-found",
+            (" first line", " alpha one", "+new line", " beta two", " delta end", " omega last"),
+            b"first line\nalpha one\ngamma mid\nbeta two\ndelta end\nomega last\n",
+        ),
+        (  # the line above the location is the added one
+            "not-found",
+            (" something else", "+new line here", " beta two", " gamma three"),
+            b"top\nnew line here\nbeta two\ngamma three\n",
+        ),
         ("not-found", ('-s = "a  b"', '+s = "a  c"'), b's = "a b"\nt = 1\n'),  # white space inside a string
         (  # a runner-up is close
             "ambiguous",

@@ -79,10 +79,12 @@ def test_lines_that_only_look_like_omitted_code(line: str) -> None:
     assert line.encode() in after(fenced(f"@@\n def greet(name):\n+{line}\n"), APP)
 
 
-def test_a_small_file_may_be_replaced_as_a_whole() -> None:
-    lines = [f"line {number}\n" for number in range(8)]
-    assert after(whole("other()\n"), "".join(lines[:7]).encode()) == b"other()\n"
-    assert reasons(whole("other()\n"), "".join(lines).encode()) == {"empties-file"}
+def test_how_much_of_a_file_a_whole_text_must_keep() -> None:
+    lines = [f"line {number}\n" for number in range(16)]
+    assert after(whole("other()\n"), "".join(lines[:7]).encode()) == b"other()\n"  # a small file
+    assert reasons(whole("other()\n"), "".join(lines[:8]).encode()) == {"empties-file"}
+    assert after(whole("".join(lines[:8])), "".join(lines).encode()) == "".join(lines[:8]).encode()
+    assert reasons(whole("".join(lines[:7])), "".join(lines).encode()) == {"empties-file"}
 
 
 def test_one_bad_hunk_refuses_all_files_and_every_problem_is_reported() -> None:
