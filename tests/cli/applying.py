@@ -40,8 +40,8 @@ def in_process(
     """Run `repoagent ARGUMENTS` in this process, at the top or in `cwd`, with `env`; faster than a new process."""
 
     def in_process(*arguments: str, cwd: Path | None = None, **env: str) -> Done:
+        monkeypatch.chdir(cwd or repo.top)
         with monkeypatch.context() as patch:
-            patch.chdir(cwd or repo.top)
             for name, value in env.items():
                 patch.setenv(name, value)
             code = run(cli, "repoagent", arguments)
