@@ -15,6 +15,7 @@ import stat
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from repoagent.dataclass import dataclass
@@ -275,9 +276,7 @@ def read_source(worktree: WorkTree, path: str) -> Source:
     """
     check_path(path)
 
-    def enter(folder: str, descriptor: int) -> None:
-        _refuse_other_repository(worktree, path, folder, descriptor)
-
+    enter = partial(_refuse_other_repository, worktree, path)
     try:
         with open_location(worktree.top, path, enter=enter) as location:
             descriptor = location.open(location.name, os.O_RDONLY)

@@ -34,15 +34,6 @@ class Edit:
     undone: bool
 
 
-@dataclass(frozen=True)
-class Undoable:
-    """An edit that can be undone here, with the commit that contains it now and its subject (None and "" if none)."""
-
-    edit: Edit
-    commit: str | None
-    subject: str
-
-
 def list_edits(worktree: WorkTree) -> list[Edit]:
     """All edits in this work tree, ordered by the time when each was last made, undone or redone."""
     edits: dict[str, Edit] = {}
@@ -117,21 +108,22 @@ def commit_of(worktree: WorkTree, edit: Edit) -> str:
     )
 
 
-def list_undoable(worktree: WorkTree) -> list[Undoable]:
-    """The edits that can be undone here, newest first: those in the history of HEAD, and those without a commit. Their
-    bytes must still be saved."""
+def list_undoable(worktree: WorkTree) -> list[tuple[Edit, str | None, str]]:
+    """The edits that can be undone here, newest first: those in the history of HEAD, and those without a commit. Each
+    comes with the commit that contains it now and its subject (None and "" if none). Their bytes must still be saved.
+    """
     committed = _commits_by_trailer(worktree)
-    undoable = []
+    undoable: list[tuple[Edit, str | None, str]] = []
     for edit in reversed(list_edits(worktree)):
         if edit.undone or not edit_folder(worktree, edit.id).is_dir():
             continue
         if edit.no_commit:
-            undoable.append(Undoable(edit, None, ""))
+            undoable.append((edit, None, ""))
         elif edit.id in committed:
-            undoable.append(Undoable(edit, *committed[edit.id]))
+            undoable.append((edit, *committed[edit.id]))
         elif edit.commit and contains(worktree, "HEAD", edit.commit):  # without trailers
             subject = os.fsdecode(git(worktree.top, "log", "-1", "--format=%s", edit.commit, "--"))
-            undoable.append(Undoable(edit, edit.commit, subject.strip()))
+            undoable.append((edit, edit.commit, subject.strip()))
     return undoable
 
 

@@ -229,18 +229,12 @@ def relative(worktree: WorkTree, path: Path | str, cwd: Path) -> str:
         raise UsageError(f"{path} is outside the work tree {worktree.top}: name a file inside it") from None
 
 
-class Head(NamedTuple):
-    """The commit of HEAD (None if unborn) and the short name of its branch (None if detached)."""
-
-    commit: str | None
-    branch: str | None
-
-
 class Facts(NamedTuple):
-    """`subjects` of the last commits, newest first, without merges; `languages` as (name, number of files), most
-    frequent first; `operation` as returned by `operation()`; `unmerged` paths."""
+    """`branch` is the short name of that of HEAD (None if detached); `subjects` of the last commits, newest first,
+    without merges; `languages` as (name, number of files), most frequent first; `operation` as returned by
+    `operation()`; `unmerged` paths, sorted."""
 
-    head: Head
+    branch: str | None
     subjects: tuple[str, ...]
     languages: tuple[tuple[str, int], ...]
     operation: str | None
@@ -249,38 +243,33 @@ class Facts(NamedTuple):
 
 def gather_facts(worktree: WorkTree) -> Facts:
     """Gather the facts with two calls of git. Raises GitError if git cannot read the repository."""
-    commit, subjects = _log(worktree, _SUBJECTS)
-    entries = _tagged_entries(worktree)
+    # read twice as many commits, in case every second one is a merge
+    command = ("log", "-z", f"-n{2 * _SUBJECTS + 1}", "--encoding=UTF-8", "--format=%P%n%s")
+    try:
+        log = git(worktree.top, *command).split(b"\0")
+    except GitError as error:
+        if "does not have any commits yet" not in error.stderr:
+            raise
+        log = []
+    commits = [entry.partition(b"\n") for entry in log if entry]
+    subjects = [subject.decode(errors="replace") for parents, _, subject in commits if b" " not in parents]
+    entries = git(
+        worktree.top, "ls-files", "-t", "-z", "--cached"
+    )  # a tag before each path, M if it is unmerged
     languages: Counter[str] = Counter()
     for extension, files in Counter(re.findall(rb"[^/ ]\.([0-9A-Za-z]{1,10})\0", entries)).items():
         name = extension.decode().lower()
         languages[_LANGUAGE_NAMES.get(name, "." + name)] += files
+    unmerged: set[str] = set()
+    if entries.startswith(b"M ") or b"\0M " in entries:  # ten times faster than the search
+        unmerged.update(os.fsdecode(path) for path in re.findall(rb"(?:\A|\0)M ([^\0]+)", entries))
     return Facts(
-        Head(commit, current_branch(worktree)),
-        subjects,
+        current_branch(worktree),
+        tuple(subjects[:_SUBJECTS]),
         tuple(languages.most_common(_LANGUAGES)),
         operation(worktree),
-        _unmerged(entries),
+        tuple(sorted(unmerged)),
     )
-
-
-def head(worktree: WorkTree) -> Head:
-    """The commit and branch of HEAD (one call of git)."""
-    return Head(_log(worktree, 0)[0], current_branch(worktree))
-
-
-def _log(worktree: WorkTree, count: int) -> tuple[str | None, tuple[str, ...]]:
-    """HEAD's commit and the last `count` subjects without merges; (None, ()) on an unborn branch."""
-    # read twice as many, in case every second commit is a merge
-    try:
-        out = git(worktree.top, "log", "-z", f"-n{2 * count + 1}", "--encoding=UTF-8", "--format=%H %P%n%s")
-    except GitError as error:
-        if "does not have any commits yet" in error.stderr:
-            return None, ()
-        raise
-    commits = [entry.partition(b"\n") for entry in out.split(b"\0") if entry]
-    subjects = [subject.decode(errors="replace") for ids, _, subject in commits if ids.count(b" ") < 2]
-    return commits[0][0].partition(b" ")[0].decode(), tuple(subjects[:count])
 
 
 def head_blobs(worktree: WorkTree, paths: Collection[str]) -> dict[str, str]:
@@ -290,22 +279,6 @@ def head_blobs(worktree: WorkTree, paths: Collection[str]) -> dict[str, str]:
     listing = git_output(worktree.top, "ls-tree", "-z", "--full-tree", "HEAD", "--", *paths, ok=(0, 128))
     entries = (os.fsdecode(entry).partition("\t") for entry in listing.stdout.split(b"\0") if entry)
     return {path: fields.split(" ")[2] for fields, _, path in entries}
-
-
-def unmerged(worktree: WorkTree) -> tuple[str, ...]:
-    """The paths that a merge left with conflicts in the index, sorted."""
-    return _unmerged(_tagged_entries(worktree))
-
-
-def _tagged_entries(worktree: WorkTree) -> bytes:
-    """`TAG PATH` for each entry of the index, NUL-terminated; the tag M is an unmerged entry."""
-    return git(worktree.top, "ls-files", "-t", "-z", "--cached")
-
-
-def _unmerged(entries: bytes) -> tuple[str, ...]:
-    if not entries.startswith(b"M ") and b"\0M " not in entries:  # ten times faster than the search
-        return ()
-    return tuple(sorted({os.fsdecode(path) for path in re.findall(rb"(?:\A|\0)M ([^\0]+)", entries)}))
 
 
 def operation(worktree: WorkTree) -> str | None:

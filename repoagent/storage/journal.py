@@ -19,7 +19,6 @@ from repoagent.errors import Busy, Refused
 from repoagent.storage import json_files
 from repoagent.storage.atomic import read_regular, sweep, write_whole
 from repoagent.storage.folders import SystemFailed
-from repoagent.storage.layout import Warn, to_stderr
 from repoagent.storage.locks import flock_until
 
 VERSION = 1
@@ -81,9 +80,9 @@ def read_stored(folder: Path, name: str) -> bytes:
     return data
 
 
-def record(folder: Path, *, warn: Warn = to_stderr) -> dict[str, Any] | None:
+def record(folder: Path) -> dict[str, Any] | None:
     """The record in a journal's folder; None if there is none. Raises NewerFormat for a newer format."""
-    return json_files.read_document(folder / _RECORD, version=VERSION, warn=warn)
+    return json_files.read_document(folder / _RECORD, version=VERSION)
 
 
 def create_journal(root: Path, name: str, first: Mapping[str, Any], files: Mapping[str, bytes]) -> Journal:

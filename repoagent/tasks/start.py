@@ -22,9 +22,9 @@ from repoagent.edit.prompt.blocks import facts_block, quoted
 from repoagent.edit.request import EditRequest
 from repoagent.errors import RepoagentError, UsageError
 from repoagent.git.files import is_ignored
-from repoagent.git.index import Status, read_status
+from repoagent.git.index import read_status
 from repoagent.git.transaction.plan import refuse_operation, refuse_unmerged
-from repoagent.git.worktree import WorkTree, gather_facts, unmerged
+from repoagent.git.worktree import WorkTree, gather_facts
 from repoagent.llm.conversation import Turn
 from repoagent.storage.atomic import read_regular
 from repoagent.storage.json_files import now
@@ -153,7 +153,7 @@ def check_can_commit(worktree: WorkTree, request: RunRequest) -> None:
     if request.kind != "run" or not commits:
         return
     refuse_operation(worktree)
-    refuse_unmerged(Status(None, None, {}, unmerged(worktree)))
+    refuse_unmerged(read_status(worktree))
     preflight(worktree, EditRequest(request.prompt, (), commit=request.commit))
 
 

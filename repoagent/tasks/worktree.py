@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from repoagent.errors import Refused, RepoagentError, UsageError
 from repoagent.git.index import read_status
-from repoagent.git.objects import refuse_invalid_branch
+from repoagent.git.objects import head_commit, refuse_invalid_branch
 from repoagent.git.process import GitError, git, git_output
-from repoagent.git.worktree import WorkTree, current_branch, head, layout, open_worktree
+from repoagent.git.worktree import WorkTree, current_branch, layout, open_worktree
 from repoagent.tasks.runs.directory import Record, RunDirectory, refuse_foreign
 from repoagent.tasks.runs.list import Run, read_run
 
@@ -94,7 +94,7 @@ def create_linked(worktree: WorkTree, branch: str, folder: Path | None, name: st
 
     Raises Refused if the branch or folder exists, or before the first commit.
     """
-    if head(worktree).commit is None:
+    if head_commit(worktree) is None:
         raise Refused("a linked work tree needs a commit to start from; create the first commit")
     refuse_invalid_branch(worktree, branch)
     path = Path(os.path.abspath(folder)) if folder is not None else _worktrees_folder(worktree) / name  # noqa: PTH100

@@ -38,12 +38,11 @@ def undo(repo: Repository, /, *, edit_id: str | None, listed: bool) -> None:
     from repoagent.git.undo_log import list_undoable
 
     edits, rows = [], []
-    for number, entry in enumerate(list_undoable(repo.worktree), start=1):
-        edit = entry.edit
-        facts = {"edit": edit.id, "time": edit.time, "commit": entry.commit, "subject": entry.subject}
+    for number, (edit, made, subject) in enumerate(list_undoable(repo.worktree), start=1):
+        facts = {"edit": edit.id, "time": edit.time, "commit": made, "subject": subject}
         edits.append({"number": number, **facts, "paths": list(edit.paths)})
-        commit: Cell = ((entry.commit or "-")[:7], "yellow")
-        words = one_line(entry.subject or "not committed"), one_line(", ".join(edit.paths))
+        commit: Cell = ((made or "-")[:7], "yellow")
+        words = one_line(subject or "not committed"), one_line(", ".join(edit.paths))
         rows.append((f"{number}", edit.time[:16].replace("T", " "), commit, *words))
     if not edits and not repo.as_json:
         raise NothingDone("nothing to undo")
@@ -79,7 +78,7 @@ def _change(repo: Repository, edit_id: str | None, *, redo: bool = False) -> Non
         undoable = list_undoable(worktree)
         if not 0 < int(edit_id) <= len(undoable):
             raise UsageError(f"no edit {int(edit_id)}: `repoagent undo --list` lists {len(undoable)}")
-        edit_id = undoable[int(edit_id) - 1].edit.id
+        edit_id = undoable[int(edit_id) - 1][0].id
     result = (undo.redo if redo else undo.undo)(worktree, edit_id, None)
     edit, done = result.edit, "redid" if redo else "undid"
     if repo.as_json:

@@ -130,7 +130,7 @@ def cached(parts: Sequence[Part], worth: int = 1) -> list[Part]:
 def repository_line(facts: Facts) -> str:
     """The branch and the most frequent languages, which rarely change."""
     languages = [name for name, _ in facts.languages if not name.startswith(".")][:LANGUAGES]
-    return "; ".join(filter(None, [f"branch {facts.head.branch or '(detached HEAD)'}", ", ".join(languages)]))
+    return "; ".join(filter(None, [f"branch {facts.branch or '(detached HEAD)'}", ", ".join(languages)]))
 
 
 def subjects_block(facts: Facts) -> str:
