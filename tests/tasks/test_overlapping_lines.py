@@ -179,7 +179,7 @@ def test_an_inseparable_file_is_committed_whole(repo: GitRepo) -> None:
         go(repo, *mix(repo))
     repo.write("f.txt", "again\n" + REST + "more\n")
     outcome, model, user = go(repo, prompt="", commit=Options(include_dirty=True))
-    assert "note: the commit includes your own changes of f.txt (line 1)" in notes(user)
+    assert "note: the commit includes your own changes to f.txt (line 1)" in notes(user)
     assert (model.seen, outcome.left, repo.status()) == ([], (), "")
     assert repo.git("show", "HEAD:f.txt") == "again\n" + REST + "more\n"
 

@@ -157,7 +157,7 @@ def test_changes_that_the_user_undid_are_reported(repo: GitRepo) -> None:
         go(repo, EDIT, Killed())  # type: ignore[arg-type]
     repo.git("checkout", "f.txt")
     outcome, model, _ = go(repo, EDIT, DONE, prompt="")
-    assert "The files no longer contain your changes of f.txt" in model.last_prompt
+    assert "The files no longer contain your changes to f.txt" in model.last_prompt
     assert repo.git("show", "HEAD:f.txt") == "two\n"
     assert outcome.left == ()
 
