@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from repoagent.edit.prompt.blocks import first_lines
@@ -58,11 +61,15 @@ def test_an_interrupted_run_remembers_the_part(repo: GitRepo, run: Run, script: 
     assert repo.read("shop.py").decode() == SHOP.replace(TOTAL, ROUNDED)
 
 
-def test_several_files_are_requested_one_at_a_time(repo: GitRepo, run: Run, script: Script) -> None:
+def test_several_files_are_requested_one_at_a_time(
+    repo: GitRepo, run: Run, script: Script, tmp_path: Path
+) -> None:
     repo.commit("two", **{"a.py": "A = 1\n", "b.py": "B = 1\n"})
     script.replies(fenced("a.py", "A = 2\n"), fenced("b.py", "B = 2\n"))
-    edit(run, "a.py", "b.py", "make it 2")
+    edit(run, "a.py", "b.py", "make it 2", "--record", str(tmp_path / "tape"))
     first, second = script.prompts
+    keys = [json.loads(line)["key"] for line in (tmp_path / "tape").read_text().splitlines()]
+    assert len(set(keys)) == 2
     assert "A = 1" in first and "B = 1" not in first
     assert "B = 1" in second and "A = 1" not in second
     assert (repo.read("a.py"), repo.read("b.py")) == (b"A = 2\n", b"B = 2\n")
