@@ -104,8 +104,8 @@ def test_the_model_of_a_repository_is_named_where_it_is_asked(
     none = {"REPOAGENT_MODEL": ""}
     for command in ("edit a.txt x --yes", "ask x", "run x --mode read-only"):
         done = run(*command.split(), env=none, stdin="x")
-        assert "in this repository's /" in done.err and "/.repoagent/config.toml" in done.err
-        assert "/.repoagent/config.toml of this repository" in done.err
+        assert done.code == 4 and "using openai/theirs, as set in this repository's /" in done.err, command
+        assert "/.repoagent/config.toml" in done.err
     own = clean_environment / ".config/repoagent/config.toml"
     own.parent.mkdir(parents=True)
     own.write_text('model = "command:echo mine"\n')
