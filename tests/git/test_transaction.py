@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from repoagent.errors import Busy, NothingDone, Refused
+from repoagent.git import file_writer
 from repoagent.git.file_writer import Moved
 from repoagent.git.files import Content, FileChange
 from repoagent.git.transaction.finish import recover
@@ -217,12 +218,24 @@ def test_a_file_saved_during_the_check_is_not_committed(repo: GitRepo) -> None:
     assert committed(repo, "a.txt") == lines({5: "LINE 5"}) and "+more" in repo.git("diff")
 
 
+@pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize("path", ["a.txt", "n/new.txt"])
-def test_file_changed_before_the_write(repo: GitRepo, path: str) -> None:
+def test_file_changed_before_the_write(
+    repo: GitRepo, monkeypatch: pytest.MonkeyPatch, path: str, late: bool
+) -> None:
+    """Or, `late`, while the others are written."""
+
+    def save(*_: object) -> tuple[str, ...]:
+        repo.write(path, "theirs\n")
+        return ()
+
     last = shout(repo, 5) if path == "a.txt" else new_file(path, b"ours\n")
     changes = [change(repo, "src/app.py", "hello", "hi"), last]
     with pytest.raises(Moved) as caught, Transaction(worktree(repo), changes) as transaction:
-        repo.write(path, "theirs\n")
+        if late:
+            monkeypatch.setattr(file_writer, "new_folders", save)
+        else:
+            save()
         transaction.write()
     assert caught.value.current == {path: Content(b"theirs\n")}
     assert b"hello" in repo.read("src/app.py") and repo.read(path) == b"theirs\n" and journals(repo) == []

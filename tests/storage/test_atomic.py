@@ -191,8 +191,9 @@ def test_missing_permission_is_one_sentence(tmp_path: Path) -> None:
         tmp_path.chmod(0o700)
 
 
+@pytest.mark.parametrize("there", [b"", b"other\n"])
 def test_a_line_is_not_appended_to_a_file_that_was_moved_away(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: bytes
 ) -> None:
     path, away = tmp_path / "lines", tmp_path / "away"
     path.write_bytes(b"old\n")
@@ -200,8 +201,10 @@ def test_a_line_is_not_appended_to_a_file_that_was_moved_away(
     def locked_after_a_move(descriptor: int, deadline: float, file: Path) -> bool:
         if not away.exists():
             path.rename(away)
+            if there:  # another writer was faster
+                path.write_bytes(there)
         return flock_until(descriptor, deadline, file)
 
     monkeypatch.setattr("repoagent.storage.locks.flock_until", locked_after_a_move)
     append_line(path, b"new")
-    assert (away.read_bytes(), path.read_bytes()) == (b"old\n", b"new\n")
+    assert (away.read_bytes(), path.read_bytes()) == (b"old\n", there + b"new\n")
