@@ -12,7 +12,7 @@ from repoagent.agent.plan import plan_news, read_plan
 from repoagent.agent.state import EDIT, OWN, State, Tool, is_extra
 from repoagent.dataclass import dataclass
 from repoagent.errors import CheckFailed, NothingDone, Refused
-from repoagent.git.worktree import current_branch, operation
+from repoagent.git.facts import current_branch, operation
 from repoagent.llm.conversation import Turn
 from repoagent.llm.model import fence
 from repoagent.storage.atomic import set_aside
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from repoagent.edit.commit import SentBack
 
 REFUSALS = 3  # the run fails after this many refusals by the check, a hook or for a sensitive file
-REFUSED_EDIT = "refused_edit"  # the reason of a refused finish
+REFUSED_EDIT, KEPT_OUT = "refused_edit", "kept_out"  # reasons of a refused finish
 _REFUSING = frozenset({"check", "hook", "before_finish", "sensitive"})  # kinds of observations
 
 
@@ -47,6 +47,25 @@ def repair_plan(context: RunContext) -> None:
             )
             state = context.state
             plan_news(path, state.turns, [tool.name for tool in context.tools], state.nonce)
+
+
+def turns_since_user(state: State) -> Sequence[Turn]:
+    """The turns since the user's last prompt; messages do not count as prompts."""
+    prompts = [at for at, turn in enumerate(state.turns) if turn.role == "user" and not is_extra(turn)]
+    return state.turns[prompts[-1] :] if prompts else state.turns
+
+
+def unfinished_work(context: RunContext) -> Sequence[str]:
+    """The reasons why the run is not finished, for the model."""
+    reasons = []
+    repair_plan(context)
+    if context.change_set.changes and context.may_commit:
+        reasons.append("you have changed files and not finished")
+    if context.edit_is_missing:
+        reasons.append("your last edit was refused and nothing has changed since")
+    if read_plan(context.run_dir.plan).open and not context.request.plan_only:
+        reasons.append("tasks of the plan are open")
+    return reasons
 
 
 @dataclass
@@ -71,8 +90,7 @@ class Finishing:
         return Tool("finish", text, self.perform, needs="all")
 
     def perform(self, action: Action) -> Observation:
-        context = self.context
-        summary = action.body.strip()
+        context, summary = self.context, action.body.strip()
         if unread(context.run_dir):
             text = "The user has sent a message; read it first."
             return Observation("finish", text, ok=False, shown="")
@@ -96,63 +114,22 @@ class Finishing:
         open_text = f"\n\nStill open: {open_reason}" if unfinished else ""
         return Observation("finish", summary + open_text, final=True)
 
-    def _commit(self, summary: str) -> Observation | None:
-        from repoagent.edit.commit import SentBack, commit_remarks
-        from repoagent.tasks.commit import commit_run
-
-        context = self.context
-        self._report_remaining()
-        if context.edit_is_missing and context.change_set.changes:
-            context.ui.say(
-                "note: the model's last edit was refused and not sent again; the change does not include it"
-            )
-        try:
-            outcome = commit_run(context, summary) if context.may_commit else None
-        except SentBack as error:
-            return self._refuse(error, "Nothing was committed; your files contain the change.")
-        except NothingDone as error:
-            context.ui.note(str(error))
-        else:
-            for remark in commit_remarks(outcome.commit) if outcome and outcome.commit else ():
-                context.ui.say(f"note: {remark}")
-        return None
-
-    def _report_remaining(self) -> None:
-        """Report changes that the user undid or committed during the run, and a new branch. Not during a rebase or
-        merge, which refuses the commit, and may have stashed the change."""
-        context = self.context
-        if operation(context.worktree) not in (None, "bisect"):
-            return
-        remaining = remaining_changes(context.worktree, context.change_set)
-        if remaining.gone:
-            context.ui.say(
-                f"note: the run's change of {names_of(remaining.gone, 5)} is no longer in your files: it was removed "
-                "during the run"
-            )
-        if remaining.committed:  # the run cannot undo it any more
-            names = names_of(remaining.committed, 5)
-            context.ui.say(f"note: the last commit already contains the run's change of {names}")
-            context.change_set.drop(remaining.committed)
-        branch = current_branch(context.worktree)
-        if branch != context.branch and remaining.left and context.may_commit:
-            where = f"the branch {branch}" if branch else "no branch (detached HEAD)"
-            context.ui.say(f"note: you checked out another branch during the run; its commit is on {where}")
-
     def _reminder(self) -> Observation | None:
         """Once each: list the files that commands created and that are not in the commit; report that the last edit was
         refused."""
         context = self.context
+
+        def reminded(reason: str, turns: Sequence[Turn]) -> bool:
+            return any(reason in turn.meta.get("reasons", "") for turn in turns)
+
         created = [change.name for change in context.change_set.candidates if change.after is not None]
-        turns = context.state.turns
-        if created and not any("kept_out" in turn.meta.get("reasons", "") for turn in turns):
-            reason = "kept_out"
+        if created and not reminded(KEPT_OUT, context.state.turns):
+            reason = KEPT_OUT
             text = (
                 f"Files that your commands created are not in the commit: {names_of(created)}. Use "
                 '<keep path="FILE"/> for those that belong to the change, then finish again.'
             )
-        elif context.edit_is_missing and not any(
-            REFUSED_EDIT in turn.meta.get("reasons", "") for turn in turns_since_user(context.state)
-        ):
+        elif context.edit_is_missing and not reminded(REFUSED_EDIT, turns_since_user(context.state)):
             reason = REFUSED_EDIT
             text = (
                 "Your last edit was refused, and nothing has changed since, so the files do not contain "
@@ -161,26 +138,6 @@ class Finishing:
         else:
             return None
         return Observation("finish", text, ok=False, data={"reasons": [reason]}, shown="")
-
-    def failed_check(self) -> CheckFailed | None:
-        """The error that ends a run if it has neither changed nor run anything since its check or hook failed, because
-        it would fail again; None otherwise."""
-        if self.refused is None:
-            return None
-        at, _ = self.refused
-        reading = {tool.name for tool in (*OWN, *self.context.tools) if tool.needs == "nothing"}
-        quiet = reading | {"finish", "task", "skipped", "correction", "repeated", "unfinished"} | _REFUSING
-        for turn in self.context.state.turns[at:]:
-            kind = turn.meta.get("kind")
-            refused_edit = kind == EDIT and turn.meta.get("ok") == "no"
-            if turn.role == "user" or (turn.role == "observation" and kind not in quiet and not refused_edit):
-                return None
-        return self.given_up("the model changed nothing afterwards")
-
-    def given_up(self, reason: str = "the model answered with words only afterwards") -> CheckFailed:
-        """The error that ends a run after a failed check or hook."""
-        assert self.refused is not None
-        return self.refused[1].failure(f"Nothing was committed: {reason}. {self._resume_hint()}")
 
     def _run_check(self) -> Observation | None:
         context, command = self.context, self.context.request.check
@@ -213,6 +170,47 @@ class Finishing:
             return None
         return self._refuse(SentBack("before_finish", answer.text), "Nothing was committed.")
 
+    def _commit(self, summary: str) -> Observation | None:
+        from repoagent.edit.commit import SentBack, commit_remarks
+        from repoagent.tasks.commit import commit_run
+
+        context = self.context
+        if operation(context.worktree) in (None, "bisect"):
+            self._report_remaining()
+        if context.edit_is_missing and context.change_set.changes:
+            context.ui.say(
+                "note: the model's last edit was refused and not sent again; the change does not include it"
+            )
+        try:
+            outcome = commit_run(context, summary) if context.may_commit else None
+        except SentBack as error:
+            return self._refuse(error, "Nothing was committed; your files contain the change.")
+        except NothingDone as error:
+            context.ui.note(str(error))
+        else:
+            for remark in commit_remarks(outcome.commit) if outcome and outcome.commit else ():
+                context.ui.say(f"note: {remark}")
+        return None
+
+    def _report_remaining(self) -> None:
+        """Report changes that the user undid or committed during the run, and a new branch. Not during a rebase or
+        merge, which refuses the commit, and may have stashed the change."""
+        context, say = self.context, self.context.ui.say
+        remaining = remaining_changes(context.worktree, context.change_set)
+        if remaining.gone:
+            names = names_of(remaining.gone, 5)
+            say(
+                f"note: the run's change of {names} is no longer in your files: it was removed during the run"
+            )
+        if remaining.committed:  # the run cannot undo it any more
+            names = names_of(remaining.committed, 5)
+            say(f"note: the last commit already contains the run's change of {names}")
+            context.change_set.drop(remaining.committed)
+        branch = current_branch(context.worktree)
+        if branch != context.branch and remaining.left and context.may_commit:
+            where = f"the branch {branch}" if branch else "no branch (detached HEAD)"
+            say(f"note: you checked out another branch during the run; its commit is on {where}")
+
     def _refuse(self, refusal: SentBack, advice: str) -> Observation:
         """The observation of a refusal, with advice. Raises the error that ends the run after REFUSALS of them since
         the user's last prompt."""
@@ -220,33 +218,34 @@ class Finishing:
             turn.role == "observation" and turn.meta.get("kind") in _REFUSING and turn.meta.get("ok") == "no"
             for turn in turns_since_user(self.context.state)
         )
-        if refusals + 1 >= REFUSALS:
-            raise refusal.failure(f"Nothing was committed after {REFUSALS} tries. {self._resume_hint()}")
         self.refused = len(self.context.state.turns), refusal
+        if refusals + 1 >= REFUSALS:
+            raise self.given_up(f"Nothing was committed after {REFUSALS} tries.")
         return Observation(refusal.kind, f"{refusal}\n{advice}", ok=False, shown=refusal.shown)
 
-    def _resume_hint(self) -> str:
+    def failed_check(self) -> CheckFailed | None:
+        """The error that ends a run if it has neither changed nor run anything since its check or hook failed, because
+        it would fail again; None otherwise."""
+        if self.refused is None:
+            return None
+        at, _ = self.refused
+        reading = {tool.name for tool in (*OWN, *self.context.tools) if tool.needs == "nothing"}
+        quiet = reading | {"finish", "task", "skipped", "correction", "repeated", "unfinished"} | _REFUSING
+        for turn in self.context.state.turns[at:]:
+            kind = turn.meta.get("kind")
+            refused_edit = kind == EDIT and turn.meta.get("ok") == "no"
+            if turn.role == "user" or (turn.role == "observation" and kind not in quiet and not refused_edit):
+                return None
+        return self.given_up("Nothing was committed: the model changed nothing afterwards.")
+
+    def given_up(
+        self, sentence: str = "Nothing was committed: the model answered with words only afterwards."
+    ) -> CheckFailed:
+        """The error that ends a run after a failed check or hook."""
         from repoagent.tasks.commit import resume_hint
 
+        assert self.refused is not None
+        hint = f"Resume with `{resume_command(self.context.run_dir.name, self.context.request.kind)}`."
         if self.context.change_set.changes:
-            return resume_hint(self.context)
-        return f"Resume with `{resume_command(self.context.run_dir.name, self.context.request.kind)}`."
-
-
-def turns_since_user(state: State) -> Sequence[Turn]:
-    """The turns since the user's last prompt; messages do not count as prompts."""
-    prompts = [at for at, turn in enumerate(state.turns) if turn.role == "user" and not is_extra(turn)]
-    return state.turns[prompts[-1] :] if prompts else state.turns
-
-
-def unfinished_work(context: RunContext) -> Sequence[str]:
-    """The reasons why the run is not finished, for the model."""
-    reasons = []
-    repair_plan(context)
-    if context.change_set.changes and context.may_commit:
-        reasons.append("you have changed files and not finished")
-    if context.edit_is_missing:
-        reasons.append("your last edit was refused and nothing has changed since")
-    if read_plan(context.run_dir.plan).open and not context.request.plan_only:
-        reasons.append("tasks of the plan are open")
-    return reasons
+            hint = resume_hint(self.context)
+        return self.refused[1].failure(f"{sentence} {hint}")

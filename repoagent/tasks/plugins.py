@@ -15,7 +15,7 @@ import subprocess
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import field
 from pathlib import Path
 from tempfile import TemporaryFile
 from threading import Thread
@@ -182,14 +182,13 @@ def plugin_tools(
     for entry in programs:
         try:
             path = _program(entry, top)
-            description = describe(path, top)
+            description = _describe(path, top)
             if description.name in (*tools, *taken, *_RESERVED):
                 raise Refused(f"defines a tool {description.name}, but that name is taken")
         except Refused as error:
             warn(f"the tool {entry} of run.tools {error}; skipped it")
             continue
-        tool = _program_tool(path, description, top, audit)
-        tools[tool.name] = replace(tool, needs="nothing") if description.reads_only else _gated(tool, decide)
+        tools[description.name] = _tool(path, description, top, decide, audit)
     return tuple(tools.values())
 
 
@@ -214,7 +213,7 @@ def _program(entry: str, top: Path) -> Path:
     return path
 
 
-def describe(path: Path, top: Path) -> Description:
+def _describe(path: Path, top: Path) -> Description:
     """Call the program at `path` with `--description`. Raises Refused, worded as the end of a sentence."""
     ran = start([str(path), "--description"], top=top, timeout=PATIENCE)
     if not ran.ok:
@@ -235,10 +234,10 @@ def checked_description(record: object) -> Description:
         raise Refused(
             f"has a description of version {version}, but this repoagent supports only {VERSION}; update repoagent"
         )
-    name: Any = record.get("name")
-    text: Any = record.get("text")
-    body, args = record.get("body", ""), record.get("args")
-    reads_only, timeout = record.get("reads_only", False), record.get("timeout", TIMEOUT)
+    values: dict[str, Any] = {"name": None, "text": None, "body": "", "args": None, "reads_only": False}
+    values = {**values, "timeout": TIMEOUT, **record}
+    name, text, body, args = (values[key] for key in ("name", "text", "body", "args"))
+    reads_only, timeout = values["reads_only"], values["timeout"]
     is_number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
     seconds = f"a number of seconds up to {LONGEST_TIMEOUT:g}"
     for valid, field_name, rule in (
@@ -259,20 +258,35 @@ def checked_description(record: object) -> Description:
     return Description(name, text, meanings, body, reads_only, float(timeout))
 
 
-def _program_tool(path: Path, description: Description, top: Path, audit: Audit) -> Tool:
-    """The tool for the program at `path`. It runs at `top`, with the user's rights and environment."""
+def _tool(path: Path, description: Description, top: Path, decide: Decide, audit: Audit) -> Tool:
+    """The tool for the program at `path`. It runs at `top`, with the user's rights and environment; a tool that does
+    more than read needs approval for each call, and "always" allows it with any arguments."""
     name, known = description.name, description.args
 
     def perform(action: Action) -> Observation:
+        if not description.reads_only:
+            args = ", ".join(f'{key}="{value}"' for key, value in action.args.items())
+            body = f" {action.body.strip()}" if action.body.strip() else ""
+            text = cut(re.sub(r"\s+", " ", printable(f"{action.kind}({args}){body}")), LONGEST)
+            reason = "it runs with your rights, outside the sandbox"
+            verdict = decide(ApprovalRequest("tool", text, (f"tool:{name}(*",), reason))
+            if not verdict.allowed:
+                return Observation(name, f"{name} was not run: {verdict.reason}", ok=False)
         if known is not None and (unknown := sorted(set(action.args) - set(known))):
             takes = ", ".join(known) or "no arguments"
             text = f"unknown argument {', '.join(unknown)}: {name} takes {takes}."
             return Observation(name, text, ok=False)
         if action.body.strip() and not description.body and not description.text.startswith("<"):
             return Observation(name, f"{name} takes no body: {description.prompt}", ok=False)
-        args = {key: unmask(value) for key, value in action.args.items()}
-        call = {"version": VERSION, "name": name, "args": args, "body": unmask(action.body), "top": str(top)}
-        environment = {f"ARG_{key.upper().replace('-', '_')}": value for key, value in args.items()}
+        values = {key: unmask(value) for key, value in action.args.items()}
+        call = {
+            "version": VERSION,
+            "name": name,
+            "args": values,
+            "body": unmask(action.body),
+            "top": str(top),
+        }
+        environment = {f"ARG_{key.upper().replace('-', '_')}": value for key, value in values.items()}
         stdin, timeout = json.dumps(call) + "\n", description.timeout
         try:
             ran = start([str(path)], top=top, stdin=stdin, environment=environment, timeout=timeout)
@@ -282,7 +296,7 @@ def _program_tool(path: Path, description: Description, top: Path, audit: Audit)
         audit({"kind": "tool", "name": name, "command": str(path), "exit": ran.code, "seconds": seconds})
         return observed(name, ran)
 
-    return Tool(name, description.prompt, perform)
+    return Tool(name, description.prompt, perform, needs="nothing" if description.reads_only else "writes")
 
 
 def observed(name: str, ran: Ran) -> Observation:
@@ -290,10 +304,10 @@ def observed(name: str, ran: Ran) -> Observation:
     after a failure."""
     text, ok = ran.output, ran.ok
     data: dict[str, object] = {}
-    try:
-        record = json.loads(ran.output) if ran.output.lstrip().startswith("{") else None
-    except (ValueError, RecursionError):
-        record = None
+    record = None
+    if ran.output.lstrip().startswith("{"):
+        with suppress(ValueError, RecursionError):
+            record = json.loads(ran.output)
     if isinstance(record, dict) and isinstance(record.get("text"), str):
         text, ok = record["text"], ok and record.get("ok", True) is True
         data = record["data"] if isinstance(record.get("data"), dict) else {}
@@ -303,22 +317,6 @@ def observed(name: str, ran: Ran) -> Observation:
     if not ok and ran.errors.strip():
         parts.append(fence(mask(printable(ran.errors[-4096:])), f'errors tool="{name}"'))
     return Observation(name, "\n".join(parts) or f"{name} printed nothing.", ok=ok, data=data)
-
-
-def _gated(tool: Tool, decide: Decide) -> Tool:
-    """The tool, with approval before each call. "Always" allows it with any arguments."""
-
-    def perform(action: Action) -> Observation:
-        args = ", ".join(f'{key}="{value}"' for key, value in action.args.items())
-        body = f" {action.body.strip()}" if action.body.strip() else ""
-        text = cut(re.sub(r"\s+", " ", printable(f"{action.kind}({args}){body}")), LONGEST)
-        reason = "it runs with your rights, outside the sandbox"
-        verdict = decide(ApprovalRequest("tool", text, (f"tool:{tool.name}(*",), reason))
-        if not verdict.allowed:
-            return Observation(tool.name, f"{tool.name} was not run: {verdict.reason}", ok=False)
-        return tool.perform(action)
-
-    return replace(tool, perform=perform)
 
 
 class HookAnswer(NamedTuple):

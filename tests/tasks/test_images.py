@@ -19,7 +19,6 @@ from repoagent.tasks.session import run
 from tests.conftest import GitRepo
 from tests.llm.media.files import pdf, png
 from tests.llm.providers.messages_server import Received, Server, messages_server
-from tests.llm.providers.openai_server import KEY, KEY_VARIABLE, openai_server
 from tests.tasks.bare import NAME, User, go
 
 SHOT = png(800, 600, noise=4000)
@@ -102,22 +101,6 @@ def test_a_resumed_run_sends_the_same_bytes_or_reports_them_missing(repo: GitRep
         path.write_bytes(png(2, 2))  # the file has changed since it was sent
     assert work(repo, "And now?") == f"{len(pdf(2))} bytes"
     assert "shot.png is not attached: the copy that was sent no longer exists" in server.requests[3].text
-
-
-def test_chat_completions_get_the_image(
-    repo: GitRepo, clean_environment: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    repo.write("shot.png", SHOT)
-    monkeypatch.setenv(KEY_VARIABLE, KEY)
-    with openai_server([READ, "A cat."]) as server:
-        config = clean_environment / ".config/repoagent/config.toml"
-        config.parent.mkdir(parents=True, exist_ok=True)
-        config.write_text(f'[providers.mine]\nbase_url = "{server.url}/v1"\nkey_env = "{KEY_VARIABLE}"\n')
-        assert work(repo, model="mine/gpt-4o") == "A cat."
-    parts = server.requests[1].body["messages"][-1]["content"]
-    at = next(number for number, part in enumerate(parts) if part["type"] == "image_url")
-    assert parts[at]["image_url"]["url"] == f"data:image/png;base64,{b64encode(SHOT).decode()}"
-    assert "attached below." in parts[at - 1]["text"]
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import json
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,24 +17,11 @@ from repoagent.agent.approvals.policy import ApprovalRequest, Gate, Verdict
 from repoagent.agent.approvals.rules import Rule
 from repoagent.agent.state import Tool
 from repoagent.errors import Refused
-from repoagent.tasks.plugins import (
-    HookAnswer,
-    Ran,
-    UserHooks,
-    checked_description,
-    excerpt,
-    observed,
-    plugin_tools,
-    start,
-)
+from repoagent.tasks import plugins
+from repoagent.tasks.plugins import HookAnswer, Ran, UserHooks, start
 
-GOOD = {
-    "version": 1,
-    "name": "weather",
-    "text": "says the weather",
-    "args": {"city": "which"},
-    "body": "notes",
-}
+ARGS = {"city": "which"}
+GOOD = {"version": 1, "name": "weather", "text": "says the weather", "args": ARGS, "body": "notes"}
 
 
 @pytest.fixture
@@ -44,76 +32,66 @@ def top(tmp_path: Path) -> Path:
 
 def program(folder: Path, described: object = GOOD, script: str = "cat", name: str = "tool") -> Path:
     """A program that describes itself, and runs `script` when it is called."""
-    said = described if isinstance(described, str) else json.dumps(described)
+    text = described if isinstance(described, str) else json.dumps(described)
     path = folder / name
     path.write_text(
-        f"#!/bin/sh\nif [ \"$1\" = --description ]; then cat <<'E'\n{said}\nE\nexit; fi\n{script}\n"
+        f"#!/bin/sh\nif [ \"$1\" = --description ]; then cat <<'E'\n{text}\nE\nexit; fi\n{script}\n"
     )
     path.chmod(0o755)
     return path
 
 
-class Desk:
+class Environment:
     """The environment of a run: answers, approval requests and warnings."""
 
-    def __init__(self, top: Path, verdict: Verdict | None = None) -> None:
-        self.top, self.verdict = top, verdict or Verdict(True)
+    def __init__(self, top: Path, gate: Gate | None = None, verdict: Verdict | None = None) -> None:
+        self.top, self.gate, self.verdict = top, gate, verdict or Verdict(True)
         self.requests: list[ApprovalRequest] = []
         self.warnings: list[str] = []
-        self.events: list[object] = []
-        self.gate: Gate | None = None
+        self.events: list[Any] = []
 
     def decide(self, request: ApprovalRequest) -> Verdict:
         self.requests.append(request)
         return self.gate.decide(request) if self.gate else self.verdict
 
     def tools(self, *programs: Path | str) -> dict[str, Tool]:
-        made = plugin_tools(
-            self.top,
-            [str(program) for program in programs],
-            taken={"read", "run"},
-            decide=self.decide,
-            warn=self.warnings.append,
-            audit=self.events.append,
-        )
-        return {tool.name: tool for tool in made}
+        tools = plugins.plugin_tools(
+            self.top, [*map(str, programs)], taken={"read", "run"}, decide=self.decide,
+            warn=self.warnings.append, audit=self.events.append,
+        )  # fmt: skip
+        return {tool.name: tool for tool in tools}
 
 
-def test_a_broken_program_is_skipped_with_one_warning(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    away = top.parent
-    cases = {
-        "gone": "is not there",
-        "plain": "is not executable; run `chmod",
-        "fails": "failed with exit code 3 when called with --description: oh no",
-        "words": "with JSON",
-        "list": "did not print a JSON object",
-        "newer": "of version 2",
-        "nameless": "no valid name",
-        "capital": "no valid name",
-        "textless": "no valid text",
-        "args": "argument name 'a b'",
-        "id": "argument name 'id'",
-        "slow": "must be a number of seconds",
-        "reads": "must be true or false",
-        "taken": "defines a tool run, but that name is taken",
-        "own": "defines a tool finish, but that name is taken",
-        "data": "defines a tool commit, but that name is taken",
-    }
-    described: dict[str, object] = {
-        "words": "hello", "list": "[1]", "newer": {**GOOD, "version": 2}, "nameless": {"text": "x"},
-        "capital": {**GOOD, "name": "Weather"}, "textless": {"name": "a", "text": " "}, "args": {**GOOD, "args": {"a b": ""}},
-        "id": {**GOOD, "args": {"id": "x"}}, "slow": {**GOOD, "timeout": 1e9}, "reads": {**GOOD, "reads_only": "no"},
-        "taken": {**GOOD, "name": "run"}, "own": {**GOOD, "name": "finish"}, "data": {**GOOD, "name": "commit"},
-        "plain": GOOD, "fails": GOOD,
-    }  # fmt: skip
-    for name, said in described.items():
-        program(away, said, name=name)
-    (away / "plain").chmod(0o644)
-    (away / "fails").write_text("#!/bin/sh\necho oh no >&2\nexit 3\n")
-    context = Desk(top)
-    assert context.tools(*(away / name for name in cases)) == {}
-    assert len(context.warnings) == len(cases)
-    for (name, why), warning in zip(cases.items(), context.warnings, strict=True):
+# the answer of a program to --description, and the end of the warning
+BROKEN: dict[str, tuple[object, str]] = {
+    "words": ("hello", "with JSON"),
+    "list": ("[1]", "did not print a JSON object"),
+    "newer": ({**GOOD, "version": 2}, "of version 2"),
+    "nameless": ({"text": "x"}, "no valid name"),
+    "capital": ({**GOOD, "name": "Weather"}, "no valid name"),
+    "textless": ({"name": "a", "text": " "}, "no valid text"),
+    "args": ({**GOOD, "args": {"a b": ""}}, "argument name 'a b'"),
+    "id": ({**GOOD, "args": {"id": "x"}}, "argument name 'id'"),
+    "slow": ({**GOOD, "timeout": 1e9}, "must be a number of seconds"),
+    "reads": ({**GOOD, "reads_only": "no"}, "must be true or false"),
+    "taken": ({**GOOD, "name": "run"}, "defines a tool run, but that name is taken"),
+    "own": ({**GOOD, "name": "finish"}, "defines a tool finish, but that name is taken"),
+    "data": ({**GOOD, "name": "commit"}, "defines a tool commit, but that name is taken"),
+    "plain": (GOOD, "is not executable; run `chmod"),
+    "fails": (GOOD, "failed with exit code 3 when called with --description: oh no"),
+    "gone": (GOOD, "is not there"),
+}
+
+
+def test_a_broken_program_is_skipped_with_one_warning(top: Path) -> None:
+    for name, (described, _) in BROKEN.items():
+        program(top.parent, described, name=name)
+    (top.parent / "plain").chmod(0o644)
+    (top.parent / "fails").write_text("#!/bin/sh\necho oh no >&2\nexit 3\n")
+    (top.parent / "gone").unlink()
+    environment = Environment(top)
+    assert environment.tools(*(top.parent / name for name in BROKEN)) == {}
+    for (name, (_, why)), warning in zip(BROKEN.items(), environment.warnings, strict=True):
         assert why in warning and f"/{name} of run.tools" in warning and "\n" not in warning, warning
         assert warning.endswith("skipped it")
 
@@ -124,85 +102,65 @@ def test_programs_in_the_repository_are_not_run(top: Path, monkeypatch: pytest.M
     (top / "out").symlink_to(program(top.parent, name="fine"))
     monkeypatch.setenv("PATH", f".:{top}:{os.environ['PATH']}")
     monkeypatch.chdir(top)
-    context = Desk(top)
-    names = (
-        "evil",
-        "./evil",
-        top / "evil",
-        top.parent / "link",
-        top / "out",
-        "no-such",
-        "a\0b",
-        "",
-        "~no-one/x",
-    )
-    assert context.tools(*names) == {} and len(context.warnings) == 9, context.warnings
-    assert sum("work tree" in warning for warning in context.warnings) == 3
+    environment = Environment(top)
+    inside = (top / "evil", top.parent / "link", top / "out")
+    assert environment.tools("evil", "./evil", *inside, "no-such", "a\0b", "", "~no-one/x") == {}
+    assert len(environment.warnings) == 9, environment.warnings
+    assert sum("work tree" in warning for warning in environment.warnings) == 3
 
 
 def test_a_tool_needs_approval_and_gets_the_action(top: Path) -> None:
-    context = Desk(top)
-    tool = context.tools(program(top.parent))["weather"]
+    environment = Environment(top)
+    tool = environment.tools(program(top.parent))["weather"]
     assert tool.text == '<weather city="which">notes</weather> says the weather'
-    seen = tool.perform(Action("weather", {"city": "Oslo"}, "be short\n"))
-    given = json.loads(seen.text.split("\n")[1])
-    assert given == {
-        "version": 1, "name": "weather", "args": {"city": "Oslo"}, "body": "be short\n", "top": str(top)
-    }  # fmt: skip
-    (request,) = context.requests
+    observation = tool.perform(Action("weather", {"city": "Oslo"}, "be short\n"))
+    call = {"args": {"city": "Oslo"}, "body": "be short\n", "top": str(top)}
+    assert json.loads(observation.text.split("\n")[1]) == {"version": 1, "name": "weather", **call}
+    (request,) = environment.requests
     assert (request.kind, request.what) == ("tool", 'weather(city="Oslo") be short')
     assert "unknown argument town" in tool.perform(Action("weather", {"town": "Oslo"})).text
-    assert [e["name"] for e in context.events if isinstance(e, dict)] == ["weather"]
+    assert [event["name"] for event in environment.events] == ["weather"]
     (top.parent / "tool").unlink()
-    seen = tool.perform(Action("weather", {}))
-    assert not seen.ok and "could not run" in seen.text
+    observation = tool.perform(Action("weather", {}))
+    assert not observation.ok and "could not run" in observation.text
 
 
 @pytest.mark.parametrize("reads_only", [True, False])
 def test_a_rejected_tool_is_not_run_and_a_reading_tool_needs_no_approval(top: Path, reads_only: bool) -> None:
-    context = Desk(top, Verdict(False, reason="not today"))
+    environment = Environment(top, verdict=Verdict(False, reason="not today"))
     path = program(top.parent, {**GOOD, "reads_only": reads_only}, script="touch ran")
-    seen = context.tools(path)["weather"].perform(Action("weather", {}))
-    assert seen.ok == (top / "ran").exists() == reads_only
-    assert reads_only == (context.requests == []) == (seen.text != "weather was not run: not today")
+    observation = environment.tools(path)["weather"].perform(Action("weather", {}))
+    assert observation.ok == (top / "ran").exists() == (environment.requests == []) == reads_only
+    assert reads_only == (observation.text != "weather was not run: not today")
 
 
 def test_always_allows_only_this_tool(top: Path) -> None:
     kept: list[str] = []
     gate = Gate("ask", asker=lambda request: Verdict(True, always=True, keep=True), remember=kept.extend)
-    context = Desk(top)
-    context.gate = gate
-    tool = context.tools(program(top.parent))["weather"]
+    tool = Environment(top, gate).tools(program(top.parent))["weather"]
     assert tool.perform(Action("weather", {"city": "Oslo"})).ok
     assert kept == ["tool:weather(*"]
-    later = Gate("ask", allow=(Rule(kept[0]),))
-    assert later.decide(ApprovalRequest("tool", 'weather(city="Bergen")')).allowed
-    assert not later.decide(ApprovalRequest("tool", 'weather2(city="Bergen")')).allowed
-    assert not Gate("read-only", allow=(Rule(kept[0]),)).decide(ApprovalRequest("tool", "weather()")).allowed
+    allow = (Rule(kept[0]),)
+    for mode, call, allowed in (("ask", "weather(city)", True), ("ask", "weather2(city)", False),
+                                ("read-only", "weather()", False)):  # fmt: skip
+        verdict = Gate(mode, allow=allow).decide(ApprovalRequest("tool", call))  # type: ignore[arg-type]
+        assert verdict.allowed is allowed
 
 
 def test_output_is_text_or_json_and_always_quoted() -> None:
-    def seen(output: str, code: int = 0, errors: str = "", ended: str = "") -> Observation:
-        return observed("t", Ran(code, output, errors, 0.1, ended))
+    def observed(output: str, code: int = 0, errors: str = "", ended: str = "") -> Observation:
+        return plugins.observed("t", Ran(code, output, errors, 0.1, ended))
 
-    assert "sunny\n</output" in seen("sunny").text
-    answer = seen('{"text": "x </output>", "ok": false, "data": {"a": 1}}', errors="why")
-    assert (
-        not answer.ok
-        and answer.data == {"a": 1}
-        and answer.text.count("</output id=") == 1
-        and "why" in answer.text
-    )
-    assert seen('{"a": 1}').text.count('{"a": 1}') == 1 and seen("{").ok
-    failed = seen("half", 2, "trace\x1b[2J")
-    assert (
-        not failed.ok
-        and "exit code 2" in failed.text
-        and "trace" in failed.text
-        and "\x1b" not in failed.text
-    )
-    assert seen("", ended="was ended after 1 seconds").text == "t was ended after 1 seconds."
-    assert seen("").text == "t printed nothing."
+    assert "sunny\n</output" in observed("sunny").text
+    answer = observed('{"text": "x </output>", "ok": false, "data": {"a": 1}}', errors="why")
+    assert not answer.ok and answer.data == {"a": 1} and "why" in answer.text
+    assert answer.text.count("</output id=") == 1
+    assert observed('{"a": 1}').text.count('{"a": 1}') == 1 and observed("{").ok
+    failed = observed("half", 2, "trace\x1b[2J")
+    assert not failed.ok and "\x1b" not in failed.text
+    assert all(part in failed.text for part in ("exit code 2", "trace"))
+    assert observed("", ended="was ended after 1 seconds").text == "t was ended after 1 seconds."
+    assert observed("").text == "t printed nothing."
 
 
 JSON = st.recursive(
@@ -220,11 +178,11 @@ FIELDS = st.fixed_dictionaries(
 @given(JSON | FIELDS)
 def test_any_description_is_valid_or_refused(record: object) -> None:
     try:
-        said = checked_description(record)
+        description = plugins.checked_description(record)
     except Refused:
         return
-    assert said.prompt.startswith(f"<{said.name}") or said.text.startswith(f"<{said.name}")
-    assert "\n" not in said.prompt and 0 < said.timeout <= 3600
+    assert description.prompt.startswith(f"<{description.name}")
+    assert "\n" not in description.prompt and 0 < description.timeout <= 3600
 
 
 @pytest.mark.soak
@@ -249,23 +207,18 @@ def test_large_input_may_be_read_or_ignored(tmp_path: Path) -> None:
 
 def test_hooks_get_the_event_as_json_and_in_the_environment(tmp_path: Path) -> None:
     both = 'cat >seen.json; echo "$AGENT_EVENT $AGENT_RUN $AGENT_TURN"; echo "$AGENT_PATHS" | tail -n 1'
-    events: list[object] = []
-    hooks = UserHooks(
-        tmp_path,
-        "brave-otter",
-        {"after_edit": both, "before_turn": "cat", "before_finish": "exit 4"},
-        events.append,
-    )
-    text = hooks("after_edit", 7, ["a b.py", "é.py"]).text
-    assert json.loads((tmp_path / "seen.json").read_text()) == {
-        "version": 1, "event": "after_edit", "run": "brave-otter", "top": str(tmp_path), "turn": 7,
-        "paths": ["a b.py", "é.py"],
-    }  # fmt: skip
+    events: list[Any] = []
+    commands = {"after_edit": both, "before_turn": "cat", "before_finish": "exit 4"}
+    hooks = UserHooks(tmp_path, "brave-otter", commands, events.append)  # type: ignore[arg-type]
+    paths = ["a b.py", "é.py"]
+    text = hooks("after_edit", 7, paths).text
+    event = {"version": 1, "event": "after_edit", "run": "brave-otter", "top": str(tmp_path), "turn": 7}
+    assert json.loads((tmp_path / "seen.json").read_text()) == {**event, "paths": paths}
     assert "after_edit brave-otter 7\né.py\n</output" in text
     assert hooks("before_turn", 3).text.count('"turn": 3') == 1
     failed = hooks("before_finish")
     assert not failed.ok and failed.text.endswith("failed with exit code 4, and printed nothing.")
-    assert [(e["event"], e["exit"]) for e in events if isinstance(e, dict)] == [
+    assert [(event["event"], event["exit"]) for event in events] == [
         ("after_edit", 0), ("before_turn", 0), ("before_finish", 4),
     ]  # fmt: skip
     quiet = UserHooks(tmp_path, "r", {"before_turn": "true"})  # a silent success is not reported
@@ -282,4 +235,4 @@ def test_the_output_of_hooks_is_fenced_bounded_and_without_secrets(
     assert "correct-horse" not in text and "\x1b" not in text and text.count("</output id=") == 1
     long = hooks("before_finish")
     assert not long.ok and len(long.text) < 9000 and "20000\n" in long.text and "omitted" in long.text
-    assert excerpt("abc", 3) == "abc"
+    assert plugins.excerpt("abc", 3) == "abc"

@@ -171,20 +171,6 @@ def test_changes_before_an_error_are_committed_by_the_next_process(
     assert (outcome.kind, repo.status()) == ("done", "")
 
 
-def test_a_command_changes_files_too(repo: GitRepo) -> None:
-    repo.commit(**{"g.txt": "g\n"})
-    _outcome, _model, user = go(
-        repo,
-        "<run>echo more >> g.txt; echo new > h.txt</run>",
-        DONE,
-        '<keep path="h.txt"/>',
-        DONE,
-        mode="ask",
-    )
-    assert repo.git("show", "--format=", "--name-only", "HEAD").split() == ["g.txt", "h.txt"]
-    assert [request.kind for request in user.requests] == ["command", "edit"]
-
-
 def test_a_commit_per_edit(repo: GitRepo) -> None:
     outcome, _, _ = go(
         repo,
@@ -195,28 +181,6 @@ def test_a_commit_per_edit(repo: GitRepo) -> None:
     )
     assert repo.git("log", "--format=%s").split("\n")[:2] == ["Second", "First"]
     assert len(outcome.commits) == 2
-
-
-def test_no_commit_leaves_the_files(repo: GitRepo) -> None:
-    from repoagent.git.transaction.results import Options
-
-    before = repo.head()
-    outcome, _, _ = go(repo, EDIT, DONE, commit=Options(no_commit=True))
-    assert (repo.head(), repo.status(), outcome.left) == (before, " M f.txt\n", ("f.txt",))
-
-
-def test_an_interrupted_command_is_not_repeated(repo: GitRepo) -> None:
-    class Killed(BaseException):
-        pass
-
-    def die(request: object) -> Verdict:
-        raise Killed
-
-    with pytest.raises(Killed):
-        go(repo, "<run>echo x >> f.txt</run>", user=User(allows=die), mode="ask")
-    _outcome, model, user = go(repo, "<finish>I leave it</finish>", prompt="", mode="ask")
-    assert "This was interrupted" in model.last_prompt
-    assert user.requests == []
 
 
 def test_keys_are_masked(repo: GitRepo) -> None:

@@ -1,73 +1,28 @@
-"""Tasks with the whole program as a process: exit codes, output, and the user's next command."""
+"""Tasks with the whole program as a process: linked work trees, answers by a program, and a kill during a command."""
 
 from __future__ import annotations
 
 import json
-import shutil
+import subprocess
+import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from tests import program
-from tests.conftest import GitRepo
-from tests.tasks.scenarios.stage import BUMP, FIX, MODEL, Look, Stage, change, finish, seen
+from tests.tasks.scenarios.stage import BUMP, FIX, MODEL, Look, Stage, seen
 
 Make = Callable[..., Stage]
 
 
-def run(task: Stage, *arguments: str, stdin: bytes = b"", mode: str = "auto-edit") -> tuple[int, str, str]:
-    words = ["run", "--model", MODEL, "--mode", mode, *arguments]
-    done = program.run(words, task.repo.top, stdin=stdin, load=("anthropic",))
+def arguments(*words: str, mode: str = "auto-edit") -> list[str]:
+    return ["run", "--model", MODEL, "--mode", mode, *words]
+
+
+def run(task: Stage, *words: str, stdin: bytes = b"", mode: str = "auto-edit") -> tuple[int, str, str]:
+    done = program.run(arguments(*words, mode=mode), task.repo.top, stdin=stdin, load=("anthropic",))
     return done.returncode, done.stdout.decode(), done.stderr.decode()
-
-
-def only_run(task: Stage) -> str:
-    (folder,) = task.file("runs").iterdir()
-    return folder.name
-
-
-def test_a_limit_a_resume_and_a_second_prompt(stage: Make) -> None:
-    """Exit code 5, then 0; --continue resumes the same conversation; undo reverts one commit after the other."""
-    task = stage()
-    task.replies, task.before = BUMP, Look.at(task.repo)
-    code, out, err = run(task, "--max-turns", "2", "Say all units.")
-    task.name = only_run(task)
-    assert code == 5, err
-    assert f"--resume {task.name}" in err
-    code, out, err = run(task, "--resume", task.name, "--json", "--max-turns", "20")
-    said = json.loads(out)
-    assert (code, said["commits"]) == (0, [task.repo.head()]), err
-    assert said["version"] == 1
-    task.sound()
-    task.committed("README.md")
-    masses = change("docs/mass.md", "# Mass", "# Masses")
-    task.replies = (*BUMP, '<read path="docs/mass.md"/>', masses, finish("Say masses"))
-    code, out, err = run(task, "--continue", "Now say masses.")
-    assert code == 0, err
-    assert task.repo.git("rev-list", "--count", f"{task.before.head}..") == "2\n"
-    for _ in range(2):
-        assert program.run(["undo"], task.repo.top).returncode == 0
-    assert Look.at(task.repo) == task.before
-
-
-def test_resume_on_another_machine(stage: Make) -> None:
-    """Only the conversation file is copied."""
-    task = stage()
-    task.replies = FIX
-    code, _, err = run(task, "--max-turns", "2", "--mode", "auto", "Make the failing test pass.")
-    assert code == 5, err
-    name = only_run(task)
-    other = GitRepo(task.repo.top.parent / "other")
-    task.repo.git("clone", "-q", str(task.repo.top), str(other.top))
-    there = other.top / ".repoagent" / "conversations"
-    there.mkdir(parents=True)
-    shutil.copy(task.file("conversations", f"{name}.md"), there)
-    task.repo, task.name, task.before = other, name, Look.at(other)
-    code, _, err = run(task, "--resume", name, "--mode", "auto")
-    assert code == 0, err
-    assert task.kinds() == ["run", "read", "edit", "run", "finish"]
-    task.sound(audited=False)
-    task.committed("convert/rounding.py")
 
 
 @pytest.mark.parametrize("way", [("--branch", "topic"), ("--worktree", "../beside")])
@@ -84,10 +39,8 @@ def test_a_new_branch_or_work_tree(stage: Make, way: tuple[str, str]) -> None:
     assert task.repo.git("rev-parse", f"{commit}^").strip() == task.before.head
     assert "Converts all units." in task.repo.git("show", f"{commit}:README.md")
     branches = task.repo.git("for-each-ref", "--format=%(refname:short)", "--contains", commit).split()
-    assert len(branches) == 1
-    assert branches != ["main"]
-    kept = task.repo.git("worktree", "list").count("\n")
-    assert kept == (1 if way[0] == "--branch" else 2)
+    assert len(branches) == 1 and branches != ["main"]
+    assert task.repo.git("worktree", "list").count("\n") == (1 if way[0] == "--branch" else 2)
 
 
 def test_resume_an_interrupted_run_on_its_branch(stage: Make) -> None:
@@ -96,8 +49,8 @@ def test_resume_an_interrupted_run_on_its_branch(stage: Make) -> None:
     task.replies, task.before = BUMP, Look.at(task.repo)
     code, _, err = run(task, "--branch", "topic", "--max-turns", "2", "Say all units.")
     assert code == 5, err
-    name = only_run(task)
-    code, _, err = run(task, "--resume", name)
+    (folder,) = task.file("runs").iterdir()
+    code, _, err = run(task, "--resume", folder.name)
     assert code == 0, err
     assert Look.at(task.repo) == task.before
     assert "Converts all units." in task.repo.git("show", "topic:README.md")
@@ -107,7 +60,6 @@ def test_resume_an_interrupted_run_on_its_branch(stage: Make) -> None:
 def test_events_and_an_answer_by_a_program(stage: Make) -> None:
     """--json-stream: each line is an event; the answer is read from standard input."""
     task = stage()
-
     task.replies = ("<run>make check</run>", seen("exit [12]", str(BUMP[0])), *BUMP[1:])
     task.before = Look.at(task.repo)
     answers = "".join(json.dumps({"id": n, "answer": "yes"}) + "\n" for n in (1, 2, 3)).encode()
@@ -115,8 +67,7 @@ def test_events_and_an_answer_by_a_program(stage: Make) -> None:
     assert code == 0, (out, err)
     events = [json.loads(line) for line in out.splitlines()]
     assert {event["version"] for event in events} == {1}
-    kinds = [event["event"] for event in events]
-    assert (kinds[0], kinds[-1]) == ("start", "end")
+    assert (events[0]["event"], events[-1]["event"]) == ("start", "end")
     assert [event["of"] for event in events if event["event"] == "ask"] == ["command", "edit"]
     task.name = events[0]["run"]
     task.sound()
@@ -128,6 +79,32 @@ def test_without_a_user_to_ask(stage: Make) -> None:
     task = stage()
     task.replies, task.before = BUMP, Look.at(task.repo)
     code, _, err = run(task, "Say all units.", mode="ask")
-    assert code != 0
-    assert "--mode auto-edit" in err
+    assert code != 0 and "--mode auto-edit" in err
     assert Look.at(task.repo) == task.before
+
+
+def test_killed_during_a_command(stage: Make, clean_environment: Path) -> None:
+    """The command dies with the run; the model learns that its progress is unknown."""
+    config = clean_environment / ".config/repoagent/config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text('[run]\nallow = ["python3 *", "touch *", "sleep *"]\n')
+    task = stage()
+    wait = "<run>touch begun; sleep 31.4159; touch ended</run>"
+    task.name, task.replies = "fix", (wait, seen("This was interrupted", str(FIX[0])), *FIX[1:])
+    task.before = Look.at(task.repo)
+    words = arguments("--conversation", task.name, "Make the failing test pass.")
+    running = program.start(words, task.repo.top, load=("anthropic",))
+    while not (task.repo.top / "begun").exists():
+        assert running.poll() is None, running.communicate()
+        time.sleep(0.02)
+    running.kill()
+    running.communicate()
+    until = time.monotonic() + 5
+    while b"sleep 31.4159" in subprocess.run(["ps", "-eo", "args"], capture_output=True, check=True).stdout:
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    assert not (task.repo.top / "ended").exists()
+    (task.repo.top / "begun").unlink()
+    code, _, err = run(task, "--resume", task.name)
+    assert code == 0, err
+    task.whole("convert/rounding.py")
