@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import time
-from typing import Any
 
 import pytest
 import yaml
@@ -45,10 +44,6 @@ note: |
 """
 
 
-def read(text: str) -> dict[str, Any]:
-    return front_matter(f"---\n{text}---\n")[0]
-
-
 def test_common_front_matter_is_read() -> None:
     fields, body = front_matter(SKILL.replace("\n", "\r\n"))
     assert body == "# Text\n---\n"
@@ -72,36 +67,31 @@ def test_common_front_matter_is_read() -> None:
         ("---\nname: " + "x" * 17_000 + "\n---\n", "more than 16,384 characters"),
         ("---\nname: a\n\tb: c\n---\n", "line 3: found character"),
         ("---\nname: 'a\n---\n", "line 3: found unexpected end"),
-        ('---\nname: "\\q"\n---\n', "line 2: found unknown escape"),
-        ("---\nname: 'a' b\n---\n", "line 2: expected"),
+        ('---\nname: "\\Uffffffff"\n---\n', "invalid front matter"),
         ("---\njust words\n---\n", "it is not `key: value`"),
         ("---\nname: a\x1bb\n---\n", "unacceptable character"),
-        ('---\nname: "\\Uffffffff"\n---\n', "invalid front matter"),
         ("---\nname: *a\n---\n", "line 2: found undefined alias"),
-        ("---\n[a]: b\n---\n", "line 2: found unhashable key"),
-        ("---\na: b\n...\nc: d\n---\n", "invalid front matter"),
         ("---\na: " + "[" * 5000 + "]" * 5000 + "\n---\n", "recursion"),
     ],
-)  # fmt: skip
+)
 def test_malformed_front_matter_is_reported_with_its_line(text: str, why: str) -> None:
     with pytest.raises(Refused, match=why):
         front_matter(text)
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "description"),
     [
         ("description: Use when: a form is to be filled\n", "Use when: a form is to be filled"),
         ("description: It's for: forms # and no more\n  and for: tables\nname: a\n", "It's for: forms and for: tables"),
         ("name: a\ndescription: one\n\n  two: three\n\n", "one\ntwo: three"),
-        ("description: a # b\n", "a"),
-        ("metadata:\n  more: x: y\ndescription: a\n", "a"),
+        ("metadata:\n  more: x: y\ndescription: a # b\n", "a"),
         ("name: !!python/object:os.system a\ndescription: !!str a\n", "a"),
         ("name: 'b: c'\ndescription: d: e: f\n", "d: e: f"),
     ],
 )  # fmt: skip
-def test_a_text_may_contain_a_colon(text: str, said: str) -> None:
-    assert read(text)["description"] == said
+def test_a_text_may_contain_a_colon(text: str, description: str) -> None:
+    assert front_matter(f"---\n{text}---\n")[0]["description"] == description
 
 
 @pytest.mark.parametrize(
@@ -118,17 +108,14 @@ def test_hostile_front_matter_is_rejected_quickly(text: str) -> None:
     assert time.process_time() - began < 0.5
 
 
-PIECES = st.lists(
-    st.sampled_from(
-        ["a: ", "b:\n", "c:", " ", "\n", "- ", "y z", " #c\n", "'", '"', "|\n", ">-\n", "[", "]", "{", "}", ", ", "\n  ",
-         "\n\n", "\n    e", "\t", ": ", "?", "''", "k: v\n", "\n- "]
-    ),
-    max_size=14,
+PIECES = st.sampled_from(
+    ["a: ", "b:\n", "c:", " ", "\n", "- ", "y z", " #c\n", "'", '"', "|\n", ">-\n", "[", "]", "{", "}", ", ", "\n  ",
+     "\n\n", "\n    e", "\t", ": ", "?", "''", "k: v\n", "\n- "]
 )  # fmt: skip
 
 
 @settings(max_examples=150, deadline=None)
-@given(PIECES.map("".join))
+@given(st.lists(PIECES, max_size=14).map("".join))
 def test_the_result_is_that_of_yaml(text: str) -> None:
     """Or a text that YAML forbids is read or refused."""
     try:
@@ -136,4 +123,4 @@ def test_the_result_is_that_of_yaml(text: str) -> None:
     except yaml.YAMLError:
         expected = None
     with contextlib.suppress(Refused):
-        assert expected in (None, read(f"{text}\n")), text
+        assert expected in (None, front_matter(f"---\n{text}\n---\n")[0]), text

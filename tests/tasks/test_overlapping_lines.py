@@ -244,25 +244,6 @@ def half_done(repo: GitRepo) -> None:
     go(repo, *edits, then(repo, DONE, f_txt="mine\n" + REST), commit=Options(no_commit=True))
 
 
-def test_restore_reverts_separable_changes(repo: GitRepo) -> None:
-    half_done(repo)
-    worktree = open_worktree(repo.top)
-    done = restore_changes(worktree, run_dir(repo))
-    assert (done.paths, dict(done.left)) == (("g.txt",), {"f.txt": ((1, 1),)})
-    assert (repo.read("g.txt"), repo.read("f.txt")) == (b"one\n", ("mine\n" + REST).encode())
-    assert uncommitted_files(worktree, run_dir(repo)) == ("f.txt",)
-    repo.write("f.txt", "two\n" + REST.replace("9", "mine"))
-    assert restore_changes(worktree, run_dir(repo)).paths == ("f.txt",)
-    assert repo.read("f.txt") == ("one\n" + REST.replace("9", "mine")).encode()
-
-
-def test_restore_whole_keeps_a_copy(repo: GitRepo) -> None:
-    half_done(repo)
-    done = restore_changes(open_worktree(repo.top), run_dir(repo), whole=True)
-    assert (sorted(done.paths), repo.status()) == (["f.txt", "g.txt"], "")
-    assert [path.read_bytes() for path in done.copies] == [("mine\n" + REST).encode()]
-
-
 def test_restore_leaves_overlapping_changes(repo: GitRepo) -> None:
     with pytest.raises(Inseparable):
         go(repo, *mix(repo))
@@ -273,17 +254,27 @@ def test_restore_leaves_overlapping_changes(repo: GitRepo) -> None:
     assert uncommitted_files(open_worktree(repo.top), run_dir(repo)) == ()
 
 
-def test_the_restore_command_reports_what_it_left_and_its_options(
-    repo: GitRepo, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("whole", [False, True])
+def test_restore_skips_overlapping_lines_or_keeps_a_copy(
+    repo: GitRepo, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], whole: bool
 ) -> None:
+    """With the command, whose exit code is 3 for a skipped file."""
     half_done(repo)
     monkeypatch.chdir(repo.top)
-    restore = ["runs", "restore", "last", "--yes"]
+    restore = ["runs", "restore", "last", "--yes", "--json"]
+    if whole:
+        assert run_command(cli, "repoagent", [*restore, "--whole"]) == 0
+        (copy,) = json.loads(capsys.readouterr().out)["copies"]
+        assert (repo.read(copy), repo.status()) == (("mine\n" + REST).encode(), "")
+        return
     assert run_command(cli, "repoagent", restore) == 3
     shown = capsys.readouterr()
-    assert (shown.out, "f.txt (line 1)" in shown.err) == ("restored: g.txt\n", True)
-    assert run_command(cli, "repoagent", [*restore, "--json"]) == 3
-    assert json.loads(capsys.readouterr().out)["skipped"] == ["f.txt"]
-    assert run_command(cli, "repoagent", [*restore, "--whole"]) == 0
-    assert "saved copies: .repoagent/runs/" in capsys.readouterr().out
+    assert "f.txt (line 1)" in shown.err
+    assert [json.loads(shown.out)[key] for key in ("files", "skipped")] == [["g.txt"], ["f.txt"]]
+    assert (repo.read("g.txt"), repo.read("f.txt")) == (b"one\n", ("mine\n" + REST).encode())
+    assert uncommitted_files(open_worktree(repo.top), run_dir(repo)) == ("f.txt",)
+    repo.write("f.txt", "two\n" + REST.replace("9", "mine"))
+    assert run_command(cli, "repoagent", restore[:-1]) == 0
+    assert capsys.readouterr().out == "restored: f.txt\n"
+    assert repo.read("f.txt") == ("one\n" + REST.replace("9", "mine")).encode()
     assert run_command(cli, "repoagent", restore) == 1
