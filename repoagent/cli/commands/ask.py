@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,8 +24,11 @@ from repoagent.errors import RepoagentError, UsageError
 
 if TYPE_CHECKING:
     from repoagent.cli.ui.terminal import Terminal
+    from repoagent.edit.model_setup import ModelSetup
     from repoagent.git.worktree import WorkTree
-    from repoagent.tasks.ask import Question
+    from repoagent.llm.model import Reply, Request
+    from repoagent.storage.layout import Layout
+    from repoagent.tasks.ask import AttachedFile
 
 SETTINGS = ("model", "max_tokens", "max_cost", "effort")
 EPILOG = """\b
@@ -71,26 +75,55 @@ def command(session: Session, /, **values: Any) -> None:
     settings, terminal = session.open(dirs, {key: getattr(options, key) for key in SETTINGS})
     if output is not None:
         _refuse_unwritable(output)
-    question = _question(options, worktree, terminal)
-    for file in question.files:
+    words, files, system = _question(options, worktree, terminal)
+    for file in files:
         if file.note:
             terminal.warn(file.note)
-    from repoagent.cli.ui.progress import Working
     from repoagent.llm.model import display_name
-    from repoagent.tasks.ask import ask, build_request
+    from repoagent.tasks.ask import build_request
 
     if options.show_prompt:
         from repoagent.cli.commands.context import show_request
         from repoagent.llm.complete import masked
 
-        request = masked(build_request(question, max_output_tokens=0))
+        request = masked(build_request(words, files, system, max_output_tokens=0))
         show_request(request, settings, terminal, as_json=options.as_json)
         return
     ready = summaries.ready_for(settings, terminal, record=options.record, reply=options.reply)
     top = Path.cwd() if worktree is None else worktree.top
-    summaries.charge(ready, "ask", top, tuple(file.name for file in question.files))
-    request = build_request(question, max_output_tokens=ready.max_output_tokens)
+    summaries.charge(ready, "ask", top, tuple(file.name for file in files))
+    request = build_request(words, files, system, max_output_tokens=ready.max_output_tokens)
     live = terminal.output_tty and not (options.as_json or output)
+    started = time.monotonic()
+    reply = _complete(request, ready, terminal, live=live)
+    seconds = time.monotonic() - started
+    sent = _saved(request, ready, dirs, terminal)
+    _deliver(reply.text, output, terminal, as_json=options.as_json)
+    if options.as_json:
+        content = {
+            **(summaries.spent_object(ready) or {}),
+            "text": reply.text,
+            "model": display_name(reply.model or ready.model.spec),
+            "stop": reply.stop,
+            "seconds": round(seconds, 3),
+            "files": [_as_object(file) for file in files],
+            "saved_request": sent or None,
+        }
+        write_json(terminal, content)
+    summaries.report(terminal, ready)
+
+
+def _complete(request: Request, ready: ModelSetup, terminal: Terminal, *, live: bool) -> Reply:
+    """The reply, which a terminal shows as it arrives if `live`. Raises UsageError before anything is sent if the
+    prompt does not fit the model, or if the model does not accept an image or PDF; and what `complete` raises."""
+    from repoagent.cli.ui.progress import Working
+    from repoagent.edit.prompt.blocks import check_fits
+    from repoagent.llm.complete import complete
+    from repoagent.llm.open_model import check_attachments
+
+    if doubt := check_attachments(ready.settings, ready.model.spec, request.media):
+        terminal.warn(doubt)
+    check_fits(request, ready.context_tokens)
     streamed = False
     with Working(terminal, "asking the model", aside=False) as working:
 
@@ -106,41 +139,37 @@ def command(session: Session, /, **values: Any) -> None:
                 working.note("The reply was cut off and discarded.", "yellow")
                 streamed = False
 
-        def warn(sentence: str) -> None:
-            working.quiet()
-            terminal.warn(sentence)
-
         wait = summaries.retrying(working)
-        reply, seconds, sent = ask(
-            request, ready, dirs, on_text=show, on_void=discard, on_wait=wait, warn=warn
-        )
+        reply = complete(ready.model, request, ready.meter, on_text=show, on_void=discard, on_wait=wait)
         if not streamed:
             show(reply.text)
-    _deliver(reply.text, output, terminal, as_json=options.as_json)
-    if options.as_json:
-        files = []
-        for file in question.files:
-            media = file.media
-            row: dict[str, object] = {
-                "name": file.name,
-                "type": media.type if media else "text",
-                "bytes": file.size,
-            }
-            if media is not None:
-                is_image = media.is_image
-                row |= select(media, "width", "height") if is_image else {"pages": media.pages or None}
-            files.append(row)
-        content = {
-            **(summaries.spent_object(ready) or {}),
-            "text": reply.text,
-            "model": display_name(reply.model or ready.model.spec),
-            "stop": reply.stop,
-            "seconds": round(seconds, 3),
-            "files": files,
-            "saved_request": sent or None,
-        }
-        write_json(terminal, content)
-    summaries.report(terminal, ready)
+    return reply
+
+
+def _saved(request: Request, ready: ModelSetup, layout: Layout | None, terminal: Terminal) -> str:
+    """The name of the prompt in `sent/`, where it is stored in a repository as for an edit; otherwise ""."""
+    if layout is None:
+        return ""
+    from repoagent.edit.model_setup import forget_sent, keep_sent
+    from repoagent.storage.layout import ensure
+
+    sent = ""
+    try:
+        ensure(layout)
+        sent = keep_sent(layout, request)
+        forget_sent(layout, ready.settings.whole("sent.keep_days"))
+    except (RepoagentError, OSError) as error:  # the reply is already paid for
+        terminal.warn(f"could not save the prompt: {error}")
+    return sent
+
+
+def _as_object(file: AttachedFile) -> dict[str, object]:
+    """A file as JSON data."""
+    media = file.media
+    row: dict[str, object] = {"name": file.name, "type": media.type if media else "text", "bytes": file.size}
+    if media is not None:
+        row |= select(media, "width", "height") if media.is_image else {"pages": media.pages or None}
+    return row
 
 
 def _deliver(text: str, output: Path | None, terminal: Terminal, *, as_json: bool) -> None:
@@ -175,10 +204,13 @@ def _refuse_unwritable(output: Path) -> None:
 USE = 'repoagent ask "PROMPT" [FILE]...'
 
 
-def _question(options: SimpleNamespace, worktree: WorkTree | None, terminal: Terminal) -> Question:
-    """The prompt and the files. Standard input is read at most once: as the prompt, the file `-`, the reply or, if it
-    is not a terminal, another file. Raises UsageError without a prompt, and whatever reading a file raises."""
-    from repoagent.tasks.ask import Question, read_files, read_stream
+def _question(
+    options: SimpleNamespace, worktree: WorkTree | None, terminal: Terminal
+) -> tuple[str, list[AttachedFile], str]:
+    """The prompt, the files and the system prompt. Standard input is read at most once: as the prompt, the file `-`,
+    the reply or, if it is not a terminal, another file. Raises UsageError without a prompt, and whatever reading a file
+    raises."""
+    from repoagent.tasks.ask import read_files, read_stream
 
     names = list(options.arguments)
     source = options.prompt_file
@@ -209,7 +241,7 @@ def _question(options: SimpleNamespace, worktree: WorkTree | None, terminal: Ter
     system = options.system or ""
     if system.startswith("@"):
         system = system[1:] if system.startswith("@@") else words_in(Path(system[1:]), "prompt")
-    return Question(prompt.strip("\n"), tuple(files), system)
+    return prompt.strip("\n"), files, system
 
 
 def _looks_like_a_file(word: str) -> bool:
