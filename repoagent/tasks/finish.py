@@ -12,7 +12,7 @@ from repoagent.agent.plan import plan_news, read_plan
 from repoagent.agent.state import EDIT, OWN, State, Tool, is_extra
 from repoagent.dataclass import dataclass
 from repoagent.errors import CheckFailed, NothingDone, Refused
-from repoagent.git.facts import current_branch, operation
+from repoagent.git.worktree import current_branch, operation
 from repoagent.llm.conversation import Turn
 from repoagent.llm.model import fence
 from repoagent.storage.atomic import set_aside
