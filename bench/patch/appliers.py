@@ -17,8 +17,8 @@ from pathlib import Path
 
 from bench.patch.model import Case, Content
 from repoagent.patch.apply_answer import apply_answer
-from repoagent.patch.errors import NoPatch, PatchRefused
 from repoagent.patch.model import SourceText
+from repoagent.patch.refusal import NoPatch, PatchRefused
 
 BASELINES: dict[str, tuple[str, ...]] = {
     "git apply": ("git", "apply"),

@@ -29,9 +29,9 @@ from repoagent.git.process import git
 from repoagent.git.transaction.plan import refuse_operation
 from repoagent.git.worktree import WorkTree
 from repoagent.patch.apply_answer import apply_patches, read_answer
-from repoagent.patch.errors import NOTHING_TO_DO, NoPatch, PatchRefused
 from repoagent.patch.model import FilePatch, SourceText, decode
 from repoagent.patch.paths import NO_FILE, bad_path, spellings
+from repoagent.patch.refusal import NOTHING_TO_DO, NoPatch, PatchRefused
 from repoagent.storage.json_files import now
 
 NAMED = 3  # files in a subject

@@ -17,8 +17,8 @@ from repoagent.llm.model import Message, OnText, Part, Request, fence, public, w
 from repoagent.memory.conversation_changes import Change, ConcurrentChange, change, check, digest
 from repoagent.memory.conversations import StoredConversation
 from repoagent.patch.apply_answer import apply_answer
-from repoagent.patch.errors import NOTHING_TO_DO, NoPatch, PatchRefused
 from repoagent.patch.model import SourceText
+from repoagent.patch.refusal import NOTHING_TO_DO, NoPatch, PatchRefused
 from repoagent.patch.render import canonical_diff
 from repoagent.storage.atomic import write_whole
 from repoagent.storage.layout import Layout

@@ -42,7 +42,7 @@ from repoagent.git.transaction.results import UnfinishedTransaction
 from repoagent.git.worktree import WorkTree, layout
 from repoagent.llm.conversation import Turn
 from repoagent.llm.model import Usage, display_name
-from repoagent.patch.errors import NOTHING_TO_DO
+from repoagent.patch.refusal import NOTHING_TO_DO
 from repoagent.storage.folders import SystemFailed
 from repoagent.storage.json_files import now
 from repoagent.storage.layout import ensure

@@ -24,9 +24,9 @@ from repoagent.edit.ui import tolerances_text
 from repoagent.errors import NothingDone, Refused, RepoagentError
 from repoagent.git.files import FileChange, Source, read_source
 from repoagent.patch.apply_answer import Applied, apply_patches, read_answer
-from repoagent.patch.errors import NOTHING_TO_DO, TOLERANCES, NoPatch, PatchRefused
 from repoagent.patch.model import FilePatch, decode
 from repoagent.patch.paths import bad_path
+from repoagent.patch.refusal import NOTHING_TO_DO, TOLERANCES, NoPatch, PatchRefused
 
 if TYPE_CHECKING:
     from repoagent.llm.conversation import Turn

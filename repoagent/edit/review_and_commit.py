@@ -18,8 +18,8 @@ from repoagent.errors import LimitReached, ModelError, NothingDone, Refused, Rep
 from repoagent.git.file_writer import Moved
 from repoagent.git.files import REGULAR, FileChange, read_source
 from repoagent.patch.apply_answer import apply_answer
-from repoagent.patch.errors import PatchRefused
 from repoagent.patch.model import SourceText
+from repoagent.patch.refusal import PatchRefused
 from repoagent.patch.render import canonical_diff
 from repoagent.storage.atomic import write_whole
 

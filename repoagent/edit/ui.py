@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from repoagent.dataclass import dataclass
 from repoagent.edit.guards.risky_changes import Concern
 from repoagent.git.files import FileChange
-from repoagent.patch.errors import SPACED, TOLERANCES
 from repoagent.patch.locate.exact import Placement
+from repoagent.patch.refusal import SPACED, TOLERANCES
 
 if TYPE_CHECKING:
     from repoagent.agent.loop import LoopEvent

@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol
 
 COMMITS = 300  # of the queried files
 SMALLEST = 2  # files of a commit that counts as evidence
-LARGEST = 100  # a larger one is an import or a reformatting; the index does not store its files
+MOST_FILES = 100  # a larger commit is an import or a reformatting; the index does not store its files
 HALF = 3  # commits after which a commit has half of its weight
 PARTNERS, PARTNER_COMMITS, PARTNER_HALF = 12, 20, 25
 NEAR, NEAR_COMMITS = 5, 10  # the same for current work, counted in commits of all files
@@ -44,7 +44,7 @@ class Commit(NamedTuple):
     time: int  # committer date, seconds since 1970
     author: int  # an id of the author in the index
     size: int  # files that it changed
-    files: Sequence[int]  # their ids; empty if size > LARGEST
+    files: Sequence[int]  # their ids; empty if size > MOST_FILES
 
 
 class View(Protocol):
@@ -214,7 +214,7 @@ def direct(
     for commit in history:
         overlap = len(query.intersection(commit.files)) if len(query) > 1 else 1
         others = commit.size - overlap
-        if commit.size > LARGEST or others < 1:
+        if commit.size > MOST_FILES or others < 1:
             continue
         weight = overlap / ((1 + age / HALF) * others)
         total += weight
@@ -239,7 +239,7 @@ def walk(
     for start, origin, history in starts:
         weights = [
             (1 / ((1 + age / half) * sqrt(commit.size - 1)), commit.files)
-            for age, commit in enumerate(c for c in history if SMALLEST <= c.size <= LARGEST)
+            for age, commit in enumerate(c for c in history if SMALLEST <= c.size <= MOST_FILES)
         ]
         total = sum(weight for weight, _ in weights)
         for weight, files in weights:
@@ -257,7 +257,7 @@ def recency(latest: Sequence[Commit], query: frozenset[int], author: int | None)
     other."""
     values: defaultdict[int, float] = defaultdict(float)
     for age, commit in enumerate(latest[:LATEST]):
-        if commit.size <= LARGEST:
+        if commit.size <= MOST_FILES:
             factor = OWN if commit.author == author else 1.0
             weight = factor / ((1 + age / LATEST_HALF) * sqrt(max(commit.size, 1)))
             for file in commit.files:

@@ -14,7 +14,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from repoagent.history.cochange import LARGEST, Commit, View
+from repoagent.history.cochange import MOST_FILES, Commit, View
 
 DEPTH = 100  # newest commits of each changed file that are looked at
 HALVES = 10  # after that many commits of the set a commit has half of its weight
@@ -79,7 +79,7 @@ def weigh(asked: frozenset[int], commits: Iterable[Commit], author: int | None) 
     for commit in commits:
         size = len(commit.files)
         shared = len(asked.intersection(commit.files))
-        if not shared or commit.size > LARGEST:
+        if not shared or commit.size > MOST_FILES:
             continue
         near = shared / len(asked) if shared == size else shared / (len(asked) + size - shared - 1)
         own = OWN if commit.author == author else 1.0

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from repoagent.git.process import OFFLINE, GitError, git
 from repoagent.history import cochange
-from repoagent.history.cochange import LARGEST, Commit
+from repoagent.history.cochange import MOST_FILES, Commit
 from repoagent.history.file_log import is_commit
 from repoagent.history.log import TimedGit, deadline_in, split_log
 
@@ -91,7 +91,7 @@ class RecentView:
             files = [
                 self._number(path) for path in dict.fromkeys(path for _, names in changes for path in names)
             ]
-            small = tuple(files) if len(files) <= LARGEST else ()
+            small = tuple(files) if len(files) <= MOST_FILES else ()
             commit = Commit(len(commits) - age, int(time or 0), 0, len(files), small)
             self._commits.append(commit)
             for file in files:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from repoagent.dataclass import dataclass
-from repoagent.patch.errors import NoPatch, PatchError, PatchRefused, Problem
+from repoagent.patch.refusal import NoPatch, PatchError, PatchRefused, Problem
 
 if TYPE_CHECKING:
     from repoagent.git.files import FileChange

@@ -9,11 +9,11 @@ from dataclasses import replace
 
 from repoagent.git.files import FileChange
 from repoagent.patch import model, splice
-from repoagent.patch.errors import PLACING, PatchError, PatchErrors
 from repoagent.patch.locate.choose import place_hunks
 from repoagent.patch.locate.exact import EXACT, Match, Placement, is_blank
 from repoagent.patch.model import Hunk, Line, Text
 from repoagent.patch.parse.markers import is_bare_fence
+from repoagent.patch.refusal import PLACING, PatchError, PatchErrors
 from repoagent.patch.targets import Files, Outcome, ParsesWorse, Target
 
 _CONFLICT = re.compile(r"(?:<{7}|>{7})(?: |$)|={7}$")

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from repoagent.git.files import FileChange
 from repoagent.patch.apply_file import DuplicateHunks, apply_targets
-from repoagent.patch.errors import PatchError, PatchErrors, Problem
 from repoagent.patch.locate.choose import place_hunks
 from repoagent.patch.locate.exact import WHITESPACE, index_of
 from repoagent.patch.model import Hunk, Text, decode
+from repoagent.patch.refusal import PatchError, PatchErrors, Problem
 from repoagent.patch.targets import Files, Outcome, Target
 
 _MOST_CORRECTED = 200  # blocks of one file that may correct each other

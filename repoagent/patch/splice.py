@@ -12,9 +12,9 @@ from functools import lru_cache
 from itertools import groupby, pairwise
 
 from repoagent.dataclass import dataclass
-from repoagent.patch.errors import PatchError
 from repoagent.patch.locate.exact import EXACT, Match, indent_of, is_blank, squeezed
 from repoagent.patch.model import ADD, CONTEXT, DELETE, Hunk, Line, Text, is_elision, split_lines
+from repoagent.patch.refusal import PatchError
 from repoagent.patch.render import differing
 
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from repoagent.dataclass import dataclass
 from repoagent.git.files import FileChange
-from repoagent.patch.errors import READING, PatchError, Problem
 from repoagent.patch.locate.choose import find_matches
 from repoagent.patch.locate.exact import EXACT, Placement, index_of
 from repoagent.patch.model import FilePatch, SourceText, decode
 from repoagent.patch.parse.answer import decide_readings
 from repoagent.patch.paths import NO_FILE, bad_path, known_path, same_tail, spellings
+from repoagent.patch.refusal import READING, PatchError, Problem
 from repoagent.patch.splice import looks_whole
 
 ParsesWorse = Callable[[str, bytes, bytes], "str | None"]

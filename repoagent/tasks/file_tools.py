@@ -27,9 +27,9 @@ from repoagent.git.process import GitError
 from repoagent.git.transaction.plan import sparse_advice
 from repoagent.llm.model import fence
 from repoagent.patch.apply_answer import read_answer
-from repoagent.patch.errors import PatchRefused
 from repoagent.patch.model import FilePatch
 from repoagent.patch.paths import bad_path, spellings
+from repoagent.patch.refusal import PatchRefused
 from repoagent.storage.atomic import read_regular
 from repoagent.storage.folders import SystemFailed
 from repoagent.tasks.changes.change_set import paths_of

@@ -19,8 +19,8 @@ from repoagent.git.files import FileChange
 from repoagent.git.transaction.results import Options
 from repoagent.git.worktree import WorkTree
 from repoagent.llm.usage import Limits
-from repoagent.patch.errors import NOTHING_TO_DO
 from repoagent.patch.paths import bad_path
+from repoagent.patch.refusal import NOTHING_TO_DO
 from repoagent.storage import json_files
 from repoagent.storage.layout import Layout
 from repoagent.tasks.changes.change_set import ChangeSet

@@ -12,8 +12,8 @@ import pytest
 
 import repoagent.patch
 from repoagent.patch.apply_answer import Applied, apply_answer
-from repoagent.patch.errors import READING, TOLERANCES, PatchRefused
 from repoagent.patch.model import SourceText
+from repoagent.patch.refusal import READING, TOLERANCES, PatchRefused
 
 PAGE = Path(__file__).parents[2] / "docs" / "patches.md"
 MORE = Path(__file__).parent / "patches.md"  # begins with the file and the result that examples leave out

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from repoagent.patch.apply_answer import apply_answer
-from repoagent.patch.errors import NoPatch, PatchRefused
 from repoagent.patch.model import SourceText
 from repoagent.patch.parse.blocks import patch_spans
 from repoagent.patch.paths import bad_path
+from repoagent.patch.refusal import NoPatch, PatchRefused
 from repoagent.patch.render import canonical_diff
 
 Choose = Callable[[int], int]

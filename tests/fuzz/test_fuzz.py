@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repoagent.patch.apply_answer import LARGEST, apply_answer
-from repoagent.patch.errors import LONGEST_SHOWN, MOST_SHOWN, PatchRefused
 from repoagent.patch.model import SourceText, decode
+from repoagent.patch.refusal import LONGEST_SHOWN, MOST_SHOWN, PatchRefused
 from tests.fuzz.near import check, near_patch
 
 pytestmark = pytest.mark.soak

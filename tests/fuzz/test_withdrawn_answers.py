@@ -9,8 +9,8 @@ import pytest
 from bench.patch.refusals_text import UNCLEAR
 from bench.patch.slips_several import CLOSINGS, OPENINGS, PARTS, TAKEN_BACK, spoken
 from repoagent.patch.apply_answer import apply_answer
-from repoagent.patch.errors import PatchRefused
 from repoagent.patch.model import SourceText
+from repoagent.patch.refusal import PatchRefused
 
 FUNCTIONS = 12
 SOURCE = "".join(

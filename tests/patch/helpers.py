@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from repoagent.patch.apply_answer import Applied, apply_answer
-from repoagent.patch.errors import PatchRefused
 from repoagent.patch.model import SourceText
+from repoagent.patch.refusal import PatchRefused
 
 APP = b'''import sys
 

@@ -9,8 +9,8 @@ import pytest
 from repoagent.git.files import FileChange
 from repoagent.patch import apply_answer as entry
 from repoagent.patch.apply_answer import apply_answer
-from repoagent.patch.errors import PatchRefused
 from repoagent.patch.model import SourceText
+from repoagent.patch.refusal import PatchRefused
 from repoagent.patch.render import canonical_diff
 from tests.conftest import GitRepo
 from tests.patch.helpers import APP, after, fenced, reasons, run

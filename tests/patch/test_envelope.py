@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from repoagent.patch.apply_answer import Applied, apply_answer
-from repoagent.patch.errors import PatchRefused
 from repoagent.patch.model import SourceText
 from repoagent.patch.parse.blocks import patch_spans
+from repoagent.patch.refusal import PatchRefused
 from tests.patch.helpers import APP, after, reasons
 
 CHANGED = APP.replace(b'"hello "', b'"hi "')

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from repoagent.patch.apply_answer import apply_answer
-from repoagent.patch.errors import PatchRefused
 from repoagent.patch.model import SourceText
+from repoagent.patch.refusal import PatchRefused
 
 NOTES = "# T\n\nintro\n\n```\nrun one\n```\n\ntext\n\n```sh\nrun two\n```\n\nend\n"
 HUNK = "@@ -3,7 +3,7 @@\n-intro\n+INTRO\n \n```\n run one\n```\n \n-text\n+TEXT\n"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from repoagent.patch.apply_answer import apply_answer
-from repoagent.patch.errors import NoPatch, PatchRefused
 from repoagent.patch.model import SourceText
+from repoagent.patch.refusal import NoPatch, PatchRefused
 from tests.patch.helpers import APP, after, fenced, reasons, run
 
 CHANGED = APP.replace(b'"hello "', b'"hi "')

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from repoagent.patch.apply_answer import apply_answer, read_answer
-from repoagent.patch.errors import NoPatch, PatchRefused
 from repoagent.patch.model import SourceText
 from repoagent.patch.paths import known_path
+from repoagent.patch.refusal import NoPatch, PatchRefused
 
 BEFORE, AFTER = b"one\ntwo\nthree\n", b"one\n2\nthree\n"
 HUNK = "@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n"

@@ -7,9 +7,9 @@ import re
 import pytest
 
 from repoagent.patch.apply_answer import apply_answer
-from repoagent.patch.errors import NoPatch, PatchRefused
 from repoagent.patch.model import SourceText
 from repoagent.patch.paths import bad_path
+from repoagent.patch.refusal import NoPatch, PatchRefused
 
 _EVIL = """\
 |/etc/passwd|../x|a/../../x|a/./x|a//x|./.git/config|.git/config|a/.git/hooks/pre-commit|.GIT/config|.Git/x|.git./x

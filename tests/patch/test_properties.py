@@ -9,8 +9,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from repoagent.patch.apply_answer import apply_answer
-from repoagent.patch.errors import PatchRefused
 from repoagent.patch.model import SourceText, decode
+from repoagent.patch.refusal import PatchRefused
 from repoagent.patch.render import differing
 
 _TEXTS = "a|b|}|    x = 1|\ty|-- z|++ z|@@ -1 +1 @@|```| |é \u2028\x0c|return|--- q|"

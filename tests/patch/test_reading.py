@@ -12,11 +12,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from repoagent.patch.apply_answer import apply_answer
-from repoagent.patch.errors import PatchError, PatchRefused
 from repoagent.patch.model import SourceText
 from repoagent.patch.parse.answer import parse
 from repoagent.patch.parse.blocks import patch_spans
 from repoagent.patch.parse.retractions import offers_choice, revision_of
+from repoagent.patch.refusal import PatchError, PatchRefused
 from tests.patch.helpers import APP, after, fenced, reasons
 
 _TEXTS = r"""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from repoagent.patch.apply_answer import apply_answer
-from repoagent.patch.errors import MOST_SHOWN, PatchRefused
 from repoagent.patch.model import SourceText
+from repoagent.patch.refusal import MOST_SHOWN, PatchRefused
 from tests.patch.helpers import APP, after, fenced, reasons, refused, run
 
 LONG = b"".join(b"def f%d(): return %d\n" % (number, number) for number in range(20))

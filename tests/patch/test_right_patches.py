@@ -7,8 +7,8 @@ import time
 import pytest
 
 from repoagent.patch.apply_answer import apply_answer
-from repoagent.patch.errors import NoPatch
 from repoagent.patch.model import SourceText
+from repoagent.patch.refusal import NoPatch
 from tests.patch.helpers import after, reasons, refused
 
 HEAD = "--- a/app.py\n+++ b/app.py\n"

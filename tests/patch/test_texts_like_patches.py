@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from repoagent.patch.errors import NoPatch
+from repoagent.patch.refusal import NoPatch
 from tests.patch.helpers import after, run
 
 _TEXTS = """\

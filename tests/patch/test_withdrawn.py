@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from repoagent.patch.apply_answer import apply_answer
-from repoagent.patch.errors import PatchRefused
 from repoagent.patch.model import Revision, SourceText
 from repoagent.patch.parse.retractions import revision_of
+from repoagent.patch.refusal import PatchRefused
 from tests.patch.helpers import refused
 
 SOURCE = "".join(

@@ -7,9 +7,9 @@ from itertools import product
 
 import pytest
 
-from repoagent.patch.errors import NoPatch, PatchRefused
 from repoagent.patch.parse.blocks import patch_spans
 from repoagent.patch.parse.markers import without_numbers
+from repoagent.patch.refusal import NoPatch, PatchRefused
 from tests.patch.helpers import APP, after, reasons, run
 
 CHANGED = APP.replace(b'"hello "', b'"hi "').replace(b"import sys\n", b"import os\nimport sys\n")

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from repoagent.dataclass import dataclass
-from repoagent.patch.errors import PatchRefused
 from repoagent.patch.model import decode
+from repoagent.patch.refusal import PatchRefused
 
 if TYPE_CHECKING:
     from repoagent.edit.small_models.excerpts import Window

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from repoagent.dataclass import dataclass
 from repoagent.edit.small_models import code_repairs
-from repoagent.patch.errors import PatchRefused, Problem
 from repoagent.patch.model import FilePatch
 from repoagent.patch.paths import known_path
+from repoagent.patch.refusal import PatchRefused, Problem
 
 if TYPE_CHECKING:
     from repoagent.syntax.symbol import Symbol

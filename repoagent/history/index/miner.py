@@ -14,7 +14,7 @@ from typing import NamedTuple
 from zlib import crc32
 
 from repoagent.git.process import OFFLINE, GitError, git
-from repoagent.history.cochange import LARGEST, stem
+from repoagent.history.cochange import MOST_FILES, stem
 from repoagent.history.index import schema
 from repoagent.history.index.reader import IndexView, Reach, reach, store, toggled
 from repoagent.history.index.renames import FILE, LOW_KIND, Batch, Entry
@@ -87,8 +87,8 @@ class Rows:
         identity, time, text, _ = record
         author = self._authors.known.get(text) or self._authors.add(text)
         files = self.batch.take(number, record)
-        size = max(len(files), LARGEST + 1) if edge else len(files)
-        packed = array("I", files) if size <= LARGEST else None
+        size = max(len(files), MOST_FILES + 1) if edge else len(files)
+        packed = array("I", files) if size <= MOST_FILES else None
         self.commits.append((AGES - number, time, author, size, packed, a2b_hex(identity)))
 
     def write(self) -> None:

@@ -10,10 +10,10 @@ from dataclasses import replace
 from difflib import SequenceMatcher
 from itertools import pairwise
 
-from repoagent.patch.errors import PatchError, PatchErrors
 from repoagent.patch.locate import exact
 from repoagent.patch.locate.exact import FileIndex, Match
 from repoagent.patch.model import ADD, CONTEXT, DELETE, Hunk, Line, Text, with_line_numbers
+from repoagent.patch.refusal import PatchError, PatchErrors
 
 _EQUAL = 1e-6  # scores that differ by less are equal
 _EXPLAINED = 20  # hunks that do not match for which to find the nearest lines

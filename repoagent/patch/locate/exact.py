@@ -11,8 +11,8 @@ from dataclasses import field, replace
 from functools import lru_cache
 
 from repoagent.dataclass import dataclass
-from repoagent.patch.errors import PatchError
 from repoagent.patch.model import ADD, CONTEXT, DELETE, Hunk, Line
+from repoagent.patch.refusal import PatchError
 
 EXACT, TRAILING_SPACE, PUNCTUATION, WHITESPACE = "exact", "trailing-space", "punctuation", "whitespace"
 HTML, ELISION, SPLIT, FUZZY = "html", "elision", "split", "fuzzy-context"

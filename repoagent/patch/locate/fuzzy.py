@@ -11,10 +11,10 @@ from functools import partial
 from itertools import groupby, pairwise
 
 from repoagent.dataclass import dataclass
-from repoagent.patch.errors import PatchError
 from repoagent.patch.locate import exact
 from repoagent.patch.locate.exact import Change, FileIndex, Match
 from repoagent.patch.model import ADD, CONTEXT, DELETE, Hunk, Line, is_elision
+from repoagent.patch.refusal import PatchError
 
 _SLACK = 12  # lines by which a location may differ from the expected one
 _ENOUGH = 0.5  # share of the hunk's value that must match exactly except for white space

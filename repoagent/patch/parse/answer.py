@@ -9,11 +9,11 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from repoagent.patch.errors import PatchError
 from repoagent.patch.locate.exact import EXACT, TRAILING_SPACE, WHITESPACE, index_of, is_blank
 from repoagent.patch.model import FilePatch, Revision, decode
 from repoagent.patch.parse import formats, markers, retractions
 from repoagent.patch.parse.blocks import CODE, DIFF, ENVELOPE, SEARCH_REPLACE, Block, blocks, too_large
+from repoagent.patch.refusal import PatchError
 
 _REACH = 4000  # characters below a diff to search
 _MOST_PROSE = 12  # lines of prose between two diffs in one fence

@@ -9,10 +9,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import product
 
-from repoagent.patch.errors import PatchError
 from repoagent.patch.model import ADD, CONTEXT, DELETE, FilePatch, Hunk, Line, unchanged_as_context
 from repoagent.patch.parse import markers
 from repoagent.patch.paths import NO_FILE, is_no_file, name_in_comment, plain_name, unquote
+from repoagent.patch.refusal import PatchError
 from repoagent.patch.render import differing
 
 _QUOTED = r'"(?:[^"\\]|\\.)*"'

@@ -10,10 +10,10 @@ from dataclasses import replace
 from functools import cache
 from itertools import groupby
 
-from repoagent.patch.errors import PatchRefused, Problem
 from repoagent.patch.locate.exact import squeezed
 from repoagent.patch.model import FilePatch, Revision
 from repoagent.patch.paths import known_path, spellings
+from repoagent.patch.refusal import PatchRefused, Problem
 
 _CHOICE_REACH = 1500  # characters of prose to search for choices
 _LONGEST = 4000  # characters of prose to read at each end
