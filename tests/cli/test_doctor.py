@@ -57,13 +57,6 @@ def test_a_healthy_repository(repo: GitRepo, doctor: Doctor) -> None:
     assert repo.status() == before and not (repo.top / ".repoagent").exists()
 
 
-def test_the_folder_of_a_linked_work_tree_is_in_the_main_one(repo: GitRepo, doctor: Doctor) -> None:
-    repo.write(".repoagent/.gitignore", "*\n")
-    repo.git("worktree", "add", "-q", "../linked")
-    _, result = doctor(repo.top.parent / "linked")
-    assert only(result, ".repoagent")[:2] == ("ok", f"{repo.top}/.repoagent, ignored by git")
-
-
 def test_keys_are_never_shown(repo: GitRepo, in_process: Callable[..., Done]) -> None:
     secret = "sk-ant-0123456789abcdef"
     env = {"ANTHROPIC_API_KEY": secret, "ANTHROPIC_BASE_URL": "http://me:hush@proxy.example/v1?token=hush"}
