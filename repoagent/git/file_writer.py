@@ -92,13 +92,14 @@ def write_file(
     *,
     permissions: int | None = None,
 ) -> None:
-    """Replace the content `old` of `path` by `new`; None means no file.
+    """Replace the content `old` of `path` with `new`; None means no file.
 
     `temporary` is an unused file name in the folder of `path`; it no longer exists afterwards. A new file gets
     `permissions`, by default according to the umask. Missing folders are created; empty ones are removed after a
     deletion, as git does. Owner, mode, ACL and extended attributes of an existing file are kept; a file with several
-    names, or one that cannot be replaced, is written in place. Raises Moved if the content is not `old`, even if it
-    changes during the call: then the file has what the other program wrote. Raises SystemFailed if a system call fails.
+    hard links, or one that cannot be replaced, is written in place. Raises Moved if the content is not `old`, even if
+    it changes during the call; the file then keeps what the other program wrote. Raises SystemFailed if a system call
+    fails.
     """
     try:
         with open_location(top, path, temporary, create=old is None) as location:
@@ -217,7 +218,7 @@ def _create_temporary_like(location: FileLocation, old: Content, new: Content) -
     model = location.open(location.name, os.O_RDONLY)
     try:
         if os.fstat(model).st_nlink > 1:
-            raise CannotReplace(errno.EMLINK, "it has several names")
+            raise CannotReplace(errno.EMLINK, "it has several hard links")
         _refuse_unless(location, old)
         try:
             _create_temporary(location, new, 0o600)
@@ -364,12 +365,12 @@ def _write_in_place(location: FileLocation, old: Content, new: Content) -> None:
 
 @dataclass(frozen=True)
 class Step:
-    """The write of one file from `old` to `new`. `temporary` is the name of the new file next to it while it is
-    written; `permissions` are for a new file (None: according to the umask).
+    """Writing one file, from `old` to `new`. `temporary` is the name of the new file next to it while it is written;
+    `permissions` are for a new file (None: according to the umask).
 
     For a change that is already in the work tree, `old` and `new` are the current content, `was` is the content before
-    the change and `done` that after it: the current content may contain more. If `new` is the content after hooks,
-    which the user may have saved, `wrote` is what the step itself wrote.
+    the change and `done` the content after it; the current content may contain more. If `new` is the content after
+    hooks, which the user may have saved, `wrote` is what the step itself wrote.
     """
 
     path: str
@@ -387,8 +388,8 @@ def steps_of(
 ) -> tuple[Step, ...]:
     """The steps for the changes; a rename is a new file and a deletion.
 
-    With `in_place`, the work tree has the changes already, and the steps write nothing; it has the content of the files
-    that have changed since.
+    With `in_place`, the work tree has the changes already and the steps write nothing; `in_place` holds the content of
+    the files that have changed since.
     """
     sides: list[tuple[str, Content | None, Content | None]] = []
     for change in changes:

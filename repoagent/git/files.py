@@ -31,9 +31,9 @@ _COMPARED_NAMES = 100  # whose folders are compared, too
 
 
 def check_path(path: str) -> None:
-    """Raise Refused unless `path` is a valid path of a file in a work tree: relative, without `..` and `.git`.
+    """Raise Refused unless `path` is a valid file path in a work tree: relative, without `..` or `.git`.
 
-    Names that other file systems treat as `.git` are refused too, as git does (core.protectHFS, protectNTFS).
+    Names that other file systems treat as `.git` are refused too, as in git (core.protectHFS, core.protectNTFS).
     """
     try:
         os.fsencode(path)
@@ -110,7 +110,7 @@ class FileChange:
 
     @property
     def name(self) -> str:
-        """The path for messages: the new one, or that of the deleted file."""
+        """The path for messages: the new path, or a deleted file's old one."""
         return self.path or self.old_path or ""
 
 
@@ -272,7 +272,7 @@ def read_source(worktree: WorkTree, path: str) -> Source:
     """Read the file `path` (relative to the top) without following symbolic links.
 
     Raises Refused for an invalid path (see `check_path`), a path in a submodule or another repository, a symbolic link
-    or a path behind one, a folder, a special file, an unreadable file, and one larger than LARGEST bytes.
+    or a path behind one, a folder, a special file, an unreadable file, or a file larger than LARGEST bytes.
     """
     check_path(path)
 
@@ -289,7 +289,7 @@ def read_source(worktree: WorkTree, path: str) -> Source:
                     raise Refused(f"{path} is a special file: repoagent edits only regular files")
                 if status.st_size > LARGEST:
                     raise Refused(
-                        f"{path} has {status.st_size:,} bytes, and repoagent edits files up to {LARGEST:,}"
+                        f"{path} has {status.st_size:,} bytes, but repoagent edits files of at most {LARGEST:,}"
                     )
                 with open(descriptor, "rb", closefd=False) as file:
                     data = file.read()
@@ -345,7 +345,7 @@ def _behind_link(worktree: WorkTree, path: str, link: str) -> Refused:
         return Refused(f"{path} {what} a symbolic link: repoagent edits only the files themselves")
     if not real.is_relative_to(worktree.top):
         return Refused(
-            f"{path} {what} a symbolic link out of the work tree: repoagent edits only files inside it"
+            f"{path} {what} a symbolic link that points outside the work tree: repoagent edits only files inside it"
         )
     target = real.relative_to(worktree.top).as_posix()
     return Refused(f"{path} {what} a symbolic link: name the file itself, {target}")
@@ -402,8 +402,8 @@ class NoSuchFile(UsageError):
 
 
 def no_such_file(name: str | Path, folder: Path, *, reason: str = "", remedy: str = "") -> NoSuchFile:
-    """The error for the missing file `name`, relative to `folder`. Lists the tracked and untracked files, without
-    ignored ones, if there is a repository."""
+    """The error for the missing file `name`, relative to `folder`. In a repository, looks for similar names among the
+    tracked and untracked files, except ignored ones."""
     path = Path(os.path.normpath(Path(os.path.realpath(folder), name)))
     try:
         top = open_worktree(folder).top

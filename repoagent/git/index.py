@@ -32,16 +32,16 @@ class Staged:
 def index_path(worktree: WorkTree) -> Path:
     """The path of the index of this work tree.
 
-    Raises Refused if GIT_INDEX_FILE names another one, as in a hook of `git commit -a` or `git commit -- path`: a
-    second commit there would be lost or would revert the first, and after a commit from any other index, this one would
-    have the reversal of the edit staged.
+    Raises Refused if GIT_INDEX_FILE names another index, as in a hook run by `git commit -a` or `git commit -- path`: a
+    second commit there would be lost or would revert the first, and after a commit from any other index, this index
+    would appear to stage the reversal of the edit.
     """
     path = worktree.git_dir / "index"
     other = os.environ.get("GIT_INDEX_FILE")
     if other and os.path.realpath(worktree.top / other) != os.path.realpath(path):
         raise Refused(
-            f"GIT_INDEX_FILE is not the index of this work tree ({other}): "
-            "unset it and run repoagent outside of git hooks, or use --no-commit to only write the files"
+            f"GIT_INDEX_FILE points to {other}, which is not this work tree's index: "
+            "unset it and run repoagent outside git hooks, or use --no-commit to only write the files"
         )
     return path
 
@@ -109,8 +109,8 @@ def put_entries(
     entries: Mapping[str, Entry | None],
     bits: Mapping[str, Staged] | None = None,
 ) -> None:
-    """Set `entries` in the index `file`; None removes one. git then clears the flags of the entry, so they are restored
-    from `bits`."""
+    """Set `entries` in the index `file`; None removes an entry. git clears an entry's flags when it is set, so they are
+    restored from `bits`."""
     if not entries:
         return
 
@@ -138,7 +138,7 @@ def put_entries(
 
 
 def refresh(worktree: WorkTree, file: Path, paths: Collection[str]) -> None:
-    """Record size and times of `paths` in the index `file`, so that `git status` need not read them.
+    """Record the sizes and times of `paths` in the index `file`, so that `git status` need not read them.
 
     A file that git does not read (sparse, behind a link) is not an error.
     """
@@ -160,8 +160,8 @@ def _env(file: Path) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Changed:
-    """A tracked path with uncommitted work: its entries in HEAD and in the index (None if missing, and for an intent to
-    add), and whether the file differs from the index."""
+    """A tracked path with uncommitted work: its entries in HEAD and in the index (None if it is missing or only an
+    intent to add), and whether the file differs from the index."""
 
     head: Entry | None
     staged: Entry | None
@@ -193,8 +193,8 @@ def read_status(worktree: WorkTree) -> Status:
 
 
 def read_status_and_untracked(worktree: WorkTree) -> tuple[Status, list[str]]:
-    """Like `read_status`, with all files that git neither tracks nor ignores; another repository is listed as its
-    folder, with a trailing slash."""
+    """Like `read_status`, but also returns all files that git neither tracks nor ignores; a nested repository is listed
+    as its folder, with a trailing slash."""
     return _read(worktree, "all")
 
 

@@ -1,4 +1,4 @@
-"""Three-way merges with `git merge-file`, of bytes and of tree or index entries, and their conflicts."""
+"""Three-way merges of bytes, and of tree or index entries, with `git merge-file`; and their conflicts."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def merge(
     conflicts.
 
     Changes to adjacent lines conflict, as in git. With `exact`, only changes that cannot be separated conflict (see
-    `_meet`): that is for removing a change from other work, where the result need not make sense.
+    `_meet`); this is for removing a change from other work, where the result need not make sense.
     """
     if version == before:
         return after
@@ -69,8 +69,8 @@ def merge(
 def carry(
     worktree: WorkTree, current: Content | None, before: Content | None, after: Content | None
 ) -> Content | Conflict | None:
-    """The content of a file, now `current`, after the change from `before` to `after`, with all other changes kept;
-    None means no file. The mode changes only if the change includes it."""
+    """The content of a file, now `current`, after applying the change from `before` to `after` and keeping all other
+    changes; None means no file. The mode changes only if the change includes it."""
     if same(current, before) or same(current, after):
         target = after
     elif (

@@ -80,7 +80,7 @@ _RAW = ("-r", "-z", "--raw", "--no-abbrev", "--no-renames")
 
 @dataclass(frozen=True)
 class Commit:
-    """A commit. `changed` has the entries that differ from its first parent (None: removed), `was` those of the parent
+    """A commit. `changed` has the entries that differ from its first parent (None: removed), `was` the parent's entries
     at the same paths."""
 
     oid: str
@@ -95,7 +95,7 @@ class Commit:
 
 
 def head_commit(worktree: WorkTree) -> str | None:
-    """The commit of HEAD; None if unborn."""
+    """The commit at HEAD; None if HEAD is unborn."""
     out = git(worktree.top, "rev-parse", "--quiet", "--verify", "HEAD^{commit}", ok=(0, 1))
     return out.decode().strip() or None
 
@@ -139,7 +139,7 @@ def has_object(worktree: WorkTree, oid: str) -> bool:
 
 
 def contains(worktree: WorkTree, tip: str, commit: str) -> bool:
-    """Whether `commit` is `tip` or an ancestor of it; also False if one of them does not exist."""
+    """Whether `commit` is `tip` or an ancestor of it; False if either does not exist."""
     arguments = ("merge-base", "--is-ancestor", commit, tip)
     return git_output(worktree.top, *arguments, ok=(0, 1, 128)).returncode == 0
 
@@ -150,7 +150,7 @@ def refuse_invalid_branch(worktree: WorkTree, name: str) -> None:
     head = (worktree.git_dir / "HEAD").read_bytes().removeprefix(b"ref:").strip()
     if head.startswith(b"refs/heads/") and head not in (ref, b"refs/heads/.invalid"):
         link, branch = (os.fsdecode(full.removeprefix(b"refs/heads/")) for full in (head, ref))
-        raise Refused(f"{link} is a link to the branch {branch}: `git switch {branch}` first")
+        raise Refused(f"{link} is a symbolic ref to branch {branch}: run `git switch {branch}` first")
     invalid = git_output(worktree.top, "check-ref-format", f"refs/heads/{name}", ok=(0, 1)).returncode
     if invalid or name[0] == "-":
         raise Refused(f"{name} is not a valid branch name: use another one")
@@ -162,14 +162,14 @@ def refuse_invalid_branch(worktree: WorkTree, name: str) -> None:
     for line in refs.splitlines():
         other = os.fsdecode(line).removeprefix("refs/heads/")
         if other == name:
-            raise Refused(f"the branch {name} already exists: use another name, or switch to it first")
+            raise Refused(f"branch {name} already exists: use another name, or switch to it first")
         if other in names or other.startswith(f"{name}/"):
-            raise Refused(f"the branch {name} conflicts with the branch {other}: use another name")
+            raise Refused(f"branch {name} conflicts with branch {other}: use another name")
 
 
 def switch_to_new(worktree: WorkTree, name: str, index: Path, came_from: str, mark: str) -> None:
-    """Run `git switch -c NAME`. `index` is an index of HEAD for git to read while the real one is locked. The entry in
-    the reflog of HEAD contains `mark`, to recognize it later."""
+    """Run `git switch -c NAME`. `index` is an index with HEAD's content, for git to read while the real one is locked.
+    The entry in HEAD's reflog contains `mark`, so that it can be recognized later."""
     action = f"checkout: moving from {came_from} to {name} ({mark})"
     env = {"GIT_INDEX_FILE": str(index), "GIT_REFLOG_ACTION": action}
     git(worktree.top, "switch", "--quiet", "-c", name, env=env, read_only=False)

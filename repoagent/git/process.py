@@ -101,8 +101,8 @@ class Output(NamedTuple):  # each run makes this class, and a dataclass would ta
 def environment(
     args: Sequence[str | bytes], *, read_only: bool, extra: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """The environment for `git ARGS`: the inherited one, with GIT_DIR and the like, plus repoagent's settings. Hooks,
-    which only run in calls that write, inherit the user's variables for pathspecs and patches."""
+    """The environment for `git ARGS`: the inherited one, including GIT_DIR and the like, plus repoagent's settings.
+    Hooks, which run only in calls that write, inherit the user's variables for pathspecs and patches."""
     env = dict(os.environ, LC_ALL="C", GIT_PAGER="cat", GIT_TERMINAL_PROMPT="0")
     env.pop("GIT_PAGER_IN_USE", None)  # set by `git -p repoagent`: git would color the output
     if read_only:
@@ -178,7 +178,7 @@ def git(
 def git_stream(
     cwd: str | Path, *args: str | bytes, env: Mapping[str, str] | None = None
 ) -> Iterator[IO[bytes]]:
-    """Run `git ARGS` and yield its standard output as a stream; memory use is constant.
+    """Run `git ARGS` and yield its standard output as a stream, in constant memory.
 
     Leaving the block early kills git. Raises GitError if git fails.
     """

@@ -1,7 +1,7 @@
-"""Undo and redo an edit: only its own changes are reverted or applied again, in files and index; other work stays.
+"""Undo and redo an edit: only its own changes are reverted or reapplied, in the files and the index; other work stays.
 
-Where the commit of the edit is the tip of its branch and on no other ref, the branch moves to the parent
-(`MoveTransaction`). Otherwise a new commit reverts it. An edit without a commit is reverted in the files and unstaged.
+If the edit's commit is the tip of its branch and on no other ref, the branch moves to the parent (`MoveTransaction`).
+Otherwise a new commit reverts it. An edit without a commit is reverted in the files and unstaged.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from repoagent.storage.layout import to_stderr
 
 @dataclass(frozen=True)
 class UndoResult:
-    """`commit` is the commit of HEAD now (None: no commit). With `moved` the branch was set to it; otherwise it is a
-    new commit, or the edit had no commit."""
+    """`commit` is the commit that HEAD is at now (None: no commit). If `moved`, the branch was set to it; otherwise it
+    is a new commit, or the edit had no commit."""
 
     edit: Edit
     commit: str | None
@@ -45,11 +45,11 @@ class UndoResult:
 
 
 def undo(worktree: WorkTree, edit_id: str | None = None, options: Options | None = None) -> UndoResult:
-    """Undo an edit, by default the last one that is not undone.
+    """Undo an edit, by default the last one that has not been undone.
 
-    If its commit is the tip of the branch and on no other ref, the branch moves back; otherwise a new commit reverts
-    it (with `options`). Raises NothingDone if there is no edit, Refused if later changes are on the same lines or the
-    commit is not in this branch, and what a Transaction raises.
+    If its commit is the tip of the branch and on no other ref, the branch moves back; otherwise a new commit reverts it
+    (with `options`). Raises NothingDone if there is no edit, Refused if later changes are on the same lines or the
+    commit is not on this branch, and what a Transaction raises.
     """
     plan = _read(worktree, edit_id, "undo")
     edit = plan.edit
@@ -65,7 +65,7 @@ def undo(worktree: WorkTree, edit_id: str | None = None, options: Options | None
         return _move_branch(worktree, plan, made)
     # in the words of `git revert`
     subject = os.fsdecode(git(worktree.top, "log", "-n1", "--format=%s", "--encoding=UTF-8", commit)).strip()
-    part = "" if whole else f"the edit {edit.id} in "
+    part = "" if whole else f"edit {edit.id} in "
     text = f'Revert "{subject}"\n\nThis reverts {part}commit {commit}.\n\nRepoagent-Undo: {edit.id}\n'
     return _with_commit(worktree, plan, options, encode(worktree, text, "replace"))
 
@@ -196,7 +196,7 @@ def _change(
     if isinstance(content, Conflict):
         if any(side is None or side.is_link for side in (current, before, after)):
             raise Refused(f"{path} changed after the edit: fix it by hand, or use `git revert`")
-        where = f" ({lines_text(content.lines)} of that version)" if content.lines else ""
+        where = f" ({lines_text(content.lines)} before those changes)" if content.lines else ""
         raise Refused(f"{path} has later changes on the same lines{where}: resolve them by hand")
     return FileChange(
         path if current else None,
@@ -212,7 +212,7 @@ Planned = Callable[[Status], Iterator[PlannedPath]]
 
 
 class MoveTransaction(BaseTransaction):
-    """Write the files, then move the branch of HEAD from `ends[0]` to `ends[1]` (if equal, only the index changes).
+    """Write the files, then move HEAD's branch from `ends[0]` to `ends[1]` (if they are equal, only the index changes).
 
     `planned` returns the index entries to change.
     """
@@ -311,10 +311,11 @@ def _plan_move(
 def unstage_changes(
     worktree: WorkTree, changes: Sequence[FileChange], steps: Sequence[Step], event: str, edit_id: str
 ) -> bool:
-    """Write `changes`, which revert `steps`, and unstage what is staged of those steps; all else stays. This also works
-    during a merge, since HEAD does not move. Returns False, with nothing done, if none of them is staged.
+    """Write `changes`, which revert `steps`, and unstage whatever parts of those steps are staged; everything else
+    stays. This also works during a merge, since HEAD does not move. Returns False, with nothing done, if none of them
+    is staged.
 
-    Other staged work on the same lines stays, too. Raises what a Transaction raises.
+    Other staged work on the same lines also stays. Raises what a Transaction raises.
     """
     planned = partial(_plan_unstage, worktree, steps=steps)
     if not any(planned(read_status(worktree))):

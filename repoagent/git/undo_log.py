@@ -1,4 +1,5 @@
-"""The log of edits in this work tree: what each changed, whether it is undone, and which commit contains it."""
+"""The log of edits in this work tree: what each one changed, whether it has been undone, and which commit contains
+it."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ _SEARCHED = 1000  # commits searched for edits whose commit was rewritten
 
 @dataclass(frozen=True)
 class Edit:
-    """One edit, in `commit` on top of `parent` (None without a commit). `time` is that of its last event, ISO 8601."""
+    """One edit, in `commit` on top of `parent` (None without a commit). `time` is the ISO 8601 time of its last
+    event."""
 
     id: str
     time: str
@@ -55,8 +57,8 @@ def list_edits(worktree: WorkTree) -> list[Edit]:
 
 
 def find_edit(worktree: WorkTree, edit_id: str | None, *, undone: bool) -> Edit:
-    """The edit with this id, or the last one that is `undone` or not. Raises NothingDone if there is none, Refused if
-    the edit is in the other state or unknown."""
+    """The edit with this id, by default the last one that has been undone (`undone`) or has not. Raises NothingDone if
+    there is none, Refused if the edit is in the other state or unknown."""
     edits = list_edits(worktree)
     if edit_id is None:
         matching = [edit for edit in edits if edit.undone == undone]
@@ -66,10 +68,10 @@ def find_edit(worktree: WorkTree, edit_id: str | None, *, undone: bool) -> Edit:
     for edit in edits:
         if edit.id == edit_id:
             if edit.undone != undone:
-                raise Refused(f"the edit {edit_id} is {'not undone' if undone else 'already undone'}")
+                raise Refused(f"edit {edit_id} has {'not been undone' if undone else 'already been undone'}")
             return edit
     raise Refused(
-        f"no edit {edit_id} is known here: its id is the Repoagent-Edit trailer of its commit (`git log`)"
+        f"no edit {edit_id} in this work tree: `git log` shows an edit's id in its commit's Repoagent-Edit trailer"
     )
 
 
@@ -78,7 +80,7 @@ def edit_record(worktree: WorkTree, edit: Edit) -> Record:
     folder = edit_folder(worktree, edit.id)
     record = load(folder) if folder.is_dir() else None
     if record is None:
-        raise Refused(f"the files of the edit {edit.id} are no longer kept: use `git revert` on its commit")
+        raise Refused(f"the files of edit {edit.id} are no longer stored: use `git revert` on its commit")
     return record
 
 
@@ -93,18 +95,18 @@ def commit_of(worktree: WorkTree, edit: Edit) -> str:
     branch = current_branch(worktree)
     if edit.branch != branch and edit.commit and contains(worktree, f"refs/heads/{edit.branch}", edit.commit):
         raise Refused(
-            f"the commit of the edit {edit.id} is not in the history of this branch: switch to its branch "
-            f"({edit.branch}), or choose another edit"
+            f"the commit of edit {edit.id} is not in this branch's history: switch to its branch ({edit.branch}), "
+            "or choose another edit"
         )
     others = reversed([other for other in list_edits(worktree) if not other.undone and other.id != edit.id])
     last = next(
         (other for other in others if other.commit and contains(worktree, "HEAD", other.commit)), None
     )
     raise Refused(
-        f"the commit of the edit {edit.id} is not in the history of {branch or 'HEAD'}"
-        f"{' any more' if edit.branch == branch else ''}, so there is nothing to undo; what is left of it in your "
-        "files is uncommitted (`git diff HEAD`)"
-        + ("" if last is None else f"; the last edit that is: `repoagent undo {last.id}`")
+        f"the commit of edit {edit.id} is {'no longer' if edit.branch == branch else 'not'} in the history of "
+        f"{branch or 'HEAD'}, so there is nothing to undo; what is left of it in your files is uncommitted "
+        "(`git diff HEAD`)"
+        + ("" if last is None else f"; to undo the last edit that is there: `repoagent undo {last.id}`")
     )
 
 
@@ -143,7 +145,7 @@ def _commits_by_trailer(worktree: WorkTree, edit_id: str = "[^ ]+") -> dict[str,
 
 
 def is_whole(worktree: WorkTree, edit: Edit, commit: str) -> bool:
-    """Whether the commit holds just what the edit committed (it may have a new message or parent)."""
+    """Whether the commit contains exactly what the edit committed (it may have a new message or parent)."""
     if commit == edit.commit or edit.commit is None:
         return commit == edit.commit
     if not has_object(worktree, edit.commit):
@@ -153,7 +155,7 @@ def is_whole(worktree: WorkTree, edit: Edit, commit: str) -> bool:
 
 
 def is_shared(worktree: WorkTree, commit: str) -> bool:
-    """Whether a branch, tag, remote or work tree other than the branch of HEAD contains the commit."""
+    """Whether a branch, tag, remote or work tree other than HEAD's branch contains the commit."""
     head = git_output(worktree.top, "symbolic-ref", "--quiet", "HEAD", ok=(0, 1)).stdout.decode().strip()
     no_links = "--format=%(if)%(symref)%(then)%(else)%(refname)%(end)"  # the target of a link is listed too
     refs = git(worktree.top, "for-each-ref", no_links, f"--contains={commit}")

@@ -1,4 +1,5 @@
-"""Find the work tree as git does, with one git call; its HEAD, last subjects, languages, and operation in progress."""
+"""Find the work tree as git does, with one git call; and its HEAD, last commit subjects, languages, and operation in
+progress."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ _LANGUAGE_NAMES = {
 
 
 class NoWorkTree(UsageError):
-    """Neither this folder nor one above it has a repository."""
+    """Neither this folder nor any folder above it has a repository."""
 
 
 class WorkTree(NamedTuple):  # each run makes this class, and a dataclass would take 1 ms more
@@ -67,7 +68,7 @@ def open_worktree(start: Path) -> WorkTree:
 
 
 def open_at_head(start: Path) -> tuple[WorkTree, str | None]:
-    """Like `open_worktree`, with the commit id of HEAD (None before the first commit), in one git call."""
+    """Like `open_worktree`, but also returns HEAD's commit id (None before the first commit), in one git call."""
     cwd = start if start.is_dir() else start.parent
     (bare, git_folder, common_folder, object_format, *tops), head = _rev_parse(cwd)
     if not tops and bare == "true":
@@ -145,7 +146,7 @@ def _rev_parse(cwd: Path) -> tuple[list[str], str | None]:
     head = lines.pop() if is_full_id(lines[-1]) else None
     if len(lines) > len(flags) + 1:
         raise UsageError(
-            f"the path of the repository at {cwd} contains a line break, which git cannot report: rename it"
+            f"the path of the repository at {cwd} contains a line break, which git cannot report: rename that folder"
         )
     return lines, head
 
@@ -215,7 +216,7 @@ def layout(worktree: WorkTree) -> Layout:
 def relative(worktree: WorkTree, path: Path | str, cwd: Path) -> str:
     """`path`, as written in the folder `cwd`, relative to the top of the work tree and `/`-separated; "." for the top.
 
-    Symbolic links to folders on the way are resolved, one at the end is not. Raises UsageError for a path outside the
+    Symbolic links to folders on the way are resolved; one at the end is not. Raises UsageError for a path outside the
     work tree.
     """
     full = cwd / path
@@ -230,8 +231,8 @@ def relative(worktree: WorkTree, path: Path | str, cwd: Path) -> str:
 
 
 class Facts(NamedTuple):
-    """`branch` is the short name of that of HEAD (None if detached); `subjects` of the last commits, newest first,
-    without merges; `languages` as (name, number of files), most frequent first; `operation` as returned by
+    """`branch` is the short name of HEAD's branch (None if detached); `subjects` are those of the last commits, newest
+    first, without merges; `languages` as (name, number of files), most frequent first; `operation` as returned by
     `operation()`; `unmerged` paths, sorted."""
 
     branch: str | None
@@ -242,7 +243,7 @@ class Facts(NamedTuple):
 
 
 def gather_facts(worktree: WorkTree) -> Facts:
-    """Gather the facts with two calls of git. Raises GitError if git cannot read the repository."""
+    """Gather the facts with two git calls. Raises GitError if git cannot read the repository."""
     # read twice as many commits, in case every second one is a merge
     command = ("log", "-z", f"-n{2 * _SUBJECTS + 1}", "--encoding=UTF-8", "--format=%P%n%s")
     try:
@@ -273,7 +274,7 @@ def gather_facts(worktree: WorkTree) -> Facts:
 
 
 def head_blobs(worktree: WorkTree, paths: Collection[str]) -> dict[str, str]:
-    """The blob id in HEAD of each of `paths`; those missing there are left out."""
+    """The blob id in HEAD of each of `paths`; paths missing there are left out."""
     if not paths:
         return {}
     listing = git_output(worktree.top, "ls-tree", "-z", "--full-tree", "HEAD", "--", *paths, ok=(0, 128))
@@ -307,14 +308,14 @@ def operation(worktree: WorkTree) -> str | None:
 
 
 def current_branch(worktree: WorkTree) -> str | None:
-    """The short name of the branch of HEAD (None: detached)."""
+    """The short name of HEAD's branch (None: detached)."""
     ref = head_ref(worktree)
     return None if ref is None else ref.removeprefix("refs/heads/")
 
 
 def head_ref(worktree: WorkTree) -> str | None:
-    """The reference that a commit moves (None: HEAD is detached). Read from the file HEAD if that is reliable,
-    otherwise from git: with reftable, an old symbolic link, or a branch that is a symbolic reference."""
+    """The reference that a commit moves (None: HEAD is detached). Read from the HEAD file if that is reliable;
+    otherwise (reftable, HEAD as an old-style symbolic link, or a branch that is a symbolic ref) git is asked."""
     file = worktree.git_dir / "HEAD"
     text = b"" if file.is_symlink() else file.read_bytes()
     ref = text.removeprefix(b"ref:").strip()

@@ -79,7 +79,7 @@ def test_listed_edits_can_be_undone(edited: GitRepo, here: Here) -> None:
     ]
     assert "  not committed  a.txt\n" in program(edited.top, "undo", "-l").out
     done = program(edited.top, "undo", "1")
-    assert done.out == "undid the uncommitted edit of a.txt\n"
+    assert done.out == "undid the uncommitted edit to a.txt\n"
     assert "line 28!" not in edited.read("a.txt").decode()
     edited.git("commit", "-q", "--amend", "-m", "Other words\n\nRepoagent-Edit: " + edits[1]["edit"])
     assert listed(edited.top) == ["Other words", "Shout line 3"]
@@ -88,10 +88,10 @@ def test_listed_edits_can_be_undone(edited: GitRepo, here: Here) -> None:
 def test_wrong_numbers(edited: GitRepo) -> None:
     head = edited.head()
     for words, code, message in (
-        ("4", 2, "no edit 4: `repoagent undo --list` lists 3"),
-        ("0", 2, "no edit 0: `repoagent undo --list` lists 3"),
-        ("--list 1", 2, "--list takes no edit"),
-        ("20260101-000000-abcdef", 3, "no edit 20260101-000000-abcdef is known here"),
+        ("4", 2, "no edit 4: `repoagent undo --list` lists 3 edits"),
+        ("0", 2, "no edit 0: `repoagent undo --list` lists 3 edits"),
+        ("--list 1", 2, "--list cannot be combined with EDIT"),
+        ("20260101-000000-abcdef", 3, "no edit 20260101-000000-abcdef in this work tree"),
     ):
         done = program(edited.top, "undo", *words.split())
         assert (done.code, done.out) == (code, "") and message in done.err

@@ -29,7 +29,7 @@ BAD: list[tuple[int, str, tuple[str, ...]]] = [
     (2, "--no-commit and --branch", ("a.txt", "x", "--no-commit", "--branch", "b")),
     (2, "--again and --message-file", ("--again", "-F", "a.txt")),
     (2, "--patch and --yes", ("a.txt", "x", "-p")),
-    (3, "the branch main already exists", ("a.txt", "x", "--branch", "main")),
+    (3, "branch main already exists", ("a.txt", "x", "--branch", "main")),
     (3, "src is a folder", ("src", "x")),
     (3, "bin is binary", ("bin", "x")),
     (3, "link is a symbolic link: name the file itself, a.txt", ("link", "x")),

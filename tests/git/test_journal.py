@@ -112,7 +112,7 @@ def test_the_lock_is_exclusive_and_names_its_holder(
     lock = tree.git_dir / "index.lock"
     first.lock_index()
     assert first.has_lock() and not second.has_lock()
-    with pytest.raises(Busy, match=rf"is held: an edit is being committed by process {os.getpid()}; try"):
+    with pytest.raises(Busy, match=rf"is locked: an edit is being committed by process {os.getpid()}; try"):
         second.lock_index()
     second.unlock_index()
     assert lock.read_text().startswith("repoagent first: an edit")
@@ -240,7 +240,7 @@ def test_a_commit_of_a_hook_on_top_and_what_the_user_has_staged(repo: GitRepo, m
     result = edit(repo, shout(repo, 5))
     assert staged(repo, "VERSION") == ("mine\n" if mine else "2\n") and repo.git("ls-files", "OLD") == ""
     names = "OLD" if mine else "OLD, VERSION"
-    assert f"a hook made another commit on top of it: {names}" in result.notes
+    assert f"a hook made another commit on top, which changes {names}" in result.notes
     assert repo.git("log", "-2", "--format=%s").split() == ["2", "edit"]
     nothing_left(repo)
 
@@ -252,7 +252,9 @@ def test_encoding_of_a_message(repo: GitRepo, name: str, stays: bool) -> None:
     if name:
         repo.git("config", "i18n.commitEncoding", name)
     if stays:
-        with pytest.raises(Refused, match=f"cannot encode the commit message in {name}, which i18n"):
+        with pytest.raises(
+            Refused, match=f"cannot encode the commit message in {name}, the encoding in i18n"
+        ):
             encode(worktree(repo), "日本")
     else:
         assert encode(worktree(repo), "日本") == "日本".encode()
@@ -305,7 +307,7 @@ def test_git_that_is_killed_while_it_commits_again(
     if code < 0:
         assert (notes, repo.head(), repo.read("a.txt").decode()) == ([], head, lines())
     else:
-        assert "is complete now" in notes[0] and repo.git("rev-parse", "HEAD^").strip() == head
+        assert "is now complete" in notes[0] and repo.git("rev-parse", "HEAD^").strip() == head
         assert repo.git("show", "--format=", "--name-only", "HEAD") == "a.txt\n"
 
 
@@ -313,16 +315,14 @@ def test_sentences_about_other_changes() -> None:
     one = OtherChanges(("a", "b"), ("c",), ("d",), ("in \0/x",))
     both = one + OtherChanges(("b", "e"), ("c", "f"), ("g",), ("in \0/x", "y"))
     assert both == OtherChanges(("a", "b", "e"), ("c", "f"), ("d", "g"), ("in \0/x", "y"))
-    lost = "your uncommitted changes in a, b were lost during `git commit` and were restored"
+    lost = "your uncommitted changes to a, b were lost during `git commit`, and repoagent restored them"
     assert one.remarks(Path("/k")) == ("in /k/x", lost) and one.notes(Path("/k")) == ("in /k/x",)
     assert restored_notes(()) == ()
     assert "everything was restored: why" in re.sub(r"\s+", " ", str(HookFailed(b"why\n")))
     assert str(HookFailed(b"", remarks=["r"])).startswith(
         "git commit failed. r. Everything else was restored"
     )
-    assert "the undo x could not be finished (why)" in str(
-        UnfinishedTransaction("undo", "x", ValueError("why"))
-    )
+    assert "could not finish undo x (why)" in str(UnfinishedTransaction("undo", "x", ValueError("why")))
 
 
 @pytest.mark.parametrize("state", ["mode", "large", "folder"])

@@ -119,7 +119,7 @@ def test_another_program_removed_the_lock_and_continued(repo: GitRepo) -> None:
     repo.git("add", "README.md", "a.txt")
     repo.git("commit", "-qm", "mine")
     (note,) = recovered(repo)
-    assert "is complete" in note and repo.status() == "?? pid\n"
+    assert "is now complete" in note and repo.status() == "?? pid\n"
     assert committed(repo, "a.txt") == lines({5: "LINE 5", 9: "mine 9"})
 
 
@@ -307,7 +307,7 @@ def test_killed_while_unstaging(repo: GitRepo) -> None:
 
     dies(killed, -signal.SIGKILL)
     (note,) = recover(worktree(repo))
-    assert note.endswith("is complete now") and repo.status() == "" and repo.read("a.txt").decode() == LINES
+    assert note.endswith("is now complete") and repo.status() == "" and repo.read("a.txt").decode() == LINES
 
 
 @pytest.mark.parametrize("fails", [True, False])

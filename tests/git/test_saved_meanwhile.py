@@ -142,7 +142,7 @@ def test_a_save_on_the_lines_of_the_edit_is_left(repo: GitRepo) -> None:
     saved = EDITED.replace("LINE 5", "saved 5")
     with (
         while_a_hook_waits(repo, lambda: repo.write("a.txt", saved), "exit 1"),
-        pytest.raises(HookFailed, match="on the lines of the edit") as caught,
+        pytest.raises(HookFailed, match="on the same lines as the edit") as caught,
     ):
         edit(repo, shout(repo, 5))
     assert repo.read("a.txt").decode() == saved

@@ -43,9 +43,9 @@ def test_names_that_only_look_like_it(path: str) -> None:
 REFUSED = {
     "app": r"app is a symbolic link: name the file itself, src/app\.py",
     "lib/app.py": r"leads through lib, a symbolic link: name the file itself, src/app\.py",
-    "passwd": "passwd is a symbolic link out of the work tree",
-    "out/secret": "leads through out, a symbolic link out of the work tree",
-    "out/missing/new.txt": "out of the work tree",
+    "passwd": "passwd is a symbolic link that points outside the work tree",
+    "out/secret": "leads through out, a symbolic link that points outside the work tree",
+    "out/missing/new.txt": "outside the work tree",
     "fifo": "special file", "socket": "special file", "src": "is a folder", "a.txt/x": "not a folder",
     "big": "314,572,800 bytes",
     **dict.fromkeys(("sub", "sub/x", "sub/deep/new"), "submodule or repository sub: run repoagent inside"),

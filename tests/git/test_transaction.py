@@ -56,20 +56,20 @@ def test_clean_file(repo: GitRepo) -> None:
 MINE_4 = "sed -i 's/line 4/new\\nmine 4/' a.txt"
 REFUSED = {
     # the preparation, the edit (path, old, new; None: no file), and the message of the refusal
-    "unstaged work": (MINE_4, ("a.txt", "mine 4", "LINE 4"), r"work in it on line 5 .*--include-dirty.*--no-commit"),
-    "staged work": (MINE_4 + "; git add .", ("a.txt", "mine 4", "LINE 4"), r"uncommitted work in it on line 5 "),
+    "unstaged work": (MINE_4, ("a.txt", "mine 4", "LINE 4"), r"work in that file on line 5 .*--include-dirty.*--no-commit"),
+    "staged work": (MINE_4 + "; git add .", ("a.txt", "mine 4", "LINE 4"), r"uncommitted work in that file on line 5 "),
     "staged work that the file has not": (
         "sed -i 's/line 4/staged 4/' a.txt; git add a.txt; git show HEAD:a.txt > a.txt",
         ("a.txt", "line 4", "LINE 4"), "compared with the index",
     ),
     "untracked": ("cp a.txt b.txt", ("b.txt", "line 2", "LINE 2"), r"b\.txt is not tracked.*--include-dirty"),
     "staged new file": ("cp a.txt b.txt; git add .", ("b.txt", "line 2", "LINE 2"), "staged but not in the last"),
-    "new where one is deleted": ("rm a.txt", ("a.txt", None, "other\n"), "missing in the work tree"),
+    "new where one is deleted": ("rm a.txt", ("a.txt", None, "other\n"), "missing from the work tree"),
     "new below a deleted one": ("rm a.txt", ("a.txt/inner", None, "x"), r"would replace a\.txt"),
     "deletion with other work": ("echo mine > README.md", ("README.md", "", None), "cannot separate"),
     "unmerged": (
         "echo stashed > README.md; git stash -q; echo other > README.md; git commit -qam other; ! git stash pop -q",
-        ("a.txt", "line 5", "LINE 5"), r"README\.md has merge conflicts",
+        ("a.txt", "line 5", "LINE 5"), r"merge conflicts in README\.md",
     ),
 }  # fmt: skip
 
@@ -86,7 +86,7 @@ def test_refused(repo: GitRepo, case: str) -> None:
 
 
 FAILING = {
-    "the commit has it already": ("sed -i 's/line 5/old 5/' a.txt", {}, NothingDone, "already has this change"),
+    "the commit has it already": ("sed -i 's/line 5/old 5/' a.txt", {}, NothingDone, "already contains this change"),
     "a lock of another git": ("touch .git/index.lock", {}, Busy, r"index\.lock exists"),
     "a message that cannot be encoded": (
         "git config i18n.commitEncoding ISO-8859-1", {"message": "日本"}, Refused, "ISO-8859-1",
@@ -473,7 +473,7 @@ def test_a_message_that_waits_for_the_users_commit_survives_a_kill(repo: GitRepo
     deadline = time.monotonic() + 20
     while not (said := recover(worktree(repo))) and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert "is complete now" in said[0] and waiting.read_text() == "picked, not committed yet\n"
+    assert "is now complete" in said[0] and waiting.read_text() == "picked, not committed yet\n"
     assert repo.status() == "" and journals(repo) == []
 
 

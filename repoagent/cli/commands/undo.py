@@ -8,7 +8,7 @@ import os
 import click
 
 from repoagent.cli.session import Repository, pass_repository
-from repoagent.cli.ui.table import Cell, Column, Page
+from repoagent.cli.ui.table import Cell, Column, Page, plural
 from repoagent.cli.ui.terminal_text import one_line
 from repoagent.errors import NothingDone, UsageError
 
@@ -16,7 +16,7 @@ EXAMPLES = """\b
 Examples:
   repoagent undo           undo the last edit
   repoagent undo --list    list the edits that can be undone
-  repoagent undo 3         undo only the third edit of that list"""
+  repoagent undo 3         undo only the third edit in that list"""
 
 
 @click.command(epilog=EXAMPLES)
@@ -34,7 +34,7 @@ def undo(repo: Repository, /, *, edit_id: str | None, listed: bool) -> None:
         _change(repo, edit_id)
         return
     if edit_id is not None:
-        raise UsageError("--list takes no edit")
+        raise UsageError("--list cannot be combined with EDIT")
     from repoagent.git.undo_log import list_undoable
 
     edits, rows = [], []
@@ -77,7 +77,8 @@ def _change(repo: Repository, edit_id: str | None, *, redo: bool = False) -> Non
     if edit_id is not None and edit_id.isdecimal():
         undoable = list_undoable(worktree)
         if not 0 < int(edit_id) <= len(undoable):
-            raise UsageError(f"no edit {int(edit_id)}: `repoagent undo --list` lists {len(undoable)}")
+            count = plural(len(undoable), "edit")
+            raise UsageError(f"no edit {int(edit_id)}: `repoagent undo --list` lists {count}")
         edit_id = undoable[int(edit_id) - 1][0].id
     result = (undo.redo if redo else undo.undo)(worktree, edit_id, None)
     edit, done = result.edit, "redid" if redo else "undid"
@@ -85,7 +86,7 @@ def _change(repo: Repository, edit_id: str | None, *, redo: bool = False) -> Non
         content = {"version": 1, "edit": edit.id, "commit": result.commit, "moved": result.moved}
         terminal.done(json.dumps({**content, "paths": list(result.paths)}, indent=2) + "\n")
     elif edit.no_commit:
-        terminal.done(f"{done} the uncommitted edit of {', '.join(result.paths)}\n")
+        terminal.done(f"{done} the uncommitted edit to {', '.join(result.paths)}\n")
     else:  # git may no longer have the commit
         log = git_output(worktree.top, "log", "-1", "--format=%s", edit.commit or "", "--", ok=(0, 128))
         quoted_subject = f'"{subject}" ' if (subject := os.fsdecode(log.stdout).strip()) else ""

@@ -53,14 +53,14 @@ def encode(worktree: WorkTree, message: str | bytes, errors: str = "strict") -> 
         return message.encode(name, errors)
     except (LookupError, UnicodeEncodeError) as error:
         raise Refused(
-            f"cannot encode the commit message in {name}, which i18n.commitEncoding sets ({error}): "
+            f"cannot encode the commit message in {name}, the encoding in i18n.commitEncoding ({error}): "
             "change that setting"
         ) from error
 
 
 def prepare(journal: EditJournal, status: Status, message: bytes, options: Options) -> None:
-    """Save, durably, what hooks could lose, according to `status`; then write the message, and an index with HEAD plus
-    the change, to the folder of the journal, and create the new branch of `options`."""
+    """Durably save what hooks could lose, according to `status`; then write the message, and an index of HEAD plus the
+    change, to the journal's folder, and create the new branch named in `options`."""
     worktree, branch = journal.worktree, options.branch
     own = {planned.path for planned in journal.record.planned}
     others = tuple(path for path in status.changed if path not in own)
@@ -105,10 +105,10 @@ OnOutput = Callable[[bytes], None]
 
 
 def run_commit(journal: EditJournal, options: Options, listen: OnOutput | None = None) -> tuple[int, bytes]:
-    """Run `git commit` with the index and the message in the folder of the journal; return its exit code and output.
+    """Run `git commit` with the index and the message from the journal's folder; return its exit code and output.
 
     It runs as if the user ran it: same environment, hooks, signing and identity. `listen` is called with the output as
-    it arrives. The lock of the journal stays while git runs. After ^C, wait for git; HEAD tells what it did.
+    it arrives. The journal stays locked while git runs. After ^C, waits for git; HEAD tells what it did.
     """
     worktree, message = journal.worktree, journal.path(MESSAGE)
     # As few settings as possible, since hooks see them. Garbage collection would read our index instead of the user's,
@@ -230,7 +230,7 @@ def _is_commit_of(journal: EditJournal, made: Commit) -> bool:
 
 
 def has_moved(journal: EditJournal) -> bool:
-    """Whether HEAD was moved to `moves_to`: it is there, or on a later commit on top."""
+    """Whether HEAD was moved to `moves_to`: it is at that commit, or at one on top of it."""
     target, began = journal.record.moves_to, journal.record.head
     head = head_commit(journal.worktree)
     if head is None or head in (target, began):
@@ -245,10 +245,10 @@ def has_moved(journal: EditJournal) -> bool:
 def committed_since(
     journal: EditJournal, made: Commit, stage: Mapping[str, Entry | None]
 ) -> dict[str, Entry | None]:
-    """The entries for the user's index that commits on top of `made` require.
+    """The entries that the user's index needs because of commits on top of `made`.
 
-    A hook that commits stages in the index that git gave it; the user's index follows, unless something else is staged
-    there. `stage` are the other planned entries.
+    A hook that commits stages its changes in the index that git gave it; the user's index gets them too, unless
+    something else is staged there. `stage` holds the other planned entries.
     """
     worktree, index = journal.worktree, journal.path(other_files.COMMITTED)
     if head_commit(worktree) in (made.oid, None) or not index.exists():

@@ -1,7 +1,7 @@
 """Complete a transaction, roll it back or, after a crash, recover by doing one of the two.
 
-The journal of a finished edit becomes a folder of `edits/` for undo. Bytes that could not be restored become a folder
-of `kept/`.
+The journal of a finished edit becomes a folder in `edits/`, for undo. Bytes that could not be restored go to a folder
+in `kept/`.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def edit_folder(worktree: WorkTree, edit_id: str) -> Path:
 
 
 def folder_after(journal: EditJournal, *, done: bool) -> Path:
-    """The folder that the journal becomes after the transaction, completed (`done`) or not, if it has something to
-    keep: that of the edit, or a new one in `kept/` for bytes that could not be restored."""
+    """The folder that the journal becomes after the transaction, if it has something to keep: the edit's folder if an
+    edit was completed (`done`), otherwise a new one in `kept/` for bytes that could not be restored."""
     if done and journal.record.event == "edit":
         return edit_folder(journal.worktree, journal.record.id)
     folder = layout(journal.worktree).private / "kept" / journal.name
@@ -63,7 +63,7 @@ def folder_after(journal: EditJournal, *, done: bool) -> Path:
 
 
 def archive(journal: EditJournal, **values: Any) -> None:
-    """Log the edit durably, with these `values` of the record, and end the journal. If the latter fails, the next
+    """Durably log the edit, with these `values` in its record, and end the journal. If ending it fails, the next
     command does it."""
     record = replace(journal.record, **values)
     line = {
@@ -160,7 +160,7 @@ def complete(
     others = other_files.restore_other_files(journal)
     notes = [*others.notes(folder_after(journal, done=True)), *notes]
     if since:
-        notes.append(f"a hook made another commit on top of it: {', '.join(sorted(since))}")
+        notes.append(f"a hook made another commit on top, which changes {', '.join(sorted(since))}")
     other_files.update_user_index(journal, {**verdict.stage, **since}, leave)
     other_files.restore_pending_messages(journal)
     steps = hook_changes.steps_after_hooks(journal, made, verdict)
@@ -173,11 +173,11 @@ def complete(
 
 
 def roll_back(journal: EditJournal) -> OtherChanges:
-    """Restore the state before the transaction, and end the journal.
+    """Restore the state from before the transaction, and end the journal.
 
-    If a file of the edit was saved since, only the edit is removed from it; if that fails, the file stays unchanged.
-    Both are reported in the result. If bytes are left that the user may want, the folder of the journal moves to
-    `kept`.
+    If one of the edit's files was saved since, only the edit is removed from it; if that fails, the file stays
+    unchanged. Both cases are reported in the result. If bytes are left that the user may want, the journal's folder
+    moves to `kept`.
     """
     worktree, record = journal.worktree, journal.record
     others = OtherChanges()
@@ -230,12 +230,12 @@ def _remove_edit(journal: EditJournal, number: int, step: Step) -> OtherChanges:
             sentence += " and was left unchanged"
         else:
             sentence += f": the {event} was removed and your other changes were kept"
-        sentence += before and f"; the text from before the {event}{before}"
+        sentence += before and f"; its text before the {event}{before}"
         return OtherChanges(left=(path,), sentences=(sentence,))
     journal.keep(f"new-{number}", step.new.data if step.new else b"")
     sentence = (
-        f"{path} changed on the lines of the {event} and was left unchanged, with both in it; the edited text is in "
-        f"{KEPT_FOLDER}/new-{number}{before and f', the text from before{before}'}"
+        f"{path} changed on the same lines as the {event} and was left with both changes; the edited text is in "
+        f"{KEPT_FOLDER}/new-{number}{before and f', the earlier text{before}'}"
     )
     return OtherChanges(left=(path,), conflicts=(path,), sentences=(sentence,))
 
@@ -264,8 +264,8 @@ def recover(worktree: WorkTree) -> list[str]:
     """Complete or roll back interrupted transactions; return sentences for the user. Called at the start of every
     command.
 
-    Without a crash it lists one folder. A journal whose owner is running is skipped, as in a hook of its commit. Raises
-    Busy if another git command holds the index lock, Refused for a journal of a newer version.
+    Without a crash it lists one folder. A journal whose owner is still running is skipped, for example in a hook of its
+    own commit. Raises Busy if another git command holds the index lock, Refused for a journal from a newer version.
     """
     root = layout(worktree).journal
     if not root.is_dir():
@@ -289,14 +289,14 @@ def _give_up(journal: EditJournal) -> list[str]:
     journal.unlock_index()
     journal.retire(folder)
     return [
-        f"cannot read the journal of an unfinished edit; its files are in {folder}: compare them with `git status` "
-        "and `git diff` before you commit"
+        f"cannot read the journal of an unfinished edit; its files are in {folder}: check `git status` "
+        "and `git diff` against them before you commit"
     ]
 
 
 def _recover(journal: EditJournal) -> list[str]:
     record = journal.record
-    name = f"the {record.event} {record.id}"
+    name = f"{record.event} {record.id}"
     if record.state == DONE:
         _archive_folder(journal)
         return [f"{name} is complete"]
@@ -320,7 +320,7 @@ def _recover(journal: EditJournal) -> list[str]:
         else:
             committed = f" was committed as {made[:12] or 'nothing'} and"
             return [
-                f"{name}{'' if record.moves_to == (record.head or '') else committed} is complete now",
+                f"{name}{'' if record.moves_to == (record.head or '') else committed} is now complete",
                 *others,
             ]
     folder = folder_after(journal, done=False)

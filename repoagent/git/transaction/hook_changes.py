@@ -112,17 +112,17 @@ class CommitWithdrawn(RepoagentError):
 def remove_other_work(
     journal: EditJournal, made: Commit, verdict: HookVerdict, key: str | None
 ) -> tuple[str, list[str]]:
-    """Make the commit again without other work that hooks added; `key` signs it. Returns its id, that of `made` if it
-    is not made again, and sentences for the user.
+    """Make the commit again without other work that hooks added; `key` signs it. Returns its id (the id of `made` if it
+    was not made again) and sentences for the user.
 
-    If another commit is on top of it, the commit stays unchanged. If it cannot be made again (a hook forbids it, or it
-    cannot be signed now), it is withdrawn and CommitWithdrawn is raised.
+    If another commit is on top, the commit stays unchanged. If it cannot be made again (a hook forbids it, or it cannot
+    be signed now), it is withdrawn and CommitWithdrawn is raised.
     """
     if not verdict.corrections:
         return made.oid, []
     worktree, names = journal.worktree, ", ".join(verdict.taken_out)
     if head_commit(worktree) != made.oid:
-        stays = f"a hook added {names} to the commit, where it stays because another commit is on top of it"
+        stays = f"a hook added {names} to the commit, and another commit on top keeps repoagent from taking that out"
         # otherwise the index would revert it
         staged = {**staged_entries(worktree, verdict.corrections), **verdict.stage}
         for path, correct in verdict.corrections.items():
@@ -173,14 +173,14 @@ def _commit_again(
         parents = [argument for parent in made.parents for argument in ("-p", parent)]
         command = ["-c", f"i18n.commitEncoding={encoding}", "commit-tree", f"-S{key or ''}", *parents, tree]
     new = git(worktree.top, *command, stdin=stdin, env=env, read_only=False).decode().strip()
-    reason = "repoagent: commit again without what a hook had added of other work"
+    reason = "repoagent: commit again without the other work that a hook added"
     git(worktree.top, "update-ref", "-m", reason, "HEAD", new, made.oid, read_only=False)
     return new
 
 
 def steps_after_hooks(journal: EditJournal, made: Commit, verdict: HookVerdict) -> tuple[Step, ...]:
-    """The steps with what hooks changed and added, for undo. A file may contain a save by the user; the commit has what
-    the hook made of it."""
+    """The steps, including what hooks changed and added, for undo. A file may have been saved by the user since; the
+    commit has what the hook made of it."""
     worktree, record = journal.worktree, journal.record
 
     def content(path: str, entry: Entry | None) -> Content | None:
@@ -212,7 +212,7 @@ def step_after_hook(
     worktree: WorkTree, step: Step, now: Content | None, before: Content | None, after: Content | None
 ) -> Step:
     """The step of a change in place after a hook turned `before` into `after`, with the file `now`: the hook's changes
-    become part of the change; changes by others do not. On a conflict the hook's changes are left out."""
+    become part of the step; other changes do not. On a conflict the hook's changes are left out."""
     done = step.done
     if same(step.new, done):
         return replace(step, new=now, done=now)

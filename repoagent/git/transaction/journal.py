@@ -39,10 +39,9 @@ _COARSE_NS = 2_000_000_000  # some file systems keep times to two seconds
 class PlannedPath:
     """One path of the commit, as entries with filters applied; None means no file.
 
-    The change is from `base` to `work`, the file before and after, including other work on top that exists already. It
-    is merged into `head`, the version in HEAD, which gives `commit`, and into `staged`, which gives `stage`. For a
-    renamed file, `base`, `head` and `staged` are those of the old path, `renamed`. `bits` are the flags of the index
-    entry.
+    The change leads from `base` to `work`, the file before and after it, including any other work already on top.
+    Merging it into `head`, the version in HEAD, gives `commit`; merging it into `staged` gives `stage`. For a renamed
+    file, `base`, `head` and `staged` are those at the old path, `renamed`. `bits` are the index entry's flags.
     """
 
     path: str
@@ -82,10 +81,10 @@ class SavedFile:
 
 @dataclass(frozen=True)
 class Record:
-    """One transaction. `head` and `branch` are those at its start (None: unborn, detached); `moves_to` is the commit
-    to which HEAD moves if no new one is made ("": unborn). `in_place`: the files have the change already; undo uses
-    `was` and `done` of each step then. `uncommitted` are all tracked paths with the user's other work, `saved` the
-    files among them; `started` (ns) is when hooks started."""
+    """One transaction. `head` and `branch` are HEAD's commit and branch at its start (None: unborn, detached);
+    `moves_to` is the commit to which HEAD moves if no new one is made ("": unborn). `in_place`: the files have the
+    change already; undo then uses each step's `was` and `done`. `uncommitted` are all tracked paths with the user's
+    other work, `saved` the files among them; `started` (ns) is when hooks started."""
 
     id: str
     event: str
@@ -116,11 +115,11 @@ class EditJournal(stored.Journal):
         self.record = record
 
     def change(self, **values: Any) -> None:
-        """Change fields of the record, but not on disk."""
+        """Change fields of the record in memory only."""
         self.record = replace(self.record, **values)
 
     def store(self, **values: Any) -> None:
-        """Change fields of the record, also on disk, durably. The contents of files must be stored first."""
+        """Change fields of the record, durably on disk too. The contents of files must be stored first."""
         self.change(**values)
         self.save(to_dict(self.record))
 
@@ -152,16 +151,16 @@ class EditJournal(stored.Journal):
             text = (_read_lock(path) or b"").decode(errors="replace")
             if text.startswith("repoagent "):
                 holder = text.partition(": ")[2].strip()
-                raise Busy(f"{path} is held: {holder}; try again when it is done") from None
+                raise Busy(f"{path} is locked: {holder}; try again when that is done") from None
             raise Busy(
                 f"{path} exists: another git command is running in this work tree; try again when it is done. "
-                "If none is running, remove that file"
+                "If no git command is running, remove that file"
             ) from None
         except OSError as error:
             raise SystemFailed(f"cannot create {path}: {error.strerror}; fix that and try again") from error
 
     def has_lock(self) -> bool:
-        """Whether the index is locked by this transaction."""
+        """Whether this transaction holds the index lock."""
         file = self.path(LOCK_FILE)
         return file.exists() and _read_lock(lock_path(self.worktree)) == _read_lock(file)
 
@@ -171,10 +170,9 @@ class EditJournal(stored.Journal):
             lock_path(self.worktree).unlink()
 
     def remove_stale_ref_locks(self) -> None:
-        """Remove the locks of references that a killed git has left, because of which git would refuse to commit
-        forever.
+        """Remove the reference locks that a killed git has left; with them, git would refuse every later commit.
 
-        Call it when that git has ended. A lock is stale if it was created since git started, contains what git would
+        Call this when that git has ended. A lock is stale if it was created since git started, contains what git would
         have written (nothing, the starting commit, or a commit on top of it), and stays for a while: a running git
         holds it for milliseconds.
         """
@@ -196,7 +194,7 @@ class EditJournal(stored.Journal):
 
 
 def create(worktree: WorkTree, record: Record) -> EditJournal:
-    """Create the journal of a transaction, durably. Raises Refused if there is one of this name, SystemFailed."""
+    """Durably create the journal of a transaction. Raises Refused if one of this name exists, and SystemFailed."""
     name = f"{record.id}-{record.event}"
     # users of git may see the text of the lock
     text = f"repoagent {record.id}: an edit is being committed by process {os.getpid()}\n"
@@ -235,7 +233,7 @@ _ITEMS: dict[str, type[Any]] = {"steps": Step, "planned": PlannedPath, "saved": 
 
 
 def load(folder: Path) -> Record | None:
-    """The record in the folder of a journal, with the bytes it refers to; None if it is missing or unreadable.
+    """The record in a journal's folder, with the bytes it refers to; None if it is missing or unreadable.
 
     Raises Refused for a newer version.
     """

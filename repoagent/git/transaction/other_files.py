@@ -1,8 +1,8 @@
 """The user's uncommitted work: copied before hooks run, and restored where they lost it.
 
-Hooks lose work if they stash or check out files and do not restore them. The file is then missing or has the content of
-HEAD; after `git stash --keep-index` in a failed hook it has only the committed text. Any other content is a newer save
-and is kept. The index, MERGE_MSG and AUTO_MERGE belong to the user, too.
+Hooks lose work if they stash files or check them out and do not restore them. The file is then missing or has the
+content of HEAD; after `git stash --keep-index` in a failed hook it has only the committed text. Any other content is a
+newer save and is kept. The index, MERGE_MSG and AUTO_MERGE belong to the user, too.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _PENDING_MESSAGES = ("MERGE_MSG", "AUTO_MERGE")
 
 
 def has_hooks(worktree: WorkTree) -> bool:
-    """Whether git runs a hook for a commit."""
+    """Whether git runs any hooks for a commit."""
     path = git(worktree.top, "rev-parse", "--git-path", "hooks")
     folder = worktree.top / os.fsdecode(path.removesuffix(b"\n"))
     if any((folder / name).is_file() and os.access(folder / name, os.X_OK) for name in _COMMIT_HOOKS):
@@ -68,8 +68,8 @@ def snapshot_files(top: Path, edit_id: str, paths: Sequence[str]) -> tuple[Saved
 
 
 def restore_other_files(journal: EditJournal) -> OtherChanges:
-    """Restore files that have lost the user's work, and keep newer content; the earlier content is then saved in the
-    folder of the journal as `found-before-N`."""
+    """Restore files that have lost the user's work. Newer content is kept, and the earlier content is then saved in the
+    journal's folder as `found-before-N`."""
     worktree, record = journal.worktree, journal.record
     restored, left, sentences = [], [], []
     for saved in record.saved:
@@ -115,7 +115,8 @@ def _is_as_in_head(worktree: WorkTree, record: Record, saved: SavedFile, current
 
 
 def keep_copy(journal: EditJournal, name: str, content: Content) -> str:
-    """Save the bytes in the folder of the journal, unless they are there; return the file name: `name` and a number."""
+    """Save the bytes in the journal's folder, unless they are there already; return the file name: `name` and a
+    number."""
     number = 0
     while (file := journal.path(f"{name}-{number}")).exists():
         if read_stored(journal.folder, file.name) == content.data:
@@ -134,7 +135,7 @@ def save_pending_messages(journal: EditJournal) -> None:
 
 
 def restore_pending_messages(journal: EditJournal) -> None:
-    """Restore those that have disappeared, and remove them from the journal."""
+    """Restore MERGE_MSG and AUTO_MERGE if they have disappeared, and remove them from the journal."""
     for name in _PENDING_MESSAGES:
         copy = journal.path(f"waiting-{name}")
         if not copy.exists():
@@ -146,9 +147,9 @@ def restore_pending_messages(journal: EditJournal) -> None:
 
 
 def restore_mixed_files(journal: EditJournal, written: Mapping[str, Content | None]) -> OtherChanges:
-    """Restore the user's work that hooks have lost in the files of the edit. The content that it replaces is saved in
-    the folder of the journal as `found-own-N`. `written` has the content of the files when hooks started; one that was
-    not that of the step is a save by another program, and stays."""
+    """Restore the user's work that hooks have lost in the edit's files. The content that this replaces is saved in the
+    journal's folder as `found-own-N`. `written` has the content of the files when hooks started; content that differs
+    from the step's was saved by another program, and stays."""
     worktree = journal.worktree
     restored = []
     for step, planned in _mixed(journal.record):
@@ -183,7 +184,7 @@ def restore_mixed_files(journal: EditJournal, written: Mapping[str, Content | No
 
 def steps_to_revert(journal: EditJournal) -> list[Step]:
     """The steps with what they wrote themselves, not the content after hooks. If hooks were killed between a stash and
-    its pop, a file has just the committed content, or is missing: then that is what to revert."""
+    its pop, a file has only the committed content or is missing, and that is then what to revert."""
     record, top = journal.record, journal.worktree.top
     written = [
         step if step.wrote is None else replace(step, new=step.wrote, wrote=None) for step in record.steps
@@ -214,8 +215,8 @@ def _checked_out(worktree: WorkTree, planned: PlannedPath) -> Content | None:
 
 
 def copy_user_index(worktree: WorkTree, file: Path) -> None:
-    """Copy the index to `file` in the folder of a journal. A lock in that folder was left by a killed git, since no
-    other program works there."""
+    """Copy the index to `file` in a journal's folder. Any lock in that folder was left by a killed git, since no other
+    program works there."""
     file.with_name(f"{file.name}.lock").unlink(missing_ok=True)
     copy_index(worktree, file)
 

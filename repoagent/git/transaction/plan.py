@@ -1,4 +1,4 @@
-"""Plan a commit that is HEAD plus the change, whatever else is staged or changed, also in the same file.
+"""Plan a commit that is HEAD plus the change, whatever else is staged or changed, even in the same file.
 
 Refuses work tree states in which the commit would contain more or less than the change.
 """
@@ -27,7 +27,7 @@ _ONLY_WRITE = ", or use --no-commit to only write the files"
 @dataclass(frozen=True)
 class Plan:
     """The commit on top of `head` (None: a first commit). `uncommitted` are all tracked paths with the user's
-    uncommitted work, which a check sees too; `notes` are sentences for the user."""
+    uncommitted work, which a `--check` command sees too; `notes` are sentences for the user."""
 
     head: str | None
     branch: str | None
@@ -43,7 +43,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Versions:
-    """The entries of the paths of a change in HEAD, the index and the work tree. `include_dirty`, `offer` and
+    """The entries in HEAD, the index and the work tree for the paths of a change. `include_dirty`, `offer` and
     `in_place` as in `make_plan`."""
 
     worktree: WorkTree
@@ -61,7 +61,7 @@ class Versions:
         return _COMMIT_FIRST + (_WAYS_OUT if self.offer else "")
 
     def is_whole(self, change: FileChange) -> bool:
-        """Whether the whole file is to be committed."""
+        """Whether to commit the whole file."""
         return self.include_dirty or (self.in_place is not None and change.name in self.in_place.whole)
 
     def in_head(self, path: str) -> Entry | None:
@@ -75,7 +75,7 @@ class Versions:
         return self.index[path].entry if path in self.index else None
 
     def blob(self, path: str, content: Content | None) -> Entry | None:
-        """The entry for content of the work tree, stored with filters applied."""
+        """The entry for content from the work tree, stored with filters applied."""
         return None if content is None else to_blob(self.worktree, path, content, self.staged(path))
 
     def nested(self, target: str) -> Iterator[str]:
@@ -104,7 +104,7 @@ def refuse_no_branch(worktree: WorkTree, *, offer: bool = True) -> None:
     if ref is not None and not ref.startswith("refs/heads/"):
         raise Refused(
             f"HEAD is on {ref}, which is not a branch: switch to a branch first"
-            f" (git switch){_ONLY_WRITE if offer else ''}"
+            f" (`git switch`){_ONLY_WRITE if offer else ''}"
         )
 
 
@@ -112,13 +112,13 @@ def refuse_unmerged(status: Status, *, offer: bool = True) -> None:
     """Raise Refused if the index has conflicts. With `offer` the message suggests --no-commit."""
     if status.unmerged:
         raise Refused(
-            f"{', '.join(status.unmerged[:3])} has merge conflicts in the index: resolve them and `git add` "
+            f"unresolved merge conflicts in {', '.join(status.unmerged[:3])}: resolve them and run `git add` "
             f"first{_ONLY_WRITE if offer else ''}"
         )
 
 
 def sparse_advice(path: str) -> str:
-    """The message for a tracked file that the sparse checkout excludes. A plain `git restore` ignores it."""
+    """The message for a tracked file that the sparse checkout excludes. A plain `git restore` skips such a file."""
     return (
         f"{path} is tracked, but excluded by the sparse checkout: restore it first with "
         f"`git restore --ignore-skip-worktree-bits {shlex.quote(path)}`, or its whole folder with "
@@ -150,7 +150,7 @@ def _refuse_inseparable(versions: Versions, change: FileChange) -> None:
     if target in versions.index and versions.index[target].skip_worktree:
         raise Refused(sparse_advice(target))
     if versions.in_head(target) or versions.staged(target):
-        raise Refused(f"{target} is missing in the work tree but still tracked: {versions.ways_out}")
+        raise Refused(f"{target} is missing from the work tree but still tracked: {versions.ways_out}")
     for path in versions.nested(target):
         if versions.status.changed[path].submodule:
             raise Refused(f"{target} is in the submodule {path}: run repoagent inside it")
@@ -169,8 +169,8 @@ def make_plan(
     """Store the blobs of the commit and return the plan.
 
     Raises Inseparable if a change cannot be separated from the user's uncommitted work in the same file,
-    AlreadyCommitted if HEAD contains all of it. `include_dirty` commits each file whole; with `offer`, refusals suggest
-    that. `in_place` is set if the work tree already has the changes.
+    AlreadyCommitted if HEAD already contains all of the changes. `include_dirty` commits each file whole; with `offer`,
+    refusals suggest that. `in_place` is set if the work tree already has the changes.
     """
     paths = sorted({path for change in changes for path in (change.old_path, change.path) if path})
     versions = Versions(worktree, status, read_entries(worktree, paths), include_dirty, offer, in_place)
@@ -186,7 +186,7 @@ def make_plan(
                 planned.append(PlannedPath(path, *entries, None, None, None, None))
     if all(path.commit == path.in_head for path in planned):
         raise AlreadyCommitted(
-            f"the last commit already has this change of {', '.join(change.name for change in changes)}"
+            f"the last commit already contains this change to {', '.join(change.name for change in changes)}"
             + (": use --no-commit to only write it" if offer else "")
         )
     notes = tuple(_notes(versions, planned))
@@ -262,7 +262,7 @@ def _carry(
     if versions.in_place is not None and where == "the index":
         return sides[0]
     raise Inseparable(
-        f"cannot separate the change of {change.old_path or change.path} from uncommitted work in it"
+        f"cannot separate the change to {change.old_path or change.path} from other uncommitted work in that file"
         f"{conflict_lines(projected)} (compared with {where}): {versions.ways_out}",
         change.name,
     )
@@ -278,7 +278,7 @@ def _notes(versions: Versions, planned: Sequence[PlannedPath]) -> Iterator[str]:
     if operation(worktree) == "bisect":
         yield "a bisect is in progress: it may move HEAD away from the commit"
     if versions.status.head is not None and versions.status.branch is None:
-        yield "HEAD is detached: no branch will have the commit"
+        yield "HEAD is detached: no branch will contain the commit"
     dirty = [path for path in planned if path.has_other_work]
     if in_place is not None:  # staged parts of the change itself are not other work
         dirty = [path for path in dirty if path.path not in in_place.current]

@@ -32,9 +32,9 @@ class Options:
 
 @dataclass(frozen=True)
 class CommitResult:
-    """The commit. `folded` are paths that have a hook's changes, `taken_out` those from which other work was removed
-    that a hook had added, `restored` files whose lost uncommitted work was restored. `output` is that of git and the
-    hooks."""
+    """The commit. `folded` are the paths with a hook's changes, `taken_out` those from which other work that a hook had
+    added was removed, and `restored` the files whose lost uncommitted work was restored. `output` is what git and the
+    hooks printed."""
 
     commit: str
     parent: str | None
@@ -54,7 +54,7 @@ class OtherChanges:
     """Changes by other programs to the user's files during a transaction.
 
     `restored` are the paths whose lost uncommitted work was restored, `left` those with newer content, which stays;
-    those in `conflicts` still contain the edit, too. `sentences` describe what is left.
+    those in `conflicts` also still contain the edit. `sentences` describe what is left.
     """
 
     restored: tuple[str, ...] = ()
@@ -75,7 +75,7 @@ class OtherChanges:
         return tuple(sentence.replace(KEPT_FOLDER, str(folder)) for sentence in self.sentences)
 
     def remarks(self, folder: Path) -> tuple[str, ...]:
-        """Like `notes`, with a sentence on restored files."""
+        """Like `notes`, plus a sentence about restored files."""
         return (*self.notes(folder), *restored_notes(self.restored))
 
 
@@ -89,7 +89,7 @@ def restored_notes(paths: Sequence[str]) -> tuple[str, ...]:
     if not paths:
         return ()
     return (
-        f"your uncommitted changes in {', '.join(paths)} were lost during `git commit` and were restored",
+        f"your uncommitted changes to {', '.join(paths)} were lost during `git commit`, and repoagent restored them",
     )
 
 
@@ -105,7 +105,8 @@ class HookFailed(CheckFailed):
     """git or a hook refused the commit; `output` is what they printed. Everything was restored, except as stated in
     `remarks`.
 
-    `by_git`: it was git itself (no identity, no signature) or the user in the editor, so another edit would not help.
+    `by_git`: git itself refused (no identity, no signature), or the user did in the editor, so another edit would not
+    help.
     """
 
     def __init__(self, output: bytes, *, by_git: bool = False, remarks: Sequence[str] = ()) -> None:
@@ -118,7 +119,7 @@ class HookFailed(CheckFailed):
 
 
 def and_unchanged(remarks: Sequence[str]) -> str:
-    """The end of a sentence on a failure: everything was restored, except as stated in `remarks`."""
+    """The end of a sentence about a failure: everything was restored, except as stated in `remarks`."""
     if not remarks:
         return ", and everything was restored"
     return f". {'. '.join(remarks)}. Everything else was restored"
@@ -133,8 +134,8 @@ class UnfinishedTransaction(Refused):
 
     def __init__(self, event: str, edit_id: str, error: Exception) -> None:
         super().__init__(
-            f"the {event} {edit_id} could not be finished ({error}): fix that, and the next "
-            "repoagent command completes it or rolls it back; until then git may report a lock"
+            f"could not finish {event} {edit_id} ({error}): fix that, and the next repoagent command will "
+            "complete it or roll it back; until then git may report a lock"
         )
 
 

@@ -39,7 +39,7 @@ def new_edit_id() -> str:
 
 class BaseTransaction(ABC):
     """A change to files, from the lock to its end. A context manager: leaving it early restores everything. Changes
-    that other programs have made to the files since are kept and reported. `plan` is what will be committed.
+    that other programs have made to the files in the meantime are kept and reported. `plan` is what will be committed.
 
     `Transaction` ends with a commit, `MoveTransaction` moves HEAD to an existing one. `commits` is False if only files
     are written and no lock is taken; `in_place` is set if the files already have the change.
@@ -80,7 +80,7 @@ class BaseTransaction(ABC):
                 refuse_operation(worktree, offer=self._is_edit)
             index_path(worktree)
         if self._is_edit and finish.edit_folder(worktree, self.id).exists():
-            raise Refused(f"the edit {self.id} already exists: use another name")
+            raise Refused(f"edit {self.id} already exists: use another name")
         self._journal = opened = journal.create(worktree, self._first)
         try:
             if self._first.commits:
@@ -180,11 +180,11 @@ class BaseTransaction(ABC):
 
 
 class Transaction(BaseTransaction):
-    """A change to files that becomes one commit. Use it as a context manager, as in the docstring of the module.
+    """A change to files that becomes one commit. Use it as a context manager, as in the module's docstring.
 
     Entering it takes git's index lock and plans the commit; leaving it without `commit` or `keep` restores everything.
-    `plan` is what would be committed, `result` what was. With `in_place`, the files already have the change, and keep
-    it if there is no commit.
+    `plan` is what would be committed, `result` what was. With `in_place`, the files already have the change and keep it
+    even if there is no commit.
     """
 
     def __init__(
@@ -211,7 +211,7 @@ class Transaction(BaseTransaction):
     def commit(self, message: str | bytes, *, at_once: bool = False) -> results.CommitResult:
         """Make the commit, with the user's hooks, signature and identity.
 
-        A str is encoded in i18n.commitEncoding. `at_once`: no program has run and no question was asked since the
+        A str is encoded in i18n.commitEncoding. `at_once`: no program has run and nothing was asked since the
         transaction was entered, so the user's other work is not read again. Raises HookFailed, with everything
         restored, if git or a hook refuses, and Busy if HEAD was moved.
         """
