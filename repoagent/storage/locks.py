@@ -34,7 +34,8 @@ def locked(path: Path, *, timeout: float = 10.0, what: str) -> Iterator[None]:
     def busy(text: bytes) -> str:
         who = _holder(text) or "another process"
         return (
-            f"{what} is locked by {who}; waited {timeout:g} s: try again when it is done, or end that process"
+            f"cannot lock {what}, held by {who}; waited {timeout:g} s: try again when that is done, or end that "
+            "process"
         )
 
     descriptor = open_locked(path, timeout, busy)
@@ -94,7 +95,7 @@ def flock_until(descriptor: int, deadline: float, path: Path) -> bool:
         except OSError as error:
             if error.errno in _NO_LOCKS:
                 raise Refused(
-                    f"the file system that holds {path} has no file locks (NFS without a lock service?): "
+                    f"the file system that holds {path} does not support file locks (NFS without a lock service?): "
                     "mount it with locks, or work in a clone on a local disk"
                 ) from error
             if error.errno not in (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EINTR):

@@ -39,7 +39,8 @@ def test_busy_names_the_holder_and_death_frees(tmp_path: Path) -> None:
         started = time.monotonic()
         with (
             pytest.raises(
-                Busy, match=rf"the memory is locked by process {holder.pid} .*since 20\d\d-.*waited 0.2 s"
+                Busy,
+                match=rf"cannot lock the memory, held by process {holder.pid} .*since 20\d\d-.*waited 0.2 s",
             ),
             locked(path, timeout=0.2, what="the memory"),
         ):
@@ -101,7 +102,10 @@ def test_a_file_system_without_locks_says_so(tmp_path: Path, monkeypatch: pytest
 
     with monkeypatch.context() as patch:
         patch.setattr(fcntl, "flock", no_locks)
-        with pytest.raises(Refused, match="no file locks"), locked(tmp_path / "lock", what="it"):
+        with (
+            pytest.raises(Refused, match="does not support file locks"),
+            locked(tmp_path / "lock", what="it"),
+        ):
             pass
 
 

@@ -67,7 +67,7 @@ def test_an_orphan_is_archived_and_restored_unchanged(desk: Desk) -> None:
     assert state(desk) == before
     memory.folder.rename(place)
     memory.folder.mkdir()
-    with pytest.raises(Refused, match="exists; rename"):
+    with pytest.raises(Refused, match="already exists; rename"):
         restore(desk.layout, place)
     with pytest.raises(Refused, match="not an archived memory"):
         restore(desk.layout, memory.folder)
@@ -137,12 +137,12 @@ def test_a_file_that_was_moved_and_is_not_added_yet(desk: Desk) -> None:
 def test_locked_and_pending_memories_stay_and_unknown_files_move_along(desk: Desk) -> None:
     memory = gone(desk)
     with locked(memory.folder / "notes.md.lock", what="the notes"):
-        assert "locked by process" in why(desk)
+        assert "held by process" in why(desk)
     (memory.folder / "mine.txt").write_text("a user's own")
     desk.layout.pending.mkdir(parents=True, exist_ok=True)
     waiting = desk.layout.pending / "x-edit.json"
     waiting.write_text(f'{{"version": 1, "memories": {{"a.py": "{memory.folder.name}"}}}}')
-    assert why(desk) == "an edit of its file has not been recorded yet"
+    assert why(desk) == "an edit to its file has not been recorded yet"
     waiting.unlink()
     assert (archived(desk) / "mine.txt").exists()
 
