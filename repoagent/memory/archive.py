@@ -280,7 +280,7 @@ def _read_files(stream: IO[bytes]) -> dict[str, bytes]:
             if member.name.casefold() in folded:
                 raise _Invalid(f"contains {member.name!r} twice")
             if member.size > LARGEST_FILE:
-                raise _Invalid(f"contains {member.name!r} of {member.size:,} bytes, which is too large")
+                raise _Invalid(f"contains {member.name!r}, which is too large ({member.size:,} bytes)")
             folded.add(member.name.casefold())
             if len(folded) > MOST_FILES:
                 raise _Invalid(f"contains more than {MOST_FILES:,} files")
@@ -504,6 +504,6 @@ def restore(layout: Layout, folder: Path) -> Memory:
     target = layout.memory / folder.name
     with memory_lock(layout):
         if os.path.lexists(target):
-            raise Refused(f"the memory {folder.name} exists; rename {folder} first")
+            raise Refused(f"a memory named {folder.name} already exists; rename {folder} first")
         move(folder, target)
     return Memory(target, identity)

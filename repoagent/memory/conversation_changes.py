@@ -187,7 +187,9 @@ def _reverse(layout: Layout, place: ConversationRef, command: str, warn: Warn) -
         if is_merged:
             after = _with_later_turns(before, _load_text(layout, last.after), present)
         if is_merged and after is None:
-            where = f"the previous text is {text_file(layout, last.before)}" if last.before else "delete it"
+            where = (
+                f"the previous text is in {text_file(layout, last.before)}" if last.before else "delete it"
+            )
             raise Refused(
                 f"{place.name} has changed since its last {last.command}; restore it by hand: {where}"
             )
@@ -266,7 +268,7 @@ def check(before: str, after: str, *, user_turns: bool = False) -> str:
     heading = f"## [{old.nonce}]"
     if head_of(before) != head_of(after):
         return (
-            "the lines before the first turn or a heading of a turn have changed; keep them (a turn begins with "
+            "the lines before the first turn or a turn's heading have changed; keep them (a turn begins with "
             f"a line `{heading} SPEAKER`)"
         )
     if after.count(f"\n{heading}") - len(new.turns) > before.count(f"\n{heading}") - len(old.turns):
@@ -312,7 +314,7 @@ def branch(
     count = len(source.conversation.turns)
     if turns is not None and not 0 < turns <= count:
         raise UsageError(
-            f"{source.place.name} has {count} turns, no turn {turns}; see `repoagent conversation show`"
+            f"{source.place.name} has no turn {turns}, only {count}; see `repoagent conversation show`"
         )
     return _copy(layout, source, place, "branch", turns=turns)
 
@@ -338,7 +340,7 @@ def _copy(
         raise UsageError(f"{place.name} would be a copy of itself; name another conversation")
     present = read_regular(place.path)
     if present is not None and not replaces:
-        raise Refused(f"a conversation {place.name!r} already exists; choose another name{remedy}")
+        raise Refused(f"a conversation named {place.name!r} already exists; choose another name{remedy}")
     text = source.text
     offsets = turn_offsets(text)
     if turns is not None and turns < len(offsets):

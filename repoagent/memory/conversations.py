@@ -39,7 +39,7 @@ _PROBLEMS = (  # what a name may not match, and why; some characters are special
     (r"\A\s*\Z", "empty"),
     (r"\A\s|[\s.]\Z", "cannot begin or end with a space, or end with a dot"),
     (r"\A[.-]", "cannot begin with a dot or a dash"),
-    (r"[/\\]", "cannot contain a slash; use file:PATH for the conversation of a file"),
+    (r"[/\\]", "cannot contain a slash; use file:PATH for the conversation about a file"),
     (r'[:*?"<>|]', 'cannot contain any of :*?"<>|'),
     (r"(?i)\.md\Z", f"leave out the ending {ENDING}"),
 )
@@ -175,7 +175,9 @@ class ConversationResolver:
             if make or not folders:
                 raise no_such_file(path, worktree.top)
             if len(folders) > 1:
-                raise Refused(f"{path} is gone and {len(folders)} memories name it; restore the file first")
+                raise Refused(
+                    f"{path} is gone, and {len(folders)} memories have this path; restore the file first"
+                )
             return _of_folder(layout, folders[0], path)
         memory = resolve(layout, worktree, path, data, warn=self.warn)
         if memory is None and make:

@@ -59,7 +59,7 @@ class Schema(NamedTuple):
 def explained(path: Path, error: sqlite3.Error) -> Exception:
     """Convert an error of SQLite to Damaged, Unusable, or UsageError if SQLite lacks a module."""
     if str(error).startswith("no such module"):
-        return UsageError("the SQLite of this Python lacks full-text search (FTS5); use another Python")
+        return UsageError("this Python's SQLite lacks full-text search (FTS5); use another Python")
     if isinstance(error, sqlite3.OperationalError) and str(error).startswith(_OUTSIDE):
         return Unusable(f"cannot use {path} ({error})")
     return Damaged(str(error))

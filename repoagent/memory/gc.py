@@ -115,7 +115,7 @@ def _uses(layout: Layout, worktree: WorkTree, orphans: Sequence[Memory]) -> Iter
     for path in layout.pending.glob("*.json") if layout.pending.is_dir() else ():
         pending = (json_files.parse(path.read_bytes()) or {}).get("memories")
         for folder in map(str, pending.values()) if isinstance(pending, dict) else ():
-            yield folder, "an edit of its file has not been recorded yet"
+            yield folder, "an edit to its file has not been recorded yet"
     tips, empty = _tips(worktree), blob_hash(b"", worktree.object_format)
     owners = {blob: memory for memory in orphans for blob in memory.identity.blobs if blob != empty}
     if tips and owners:

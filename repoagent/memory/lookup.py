@@ -76,7 +76,7 @@ def find_target(
     with open_index(layout, warn) as index:
         loaded = [index.identity(folder) for folder in index.names(EARLIER, path)]
     current = sorted({identity.path for identity in loaded if identity is not None})
-    remedy = f"{quote(current[0])} was renamed from it" if current else ""
+    remedy = f"it was renamed to {quote(current[0])}" if current else ""
     raise no_such_file(path, worktree.top, reason="and it has no memory", remedy=remedy)
 
 

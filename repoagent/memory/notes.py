@@ -350,12 +350,12 @@ def check_notes(texts: list[str]) -> None:
     if not any(text.strip() for text in texts):
         raise UsageError('empty note; use `repoagent memory note FILE "TEXT"`')
     if len(texts) > MOST:
-        raise UsageError(f"too many notes: {len(texts)}, at most {MOST} at once")
+        raise UsageError(f"too many notes ({len(texts)}): add at most {MOST} at once")
     longest = max(map(len, texts))
     if longest > LONGEST_TEXT:
         raise UsageError(
-            f"the note has {longest:,} characters, the limit is {LONGEST_TEXT:,}; put it into "
-            "a file and list the file in the option `context`"
+            f"the note has {longest:,} characters, more than the limit of {LONGEST_TEXT:,}; put it in "
+            "a file and list that file in the `context` option"
         )
 
 

@@ -107,7 +107,7 @@ def _report(
 @click.option("--at", type=int, metavar="TURN", help="Copy turns 1 to TURN.  [default: all]")
 @pass_repository
 def branch_command(repo: Repository, /, *, name: str, new: str, at: int | None) -> None:
-    """Start the conversation NEW with the turns of NAME, up to number TURN of `show`.
+    """Start the conversation NEW with the turns of NAME, up to the one that `show` numbers TURN.
 
     NAME does not change.
     """
@@ -119,7 +119,7 @@ def branch_command(repo: Repository, /, *, name: str, new: str, at: int | None) 
     change = branch(repo.layout, source, ref, turns=at)
     count = len(source.conversation.turns) if at is None else at
     origin = source.place.name
-    sentence = f"{ref.name} starts with {plural(count, 'turn')} of {origin}"
+    sentence = f"{ref.name} starts with {plural(count, 'turn')} from {origin}"
     _report(repo, "branch", ref, change, sentence, **{"from": origin, "turns": count})
 
 
@@ -169,7 +169,7 @@ def load_command(repo: Repository, /, *, name: str, into: str | None) -> None:
     if into is None:
         about = about_of(source.text)
         if not about:
-            raise UsageError(f"{source.place.name} does not name its file; use --into FILE")
+            raise UsageError(f"{source.place.name} does not say which file it is about; use --into FILE")
         into = str(repo.worktree.top / about)
     ref = resolve.file(into, make=True)
     change = load(repo.layout, source, ref)
@@ -184,7 +184,7 @@ def load_command(repo: Repository, /, *, name: str, into: str | None) -> None:
 @click.argument("name", metavar="NAME")
 @click.option(
     "--from", "source", metavar="NAME|file:PATH", shell_complete=complete_name,
-    help="What to copy.  [default: the last one about a file]",
+    help="What to copy.  [default: the last conversation about a file]",
 )  # fmt: skip
 @click.option("--force", is_flag=True, help="Replace an existing conversation; undo restores it.")
 @pass_repository
@@ -208,7 +208,7 @@ def save_command(repo: Repository, /, *, name: str, source: str | None, force: b
         original = stored
     change = save(repo.layout, original, ref, force=force)
     count, origin = len(original.conversation.turns), original.place.name
-    sentence = f"saved {plural(count, 'turn')} of {origin} as {ref.name}"
+    sentence = f"saved {plural(count, 'turn')} from {origin} as {ref.name}"
     if change.before and change.before != change.after:
         sentence += f"; restore what it replaced with {undo_command(ref)}"
     _report(repo, "save", ref, change, sentence, **{"from": origin, "turns": count})
@@ -240,10 +240,10 @@ def _reverse(repo: Repository, name: str, verb: str) -> None:
     ref = resolver(repo).place(name, own=True)
     reversal = reverse(repo.layout, ref, warn=repo.terminal.warn)
     command = reversal.change.command
-    merged = "; later turns stay" if reversal.merged else ""
+    merged = "; later turns were kept" if reversal.merged else ""
     sentence = f"redid the {command} of {ref.name}{merged}"
     if verb == "undo":
-        deletes = "" if reversal.present else ", which deletes it"
+        deletes = "" if reversal.present else ", which deleted it"
         again = f"redo it with {undo_command(ref, 'redo')}"
         sentence = f"undid the {command} of {ref.name}{deletes}{merged}; {again}"
     more = {"reversed": command, **select(reversal, "merged", "present")}
@@ -316,7 +316,7 @@ _STYLES = {"user": "green", "assistant": "cyan", "observation": "dim"}
 def show_command(repo: Repository, /, *, name: str) -> None:
     """Show the turns of NAME, numbered.
 
-    The text of each turn is indented, so that it cannot look like the heading of a turn.
+    The text of each turn is indented, so that it cannot look like a turn's heading.
     """
     from repoagent.memory.conversation_changes import digest
     from repoagent.memory.conversations import find

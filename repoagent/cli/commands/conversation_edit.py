@@ -28,7 +28,7 @@ EDIT_EXAMPLES = examples(
 @click.command(epilog=EDIT_EXAMPLES)
 @name_argument
 @click.argument("request", metavar="REQUEST", default="")
-@click.option("--user-turns", is_flag=True, help="Also change or remove your own turns.")
+@click.option("--user-turns", is_flag=True, help="Allow your own turns to be changed or removed, too.")
 @click.option("-y", "--yes", is_flag=True, help="Save without asking.")
 @click.option("-n", "--dry-run", is_flag=True, help="Show the diff; write nothing.")
 @shared.model_option
@@ -58,7 +58,7 @@ def edit_command(session: Session, /, **values: Any) -> None:
         text = sys.stdin.buffer.read().decode("utf-8", "replace")
     if not text.strip():
         raise UsageError(
-            f"missing REQUEST: describe what to change; to edit it yourself, open {stored.place.path}"
+            f"missing REQUEST: describe what to change; to edit the conversation yourself, open {stored.place.path}"
         )
     request = RewriteRequest(stored, text.strip(), options.user_turns)
     if options.show_prompt:

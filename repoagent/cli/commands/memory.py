@@ -177,7 +177,7 @@ def edit_command(repo: Repository, /, *, file: str) -> None:
     except RepoagentError as error:
         copy = keep_text(memory, "notes.md", after)
         kind = Busy if isinstance(error, Busy) else Refused
-        raise kind(f"{error}; your text is saved in {repo.shown(copy)}") from error
+        raise kind(f"{error}; your text was saved in {repo.shown(copy)}") from error
     more = "; merged with changes made while you edited" if merged else ""
     content = {"file": memory.notes, "bytes": len(after), "merged": merged}
     repo.emit(content, notes=[f"saved {repo.shown(memory.notes)}{more}"])
@@ -280,8 +280,8 @@ Examples:
   repoagent memory relink src/new.py --from src/old.py
 
 The memory named by --from is attached to FILE and detached from its previous
-file; the opposite command undoes that. If the text of FILE differs, older
-notes are marked as being about an older text."""
+file; swap the two paths to undo that. If the text of FILE differs, older
+notes are marked as being about an older version."""
 
 
 @click.command("relink", epilog=RELINK_EXAMPLES)
@@ -292,7 +292,7 @@ notes are marked as being about an older text."""
     metavar="PATH|ID",
     required=True,
     type=click.Path(),
-    help="The file that has the memory.",
+    help="The file whose memory to attach.",
 )
 @pass_repository
 def relink_command(repo: Repository, /, *, file: str, source: str) -> None:

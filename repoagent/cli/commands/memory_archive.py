@@ -42,7 +42,7 @@ def _count(**numbers: int) -> str:
 def export_command(
     repo: Repository, /, *, paths: tuple[str, ...], output: str | None, no_conversations: bool
 ) -> None:
-    """Export the memories of the files and folders PATH, or all of them, to one archive."""
+    """Export the memories of the files and folders PATH, or all memories, to one archive."""
     from repoagent.memory.archive import dumps, pack, select_memories
     from repoagent.storage.atomic import write_whole
 
@@ -76,7 +76,7 @@ def export_command(
     where = "" if piped else f"{one_line(repo.shown(target))}: "
     notes = [f"{where}{plural(len(parcels), 'memory')}, {amount(len(data))}"]
     if masked := sum(parcel.masked for parcel in parcels):
-        notes.append(f"masked {masked} of what looks like a key or token")
+        notes.append(f"masked {plural(masked, 'key')} or token{'s' * (masked > 1)}")
     repo.emit({"archive": target, "bytes": len(data), "memories": rows}, notes=notes)
 
 
@@ -110,7 +110,7 @@ _IMPORT_COLUMNS = (
 @click.option("--dry-run", is_flag=True, help="Show what would be imported; import nothing.")
 @pass_repository
 def import_command(repo: Repository, /, *, file: str, dry_run: bool) -> int:
-    """Import the memories in an archive, each for its file."""
+    """Import memories from an archive, and attach each to its file."""
     from repoagent.memory.archive import Arrival, import_memories, read_archive, restore, source_of
     from repoagent.memory.gc import archive_folder
 
@@ -153,7 +153,7 @@ def import_command(repo: Repository, /, *, file: str, dry_run: bool) -> int:
     total = f"{'would import ' if dry_run else ''}{plural(len(arrivals), 'memory')}: {totals}"
     notes = [total if arrivals else "the archive is empty"]
     if outcomes["orphaned"] and not dry_run:
-        notes.append("attach one without a file with: repoagent memory relink FILE --from NAME")
+        notes.append("attach a memory that has no file with: repoagent memory relink FILE --from NAME")
     table = Page.of(terminal).table(_IMPORT_COLUMNS, rows) if rows else ()
     repo.emit({"dry_run": dry_run, "memories": memories}, table, notes=notes)
     return Exit.DONE if any(each.outcome != "same" for each in arrivals) else Exit.NOTHING
@@ -171,7 +171,7 @@ tree, at the tip of any branch or in a stash. gc does not delete memories: it
 moves them to .repoagent/archive/.
 
 If conversations.keep_days is set, gc also deletes older exchanges for good, and
-notes a line for each."""
+adds a line for each to the notes."""
 _GC_COLUMNS = (
     Column("path", cut="middle", least=14),
     Column("size", right=True),

@@ -98,9 +98,7 @@ def _lines(file_memory: FileMemory, repo: Repository, page: Page) -> Iterator[st
 
     state = "orphaned: the file no longer exists"
     if location.state == "moved":
-        state = (
-            f"moved: its content is now at {location.at}; the next edit or note of that file moves the memory"
-        )
+        state = f"moved: its content is now at {location.at}; the next edit of that file, or note about it, moves the memory"
     elif location.at:
         state = f"live, in another work tree: {location.at}"
     elif location.state == "live":
@@ -115,7 +113,7 @@ def _lines(file_memory: FileMemory, repo: Repository, page: Page) -> Iterator[st
         note = status.note
         stamp = f"{note.day}{f' by {note.source}' if note.source else ''}: " if note.day else ""
         stale = f" [gone: {', '.join(status.gone)}]" if status.gone else ""
-        stale += " [about an older text]" if status.older else ""
+        stale += " [about an older version]" if status.older else ""
         lines += item(f"- {stamp}{note.text}{stale}", *(["dim"] if stale else []))
     lines += section(f"edits ({len(file_memory.edits):,})") if file_memory.edits else []
     for edit in file_memory.edits:
@@ -128,7 +126,7 @@ def _lines(file_memory: FileMemory, repo: Repository, page: Page) -> Iterator[st
         lines += [*section("conversation"), *item(f"unreadable: repair {repo.shown(memory.conversation)}")]
     elif file_memory.turns:
         conversation = shlex.quote(f"file:{location.path}")
-        size = f"{plural(file_memory.exchanges, 'exchange')} of {plural(len(file_memory.turns), 'turn')}"
+        size = f"{plural(file_memory.exchanges, 'exchange')} with {plural(len(file_memory.turns), 'turn')}"
         lines += [
             *section("conversation"),
             *item(f"{size}; print it with: repoagent conversation show {conversation}"),

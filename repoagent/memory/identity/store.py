@@ -243,7 +243,7 @@ def relink(
         match = find(layout, index, file) if file.key else None
         if match is not None and match.folder != name:
             raise Refused(
-                f"{path} already has a memory ({match.folder}); link that one to another file first"
+                f"{path} already has a memory ({match.folder}); link that memory to another file first"
             )
         contents = similarity.last_contents(memory.folder, worktree)
         is_same_text = not file.key or file.blob in identity.blobs

@@ -23,7 +23,7 @@ WRONG = {
     "show nothing": (2, "no conversation 'nothing'; `repoagent conversation list` lists all"),
     "show fas": (2, "no conversation 'fas'; did you mean 'fast'?"),
     "show ../fast": (2, "invalid conversation name"),
-    "show src/app.py": (2, "use file:PATH for the conversation of a file"),
+    "show src/app.py": (2, "use file:PATH for the conversation about a file"),
     "show file:": (2, "missing file name: use file:PATH"),
     "show file:gone.py": (2, "no such file: gone.py"),
     "show file:../x.py": (2, "is outside the work tree"),
@@ -32,18 +32,18 @@ WRONG = {
     "save edit-1": (2, "is reserved"),
     "save fast": (3, "already exists; choose another name or use --force"),
     "save x --from nothing": (2, "no conversation 'nothing'"),
-    "load fast": (2, "does not name its file; use --into FILE"),
+    "load fast": (2, "does not say which file it is about; use --into FILE"),
     "load fast --into gone.py": (2, "no such file: gone.py"),
     "load fast --into hidden.py": (3, ".repoagentignore"),
     "load file:src/app.py --into src/app.py": (2, "a copy of itself"),
     "branch fast": (2, "missing argument"),
     "branch fast fast": (2, "a copy of itself"),
-    "branch fast new --at 9": (2, "fast has 5 turns, no turn 9"),
+    "branch fast new --at 9": (2, "fast has no turn 9, only 5"),
     "undo fast": (1, "no command has changed fast"),
     "redo fast": (1, "no command has changed fast"),
     "delete fast": (2, "use --yes to delete fast (5 turns)"),
     "delete nothing --yes": (2, "no conversation 'nothing'"),
-    "edit fast": (2, "missing REQUEST: describe what to change; to edit it yourself, open "),
+    "edit fast": (2, "missing REQUEST: describe what to change; to edit the conversation yourself, open "),
     "edit fast \t": (2, "missing request"),
     "edit fast shorter": (2, "use --yes to write it, or --dry-run"),
     "edit edit-1 shorter --yes": (2, "is reserved"),
@@ -66,8 +66,8 @@ def test_errors(talked: GitRepo, ui: Talk) -> None:
 
 
 def test_save_branch_load_and_back(talked: GitRepo, ui: Talk) -> None:
-    assert ui("save", "talk").out == "saved 5 turns of file:src/app.py as talk\n"
-    assert ui("branch", "talk", "short", "--at", "2").out == "short starts with 2 turns of talk\n"
+    assert ui("save", "talk").out == "saved 5 turns from file:src/app.py as talk\n"
+    assert ui("branch", "talk", "short", "--at", "2").out == "short starts with 2 turns from talk\n"
     loaded = ui("load", "short", "--into", "app.py", cwd=talked.top / "src")
     assert loaded.out == (
         "src/app.py now has the 2 turns of short; restore the previous ones with `repoagent conversation undo file:src/app.py`\n"

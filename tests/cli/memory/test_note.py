@@ -18,7 +18,7 @@ TOKEN = "ghp_C0YeKXhPTzuBAzqIXaxJGWoA8Bz7ChqE0xiA"
 WRONG = (
     (["src/a.py", ""], "empty note"),
     (["src/a.py", " \n "], "empty note"),
-    (["src/a.py", "x" * 4001], "the note has 4,001 characters, the limit is 4,000"),
+    (["src/a.py", "x" * 4001], "the note has 4,001 characters, more than the limit of 4,000"),
     (["nowhere.py", "x"], "no such file: nowhere.py, and it has no memory"),
     (["src", "x"], "src is a folder; name a file (`repoagent memory list src`"),
     (["../x", "x"], "../x is outside the work tree"),

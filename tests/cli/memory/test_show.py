@@ -26,7 +26,7 @@ def test_everything_on_one_page(ask: Ask, context: Desk) -> None:
         "notes (2)",
         "edits (2)",
         "  2026-11-02 committed 333333333333: request 2",
-        "  2 exchanges of 4 turns; print it with: repoagent conversation show file:src/c.py",
+        "  2 exchanges with 4 turns; print it with: repoagent conversation show file:src/c.py",
     ):
         assert line in done.out
     assert re.search(r"- \d{4}-\d\d-\d\d by m: `gone_name` is slow\^\[\[2J \[gone: gone_name\]", done.out)
@@ -59,7 +59,7 @@ def test_names_without_a_memory(ask: Ask, context: Desk) -> None:
     (top / "src/b.py").rename(top / "d.py")
     assert context.folder("d.py")
     done = ask("show", "src/b.py")
-    assert done.code == 2 and "d.py was renamed from it" in done.err
+    assert done.code == 2 and "it was renamed to d.py" in done.err
 
 
 def test_orphans_and_their_replacements(ask: Ask, context: Desk) -> None:

@@ -128,7 +128,7 @@ def test_a_newer_format_is_reported() -> None:
 def test_an_oversized_archive_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archive, "LARGEST", 2**20)
     monkeypatch.setattr(archive, "LARGEST_FILE", 2**19)
-    with pytest.raises(Refused, match="524,289 bytes, which is too large"):
+    with pytest.raises(Refused, match=r"too large \(524,289 bytes\)"):
         read(with_file("notes.md", b"a" * (2**19 + 1)))
     many = [(f"memory/a-{number}/notes.md", b"a" * 2**18) for number in range(5)]
     with pytest.raises(Refused, match="more than 1 MiB"):

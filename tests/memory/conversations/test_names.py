@@ -19,7 +19,7 @@ BAD = {
     "..": "dot",
     ".past": "begin with a dot",
     "-x": "a dot or a dash",
-    "a/b": "a slash; use file:PATH for the conversation of a file",
+    "a/b": "a slash; use file:PATH for the conversation about a file",
     "../../etc/passwd": "dot",
     "src/../../x": "a slash",
     "a\\b": "a slash",

@@ -180,7 +180,7 @@ def test_invalid_links_are_refused_and_change_nothing(desk: Desk) -> None:
     before = {memory.folder: identity_file(memory.folder).read_bytes() for memory in (a, b)}
     (desk.worktree.top / "link.py").symlink_to("a.py")
     for path, why in (
-        ("b.py", rf"b\.py already has a memory \({b.folder.name}\); link that one"),
+        ("b.py", rf"b\.py already has a memory \({b.folder.name}\); link that memory"),
         ("nowhere.py", "no such file: nowhere.py"),
         ("link.py", "link"),
         ("../x", "work tree|\\.\\."),
