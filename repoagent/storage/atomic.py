@@ -1,4 +1,4 @@
-"""Atomic, durable writes: a reader sees the old file or the new one, and so does the next boot after a power cut."""
+"""Atomic, durable writes: a reader sees either the old file or the new one, even after a power cut."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFE
 
 
 def write_whole(path: Path, data: bytes, *, private: bool = True, settled: bool = True) -> None:
-    """Write `data` to the file `path`, durably, and create missing folders.
+    """Durably write `data` to the file `path`, and create missing folders.
 
-    With `private` its mode is 0600, otherwise as the umask allows. A symbolic link at `path` is replaced, not followed.
-    Without `settled` the content is durable, but the name is only after the next sync of the folder, for example by a
-    write with `settled`. Raises Refused if the folder is not a real one (see folders.py) or a system call fails.
+    With `private`, its mode is 0600; otherwise the umask decides. A symbolic link at `path` is replaced, not followed.
+    Without `settled`, the content is durable, but the name becomes so only with the folder's next sync, for example by
+    a write with `settled`. Raises Refused if the folder is not a real one (see folders.py) or a system call fails.
     """
     os.close(write_locked(path, data, private=private, settled=settled))
 
@@ -80,8 +80,8 @@ def append_line(path: Path, data: bytes, *, marker: bytes = b"") -> None:
     """Append `data` as one line (a missing newline is added), durably and completely, or not at all.
 
     Writers lock the file. If a crash left an incomplete last line, a newline is added to it first. With `marker`, that
-    byte replaces the first one until all others are durable, which marks a line cut short by a crash. Raises Busy after
-    10 s, Refused as `write_whole` does.
+    byte takes the place of the first one until all others are durable, which marks a line cut short by a crash. Raises
+    Busy after 10 s, and Refused as `write_whole` does.
     """
     line = data if data.endswith(b"\n") else data + b"\n"
     with locked_file(path) as descriptor:
@@ -126,8 +126,8 @@ def locked_file(path: Path) -> Iterator[int]:
 def read_regular(path: Path, *, most: int | None = None) -> bytes | None:
     """The content of `path`; None if there is no such file.
 
-    Raises Refused if it has more than `most` bytes, is not a regular file, or is a symbolic link or reached through one
-    below `.repoagent`.
+    Raises Refused if it has more than `most` bytes, is not a regular file, or is a symbolic link or is reached through
+    one below `.repoagent`.
     """
     try:
         with open_folder(path.parent) as parent:
@@ -164,7 +164,7 @@ def move(path: Path, to: Path) -> bool:
 
 
 def set_aside(path: Path) -> Path:
-    """Rename `path`, a file of any type, to NAME.broken-N with the first free N, and return the new path.
+    """Rename `path`, a file of any type, to NAME.broken-N with the lowest free N, and return the new path.
 
     Raises FileNotFoundError if it does not exist (another process was faster), Refused if a system call fails.
     """

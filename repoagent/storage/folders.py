@@ -23,7 +23,7 @@ class SystemFailed(Refused):
 
 
 def system_failed(verb: str, path: Path, error: OSError) -> SystemFailed:
-    """The error for a failed system call."""
+    """The error to raise for a failed system call."""
     return SystemFailed(f"cannot {verb} {path}: {error.strerror or error}; fix that and try again")
 
 
@@ -63,7 +63,7 @@ def open_folder(path: Path, *, create: bool = False) -> Iterator[int]:
 
 
 def resolve_above(path: Path) -> Path:
-    """`path` with links resolved in the part above `.repoagent`; the rest is unchanged, for `open_folder` to refuse
+    """`path` with links resolved in the part above `.repoagent`; the rest is unchanged, so that `open_folder` refuses
     links there."""
     above, below = _split(path)
     return Path(os.path.realpath(above), *below)

@@ -1,7 +1,8 @@
 """The crash journal of a transaction: a folder with a record of the planned steps and the previous content of files.
 
-The owner locks the folder before it gets its name, so the lock shows whether the owner is alive. It is a flock, which
-lasts as long as the owner and the children that inherit its descriptor (a `git commit` that outlives the owner).
+The owner locks the folder before giving it its name, so the lock shows whether the owner is alive. It is a flock, which
+lasts as long as the owner and any children that inherit its descriptor (such as a `git commit` that outlives the
+owner).
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class Journal:
         self.descriptor = descriptor
 
     def close(self) -> None:
-        """Release the lock, so that any process may recover from the journal."""
+        """Release the lock, so that any process can recover from the journal."""
         os.close(self.descriptor)
 
     @property
@@ -55,7 +56,7 @@ class Journal:
         write_whole(self.path(name), data, settled=False)
 
     def save(self, record: Mapping[str, Any]) -> None:
-        """Replace the record, durably."""
+        """Durably replace the record."""
         json_files.write_document(self.path(_RECORD), record, version=VERSION)
 
     def retire(self, target: Path | None = None) -> None:
@@ -86,9 +87,9 @@ def record(folder: Path) -> dict[str, Any] | None:
 
 
 def create_journal(root: Path, name: str, first: Mapping[str, Any], files: Mapping[str, bytes]) -> Journal:
-    """Create and lock the journal `name` in the folder `root`, durably, with its `first` record and `files`.
+    """Durably create the journal `name` in the folder `root`, with its `first` record and `files`, and lock it.
 
-    Raises Refused if there is one of this name, or if a system call fails.
+    Raises Refused if one with this name exists, or if a system call fails.
     """
     unborn, descriptor = _begin(root, name)
     journal = Journal(unborn, descriptor)
@@ -108,7 +109,8 @@ def create_journal(root: Path, name: str, first: Mapping[str, Any], files: Mappi
 
 @contextmanager
 def scratch(root: Path, name: str) -> Iterator[Path]:
-    """Yield a private folder in `root`, removed after the block, or by `abandoned` after a crash. Raises Refused."""
+    """Yield a private folder in `root` that is removed after the block or, after a crash, by `abandoned`. Raises
+    Refused."""
     folder, descriptor = _begin(root, name)
     try:
         yield folder
@@ -195,7 +197,7 @@ def _take(owner: Path) -> int | None:
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove a journal's folder of files, the owner's file last: it shows that the owner has ended."""
+    """Remove a journal's folder and its files, the owner's file last, since it shows that the owner has ended."""
     for file in sorted(folder.iterdir(), key=lambda file: file.name == _OWNER):
         file.unlink(missing_ok=True)
     folder.rmdir()

@@ -1,7 +1,8 @@
 """JSON documents with a `version`, files with one JSON object per line, and the audit.
 
-A broken document is renamed, one of a newer version refused; neither is lost. The audit, `.repoagent/audit.jsonl`, has
-a line for each command that was requested or run and for each file that was written, with secrets masked.
+A broken document is renamed, and one in a newer version is refused; neither is lost. The audit,
+`.repoagent/audit.jsonl`, has a line for each command that was requested or run and for each file written, with secrets
+masked.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def dumps(value: Mapping[str, Any], *, indent: int | None = None) -> bytes:
 def write_document(path: Path, value: Mapping[str, Any], *, version: int, indent: int | None = 1) -> None:
     """Write `value` atomically, with `version` first. Raises Refused as `write_whole` does.
 
-    `indent` None is for large derived files: it takes a tenth of the time.
+    Use `indent` None for large derived files: it takes a tenth of the time.
     """
     write_whole(path, dumps({"version": version, **value}, indent=indent) + b"\n")
 
@@ -90,7 +91,7 @@ def append_record(path: Path, record: Mapping[str, Any]) -> None:
 
 
 def read_records(path: Path, *, warn: Warn = to_stderr) -> Iterator[dict[str, Any]]:
-    """The records of `path`, oldest first; none if there is no such file.
+    """The records in `path`, oldest first; none if there is no such file.
 
     Lines that are not JSON objects are skipped and counted in one warning. An invalid last line without a newline,
     left by a crash or a concurrent writer, is skipped silently.
@@ -125,8 +126,8 @@ LONGEST = 4_000  # characters of a string in a line
 
 
 def record(layout: Layout, *events: Mapping[str, object]) -> None:
-    """Append `events` to the audit, each as one line after `version` and `time` (ISO 8601 with time zone), with one
-    write and one sync.
+    """Append `events` to the audit with one write and one sync. Each becomes one line, with `version` and `time` (ISO
+    8601 with time zone) first.
 
     Usual keys: kind ("decision", "command", "write"), run, command or path, before and after (blobs), allowed, by (who
     or what allowed it), exit, seconds, reason. Raises Busy or Refused if it cannot be written.

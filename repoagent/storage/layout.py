@@ -1,4 +1,4 @@
-"""The paths of repoagent's files, `.repoagent/` in the work tree and `repoagent/` in the git directory; and
+"""The paths of repoagent's files, in `.repoagent/` in the work tree and `repoagent/` in the git directory; and
 warnings."""
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class Layout:
 
 
 def has_leftovers(layout: Layout) -> bool:
-    """Whether a command may have been killed, or is running: an entry for the memory is pending, or a lock file still
-    names its holder."""
+    """Whether a command may have been killed or may still be running: an entry for the memory is pending, or a lock
+    file still names its holder."""
     if any(folder.is_dir() and any(folder.iterdir()) for folder in (layout.pending, layout.locks)):
         return True
     try:
@@ -67,7 +67,7 @@ def has_leftovers(layout: Layout) -> bool:
 def ensure(layout: Layout) -> None:
     """Create the root folder with a `.gitignore` that ignores its content; an existing `.gitignore` is not changed.
 
-    Raises Refused if either is a symbolic link or of another type, or cannot be created.
+    Raises Refused if either is a symbolic link or has another type, or cannot be created.
     """
     path = layout.root / ".gitignore"
     with open_folder(layout.root, create=True) as root:

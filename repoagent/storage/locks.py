@@ -1,7 +1,7 @@
 """Locks between processes: flock on a file that also names its holder.
 
-A lock file is never removed (otherwise two processes could get the lock, one of them waiting for the removed file), and
-the system releases the lock if its owner dies. A lock is not reentrant: taking it twice in one process deadlocks.
+A lock file is never removed (otherwise two processes could get the lock, one of them through the removed file), and the
+system releases the lock if its owner dies. A lock is not reentrant: a process that takes it twice deadlocks.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _POLL_SECONDS = (0.002, 0.05)  # first and longest wait between two tries
 
 @contextmanager
 def locked(path: Path, *, timeout: float = 10.0, what: str) -> Iterator[None]:
-    """Hold the lock file `path` for the block; `what` is the locked object, for messages ("the memory").
+    """Hold the lock file `path` during the block; `what` names the locked object in messages ("the memory").
 
     Raises Busy, naming the holder, if it is not free within `timeout` seconds; Refused if `path` is a link or not a
     regular file, or its file system has no locks.
@@ -57,10 +57,10 @@ def locked(path: Path, *, timeout: float = 10.0, what: str) -> Iterator[None]:
 
 
 def open_locked(path: Path, timeout: float, busy: Callable[[bytes], str], flags: int = 0) -> int:
-    """Open and lock the file `path` (with more `flags` of open), and create it if it is missing; return its descriptor.
+    """Open and lock the file `path` (with extra `flags` for open), creating it if it is missing; return its descriptor.
 
-    Raises Busy after `timeout` seconds, with the message that `busy` makes of the beginning of the file; Refused as
-    `locked`.
+    Raises Busy after `timeout` seconds, with the message that `busy` makes from the beginning of the file, and Refused
+    as `locked` does.
     """
     deadline = time.monotonic() + timeout
     flags |= os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -108,8 +108,8 @@ def flock_until(descriptor: int, deadline: float, path: Path) -> bool:
 
 
 def lock_holder(path: Path) -> str | None:
-    """A description of the current holder of the lock file `path`; None if it is free or unknown. Does not delay
-    waiting processes."""
+    """A description of the current holder of the lock file `path`; None if the lock is free or its holder unknown. Does
+    not delay waiting processes."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

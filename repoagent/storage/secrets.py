@@ -1,12 +1,12 @@
-"""Find keys, tokens and passwords in text, and replace them by placeholders before the text is sent or stored.
+"""Find keys, tokens and passwords in text, and replace them with placeholders before the text is sent or stored.
 
 Three ways to find them: as values of environment variables with names such as API_KEY, by Kingfisher's rules (loaded
 only for text that may contain a key), and by context: `DB_PASSWORD=`, `Authorization: Bearer`, a line of `.netrc`. Each
-pattern of this module begins with a fixed word and matches a bounded number of characters, so a search takes linear
+pattern in this module begins with a fixed word and matches a bounded number of characters, so a search takes linear
 time.
 
 A placeholder is derived from its secret, so a key has the same placeholder in each prompt, conversation and cached
-prefix. Only this process knows the secret of a placeholder.
+prefix. Only this process knows the secret behind a placeholder.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _NO_SECRETS = {"PWD", "OLDPWD"}
 
 
 def secrets_of(env: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The variables of `env` (default: the environment) whose name marks a secret, except short values and paths of
-    files."""
+    """The variables in `env` (default: the environment) whose names mark them as secrets, except short values and file
+    paths."""
     return {
         name: value
         for name, value in (os.environ if env is None else env).items()
@@ -47,7 +47,7 @@ def secrets_of(env: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def without_secrets(text: str, env: Mapping[str, str] | None = None) -> str:
-    """`text` with MASK for each secret of the environment in it: for the output of other programs."""
+    """`text` with MASK in place of each secret from the environment; for the output of other programs."""
     for value in sorted(set(secrets_of(env).values()), key=len, reverse=True):
         text = text.replace(value, MASK)
     return text
@@ -65,10 +65,10 @@ UNAVAILABLE = (
 
 
 def may_hold_secrets(text: str) -> bool:
-    """Whether anything in `text` looks random, or is the header of a private key.
+    """Whether anything in `text` looks random or is a private key's header.
 
     Takes a millisecond per 64 KB; the rules take a third of a second to load, and few texts need them. Identifiers do
-    not look random, nor do hashes, UUIDs, and names with a short hash (`observation-3a5fc4e1`).
+    not look random, nor do hashes, UUIDs or names with a short hash (`observation-3a5fc4e1`).
     """
     return _PRIVATE_KEY in text or any(map(_looks_random, set(_RUN.findall(text))))
 
@@ -87,8 +87,8 @@ def _looks_random(run: str) -> bool:
 def find_secrets(text: str) -> list[str]:
     """The keys, tokens and private keys in `text` that Kingfisher finds with enough confidence; [] if not installed.
 
-    A match of a generic rule (a password in a URL), or of half of a pair of keys, must look random as well, because
-    such rules match the examples of every manual. Keys are not validated online. A secret never contains invalid UTF-8
+    A match of a generic rule (a password in a URL), or of one half of a key pair, must look random as well, because
+    such rules match the examples in every manual. Keys are not validated online. A secret never contains invalid UTF-8
     (lone surrogates).
     """
     scanner = _scanner()
@@ -236,8 +236,8 @@ _values: dict[str, str] = {}  # secrets by placeholder; never stored
 def mask(text: str) -> str:
     """`text` with a placeholder for each key or token in it; the number of lines stays the same.
 
-    A secret that was found once is masked everywhere from then on, without its context, too. Of a multi-line secret
-    (a private key), all lines but the header and the footer are masked.
+    A secret that was found once is masked everywhere from then on, even without its context. In a multi-line secret (a
+    private key), all lines but the header and footer are masked.
     """
     (_learn if len(text) <= SHORT else _look)(text)
     # longest first: a secret may contain another one
