@@ -4,8 +4,8 @@
     memory/NAME/identity.json        path, earlier paths and versions; nothing about the exporting machine
     memory/NAME/notes.md             and conversation.md, edits.jsonl, archive/*.md: as in `.repoagent`
 
-Exported texts are read under the locks of the memory, with secrets masked. Archives are untrusted: each is first read
-completely, within limits on size and number of files, and rejected if any part is invalid. A memory is imported for the
+Exported texts are read under the memory's locks, with secrets masked. Archives are untrusted: each is first read
+completely, within limits on size and number of files, and rejected if any part is invalid. A memory is attached to the
 file at its path if they share a version. Imported notes are marked by their source ("person, imported from
 team.tar.gz"); they are compared without this mark, so importing twice adds nothing.
 """
@@ -79,7 +79,7 @@ class _Invalid(Exception):
 
 @dataclass(frozen=True)
 class ArchivedMemory:
-    """One memory in an archive: the name of its folder, its identity, and its other files by path in the folder.
+    """One memory in an archive: its folder's name, its identity, and its other files by path within the folder.
     `masked` counts the secrets that the export masked."""
 
     name: str
@@ -89,7 +89,7 @@ class ArchivedMemory:
 
 
 def records_of(data: bytes) -> dict[str, dict[str, Any]]:
-    """The valid edits in the bytes of an `edits.jsonl`, by id; the last line for an id counts."""
+    """The valid edits in the bytes of an `edits.jsonl`, by id; the last line for each id counts."""
     values = map(json_files.parse, data.split(b"\n"))
     return {
         value["id"]: value
@@ -124,8 +124,8 @@ def _masked(path: str, data: bytes) -> bytes:
 def select_memories(
     layout: Layout, worktree: WorkTree, paths: Sequence[str] = (), *, warn: Warn = to_stderr
 ) -> list[Memory]:
-    """The memories of the files and folders `paths`, relative to the top (or names of memories), by name; by default,
-    all. Raises UsageError for a path without a memory, NothingDone if there are no memories."""
+    """The memories of the files and folders `paths`, relative to the top (or named by memory), by name; by default, all
+    memories. Raises UsageError for a path without a memory, NothingDone if there are no memories."""
     known = memories(layout, warn=warn)
     if not known:
         raise NothingDone("this repository has no memories yet; the first edit creates one")
@@ -324,9 +324,9 @@ def _parcel(name: str, files: dict[str, bytes]) -> ArchivedMemory:
 
 @dataclass(frozen=True)
 class Arrival:
-    """The result for one memory. `path` is the path of its file in the archive, `at` in this work tree, None if it is
-    missing; `folder` is its memory in this repository, `why` the reason if no file matches. Then the numbers of new
-    notes, edits and exchanges."""
+    """The result for one memory. `path` is its file's path in the archive, `at` the path in this work tree (None if the
+    file is missing); `folder` is its memory in this repository, `why` the reason if no file matches. `notes`, `edits`
+    and `exchanges` are the numbers of new ones."""
 
     path: str
     at: str | None
@@ -349,8 +349,8 @@ def import_memories(
 ) -> list[Arrival]:
     """Import memories. `source` marks their notes ("imported from team"). With `dry_run` nothing is written.
 
-    If the process is killed, each new memory is complete or missing; importing again adds the rest. Raises Busy if
-    another process does not release a lock in time, Refused if a memory cannot be written.
+    If the process is killed, each new memory is either complete or missing; importing again adds the rest. Raises Busy
+    if another process does not release a lock in time, Refused if a memory cannot be written.
     """
     if not dry_run:
         ensure(layout)
@@ -496,7 +496,7 @@ def _missing_notes(folder: Path, parcel: ArchivedMemory, source: str) -> list[No
 
 
 def restore(layout: Layout, folder: Path) -> Memory:
-    """Move a memory that `memory gc` has archived in `folder` back. Raises NoArchive if it has no readable identity,
+    """Move back a memory that `memory gc` archived in `folder`. Raises NoArchive if it has no readable identity,
     Refused if a memory of this name exists, Busy."""
     identity = identities.load(folder)
     if identity is None:

@@ -28,7 +28,7 @@ _WIDTH = 160  # characters of a request in its line
 
 @dataclass(frozen=True)
 class CompactionResult:
-    """The archive file, the number of exchanges and bytes moved to it, and the notes that replace them."""
+    """The archive file, the numbers of exchanges and bytes moved to it, and the notes that replace them."""
 
     archive: Path
     exchanges: int
@@ -50,7 +50,7 @@ def _parse(data: bytes) -> tuple[list[Exchange], list[int]]:
 
 def compact(memory: Memory, *, keep_bytes: int = 0, warn: Warn = to_stderr) -> CompactionResult | None:
     """Move the oldest exchanges about a file to its archive, until the conversation has at most `keep_bytes`; the last
-    LEAST stay. Each adds a line to the notes. None if there is nothing to move.
+    LEAST exchanges stay. Each moved exchange adds a line to the notes. Returns None if there is nothing to move.
 
     Raises what `llm.conversation.read` raises, Busy if the lock is not released in time, Refused if it cannot be
     written.
@@ -81,7 +81,7 @@ def compact_above(memory: Memory, limit: int, *, warn: Warn = to_stderr) -> Comp
 def compact_before(
     memory: Memory, is_old: Callable[[str], bool], *, warn: Warn = to_stderr
 ) -> CompactionResult | None:
-    """Move the first exchanges about a file whose time (ISO 8601, "" if unknown) `is_old` to its archive. None
+    """Move the first exchanges about a file whose time (ISO 8601, "" if unknown) `is_old` to its archive. Returns None
     if there are none. Raises what `compact` raises."""
     with _locked(memory):
         data = read_regular(memory.conversation)

@@ -33,8 +33,8 @@ _Unparsable = (BrokenConversation, NewerConversation)
 
 @dataclass(frozen=True)
 class Change:
-    """One change by a command, "save", "load", "edit", …; `before` and `after` are hashes of texts, "" for none. `of`
-    is the id of the change that an undo or a redo reversed."""
+    """One change by a command ("save", "load", "edit", …). `before` and `after` are hashes of texts, "" for no text.
+    `of` is the id of the change that an undo or redo reversed."""
 
     id: str
     time: str
@@ -107,7 +107,7 @@ def _locked(layout: Layout, place: ConversationRef) -> Iterator[bytes | None]:
 def change(
     layout: Layout, place: ConversationRef, before: bytes | None, after: bytes | None, command: str
 ) -> Change:
-    """Replace `before` by `after` in `place`; None means no conversation. Both texts are stored.
+    """Replace `before` with `after` in `place`; None means no conversation. Both texts are stored.
 
     Raises ConcurrentChange if the text is no longer `before`, Busy if a lock is not released in time, Refused if the
     file cannot be written.
@@ -161,8 +161,8 @@ class Reversal:
 
 
 def undo(layout: Layout, place: ConversationRef, *, warn: Warn = to_stderr) -> Reversal:
-    """Undo the last change by a command. Raises NothingDone if there is none, Refused if anything but later turns was
-    changed since, Busy."""
+    """Undo the last change by a command. Raises NothingDone if there is none, Refused if anything has changed since
+    except for added turns, Busy."""
     return _reverse(layout, place, UNDO, warn)
 
 
@@ -256,9 +256,9 @@ _FOLLOWS: dict[str | None, set[str]] = {  # the roles that may follow a role; No
 def check(before: str, after: str, *, user_turns: bool = False) -> str:
     """Why the text `after` may not replace the conversation `before`, as a sentence; "" if it may.
 
-    It must parse, with the same first lines (version, nonce, file). Turns may be removed, and the text of models and
+    It must parse and have the same first lines (version, nonce, file). Turns may be removed, and text from models and
     programs may change; roles must alternate as usual or as before. User turns must stay, byte for byte and in order,
-    unless `user_turns`. Raises what `loads` raises, if `before` is not a conversation.
+    unless `user_turns` is set. Raises what `loads` raises if `before` is not a conversation.
     """
     old = loads(before)
     try:
@@ -301,7 +301,7 @@ def save(
 ) -> Change:
     """Save a copy of `source` in `place`. With `force` it replaces an existing conversation, which undo restores.
 
-    Raises UsageError for a copy of itself, Refused if `place` exists, and as `change`.
+    Raises UsageError if `source` is `place` itself, Refused if `place` exists, and what `change` raises.
     """
     return _copy(layout, source, place, "save", replaces=force, remedy=" or use --force")
 
@@ -310,7 +310,7 @@ def branch(
     layout: Layout, source: StoredConversation, place: ConversationRef, *, turns: int | None = None
 ) -> Change:
     """Start a new conversation in `place` with the first `turns` of `source`, by default all. Raises UsageError if
-    there are fewer turns, Refused if `place` exists, and as `change`."""
+    there are fewer turns, Refused if `place` exists, and what `change` raises."""
     count = len(source.conversation.turns)
     if turns is not None and not 0 < turns <= count:
         raise UsageError(
@@ -320,8 +320,8 @@ def branch(
 
 
 def load(layout: Layout, source: StoredConversation, place: ConversationRef) -> Change:
-    """Replace the conversation about a file, `place`, with a copy of `source`. Raises UsageError for a copy of itself,
-    and as `change`."""
+    """Replace the conversation about a file, `place`, with a copy of `source`. Raises UsageError if `source` is `place`
+    itself, and what `change` raises."""
     return _copy(layout, source, place, "load", replaces=True)
 
 

@@ -1,8 +1,8 @@
 """Name, find, read and list conversations.
 
 `.repoagent/conversations/NAME.md` contains the conversation NAME; `file:PATH` names the conversation about a file,
-which is in the memory of that file. Names with a reserved prefix belong to edits and tasks in progress. A copy of the
-conversation about a file names the file in a line before the first turn, which the format ignores:
+which is stored in that file's memory. Names with a reserved prefix belong to edits and tasks in progress. A copy of a
+file's conversation names the file in a line before the first turn, which the parser ignores:
 
     about: "src/app.py"
 """
@@ -47,8 +47,8 @@ _PROBLEMS = (  # what a name may not match, and why; some characters are special
 
 @dataclass(frozen=True)
 class ConversationRef:
-    """Where a conversation is stored. `name` is what a user types, `key` its name in the log, which stays if the file
-    is renamed. `about` is the path of the file that it is about, "" if none."""
+    """Where a conversation is stored. `name` is what a user types, `key` its name in the log, which stays the same if
+    the file is renamed. `about` is the path of the file it is about, "" if none."""
 
     name: str
     kind: Literal["file", "general", "edit", "run"]
@@ -71,7 +71,7 @@ def checked(name: str) -> str:
 
 
 def is_reserved(name: str) -> bool:
-    """Whether a conversation of this name belongs to the program."""
+    """Whether a conversation with this name belongs to repoagent itself."""
     return name.casefold().startswith(RESERVED)
 
 
@@ -95,8 +95,8 @@ def names(layout: Layout) -> list[str]:
 
 
 def named(layout: Layout, name: str, *, own: bool = False) -> ConversationRef:
-    """The place of the conversation `name`, which need not exist. Raises UsageError if the name is invalid, or reserved
-    and `own`: a user wants to change it."""
+    """The place of the conversation `name`, which need not exist. Raises UsageError if the name is invalid, or if it is
+    reserved and `own` is set because a user wants to change it."""
     name = checked(name)
     if own:
         refuse_reserved(name)
@@ -130,8 +130,8 @@ def last_spoken(layout: Layout, *, warn: Warn = to_stderr) -> ConversationRef | 
 
 @dataclass(frozen=True)
 class ConversationResolver:
-    """Resolves the names of conversations that a user types in the folder `cwd`. `why_not` returns the reason why a
-    file may not be read, "" if it may."""
+    """Resolves conversation names that a user types in the folder `cwd`. `why_not` returns the reason why a file may
+    not be read, or "" if it may."""
 
     layout: Layout
     worktree: WorkTree
@@ -147,10 +147,10 @@ class ConversationResolver:
         return named(self.layout, text, own=own)
 
     def file(self, path: str, *, make: bool = False) -> ConversationRef:
-        """The conversation about the file `path`, relative to `cwd`, or else to the top. It is found by content, like
-        every memory; with `make` a memory is created if the file has none.
+        """The conversation about the file `path`, relative to `cwd` or else to the top. It is found by content, as
+        memories are; with `make`, a memory is created if the file has none.
 
-        For a deleted file it is in the memory with this path. Raises Refused if there is no memory or the file may not
+        For a deleted file, it is in the memory with this path. Raises Refused if there is no memory or the file may not
         be read, UsageError if there is no such file.
         """
         if not path:
@@ -201,7 +201,7 @@ class StoredConversation:
 
 
 def find(at: ConversationResolver, text: str, *, own: bool = False) -> StoredConversation:
-    """Read the conversation that `text` names. Raises UsageError if there is none, and as `read_stored`."""
+    """Read the conversation that `text` names. Raises UsageError if there is none, and what `read_stored` raises."""
     place = at.place(text, own=own)
     stored = read_stored(place)
     if stored is None:
@@ -216,7 +216,8 @@ def read_stored(place: ConversationRef) -> StoredConversation | None:
 
 
 def parse_stored(place: ConversationRef, data: bytes) -> StoredConversation:
-    """Parse `data` as the conversation in `place`. Raises BrokenConversation, NewerConversation, with the path."""
+    """Parse `data` as the conversation in `place`. Raises BrokenConversation and NewerConversation, whose messages name
+    the path."""
     try:
         return StoredConversation(place, data, file_format.loads(data.decode("utf-8", "surrogateescape")))
     except (file_format.BrokenConversation, file_format.NewerConversation) as error:
@@ -249,7 +250,7 @@ def head_of(text: str) -> str:
 
 
 def about_of(text: str) -> str:
-    """The path in the line `about`; "" if there is none. Raises what `llm.conversation.loads` raises."""
+    """The path in the `about` line; "" if there is none. Raises what `llm.conversation.loads` raises."""
     if '\nabout: "' not in text[:_REACH]:  # most have none, and finding the first turn is slow
         return ""
     line = _LINE.search(head_of(text))
@@ -260,7 +261,7 @@ def about_of(text: str) -> str:
 
 
 def with_about(text: str, path: str) -> str:
-    """`text` with the line `about` set to `path`."""
+    """`text` with its `about` line set to `path`."""
     head = head_of(text)
     title, _, rest = head.partition("\n")
     rest = _LINE.sub("", rest, count=1).lstrip("\n")
@@ -269,9 +270,9 @@ def with_about(text: str, path: str) -> str:
 
 @dataclass(frozen=True)
 class ConversationEntry:
-    """One conversation in a list. `size` is in bytes, `last` the ISO 8601 time of its last turn with a time. `state` is
-    an edit's: "at work", "unfinished" (the same request resumes it) or "kept"; else "". `problem` is the error if it
-    cannot be read, else "". `about` is the file that it is, or was, about."""
+    """One conversation in a list. `size` is in bytes, `last` the ISO 8601 time of the last turn that has one. `state`
+    is an edit's state: "at work", "unfinished" (the same request resumes it) or "kept"; else "". `problem` is the error
+    if it cannot be read, else "". `about` is the file that it is, or was, about."""
 
     place: ConversationRef
     turns: int = 0
@@ -283,7 +284,7 @@ class ConversationEntry:
 
 
 def entries(layout: Layout, *, files: bool = False, warn: Warn = to_stderr) -> list[ConversationEntry]:
-    """All conversations by name, including broken ones; with `files` those about files, too, by path."""
+    """All conversations by name, including broken ones; with `files`, also those about files, by path."""
     places = [_stored_as(layout, name) for name in names(layout)]
     if files:
         places += [_of_folder(layout, folder, path) for path, folder in listing(layout, warn=warn)]

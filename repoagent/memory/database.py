@@ -24,11 +24,11 @@ class Damaged(Exception):
 
 
 class Unusable(Refused):
-    """The file cannot be used now: it is locked or read-only, or a newer repoagent wrote it."""
+    """The file cannot be used now: it is locked or read-only, or was written by a newer repoagent."""
 
 
 class Schema(NamedTuple):
-    """`application` is the id in the header of the file, `tables` the statements that create it."""
+    """`application` is the id in the file's header, `tables` the statements that create its tables."""
 
     application: int
     version: int
@@ -57,7 +57,7 @@ class Schema(NamedTuple):
 
 
 def explained(path: Path, error: sqlite3.Error) -> Exception:
-    """Convert an error of SQLite to Damaged, Unusable, or UsageError if SQLite lacks a module."""
+    """Convert a SQLite error to Damaged, Unusable, or UsageError if SQLite lacks a module."""
     if str(error).startswith("no such module"):
         return UsageError("this Python's SQLite lacks full-text search (FTS5); use another Python")
     if isinstance(error, sqlite3.OperationalError) and str(error).startswith(_OUTSIDE):
@@ -67,7 +67,7 @@ def explained(path: Path, error: sqlite3.Error) -> Exception:
 
 @contextmanager
 def sqlite_errors(path: Path) -> Iterator[None]:
-    """Convert errors of SQLite with `explained`."""
+    """Convert SQLite errors with `explained`."""
     try:
         yield
     except sqlite3.Error as error:

@@ -1,4 +1,4 @@
-"""`edits.jsonl`, with a line for each edit to a file and each change in its state; and the exchanges about a file.
+"""`edits.jsonl`, with a line for each edit of a file and each change of its state; and the exchanges about a file.
 
 An exchange is a request with the turns that followed it and its outcome.
 """
@@ -25,8 +25,8 @@ FAILED = frozenset({"refused", "failed", "declined", "rejected", "undone"})
 
 @dataclass(frozen=True)
 class EditRecord:
-    """One edit of one file. `time` is ISO 8601 with a zone; blobs are hashes of the raw bytes in the work tree, "" if
-    there is no file.
+    """One edit of one file. `time` is ISO 8601 with a zone; the blobs are hashes of the raw bytes in the work tree, ""
+    if there is no file.
 
     `levels` tells how each hunk was placed ("exact", …). `cost` is in US dollars, None if unknown. `state` is free
     text: "committed", "written" (no commit), "proposed", "refused", "undone", "redone". `reasons` are the codes of the
@@ -52,7 +52,7 @@ class EditRecord:
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> EditRecord | None:
-        """The record in a parsed line, without unknown fields; None if it is invalid or of a newer format."""
+        """The record in a parsed line, without unknown fields; None if it is invalid or in a newer format."""
         version = value.get("version")
         if not isinstance(version, int) or version > VERSION:
             return None
@@ -80,7 +80,7 @@ def append_edit(path: Path, record: EditRecord) -> None:
 
 
 def read_edits(path: Path, *, warn: Warn = to_stderr) -> list[EditRecord]:
-    """The edits in `path`, oldest first, each from its last line. Skips invalid lines, with a warning."""
+    """The edits in `path`, oldest first, each taken from its last line. Skips invalid lines with a warning."""
     records = [EditRecord.from_dict(value) for value in json_files.read_records(path, warn=warn)]
     if skipped := records.count(None):
         warn(f"{path}: skipped {skipped} invalid line(s)")
@@ -90,7 +90,7 @@ def read_edits(path: Path, *, warn: Warn = to_stderr) -> list[EditRecord]:
 @dataclass(frozen=True)
 class Exchange:
     """A request and its result. `turns` begin with the request; they are empty if only the record of the edit exists.
-    `state` is from the record ("committed", …), `time` is ISO 8601; both "" if unknown."""
+    `state` is from the record ("committed", …), `time` is ISO 8601; both are "" if unknown."""
 
     id: str
     time: str

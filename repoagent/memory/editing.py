@@ -1,7 +1,7 @@
 """Edit, clear and restore the texts of a memory.
 
-Edited notes are merged with concurrent changes. Cleared parts move to the archive of the memory and can
-be restored from there; nothing is deleted.
+Edited notes are merged with concurrent changes. Cleared parts move to the memory's archive and can be restored from
+there; nothing is deleted.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class EditConflict(Refused):
 
 
 def save_notes(memory: Memory, worktree: WorkTree, before: bytes, after: bytes) -> bool:
-    """Save the notes that a user edited from `before` to `after`; return whether they were merged with other changes:
-    notes that another process added then follow the user's text.
+    """Save the notes that a user edited from `before` to `after`; return whether they were merged with other changes.
+    Notes that another process added meanwhile follow the user's text.
 
     Raises EditConflict if other changes conflict, Busy, Refused.
     """
@@ -79,7 +79,7 @@ _FOLDER = re.compile(r"cleared-\d{8}T\d{6}Z(-\d+)?")
 
 @dataclass(frozen=True)
 class ArchivedParts:
-    """A folder in the archive of a memory, and the size in bytes of each part in it."""
+    """A folder in a memory's archive, and the size in bytes of each part in it."""
 
     folder: Path
     parts: dict[Part, int]
@@ -91,7 +91,7 @@ def part_file(memory: Memory, part: Part) -> Path:
 
 
 def part_sizes(memory: Memory, parts: Collection[Part] = PARTS) -> dict[Part, int]:
-    """The sizes in bytes of those of `parts` that are not empty. Raises Refused if one is not a regular file."""
+    """The sizes in bytes of the `parts` that are not empty. Raises Refused if one is not a regular file."""
     sizes: dict[Part, int] = {}
     for part in PARTS:
         data = read_regular(part_file(memory, part)) if part in parts else None
@@ -101,7 +101,7 @@ def part_sizes(memory: Memory, parts: Collection[Part] = PARTS) -> dict[Part, in
 
 
 def clear(memory: Memory, parts: Collection[Part] = PARTS) -> ArchivedParts | None:
-    """Move `parts` to a new folder in the archive; None if they are empty.
+    """Move `parts` to a new folder in the archive and return it; None if they are all empty.
 
     Each part moves atomically. Raises Busy if a lock is not released in time, Refused if a file cannot be moved.
     """
@@ -118,7 +118,7 @@ def clear(memory: Memory, parts: Collection[Part] = PARTS) -> ArchivedParts | No
 
 
 def archived_parts(memory: Memory) -> list[ArchivedParts]:
-    """The parts in the archive that `clear` moved there, newest last."""
+    """The parts that `clear` moved to the archive, newest last."""
     archive = memory.folder / "archive"
     names = [path.name for path in archive.iterdir()] if archive.is_dir() else []
     result = []
@@ -131,10 +131,10 @@ def archived_parts(memory: Memory) -> list[ArchivedParts]:
 
 
 def restore(memory: Memory, archived: ArchivedParts) -> None:
-    """Restore archived parts, before the content added since.
+    """Restore archived parts, placing them before content added since.
 
-    Raises what `clear` raises, and what `llm.conversation.loads` raises if a conversation cannot be read, which is then
-    not changed.
+    Raises what `clear` raises, and what `llm.conversation.loads` raises if a conversation cannot be read; that
+    conversation is then not changed.
     """
     for part in archived.parts:
         target = part_file(memory, part)

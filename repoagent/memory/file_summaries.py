@@ -60,8 +60,8 @@ class PartSummary:
 
 @dataclass(frozen=True)
 class FileSummary:
-    """The summary of a file. `asked`: whether this run called a model for it, or to join it. A file that fits into one
-    call has one part, with the same summary."""
+    """The summary of a file. `asked`: whether this run called a model for it or to join its parts. A file that fits
+    into one call has one part, with the same summary."""
 
     file: SourceFile
     words: int
@@ -71,7 +71,7 @@ class FileSummary:
 
     @property
     def paid(self) -> int:
-        """The number of parts that this run called a model for."""
+        """The number of parts for which this run called a model."""
         return sum(part.asked for part in self.parts)
 
 
@@ -80,8 +80,8 @@ OnPart = Callable[[str, int, int], None]  # path, number of finished parts, numb
 
 
 def words_of_part(words: int) -> int:
-    """The length of a part's summary for a summary of `words`; one of a few steps, so that the summaries of parts can
-    be reused for other lengths."""
+    """The length in words of a part's summary for a summary of `words`, rounded to one of a few steps so that part
+    summaries can be reused for other lengths."""
     return next((part for most, part in ((300, 120), (800, 300)) if words <= most), 600)
 
 
@@ -93,13 +93,13 @@ def key_of(kind: str, words: int, *texts: str) -> str:
 
 
 def clipped(text: str, words: int, most: int) -> str:
-    """A summary cut to little more than `words`, and to at most `most` characters."""
+    """A summary cut to a little more than `words` words, and to at most `most` characters."""
     limit = min(most, words * _MOST_WORDS * 8)
     return text if len(text) <= limit else text[:limit].rpartition(" ")[0] + " …"
 
 
 def parse_summary(reply: str, words: int) -> str:
-    """The summary in a reply; "" if there is none, or it is much too long for a request of `words`."""
+    """The summary in a reply; "" if there is none, or if it is much longer than the requested `words`."""
     text = llm.without_thought(reply).strip()
     if fenced := _FENCED.fullmatch(text):
         text = fenced[2].strip()
@@ -211,7 +211,7 @@ def plan(
 ) -> Plan:
     """The estimated cost of summarizing `files`, found by a trial run with made-up answers that are not stored.
 
-    Raises Refused if a file of the cache is a link or a folder.
+    Raises Refused if a cache file is a link or a folder.
     """
     questions: list[Question] = []
     trial = cache.aside()
@@ -252,7 +252,7 @@ def summarize(
 ) -> FileSummary:
     """The summary of `file`, in about `words` words.
 
-    Each usable answer is stored at once, so that nothing that was paid for is lost. Raises ModelError, LimitReached,
+    Each usable answer is stored at once, so that nothing already paid for is lost. Raises ModelError, LimitReached,
     Refused, and KeyboardInterrupt on ^C.
     """
 
@@ -294,7 +294,8 @@ def may_have_purpose(layout: Layout, path: str, size: int) -> bool:
 
 
 def purpose(layout: Layout, path: str, data: bytes) -> str:
-    """The purpose of the file in one line: the first sentence of the summary of exactly this version; else ""."""
+    """The purpose of the file in one line: the first sentence of the summary of exactly this version, or "" if there is
+    none."""
     summary, changed = _fresh(layout, path, data)
     if summary is None or changed:
         return ""

@@ -45,7 +45,7 @@ ONE_CALL = 32_768  # bytes of a file or part that is summarized in one call
 @dataclass(frozen=True)
 class Summary:
     """The summary of a text. `about` describes the text for users; `date` is ISO 8601. `edited`: whether a user changed
-    the text by `model`. `place` is the file, None if it is not stored."""
+    the text that `model` wrote. `place` is its file, None if it is not stored."""
 
     text: str
     about: str = ""
@@ -84,7 +84,7 @@ def read_summary(folder: Path, key: str, warn: Warn = to_stderr) -> Summary | No
 
 
 def write_summary(folder: Path, key: str, summary: Summary) -> Summary:
-    """Store a summary by a model; return it with its place. Raises Refused."""
+    """Store a model's summary; return it with its place. Raises Refused."""
     fields = {
         "version": str(VERSION),
         "about": summary.about,
@@ -110,8 +110,8 @@ def _one_line(text: str) -> str:
 @dataclass(frozen=True)
 class SummaryPart:
     """The bytes `start` to `end` (excluded) of a file, and its lines from 1 (both included). `scope` names the
-    definitions around the first line, outermost first; `sha256` is of the bytes, `head` a checksum of the first
-    ones."""
+    definitions around the first line, outermost first; `sha256` is the hash of the bytes, `head` a checksum of the
+    first few."""
 
     start: int
     end: int
@@ -126,7 +126,7 @@ class SummaryPart:
         return self.end - self.start
 
     def is_at(self, data: bytes, start: int) -> bool:
-        """Whether `data` contains the part at `start`."""
+        """Whether `data` contains this part at `start`."""
         same = data[start : start + self.size]
         return len(same) == self.size and sha256(same).hexdigest() == self.sha256
 
@@ -167,8 +167,8 @@ class SummaryRecord:
 
 
 def cut(file: SourceFile, last: SummaryRecord | None, *, room: int = ONE_CALL) -> tuple[SummaryPart, ...]:
-    """Cut `file` into parts of at most `room` bytes if possible, where `last` was cut if that is still there. A file in
-    UTF-16 is one part, an empty file none."""
+    """Cut `file` into parts of at most `room` bytes if possible, at the boundaries of `last` where they still exist. A
+    UTF-16 file is one part; an empty file has none."""
     data = file.data
     if not data:
         return ()
@@ -195,8 +195,8 @@ def cut(file: SourceFile, last: SummaryRecord | None, *, room: int = ONE_CALL) -
 
 
 def unchanged(last: SummaryRecord, data: bytes) -> dict[int, int]:
-    """The offsets of the parts that `data` still contains, in the same order, by number. After a change, a part is
-    found at a line that begins like it."""
+    """The offsets of the parts that `data` still contains, in the same order, by part number. After a change, a part is
+    found at a line that begins as it does."""
     heads: dict[int, list[int]] = {}
     for number, part in enumerate(last.parts):
         heads.setdefault(part.head, []).append(number)
@@ -254,14 +254,14 @@ def _head(data: bytes, start: int) -> int:
 
 
 def folder_of(layout: Layout) -> Path:
-    """The folder of the summaries of files."""
+    """The folder that holds file summaries."""
     return layout.summaries / "files"
 
 
 @dataclass
 class SummaryCache:
-    """The summaries of a repository; nothing is stored with `layout` None or `trial`. With `refresh` only summaries
-    from this run, or that a user has corrected, are reused."""
+    """The summaries of a repository; with `layout` None or with `trial`, nothing is stored. With `refresh`, only
+    summaries that are from this run or that a user has corrected are reused."""
 
     layout: Layout | None
     refresh: bool = False
@@ -285,8 +285,8 @@ class SummaryCache:
         return None if self.layout is None else read_summary(folder_of(self.layout), key, self.warn)
 
     def keep(self, key: str, summary: Summary) -> Summary:
-        """Store a summary by a model and return it, or the one that another process or a user has just stored. Raises
-        Refused, Busy."""
+        """Store a model's summary and return it, or return the one that another process or a user has just stored.
+        Raises Refused, Busy."""
         if self.layout is not None and not self.trial:
             ensure(self.layout)
             folder = folder_of(self.layout)

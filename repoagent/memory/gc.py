@@ -2,9 +2,9 @@
 `conversations.keep_days`.
 
 A memory without a file moves to `.repoagent/archive/`; `memory import` restores it. Old exchanges about a file are
-compacted into notes, and archived conversations are removed once all of their exchanges are too old, as are the
-conversations of unfinished edits, the copies for undo, and the text and output of past runs. Named conversations, notes
-and the list of edits stay.
+compacted into notes, and archived conversations are removed once all their exchanges are too old, as are old
+conversations of unfinished edits, copies for undo, and the text and output of past runs. Named conversations, notes and
+the list of edits stay.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ _STAMP = "conversations-looked-through"
 
 @dataclass(frozen=True)
 class GcCandidate:
-    """A memory whose file is not in this work tree. `size` is in bytes, `used` the time of its last change in seconds
-    since 1970, `why` the reason not to archive it, and `archive` the folder that it was moved to."""
+    """A memory whose file is not in this work tree. `size` is in bytes, `used` is the time of its last change in
+    seconds since 1970, `why` the reason not to archive it, and `archive` the folder it was moved to."""
 
     memory: Memory
     size: int
@@ -71,11 +71,11 @@ def collect(
     now: float | None = None,
     warn: Warn = to_stderr,
 ) -> tuple[list[GcCandidate], int]:
-    """Find the memories without a file that were not changed for `days` days; with `apply` archive them. Returns all
+    """Find the memories without a file that have not changed for `days` days; with `apply`, archive them. Returns all
     memories without a file, by path, and the total number of memories.
 
     A memory stays if its path, or a version that it has seen, is in any work tree, on any branch or in a stash; if it
-    is locked, or an edit of its file is being recorded. Raises Refused if the archive cannot be written.
+    is locked, or an edit to its file is being recorded. Raises Refused if the archive cannot be written.
     """
     cutoff = (time.time() if now is None else now) - days * _DAY
     with open_index(layout, warn) as index:
@@ -163,7 +163,7 @@ def _tips(worktree: WorkTree) -> list[str]:
 
 @dataclass(frozen=True)
 class ForgottenCounts:
-    """The number of outdated exchanges about files, conversations of unfinished edits, copies for undo, and past runs;
+    """The numbers of outdated exchanges about files, conversations of unfinished edits, copies for undo, and past runs;
     and their total size in bytes."""
 
     exchanges: int = 0
@@ -179,7 +179,7 @@ class ForgottenCounts:
 def forget_conversations(
     layout: Layout, days: int, *, apply: bool = True, now: float | None = None, warn: Warn = to_stderr
 ) -> ForgottenCounts:
-    """Remove conversations older than `days` days; without `apply` only count them.
+    """Remove conversations older than `days` days; without `apply`, only count them.
 
     Locked ones stay until the next call, which also completes an interrupted removal.
     """

@@ -34,8 +34,8 @@ _CHANGED = 50  # most new files that are compared with a missing one
 
 @dataclass(frozen=True)
 class FileLocation:
-    """`path` is the recorded path of the file in this work tree; `at` its current one if that differs: the new path of
-    a moved file, the absolute path of a file that only another work tree has."""
+    """`path` is the file's recorded path in this work tree. `at` is its current path if that differs: the new path of a
+    moved file, or the absolute path of a file that only another work tree has."""
 
     state: State
     path: str
@@ -147,7 +147,8 @@ _USED = ("conversation.md", "edits.jsonl", "notes.md")  # identity.json also cha
 
 
 class Measure(NamedTuple):
-    """`size` is in bytes, of all files of the memory; `used` is the time of the last addition in seconds since 1970."""
+    """`size` is the total size of the memory's files in bytes; `used` is the time of the last addition in seconds since
+    1970."""
 
     size: int
     edits: int
@@ -157,7 +158,7 @@ class Measure(NamedTuple):
 
 @dataclass(frozen=True)
 class Row:
-    """A memory in a list: the name of its folder, its sizes, the location of its file."""
+    """A memory in a list: its folder's name, its sizes, and the location of its file."""
 
     name: str
     measure: Measure
@@ -166,7 +167,8 @@ class Row:
 
 @dataclass(frozen=True)
 class RowFilter:
-    """The rows of these files and folders (empty: all) and states (empty: all), in `order`, at most `limit`."""
+    """Selects the rows for these files and folders (empty: all) and states (empty: all), in `order`, at most
+    `limit`."""
 
     paths: Collection[str] = ()
     states: Collection[State] = ()
@@ -198,7 +200,7 @@ def rows(layout: Layout, worktree: WorkTree, query: RowFilter, warn: Warn) -> It
 
 
 def measured(folder: str | os.PathLike[str]) -> Measure:
-    """Measure the files of a memory; links and unreadable files count as empty."""
+    """Measure a memory's files; links and unreadable files count as empty."""
     base = os.fspath(folder)
     size, times = 0, dict[str, float]()
     for path, _, names in os.walk(base):

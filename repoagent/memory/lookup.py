@@ -44,7 +44,7 @@ def find_target(
     """Find the file or memory `name`: relative to `cwd` if that exists, or else to the top. With `rekey`, a memory that
     was found by inode or content is updated, as an edit would do.
 
-    Raises UsageError for a folder, if neither a file nor a memory matches, or several memories of deleted files;
+    Raises UsageError for a folder, and if neither a file nor a memory matches or several memories of deleted files do;
     Refused if the file cannot be read.
     """
     if os.path.lexists(cwd / name):
@@ -136,8 +136,8 @@ class NoteStatus:
 
 @dataclass(frozen=True)
 class FileMemory:
-    """The contents of a memory. `turns` and the number of `exchanges` are of the conversation; `broken` is the error if
-    it cannot be read, else "". `archived` are the other files of the archive."""
+    """The contents of a memory. `turns` and the number of `exchanges` describe the conversation; `broken` is the error
+    if it cannot be read, else "". `archived` are the other files in the archive."""
 
     memory: Memory
     location: FileLocation
@@ -159,7 +159,7 @@ def load_file_memory(
 ) -> FileMemory:
     """Load a memory without changing it; `data` are the bytes of its file, None if it is gone.
 
-    Unreadable parts are left out, and reported to `warn` or in the result.
+    Unreadable parts are left out and reported, through `warn` or in the result.
     """
     identity = memory.identity
     with open_index(layout, warn) as index:

@@ -5,9 +5,8 @@
     - 2026-11-21 3f2a9c1 by anthropic/claude-sonnet-5-5: callers rely on the order of the result
 
 Any bullet is a note, with or without date, blob and source; indented lines continue it, and a paragraph is a note too.
-A note that repeats another one is not added; when in doubt it is added, because a duplicate only costs a line. Above a
-limit the least important notes move to `archive/notes.md`. A note is stale if the file no longer contains the code that
-it names.
+A note that repeats another is not added; when in doubt it is, because a duplicate costs only a line. Above a limit the
+least important notes move to `archive/notes.md`. A note is stale if the file no longer contains the code that it names.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ class Note:
 
 @dataclass(frozen=True)
 class NoteEntry:
-    """A note and its lines in the file, from 0: `first` to `end`, excluded."""
+    """A note and its lines in the file, counted from 0: `first` to `end` (exclusive)."""
 
     note: Note
     first: int
@@ -80,7 +79,7 @@ def _one_line(text: str) -> str:
 
 
 def make_note(text: str, *, blob: str = "", day: date | None = None, source: str = "") -> Note:
-    """A note dated today (or `day`), its text on one line."""
+    """A note dated today (or `day`), with its text on one line."""
     by = re.sub(r":(?= |\Z)", "", _one_line(source))[:60].strip()
     return Note(_one_line(text), (day or date.today()).isoformat(), blob[:_SHORT], by)
 
@@ -145,11 +144,11 @@ def add_note(
 
 
 def add_notes(path: Path, notes: Iterable[Note], *, is_stale: IsStale | None = None) -> list[Note]:
-    """Add the new ones of `notes` to the file `path`; return, for each, the note in the file that says the same.
+    """Add those `notes` that are new to the file `path`; return, for each note, the one in the file that says the same.
 
-    Stale notes are not compared. Above LIMIT the oldest stale notes move to the archive, then the oldest records of
-    events, then the oldest notes of models; notes by the user stay. Raises Busy if the lock is not released in time or
-    another program keeps saving the file, Refused if it cannot be written.
+    Stale notes are not compared. Above LIMIT notes, the oldest stale notes move to the archive, then the oldest records
+    of events, then the oldest notes by models; the user's notes stay. Raises Busy if the lock is not released in time
+    or another program keeps saving the file, Refused if it cannot be written.
     """
     wanted = [note for note in notes if note.text]
 
@@ -169,7 +168,7 @@ def add_notes(path: Path, notes: Iterable[Note], *, is_stale: IsStale | None = N
 
 
 def drop_note(path: Path, text: str) -> bool:
-    """Remove the note `text` from the file; return whether the file contained it. Raises what `add_notes` raises."""
+    """Remove the note `text` from the file; return whether it was there. Raises what `add_notes` raises."""
 
     def change(data: bytes) -> tuple[bytes, bool]:
         dropped = [entry for entry in entries(data) if entry.note.text == _one_line(text)]
@@ -179,7 +178,7 @@ def drop_note(path: Path, text: str) -> bool:
 
 
 def rewrite_notes(path: Path, change: Callable[[bytes], tuple[bytes, _Result]]) -> _Result:
-    """Rewrite the file with `change`, under its lock, and return the second result of `change`.
+    """Rewrite the file with `change`, under its lock, and return the second item of what `change` returns.
 
     `change` receives the current bytes (b"" if there is no file); it is called again if another program saves the file
     first. Raises what `add_notes` raises.
@@ -304,8 +303,8 @@ def stale_notes(
 
 
 def older_texts(worktree: WorkTree) -> Older:
-    """A function that reads blobs from git's object database, in one call and offline. Versions that were never
-    committed are missing."""
+    """A function that reads blobs from git's object database, in one call and offline. It leaves out versions that were
+    never committed."""
 
     def older(blobs: Collection[str]) -> dict[str, bytes]:
         names = sorted(blobs)
@@ -346,7 +345,7 @@ class AddedNotes:
 
 
 def check_notes(texts: list[str]) -> None:
-    """Raise UsageError if there are no notes, too many, or one is too long for a prompt."""
+    """Raise UsageError if there are no notes, if there are too many, or if one is too long for a prompt."""
     if not any(text.strip() for text in texts):
         raise UsageError('empty note; use `repoagent memory note FILE "TEXT"`')
     if len(texts) > MOST:
@@ -360,7 +359,7 @@ def check_notes(texts: list[str]) -> None:
 
 
 def add_user_notes(memory: Memory, worktree: WorkTree, texts: list[str], data: bytes | None) -> AddedNotes:
-    """Add notes by the user on the current version of the file; `data` is None for a deleted file.
+    """Add the user's notes about the current version of the file; `data` is None for a deleted file.
 
     A repeated note is not added, unless the existing one is about an older version. Raises what `add_notes` raises.
     """

@@ -1,7 +1,7 @@
 """The parts of a memory for a prompt: the notes, the last edits, and the earlier exchanges relevant to the request.
 
-Notes are the same for every request, which keeps prompt caches valid. Exchanges get a few lines each, without code:
-those that share rare words and names with the request, and the last ones.
+Notes are the same for every request, which keeps prompt caches valid. Exchanges that share rare words and names with
+the request, and the last ones, get a few lines each, without code.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def block(
 ) -> str:
     """Notes, then the last edits (request and outcome), oldest first, in at most `budget_tokens` (estimated).
 
-    For prompts without exchanges. `data` and `older` as in `notes_block`. "" if the memory is empty.
+    For prompts without exchanges. `data` and `older` are as in `notes_block`. Returns "" if the memory is empty.
     """
     edits = read_edits(memory.edits, warn=warn)[-_EDITS:]
     lines = [
@@ -62,7 +62,7 @@ def notes_block(
 ) -> str:
     """The notes in the order of their file, in at most `budget_tokens` (estimated); "" if there are none.
 
-    If not all fit, notes by the user are preferred, then the newest. With `data`, the current bytes of the file, stale
+    If not all fit, the user's notes are preferred, then the newest. With `data`, the current bytes of the file, stale
     notes are listed separately; `older` is as in `notes.stale_notes`. Lines about archived exchanges are left out.
     """
     return mark_foreign(memory, _notes(memory, budget_tokens, data=data, older=older))
@@ -148,7 +148,7 @@ def prose_of(reply: str) -> str:
 
 
 def reason_of(turn: Turn) -> str:
-    """Why the user rejected a change; "" for other turns and without a reason."""
+    """Why the user rejected a change; "" for other turns, or if no reason was given."""
     if turn.meta.get("kind") != "person" or turn.meta.get("ok") != "no":
         return ""
     return cut(_REASON.sub("", turn.text).partition("\n")[0], WORDS)
@@ -193,8 +193,8 @@ _TITLE = "Earlier requests for this file and their outcome:"
 def exchanges_block(memory: Memory, request: str, budget_tokens: int, *, warn: Warn = to_stderr) -> str:
     """The exchanges about a file that matter for `request`, oldest first, in at most `budget_tokens` (estimated).
 
-    The last ones have a line each. The last one, and those that share most of the request's words (weighted by how
-    rare they are among all exchanges; Robertson and Zaragoza 2009), are shown in detail. "" if there are none.
+    The last few get a line each. The last one, and those that share most of the request's words (weighted by how rare
+    they are among all exchanges; Robertson and Zaragoza 2009), are shown in detail. Returns "" if there are none.
     """
     known = exchanges(memory, warn=warn)
     if not known:
@@ -219,7 +219,7 @@ def exchanges_block(memory: Memory, request: str, budget_tokens: int, *, warn: W
 
 
 def ranked(known: Sequence[Exchange], request: str) -> list[int]:
-    """The numbers of the exchanges that are relevant for `request`, the best first."""
+    """The numbers of the exchanges that are relevant to `request`, best first."""
     wanted = _terms(request)
     request_terms = [_terms(exchange.request) for exchange in known]
     all_terms = [

@@ -53,13 +53,13 @@ GROUP = "repoagent conversation"
 
 
 def examples(*lines: str, more: str = "") -> str:
-    """The epilog of a command: `lines` are examples without `repoagent conversation`, `more` is the text after them."""
+    """A command's epilog: `lines` are examples without `repoagent conversation`; `more` is the text after them."""
     shown = "\n".join(f"  {GROUP} {line}" for line in lines)
     return f"\b\nExamples:\n{shown}{more}"
 
 
 def complete_name(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """The names with this prefix; none on an error, such as outside a repository."""
+    """The conversation names with this prefix; none on an error, for example outside a repository."""
     from repoagent.cli.session import find_layout
     from repoagent.memory.conversations import names
 
@@ -74,7 +74,7 @@ name_argument = click.argument("name", metavar="NAME", shell_complete=complete_n
 
 
 def resolver(repo: Repository) -> ConversationResolver:
-    """The resolver of conversation names on the command line."""
+    """The resolver for conversation names on the command line."""
     from repoagent.memory.conversations import ConversationResolver
 
     def why_not(path: str) -> str:

@@ -1,6 +1,6 @@
-"""`repoagent memory`: the group, helpers of its commands, and `note`, `edit`, `clear` and `relink`.
+"""`repoagent memory`: the group, helpers for its commands, and `note`, `edit`, `clear` and `relink`.
 
-The module memory_list has `list` and `show`, memory_archive `export`, `import` and `gc`.
+The module `memory_list` has `list` and `show`; `memory_archive` has `export`, `import` and `gc`.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def amount(size: float) -> str:
 
 
 def quoted_name(memory: Memory, path: str) -> str:
-    """The name of a memory on a command line: its path or, if that is unprintable, its folder."""
+    """The name of a memory for a command line: its path or, if that is unprintable, its folder."""
     return shlex.quote(path) if path.isprintable() else memory.folder.name
 
 

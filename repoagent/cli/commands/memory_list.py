@@ -98,7 +98,8 @@ def _lines(file_memory: FileMemory, repo: Repository, page: Page) -> Iterator[st
 
     state = "orphaned: the file no longer exists"
     if location.state == "moved":
-        state = f"moved: its content is now at {location.at}; the next edit of that file, or note about it, moves the memory"
+        next_use = "the next edit of that file, or note about it, moves the memory"
+        state = f"moved: its content is now at {location.at}; {next_use}"
     elif location.at:
         state = f"live, in another work tree: {location.at}"
     elif location.state == "live":

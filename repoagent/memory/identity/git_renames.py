@@ -41,11 +41,11 @@ def _lookup(worktree: WorkTree, path: str, commits: Collection[str]) -> list[byt
 
 
 def former_names(worktree: WorkTree, path: str, commits: Collection[str | None]) -> Iterator[tuple[str, str]]:
-    """The earlier names of `path`, newest first, each with its last blob: by renames in the index, then by those in at
-    most _DEPTH commits.
+    """The earlier names of `path`, newest first, each with its last blob: first from renames in the index, then from
+    those in at most _DEPTH commits.
 
-    `commits` are those at which files that may be its source were last seen, None if unknown. History is read only if
-    one of them does not contain `path`; otherwise `path` cannot be the result of a later rename.
+    `commits` are those at which files that may be its source were last seen, with None if unknown. History is read only
+    if one of these commits does not contain `path`; otherwise `path` cannot be the result of a later rename.
     """
     yield from _followed(path, _ask(worktree, "diff-index", "--cached", *_RENAMES, "HEAD", "--"))
 
@@ -100,8 +100,8 @@ def changed_files(worktree: WorkTree) -> Iterator[str]:
 
 
 def renames_since(worktree: WorkTree, commit: str) -> list[tuple[str, str]]:
-    """(old, new) for each tracked file with another path in the work tree than in `commit`, even if another file has
-    the old path now: git reports that as a rewrite of the old path and a copy."""
+    """(old, new) for each tracked file whose path in the work tree differs from that in `commit`, even if another file
+    has the old path now (git reports that as a rewrite of the old path and a copy)."""
     fields = _names(_ask(worktree, "diff-index", "-B", "-M", "--name-status", "-z", commit, "--"))
     changed = [(letter, next(fields), next(fields) if letter[0] in "RC" else "") for letter in fields]
     rewritten = {old for letter, old, _ in changed if letter.startswith("M") and letter != "M"}

@@ -2,12 +2,12 @@
 
 The identity files are authoritative. Hints only list the memory folders that may belong to a path, a key or a blob: a
 superfluous hint costs one small read; a missing one would make a known file look new. So hints are written before the
-identity, and old ones removed after it. If there are few memories, all are read; if there are many, the hints are in
-`memory.db`, which is derived from the identity files and rebuilt if it is missing.
+identity, and old ones are removed after it. If there are few memories, all are read; if there are many, the hints are
+in `memory.db`, which is derived from the identity files and rebuilt if it is missing.
 
 The database lists the names again if the modification time of the memory folder has changed: a folder was added,
-removed or renamed. As in git's index, a time as recent as the listing is not trusted. An identity edited in place is
-noticed when it is read, or when all stamps are compared (`look_again`).
+removed or renamed. As in git's index, a modification time as recent as the listing is not trusted. An identity edited
+in place is noticed when it is read, or when all stamps are compared (`look_again`).
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class IdentityIndex:
         return self._names.get((kind, value), [])
 
     def identity(self, name: str) -> Identity | None:
-        """The identity in this folder, read once; None, with a warning if it is unusable."""
+        """The identity in this folder, read once; None, with a warning, if it is unusable."""
         if name not in self._loaded:
             self._loaded[name] = load_or_warn(self.layout.memory / name, self.warn)
         return self._loaded[name]
@@ -88,11 +88,11 @@ class IdentityIndex:
         return min(len(self._loaded), limit)
 
     def look_again(self) -> bool:
-        """Read identity files that have changed; return whether any hint has."""
+        """Read identity files that have changed; return whether any hint has changed."""
         return False
 
     def note(self, changes: Iterable[Change]) -> None:
-        """Write the hints of changes, before the new identities are saved. The caller has locked the memory."""
+        """Write the hints for changed identities before these are saved. The caller has locked the memory."""
         path = cache_file(self.layout)
         try:
             if not self._keep_file:
@@ -103,11 +103,11 @@ class IdentityIndex:
 
 @contextmanager
 def open_index(layout: Layout, warn: Warn) -> Iterator[IdentityIndex]:
-    """Open the hints, up to date. Needs no lock and writes only `memory.db`; if that cannot be used, warns and reads
-    all identity files.
+    """Open the hints, up to date. Needs no lock and writes only `memory.db`; if it cannot be used, warns and reads all
+    identity files.
 
-    Identity files that are broken, newer or not regular files are skipped with a warning. Raises Refused if the memory
-    folder is a link or a file.
+    Identity files that are broken, in a newer format, or not regular files are skipped with a warning. Raises Refused
+    if the memory folder is a link or a file.
     """
     path = cache_file(layout)
     try:
@@ -265,7 +265,7 @@ def cache_file(layout: Layout) -> Path:
 
 
 def folders(memory: Path) -> Iterator[str]:
-    """The names of the memory folders, in any order, without links, files and names that begin with a dot."""
+    """The names of the memory folders, in any order, without links, files, and names that begin with a dot."""
     try:
         with os.scandir(memory) as entries:
             for entry in entries:
@@ -276,7 +276,7 @@ def folders(memory: Path) -> Iterator[str]:
 
 
 def load_or_warn(folder: Path, warn: Warn) -> Identity | None:
-    """The current identity in `folder`; None, with a warning if it is unusable."""
+    """The current identity in `folder`; None, with a warning, if it is unusable."""
     try:
         return load(folder, warn=warn)
     except Refused as error:

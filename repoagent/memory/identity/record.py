@@ -46,10 +46,10 @@ class Seen:
 class Identity:
     """The file of a memory. Paths are relative to the top of the work tree.
 
-    `path` is its last seen path in any work tree; `places` has the last seen path and version by the top of each work
-    tree, since on another branch a file may have a different name and content. `keys` maps "<device>:<inode>" to the
-    top of the work tree, oldest first. `blobs` are the seen versions, newest last. `commit` is HEAD at the last edit.
-    `strangers` are paths that a user has declared to be other files.
+    `path` is its last seen path in any work tree; `places` maps the top of each work tree to the path and version last
+    seen there, since a file may have a different name and content on another branch. `keys` maps "<device>:<inode>" to
+    the top of the work tree, oldest first. `blobs` are the versions seen, newest last. `commit` is HEAD at the last
+    edit. `strangers` are paths that a user has declared to be other files.
     """
 
     path: str
@@ -68,11 +68,11 @@ class Identity:
 
     @property
     def blob(self) -> str:
-        """The last seen blob, "" if there is none."""
+        """The last blob seen, "" if there is none."""
         return self.blobs[-1] if self.blobs else ""
 
     def is_of_older_text(self, day: str, blob: str) -> bool:
-        """Whether a note of `day` (YYYY-MM-DD) about `blob` (abbreviated, or "") is about a version that has been
+        """Whether a note dated `day` (YYYY-MM-DD) about `blob` (abbreviated, or "") is about a version that has been
         completely replaced since."""
         breaks = [step for step in self.rekeyings if step.reason.startswith((REWRITTEN, LINKED_ANEW))]
         if not breaks or day > breaks[-1].time[:10]:
@@ -83,7 +83,7 @@ class Identity:
         return not any(version.startswith(blob) for version in self.blobs[self.blobs.index(newest.blob) :])
 
     def seen(self, blob: str, top: str) -> Identity:
-        """A copy with `blob` as the last seen version, at `path_in(top)` in the work tree `top`."""
+        """A copy with `blob` as the last version seen, at `path_in(top)` in the work tree `top`."""
         last = Seen(self.path_in(top), blob)
         if self.places.get(top) == last:
             return self
@@ -115,7 +115,7 @@ class Identity:
         return replace(self, path=path, earlier_paths=earlier, places=places)
 
     def noted(self, step: Rekeying) -> Identity:
-        """A copy with `step` as the newest of at most a hundred events."""
+        """A copy with `step` added as the newest event; at most a hundred are kept."""
         return replace(self, rekeyings=(*self.rekeyings, step)[-_REKEYINGS:])
 
 
@@ -141,8 +141,8 @@ class Memory:
 
 
 def came_along(folder: Path) -> bool:
-    """Whether git tracks files of a memory. Then it may have come with the repository, by an unknown author: memories
-    of the user are tracked only if the user adds them. Runs git once."""
+    """Whether git tracks any of a memory's files. If so, it may have come with the repository, from an unknown author:
+    the user's own memories are tracked only if the user adds them. Runs git once."""
     try:
         return bool(git(folder, "ls-files", "-z", "--cached", "--", "."))
     except (GitError, OSError):  # a bare repository tracks no files
@@ -150,7 +150,7 @@ def came_along(folder: Path) -> bool:
 
 
 def identity_file(folder: Path) -> Path:
-    """The path of `identity.json` in the folder of a memory."""
+    """The path of `identity.json` in a memory's folder."""
     return folder / FILE
 
 

@@ -1,11 +1,11 @@
 """Which memory belongs to a file? Content decides; paths and inodes only suggest candidates.
 
 The candidates, in order: a memory of the same path with the same content; one that knows the inode, with exactly this
-content, or with content clearly more similar than that of the memory of this path (this detects swapped names); the
-same path with similar or reworked content; an earlier path; renames in git; content similar to that of a file whose
-path is gone or now has another file; a file rewritten in place, or replaced by a new one that shares some of its lines.
-A rename in git counts only if the memory saw git's version at the old path, and the file matches git's version at the
-new one or has the inode. If a file elsewhere has the inode and the content, the memory belongs to that file; if two
+content or with content clearly more similar than that in the memory of this path (this detects swapped names); the same
+path with similar or reworked content; an earlier path; renames in git; content similar to that of a file whose path is
+gone or now has another file; a file rewritten in place, or replaced by a new one that shares some of its lines. A
+rename in git counts only if the memory saw git's version at the old path, and the file matches git's version at the new
+one or has the inode. If a file elsewhere has the inode and the content, the memory belongs to that file; if two
 memories match equally, neither is used. Paths are those of this work tree, because a file may have a different name in
 another work tree.
 """
@@ -99,7 +99,7 @@ class _Candidate(NamedTuple):
 
 
 def find(layout: Layout, index: IdentityIndex, file: WorkTreeFile) -> MemoryMatch | None:
-    """The memory of `file`; None if it is new. Reads files, runs git only if needed, writes nothing."""
+    """The memory of `file`; None if it is new. Reads files, runs git only if needed, and writes nothing."""
     return next(_Search(layout, index, file).matches(), None)
 
 

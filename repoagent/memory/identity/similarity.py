@@ -2,7 +2,7 @@
 
 `seen.z` stores the content that a memory last saw, with another file for each linked work tree: raw bytes, because the
 work tree may differ from any git object (filters, line endings, uncommitted work), and objects may be deleted by `git
-gc`. Of a large file only the beginning is stored and compared.
+gc`. Only the beginning of a large file is stored and compared.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LIMIT = 4 * 1024 * 1024  # bytes that are stored and compared
 
 
 def similarity(before: bytes, after: bytes) -> float:
-    """The share of the larger content that is also in the smaller one, 0.0 to 1.0, in any order.
+    """The share of the larger content that is also in the smaller one, from 0.0 to 1.0; order does not matter.
 
     Both are cut into lines, long lines into pieces of 64 bytes, and equal pieces are matched, as in git's
     diffcore-delta; a carriage return before a newline is ignored (git ignores it too, except in the size). Linear in
@@ -50,8 +50,8 @@ def similarity(before: bytes, after: bytes) -> float:
 def worked_over(before: bytes, now: bytes) -> bool:
     """Whether `now`, at the same path, is `before` extended, shortened, reindented or reformatted.
 
-    For git the same path is proof. Here the larger version must contain most of the smaller one, ignoring white space,
-    or nearly all words must be the same.
+    For git, the same path is proof enough. Here the larger version must contain most of the smaller one, ignoring white
+    space, or nearly all words must be the same.
     """
     now = now[:LIMIT]
     if _shares(_lines(before), _lines(now), _SAME_LINES, min):
@@ -110,7 +110,8 @@ def drop_contents(folder: Path, tops: Collection[str]) -> None:
 
 
 def last_contents(folder: Path, worktree: WorkTree) -> list[bytes]:
-    """The stored contents, that of `worktree` first, without unreadable ones: then only equality and git decide."""
+    """The stored contents, starting with that of `worktree`. Unreadable ones are left out; without any, only equality
+    and git decide."""
     own = folder / _name(worktree.top, linked=worktree.is_linked)
     contents = []
     for path in (own, *sorted(path for path in folder.glob("seen*.z") if path != own)):

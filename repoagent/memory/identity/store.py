@@ -53,7 +53,8 @@ def resolve(
 def resolve_all(
     layout: Layout, worktree: WorkTree, contents: Iterable[tuple[str, bytes | None]]
 ) -> dict[str, Memory]:
-    """The memory of each file that has one, by path; `contents` are paths with the content of the file, if any."""
+    """The memory of each file that has one, by path; `contents` yields each path with its content, None if there is no
+    file."""
     memories = ((path, resolve(layout, worktree, path, data)) for path, data in contents if data is not None)
     return {path: memory for path, memory in memories if memory is not None}
 
@@ -95,9 +96,9 @@ def remember(
 ) -> Memory:
     """Tie `path`, whose raw bytes are `data`, to its memory; create one if there is none.
 
-    Call it after each write and each commit by repoagent. `memory` is the result of `resolve` before the write (for the
-    old path if it was a rename); `commit` is the new commit, or HEAD. Raises Busy if the lock is not released in time,
-    Refused if the memory cannot be written.
+    Call this after each write and each commit by repoagent. `memory` is the result of `resolve` before the write (for
+    the old path if it was a rename); `commit` is the new commit, or HEAD. Raises Busy if the lock is not released in
+    time, Refused if the memory cannot be written.
     """
     ensure(layout)
     file = WorkTreeFile(worktree, path, data, key_at(worktree, path))
@@ -157,7 +158,7 @@ def _save(
 
 
 def rekeying(reason: str, file: WorkTreeFile) -> Rekeying:
-    """The event that `file` was tied to a memory now, for this `reason`."""
+    """The event of tying `file` to a memory now, for this `reason`."""
     return Rekeying(now(), reason, file.path, file.key, file.blob)
 
 
@@ -176,7 +177,7 @@ def freed(index: IdentityIndex, file: WorkTreeFile, owner: str) -> list[Change]:
 
 
 def memories(layout: Layout, *, warn: Warn = to_stderr) -> list[Memory]:
-    """All memories, by path. Reads each of them; `listing` is faster if you only need the paths. Raises Refused if the
+    """All memories, by path. Reads each one; `listing` is faster if you need only the paths. Raises Refused if the
     memory folder is a link or a file."""
     try:
         with open_folder(layout.memory):
@@ -189,7 +190,7 @@ def memories(layout: Layout, *, warn: Warn = to_stderr) -> list[Memory]:
 
 
 def listing(layout: Layout, *, warn: Warn = to_stderr) -> list[tuple[str, str]]:
-    """(path, name of the folder) of all memories, by path. Reads only identities that have changed."""
+    """(path, folder name) of each memory, by path. Reads only identities that have changed."""
     with open_index(layout, warn) as index:
         index.look_again()
         return sorted((path, name) for name, path in index.paths())
@@ -226,7 +227,7 @@ def relink(
     """Tie `memory` to `path`; its former file becomes a stranger to it. Returns the new state of the memory.
 
     To undo a re-keying, pass the former path, even if the file is gone. Raises Refused if there is no such file or it
-    has another memory, and as `read_source`; Busy.
+    has another memory, what `read_source` raises, and Busy.
     """
     name, top = memory.folder.name, str(worktree.top)
     with memory_lock(layout), open_index(layout, warn) as index:

@@ -93,7 +93,7 @@ def _meta(connection: sqlite3.Connection, key: str) -> object:
 
 
 class FileSnapshot(NamedTuple):
-    """The searched files by path below the root, with modification time in nanoseconds, inode and size. `mark` is a
+    """The files to search, by path below the root, with modification time in nanoseconds, inode and size. `mark` is a
     hash of all of these."""
 
     files: dict[str, tuple[int, int, int]]
@@ -101,7 +101,7 @@ class FileSnapshot(NamedTuple):
 
 
 def snapshot_files(layout: Layout) -> FileSnapshot:
-    """Stat all regular files that are searched."""
+    """Stat all regular files to search."""
     files: dict[str, tuple[int, int, int]] = {}
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
@@ -162,7 +162,7 @@ def memory_of(path: str) -> str:
 
 
 def is_archived(path: str) -> bool:
-    """Whether the file is in the archive of a memory."""
+    """Whether the file is in a memory's archive."""
     parts = path.split("/")
     return len(parts) == 4 and parts[0] == "memory" and parts[2] == "archive"
 
@@ -178,7 +178,7 @@ def update(
     warn: Warn,
     progress: Progress | None = None,
 ) -> None:
-    """Update the index in one transaction, so that readers see the index as it was before or after, even if this
+    """Update the index in one transaction, so that readers see it as it was before or after the update, even if this
     process is killed."""
     with connection:
         connection.execute("BEGIN IMMEDIATE")

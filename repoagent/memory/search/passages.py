@@ -21,9 +21,9 @@ _FIELDS = re.compile(r"(?m)^([a-z]+):[ \t]*(.*)$")
 
 
 class Passage(NamedTuple):
-    """`file` is the path of the file that it is about, "" if none; `line`, from 1, is its first line in the plain file
+    """`file` is the path of the file it is about, "" if none; `line` its first line, counted from 1, in the plain file
     that contains it; `title` the length of its heading in `text`; `name` its name if there is no file; `blob` the
-    abbreviated version that a note is about."""
+    abbreviated id of the version that a note is about."""
 
     kind: Kind
     file: str
@@ -60,7 +60,7 @@ def notes(text: str, file: str) -> Iterator[Passage]:
 
 
 def edits(text: str, file: str) -> Iterator[Passage]:
-    """The requests in an `edits.jsonl` with their outcome, from the last line of each edit."""
+    """The requests in an `edits.jsonl` with their outcomes, taken from the last line of each edit."""
     latest: dict[str, tuple[int, dict[str, object]]] = {}
     for number, line in enumerate(text.split("\n"), 1):
         value = json_files.record_of(line.encode("utf-8", "replace")) or {}
@@ -80,7 +80,7 @@ def edits(text: str, file: str) -> Iterator[Passage]:
 
 
 def conversation(text: str, file: str, name: str = "") -> Iterator[Passage]:
-    """The turns of a conversation, long ones in pieces. A broken one is treated as plain text.
+    """The turns of a conversation; long ones are split. A broken conversation is treated as plain text.
 
     Raises NewerConversation.
     """
@@ -111,7 +111,7 @@ def conversation(text: str, file: str, name: str = "") -> Iterator[Passage]:
 
 
 def commit(text: str, identity: str) -> Iterator[Passage]:
-    """The lines of a commit's summary (JSON): for the commit, and for each of its files."""
+    """The lines of a commit's summary (JSON): one for the commit, and one for each of its files."""
     value = json_files.record_of(text.encode("utf-8", "replace")) or {}
     name, date, line = f"commit {identity[:12]}", _words(value.get("date"))[:10], _words(value.get("summary"))
     files = value.get("files")

@@ -1,4 +1,5 @@
-"""Search the memory: parse the query, rank the passages of an up-to-date index, and cut each to the part that matched.
+"""Search the memory: parse the query, rank the passages in an up-to-date index, and cut each one to the part that
+matched.
 
 Any text is a query; quotation marks for phrases are the only syntax. Passages are ranked by BM25 with column weights,
 then by the share of the query in them, the file, and their age.
@@ -43,11 +44,11 @@ _ARCHIVED = 0.5  # factor for archived passages
 
 @dataclass(frozen=True)
 class Hit:
-    """A note, edit, conversation or summary that matches. `file` is the path that it is about; if that is "", `name` is
-    for example "commit 3f2a9c1be04d". `date` is "YYYY-MM-DD" or "". `snippet` is one line, and `marks` the positions
-    (start, end) of the query's words in it. It is in the plain file `path`, on `line` (from 1). `stale`: whether it is
-    a note about a version that has been completely replaced since. `also`: other files with the same text, usually of
-    one edit. A higher `score` is better; only scores of the same query are comparable."""
+    """A note, edit, conversation or summary that matches. `file` is the path it is about; if that is "", `name` is, for
+    example, "commit 3f2a9c1be04d". `date` is "YYYY-MM-DD" or "". `snippet` is one line, and `marks` the positions
+    (start, end) of the query's words in it. The text is in the plain file `path`, on `line` (from 1). `stale`: whether
+    it is a note about a version that has been completely replaced since. `also`: other files with the same text,
+    usually from one edit. A higher `score` is better; only scores for the same query are comparable."""
 
     file: str
     kind: Kind
@@ -72,9 +73,9 @@ class SearchResult:
 
 @dataclass(frozen=True)
 class Search:
-    """Options: at most `limit` hits, of these kinds, about these files or files in these folders (() means all), in
-    snippets of `width` characters, with recency as of `today`; not in the plain file `without`, such as the
-    conversation that searches."""
+    """Search options: at most `limit` hits, of these kinds, about these files or files in these folders (() means all),
+    in snippets of `width` characters, with recency as of `today`. The plain file `without` is not searched: for
+    example, the conversation that asks."""
 
     limit: int = _RESULTS
     kinds: Sequence[Kind] = ()
@@ -147,8 +148,8 @@ def hit_line(hit: Hit) -> str:
 
 class Query(NamedTuple):
     """`words` are the stems of significant words, `common` those of the others, and `raw` all words unstemmed; `names`
-    are the compound names, `joined` consecutive words as one name; the words of each of `phrases` must occur in this
-    order."""
+    are the compound names, and `joined` consecutive words as one name; the words of each phrase in `phrases` must occur
+    in that order."""
 
     words: tuple[str, ...]
     names: tuple[str, ...]
@@ -307,8 +308,8 @@ def _order(item: Ranked) -> tuple[float, str, int, str]:
 
 
 class Snippet(NamedTuple):
-    """A text on one line; `marks` are the positions (start, end) of words of the query in it; `lines` is the number of
-    lines of the passage before it."""
+    """A text on one line; `marks` are the positions (start, end) of the query's words in it; `lines` is the number of
+    lines that precede it in the passage."""
 
     text: str
     marks: tuple[tuple[int, int], ...]

@@ -1,4 +1,4 @@
-"""Split text into search words: stems of plain words, and names of code by their parts and as a whole.
+"""Split text into search words: stems of plain words, and names in code, both in parts and as a whole.
 
 `readConfig`, `read_config` and `read-config` are the words "read" and "config", and the name "readconfig": each
 spelling finds the others, the parts find it, and the exact name ranks best.
@@ -35,12 +35,12 @@ class Words(NamedTuple):
 
 
 def tokens(text: str) -> Iterator[re.Match[str]]:
-    """The matches of words and compound names in `text`."""
+    """The regex matches for words and compound names in `text`."""
     return _TOKEN.finditer(text)
 
 
 def words_of(text: str) -> Words:
-    """The words and the names of `text`."""
+    """The words and names in `text`."""
     parts: list[str] = []
     names: list[str] = []
     raw: list[str] = []
@@ -54,7 +54,7 @@ def words_of(text: str) -> Words:
 
 @lru_cache(maxsize=1 << 16)
 def words_in(token: str) -> Words:
-    """The words and the names of one token, from `tokens`."""
+    """The words and names in one token from `tokens`."""
     parts: list[str] = []
     names: list[str] = []
     segments = _SEGMENT.split(token)
