@@ -1,7 +1,7 @@
 """Cassettes: recorded requests and replies, for tests, demos and exact re-runs.
 
 A cassette is a file of JSON lines, one per reply. A request is matched by its `key` alone, so a prompt can be reworded
-without recording again; the cassette contains the text that was sent for reference.
+without recording again; the cassette keeps the text that was sent only for reference.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Recorder:
 
 @dataclass
 class Replay:
-    """Returns the replies of the cassette `path`: for each key in the order recorded, each reply once."""
+    """Returns the replies in the cassette `path`: those for a key in recorded order, each reply once."""
 
     path: Path
     takes: ClassVar[frozenset[str]] = frozenset({"effort", "temperature", "stop", "cache"})

@@ -124,13 +124,13 @@ def data_date() -> str:
 
 
 def aliases() -> Mapping[str, str]:
-    """The built-in aliases: alias to model spec."""
+    """The built-in aliases, each mapped to its model spec."""
     table: Mapping[str, str] = _data()["aliases"]
     return table
 
 
 def names() -> dict[str, str]:
-    """Aliases with their specs, and model specs with ""; for completion."""
+    """Each alias with its spec, and each known model spec with ""; for completion."""
     return {**dict.fromkeys(_data()["models"], ""), **aliases()}
 
 
@@ -216,7 +216,7 @@ def thinks(name: str) -> bool:
 
 def effort_of(name: str, wish: str | None) -> Effort | None:
     """The `output_config.effort` for the requested effort; None if the model does not support it. Unknown models are
-    assumed to support all."""
+    assumed to support every level."""
     version = _version(name)
     known: tuple[Effort, ...] = ()
     if version is None or version >= (4, 7):

@@ -7,9 +7,9 @@
     ## [7f3a9c21] assistant · model=anthropic/claude-sonnet-5-5
 
 A heading contains the file's nonce, which no body contains, so nothing is escaped and no text can imitate a heading. A
-body extends from its heading to the next one, without the last newline. The user may edit everything. Lines end at "\n"
-only. A heading that begins with "~" instead of "#" marks a turn that is being written, or was cut short by a crash; it
-is ignored.
+body extends from its heading to the next one, without the last newline. The user may edit everything. Only a line feed
+ends a line. A heading that begins with "~" instead of "#" marks a turn that is being written, or was cut short by a
+crash; it is ignored.
 """
 
 from __future__ import annotations
@@ -99,8 +99,8 @@ def turn_offsets(text: str) -> tuple[int, ...]:
 def read(path: Path) -> Conversation | None:
     """The conversation in a file; None if there is no file.
 
-    Bytes that are not UTF-8 become lone surrogates in the turns; `append` writes those as the same bytes. Raises what
-    `loads` raises, and Refused if it is not a regular file.
+    Bytes that are not UTF-8 become lone surrogates in the turns; `append` writes them back as the same bytes. Raises
+    what `loads` raises, and Refused if it is not a regular file.
     """
     from repoagent.storage.atomic import read_regular
 
@@ -186,9 +186,9 @@ def to_messages(
     """Alternating messages, the user's first; consecutive turns of one role become one message.
 
     An observation is part of a user message, in a tag with a nonce that no turn contains: text from a file or a command
-    cannot close the tag or imitate another speaker. Blank turns are omitted. `blocks` has the blocks of replies by the
-    number of their turn; `answers` the id of the call whose result an observation is. `attached` has the image or PDF
-    of a turn by its reference, or the reason why it is not sent.
+    cannot close the tag or imitate another speaker. Blank turns are omitted. `blocks` has the blocks of replies by turn
+    number; `answers` has the ids of the calls that observations answer, also by turn number. `attached` has the image
+    or PDF of a turn by its reference, or the reason why it is not sent.
     """
     numbered = [(number, turn) for number, turn in enumerate(turns) if turn.text.strip()]
     nonce = _unused(nonce, [turn.text for _, turn in numbered])
@@ -221,7 +221,7 @@ def to_messages(
 
 
 def observation_openings(messages: Iterable[Message]) -> tuple[str, ...]:
-    """The opening of an invented observation in a reply: that of the observations in `messages`, with their nonce; ()
+    """How an observation that a model invents would begin in its reply: like those in `messages`, with their nonce; ()
     if there are none."""
     for message in messages:
         for part in message.parts:

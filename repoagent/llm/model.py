@@ -98,7 +98,7 @@ def strings(value: object, without: Collection[str] = ()) -> list[str]:
 
 @dataclass(frozen=True)
 class Message:
-    """A message. As long as they are valid, `blocks` of an assistant message are sent instead of the text to the model
+    """A message. While they are valid, the `blocks` of an assistant message are sent instead of its text to the model
     that wrote them."""
 
     role: Role
@@ -132,10 +132,10 @@ class Schema:
 class Request:
     """A model call: the system parts, and the messages, which alternate and end with the user's.
 
-    key: identifies the request independent of the wording of the prompt (JSON of the request, the file hashes and the
-    turn); cassettes match it. grammar: GBNF for llama.cpp, ignored by others. temperature: for another attempt,
-    overrides the user's setting. tools: native tools, only for a model whose `takes` contains "tools". stop: texts that
-    no honest reply contains; a reply that stops at one of them includes it.
+    key: identifies the request regardless of the prompt's wording (JSON of the request, the file hashes and the turn);
+    cassettes match it. grammar: GBNF for llama.cpp, ignored by others. temperature: for another attempt, overrides the
+    user's setting. tools: native tools, only for a model whose `takes` contains "tools". stop: texts that no honest
+    reply contains; a reply that stops at one of them includes it.
     """
 
     system: tuple[Part, ...]
@@ -231,8 +231,8 @@ def non_blank(parts: Iterable[Part]) -> list[Part]:
 def with_results(
     request: Request, is_valid: Callable[[Blocks], bool]
 ) -> Iterator[tuple[Message, Blocks | None, list[Part]]]:
-    """Each message, either with its blocks if these are valid and can be sent, or with the parts that are results of
-    calls in the previous blocks. The APIs reject a call without its result, so neither is sent without the other."""
+    """Each message, with its blocks if they are valid and can be sent, otherwise with its parts that answer calls in
+    the previous blocks. The APIs reject a call without its result, so neither is sent without the other."""
     calls: list[str] = []
     for message, following in zip(request.messages, (*request.messages[1:], None), strict=True):
         blocks = message.blocks

@@ -196,7 +196,7 @@ class StatusRow:
 
 
 def configured_models(settings: Settings) -> list[StatusRow]:
-    """All roles and aliases; the models are checked in parallel. Raises UsageError as `resolve` does."""
+    """All roles and aliases; the models are checked in parallel. Raises what `resolve` raises."""
     rows = []
     for role in ("edit", "summary") if settings.text_or_none("summary.model") else ("edit",):
         try:

@@ -1,8 +1,9 @@
 """The model providers: the table PROVIDERS, and `Backend`, the interface that each of them implements.
 
 A spec, as in `--model SPEC`, begins with the name of its provider: `anthropic/NAME`, `command:CMD`, `manual`. Any other
-`NAME/MODEL` is a server with OpenAI's protocol, defined in endpoints.toml or in `[providers.NAME]` of the
-configuration: SERVERS. No other module names a provider; docs/internals/providers.md explains how to add one.
+`NAME/MODEL` belongs to SERVERS: NAME is a server with OpenAI's protocol, defined in endpoints.toml or in
+`[providers.NAME]` of the configuration. No other module names a provider; docs/internals/providers.md explains how to
+add one.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ class Provider:
 
     @property
     def free(self) -> bool:
-        """Whether replies cost nothing: from a model file, the user, or a recording."""
+        """Whether replies cost nothing: they come from a model file, the user, or a recording."""
         return self.model_file or self.answered_by != "model"
 
 
@@ -190,7 +191,7 @@ class Backend:
         """Start slow preparations of the first request in a thread. Never fails."""
 
     def has_credentials(self) -> bool:
-        """Whether there is a key, as far as can be determined without an SDK."""
+        """Whether a key can be found without loading an SDK."""
         return False
 
     def media_limits(self, settings: Settings, context: int | None) -> MediaLimits:
@@ -200,12 +201,12 @@ class Backend:
         return MediaLimits()
 
     def display_name(self, model: str) -> str:
-        """`model` without keys, if it is a command."""
+        """`model`; if it is a command, without keys."""
         return model
 
 
 def missing_extra(name: str) -> str:
-    """The problem of a provider whose libraries are not installed; "" if they are."""
+    """What to report about a provider whose libraries are not installed; "" if they are."""
     if PROVIDERS[name].is_installed:
         return ""
     return f"models of {name}/ need more packages: {install_extra(name)}"

@@ -109,9 +109,9 @@ class Meter:
         return Meter(limits, self.price_of, self.book, whole=self)
 
     def before_attempt(self, estimate: Usage, spec: str) -> None:
-        """Count one attempt at the model `spec` with an input of about `estimate`.
+        """Count one attempt with the model `spec` and an input of about `estimate`.
 
-        Raises LimitReached, and counts nothing, if it would exceed a limit; UsageError for a limit on cost if the
+        Raises LimitReached, and counts nothing, if it would exceed a limit; UsageError if cost is limited and the
         model's price is unknown. The length of the reply is unknown, so the last call of a run may exceed the limits on
         tokens and cost by one reply.
         """
@@ -138,7 +138,7 @@ class Meter:
         self.attempts += 1
 
     def add(self, usage: Usage, spec: str) -> None:
-        """Count the usage of an attempt at the model `spec`."""
+        """Count the usage of an attempt with the model `spec`."""
         price = self.price_of(spec)
         cost = usage.dollars if usage.dollars is not None else price.of(usage) if price is not None else None
         self._count(usage, cost)
@@ -222,10 +222,10 @@ class SpendEntry:
 
 @dataclass(frozen=True)
 class SpendLog:
-    """The log of spending in `folder`: one file per day, one line per attempt. `run`, `repository` and `files` are
-    recorded in the next lines.
+    """The log of spending in `folder`: one file per day, one line per attempt. Each line also records `run`,
+    `repository` and `files`.
 
-    must: a limit depends on the log, so failing to write it is an error, not a warning.
+    must: a failure to write the log is an error, not a warning, because a limit depends on it.
     """
 
     folder: Path
@@ -236,7 +236,7 @@ class SpendLog:
     warn: Warn = to_stderr
 
     def about(self, run: str, repository: str, files: tuple[str, ...]) -> SpendLog:
-        """The same log for the attempts of `run`."""
+        """The same log, for the attempts of another `run`."""
         return replace(self, run=run, repository=repository, files=files)
 
     def add(self, spec: str, usage: Usage, cost: float | None) -> None:
@@ -255,7 +255,7 @@ class SpendLog:
             self.warn(f"cannot record the cost of this call: {error}")
 
     def today(self) -> float:
-        """US dollars spent today by all runs, excluding attempts of unknown price."""
+        """US dollars spent today by all runs, excluding attempts whose price is unknown."""
         path = self.folder / f"{datetime.now().astimezone().date()}.jsonl"
         return sum(entry.cost or 0.0 for entry in _entries(path))
 

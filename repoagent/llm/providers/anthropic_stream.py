@@ -32,7 +32,7 @@ _FIELDS = {
 
 
 class StreamedReply:
-    """The reply so far; `tools` are the offered tools. garbled: a complete tool call is not valid JSON."""
+    """The reply so far; `tools` are the offered tools. `garbled`: a complete tool call is not valid JSON."""
 
     def __init__(self, tools: Sequence[Schema] = ()) -> None:
         self.ended = False

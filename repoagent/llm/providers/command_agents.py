@@ -145,8 +145,8 @@ class Agent:
     """How to run a coding agent so that it only answers, and the `handler` that reads its events.
 
     adds: (arguments in shell syntax, words): the arguments are left out if the command contains one of the words. They
-    forbid changes, and it runs in an empty folder, so that no file of a repository can instruct it, unless the command
-    contains one of the words `works_here`, with which the user lets it work in the current folder. drops: environment
+    forbid changes. The agent runs in an empty folder, so that no file in a repository can instruct it, unless the
+    command contains one of the words in `works_here`, which let it work in the current folder. drops: environment
     variables that prevent it from starting. install, login: instructions.
     """
 
@@ -211,7 +211,8 @@ def full_command(command: str) -> str:
 
 
 def runs_in_empty_folder(command: str) -> bool:
-    """Whether to run `command` in an empty folder: an agent, unless its options refer to the current one."""
+    """Whether to run `command` in an empty folder: true for an agent, unless its options refer to the current
+    folder."""
     agent = known_agent(command)
     options = {word.partition("=")[0] for word in simple_words(command)}
     return agent is not None and not options & {*agent.works_here.split()}

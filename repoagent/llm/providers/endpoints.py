@@ -50,7 +50,7 @@ class Endpoint:
 
     @property
     def address_setting(self) -> str:
-        """The settings of the address, for messages."""
+        """The settings that determine the address, for messages."""
         variable = self.hint("address_variable")
         setting = f"providers.{self.name}.base_url of your configuration"
         return f"{variable} or {setting}" if variable else setting
@@ -65,7 +65,7 @@ class Endpoint:
         return str(_known().get(self.name, {}).get(kind, ""))
 
     def no_response(self, error: Exception, seconds: float | None, secrets: list[str]) -> ModelError:
-        """The error for a request without a response. If a local server does not run, do not retry."""
+        """The error for a request that got no response; not a Retryable if a local server is not running."""
         from repoagent.llm.providers.errors import causes, unreachable
 
         if self.local and any(isinstance(cause, ConnectionRefusedError) for cause in causes(error)):

@@ -119,7 +119,7 @@ class ServerError:
 
 def parse_error(status: int, body: object, code: str = "") -> ServerError:
     """Parse the error `body` of any server: {"error": {…}}, {"error": "text"}, their inner value, {"detail": …},
-    {"message": {…}}, a list of one of these, plain text, or HTML. `code` is the one in a header."""
+    {"message": {…}}, a list of one of these, plain text, or HTML. `code` is the error code from a header."""
     if isinstance(body, str):
         with suppress(ValueError):
             body = json.loads(body)
@@ -213,7 +213,7 @@ def unreachable(
     secrets: Collection[str] = (),
     settings: str = "its base URL",
 ) -> ModelError:
-    """The error for a request without a response. `settings` names the settings to check."""
+    """The error for a request that got no response. `settings` names the settings to check."""
     chain = list(causes(error))
     names = {base.__name__ for cause in chain for base in type(cause).__mro__}
     message = brief(str(chain[-1]), secrets) or type(chain[-1]).__name__
@@ -223,7 +223,7 @@ def unreachable(
 
 
 def broken_stream(error: Exception, read_seconds: float | None, usage: Usage) -> Retryable:
-    """The error for an incomplete reply; `usage` is its usage so far."""
+    """The error for a reply that was cut off; `usage` is what it used so far."""
     import httpx2
 
     late = isinstance(error, httpx2.TimeoutException)

@@ -22,8 +22,8 @@ _IMPORT_SECONDS = 30.0  # to wait for an import at exit, on a loaded machine too
 
 
 def new_http_client(endpoint: Endpoint | None = None) -> httpx2.Client:
-    """A client with the proxies and certificates of the environment. Idle connections stay open for 60 seconds, long
-    enough for a check between two calls, instead of the usual five.
+    """A client that uses the proxies and certificates set in the environment. Idle connections stay open for 60
+    seconds, long enough for a check between two calls, instead of the usual five.
 
     A local `endpoint` is reached without a proxy; without TLS, no certificates are loaded, which saves 30 ms. Raises
     ModelError for unusable settings.
@@ -78,10 +78,11 @@ def in_background(work: Callable[[], object], name: str) -> None:
 
 @contextmanager
 def without_gc() -> Iterator[None]:
-    """Disable the garbage collector for the block, and permanently exclude all objects that exist at its end.
+    """Disable the garbage collector for the block, and permanently exempt all objects that exist at its end from
+    collection.
 
-    The import of an SDK creates up to 150,000 permanent objects. Scanning them takes a fifth of its time, and freeing
-    them at exit another half second.
+    The import of an SDK creates up to 150,000 permanent objects. Scanning them takes a fifth of the import's time, and
+    freeing them at exit another half second.
     """
     was_on = gc.isenabled()
     gc.disable()

@@ -108,8 +108,8 @@ _lock = threading.RLock()
 def loaded_engine(path: str, window: int, on_progress: OnProgress | None = None) -> Engine:
     """Load the model with a window of `window` tokens; `on_progress` gets fractions up to 1.0.
 
-    Raises ModelError if the file is not a model or cannot be loaded, or if the library is missing. An interrupt ends
-    the loading.
+    Raises ModelError if the file is not a model or cannot be loaded, or if the library is missing. ^C stops the
+    loading.
     """
     if importlib.util.find_spec("xllamacpp") is None:
         raise ModelError(f"a local/ model needs xllamacpp: {install_extra('local')}")
@@ -223,7 +223,7 @@ class LocalModel:
         return DEFAULT_WINDOW if self.context is None else self.context
 
     def complete(self, request: Request, on_text: OnText) -> Reply:
-        """See `llm.model.Model`. The first call loads the file; ^C ends the loading or the generation.
+        """See `llm.model.Model`. The first call loads the file; ^C stops the loading or the generation.
 
         Raises UsageError if an image or PDF is attached.
         """

@@ -1,7 +1,7 @@
 """The model `manual`: the user copies the prompt to any chat, and the reply back.
 
-At a terminal, the prompt is copied to the clipboard, and the reply is read from the clipboard or pasted. The line mode
-of a terminal cuts lines at 4,096 bytes (N_TTY), and pasted code may be longer, so prompt_toolkit reads the keys.
+At a terminal, the prompt is copied to the clipboard, and the reply is read from the clipboard or pasted. A terminal's
+line mode cuts lines at 4,096 bytes (N_TTY), and pasted lines may be longer, so prompt_toolkit reads the keys.
 """
 
 from __future__ import annotations

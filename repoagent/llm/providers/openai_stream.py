@@ -108,7 +108,7 @@ class StreamedChat:
 
     @property
     def ended(self) -> bool:
-        """Whether the reply is complete: the server sent a reason for the end, or [DONE] after some text."""
+        """Whether the reply is complete: the server sent a finish reason, or [DONE] after some text."""
         return bool(self.finish) or (self._done and bool(self._pieces or self.refusal))
 
     @property
@@ -119,7 +119,7 @@ class StreamedChat:
 
     @property
     def failed(self) -> bool:
-        """Whether the reason for the end is a failure of the server."""
+        """Whether the reply ended because the server failed."""
         return self.finish in _FAILURES
 
     def _take_body(self, body: bytes, on_text: OnText) -> None:
