@@ -139,7 +139,8 @@ def commit_change(
 
 
 class Tree(Mapping[str, SourceText]):
-    """The current content of the files `names`, each read by `read` on first access. `sources` are those read."""
+    """The current content of the files `names`, each read by `read` on first access. `sources` are the files read so
+    far."""
 
     def __init__(self, names: Collection[str], read: Callable[[str], Source]) -> None:
         self.sources: dict[str, Source] = {}

@@ -86,8 +86,8 @@ def run_check(
 
     `accepted`: the user has seen and accepted the change; otherwise the check runs in the sandbox if possible.
     `running` is called with the command and the file with its output. All processes of the check are killed on a
-    timeout, which counts as a failure, on ^C, and if this program dies. Secrets of the environment are removed from the
-    output. Raises OSError if the check cannot be started.
+    timeout, which counts as a failure, on ^C, and if this program dies. Secrets from the environment are removed from
+    the output. Raises OSError if the check cannot be started.
     """
     import tempfile
 
@@ -148,8 +148,8 @@ def preflight(worktree: WorkTree, request: EditRequest) -> None:
 
 
 def refuse_untracked(worktree: WorkTree, request: EditRequest, sources: Mapping[str, Source]) -> None:
-    """Raise Refused if the commit would contain more than the edit: a file is not in the last commit, or missing from
-    the work tree."""
+    """Raise Refused if the commit would contain more than the edit: because a file is not in the last commit, or is
+    missing from the work tree."""
     if not request.commits or request.commit.include_dirty:
         return
     committed = head_blobs(worktree, request.paths)

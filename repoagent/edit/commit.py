@@ -176,7 +176,7 @@ def commit(
 
 
 def commit_remarks(commit: CommitResult) -> tuple[str, ...]:
-    """Notes on how hooks changed the commit and other files of the user."""
+    """Notes on how hooks changed the commit and the user's other files."""
     remarks = list(commit.notes)
     if commit.folded:
         remarks.append(f"{', '.join(commit.folded)} changed while hooks ran; the new version is committed")
@@ -236,7 +236,7 @@ def compose(account: str, instruction: str, trailer: str = "") -> str:
     """Make subject and body from `account` (the model's text for the commit), or from the instruction if it is empty.
 
     The subject is one line of at most 72 columns; the rest moves to the body. The case of the model's subject is not
-    changed; an instruction is capitalised. Prose in the body is wrapped at 72 columns; lists, quotes, indented and
+    changed; an instruction is capitalized. Prose in the body is wrapped at 72 columns; lists, quotes, indented and
     preformatted lines are not. Removes control characters, and from the model's text also what `without_claims`
     removes; `trailer` is the configured name of the trailer that names the model.
     """

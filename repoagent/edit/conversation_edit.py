@@ -32,7 +32,7 @@ _AGAIN = "{problem}\n\nNothing was changed. Send the whole diff again, made agai
 
 @dataclass(frozen=True)
 class RewriteRequest:
-    """A request to rewrite the conversation `original`; `user_turns`: it may also change turns of the user."""
+    """A request to rewrite the conversation `original`; `user_turns`: the rewrite may also change the user's turns."""
 
     original: StoredConversation
     request: str
@@ -77,8 +77,9 @@ def rewrite(
     on_wait: Callable[[float, str], None],
     on_again: Callable[[str], None],
 ) -> RewriteResult:
-    """Ask the model of `setup` for the change, and again if its diff is rejected. Writes only the sent requests.
-    `on_again` is called with the reason why a reply was rejected; the other callbacks are those of `complete`.
+    """Ask the model of `setup` for the change, and again if its diff is rejected. Writes nothing but the requests that
+    were sent. `on_again` is called with the reason why a reply was rejected; the other callbacks are those of
+    `complete`.
 
     Raises NothingDone if the model changes nothing, Refused if its diff does not fit or would break the conversation,
     UsageError if the conversation exceeds the context window, and what `complete` raises.

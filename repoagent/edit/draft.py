@@ -120,8 +120,8 @@ class EditSession:
         return self.short or self.form in LOOSE
 
     def sent_back(self, text: str) -> str:
-        """The message to the model about its refused edit: the reason `text`, and another format after several
-        refusals."""
+        """The message to the model about its refused edit: the reason `text` and, after several refusals, a request for
+        another format."""
         before = form_after(self.form, self.refusals, fits=self.fits)
         self.refusals += 1
         form = form_after(self.form, self.refusals, fits=self.fits)

@@ -84,8 +84,8 @@ def edit(
     ui: UserInterface,
     ready: ModelSetup | None = None,
 ) -> EditOutcome:
-    """Do one edit. Raises the errors of its steps; files, index and branch are then either unchanged or have the whole
-    edit."""
+    """Do one edit. Raises the errors of its steps; files, index and branch are then either unchanged or contain the
+    whole edit."""
     started = time.monotonic()
     setup = ready or model_setup(settings, say=ui.say)
     meter = setup.meter

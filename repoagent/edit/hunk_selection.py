@@ -101,8 +101,8 @@ def _blocks(hunk: Hunk) -> list[tuple[bool, list[str], int, int]]:
 def select(changes: Sequence[FileChange], accepted: Collection[Piece]) -> list[FileChange]:
     """`changes` reduced to the accepted pieces, byte for byte; omits changes that become empty.
 
-    Raises Refused if an accepted piece needs a path that a rejected piece would have freed, ValueError for a hunk of
-    other changes.
+    Raises Refused if an accepted piece needs a path that a rejected piece would have freed, ValueError for a hunk that
+    is not from `changes`.
     """
     chosen = []
     for number, change in enumerate(changes):

@@ -3,8 +3,8 @@
 A plain success adds no note. Notes name their source: the model, or the user for the reason of a rejection.
 
 The second half saves a pending record before a change is made, so that a kill between the commit and writing the memory
-loses neither: the next command completes the record of a change that was made, and drops that of a change that was not.
-A record is `repoagent/pending/NAME-EVENT.json` in the git directory, locked while its process runs."""
+loses neither: the next command completes the record of a change that was made, and drops the record of one that was
+not. A record is `repoagent/pending/NAME-EVENT.json` in the git directory, locked while its process runs."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _levels(placements: Iterable[Placement]) -> dict[str, list[str]]:
 
 
 def recorded_changes(result: CommitOutcome) -> RecordedChanges:
-    """The changes of a commit, as `remember` takes them."""
+    """A commit's changes, in the form that `remember` takes."""
     commit = result.commit.commit if result.commit else None
     return RecordedChanges(
         result.changes, commit, _levels(result.proposal.placements), written=result.written

@@ -47,7 +47,7 @@ class ModelSetup:
 
     @property
     def context_tokens(self) -> int | None:
-        """The size of the context window of the current model (it may be a fallback) in tokens, None if unknown."""
+        """The context window in tokens of the current model, which may be a fallback; None if unknown."""
         return model_info(self.settings, self.model.spec).context or self.model.context_tokens
 
     @property
@@ -119,7 +119,7 @@ def model_setup(
     limits: Limits | None = None,
     needed: bool = True,
 ) -> ModelSetup:
-    """The model of the settings (the built-in default only if there is a key for it) or `model`, with its meter.
+    """The model from the settings (the built-in default only if there is a key for it) or `model`, with its meter.
 
     `limits` default to those of one edit. `reply` is the file with the reply for `manual`. `say` is called with a
     sentence for each setting that the model does not support, `on_progress` with the current step of a local model and

@@ -262,7 +262,7 @@ def allow_files(session: EditSession, paths: Sequence[str]) -> bool:
 
 
 def add_to_scope(session: EditSession, path: str) -> None:
-    """Let the model change this file. The model must quote lines that it has not read exactly."""
+    """Let the model change this file. A patch must quote exactly any lines that the model has not read."""
     if path not in session.draft.sources:
         session.draft = session.draft.with_source(read_source(session.worktree, path))
         session.seen.setdefault(path, [])
@@ -270,7 +270,7 @@ def add_to_scope(session: EditSession, path: str) -> None:
 
 
 def scope_observation(session: EditSession, paths: Sequence[str]) -> Observation:
-    """The message to the model that it may now change these files, with their text."""
+    """The message that tells the model that it may now change these files, with their text."""
     texts = [f"You may change {', '.join(paths)} too."]
     texts += [look_up(session, "read").perform(Action("read", {"path": path})).text for path in paths]
     blobs = {path: session.draft.sources[path].blob for path in paths}

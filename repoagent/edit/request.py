@@ -1,4 +1,4 @@
-"""The request of an edit: files, lines, instruction, options."""
+"""A request for an edit: files, lines, instruction, options."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class UserInterface(Protocol):
 
     @property
     def waited(self) -> float:
-        """Seconds spent waiting for answers, which do not count as time of the edit."""
+        """Seconds spent waiting for answers, which do not count toward the edit's time."""
 
     def text(self, piece: str) -> None:
         """A piece of the model's reply as it arrives."""
@@ -88,7 +88,7 @@ class UserInterface(Protocol):
         """Release the terminal to another program."""
 
     def interrupted(self, sentence: str) -> None:
-        """^C ended the edit; `sentence` is the resulting state."""
+        """^C ended the edit; `sentence` describes the resulting state."""
 
     def output(self, data: bytes) -> None:
         """Output of git and its hooks during the commit."""

@@ -97,7 +97,7 @@ def settle(worktree: WorkTree, say: Warn, warn: Warn) -> None:
     """Complete or roll back interrupted changes, complete the records of killed commands, and remove their files.
 
     Calls `say` with a sentence for each, `warn` with one for a failure; a later command retries then. Does not touch
-    running commands. Raises Busy and Refused as `git.transaction.finish.recover`.
+    running commands. Raises what `git.transaction.finish.recover` raises.
     """
     from repoagent.storage.layout import has_leftovers
 

@@ -1,1 +1,1 @@
-"""Limits of an edit: its scope, sensitive files, and text that must not be lost."""
+"""Limits on an edit: its scope, sensitive files, and text that must not be lost."""

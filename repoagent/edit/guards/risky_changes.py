@@ -103,7 +103,7 @@ _CODES = 4  # invisible characters to list
 
 @dataclass(frozen=True)
 class Concern:
-    """A sensitive file of a change; `why` is the reason as a predicate. `asked`: the user named the file. `deletes`:
+    """A sensitive file in a change; `why` is the reason as a predicate. `asked`: the user named the file. `deletes`:
     the number of deleted files that it represents, or 0."""
 
     path: str
@@ -121,8 +121,8 @@ def concerns(
 ) -> tuple[Concern, ...]:
     """The sensitive files in `changes`, each path once. `further` are the user's patterns, as in .gitignore.
 
-    If the user named a file in `named`, its concern is marked as `asked`, except if it would contain the value of a
-    secret of the environment.
+    If the user named a file in `named`, its concern is marked as `asked`, unless it would contain the value of a secret
+    from the environment.
     """
     paths = dict.fromkeys(path for change in changes for path in (change.old_path, change.path) if path)
     if not paths:
@@ -188,8 +188,8 @@ def listed(path: str) -> str | None:
 
 
 def obeyed_by_git(worktree: WorkTree, options: Sequence[str] = ()) -> tuple[str | None, dict[str, str]]:
-    """The hooks folder, if inside the work tree, else None; and the other paths in the work tree that git, called with
-    `options`, runs or reads, existing or not, with the reason. Calls git once."""
+    """The hooks folder if it is inside the work tree, else None; and the other paths in the work tree that git, called
+    with `options`, would run or read, each with the reason, whether or not it exists. Calls git once."""
     arguments = ("config", "-z", "--list", "--show-origin", "--includes")
     fields = os.fsdecode(git_output(worktree.top, *options, *arguments).stdout).split("\0")[:-1]
     obeyed: dict[str, str] = {}

@@ -31,7 +31,7 @@ def unasked_losses(
     parts: Sequence[Part] = (),
     loose: bool = False,
 ) -> str:
-    """A sentence for the model if the change removes something that neither the request nor the answer names, or "".
+    """A sentence for the model if the change removes something that neither the request nor the answer names; else "".
 
     Only text of the file as read (`originals`, by path) can be lost. `parts` are the parts of files that were rewritten
     as a whole; `loose` as in `patch_spans`.

@@ -199,7 +199,7 @@ def read_sources(
 ) -> tuple[EditRequest, dict[str, Source]]:
     """Read the files of a request. Returns it with each `FILE::symbol` resolved to lines, and the files by path.
 
-    Raises UsageError for a missing file or symbol and for lines outside of the file, Refused for a file that may not be
+    Raises UsageError for a missing file or symbol and for lines outside the file, Refused for a file that may not be
     sent or edited.
     """
     sources: dict[str, Source] = {}

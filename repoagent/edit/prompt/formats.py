@@ -94,7 +94,7 @@ def reminder(
     *,
     plain: bool = False,
 ) -> str:
-    """The last line of a prompt for a small model, which follows what it reads last. `marks` has the fences by path,
+    """The last line of a prompt for a small model, which heeds most what it reads last. `marks` has the fences by path,
     if not "```".
 
     It does not ask for a sentence before the fence: Qwen2.5-Coder-1.5B then sometimes wrote only the sentence, or put
@@ -147,7 +147,7 @@ _SHORT = {
 
 
 def short_refusal(error: PatchRefused) -> str:
-    """The reasons of a refusal in one sentence each, without advice about other formats, for a small model."""
+    """The reasons for a refusal, one sentence each, without advice about other formats, for a small model."""
     sentences = (
         _SHORT.get(problem.reason) or f"Not applied: {problem.text.split(' Look at the added')[0]}"
         for problem in error.problems

@@ -40,7 +40,7 @@ def collect(
     """A block for each context file of an edit of `targets` (paths from `top`), in at most about `context_limit`
     tokens; and a warning for each requested file that cannot be shown.
 
-    In this order: the user's own file; `context.md` in `root`; the files that the option `context` names; AGENTS.md,
+    In this order: the user's own file; `context.md` in `root`; the files listed in the `context` option; AGENTS.md,
     CLAUDE.md and CONVENTIONS.md, from the folder of the first target upwards. A CLAUDE.md is followed by the files that
     it names. Links and copies are shown once.
     """

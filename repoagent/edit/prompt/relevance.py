@@ -91,7 +91,7 @@ def read_query(text: str, path: str = "") -> Query:
 
 @lru_cache(maxsize=1 << 16)
 def parts(name: str) -> tuple[str, ...]:
-    """The stems of the words of an identifier: `parseHTTPHeaders` is parse, http, header."""
+    """The stems of the words of an identifier: `parseHTTPHeaders` gives parse, http, header."""
     return tuple(_stem(part.lower()) for part in _PARTS.findall(name) if len(part) > 1)
 
 
@@ -107,7 +107,7 @@ def _stem(word: str) -> str:
 
 
 def known_terms(names: Collection[str], query: Query) -> dict[str, tuple[str, ...]]:
-    """The query terms in each name: stems, and "=" followed by a whole name. Omits names without any."""
+    """The query terms in each name: stems, and "=" followed by a whole name. Omits names that contain none."""
     # a word contains its stem, except for the last letter: one search excludes nearly all names
     begins = {word[:-1] or word for word in query.words}
     if not begins:
@@ -144,8 +144,8 @@ class Unit:
 
 @lru_cache(maxsize=4)  # the prompts of one edit, and the benchmark, ask for the same file more than once
 def units(path: str, text: str) -> tuple[Unit, ...]:
-    """The segments of a text (with plain newlines) in order. Lines that are too long, or that cross the border of a
-    segment, are cut into pieces."""
+    """The segments of a text (with plain newlines) in order. Lines that are too long, or that cross a segment boundary,
+    are cut into pieces."""
     from repoagent.split.splitter import segments
 
     data = text.encode("utf-8", "surrogatepass")

@@ -59,7 +59,7 @@ def import_row(path: str, lines: Lines) -> int | None:
 
 
 def missing_imports(path: str, imports: Lines, lines: Lines) -> list[str]:
-    """Those of `imports` that the file lacks."""
+    """The `imports` that the file lacks."""
     if _import_pattern(path) is _PYTHON:
         statements = ([line.strip()] for line in lines if _PYTHON.match(line.strip()))
         bound = _bound(lines).union(*map(_bound, statements))

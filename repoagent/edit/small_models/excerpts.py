@@ -48,9 +48,9 @@ def mentioned(
     """The definitions that a text names, verbatim.
 
     A name that is also a common word counts only next to "function" and the like, as `name` or name(), or if the text
-    contains only names (`plain`). Of names that may be words only the first counts, because a request usually begins
-    with its subject; none with `sure`. If a container and its members are named, the members count. A container of more
-    than `limit` lines is cut after its first member.
+    contains only names (`plain`). Of the names that may also be common words, only the first counts, because a request
+    usually begins with its subject; with `sure`, none does. If a container and its members are named, the members
+    count. A container of more than `limit` lines is cut after its first member.
     """
     ranks: dict[int, list[Symbol]] = {0: [], 1: [], 2: []}
     lowered = words.lower()
@@ -164,7 +164,8 @@ def question(path: str, data: bytes, instruction: str) -> str:
 
 
 def answered_windows(path: str, data: bytes, answer: str, limit: int) -> tuple[Window, ...]:
-    """The parts named in the answer to `question`; none if it names no definitions, or ones with too many lines."""
+    """The parts named in the answer to `question`; none if it names no definitions, or definitions that have too many
+    lines."""
     lines, symbols = _outlined(path, data)
     return _windows(path, lines, symbols, _spans(mentioned(symbols, answer, limit, plain=True)), limit)
 
