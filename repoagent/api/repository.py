@@ -51,15 +51,15 @@ _opening = Lock()
 
 
 class Repository:
-    """The git work tree that contains `path` (a path, or a `git.Repo` of GitPython).
+    """The git work tree that contains `path` (a path, or a GitPython `git.Repo`).
 
     No method prints or asks. Paths are relative to the top of the work tree, or absolute; in results they are relative
     to the top. `settings` are options of the configuration by key ({"edit.scope": "repo"}) and override those of the
     user and the repository; each method that calls a model accepts further ones. Every expected failure is a
-    `repoagent.errors.RepoagentError` with one clear sentence; after it files, index and branch are unchanged (a `run`
+    `repoagent.errors.RepoagentError` with one clear sentence; after it, files, index and branch are unchanged (a `run`
     keeps its earlier changes). Except for `git`, threads may share an object.
 
-    Raises UsageError outside of a work tree, while GIT_DIR, GIT_WORK_TREE or GIT_COMMON_DIR is set, and for a work tree
+    Raises UsageError outside a work tree, while GIT_DIR, GIT_WORK_TREE or GIT_COMMON_DIR is set, and for a work tree
     that git finds only with them.
     """
 
@@ -93,8 +93,8 @@ class Repository:
 
     @property
     def git(self) -> Repo:
-        """The `git.Repo` of GitPython: the one that was passed, or a new one, opened on first use. Threads may not
-        share it. Raises UsageError if GitPython cannot open the repository."""
+        """GitPython's `git.Repo`: the one that was passed, or a new one, opened on first use. Threads may not share it.
+        Raises UsageError if GitPython cannot open the repository."""
         if self._git is None:
             from repoagent.api.gitpython import open_repo
 
@@ -115,8 +115,9 @@ class Repository:
 
     def uses(self, what: StrPath, *, limit: int = 20) -> Answer:
         """The uses of a symbol: `what` is a name, `Class.method`, `FILE:NAME`, or a FILE, for all symbols that it
-        defines and other files use. At most `limit` files per symbol, and symbols per file. Matches by name; omits
-        withheld files. Raises UsageError for an unknown symbol or file, Refused for a file that may not be read."""
+        defines and other files use. Returns at most `limit` files per symbol, and at most `limit` symbols per file.
+        Matches by name; omits withheld files. Raises UsageError for an unknown symbol or file, Refused for a file that
+        may not be read."""
         from repoagent.edit.guards.off_limits import gate
         from repoagent.uses.report import answer
 
@@ -286,8 +287,8 @@ class Repository:
         `repoagent.git.transaction.results.Options`, for a branch, a sign-off and so on. A change to a file that gets
         executed (a hook, a workflow) is refused unless it is in `files` or `allow_sensitive` is set.
 
-        `on_text` gets the reply as it streams, `on_note` a sentence per step. `fresh` omits the earlier conversation on
-        the files, `strict` turns off all tolerances of the patch. `settings` are further options by key: limits
+        `on_text` gets the reply as it streams, `on_note` a sentence per step. `fresh` omits the earlier conversation
+        about the files, `strict` turns off all tolerances of the patch. `settings` are further options by key: limits
         ("max_cost" in US dollars, "max_tokens", "max_turns"), "effort", "edit.scope", "edit.format".
 
         Raises NothingDone (declined by the model or by `decide`), UsageError, Refused (does not apply, or is not
@@ -454,7 +455,7 @@ class Repository:
 
     def undo(self, edit_id: str | None = None) -> UndoResult:
         """Undo the last edit, or the edit with this id. Moves the branch back if its commit is the tip and on no other
-        ref, otherwise reverts it in a new commit; keeps other changes, also in the same files. Raises NothingDone,
+        ref, otherwise reverts it in a new commit; keeps other changes, even in the same files. Raises NothingDone,
         Refused, Busy."""
         from repoagent.edit.undo import undo
 
@@ -478,7 +479,7 @@ class Repository:
         return relative(self._worktree, os.fspath(path), self.top)
 
     def read(self, file: StrPath) -> tuple[Source, bytes]:
-        """A file and its bytes. Raises UsageError if it is missing, Refused as `git.files.read_source`."""
+        """A file and its bytes. Raises UsageError if it is missing, and what `git.files.read_source` raises."""
         from repoagent.git.files import no_such_file, read_source
 
         source = read_source(self._worktree, self._path(file))

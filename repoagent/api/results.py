@@ -69,7 +69,7 @@ class EditResult:
 
     @property
     def git_commit(self) -> Commit | None:
-        """The commit as a `git.Commit` of GitPython, or None. Raises UsageError if GitPython cannot open it."""
+        """The commit as a GitPython `git.Commit`, or None. Raises UsageError if GitPython cannot open it."""
         if self.commit is None or self.top is None:
             return None
         from repoagent.api.gitpython import open_commit
@@ -126,7 +126,7 @@ class Neighbor:
 class Neighbors:
     """`neighbors`, best score first. `commit` is the id of `revision`, "" before the first commit; `commits` is the
     number of commits of `paths` that were read. `state` is "whole", or "building", "recent" or "names" for an answer
-    from a part of the history; `note` is a remark for the user, or ""."""
+    from part of the history; `note` is a remark for the user, or ""."""
 
     paths: tuple[str, ...]
     revision: str

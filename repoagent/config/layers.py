@@ -41,7 +41,8 @@ def load(
     env: Mapping[str, str] | None = None,
     flags: Mapping[str, object] | None = None,
 ) -> Settings:
-    """Merge all layers. `layout` is None outside a repository; `flags` are by option key, None if not used.
+    """Merge all layers. `layout` is None outside a repository; `flags` has their values by option key, None for an
+    unused flag.
 
     Raises UsageError for invalid TOML and for invalid values. `Settings.warnings` has a sentence per layer about
     ignored keys: unknown ones, and those that a repository may not set.

@@ -140,7 +140,7 @@ class Tool:
 def tool(
     title: str, description: str, result: Schema, **properties: Schema
 ) -> Callable[[Callable[..., ToolResult]], Tool]:
-    """Turn a function of a `Call` into a tool. Its keyword parameters are the arguments of the tool, described by
+    """Turn a function of a `Call` into a tool. Its keyword parameters are the tool's arguments, described by
     `properties`. A parameter without a default is required; a default None is not in the schema."""
 
     def make(function: Callable[..., ToolResult]) -> Tool:

@@ -1,5 +1,5 @@
 """The events of a repository, read from the files that record them: the memories, `edits.jsonl` of each work tree, the
-review log, the folders of runs, the spend log.
+review log, the run folders, and the spend log.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _AGAIN: Mapping[str, Kind] = {"undone": "undo", "redone": "redo"}
 @dataclass(frozen=True)
 class Event:
     """An edit, undo, redo, review or run. `time` has a time zone; `state` is that of the `EditRecord` or of run.json
-    ("unfinished" for a run without an end), "reviewed" for a review; `cost` is in US dollars, None if unknown;
+    ("unfinished" for a run that has not ended), "reviewed" for a review; `cost` is in US dollars, None if unknown;
     `reasons` says why an edit was refused."""
 
     time: datetime
@@ -57,7 +57,7 @@ class Activity:
 
 
 def gather(worktree: WorkTree, *, since: date | None, warn: Warn) -> Activity:
-    """The activity since the day `since` (None: ever), in all work trees of the repository.
+    """The activity since the day `since` (None: all of it), in all work trees of the repository.
 
     A model call counts if it was made in one of the work trees or for a known edit, even if its work tree was moved or
     removed later. Skips invalid lines; `warn` gets a sentence per unusable file.
@@ -80,7 +80,7 @@ def gather(worktree: WorkTree, *, since: date | None, warn: Warn) -> Activity:
 
 
 def work_trees(worktree: WorkTree) -> tuple[set[str], list[Path]]:
-    """The tops of the work trees, as in the spend log, and their git directories, that of `worktree` first. The
+    """The tops of the work trees, spelled as in the spend log, and their git directories, that of `worktree` first. The
     `gitdir` file of a linked work tree has the path of the `.git` file at its top."""
     tops = {str(worktree.top)} | ({str(worktree.main_top)} if worktree.main_top is not None else set())
     git_dirs = dict.fromkeys((worktree.git_dir, worktree.common_dir))

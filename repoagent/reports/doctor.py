@@ -257,8 +257,8 @@ def _settings(worktree: WorkTree | None) -> Settings:
 
 
 def check_configuration(worktree: WorkTree | None) -> Iterator[Check]:
-    """Whether every layer is readable, which values in it are ignored, and addresses that replace those of the
-    providers: keys and prompts are sent there."""
+    """Whether every layer is readable, which values in it are ignored, and which addresses replace the providers' own:
+    keys and prompts are sent there."""
     from repoagent.config.settings import user_file
     from repoagent.llm.providers.endpoints import display_address
 
@@ -330,7 +330,7 @@ def check_sandbox(_worktree: WorkTree | None) -> Iterator[Check]:
 
 
 def check_disk(worktree: WorkTree | None) -> Iterator[Check]:
-    """The free space for files."""
+    """The free disk space."""
     folder = worktree.git_dir if worktree else Path.cwd()
     free = shutil.disk_usage(folder).free
     level: Level = "error" if free < _NO_SPACE else "warning" if free < _LOW_SPACE else "ok"
