@@ -68,7 +68,7 @@ def verdicts(layout: Layout, *, warn: Warn = to_stderr) -> dict[str, Verdict]:
 
 
 def parse_verdicts(data: bytes) -> dict[str, Verdict]:
-    """As `verdicts`, from the bytes of a dismissals file."""
+    """Like `verdicts`, but from the bytes of a dismissals file."""
     return _latest(filter(None, map(json_files.record_of, data.split(b"\n"))))
 
 
@@ -99,7 +99,7 @@ def _latest(records: Iterable[dict[str, Any]]) -> dict[str, Verdict]:
 def split_dismissed(
     change: Change, findings: Sequence[Finding], known: Mapping[str, Verdict]
 ) -> tuple[list[Finding], list[Finding]]:
-    """The open findings, and those dismissed by a verdict in `known`, by a comment at their lines, or by a trailer of
+    """The open findings, and those dismissed by a verdict in `known`, by a comment at their lines, or by a trailer in
     the change's message. Trailers of a foreign change do not count, nor do comments that it adds."""
     hidden_ids = {verdict.id for verdict in known.values() if verdict.state != "open"}
     trailers = [] if is_foreign(change) else ignored(change.message)

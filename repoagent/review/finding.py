@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Level(IntEnum):
-    """How much a finding matters."""
+    """How serious a finding is."""
 
     NOTE = 1
     WARNING = 2
@@ -104,7 +104,7 @@ class Evidence(NamedTuple):
 
 
 class Suggestion(NamedTuple):
-    """Replace the lines at `location` by `text`: whole lines, each with its line ending; "" removes them."""
+    """Replace the lines at `location` with `text`: whole lines, each with its line ending; "" removes them."""
 
     location: Location
     text: str
@@ -113,8 +113,8 @@ class Suggestion(NamedTuple):
 class Finding(NamedTuple):
     """A problem that a reviewer should look at. All texts are plain, without markup or control characters.
 
-    `rule` is a stable id of RULES. `key` identifies the finding among others of its rule, independent of line
-    numbers: the missing partner, the symbol, the quoted code. `quote` is the code at `location`, whole lines.
+    `rule` is a stable id of RULES. `key` identifies the finding among others of its rule, regardless of line numbers:
+    the missing partner, the symbol, the quoted code. `quote` is the code at `location`, whole lines.
     """
 
     rule: str
@@ -130,7 +130,7 @@ class Finding(NamedTuple):
 
     @property
     def id(self) -> str:
-        """Twelve hexadecimal digits, stable if the lines of the finding move."""
+        """Twelve hexadecimal digits, stable if the finding's lines move."""
         from hashlib import sha256  # OpenSSL takes 10 ms to load, and most reviews find nothing
 
         parts = (self.rule, self.location.path, self.key or " ".join(self.quote.split()) or self.title)

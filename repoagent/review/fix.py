@@ -69,8 +69,8 @@ def _start(finding: Finding, data: bytes) -> int | None:
 
 
 def fix_request(worktree: WorkTree, finding: Finding, options: EditRequest) -> EditRequest:
-    """The request to a model to fix the finding, which it quotes as data: it may quote the author of the change.
-    `options` are those of the command line. Raises Refused if the code is not in the work tree."""
+    """The request to a model to fix the finding, which it quotes as data: the quotation may contain text by the
+    change's author. `options` are those of the command line. Raises Refused if the code is not in the work tree."""
     location = finding.location
     source = read_source(worktree, location.path)
     target = Target(location.path)

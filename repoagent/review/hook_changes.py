@@ -39,7 +39,7 @@ def changes_of(
     for any other hook the staged change.
 
     The pre-commit program passes the commits in its environment. Raises UsageError if the message cannot be read, and
-    as `read_change`.
+    what `read_change` raises.
     """
 
     def pushed(begin: str, end: str, title: str, *, own: bool) -> tuple[Change, tuple[str, ...]]:

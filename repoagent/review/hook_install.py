@@ -1,8 +1,8 @@
 """Install git hooks that run reviews, and uninstall them.
 
-The installed hook stops git only because of findings, not if the review itself fails. A hook of another program or of
-the team is left alone: the refusal says which line to add to it. Earlier versions kept an existing hook next to their
-own and ran it first; uninstalling restores it. `inspect_hooks` reports the state of the hooks folder.
+The installed hook stops git only because of findings, not if the review itself fails. A hook that belongs to another
+program or to the team is left alone: the refusal says which line to add to it. Earlier versions kept an existing hook
+next to their own and ran it first; uninstalling restores it. `inspect_hooks` reports the state of the hooks folder.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class HookFile(NamedTuple):
 
 class Hooks(NamedTuple):
     """The hooks folder. `whose` is `repository` for its own, `team` for tracked files, `everywhere` for a folder
-    outside of the repository, which other repositories share. `setting` is core.hooksPath, "" if unset. `off` is the
+    outside the repository, which other repositories share. `setting` is core.hooksPath, "" if unset. `off` is the
     reason why git runs no hooks, "" if it does."""
 
     folder: Path
@@ -154,8 +154,8 @@ def install(
 ) -> list[str]:
     """Install the hooks `names`, which run `command` (see `hook_script`); return a sentence for each.
 
-    Raises Refused, before anything is written, if there is a hook of a program or of the team, if git would not run
-    it, and, unless `everywhere`, if all repositories share the folder; the message has the remedy.
+    Raises Refused, before anything is written, if another program's or the team's hook is there, if git would not run
+    the hook, and, unless `everywhere`, if all repositories share the folder; the message has the remedy.
     """
     if hooks.off:
         raise Refused(f"git runs no hooks here: {hooks.off}; fix that first")

@@ -48,7 +48,7 @@ class ChangeSelector(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """The arguments for `git diff`, and the properties of the change apart from its files.
+    """The arguments for `git diff`, and the change's properties other than its files.
 
     `earlier` has the paths that changed earlier on the branch: a partner among them is not missing. `parents` are the
     further parents of a merge: a file that equals the version of one of them was not edited in the merge.
@@ -77,7 +77,7 @@ def read_blob(top: Path, name: str) -> bytes | None:
 
 
 def resolve_commit(top: Path, name: str) -> str | None:
-    """The full id of the commit that `name` resolves to; None for other objects and missing ones."""
+    """The full id of the commit that `name` resolves to; None if it is missing or another kind of object."""
     out = _output(top, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
     return (out or b"").decode().strip() or None
 
@@ -298,7 +298,7 @@ class Texts:
     _size: int = 0  # of the blobs
 
     def old(self, file: ChangedFile) -> bytes | None:
-        """The old text; None if there is none, for a submodule, and if a partial clone lacks it."""
+        """The old text; None if it does not exist, is a submodule, or is missing from a partial clone."""
         return None if file.old_mode == SUBMODULE else self._blob(file.old_blob)
 
     def new(self, file: ChangedFile) -> bytes | None:

@@ -99,8 +99,8 @@ _GITLAB_SEVERITY = {Level.NOTE: "info", Level.WARNING: "minor", Level.ERROR: "ma
 
 
 def render_gitlab(report: Report) -> str:
-    """An array of issues. A finding of a whole file gets its first line, since GitLab requires one. Fingerprints are
-    stable when lines move, and unique: equal ones are numbered."""
+    """An array of issues. A finding on a whole file gets the file's first line, since GitLab requires one. Fingerprints
+    are stable when lines move, and unique: equal ones are numbered."""
     ids: Counter[str] = Counter()
     issues = []
     for finding in report.findings:

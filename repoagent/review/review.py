@@ -25,8 +25,8 @@ _NOTHING = {
 class ReviewSession(NamedTuple):  # a dataclass would take 1 ms more of each commit
     """Where to review, and how to ask a model.
 
-    `settings` are those of `settings_before`. `warn` gets warnings for the user, `progress` the current step. `ready`
-    is the model to ask; None opens the model of the settings. `record` is the cassette to write, `reply` the reply for
+    `settings` come from `settings_before`. `warn` gets warnings for the user, `progress` the current step. `ready` is
+    the model to ask; None opens the model from the settings. `record` is the cassette to write, `reply` the reply for
     `manual`. `afresh` ignores cached answers.
     """
 
@@ -45,8 +45,8 @@ def review(
     change: Change, session: ReviewSession, unseen: Sequence[str] = (), *,
     ask: bool = False, strict: bool = False, narrowed: bool = False,
 ) -> Report:  # fmt: skip
-    """Review `change`, which may be `narrowed` to named files; `unseen` has the parts that could not be read. `ask` a
-    model, too; with `strict`, raises the error of its part."""
+    """Review `change`, which may be `narrowed` to named files; `unseen` has the parts that could not be read. With
+    `ask`, a model reviews it too; with `strict`, an error in the model's part is raised."""
     from repoagent.review import untrusted_change
     from repoagent.review.checks.missing_partner import find_missing_partners
     from repoagent.review.checks.run import static_findings

@@ -41,7 +41,7 @@ class Tree(NamedTuple):
     new: Callable[[ChangedFile], bytes | None]
 
     def texts(self, path: str) -> tuple[bytes, bytes] | None:
-        """The old and the new text of `path`, b"" if there is none; None if it does not differ."""
+        """The old and the new text of `path`, b"" for a missing one; None if they do not differ."""
         for file in self.files:
             if path in (file.path, file.old_path):
                 old, new = self.old(file), self.new(file)
@@ -118,7 +118,7 @@ def ignored_before(change: Change, worktree: WorkTree) -> bytes:
 
 
 def find_relaxations(change: Change, worktree: WorkTree, layout: Layout, settings: Settings) -> list[Finding]:
-    """A finding for each way in which a foreign change relaxes reviews. `settings` are those of `settings_before`."""
+    """A finding for each way in which a foreign change relaxes reviews. `settings` come from `settings_before`."""
     from repoagent.review.finding import level_of
 
     level = level_of(RULE, settings) if is_foreign(change) else None

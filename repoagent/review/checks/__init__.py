@@ -1,4 +1,4 @@
 """Checks without a model. Read `run`, then `static` and `removed_symbol`.
 
-`missing_partner` is the check of the history; `file_kinds` tells generated, vendored and test files.
+`missing_partner` is the check that uses the history; `file_kinds` recognizes generated, vendored and test files.
 """

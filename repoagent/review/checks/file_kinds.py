@@ -1,5 +1,5 @@
-"""Whether a file is generated, vendored, a lock file or a test, by its path or by an attribute; and whether only its
-comments changed."""
+"""Whether a file is generated, vendored, a lock file or a test, judging by its path or an attribute; and whether only
+its comments changed."""
 
 from __future__ import annotations
 

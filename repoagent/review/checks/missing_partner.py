@@ -61,7 +61,7 @@ class _Partner(NamedTuple):
 
 
 def find_missing_partners(change: Change, worktree: WorkTree, settings: Settings) -> CheckOutcome:
-    """A finding for at most three partners, the surest first. Never fetches objects."""
+    """Findings for at most three partners, the surest first. Never fetches objects."""
     level = level_of(RULE, settings)
     if not level or not change.files:
         return CheckOutcome()

@@ -1,4 +1,4 @@
-"""Run the static checks: those on the changed texts, which need neither a model nor the history. They share a time
+"""Run the static checks: those of the changed texts, which need neither a model nor the history. They share a time
 limit.
 
 A check is a generator of findings; CHECKS lists them.

@@ -86,7 +86,7 @@ _EXAMPLE = re.compile(r"secret|passw|token", re.IGNORECASE)  # a made-up value o
 
 def find_secrets(context: CheckContext) -> Iterator[Finding]:
     """Yield one finding for each file to which a key, a token or a password is added; the value is never shown. Skips
-    tests, examples and documents, which contain made-up values."""
+    tests, examples and documentation, which contain made-up values."""
     for file in context.files:
         path = file.path
         if file_kinds.is_lock(path) or file_kinds.is_vendored_path(path) or file_kinds.is_test(path):

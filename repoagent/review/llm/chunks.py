@@ -2,8 +2,8 @@
 
 `gather` orders the files, skips those that a model cannot use or must not see, and cuts each into blocks: changed lines
 with their context. `pack` combines blocks into calls and keeps those of a file together. A `FileView` has the lines of
-both sides of a file as prompts show and quote them; `Versions` reads any file in the reviewed version, independent of
-the work tree.
+both sides of a file as prompts show and quote them; `Versions` reads any file in the reviewed version, whatever the
+work tree contains.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class FileView:
     """The lines of a changed file by number, from 1, without line endings; keys and tokens are masked, unprintable
     characters are U+FFFD.
 
-    A side without a text has only the lines of the change. `ending` is the line ending of the new text.
+    A side without a text has only the change's lines. `ending` is the line ending of the new text.
     """
 
     file: ChangedFile
@@ -175,7 +175,7 @@ class Block:
         return next((row.number for row in self.rows if (row.sign == "-") is old), 0)
 
     def key(self, question: str) -> str:
-        """A hash of the block and `question`, independent of line numbers."""
+        """A hash of the block and `question` that does not depend on line numbers."""
         text = "\n".join([question, self.path, self.scope, *(row.sign + row.text for row in self.rows)])
         return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -262,7 +262,7 @@ def review_order(path: str) -> tuple[int, str]:
 
 
 def why_skipped(file: ChangedFile, attributes: file_kinds.Attributes, why_not: WhyNot) -> str | None:
-    """The reason to skip a file regardless of its content, as a phrase, or None."""
+    """The reason to skip a file, whatever its content, as a phrase; None if there is none."""
     path, name = file.path, file.path.rpartition("/")[2].lower()
     if why_not(path) or (file.old_path and why_not(file.old_path)):
         return "withheld from models by .repoagentignore, or because files of that name usually hold secrets"
@@ -280,7 +280,7 @@ def why_skipped(file: ChangedFile, attributes: file_kinds.Attributes, why_not: W
 
 
 def why_content_skipped(data: bytes) -> str | None:
-    """The reason to skip a file because of its content, or None."""
+    """The reason to skip a file because of its content, as a phrase; None if there is none."""
     if reason := why_content_is_off_limits(data):
         return "a Git LFS pointer" if "LFS" in reason else "generated"
     is_long = len(data) > LONG_LINES * (data.count(b"\n") + 1) and len(data) > 5_000

@@ -1,4 +1,4 @@
-"""Parse a `<finding>` tag of a model into a claim, and verify the claim against the change.
+"""Parse a model's `<finding>` tag into a claim, and verify the claim against the change.
 
 Parsing is strict and never guesses. A claim becomes a finding only if the code that it quotes is on a changed line;
 the quote decides, not the line number.

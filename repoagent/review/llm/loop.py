@@ -64,7 +64,7 @@ class FindingCollector:
         return Tool(FINDING, HELP, self.take)
 
     def take(self, action: Action) -> Observation:
-        """Verify a finding. The observation has the reason if it does not count."""
+        """Verify a finding. If it does not count, the observation says why."""
         claim = parse_finding(action.args, action.body, tuple(self.levels))
         finding = claim if isinstance(claim, str) else verify(claim, self.views, self.levels[claim.rule])
         if isinstance(claim, str) or isinstance(finding, str):
@@ -135,7 +135,7 @@ class Clock:
             )
 
     def wait(self, seconds: float, reason: str) -> None:
-        """Raise LimitReached if a pause of `seconds` would pass the limit."""
+        """Raise LimitReached if a pause of `seconds` would exceed the limit."""
         if seconds > self.remaining:
             raise LimitReached(
                 f"{reason}; waiting {seconds:.0f} s would exceed review.max_seconds ({self.seconds:g} s)"

@@ -43,7 +43,7 @@ class ModelAnswer:
 
     `dropped` has the reason for each finding that could not be verified. `unseen` has a phrase for each part of the
     change that was not reviewed, `notes` sentences for the user. `error` is the reason why the review is incomplete (no
-    model, no network, a limit); it is also in the `notes`, and the findings before it count.
+    model, no network, a limit); it is also in the `notes`, and the findings made before it still count.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -57,7 +57,7 @@ class ModelAnswer:
 
 
 def open_model(session: ReviewSession) -> ModelSetup:
-    """The model of `review.model`, otherwise that of edits, with its meter. Raises what `model_setup` raises."""
+    """The model in `review.model`, otherwise the model for edits, with its meter. Raises what `model_setup` raises."""
     settings = review_settings(session.settings)
     ready = model_setup(settings, session.record, session.reply, session.warn)
     if settings.origin("max_turns") == "default":  # a limit for an edit; a review has max_calls
@@ -66,7 +66,7 @@ def open_model(session: ReviewSession) -> ModelSetup:
 
 
 def review_settings(settings: Settings) -> Settings:
-    """The settings with the model of reviews, unless the command line names one, and a timeout of at most
+    """The settings with the model for reviews, unless the command line names a model, and a timeout of at most
     `review.max_seconds`."""
     entries = dict(settings.entries)
     model = settings.text_or_none("review.model")
@@ -87,7 +87,7 @@ def prompts(change: Change, session: ReviewSession) -> list[Prompt]:
 
 
 def model_findings(change: Change, session: ReviewSession) -> ModelAnswer:
-    """The findings of a model in `change`; parts with a cached answer are not asked about again.
+    """A model's findings on `change`; parts with a cached answer are not asked about again.
 
     Without a model, network, time or money, the answer has the `error` instead of raising it, and `unseen` and `notes`
     name what is missing.
