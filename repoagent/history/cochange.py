@@ -51,11 +51,12 @@ class View(Protocol):
     """The history that one revision reaches. A file keeps its id through all renames."""
 
     def file(self, path: bytes) -> int | None:
-        """The file that has this path at the revision, or had it last."""
+        """The file that has this path at the revision, or that had it last."""
         ...
 
     def commits(self, file: int, limit: int) -> list[Commit]:
-        """The commits that changed it, newest first, no merges; a copy's own come first, then its origin's."""
+        """The commits that changed the file, newest first, without merges; for a copy, its own come first, then its
+        origin's."""
         ...
 
     def many(self, files: Sequence[int], limit: int) -> dict[int, list[Commit]]:
@@ -87,8 +88,8 @@ class Neighbor(NamedTuple):
     """A file that changed, or is likely to change, with the queried ones.
 
     `score` is 0 to 1. It changed in `together` of the last `commits` commits of the queried files; `last` is the
-    committer date (seconds since 1970) of the newest with both, `evidence` the numbers of these commits, newest first,
-    at most 20. `reasons` are codes, the strongest first: "together"; "through" (it changes with their partners);
+    committer date (seconds since 1970) of the newest commit with both, `evidence` the numbers of these commits, newest
+    first, at most 20. `reasons` are codes, the strongest first: "together"; "through" (it changes with their partners);
     "name"; "folder"; and always last "recent" (part of the newest commits of all).
     """
 
@@ -109,7 +110,7 @@ def neighbors(
     queried ones.
 
     `paths` are the queried paths; a file without history counts by its name and folder alone. For several files, the
-    evidence is averaged. The author of the newest commit is assumed to be the one working.
+    evidence is averaged. The newest commit's author is assumed to be the current user.
     """
     query = frozenset(files)
     histories = view.many(list(dict.fromkeys(files)), COMMITS) if files else {}
@@ -205,7 +206,7 @@ def direct(
     """From the commits of a queried file, newest first: the share that each other file has in them, 0 to 1, and how
     much the file is part of current work; `newest` is the number of the newest commit of all.
 
-    A commit weighs less with each newer commit of this file, and its weight is divided among its other files. One that
+    A commit weighs less with each newer commit to this file, and its weight is divided among its other files. One that
     touches several of the queried files counts once for each.
     """
     share: defaultdict[int, float] = defaultdict(float)
@@ -253,7 +254,7 @@ def walk(
 
 
 def recency(latest: Sequence[Commit], query: frozenset[int], author: int | None) -> dict[int, float]:
-    """How much each file changed in the newest commits, above all in those of `author`: related commits follow each
+    """How much each file changed in the newest commits, above all in those by `author`: related commits follow each
     other."""
     values: defaultdict[int, float] = defaultdict(float)
     for age, commit in enumerate(latest[:LATEST]):
@@ -315,7 +316,7 @@ def words(path: bytes) -> frozenset[bytes]:
 
 
 def alike(path: bytes, candidates: Mapping[int, bytes]) -> dict[int, float]:
-    """For each candidate that shares a word with `path`: one by the number of candidates with the rarest of them."""
+    """For each candidate that shares a word with `path`: 1/n, where n candidates share the rarest of these words."""
     query = words(path)
     shared = {file: query & words(candidate) for file, candidate in candidates.items()}
     counts = Counter(word for own in shared.values() for word in own)
@@ -333,7 +334,7 @@ class Alive:
         self._paths: dict[int, bytes | None] = {}
 
     def of(self, files: Iterable[int]) -> dict[int, bytes]:
-        """The paths of those of `files` that are alive, in their order."""
+        """The paths of the `files` that are alive, in the given order."""
         files = list(files)
         unknown = [file for file in files if file not in self._paths]
         if unknown:

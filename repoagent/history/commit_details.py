@@ -1,4 +1,4 @@
-"""What each commit did to one file: definitions touched, lines, renames, modes; within limits of work and time.
+"""What each commit did to one file: definitions touched, lines, renames, modes; within limits on work and time.
 
 Definitions are compared by name and by their own lines, between the outlines of both versions.
 """
@@ -22,8 +22,7 @@ _SHORTEST = 7  # bytes of a definition that is recognized after a rename, such a
 
 @dataclass(frozen=True)
 class Touched:
-    """Qualified names of the definitions that were added, removed and changed, in order of the text; `renamed` as
-    (old, new).
+    """Qualified names of the definitions that were added, removed and changed, in text order; `renamed` as (old, new).
 
     Members of an added or removed definition are not listed. `spaces`: only white space differs; `outside`: the file
     has definitions, and none was touched.
@@ -42,7 +41,7 @@ class Touched:
 
 @dataclass(frozen=True)
 class Part:
-    """A definition with its text, without nested definitions and white space."""
+    """A definition with its own text, without nested definitions or white space."""
 
     name: str
     qualified_name: str
@@ -81,7 +80,7 @@ def parts(path: str, data: bytes) -> tuple[Part, ...] | None:
 
 
 def compare(before: tuple[Part, ...], after: tuple[Part, ...]) -> Touched:
-    """The differences. A definition that differs only by its name, or its container, was renamed."""
+    """The differences. A definition that differs only in its name or container counts as renamed."""
     old, new = _by_name(before), _by_name(after)
     gone = [part for key, part in old.items() if key not in new]
     come = [part for key, part in new.items() if key not in old]

@@ -66,7 +66,7 @@ Patch = dict[str, bytes]  # the change of one commit to its first parent: paths,
 
 
 class Question(NamedTuple):
-    """A commit to summarize: the model writes a line for each of `paths`; that for `path` is required ("" for a
+    """A commit to summarize: the model writes a line for each of `paths`; the line for `path` is required ("" for a
     directory). `text` is the description of the commit for the model."""
 
     commit: str
@@ -109,8 +109,8 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Summary:
-    """A model's summary of a commit: one line for the whole, and one for each of `files`, by their paths in it; `date`
-    is ISO 8601."""
+    """A model's summary of a commit: one line for the whole, and one for each of `files`, by their paths in the commit;
+    `date` is ISO 8601."""
 
     commit: str
     line: str
@@ -120,7 +120,7 @@ class Summary:
 
 
 def add_summaries(steps: Iterable[Step], summaries: Mapping[str, Summary]) -> tuple[Step, ...]:
-    """`steps` with their summaries, by commit id: the line of the file, else that of the commit."""
+    """`steps` with their summaries, by commit id: the line for the file, else the line for the commit."""
     return tuple(
         replace(step, summary=summary.files.get(step.commit.path, summary.line))
         if (summary := summaries.get(step.commit.commit))
@@ -222,7 +222,7 @@ def patches(top: Path, commits: Sequence[str], paths: Collection[str] = ()) -> d
 
 
 def bodies(top: Path, commits: Sequence[str]) -> dict[str, str]:
-    """The messages of `commits` without their subjects. One call of git."""
+    """The messages of `commits` without their subjects. Calls git once."""
     wanted = set(commits)
     tokens = offline(top, *_MESSAGES, names=commits).split(b"\0") if commits else []
     pairs = (
@@ -296,8 +296,8 @@ def request(questions: Sequence[Question], max_output_tokens: int) -> Request:
 
 
 def answers(reply: str, questions: Sequence[Question]) -> dict[str, Answer]:
-    """The answers in `reply`, by commit id. A commit is left out if its own line or that of the queried file is
-    missing, ambiguous, empty, or too long for a line."""
+    """The answers in `reply`, by commit id. A commit is left out if its own line or the queried file's line is missing,
+    ambiguous, empty, or too long for a line."""
     from repoagent.llm.model import without_thought
 
     texts: dict[tuple[int, int], set[str]] = {}

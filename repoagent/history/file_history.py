@@ -1,4 +1,4 @@
-"""The history of one file: its authors, its commits and what each did; as a report, and as text for prompts."""
+"""One file's history: its authors, its commits and what each did, as a report and as text for prompts."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def is_bot(name: str, email: str) -> bool:
 
 
 def authors_of(commits: Iterable[FileCommit], *, partial: bool = False) -> Authors:
-    """The authors of `commits`. The same name is the same person, whatever the address."""
+    """The authors of `commits`. Commits under the same name count as one person's, whatever the address."""
     dates: dict[tuple[str, bool], list[str]] = {}
     for commit in commits:
         author = (commit.author, is_bot(commit.author, commit.email))
@@ -79,7 +79,7 @@ def authors_of(commits: Iterable[FileCommit], *, partial: bool = False) -> Autho
 @dataclass(frozen=True)
 class HistoryReport:
     """`path` is relative to the top, `revision` the id of the commit it was read at. `partial`: older commits may be
-    missing. `notes` are sentences to the user: deleted, shallow, out of time."""
+    missing. `notes` are sentences for the user: the file was deleted, the clone is shallow, time ran out."""
 
     path: str
     revision: str
@@ -102,7 +102,7 @@ def read_history(
     newest first, and the authors of all of them.
 
     Without a complete index of the history (of a work tree), git gets `seconds` of wall time. Raises UsageError for an
-    unknown revision or path, NothingDone if it has no commit yet, GitError.
+    unknown revision or path, NothingDone if the path has no commits yet, and GitError.
     """
     top = worktree if isinstance(worktree, Path) else worktree.top
     commit = resolve(top, revision)

@@ -182,7 +182,7 @@ def commits_of(
 def look_up(
     top: Path, path: str, commits: Sequence[str], limit: int
 ) -> tuple[FileHistory, FileHistory] | None:
-    """Like `file_log`, from the ids of all commits of a file, newest first: four calls of git, none of which walks the
+    """Like `file_log`, from the ids of all commits of a file, newest first: four calls to git, none of which walks the
     history. None if the commits do not lead back from one to the next. Raises GitError."""
     whole = parse_log(offline(top, *_PINNED, "--no-patch", LOG_FORMAT, names=commits), path)
     latest = whole[:limit]

@@ -34,7 +34,7 @@ _QUERY_LINE, _LINE, _GAP, _WIDEST_LINE = 34.0, 34.0, 16.0, 60.0
 
 
 class Node(NamedTuple):
-    """A file: `path` is printable; `x` and `y` are pixels from the centre. The label is at the left (`side` -1), at the
+    """A file: `path` is printable; `x` and `y` are pixels from the center. The label is at the left (`side` -1), at the
     right (1), or in a box (0, a queried file); None for none. A file with a `ring` links two areas."""
 
     path: str
@@ -57,7 +57,8 @@ class Node(NamedTuple):
 
     @property
     def reach(self) -> float:
-        """How many pixels from its centre a node with its label extends to its side, or a box to both."""
+        """How many pixels a node with its label extends from its center to the label's side or, for a box, to either
+        side."""
         name, folder = self.label
         wide = ADVANCE * max(columns(name) * NAME_SIZE, columns(folder) * FOLDER_SIZE)
         return 16 + wide if self.side else 14 + wide / 2
@@ -87,8 +88,8 @@ class Area(NamedTuple):
 
 
 class Graph(NamedTuple):
-    """`groups` are names, each with its own colour; `between` are two areas and a strength; `rows` have the number of a
-    node and its cells. Weak links come first, to be drawn below the others."""
+    """`groups` has names, each with its own color; `between` has pairs of areas, each with a strength; `rows` has the
+    number of each node and its cells. Weak links come first, to be drawn below the others."""
 
     title: str
     headline: str
@@ -116,7 +117,7 @@ def columns(text: str) -> int:
 
 
 def shorten(text: str, limit: int) -> str:
-    """A shown text in at most `limit` columns, without its middle if it is too long."""
+    """A shown text in at most `limit` columns, with its middle cut out if it is too long."""
     if columns(text) <= limit:
         return text
     end, start, used = len(text), 0, 0
@@ -187,7 +188,7 @@ def _move_nodes(links: Sequence[Mapping[int, float]], resolution: float) -> list
 
 def group_names(groups: Sequence[Sequence[bytes]]) -> list[str]:
     """A name for each group of paths: the deepest folder that contains most of them, if no other group has the same
-    one; else its first file."""
+    folder; else its first file."""
     folders = []
     for paths in groups:
         inside = Counter(

@@ -163,7 +163,7 @@ class Record(NamedTuple):
 
 def stream(top: Path, *walk: str, blobs: bool = True) -> Generator[Record, None, None]:
     """The commits of a `git log` with these revisions and options, in its order; memory use stays constant. Without
-    `blobs`, git reads no file contents, and only files of equal content count as renamed.
+    `blobs`, git reads no file contents, and only files with identical content count as renamed.
 
     Closing the generator ends git. Raises GitError if git fails, at the end.
     """
@@ -256,14 +256,14 @@ class TimedGit:
 
 
 def offline(top: Path, *args: str, names: Collection[str] = ()) -> bytes:
-    """`git ARGS` that fetches nothing, with `names` on its standard input, a line each. Raises GitError."""
+    """`git ARGS` that fetches nothing, with `names` on its standard input, one per line. Raises GitError."""
     data = "".join(f"{name}\n" for name in names).encode()
     return git_output(top, *args, stdin=data, env=OFFLINE).stdout
 
 
 def read_blobs(top: Path, names: Collection[str], *, largest: int, most: int) -> dict[str, bytes]:
-    """The blobs with these whole or shortened ids, without those that this clone lacks, that are larger than `largest`
-    bytes, or that come after the first `most` bytes. At most four calls of git. Raises GitError."""
+    """The blobs with these whole or shortened ids, except those that this clone lacks, that are larger than `largest`
+    bytes, or that come after the first `most` bytes. Calls git at most four times. Raises GitError."""
     wanted = list(dict.fromkeys(filter(None, names)))
     if not wanted:
         return {}

@@ -3,9 +3,9 @@
 A past commit counts by its similarity to "the changed files and one more". If it shares `a` of the `q` changed files
 and has `n` files itself, that is `a / (q + n - a - 1)`; and `a / q` if it has no other file, which is evidence against
 every partner. Its weight is the cube of that, less for older commits and more for those by the same author, who may
-have the habit of putting such files into one commit or into two. The confidence in a partner is the weight of the
-commits with it divided by the weight of all, reduced while there is little evidence. The threshold for a warning is
-calibrated on the newest commits of the repository.
+habitually put such files into one commit or into two. The confidence in a partner is the weight of the commits with it
+divided by the weight of all, reduced while there is little evidence. The threshold for a warning is calibrated on the
+newest commits of the repository.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ EVIDENCE = 20
 class Missing(NamedTuple):
     """A file that changed in `together` of the last `commits` commits of the changed files.
 
-    `confidence` is weighted: not their ratio.
+    `confidence` is weighted; it is not the ratio of the two.
     """
 
     file: int
@@ -46,8 +46,8 @@ def missing(
 
     `files` are the ids of the changed files, including deleted ones; new files have none. `threshold` is the result of
     `calibrate`; all but the surest need 0.2 more. `author` makes the change, as in `Commit.author` (see
-    `IndexView.author`); None for an unknown one. Empty if nothing is known about the files, because here no answer is
-    better than a guess.
+    `IndexView.author`); None if unknown. Empty if nothing is known about the files, because here no answer is better
+    than a guess.
     """
     asked = frozenset(files)
     if not asked or limit < 1:

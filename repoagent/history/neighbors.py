@@ -86,7 +86,7 @@ def neighborhood(
     min_score: float = 0.0,
     picture: bool = False,
 ) -> Neighborhood:
-    """The files that changed with `paths` (relative to the top, folders too) and exist at `revision`.
+    """The files that changed with `paths` (files or folders, relative to the top) and exist at `revision`.
 
     `commit` is the full id of the revision's commit, if known (see `open_at_head`). `picture` adds the edges between
     all of them. Raises UsageError for an unknown revision and for paths without a file, Refused for a path in a git
@@ -107,7 +107,7 @@ def neighborhood(
 def recent_neighborhood(
     worktree: WorkTree, paths: Sequence[str], *, limit: int, since: int | None = None
 ) -> Neighborhood:
-    """The neighbors of files by their own last commits at HEAD, after `since` (seconds since 1970).
+    """The neighbors of files, judging by the files' own last commits at HEAD, after `since` (seconds since 1970).
 
     Bounded by commits alone: the same state of a repository gives the same answer, whatever the index contains and
     however busy the machine is. Raises what `neighborhood` raises.

@@ -47,7 +47,7 @@ def day(seconds: int | None) -> str:
 
 
 def rate(together: int, commits: int) -> Rate | None:
-    """How regularly two files change together, in a word; None if they never did. A few commits prove little, so they
+    """How regularly two files change together, in one word; None if they never did. A few commits prove little, so they
     never count as regular."""
     if not together:
         return None
@@ -58,7 +58,7 @@ def rate(together: int, commits: int) -> Rate | None:
 
 
 def is_weak(row: Neighbor) -> bool:
-    """Whether there is too little evidence: at most one common commit, of many, and a low score.
+    """Whether there is too little evidence: at most one common commit out of many, and a low score.
 
     In requests, flask and ripgrep that hides 11 to 27 % of the rows, of which 1 to 2 % change in the next commit (of
     the others 9 to 13 %), and 0 to 3 % of the hits among the first ten.
@@ -73,14 +73,14 @@ def hidden(count: int) -> str:
 
 
 def legend(rows: Sequence[Neighbor]) -> str:
-    """An explanation of columns that their names do not give."""
+    """An explanation of the columns whose names do not say enough."""
     text = "bar: share of best score; medium: from 20%; high: from 50%"
     return f"{text}; partners: shared" if any("through" in row.reasons[:2] for row in rows) else text
 
 
 def scale_of(rows: Iterable[Neighbor]) -> Callable[[float], float]:
-    """A function from a score to its share of the best one, 0 to 1: because in a large repository all scores are
-    small."""
+    """A function from a score to its share of the best one, 0 to 1, because all scores are small in a large
+    repository."""
     full = max(max((row.score for row in rows), default=0.0), _LEAST_SCALE)
     return lambda score: min(max(score / full, 0.0), 1.0)
 
@@ -138,7 +138,7 @@ def history_block(
     people: Authors | None = None,
     budget: int | None = None,
 ) -> str:
-    """A line on the authors, then one line per commit, newest first: date, short id, author, subject, changes to the
+    """A line about the authors, then one line per commit, newest first: date, short id, author, subject, changes to the
     file, lines added and removed; "" for no commits.
 
     At most `limit` commits, and with a `budget` (tokens of four bytes) only as many as fit: the newest and the most
@@ -187,8 +187,8 @@ def _line(step: Step) -> str:
 
 
 def authors_line(people: Authors) -> str:
-    """The authors of the file in one line for a prompt: those with most commits, with the year of the last one if that
-    is long ago, and the latest ones; "" for no commits."""
+    """The authors of the file in one line for a prompt: those with the most commits, each with the year of the last one
+    if that is long ago, and the most recent authors; "" for no commits."""
     if not people.commits:
         return ""
     last = max(person.last for person in (*people.persons, *people.bots))
@@ -267,7 +267,7 @@ def worth(step: Step, place: int) -> float:
 
 
 def candidates_block(neighborhood: Neighborhood) -> str:
-    """The neighbors for a prompt, a line each, and how to read them; "" for no neighbors."""
+    """The neighbors for a prompt, one per line, and how to read them; "" for no neighbors."""
     if not neighborhood.rows:
         return ""
     lines = [

@@ -1,7 +1,8 @@
-"""The map of a repository as a graph: clusters of files that change together as discs of dots, coloured by folder, and
+"""The map of a repository as a graph: clusters of files that change together as discs of dots, colored by folder, and
 files that link two clusters.
 
-Discs are placed largest first, each touching another one without overlap, nearest to the clusters that it changes with.
+Discs are placed largest first, each touching another one without overlap, as near as possible to the clusters that
+change with it.
 """
 
 from __future__ import annotations
@@ -209,8 +210,8 @@ def _bridges(pairs: Pairs, cluster_of: Mapping[int, int]) -> dict[int, int]:
 
 
 def colour_folders(files: Sequence[bytes]) -> tuple[list[bytes], list[int]]:
-    """The folders that colour the map, those with the most files first, and the number of the folder of each file. A
-    folder at the top that holds half of all files gives way to those in it."""
+    """The folders that color the map, those with the most files first, and the number of each file's folder. A
+    top-level folder that holds half of all files gives way to its subfolders."""
     parts = [path.split(b"/")[:-1] for path in files]
     tops = Counter(folders[0] for folders in parts if folders)
     deep = {folder for folder, count in tops.items() if count > 0.5 * len(files)}

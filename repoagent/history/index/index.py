@@ -246,7 +246,8 @@ ITSELF = ("-c", "import sys; sys.path[:] = filter(None, sys.path); from repoagen
 
 def mine_in_background(worktree: WorkTree) -> bool:
     """Start `repoagent mine` for this repository in the background, with low priority and detached from the terminal.
-    Returns whether such a process runs: not in CI, with `history.background` off, or if the index cannot be written."""
+    Returns whether such a process runs: False in CI, with `history.background` off, or if the index cannot be
+    written."""
     if os.environ.get("CI", "").lower() not in {"", "0", "false"}:
         return False
     from repoagent.config.layers import load
@@ -268,7 +269,7 @@ def mine_in_background(worktree: WorkTree) -> bool:
 
 def spawn_apart(arguments: list[str]) -> None:
     """Start a background process that holds nothing open: neither standard streams nor an inherited pipe, whose reader
-    would wait for it to end."""
+    would wait for the process to end."""
     # GIT_INDEX_FILE may name an index that git deletes after the commit
     env = {name: value for name, value in os.environ.items() if name != "GIT_INDEX_FILE"}
     nothing = subprocess.DEVNULL

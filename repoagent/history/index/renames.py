@@ -1,11 +1,11 @@
 """Which file a path referred to, commit by commit, backwards or forwards in time.
 
-The history of a path is a sequence of events: added, changed, deleted, left by a rename (the file continues elsewhere),
-or filled by one. Two consecutive events belong to the same file, unless the first is a leaving and the second an
-addition or a filling, or the first a deletion and the second a filling. So a path that is deleted and created again is
-the same file; a path that is created again after its file was renamed is another one; and what a parallel branch did
-under the old name belongs to the renamed file. The rule looks only at pairs, so reading a history backwards or forwards
-gives the same files.
+A path's history is a sequence of events: added, changed, deleted, left by a rename (the file continues elsewhere), or
+filled by a rename. Two consecutive events belong to the same file, unless the first is "left" and the second "added" or
+"filled", or the first is "deleted" and the second "filled". So a path that is deleted and created again is the same
+file; a path that is created again after its file was renamed is another one; and what a parallel branch did under the
+old name belongs to the renamed file. The rule looks only at pairs, so reading a history backwards or forwards gives the
+same files.
 """
 
 from __future__ import annotations

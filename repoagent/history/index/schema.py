@@ -3,8 +3,8 @@
 A commit has a number, larger for newer commits: mining counts down from BASE, updates count up from it. The key of its
 row is its `age`, AGES - number, since appended rows fill their pages and inserted rows only half of them. A file keeps
 one number through all of its names. `touch` has the commits that changed a file, as sorted arrays of numbers; `name`
-has the file of a path, with its newest and oldest commit there; `tip` has the numbers that a commit reaches. The
-content of git's `shallow` file, the boundary of a shallow clone, shows when older commits have been fetched.
+has the file of a path, with its newest and oldest commit there; `tip` has the numbers that a commit reaches. Git's
+`shallow` file, the boundary of a shallow clone, shows when older commits have been fetched.
 """
 
 from __future__ import annotations
@@ -236,7 +236,7 @@ def signature(worktree: WorkTree) -> str:
 
 
 def shallow_edge(worktree: WorkTree) -> bytes:
-    """The commits whose parents a shallow clone left out, as hexadecimal ids, a line each."""
+    """The commits whose parents a shallow clone left out, as hexadecimal ids, one per line."""
     return _read(Path(os.environ.get("GIT_SHALLOW_FILE") or worktree.common_dir / "shallow"))
 
 
