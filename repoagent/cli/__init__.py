@@ -2,7 +2,7 @@
 
 Read app.py (the table of commands) first, then run_program.py (errors and exit codes), session.py (the global options)
 and one of commands/. chat/ is `repoagent chat`, ui/ has output and questions. All of them import this module, so it
-holds only what is needed before anything else is loaded: `main` and the signals that end it.
+contains only what is needed before anything else is loaded: `main` and the signals that end it.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
 
 
 def listen() -> None:
-    """Let SIGTERM and SIGHUP raise Ended from now on; signals that the caller ignores (`nohup`) stay ignored."""
+    """Make SIGTERM and SIGHUP raise Ended from now on; signals that the caller ignores (`nohup`) stay ignored."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) == signal.SIG_DFL:
             signal.signal(number, _end)
@@ -66,6 +66,6 @@ def _end(number: int, _frame: FrameType | None) -> NoReturn:
 
 
 def die(number: int) -> None:
-    """Die of the signal as if it had not been handled, so that the parent process sees which one it was."""
+    """Die of the signal as if it had not been handled, so that the parent process sees which signal it was."""
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)

@@ -1,4 +1,4 @@
-"""The table of all commands and their group. The module of a command is imported only when the command runs.
+"""The table of all commands, and their group. A command's module is imported only when the command runs.
 
 `settle` is the first step of every command that writes: it recovers what a killed run left behind.
 """
@@ -66,7 +66,8 @@ COMMANDS = {name: entry for group in [*GROUPS.values(), HIDDEN] for name, entry 
 
 
 class LazyGroup(click.Group):
-    """A group with the names and short help of its commands in `table`, so that it imports them only when they run."""
+    """A group that takes the names and short help of its commands from `table`, so that it imports a command only when
+    it runs."""
 
     table: Mapping[str, tuple[str, str]]
 

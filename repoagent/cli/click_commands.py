@@ -1,4 +1,4 @@
-"""The click classes of the commands: options in groups, `--help-all`, and the options that every command takes."""
+"""The click classes for the commands: options in groups, `--help-all`, and the options that every command takes."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Command(click.Command):
                 break
 
     def groups(self, ctx: click.Context) -> Iterator[tuple[str, list[click.Option]]]:
-        """All options by heading. Options that are in no group belong to the first one."""
+        """All options by heading. Options that are in no group appear under the first heading."""
         params = {
             option.name or "": option for option in self.get_params(ctx) if isinstance(option, click.Option)
         }
@@ -90,7 +90,7 @@ def _show_all(ctx: click.Context, param: click.Parameter, value: bool) -> None:
 
 
 def show_all_options(ctx: click.Context) -> None:
-    """Show all groups in the help of this context."""
+    """Show all option groups in this context's help."""
     ctx.meta[_ALL] = True
 
 

@@ -1,4 +1,4 @@
-"""`repoagent completion`, which prints click's completion script for a shell, and the possible values of parameters.
+"""`repoagent completion`, which prints click's completion script for a shell, and the completion of parameter values.
 
 PARAMETERS maps the word in the help (FILE, REV, SPEC) to the function that finds the values of a parameter. Such a
 function yields (value, description) for the text typed so far; it runs at most one git command or reads one file, and
@@ -149,8 +149,8 @@ def add_completion(command: click.Command) -> None:
 
 
 def finder_of(param: click.Parameter) -> Find | str | None:
-    """The function that finds the values of `param`; None if its type finds them itself (a choice), and for free
-    text."""
+    """The function that finds the values of `param`; None for free text, and if its type finds them itself (a
+    choice)."""
     if isinstance(param, click.Option) and (param.is_flag or param.count or param.flag_value == ""):
         return None
     if not isinstance(param.type, (click.types.StringParamType, click.Path)):

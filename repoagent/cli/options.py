@@ -39,7 +39,7 @@ max_cost_option = click.option(
 
 
 def rows_option(what: str = "rows", default: int = 20) -> Callable[[Any], Any]:
-    """The option -n/--limit: how many of `what` to show."""
+    """The -n/--limit option: how many of `what` to show."""
     return click.option(
         "-n",
         "--limit",
@@ -144,14 +144,14 @@ class Committing(Command):
 
 
 def commit_options(options: SimpleNamespace) -> Options:
-    """How to commit, from the options of `git commit` that the command has."""
+    """How to commit, from the `git commit` options that the command has."""
     from repoagent.git.transaction.results import Options
 
     return Options(**{name: getattr(options, name) for name in _COMMIT if hasattr(options, name)})
 
 
 def edit_request(options: SimpleNamespace, settings: Settings, instruction: str, **more: Any) -> EditRequest:
-    """The request of an edit, from the options of the command and the settings; `more` are further fields."""
+    """The request for an edit, from the command's options and the settings; `more` are further fields."""
     from repoagent.edit.request import EditRequest
     from repoagent.tasks.check import check_of
 
@@ -171,7 +171,7 @@ def edit_request(options: SimpleNamespace, settings: Settings, instruction: str,
 
 
 def require_answers(terminal: Terminal, options: SimpleNamespace, to: str = "apply") -> None:
-    """Raise UsageError if the user has to confirm and there is no terminal to ask."""
+    """Raise UsageError if the user has to confirm and there is no terminal to ask on."""
     if not (options.yes or options.dry_run or terminal.can_ask):
         raise UsageError(
             f"cannot ask for confirmation without a terminal; use --yes to {to}, or --dry-run to preview"
@@ -179,7 +179,7 @@ def require_answers(terminal: Terminal, options: SimpleNamespace, to: str = "app
 
 
 def parse_check(options: SimpleNamespace) -> dict[str, object]:
-    """The setting of `--no-parse-check`, by its key; empty without it."""
+    """The setting that `--no-parse-check` makes, by its key; empty without that option."""
     return {"edit.parse_check": False} if options.no_parse_check else {}
 
 

@@ -125,7 +125,7 @@ def _plain(value: Any) -> object:
 
 
 class Repository(NamedTuple):
-    """The repository, the settings and the terminal of a command. `as_json`: it has the option --json."""
+    """The repository, the settings and the terminal of a command. `as_json`: --json was given."""
 
     worktree: WorkTree
     layout: Layout
@@ -141,7 +141,7 @@ class Repository(NamedTuple):
         emit(self.terminal, content, lines, as_json=self.as_json, notes=notes)
 
     def relative(self, path: str | Path) -> str:
-        """A path of the command line, relative to the top. Raises UsageError for one outside the repository."""
+        """A path from the command line, relative to the top. Raises UsageError for one outside the repository."""
         from repoagent.git.worktree import relative
 
         return relative(self.worktree, path, self.cwd)
@@ -179,7 +179,7 @@ def open_repository(
 
 
 def pass_repository(command: Callable[..., R]) -> Callable[..., R]:
-    """Decorator: add the option `--json`, and pass the repository of the current folder to the command."""
+    """Decorator: add the `--json` option, and pass the repository of the current folder to the command."""
 
     @json_option
     @pass_session

@@ -1,4 +1,4 @@
-"""The state of a chat (`Chat`), one turn of it, and the status line.
+"""A chat's state (`Chat`), one turn of it, and the status line.
 
 `serve_json` runs the chat for a program, with lines of JSON in both directions (`commands/run_output.py` has the
 events). Each turn ends with `end` or `error`.
@@ -62,9 +62,9 @@ class Speaking(Working):
 class Chat:
     """The state of a chat.
 
-    `model_setup` has the current model and the meter of the session; `limits` are those of one turn. `edits` are the
-    ids of the edits of this chat. `aside` says what the user did in the meantime; it goes to the model with the
-    next message. `lives`: the run folder was created and must still exist at the next turn."""
+    `model_setup` has the current model and the meter of the session; `limits` apply to one turn. `edits` has the ids of
+    this chat's edits. `aside` says what the user did in the meantime; it goes to the model with the next message.
+    `lives`: the run folder was created and must still exist at the next turn."""
 
     options: SimpleNamespace
     worktree: WorkTree
@@ -95,7 +95,7 @@ class Chat:
         return self.terminal.can_ask
 
     def meter(self) -> Meter:
-        """The meter of one turn, bound by its own limits and those of the session."""
+        """The meter of one turn, bound by its own limits and the session's."""
         return self.model_setup.meter.part(self.limits)
 
     def request(self, prompt: str = "") -> RunRequest:
@@ -133,7 +133,7 @@ class Chat:
             terminal.note(f"{run_output.spent(outcome)}\n", "dim")
 
     def perform(self, words: str, ui: RunInterface, meter: Meter) -> RunOutcome:
-        """Run one turn. Raises KeyboardInterrupt and whatever `tasks.session.run` raises; what happened before is
+        """Run one turn. Raises KeyboardInterrupt and whatever `tasks.session.run` raises; what happened until then is
         saved. Raises Refused if the conversation was deleted; the next message starts a new one."""
         from repoagent.cli.app import settle
 
@@ -211,7 +211,7 @@ def open_chat(options: SimpleNamespace, repo: Repository) -> Chat:
 def open_model(
     options: SimpleNamespace, settings: Settings, terminal: Terminal, limits: Limits
 ) -> ModelSetup:
-    """The model of the settings, and a meter. Raises ModelError and UsageError."""
+    """The model from the settings, and a meter. Raises ModelError and UsageError."""
     from repoagent.edit.model_setup import model_setup
 
     with terminal.working("opening the model") as working:
@@ -273,7 +273,8 @@ def bar(chat: Chat, width: int) -> str:
 
 
 def serve_json(chat: Chat) -> Exit:
-    """Run the turns of a program until it sends stop or its input ends; return the exit code of the last turn."""
+    """Run the turns that a program sends until it sends stop or its input ends; return the exit code of the last
+    turn."""
     events = run_output.EventStream(yes=chat.mode in {"auto", "auto-edit"})
     model = display_name(chat.model_setup.model.spec)
     run_output.emit("start", {"run": chat.name, "kind": "chat", "mode": chat.mode, "model": model})

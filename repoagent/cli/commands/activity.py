@@ -1,4 +1,4 @@
-"""`repoagent activity`: the edits, undos, reviews and runs of this repository; `--cost`: what model calls cost."""
+"""`repoagent activity`: the edits, undos, reviews and runs in this repository; `--cost`: what model calls cost."""
 
 from __future__ import annotations
 

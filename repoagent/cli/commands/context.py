@@ -122,7 +122,7 @@ class ShownPrompt(NamedTuple):
 
 
 def blocks_of(request: Request) -> tuple[Block, ...]:
-    """The blocks of a request; images and PDFs as lines that describe them."""
+    """The blocks of a request; images and PDFs become lines that describe them."""
     messages = ((message.role, part) for message in request.messages for part in message.parts)
     return blocks_from([*(("system", part) for part in request.system), *messages], request.tools)
 

@@ -1,6 +1,6 @@
 """`repoagent hook`: review each commit or push in git's hooks, which call `hook run`.
 
-A hook stops git because of findings, but because of its own failures only with --strict.
+A hook stops git because of findings; it does so because of its own failures only with --strict.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`repoagent neighbors`: the files that change together with some files, as a table, JSON or a picture."""
+"""`repoagent neighbors`: the files that change together with given files, as a table, JSON or a picture."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def finish_options(noun: str) -> Callable[[F], F]:
 
 
 def limit_options(of: str = "") -> Callable[[F], F]:
-    """The options for limits, agent and recording; `of` names what the limits on calls and seconds apply to."""
+    """The options for limits, agent and recording; `of` says what the limits on calls and seconds apply to."""
     calls, seconds = f"Make at most N model calls{of}.", f"Stop after this many seconds{of}."
     agent_help = "Use another agent, from an installed package."
     return shared.together(
@@ -96,7 +96,7 @@ def limit_options(of: str = "") -> Callable[[F], F]:
 
 
 def commit_options(options: SimpleNamespace) -> Options:
-    """The options of `finish_options` on how to commit; the branch of a run is that of its work tree."""
+    """How to commit, from the options of `finish_options`; a run's branch is that of its work tree."""
     return replace(shared.commit_options(options), branch=None)
 
 
@@ -159,7 +159,7 @@ _SAVED = ("mode", *_LIMITS, *_INHERITED, *_REPEATED)
 
 
 def explicit_options(options: SimpleNamespace) -> dict[str, object]:
-    """The options that were set, for `run.json`; the value is left out if it has a key or token."""
+    """The options that were set, for `run.json`; a value that contains a key or token is left out."""
     explicit: dict[str, object] = {}
     for name in _SAVED:
         value = getattr(options, name, None)
@@ -171,8 +171,8 @@ def explicit_options(options: SimpleNamespace) -> dict[str, object]:
 
 
 def inherit_options(options: SimpleNamespace, settings: Settings, run_dir: RunDirectory) -> str:
-    """Add the inherited options of the run's last process to `options`; return a sentence about these and the ones to
-    repeat, "" if there are none."""
+    """Add the inherited options of the run's last process to `options`; return a sentence about these options and those
+    that must be repeated, "" if there are none."""
     from repoagent.tasks.runs.directory import host
     from repoagent.tasks.runs.list import read_run
 

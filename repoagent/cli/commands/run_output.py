@@ -212,7 +212,8 @@ def exit_code(outcome: RunOutcome) -> Exit:
 
 
 def commit_summary(worktree: WorkTree, commit: str) -> tuple[str | None, str, str]:
-    """The branch whose tip the commit is (None if there is none), its subject and its size ("2 files +3 -1")."""
+    """The branch whose tip is the commit (None if there is none), the commit's subject and its size ("2 files +3
+    -1")."""
     from repoagent.git.process import git
 
     out = git(worktree.top, "show", "--root", "--numstat", "--format=%s", "--end-of-options", commit, "--")

@@ -1,4 +1,4 @@
-"""`repoagent split`: split a file into segments, refresh them, and join them in a commit of the source."""
+"""`repoagent split`: split a file into segments, refresh them, and join them into the source with a commit."""
 
 from __future__ import annotations
 

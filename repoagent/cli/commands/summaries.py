@@ -137,7 +137,7 @@ def summary_object(summary: Summary) -> dict[str, object]:
 
 
 def summary_lines(summary: Summary, page: Page) -> Iterator[str]:
-    """The text, wrapped with a hanging indent for the items of lists."""
+    """The text, wrapped, with a hanging indent for list items."""
     for line in clean(summary.text).split("\n"):
         words = line.lstrip()
         yield from page.wrap(words, line[: len(line) - len(words)], "  " if words.startswith("- ") else "")

@@ -1,4 +1,4 @@
-"""The outcome of an edit, as text and as JSON, and the model's messages to the user (`ModelOutput`)."""
+"""An edit's outcome, as text and as JSON, and the model's messages to the user (`ModelOutput`)."""
 
 from __future__ import annotations
 

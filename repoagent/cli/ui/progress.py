@@ -31,7 +31,7 @@ _TAIL_BYTES = 8192
 
 class Working:
     """A context that shows labels with a spinner, and the text of a model. On a terminal that cannot move its cursor,
-    each label is a line of its own; in a pipe, labels are printed only with --verbose."""
+    each label gets a line of its own; in a pipe, labels are printed only with --verbose."""
 
     styles: tuple[str, ...] = ("dim",)  # of the model's prose
 

@@ -1,4 +1,4 @@
-"""The layout of a result (`Page`: width, colors and characters of a terminal or a pipe), tables, and texts for their
+"""The layout of results: `Page` (width, colors and characters of a terminal or a pipe), tables, and texts for their
 cells: an age, a bar, a shortened path.
 
 All tables look alike: no rules, a dim header, numbers right-aligned, and one or two columns that shrink to fit the
@@ -34,7 +34,7 @@ Cell = str | tuple[str, ...]  # a text, or a text and its styles; "path" dims th
 
 class Column(NamedTuple):
     """A column of a table. To fit, texts are `cut` at the "end" or in the "middle", to `least` columns or more; then
-    columns are `dropped`, the highest number first, 0 never."""
+    columns are dropped, those with the highest `dropped` first; a column with 0 is never dropped."""
 
     head: str
     right: bool = False
@@ -56,7 +56,7 @@ def ago(seconds: float, *, short: bool = False) -> str:
 
 
 def bar(share: float, cells: int, *, ascii_only: bool = False) -> str:
-    """A share of 0 to 1 as a bar of `cells` columns; anything above 0 is visible."""
+    """A share from 0 to 1 as a bar of `cells` columns; anything above 0 is visible."""
     filled = min(max(share, 0.0), 1.0) * cells
     if ascii_only:
         return ("#" * max(round(filled), share > 0)).ljust(cells)

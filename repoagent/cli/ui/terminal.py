@@ -53,7 +53,7 @@ class Terminal(NamedTuple):  # a dataclass would make each start 2 ms slower
         verbose: bool = False,
         pages: bool = False,
     ) -> Terminal:
-        """The terminal of the standard streams and the environment; `color` is auto, always or never."""
+        """The terminal for the standard streams and the environment; `color` is auto, always or never."""
         env = os.environ if env is None else env
         input_tty, output_tty, error_tty = (
             stream is not None and not stream.closed and stream.isatty()
@@ -93,7 +93,7 @@ class Terminal(NamedTuple):  # a dataclass would make each start 2 ms slower
         _write(sys.stderr if aside else sys.stdout, text)
 
     def markdown(self, *base: str, aside: bool = False) -> Markdown | Plain:
-        """A renderer of a model's text for standard output, or with `aside` for standard error; plain text gets the
+        """A renderer for a model's text on standard output or, with `aside`, on standard error; plain text gets the
         `base` styles."""
         if os.environ.get("TERM", "dumb") == "dumb":
             from repoagent.cli.ui.progress import Plain
@@ -112,8 +112,8 @@ class Terminal(NamedTuple):  # a dataclass would make each start 2 ms slower
         return Markdown(width, color=color, utf8=has_utf8(os.environ), base=base)
 
     def reply(self, text: str, *, done: bool = False) -> None:
-        """Write a model's text as the result (with `done`, see that method): rendered on a terminal, unchanged in a
-        pipe."""
+        """Write a model's text as the result (with `done`, that of a completed change): rendered on a terminal,
+        unchanged in a pipe."""
         if self.output_tty:
             markdown = self.markdown()
             text = markdown.feed(text) + markdown.rest()

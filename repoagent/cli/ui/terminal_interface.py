@@ -222,7 +222,7 @@ class TerminalInterface:
         self.terminal.note("")
 
     def last_words(self, error: BaseException) -> None:
-        """In a pipe, print the last reply and failure before the error that ended the run."""
+        """In a pipe, print the last reply and the last failure before the error that ended the run."""
         self._show_refused()
         self.model_output.add_to(error)
         if isinstance(error, CheckFailed):

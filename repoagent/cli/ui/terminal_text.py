@@ -53,7 +53,7 @@ def width(character: str, column: int = 0) -> int:
 
 
 def fold(text: str, width: int) -> str:
-    """Break long lines of sanitized `text` before a ` · ` or between words, with the same indent."""
+    """Break long lines of sanitized `text` before a ` · ` or between words, keeping the indent."""
     return "\n".join(part for line in text.split("\n") for part in _folded(line, width))
 
 
