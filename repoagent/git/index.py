@@ -14,7 +14,7 @@ from repoagent.git.worktree import WorkTree
 
 @dataclass(frozen=True)
 class Entry:
-    """An entry of a tree or index: git's mode and the blob id."""
+    """An entry in a tree or index: git's mode and the blob id."""
 
     mode: str
     oid: str
@@ -22,7 +22,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Staged:
-    """An entry of the index with its flags."""
+    """An index entry with its flags."""
 
     entry: Entry
     skip_worktree: bool = False
@@ -30,7 +30,7 @@ class Staged:
 
 
 def index_path(worktree: WorkTree) -> Path:
-    """The path of the index of this work tree.
+    """The path of this work tree's index.
 
     Raises Refused if GIT_INDEX_FILE names another index, as in a hook run by `git commit -a` or `git commit -- path`: a
     second commit there would be lost or would revert the first, and after a commit from any other index, this index
@@ -150,7 +150,7 @@ def refresh(worktree: WorkTree, file: Path, paths: Collection[str]) -> None:
 
 
 def write_tree(worktree: WorkTree, file: Path) -> str:
-    """Write the tree of the index `file` to the object database; return its id."""
+    """Write the content of the index `file` to the object database as a tree; return the tree's id."""
     return git(worktree.top, "write-tree", env=_env(file), read_only=False).decode().strip()
 
 
@@ -172,7 +172,7 @@ class Changed:
 
 @dataclass(frozen=True)
 class Status:
-    """The result of `git status`: the commit of HEAD (None: unborn), its branch (None: detached) and changed paths."""
+    """The result of `git status`: HEAD's commit (None: unborn), its branch (None: detached), and the changed paths."""
 
     head: str | None
     branch: str | None

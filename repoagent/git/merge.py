@@ -39,7 +39,7 @@ def merge(
     after_wins: bool = False,
     exact: bool = False,
 ) -> bytes | Conflict:
-    """Merge the change from `before` to `after` into `version`, line by line; with `after_wins` the change wins
+    """Merge the change from `before` to `after` into `version`, line by line; with `after_wins`, the change wins
     conflicts.
 
     Changes to adjacent lines conflict, as in git. With `exact`, only changes that cannot be separated conflict (see

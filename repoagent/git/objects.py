@@ -17,7 +17,7 @@ _ATTRIBUTES = ("text", "eol", "crlf", "filter", "ident", "working-tree-encoding"
 
 
 def to_blob(worktree: WorkTree, path: str, content: Content, staged: Entry | None) -> Entry:
-    """Store `content`, the file `path` of the work tree, as `git add` would if the index has `staged`."""
+    """Store `content`, which is the work tree's file `path`, as `git add` would with `staged` as its index entry."""
     if content.is_link:
         return Entry(content.mode, store(worktree, content.data))
     filtered: tuple[str, ...] = (f"--path={path}",)
@@ -113,7 +113,7 @@ def read_commit(worktree: WorkTree, commit: str = "HEAD") -> Commit:
 def changes_between(
     worktree: WorkTree, first: str, second: str
 ) -> dict[str, tuple[Entry | None, Entry | None]]:
-    """The paths in which two commits differ, with the entries of both."""
+    """The paths at which two commits differ, with the entries of both."""
     out = git(worktree.top, "diff-tree", *_RAW, first, second)
     return {path: (old, new) for path, old, new in _differences(os.fsdecode(out))}
 

@@ -149,7 +149,7 @@ def select_memories(
 
 @contextmanager
 def lock_memory(folder: Path, *, timeout: float = 10.0) -> Iterator[None]:
-    """Lock the texts of the memory `folder`. Raises Busy, Refused."""
+    """Lock the texts of the memory in `folder`. Raises Busy, Refused."""
     with ExitStack() as locks:
         for name in (CONVERSATION, NOTES):  # in the order in which compacting takes them
             locks.enter_context(
@@ -231,7 +231,7 @@ def dumps(parcels: Sequence[ArchivedMemory], object_format: str = "sha1") -> byt
 def read_archive(stream: IO[bytes], name: str) -> list[ArchivedMemory]:
     """Read an archive; `name` is for messages.
 
-    Raises NoArchive if it is not an archive, truncated, too large, or has invalid members; NewerFormat.
+    Raises NoArchive if it is not an archive, is truncated or too large, or has invalid members; and NewerFormat.
     """
     try:
         files = _read_files(stream)

@@ -96,7 +96,7 @@ def _locked(layout: Layout, place: ConversationRef) -> Iterator[bytes | None]:
     """Lock a conversation for the block; yields its bytes, None if there is none. Raises Busy, Refused."""
     ensure(layout)
     with (
-        locked(log_folder(layout) / "lock", what="the conversations of this repository"),
+        locked(log_folder(layout) / "lock", what="this repository's conversations"),
         locked(place.path.with_name(place.path.name + ".lock"), what=f"the conversation {place.name}"),
     ):
         for folder in (log_folder(layout), layout.conversations):

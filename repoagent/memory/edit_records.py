@@ -89,7 +89,7 @@ def read_edits(path: Path, *, warn: Warn = to_stderr) -> list[EditRecord]:
 
 @dataclass(frozen=True)
 class Exchange:
-    """A request and its result. `turns` begin with the request; they are empty if only the record of the edit exists.
+    """A request and its result. `turns` begin with the request; they are empty if only the edit's record exists.
     `state` is from the record ("committed", …), `time` is ISO 8601; both are "" if unknown."""
 
     id: str

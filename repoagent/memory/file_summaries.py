@@ -51,7 +51,7 @@ class Question:
 
 @dataclass(frozen=True)
 class PartSummary:
-    """The summary of a part ("" if it is only white space). `asked`: whether this run called a model for it."""
+    """The summary of a part ("" if the part is only white space). `asked`: whether this run called a model for it."""
 
     part: SummaryPart
     summary: Summary
@@ -272,8 +272,8 @@ def summarize(
 
 
 def summary_block(layout: Layout, path: str, data: bytes) -> str:
-    """The summary of the file `path` with the bytes `data`, for a prompt; "" if there is none, it is out of date, or it
-    cannot be read."""
+    """The summary of the file `path` with the bytes `data`, for a prompt; "" if there is none or if it is out of date
+    or unreadable."""
     summary, changed = _fresh(layout, path, data)
     if summary is None:
         return ""

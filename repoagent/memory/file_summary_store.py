@@ -290,7 +290,7 @@ class SummaryCache:
         if self.layout is not None and not self.trial:
             ensure(self.layout)
             folder = folder_of(self.layout)
-            with locked(folder / ".lock", what="the summaries of files"):
+            with locked(folder / ".lock", what="the file summaries"):
                 summary = self.known(key) or write_summary(folder, key, summary)
         self._fresh[key] = summary
         return summary

@@ -256,7 +256,7 @@ def _forget_exchanges(memory: Memory, cutoff: float, *, apply: bool, warn: Warn)
 
 def _mark_removed(memory: Memory, reference: str) -> None:
     """Say in the notes that the archived conversation of this `reference` no longer exists."""
-    with locked(memory.folder / "notes.md.lock", what=f"the notes of {memory.identity.path}"):
+    with locked(memory.folder / "notes.md.lock", what=f"the notes about {memory.identity.path}"):
         for notes in (memory.notes, memory.folder / "archive" / "notes.md"):
             text = read_regular(notes)
             if text is not None and reference.encode() in text:

@@ -1,6 +1,6 @@
 """Run `git commit` with a temporary index, as if the user ran it, and find the resulting commit.
 
-HEAD decides whether there is a commit, not the exit code: a hook may commit, and git may be killed.
+HEAD, not the exit code, decides whether there is a commit: a hook may commit, and git may be killed.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _encoding(worktree: WorkTree) -> str:
 
 
 def encode(worktree: WorkTree, message: str | bytes, errors: str = "strict") -> bytes:
-    """Encode a message in i18n.commitEncoding, as `git commit` expects it; `errors` as for `str.encode`. Raises
+    """Encode a message in i18n.commitEncoding, as `git commit` expects it; `errors` is as for `str.encode`. Raises
     Refused if that is impossible."""
     if isinstance(message, bytes):
         return message

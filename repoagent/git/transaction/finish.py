@@ -147,10 +147,10 @@ def complete(
     journal: EditJournal, made: Commit, *, key: str | None = None, leave: Collection[str] = ()
 ) -> CommitResult:
     """Complete the transaction after the commit `made`: remove other work that hooks added to it, update the user's
-    files and index, release the lock, and turn the journal into the record of the edit.
+    files and index, release the lock, and turn the journal into the edit's record.
 
     `key` signs a commit that has to be made again. The index entries `leave` are not changed. Raises Busy if another
-    git holds the index, GitError and OSError; call it again in that case. Raises CommitWithdrawn if the commit was
+    git holds the index, GitError, and OSError; in these cases, call it again. Raises CommitWithdrawn if the commit was
     withdrawn and the rest must be rolled back.
     """
     record = journal.record

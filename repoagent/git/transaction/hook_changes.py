@@ -27,7 +27,7 @@ _COARSE_NS = 20_000_000
 class HookVerdict:
     """The entries to set in the user's index (`stage`) and to correct in the commit (`corrections`).
 
-    `folded` are the paths where a hook's work was accepted, `taken_out` those where other work is removed.
+    `folded` are the paths where a hook's work is accepted, `taken_out` those where other work is removed.
     """
 
     stage: dict[str, Entry | None]

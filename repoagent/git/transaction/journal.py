@@ -119,7 +119,7 @@ class EditJournal(stored.Journal):
         self.record = replace(self.record, **values)
 
     def store(self, **values: Any) -> None:
-        """Change fields of the record, durably on disk too. The contents of files must be stored first."""
+        """Change fields of the record, and durably save it to disk. The contents of files must be stored first."""
         self.change(**values)
         self.save(to_dict(self.record))
 
@@ -264,7 +264,7 @@ def load(folder: Path) -> Record | None:
 
 
 def lock_path(worktree: WorkTree) -> Path:
-    """Where git locks the index of this work tree."""
+    """Where git locks this work tree's index."""
     return index_path(worktree).with_name("index.lock")
 
 

@@ -1,8 +1,8 @@
 """The user's uncommitted work: copied before hooks run, and restored where they lost it.
 
-Hooks lose work if they stash files or check them out and do not restore them. The file is then missing or has the
-content of HEAD; after `git stash --keep-index` in a failed hook it has only the committed text. Any other content is a
-newer save and is kept. The index, MERGE_MSG and AUTO_MERGE belong to the user, too.
+Hooks lose work if they stash files or check them out and do not restore them. The file is then missing or has HEAD's
+content; after `git stash --keep-index` in a failed hook it has only the committed text. Any other content is a newer
+save and is kept. The index, MERGE_MSG and AUTO_MERGE belong to the user, too.
 """
 
 from __future__ import annotations

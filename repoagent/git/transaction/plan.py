@@ -44,7 +44,7 @@ class Plan:
 @dataclass(frozen=True)
 class Versions:
     """The entries in HEAD, the index and the work tree for the paths of a change. `include_dirty`, `offer` and
-    `in_place` as in `make_plan`."""
+    `in_place` are as in `make_plan`."""
 
     worktree: WorkTree
     status: Status
@@ -79,7 +79,7 @@ class Versions:
         return None if content is None else to_blob(self.worktree, path, content, self.staged(path))
 
     def nested(self, target: str) -> Iterator[str]:
-        """Tracked files where `target` needs a folder, or below `target`."""
+        """Tracked files at a path where `target` needs a folder, and those below `target`."""
         for path, changed in self.status.changed.items():
             is_nested = target.startswith(path + "/") or path.startswith(target + "/")
             if is_nested and (changed.head or changed.staged):

@@ -13,9 +13,9 @@ from repoagent.git.files import Content
 
 @dataclass(frozen=True)
 class Options:
-    """Options, named as those of `git commit` where it has them.
+    """Options for a commit, named as in `git commit` where git has them.
 
-    `sign` is a key, "" for the default one, None to follow the configuration. `fixup` is a commit. `branch` is a new
+    `sign` is a key, "" for the default key, None to follow the configuration. `fixup` is a commit. `branch` is a new
     branch for the commit. `include_dirty` commits whole files, with the user's other work. `no_commit` only writes the
     files.
     """

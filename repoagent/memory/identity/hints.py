@@ -5,9 +5,9 @@ superfluous hint costs one small read; a missing one would make a known file loo
 identity, and old ones are removed after it. If there are few memories, all are read; if there are many, the hints are
 in `memory.db`, which is derived from the identity files and rebuilt if it is missing.
 
-The database lists the names again if the modification time of the memory folder has changed: a folder was added,
-removed or renamed. As in git's index, a modification time as recent as the listing is not trusted. An identity edited
-in place is noticed when it is read, or when all stamps are compared (`look_again`).
+The database lists the names again if the memory folder's modification time has changed: a folder was added, removed or
+renamed. As in git's index, a modification time as recent as the listing is not trusted. An identity edited in place is
+noticed when it is read, or when all stamps are compared (`look_again`).
 """
 
 from __future__ import annotations

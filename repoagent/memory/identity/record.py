@@ -62,7 +62,7 @@ class Identity:
     strangers: tuple[str, ...] = ()
 
     def path_in(self, top: str) -> str:
-        """The path of the file in the work tree `top`."""
+        """The file's path in the work tree `top`."""
         seen = self.places.get(top)
         return self.path if seen is None else seen.path
 

@@ -198,7 +198,7 @@ def listing(layout: Layout, *, warn: Warn = to_stderr) -> list[tuple[str, str]]:
 
 def memory_lock(layout: Layout) -> AbstractContextManager[None]:
     """The lock for all identities of a repository. Raises Busy after ten seconds, Refused."""
-    return locked(layout.memory_lock, what="the memory of this repository")
+    return locked(layout.memory_lock, what="this repository's memory")
 
 
 _FIRST = re.compile(r"seen(-[0-9a-f]{8})?\.z")  # the files of a memory that are written before its identity

@@ -302,4 +302,4 @@ def query_index(
 
 
 def _locked(layout: Layout) -> AbstractContextManager[None]:
-    return locked(layout.root / "recall.lock", timeout=_WAIT, what="the index of the memory")
+    return locked(layout.root / "recall.lock", timeout=_WAIT, what="the search index")

@@ -121,7 +121,7 @@ def test_a_read_only_folder(parser: Shelf) -> None:
 def test_another_process_holds_the_lock(parser: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("repoagent.memory.search.index._WAIT", 0.05)
     lock = parser.root / "recall.lock"
-    with locked(lock, what="the index"), pytest.raises(Busy, match="the index of the memory is locked"):
+    with locked(lock, what="the index"), pytest.raises(Busy, match="cannot lock the search index"):
         parser.search("parser")
     expect(parser)
     assert {stat.S_IMODE(path.stat().st_mode) for path in parser.root.glob("recall.*")} == {0o600}
