@@ -497,7 +497,7 @@ def _missing_notes(folder: Path, parcel: ArchivedMemory, source: str) -> list[No
 
 def restore(layout: Layout, folder: Path) -> Memory:
     """Move back a memory that `memory gc` archived in `folder`. Raises NoArchive if it has no readable identity,
-    Refused if a memory of this name exists, Busy."""
+    Refused if a memory with this name exists, and Busy."""
     identity = identities.load(folder)
     if identity is None:
         raise NoArchive(f"{folder} is not an archived memory: it has no readable {identities.FILE}")

@@ -81,8 +81,8 @@ def compact_above(memory: Memory, limit: int, *, warn: Warn = to_stderr) -> Comp
 def compact_before(
     memory: Memory, is_old: Callable[[str], bool], *, warn: Warn = to_stderr
 ) -> CompactionResult | None:
-    """Move the first exchanges about a file whose time (ISO 8601, "" if unknown) `is_old` to its archive. Returns None
-    if there are none. Raises what `compact` raises."""
+    """Move to the archive the first exchanges about a file for whose time (ISO 8601, "" if unknown) `is_old` is true.
+    Returns None if there are none. Raises what `compact` raises."""
     with _locked(memory):
         data = read_regular(memory.conversation)
         if data is None:

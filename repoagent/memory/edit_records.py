@@ -106,7 +106,7 @@ class Exchange:
 
 def exchanges(memory: Memory, *, warn: Warn = to_stderr) -> list[Exchange]:
     """All exchanges in `memory` without its archive, oldest first. If the conversation cannot be read, warns and uses
-    only the records of edits."""
+    only the edit records."""
     records = {record.id: record for record in read_edits(memory.edits, warn=warn)}
     try:
         conversation = read(memory.conversation)
@@ -148,7 +148,7 @@ def exchange_of(turns: Sequence[Turn]) -> Exchange:
 
 
 def is_day(text: str) -> bool:
-    """Whether `text` is a date as YYYY-MM-DD."""
+    """Whether `text` is a date in the form YYYY-MM-DD."""
     try:
         return bool(date.fromisoformat(text))
     except ValueError:
