@@ -235,8 +235,8 @@ _FILLER = re.compile(r"^(sure|certainly|okay|ok|of course)[,.!]\s*", re.IGNORECA
 def compose(account: str, instruction: str, trailer: str = "") -> str:
     """Make subject and body from `account` (the model's text for the commit), or from the instruction if it is empty.
 
-    The subject is one line of at most 72 columns; the rest moves to the body. The case of the model's subject is not
-    changed; an instruction is capitalized. Prose in the body is wrapped at 72 columns; lists, quotes, indented and
+    The subject is one line of at most 72 columns; the rest moves to the body. The case of a model's subject line is
+    kept; an instruction is capitalized. Prose in the body is wrapped at 72 columns; lists, quotes, indented and
     preformatted lines are not. Removes control characters, and from the model's text also what `without_claims`
     removes; `trailer` is the configured name of the trailer that names the model.
     """

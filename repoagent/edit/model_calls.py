@@ -146,7 +146,7 @@ class ModelCalls:
         return reply.text
 
     def record(self, request: Request, reply: Reply) -> dict[str, str]:
-        """Store the request and the blocks of the reply; returns the metadata of the turn."""
+        """Store the request and the reply's blocks; returns the turn's metadata."""
         dirs = layout(self.prepared.session.worktree)
         return {
             "time": now(),

@@ -166,7 +166,7 @@ def model_setup(
 def keep_sent(dirs: Layout, request: Request) -> str:
     """Store the text of a request in `sent/` and return its name there, a hash of the text.
 
-    Long requests are gzipped: in a long run each repeats the one before.
+    Long requests are gzipped: in a long run, each repeats the previous request.
     """
     text = render(masked(request)).encode("utf-8", "surrogateescape")
     name = sha256(text).hexdigest()[:24]

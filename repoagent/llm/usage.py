@@ -261,7 +261,7 @@ class SpendLog:
 
 
 def state_folder(env: Mapping[str, str] | None = None) -> Path:
-    """The folder of the user's log: `$XDG_STATE_HOME/repoagent/spent`."""
+    """The folder with the user's log: `$XDG_STATE_HOME/repoagent/spent`."""
     env = os.environ if env is None else env
     home = Path(env.get("XDG_STATE_HOME", ""))
     base = home if home.is_absolute() else Path(env.get("HOME") or Path.home(), ".local", "state")

@@ -115,7 +115,7 @@ class Call:
 
 @dataclass(frozen=True)
 class ToolResult:
-    """The result as text for a model, and as data that match the schema of the tool; for an image, also the image."""
+    """The result as text for a model, and as data that matches the tool's schema; for an image, also the image."""
 
     text: str
     data: Mapping[str, Any]

@@ -69,9 +69,9 @@ def changes_of(
 def pushed_refs(worktree: WorkTree, remote: str, lines: bytes) -> tuple[list[PushedRef], list[str]]:
     """The refs of a push to `remote` (a name or a URL), and a sentence for each part that cannot be reviewed.
 
-    Each line of `stdin` has the local ref, its object, the remote ref and its object. Skips deleted refs, objects that
-    are not commits, and commits that the remote has. After a rebase only commits new to the remote count, as far as its
-    branches are known locally: nothing is fetched.
+    Each of `lines` has the local ref, its object, the remote ref and its object. Skips deleted refs, objects that are
+    not commits, and commits that the remote has. After a rebase, only commits that are on none of the remote's locally
+    known branches count: nothing is fetched.
     """
     pushed: dict[tuple[str, str], PushedRef] = {}
     notes = []

@@ -109,7 +109,7 @@ def _sum(text: str) -> str:
 
 
 def inspect_hooks(worktree: WorkTree) -> Hooks:
-    """The state of the hooks folder of the repository and of each of HOOKS; writes nothing."""
+    """The state of the repository's hooks folder and of each of HOOKS; writes nothing."""
     setting = git_output(worktree.top, "config", "-z", "--type=path", "--get", "core.hooksPath", ok=(0, 1))
     value = os.fsdecode(setting.stdout.removesuffix(b"\0"))
     folder = Path(os.path.realpath(worktree.top / value if value else worktree.common_dir / "hooks"))

@@ -158,7 +158,7 @@ def concerns(
 
 
 def is_mass(deleted: int, tracked: int) -> bool:
-    """Whether this many deletions call for a question: more than ten files, or at least a tenth of the tracked ones."""
+    """Whether this many deletions need a confirmation: more than ten files, or at least a tenth of the tracked ones."""
     return deleted > MASS or (deleted >= FEW and deleted * 10 >= tracked)
 
 

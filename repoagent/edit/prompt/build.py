@@ -1,4 +1,4 @@
-"""Gather the context of an edit, and build the prompt and tools of the model from it.
+"""Gather the context of an edit, and build the model's prompt and tools from it.
 
 Secrets are masked in everything that is sent to a model; file contents are masked in `blocks.shown`. Only the patches
 that the model sends are unmasked, because they must match the bytes of the files."""

@@ -30,9 +30,9 @@ REMINDS = "\nAnswer with "  # the beginning of `reminder`
 
 @dataclass(frozen=True)
 class AnswerFormat:
-    """The format to request, and the limits of the model. `short`: leave the protocol of tools and tags out of the
-    prompt, which suits small models; None to decide by `form`. `window` is the context window in tokens, for input and
-    output together, None if unknown. `native`: look-ups are native tools."""
+    """The format to request, and the model's limits. `short`: leave the protocol of tools and tags out of the prompt,
+    which suits small models; None to decide by `form`. `window` is the context window in tokens, for input and output
+    together, None if unknown. `native`: look-ups are native tools."""
 
     form: Form = "diff"
     short: bool | None = None

@@ -156,7 +156,7 @@ def file_map(symbols: Sequence[Symbol], parts: Sequence[Unit], query: Query, bud
 
     To stay within about `budget` bytes it shortens signatures, then only names definitions, then only counts them,
     starting with the least important. The most important are the shown definitions and their parents, then their
-    neighbors, then those with a word of the request in their name, then outer before inner ones.
+    neighbors, then definitions whose name contains a word of the request, then outer before inner definitions.
     """
     order = _by_importance(symbols, parts, query)
     lines: dict[int, list[str]] = {SHORT: [], LONGEST: []}

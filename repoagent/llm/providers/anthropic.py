@@ -231,7 +231,7 @@ _ADVICE = {
 
 @dataclass(frozen=True)
 class AnthropicModel:
-    """`name` is the platform's name of the model. `refused` has prefixes whose thinking the server rejects."""
+    """`name` is the platform's name for the model. `refused` has prefixes whose thinking the server rejects."""
 
     name: str
     wishes: Wishes = field(default_factory=Wishes)

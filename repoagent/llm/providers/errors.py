@@ -94,8 +94,8 @@ _WAIT = re.compile(r"(?:(?:retry|try again) in |\"retrydelay\": ?\")(?:(\d+)m(?!
 
 @dataclass(frozen=True)
 class ServerError:
-    """An error of a server. `status` is the HTTP status, or the one in the body of a 200; `meaning` is the status that
-    describes the error best. `text` is the whole body in lower case, for searching."""
+    """An error from a server. `status` is the HTTP status or, for a 200, the status in its body; `meaning` is the
+    status that describes the error best. `text` is the whole body in lower case, for searching."""
 
     status: int
     message: str

@@ -70,7 +70,7 @@ def connect(endpoint: Endpoint) -> tuple[httpx2.Client, dict[str, str], list[str
 
 @dataclass
 class OpenAIModel:
-    """`name` is the server's name of the model.
+    """`name` is the server's name for the model.
 
     read_seconds: how long to wait without receiving any data; None for no limit. extra: additional fields of each
     request. on_event: gets each event of a stream. without: the fields that the server rejects, which later calls omit.

@@ -136,8 +136,8 @@ def is_comment(path: str, line: bytes) -> bool:
 
 
 def only_comments(change: Change, *files: ChangedFile) -> bool:
-    """Whether only comments and empty lines changed in these files; in Python also docstrings and layout, in prose also
-    corrections of a few lines. False for an added or deleted file and one without changed lines. This reads the texts
+    """Whether only comments and empty lines changed in these files; in Python docstrings and layout too, in prose even
+    corrections to a few lines. False for an added or deleted file and one without changed lines. This reads the texts
     of the files, so call it only if a rule has a finding."""
     for file in files:
         if file.status != "modified" or file.old_mode != file.new_mode:
