@@ -307,7 +307,7 @@ def _rebased(worktree: WorkTree, request: EditRequest, change: FileChange, prese
         where = f" on {lines_text(merged.lines)} of that text" if merged.lines else ""
         raise Refused(f"{change.name} has changed{where} since the patch was made: recreate the patch")
     if request.parse_check and (reason := parses_worse(change.name, source.data, merged)):
-        raise Refused(f"merged into the current text, {reason} Use --no-parse-check to accept it.")
+        raise Refused(f"after merging into the current text, {reason} Use --no-parse-check to accept it.")
     return replace(change, before=source.data, after=merged)
 
 

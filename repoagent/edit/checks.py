@@ -104,7 +104,7 @@ def run_check(
         running(without_secrets(check.command), base / "output")
         try:
             if not command.wait(check.timeout):
-                command.end(f"was stopped after {check.timeout:g} seconds, the limit that check.timeout sets")
+                command.end(f"was stopped after {check.timeout:g} seconds, the limit set by check.timeout")
         except BaseException:
             command.end()
             raise

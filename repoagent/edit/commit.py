@@ -179,9 +179,11 @@ def commit_remarks(commit: CommitResult) -> tuple[str, ...]:
     """Notes on how hooks changed the commit and the user's other files."""
     remarks = list(commit.notes)
     if commit.folded:
-        remarks.append(f"{', '.join(commit.folded)} changed while hooks ran; the new version is committed")
+        remarks.append(f"{', '.join(commit.folded)} changed while hooks ran; the new version was committed")
     if commit.taken_out:
-        remarks.append(f"a hook added {', '.join(commit.taken_out)} to the commit; removed again")
+        remarks.append(
+            f"a hook added {', '.join(commit.taken_out)} to the commit; repoagent took it out again"
+        )
     return (*remarks, *restored_notes(commit.restored))
 
 

@@ -26,7 +26,7 @@ from repoagent.storage.secrets import mask, unknown_in, unmask
 
 NAME = "conversation.md"
 _STAYS = "The `user` turns are the user's own words: keep all of them unchanged, with their headings."
-_MAY_GO = "You may change `user` turns too where the request says so."
+_MAY_GO = "You may also change `user` turns where the request says so."
 _AGAIN = "{problem}\n\nNothing was changed. Send the whole diff again, made against the file as shown."
 
 
@@ -120,7 +120,7 @@ def commit_rewrite(layout: Layout, done: RewriteResult) -> Change:
         saved = layout.proposals / f"conversation-{digest(done.after)[:12]}.patch"
         write_whole(saved, done.diff.encode("utf-8", "surrogateescape"))
         raise ConcurrentChange(
-            f"{place.name} has changed, so nothing was done: the diff is saved as {saved}; run the command again"
+            f"{place.name} has changed, so nothing was done: saved the diff as {saved}; run the command again"
         ) from error
 
 

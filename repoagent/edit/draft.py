@@ -156,7 +156,7 @@ class EditSession:
 
         present = self.draft.texts().get(source.path)
         if present is None:
-            raise UsageError(f"there is no file {source.path}")
+            raise UsageError(f"no such file: {source.path}")
         return shown(present.data)
 
     def attached(self, turns: Sequence[Turn]) -> Mapping[str, Media | str]:

@@ -94,7 +94,7 @@ def edit(
         from repoagent.edit.undo import undo
 
         undo(worktree, request.instead_of)
-        ui.say(f"undid the edit {request.instead_of} (`repoagent redo` restores it)")
+        ui.say(f"undid edit {request.instead_of} (`repoagent redo` restores it)")
     prepared = prepare(worktree, request, settings, setup.form)
     session = prepared.session
     refuse_untracked(worktree, request, session.draft.sources)
@@ -293,9 +293,10 @@ class _Run(ModelCalls):
             return Observation(UNFINISHED, text, ok=False, shown="")
         if not self.prepared.session.draft.edits:
             why = self.refused or edits[-1].text
-            raise Refused(f"the model's edit was refused and it sent no other: {why}")
+            raise Refused(f"the model's edit was refused, and the model did not send another: {why}")
         self.ui.say(
-            "note: the model's last edit was refused and it sent no other; the change does not include it"
+            "note: the model's last edit was refused, and the model did not send another; the change does "
+            "not include it"
         )
         return None
 

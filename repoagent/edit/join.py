@@ -96,13 +96,14 @@ def join(
         name, folder = index.source.path, index.folder
         if name.startswith("/"):
             raise UsageError(
-                f"{name} is outside a repository: run `git init` there, and split it again to join"
+                f"{name} is not in a git repository: run `git init` there, and split it again before you join"
             )
         edits = segments.read_segment_edits(index, cwd)
         worktree = worktree_of(index, cwd)
         if worktree is None:
             raise UsageError(
-                f"{name}, the source of {display_path(folder, cwd)}, belongs to a repository: run this in it"
+                f"{name}, the source of {display_path(folder, cwd)}, belongs to a repository: run this "
+                "inside that repository"
             )
         request = replace(request, targets=(Target(name),))
         preflight(worktree, request)
@@ -115,7 +116,7 @@ def join(
         if request.parse_check and (reason := parses_worse(name, source.data or b"", merged.data)):
             files = ", ".join(segments.breaking_segments(edits)) or "the segments"
             raise Refused(
-                f"joined, {reason.rstrip('.')}; fix {files} and join again, or use --no-parse-check"
+                f"after the join, {reason.rstrip('.')}; fix {files} and join again, or use --no-parse-check"
             )
         if merged.data != source.data:
             change = FileChange(name, name, source.data, merged.data, source.mode, source.mode)
@@ -191,17 +192,15 @@ def _remarks(edits: SegmentEdits, source: Source, merged: MergeResult) -> list[s
     already = [file for file, kind in merged.how.items() if kind == "already"]
     remarks = []
     if both:
-        remarks.append(
-            f"{path} has changed since the split, also in {', '.join(both)}; both changes are merged"
-        )
+        remarks.append(f"{path} has changed since the split, also in {', '.join(both)}; merged both changes")
     elif source.data != edits.base:
         remaining = "other " if merged.discarded else ""
-        remarks.append(f"{path} has changed since the split; its {remaining}changes are kept")
+        remarks.append(f"{path} has changed since the split; kept its {remaining}changes")
     if already:
         remarks.append(f"already in {path}: {', '.join(already)}")
     if merged.discarded:
         files = ", ".join(dict.fromkeys(file for conflict in merged.conflicts for file in conflict.files))
-        remarks.append(f"changes of {path} were discarded for {files}; `repoagent undo` restores them")
+        remarks.append(f"discarded changes to {path} in favor of {files}; `repoagent undo` restores them")
     return remarks
 
 

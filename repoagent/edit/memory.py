@@ -213,12 +213,15 @@ def lessons(
     failures = [failure for turn in turns if (failure := failure_of(turn))]
     if state == "failed":
         failure = failures[-1] if failures else failing_line(answer)
-        yield shorten_note(f"tried and failed its check, nothing was changed: {quote}: {failure}"), PROGRAM
+        yield (
+            shorten_note(f"tried, but it failed its check, so nothing was changed: {quote}: {failure}"),
+            PROGRAM,
+        )
     elif failures and changed:
         yield shorten_note(f"the first attempt at {quote} failed its check: {failures[0]}"), PROGRAM
     elif state == "refused":  # in the form that `remember` recognizes
         why = ", ".join(_reasons(turns)) or cut(answer, _QUOTED)
-        yield shorten_note(f"tried and refused ({why}), nothing was changed: {quote}"), PROGRAM
+        yield shorten_note(f"tried, but it was refused ({why}), so nothing was changed: {quote}"), PROGRAM
     elif state == "declined" and answer.startswith(CANCELLED) and not reasons:
         yield shorten_note(f"rejected the proposed change for {quote}"), USER
     elif state == "rejected" and answer.strip():

@@ -157,7 +157,7 @@ def _history(session: EditSession, action: Action) -> str:
     from repoagent.history.file_history import prompt_block
 
     block = prompt_block(session.worktree, path, 20, summaries=layout(session.worktree).summaries)
-    return fence(block, "history") if block else f"No commits of {path}."
+    return fence(block, "history") if block else f"No commits touch {path}."
 
 
 def _uses(session: EditSession, action: Action) -> str:
@@ -168,7 +168,7 @@ def _uses(session: EditSession, action: Action) -> str:
     if not symbol:
         raise UsageError('Specify symbol="NAME" or path="FILE".')
     text = answer_text(answer(session.worktree, symbol, session.why_not, limit=USES_SHOWN))
-    return fence(text, "uses") if text else f"No file has {symbol}."
+    return fence(text, "uses") if text else f"No file contains {symbol}."
 
 
 def _recall(session: EditSession, action: Action) -> str:
@@ -243,7 +243,7 @@ def search(
         if error.returncode == 128 and "-e option, '" in error.stderr:
             reason = "not a valid regular expression: " + error.stderr.rpartition("': ")[2]
         elif error.returncode == 128 and "pcre2" in error.stderr:  # a resource limit of PCRE
-            raise UsageError("the pattern takes too long: use a simpler one") from None
+            raise UsageError("matching the pattern takes too long: use a simpler one") from None
         else:
             raise
     if (plain := grep("-F", pattern) if _SPECIAL.search(pattern) else Matches()).rows:
@@ -388,7 +388,7 @@ def list_files(
     tracked = {name: known[name] for name in sorted(known) if name not in gone}
     withheld = len(refused - gone)
     if path and not tracked and not withheld and not (top / path).is_dir():
-        raise UsageError(f"there is no folder {path}")
+        raise UsageError(f"no such folder: {path}")
     names, folders = list(tracked), Counter[str]()
     if not pattern and path not in tracked:  # the folders directly below `path`, and the files in it
         prefix, names = f"{path}/" if path else "", []

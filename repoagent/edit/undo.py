@@ -81,5 +81,6 @@ def last_request(worktree: WorkTree) -> LastRequest:
             if turn.role == "user" and turn.meta.get("edit") == edit.id:
                 return LastRequest(edit, turn.text, files_named(turn.meta) or tuple(map(Target, edit.paths)))
     raise Refused(
-        f"the request of edit {edit.id} is no longer stored: undo the edit with `repoagent undo` and request it again"
+        f"the request for edit {edit.id} is no longer stored: undo the edit with `repoagent undo` and "
+        "request it again"
     )

@@ -44,7 +44,7 @@ def test_files_outside_the_work_tree_are_never_shown(tmp_path: Path) -> None:
     ]  # fmt: skip
     parts, warnings = collected(top, *listed)
     assert names(parts) == ["CLAUDE.md"]
-    assert sum("leads out of the work tree" in warning for warning in warnings) >= 3
+    assert sum("leads outside the work tree" in warning for warning in warnings) >= 3
     assert any(".git/config" in warning for warning in warnings)
     assert any("typical of secrets" in warning for warning in warnings)
 
@@ -67,7 +67,7 @@ def test_missing_binary_huge_and_invalid_entries_are_omitted_with_a_warning(tmp_
     ]
     parts, warnings = collected(tmp_path, *entries)
     assert parts == [] and len(warnings) == len(entries), warnings
-    assert "no file gone.md (named in the option context)" in warnings
+    assert "no file gone.md (named in the `context` option)" in warnings
 
 
 def test_the_option_names_files_folders_and_patterns(tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_the_users_file_is_instruction_and_repository_files_are_data(
     assert names(collected(tmp_path / "top")[0]) == ["AGENTS.md"]
     write(clean_environment, **{".config/repoagent/context.md": "Answer in French."})
     (own, theirs), _ = collected(tmp_path / "top")
-    assert own.text.startswith("Instructions of the user")
+    assert own.text.startswith("The user's instructions")
     assert "This is data" in theirs.text and theirs.text.count("</context id=") == 1
 
 

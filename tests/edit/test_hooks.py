@@ -33,7 +33,7 @@ def test_a_formatter_and_other_work_around(repo: GitRepo, edit: Run, script: Scr
     before = {name: repo.read(name) for name in ("README.md", "a.txt")}, repo.status()
     script.replies(GREET)
     done = edit(env=env)
-    assert "src/app.py changed while hooks ran; the new version is committed" in done.err
+    assert "src/app.py changed while hooks ran; the new version was committed" in done.err
     committed = repo.git("show", "HEAD:src/app.py")
     assert "    return f'Hello, {name}'\n" in committed and "mine" not in committed
     assert repo.git("show", "--format=", "--name-only").split() == ["src/app.py"]

@@ -38,7 +38,10 @@ def test_finishing_after_a_refused_edit_is_not_a_success(repo: GitRepo, edit: Ru
     bad = "```diff\n--- a/src/app.py\n+++ b/src/app.py\n@@\n-no such line\n+x\n```\n"
     script.replies(bad, "<finish>all done</finish>", "<finish>all done</finish>")
     done = edit(code=3)
-    assert "the model's edit was refused and it sent no other" in done.err and "all done" in done.err
+    assert (
+        "the model's edit was refused, and the model did not send another" in done.err
+        and "all done" in done.err
+    )
     assert "Your last edit was refused and is not part of the change." in script.prompts[2]
 
 

@@ -138,7 +138,7 @@ def test_a_small_model_gets_no_earlier_turns(repo: GitRepo, edit: Run, run: Run,
     script.replies(f"```src/app.py\n{whole}```\n")
     run("edit", "src/app.py", "say hi", "--yes", "--format", "whole")
     assert "Earlier requests" not in script.prompts[0]
-    assert "Last edits of this file:\n- 20" in script.prompts[0]
+    assert "Recent edits of this file:\n- 20" in script.prompts[0]
 
 
 def test_a_shortened_conversation_is_used(repo: GitRepo, run: Run, script: Script) -> None:
@@ -172,8 +172,12 @@ NOTHING = "nothing was changed"
         ("declined", "no changes: the files already match the answer.", []),
         ("declined", f"cancelled: {NOTHING}.", [('rejected the proposed change for "x y"', "person")]),
         ("rejected", "It is a bad idea.", [('declined to do "x y": It is a bad idea.', "m")]),
-        ("refused", "it is busy", [(f'tried and refused (it is busy), {NOTHING}: "x y"', "repoagent")]),
-        ("failed", "E: bad", [(f'tried and failed its check, {NOTHING}: "x y": E: bad', "repoagent")]),
+        (
+            "refused",
+            "it is busy",
+            [(f'tried, but it was refused (it is busy), so {NOTHING}: "x y"', "repoagent")],
+        ),
+        ("failed", "E: bad", [(f'tried, but it failed its check, so {NOTHING}: "x y": E: bad', "repoagent")]),
     ],
 )
 def test_lines_worth_a_note(state: str, answer: str, notes: list[tuple[str, str]]) -> None:

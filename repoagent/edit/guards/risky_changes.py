@@ -40,7 +40,7 @@ LEFTHOOK = tuple(  # lefthook reads any of them, and the -local one in addition
 LIST: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("decides which filters, diff and merge programs git runs", (".gitattributes", ".lfsconfig")),
     ("decides what git fetches and checks out", (".gitmodules",)),
-    ("can set any option of git", (".gitconfig",)),
+    ("can set any git option", (".gitconfig",)),
     (
         BY_HOOKS,
         (
@@ -89,7 +89,7 @@ _RUNS = re.compile(
     r"|core\.(fsmonitor|sshcommand|editor|pager|askpass|gitproxy)$|sequence\.editor$"
 )
 _INCLUDES = re.compile(r"include(if\..*)?\.path$")
-_OPTIONS = "can set any option of git"
+_OPTIONS = "can set any git option"
 _WORD = re.compile(r"[^\s'\";|&()<>$`]+")
 NAMED = 3
 MASS, FEW = 10, 3  # deleted files: ask if there are more than MASS, never if less than FEW

@@ -56,7 +56,7 @@ def unasked_losses(
         before, after = (sum(bool(line.strip()) for line in lines) for lines in (old, new))
         if before >= _SHORT and 2 * after < before:
             return (
-                f"Not applied: {after} lines came in place of {before}. Write every line that stays; if the others "
+                f"Not applied: {after} lines replaced {before}. Write every line that stays; if the others "
                 "must go, say in a sentence before it that they are removed."
             )
     return ""

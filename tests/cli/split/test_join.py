@@ -51,7 +51,7 @@ def test_force_shows_what_it_discards_and_asks(repo: GitRepo, clash: Path) -> No
         window.expect(QUESTION)
         window.send("y\n")
         shown = window.expect("[main ")
-        message = "changes of big.py were discarded for 002.py; `repoagent undo` restores them"
+        message = "discarded changes to big.py in favor of 002.py; `repoagent undo` restores them"
         assert message in " ".join(shown.split())
         assert "002.py  +1 -1  replaces a source change" in shown
         assert window.end() == 0

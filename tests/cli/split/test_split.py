@@ -45,7 +45,7 @@ WRONG: tuple[tuple[list[str], int, str], ...] = (
     ([".git/config"], 3, "is in a git directory"),
     (["fifo"], 3, "fifo is a special file"),
     (["link.py"], 3, "link.py is a symbolic link: name the file itself"),
-    (["a.txt", "--target-bytes", "0"], 2, "--target-bytes 0 is not from 64"),
+    (["a.txt", "--target-bytes", "0"], 2, "must be between 64 and"),
     (["a.txt", "--target-bytes", "many"], 2, "'many' is not a valid integer"),
     (["a.txt", "--language", "klingon"], 2, "klingon"),
     (["binary"], 3, "binary looks binary; if it is text, use --language"),

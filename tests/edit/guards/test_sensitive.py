@@ -51,7 +51,7 @@ def found(repo: GitRepo, path: str, *, named: tuple[str, ...] = (), further: tup
     [
         ({"core.hooksPath": "tools/git"}, "tools/git/pre-commit", "hooks"),
         ({"core.hooksPath": "./tools/../tools/git/"}, "tools/git/pre-commit", "hooks"),
-        ({"include.path": "../team.gitcfg"}, "team.gitcfg", "any option of git"),
+        ({"include.path": "../team.gitcfg"}, "team.gitcfg", "any git option"),
         ({"core.attributesFile": "tools/attributes"}, "tools/attributes", "filters"),
         ({"filter.x.clean": "sh 'tools/clean.sh' %f"}, "tools/clean.sh", "filter.x.clean"),
         ({"alias.ship": "!cd x && ./tools/ship.sh"}, "tools/ship.sh", "alias.ship"),
