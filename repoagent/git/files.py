@@ -48,7 +48,7 @@ def check_path(path: str) -> None:
         for piece in name.split("\\"):
             plain = piece.translate(_HFS_IGNORED).partition(":")[0].rstrip(" .").lower()
             if plain in (".git", "git~1"):
-                raise Refused(f"{path} is in a git directory, and repoagent never reads or writes there")
+                raise Refused(f"{path} is in a git directory, where repoagent never reads or writes")
 
 
 def is_ignored(worktree: WorkTree, paths: Collection[str]) -> set[str]:
