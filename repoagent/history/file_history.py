@@ -120,13 +120,13 @@ def read_history(
         gone = f"moved to {target.path}" if target else "deleted"
         notes.append(f"{gone} in {newest.short}, {newest.date[:10]}")
     if kind == "commit":
-        notes.append(f"{path} is a submodule; these are the changes of its recorded commit")
+        notes.append(f"{path} is a submodule; these are the changes to its recorded commit")
     if whole.partial:
         if is_shallow(top):
             notes.append("this clone is shallow; older commits are missing")
         else:
             notes.append(
-                "older commits are omitted: git ran out of time or lacks objects (`repoagent mine` helps)"
+                "older commits are omitted: git timed out or objects are missing (try `repoagent mine`)"
             )
     people = authors_of(whole.commits, partial=whole.partial)
     partial = recent.partial or len(whole.commits) > len(recent.commits)
@@ -167,17 +167,17 @@ def _nothing(top: Path, path: str, revision: str, history: FileHistory) -> Usage
     unseen = f"git found no commit of {path} within {REPORT_SECONDS:g} s, or would have to fetch objects"
     if not os.path.lexists(top / path):
         where = "" if revision == "HEAD" else f" at {revision}"
-        missing = unseen if history.partial else f"git has no commit of it{where}"
+        missing = unseen if history.partial else f"no commit touches it{where}"
         from repoagent.git.files import no_such_file
 
         return no_such_file(path, top, reason=f"and {missing}")
     if history.partial:
         return NothingDone(unseen)
     if revision != "HEAD":
-        return NothingDone(f"no {path} in {revision} or its history")
+        return NothingDone(f"{path} is not in {revision} or its history")
     staged = git_output(top, "ls-files", "-z", "--cached", "--", path, ok=(0, 128)).stdout
     state = "the file is staged but not committed yet" if staged else "the file is not tracked"
-    return NothingDone(f"git has no commit of {path}: {state}")
+    return NothingDone(f"no commit touches {path}: {state}")
 
 
 def prompt_block(

@@ -251,7 +251,7 @@ class _Query:
             note = f"{name} was deleted{when}; these files changed with it before"
             return QueryPath(path, (file,), (path,), note)
         if not os.path.lexists(top / name) and not inside:
-            raise no_such_file(name, top, reason="and git has no commit of it")
+            raise no_such_file(name, top, reason="and no commit touches it")
         if inside:
             why = "has no indexed commits yet" if self.cut else "has no commits yet (merges do not count)"
         else:

@@ -69,7 +69,7 @@ def is_weak(row: Neighbor) -> bool:
 def hidden(count: int) -> str:
     """A sentence on how many weak pairs are hidden."""
     pairs, them = ("pair", "it") if count == 1 else ("pairs", "them")
-    return f"{count} weak {pairs} hidden (one common commit at most): use --weak to see {them}"
+    return f"{count} weak {pairs} hidden (at most one commit in common): use --weak to see {them}"
 
 
 def legend(rows: Sequence[Neighbor]) -> str:
@@ -107,10 +107,10 @@ def headline(neighborhood: Neighborhood) -> str:
     query = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
     query += "" if neighborhood.revision == "HEAD" else f" at {neighborhood.revision}"
     if not neighborhood.looked_at:
-        basis = f"no commit of {'theirs' if several else 'it'} found"
+        basis = f"no commit touches {'them' if several else 'it'}"
     else:
         count = "one commit" if neighborhood.looked_at == 1 else f"last {neighborhood.looked_at} commits"
-        basis = f"{'their' if several else 'its'} {count} looked at"
+        basis = f"based on {'their' if several else 'its'} {count}"
     rows = len(neighborhood.rows)
     plural = "" if rows == 1 else "s"
     if any(row.together for row in neighborhood.rows):

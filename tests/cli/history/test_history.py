@@ -89,7 +89,7 @@ def test_an_absolute_limit_and_older_commits(repo: GitRepo, ask: Ask) -> None:
 def test_a_file_that_never_existed(repo: GitRepo, ask: Ask) -> None:
     done = ask("nope.py")
     assert (done.code, done.err) == (
-        2, "repoagent: no such file: nope.py, and git has no commit of it\n"
+        2, "repoagent: no such file: nope.py, and no commit touches it\n"
     )  # fmt: skip
     assert "error" in json.loads(ask("nope.py", "--json").out)
 
@@ -97,7 +97,7 @@ def test_a_file_that_never_existed(repo: GitRepo, ask: Ask) -> None:
 def test_untracked_and_staged(repo: GitRepo, ask: Ask) -> None:
     repo.write("new.py", "x\n")
     done = ask("new.py")
-    assert (done.code, done.err) == (1, "repoagent: git has no commit of new.py: the file is not tracked\n")
+    assert (done.code, done.err) == (1, "repoagent: no commit touches new.py: the file is not tracked\n")
     repo.git("add", "new.py")
     assert "staged but not committed" in ask("new.py").err
     (repo.top / "folder").mkdir()

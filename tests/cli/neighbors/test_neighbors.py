@@ -41,7 +41,7 @@ def pair(repo: GitRepo) -> GitRepo:
 
 
 WRONG = (
-    ("nope.py", "no such file: nope.py, and git has no commit of it"),
+    ("nope.py", "no such file: nope.py, and no commit touches it"),
     ("../x.py", "../x.py is outside the work tree"),
     (".", "that is the whole work tree; name files or a folder in it"),
     ("empty", "empty contains no tracked files; name a file or folder with a history"),
@@ -71,7 +71,7 @@ def test_the_table_explains_its_rows(pair: GitRepo, neighbors: Ask) -> None:
     done = neighbors("core.py")
     assert done.code == 0
     lines = done.out.splitlines()
-    assert lines[0].endswith("neighbors of core.py (its last 5 commits looked at)")
+    assert lines[0].endswith("neighbors of core.py (based on its last 5 commits)")
     head = next(line for line in lines if line.startswith("file"))
     assert head.split() == ["file", "score", "together", "rate", "last", "why"]
     first, second = (lines[lines.index(head) + number] for number in (1, 2))
@@ -123,7 +123,7 @@ def test_an_untracked_file_gets_candidates_by_name_that_are_marked(pair: GitRepo
     assert "folder" in str(candidates["lib/near.c"]["reasons"])
     assert candidates["core.py"]["together"] == 0 and candidates["core.py"]["last"] is None
     out = neighbors("lib/core.c").out
-    assert out.startswith("no file has changed with lib/core.c (no commit of it found), ")
+    assert out.startswith("no file has changed with lib/core.c (no commit touches it), ")
     assert "candidates that have never changed with it; a place to look" in out
 
 

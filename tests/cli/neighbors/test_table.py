@@ -101,7 +101,7 @@ def test_weak_pairs_are_only_counted_by_default() -> None:
     assert "once.c" not in shown and all(
         name in shown for name in ("3 neighbors", "sure.c", "near.c", "few.c")
     )
-    assert shown.endswith("\n1 weak pair hidden (one common commit at most): use --weak to see it\n")
+    assert shown.endswith("\n1 weak pair hidden (at most one commit in common): use --weak to see it\n")
     assert "\nbar: share of best score; medium: from 20%; high: from 50%; partners: shared\n" in shown
     assert "partners" not in table(result, {}, plain(44), NOW)  # where the column `why` is dropped
     whole = table(result, {}, plain(80), NOW)
