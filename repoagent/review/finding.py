@@ -51,7 +51,7 @@ _RULES = (
     Rule("parse-error", _ERROR, "static", "A file that parsed before the change no longer does."),
     Rule("removed-symbol", _ERROR, "static", "Other code still imports or calls a removed name."),
     Rule("debug-leftover", _WARNING, "static", "A line looks left over from debugging."),
-    Rule("partner-missing", _WARNING, "history", "A file that usually changes along is missing."),
+    Rule("partner-missing", _WARNING, "history", "A file that usually changes with these is missing."),
     Rule(
         "review-relaxed", _WARNING, "history", "The change makes its own review, or later ones, more lenient."
     ),

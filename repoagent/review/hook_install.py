@@ -190,13 +190,13 @@ def _why_not(hooks: Hooks, hook: HookFile, *, everywhere: bool) -> str:
             f"of them, or add to {path}: {line}"
         )
     if hook.state == "changed":
-        return f"{path} is a hook of repoagent with manual edits; remove your lines"
+        return f"{path} is repoagent's hook, but was edited by hand; remove your lines"
     if hook.state == "foreign":
         return f"{path} belongs to another program; add this line to it, or to your hook manager: {line}"
     if hook.before:
         return (
-            f"{path}{BEFORE} is from an earlier hook of repoagent; restore it with `repoagent hook uninstall`, or "
-            f"rename it, then add to it: {line}"
+            f"{path}{BEFORE} was left by an earlier repoagent hook; restore it with `repoagent hook "
+            f"uninstall`, or rename it, then add to it: {line}"
         )
     return ""
 

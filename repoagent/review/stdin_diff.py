@@ -100,8 +100,8 @@ def _sections(diff: bytes) -> Iterator[_FileSection]:
             context = len(signs) - signs.count(b"-") - signs.count(b"+") - signs.count(b"\\")
             if (signs.count(b"-") + context, signs.count(b"+") + context) != header[1::2]:
                 raise UsageError(
-                    f"the diff of {section.new or section.old} is truncated or was edited: the number of lines in a "
-                    "hunk does not match its header"
+                    f"the diff of {section.new or section.old} was truncated or edited: the number of lines "
+                    "in a hunk does not match its header"
                 )
             section.lines += hunks
         elif section is not None and not section.lines:

@@ -190,7 +190,7 @@ def _in_files(tree: Tree) -> Iterator[_Relaxation]:
             if _RUNS_REVIEW.search(old):
                 verb = "changes" if _RUNS_REVIEW.search(new) else "removes"
                 title = f"the change {verb} what runs this review: {file.path}"
-                yield file.path, 0, verb, title, "Check what it runs from now on."
+                yield file.path, 0, verb, title, "Check what it will run from now on."
 
 
 def _in_dismissals(change: Change, tree: Tree) -> Iterator[_Relaxation]:

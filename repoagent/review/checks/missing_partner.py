@@ -85,10 +85,11 @@ def find_missing_partners(change: Change, worktree: WorkTree, settings: Settings
 
         if mine_in_background(worktree):
             notes.append(
-                "the history is still being read in the background; until then the review finds less"
+                "the history is still being indexed in the background; until that is done, the review finds "
+                "less"
             )
         else:
-            notes.append("the history has not been read yet; run `repoagent mine` once to find more")
+            notes.append("the history has not been indexed yet; run `repoagent mine` once to find more")
     return CheckOutcome(findings, tuple(notes))
 
 

@@ -265,7 +265,9 @@ def why_skipped(file: ChangedFile, attributes: file_kinds.Attributes, why_not: W
     """The reason to skip a file, whatever its content, as a phrase; None if there is none."""
     path, name = file.path, file.path.rpartition("/")[2].lower()
     if why_not(path) or (file.old_path and why_not(file.old_path)):
-        return "withheld from models by .repoagentignore, or because files of that name usually hold secrets"
+        return (
+            "withheld from models by .repoagentignore, or because files with such names usually hold secrets"
+        )
     if "160000" in (file.old_mode, file.new_mode):
         return "a submodule"
     if file.status == "deleted":

@@ -72,7 +72,7 @@ def parse_finding(args: Mapping[str, str], body: str, rules: Collection[str]) ->
         return 'its lines are not line numbers such as lines="41-42"'
     word, old = args.get("level", "").strip().upper(), _OLD.get(args.get("old", "").strip().lower())
     if (word and word not in Level.__members__) or old is None:
-        return "its level or its old has an unknown value"
+        return "its `level` or `old` has an unknown value"
     parts = _sections(body)
     if isinstance(parts, str):
         return parts

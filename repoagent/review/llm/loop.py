@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 REPLIES = 6  # for one chunk, so at most five rounds of lookups
 REPLY_TOKENS = 8_000
-LAST = "\nThis is your last reply: you cannot look anything up now. Send your findings.\n"
+LAST = "\nThis is your last reply: you cannot look anything up any more. Send your findings.\n"
 FINDING = "finding"
 HELP = '<finding rule="RULE" path="FILE" lines="10-12">...</finding> reports a fault, in the form described below.'
 _NOTHING = re.compile(
@@ -131,7 +131,7 @@ class Clock:
         """Raise LimitReached when the time is up."""
         if self.remaining <= 0:
             raise LimitReached(
-                f"the time limit of {self.seconds:g} s is reached; raise review.max_seconds to continue"
+                f"reached the time limit of {self.seconds:g} s; raise review.max_seconds to continue"
             )
 
     def wait(self, seconds: float, reason: str) -> None:
@@ -177,7 +177,7 @@ def review_chunk(
     def render(state: State) -> tuple[Request, ...]:
         clock.check()
         if setup.meter.attempts >= max_calls:
-            raise LimitReached("the limit on calls is reached; raise review.max_calls to continue")
+            raise LimitReached("reached the limit on calls; raise review.max_calls to continue")
         replies = sum(turn.role == "assistant" for turn in state.turns)
         if replies >= REPLIES:
             raise LimitReached(f"the model did not finish within {REPLIES} replies")

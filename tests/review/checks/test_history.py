@@ -58,7 +58,7 @@ def test_while_the_index_is_being_built_the_last_commits_of_the_files_count(
     assert [finding.key for finding in outcome.findings] == [
         "api.md"
     ] and "threshold 80%" in outcome.findings[0].body
-    assert outcome.notes == ("the history has not been read yet; run `repoagent mine` once to find more",)
+    assert outcome.notes == ("the history has not been indexed yet; run `repoagent mine` once to find more",)
 
 
 @pytest.mark.soak

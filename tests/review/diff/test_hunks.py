@@ -83,7 +83,7 @@ def test_a_plain_diff_without_index_lines_has_lines_and_no_texts(repo: GitRepo) 
     ("diff", "sentence"),
     [
         (b"hello\n", "is not a unified diff"),
-        (b"--- a/x\n+++ b/x\n@@ -1,3 +1,3 @@\n a\n-b\n", "is truncated or was edited"),
+        (b"--- a/x\n+++ b/x\n@@ -1,3 +1,3 @@\n a\n-b\n", "was truncated or edited"),
     ],
 )
 def test_an_incomplete_diff_is_refused(repo: GitRepo, diff: bytes, sentence: str) -> None:
