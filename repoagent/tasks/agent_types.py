@@ -94,11 +94,11 @@ def find_agent_types(user_folder: Path, warn: Warn) -> dict[str, AgentType]:
         if path.suffix != ".md" or path.name == "README.md":
             return None
         if (text := folder.read(path, LARGEST)) is None:
-            raise Refused("is not there")
+            raise Refused("does not exist")
         type_ = _parsed(path.stem, text)
         if type_.name in types:
             which = "a built-in type" if type_.name in BUILT_IN else "another of yours"
-            raise Refused(f"has the same name {type_.name} as {which}")
+            raise Refused(f"has the same name, {type_.name}, as {which}")
         return type_
 
     for type_ in read_all(folder, "agent", read, warn):
@@ -134,7 +134,7 @@ def _parsed(stem: str, text: str) -> AgentType:
                 limits[limit] = -1
             if not (limits[limit] >= 0 and math.isfinite(limits[limit])) or len(number) > 15:
                 what = "whole number" if kind is int else "number"
-                raise Refused(f"has the {key} {number!r}, which is not a {what}")
+                raise Refused(f"has `{key}: {number}`, which is not a {what}")
     allowed = None if tools is None else frozenset(filter(None, names))
     model = text_field(fields, "model") or None
     return AgentType(name, description, instructions, allowed, model, Limits(**limits), mode)

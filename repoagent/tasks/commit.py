@@ -68,9 +68,10 @@ def commit_run(context: RunContext, summary: str) -> CommitOutcome | None:
             for path in (change.name for change in changes):
                 if path in overlapping and path not in whole:
                     raise Inseparable(
-                        f"{overlaps_text({path: overlapping[path]})} has your changes and then the run's on the same "
-                        "lines: use --include-dirty to commit the whole file, commit it by hand, or undo all of it "
-                        f"with `repoagent runs restore {context.run_dir.name} --whole`, which keeps a copy",
+                        "you and then the run changed the same lines in "
+                        f"{overlaps_text({path: overlapping[path]})}: use --include-dirty to commit the "
+                        "whole file, commit it by hand, or undo both with `repoagent runs restore "
+                        f"{context.run_dir.name} --whole`, which keeps a copy",
                         path,
                     )
             change_set.will_commit(edit_id)
@@ -145,8 +146,9 @@ def _commit(
         names = ", ".join(named(path) for path in error.paths)
         raise SentBack(
             "sensitive",
-            f"{error}\nThat is not in the task: undo your change of {names}, for example with <restore "
-            f'path="{error.paths[0]}"/>, and finish again; or finish, and say that it is needed.',
+            f"{error}\nThe task does not call for that: revert your change to {names}, for example with "
+            "<restore "
+            f'path="{error.paths[0]}"/>, and finish again; or finish and explain why it is needed.',
             str(error),
         ) from error
 

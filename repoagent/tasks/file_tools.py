@@ -96,8 +96,8 @@ def writing_tool(context: RunContext, after: Callable[[Sequence[str]], str]) -> 
         texts = [observation.text]
         if stale:
             texts.append(
-                f"{', '.join(stale)} changed since you last read it, so the rest of what you know "
-                "of it may be out of date."
+                f"{', '.join(stale)} changed since you last read it, so the rest of what you know about it "
+                "may be out of date."
             )
         both = [path for change in changes for path in (change.old_path, change.path) if path]
         return _written([*texts, after(list(dict.fromkeys(both)))], [change.name for change in changes])
@@ -231,7 +231,7 @@ def reading_tools(context: RunContext) -> tuple[Tool, ...]:
     def search_output(name: str, text: str, action: Action) -> str:
         pattern = action.args.get("pattern") or action.body.strip()
         if not pattern.strip():
-            raise UsageError("Name what to search for.")
+            raise UsageError("Specify what to search for.")
         return matches_text(search(context.run_dir.output, pattern, lambda name: "", name, output=True))
 
     on_output = {"read": read_output, "search": search_output}

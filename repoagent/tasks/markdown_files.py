@@ -38,7 +38,7 @@ def front_matter(text: str) -> tuple[dict[str, Any], str]:
     if front is None:
         raise Refused("has no front matter: it must start with a line `---` and end with another")
     if len(front[1]) > LARGEST:
-        raise Refused(f"has a front matter of more than {LARGEST:,} characters")
+        raise Refused(f"has front matter of more than {LARGEST:,} characters")
     return _parse(front[1]), text[front.end() :]
 
 
@@ -112,7 +112,7 @@ class MarkdownFolder:
             return real
         top = Path(os.path.realpath(self.top))
         if not real.is_relative_to(top):
-            raise Refused("is a link out of the repository")
+            raise Refused("is a link that leads outside the repository")
         for candidate in {path, self.top / real.relative_to(top)} - {self.top}:
             if candidate.is_relative_to(self.top):
                 try:
@@ -131,7 +131,7 @@ class MarkdownFolder:
         """
         real = self.inside(path)
         if within is not None and not real.is_relative_to(os.path.realpath(within)):
-            raise Refused("is a link out of its folder")
+            raise Refused("is a link that leads outside its folder")
         base = Path(os.path.realpath(self.top)) if self.top else real.parent
         try:
             # does not follow links: one that appears after the path was resolved is an OSError
@@ -162,7 +162,7 @@ def read_all(
     """Yield the result of `read` for each entry of the folder, by name; warn about each that it refuses."""
     option, shown = folder.option, folder.shown(folder.path)
     if option and not (folder.path.is_absolute() and folder.path.is_dir()):
-        warn(f"{shown} is named by {option}, and is not an absolute path of a folder; skipped its {what}s")
+        warn(f"{option} lists {shown}, which is not the absolute path of a folder; skipped its {what}s")
         return
     try:
         real = folder.inside(folder.path) if os.path.lexists(folder.path) else folder.path

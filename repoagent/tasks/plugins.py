@@ -186,7 +186,7 @@ def plugin_tools(
             if description.name in (*tools, *taken, *_RESERVED):
                 raise Refused(f"defines a tool {description.name}, but that name is taken")
         except Refused as error:
-            warn(f"the tool {entry} of run.tools {error}; skipped it")
+            warn(f"the tool {entry} in run.tools {error}; skipped it")
             continue
         tools[description.name] = _tool(path, description, top, decide, audit)
     return tuple(tools.values())
@@ -202,12 +202,12 @@ def _program(entry: str, top: Path) -> Path:
     located = str(expanded) if expanded.is_absolute() else None if "/" in entry else shutil.which(entry)
     path = Path(os.path.normpath(located or ""))
     if not path.is_absolute():
-        raise Refused("is neither an absolute path nor a program in an absolute folder on PATH")
+        raise Refused("is neither an absolute path nor a program in a folder that PATH names absolutely")
     real = Path(os.path.realpath(path))
     if real.is_relative_to(os.path.realpath(top)) or path.is_relative_to(top):
         raise Refused("is in the work tree, where a run could change it; move it elsewhere")
     if not real.is_file():
-        raise Refused("is not there")
+        raise Refused("does not exist")
     if not os.access(real, os.X_OK):
         raise Refused(f"is not executable; run `chmod +x {path}`")
     return path
@@ -232,7 +232,8 @@ def checked_description(record: object) -> Description:
     version = record.get("version", VERSION)
     if not isinstance(version, int) or version > VERSION:
         raise Refused(
-            f"has a description of version {version}, but this repoagent supports only {VERSION}; update repoagent"
+            f"has a description in version {version}, but this repoagent supports only {VERSION}; update "
+            "repoagent"
         )
     values: dict[str, Any] = {"name": None, "text": None, "body": "", "args": None, "reads_only": False}
     values = {**values, "timeout": TIMEOUT, **record}

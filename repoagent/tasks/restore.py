@@ -187,5 +187,5 @@ def conflict_message(left: Overlaps, whole: str) -> str:
     """Why files were not restored, with the command `whole`, which restores them."""
     return (
         f"left unchanged, because the same lines were changed since: {overlaps_text(left)}. Resolve that by hand "
-        f"and run it again; or use `{whole}` to undo those lines, too, keeping a copy"
+        f"and run it again; or use `{whole}` to undo those lines too, keeping a copy"
     )

@@ -332,8 +332,8 @@ class RunSession:
             ensure(context.layout)
             text += f"; the conversation is in {context.run_dir.conversation}"
         raise Refused(
-            f"the folder of the run {context.run_dir.name} was removed during the run (by `git clean -x`, "
-            f"for example), which ended it: {text}"
+            f"the folder of run {context.run_dir.name} was removed (by `git clean -x`, for example), which "
+            f"ended the run: {text}"
         )
 
     def _before_answer(self, state: State) -> Observation | None:
@@ -364,7 +364,7 @@ class RunSession:
         if commits := self.context.commits:
             names = ", ".join(commit[:7] for commit in commits)
             self.context.ui.say(
-                f"note: committed before that: {names} (`repoagent undo` undoes the last one)"
+                f"note: the run had already committed {names} (`repoagent undo` undoes the last one)"
             )
 
     def _revert_all(self) -> None:
@@ -383,4 +383,4 @@ class RunSession:
             if overlaps:
                 say(f"warning: {conflict_message(overlaps, f'repoagent runs restore {name} --whole')}")
         except RepoagentError as error:
-            say(f"warning: the changes of the run are still in your files ({error})")
+            say(f"warning: could not undo the run's changes; they are still in your files ({error})")

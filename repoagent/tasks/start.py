@@ -114,7 +114,7 @@ def _since_last_process(context: RunContext, state: State) -> list[str]:
     if edited and not (change_set.folder / INDEX).exists():
         change_set.drop(())  # saves the change set, so that this notice appears once
         texts.append(
-            "This conversation continues without the folder of its run, perhaps on another machine: these "
+            "This conversation continues without its run's folder, perhaps on another machine: these "
             "files may not contain the changes it describes, and none of them count as your change. Look "
             "at the files first."
         )
@@ -210,10 +210,10 @@ def _asks(gate: Gate, *, runs: bool, edits: bool) -> str:
     """When the user is asked, or what is refused without asking."""
     mode = gate.mode
     if mode == "read-only":
-        return "mode read-only: only commands that are known to only read are run" if runs else ""
+        return "mode read-only: only commands that are known to do nothing but read are run" if runs else ""
     if mode == "auto":
         refused = runs and not gate.sandbox
-        return "mode auto: commands are refused, because no sandbox is available" if refused else ""
+        return "mode auto: commands are refused because no sandbox is available" if refused else ""
     actions = ["each edit"] if edits and mode == "ask" else []
     actions += ["each command that does more than read"] if runs else []
     rules = " except what their rules allow" if gate.allow else ""

@@ -93,7 +93,7 @@ def read_spec(run_dir: RunDirectory) -> tuple[RunRequest, Limits]:
         )
         return request, Limits(**{name: value[name] for name in _LIMITS})
     except (KeyError, TypeError, ValueError) as error:
-        raise Refused(f"the specification of the subagent {run_dir.name} is malformed: {error}") from error
+        raise Refused(f"the specification of subagent {run_dir.name} is malformed: {error}") from error
 
 
 def die_with_parent() -> None:
@@ -213,7 +213,7 @@ def merge_changes(context: RunContext, count: Callable[[Record], None]) -> str:
                 changed = _take_over(context, run_dir)
         except Busy:
             stop = f"stop it with `repoagent runs stop {name}`"
-            context.ui.say(f"warning: the subagent {name} is still running; {stop}")
+            context.ui.say(f"warning: subagent {name} is still running; {stop}")
             continue
         run = read_run(run_dir)  # its lock is free: it has ended
         record = run.record
@@ -228,7 +228,7 @@ def merge_changes(context: RunContext, count: Callable[[Record], None]) -> str:
                 texts.append(f"A subagent was ended {_id_of(name)}, {_usage_text(record)}.")
         if changed:
             names = ", ".join(changed)
-            texts.append(f"A subagent that was ended had changed {names}: now part of your change.")
+            texts.append(f"A subagent that was ended had changed {names}: that is now part of your change.")
     return "\n".join(texts)
 
 
@@ -281,7 +281,7 @@ class SubagentPool:
         texts = []
         for number, subagent in list(self.running.items()):
             if subagent.process.poll() is not None:
-                texts.append(f"The subagent {number} has ended.\n{self._answer_of(number).text}")
+                texts.append(f"Subagent {number} has ended.\n{self._answer_of(number).text}")
         return texts
 
     def close(self) -> None:
@@ -300,7 +300,7 @@ class SubagentPool:
         if not task:
             raise UsageError('no task for the subagent: use <delegate kind="explore">question</delegate>')
         if len(self.running) >= AT_ONCE or self.count >= MOST:
-            raise UsageError(f"at most {AT_ONCE} subagents run at once, and {MOST} in a run")
+            raise UsageError(f"at most {AT_ONCE} subagents can run at once, and {MOST} in one run")
         verdict = context.gate.decide(ApprovalRequest("delegate", f"{kind}: {task[:500]}"))
         if not verdict.allowed:
             return Observation("delegate", f"The subagent was not started: {verdict.reason}", ok=False)
@@ -345,7 +345,7 @@ class SubagentPool:
         if number in self.running:
             return replace(self._answer_of(number), kind="wait")
         if number in {f"c{n}" for n in range(1, self.count + 1)}:
-            raise UsageError(f"the subagent {number} has ended; its answer is above")
+            raise UsageError(f"subagent {number} has ended; its answer is above")
         names = f": {', '.join(self.running)}" if self.running else "."
         raise UsageError(f"no subagent {number} is running{names}")
 

@@ -261,7 +261,9 @@ def _browse_tools(context: RunContext, confinement: Confinement) -> tuple[Tool, 
     if not context.settings.switch("run.browse"):
         return ()
     if find_spec("trafilatura") is None:
-        context.ui.say(f"note: run.browse is on, but the extra is missing; {install_extra('browse')}")
+        context.ui.say(
+            f"note: run.browse is on, but the `browse` extra is not installed; {install_extra('browse')}"
+        )
         return ()
     from repoagent.agent.web_fetch import Browser
 

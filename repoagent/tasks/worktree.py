@@ -142,8 +142,8 @@ def close_linked(worktree: WorkTree, linked: WorkTree, branch: str, *, done: boo
     counted = git_output(worktree.top, "rev-list", "--count", f"HEAD..refs/heads/{branch}", "--", ok=(0, 128))
     if counted.stdout.strip() == b"0":
         git_output(worktree.top, "branch", "--quiet", "-d", "--", branch, read_only=False, ok=(0, 1))
-        return f"nothing was committed; deleted the branch {branch}"
-    return f"the work is on the branch {branch}; `git merge {branch}` merges it"
+        return f"nothing was committed; deleted branch {branch}"
+    return f"the work is on branch {branch}; `git merge {branch}` merges it"
 
 
 def delete_linked(worktree: WorkTree, name: str, folder: str, branch: str) -> str:

@@ -66,14 +66,14 @@ def test_commands_can_do_only_what_the_prompt_says(repo: GitRepo) -> None:
         ({"mode": "auto", "network": True}, "in a sandbox: network;", "no network"),
         (
             {"mode": "read-only"},
-            "mode read-only: only commands that are known to only read are run",
+            "mode read-only: only commands that are known to do nothing but read are run",
             "check:",
         ),
         ({"mode": "auto", "plan_only": True}, "they can write $TMPDIR only", "the work tree and"),
         ({"mode": "ask", "confine": False}, "not confined, with the user's rights", "read-only"),
         (
             {"mode": "auto", "confine": False},
-            "commands are refused, because no sandbox is available",
+            "commands are refused because no sandbox is available",
             "read-only",
         ),
         (

@@ -96,12 +96,12 @@ def test_the_prompt_names_the_current_folder(repo: GitRepo, monkeypatch: pytest.
             "commit -qam mine",
             Options(),
             "two\n",
-            "note: the last commit already contains the run's change of f.txt",
+            "note: the last commit already contains the run's change to f.txt",
         ),
         ("commit -qam mine", Options(), "two\nmine\n", ""),
-        ("stash -q", Options(), "one\n", "the run's change of f.txt is no longer in your files"),
-        ("stash -q", NO_COMMIT, "one\n", "the run's change of f.txt is no longer in your files"),
-        ("reset -q --hard", Options(), "one\n", "the run's change of f.txt is no longer in your files"),
+        ("stash -q", Options(), "one\n", "the run's change to f.txt is no longer in your files"),
+        ("stash -q", NO_COMMIT, "one\n", "the run's change to f.txt is no longer in your files"),
+        ("reset -q --hard", Options(), "one\n", "the run's change to f.txt is no longer in your files"),
     ],
 )
 def test_a_change_that_the_user_committed_or_undid_is_not_left(
@@ -193,7 +193,7 @@ def test_the_index_is_locked_at_the_end(repo: GitRepo, monkeypatch: pytest.Monke
 def test_changes_of_a_hook_to_the_commit_are_reported(repo: GitRepo) -> None:
     repo.hook("pre-commit", "echo formatted >> f.txt; git add f.txt\n")
     _, _, user = go(repo, EDIT, DONE)
-    assert "note: f.txt changed while hooks ran; the new version is committed" in user.messages
+    assert "note: f.txt changed while hooks ran; the new version was committed" in user.messages
 
 
 def test_a_refused_file_is_reported_with_the_reason(repo: GitRepo) -> None:
@@ -236,7 +236,7 @@ def test_a_work_tree_without_commits_is_removed_with_its_branch(repo: GitRepo) -
     (place.top / "f.txt").write_text("two\n")
     assert f"uncommitted work is left in {place.top}" in close_linked(here, place, "feature")
     (place.top / "f.txt").write_text("one\n")
-    assert close_linked(here, place, "feature") == "nothing was committed; deleted the branch feature"
+    assert close_linked(here, place, "feature") == "nothing was committed; deleted branch feature"
     assert (repo.git("branch", "--list", "feature"), place.top.exists()) == ("", False)
 
 

@@ -167,7 +167,7 @@ def test_undo_refuses_a_change_on_the_same_line(repo: GitRepo) -> None:
 def test_an_inseparable_line_is_reported_with_the_remedies(repo: GitRepo) -> None:
     before = repo.head()
     with pytest.raises(
-        Inseparable, match=r"f\.txt \(line 1\) has your changes .* --include-dirty .* by hand, .* restore"
+        Inseparable, match=r"changed the same lines in f\.txt \(line 1\): .* --include-dirty .* by hand, .* restore"
     ):
         go(repo, *mix(repo))
     assert (repo.head(), repo.read("f.txt")) == (before, ("again\n" + REST).encode())
@@ -193,7 +193,7 @@ def test_an_inseparable_file_is_committed_by_hand(repo: GitRepo) -> None:
     outcome, _, user = go(repo, prompt="")
     assert (outcome.left, repo.status(), len(outcome.commits)) == ((), "", 1)
     assert repo.git("show", "--format=", "--name-only", "HEAD") == "g.txt\n"
-    assert "the last commit already contains the run's change of f.txt" in notes(user)
+    assert "the last commit already contains the run's change to f.txt" in notes(user)
 
 
 @pytest.mark.parametrize("yes", [True, False])

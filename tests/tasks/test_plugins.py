@@ -66,7 +66,7 @@ class Environment:
 BROKEN: dict[str, tuple[object, str]] = {
     "words": ("hello", "with JSON"),
     "list": ("[1]", "did not print a JSON object"),
-    "newer": ({**GOOD, "version": 2}, "of version 2"),
+    "newer": ({**GOOD, "version": 2}, "in version 2"),
     "nameless": ({"text": "x"}, "no valid name"),
     "capital": ({**GOOD, "name": "Weather"}, "no valid name"),
     "textless": ({"name": "a", "text": " "}, "no valid text"),
@@ -79,7 +79,7 @@ BROKEN: dict[str, tuple[object, str]] = {
     "data": ({**GOOD, "name": "commit"}, "defines a tool commit, but that name is taken"),
     "plain": (GOOD, "is not executable; run `chmod"),
     "fails": (GOOD, "failed with exit code 3 when called with --description: oh no"),
-    "gone": (GOOD, "is not there"),
+    "gone": (GOOD, "does not exist"),
 }
 
 
@@ -92,7 +92,7 @@ def test_a_broken_program_is_skipped_with_one_warning(top: Path) -> None:
     environment = Environment(top)
     assert environment.tools(*(top.parent / name for name in BROKEN)) == {}
     for (name, (_, why)), warning in zip(BROKEN.items(), environment.warnings, strict=True):
-        assert why in warning and f"/{name} of run.tools" in warning and "\n" not in warning, warning
+        assert why in warning and f"/{name} in run.tools" in warning and "\n" not in warning, warning
         assert warning.endswith("skipped it")
 
 

@@ -171,7 +171,7 @@ def test_without_the_folder_of_the_run(repo: GitRepo) -> None:
     with pytest.raises(Killed):
         go(repo, Killed(), prompt="")  # type: ignore[arg-type]
     outcome, model, _ = go(repo, EDIT, DONE, prompt="")
-    assert model.last_prompt.count("continues without the folder of its run") == 1
+    assert model.last_prompt.count("continues without its run's folder") == 1
     assert (outcome.kind, repo.git("show", "HEAD:f.txt")) == ("done", "two\n")
 
 
@@ -186,7 +186,7 @@ def test_a_run_whose_folder_is_removed_ends(repo: GitRepo, by_command: bool) -> 
 
     reply = "<run>git clean -q -ffdx</run>" if by_command else clean
     wishes = {"confine": False, "mode": "ask"} if by_command else {}
-    with pytest.raises(Refused, match=r"was removed during the run .* uncommitted changes .*: f\.txt"):
+    with pytest.raises(Refused, match=r"was removed .*, which ended the run: .* uncommitted changes .*: f\.txt"):
         go(repo, EDIT, reply, DONE, **wishes)
     assert (repo.read("f.txt"), repo.head(), repo.status()) == (b"two\n", before, " M f.txt\n")
     assert not run_dir(repo).folder.exists()

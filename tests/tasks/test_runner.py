@@ -226,7 +226,9 @@ def test_commits_before_a_declined_task_are_reported(repo: GitRepo) -> None:
     user = User()
     with pytest.raises(NothingDone):
         go(repo, EDIT, "<reject>no</reject>", commit_per_edit=True, user=user)
-    assert user.messages[-1].startswith(f"note: committed before that: {repo.head()[:7]} (`repoagent undo`")
+    assert user.messages[-1].startswith(
+        f"note: the run had already committed {repo.head()[:7]} (`repoagent undo`"
+    )
 
 
 @pytest.mark.parametrize(

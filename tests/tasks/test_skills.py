@@ -72,7 +72,7 @@ def test_each_broken_skill_is_skipped_with_one_warning(top: Path) -> None:
     for name, why in {
         "no-front": "no front matter", "no-name": "no name", "no-words": "no description", "other-name": "the name another",
         "a-list": "description that is not text", "nul": "not text", "large": "more than 65,536 bytes", "latin": "not UTF-8",
-        "empty": "has no SKILL.md", "pipe": "not a regular file", "linked": "a link out of", "half": "a link out of",
+        "empty": "has no SKILL.md", "pipe": "not a regular file", "linked": "a link that leads outside", "half": "a link that leads outside",
         "git": "git directory",
     }.items():  # fmt: skip
         assert why in said[name], said[name]
@@ -115,7 +115,9 @@ def test_a_link_out_of_the_repository_is_reported(top: Path) -> None:
     (top / ".claude").mkdir()
     (top / ".claude" / "skills").symlink_to(top.parent / "away")
     skills, warnings = look(top)
-    assert skills == () and len(warnings) == 1 and "is a link out of the repository" in warnings[0]
+    assert (
+        skills == () and len(warnings) == 1 and "is a link that leads outside the repository" in warnings[0]
+    )
 
 
 def test_a_configured_folder_must_exist_and_belongs_to_the_user(
@@ -126,7 +128,7 @@ def test_a_configured_folder_must_exist_and_belongs_to_the_user(
     (top / ".repoagentignore").write_text(".claude/\n")
     skills, warnings = look(top, Path("skills"), top.parent / "none", Path("~nobody-of-this-name/skills"))
     assert skills == () and len(warnings) == 3
-    assert all("not an absolute path of a folder" in warning for warning in warnings)
+    assert all("not the absolute path of a folder" in warning for warning in warnings)
 
 
 def test_a_skill_shows_its_files_and_nothing_outside_of_its_folder(top: Path) -> None:

@@ -34,7 +34,7 @@ from repoagent.tasks.changes.change_set import (
 from repoagent.tasks.changes.executed_files import tracked_folders, watch_executed
 from repoagent.tasks.changes.snapshot import Snapshot
 
-_STORED = "the previous content is kept in the folder of the run until you delete the run"
+_STORED = "the previous content is kept in the run's folder until you delete the run"
 
 Say = Callable[[str], None]
 Audit = Callable[[Sequence[Mapping[str, object]]], None]
@@ -188,8 +188,10 @@ class Watch:
             last = self._look()
         self._entries = {*self.change_set.changes, *self.change_set.candidates}
         for path in map(named, sorted(first.submodules ^ last.submodules)):
-            self.say(f"the command moved the submodule {path} to another commit, which is not in the commit")
-            texts.append(f"It moved the submodule {path} to another commit: not part of your change.")
+            self.say(
+                f"the command moved submodule {path} to another commit; that is not part of the run's commit"
+            )
+            texts.append(f"It moved submodule {path} to another commit: that is not part of your change.")
         return "\n".join([*texts, *guarded])
 
     def _after_command(self, earlier: Snapshot, later: Snapshot, texts: list[str]) -> Sequence[FileChange]:
@@ -216,7 +218,7 @@ class Watch:
                 self.say(f"the command changed {named(path)}, which {status}; {_STORED}")
         if changes:
             change_set.wrote(changes)
-            texts.append(f"It changed {described(changes)}: now part of your change.")
+            texts.append(f"It changed {described(changes)}: that is now part of your change.")
         if candidates:
             change_set.add_candidates(candidates)
         self._audit("command", [*changes, *candidates], large)
@@ -224,13 +226,13 @@ class Watch:
         existed = {change.name: change.before is not None for change in change_set.candidates}
         if untracked := [change for change in candidates if existed.get(change.name) is True]:
             texts.append(
-                f"It changed {described(untracked)}, which git does not track: not part of your change; "
-                '<restore path="FILE"/> undoes it.'
+                f"It changed {described(untracked)}, which git does not track: that is not part of your "
+                'change; <restore path="FILE"/> undoes it.'
             )
         if created := [change.name for change in candidates if existed.get(change.name) is False]:
             texts.append(
-                f"It created {names_of(created)}, which git does not track: not part of your change unless you use "
-                '<keep path="FILE"/>.'
+                f"It created {names_of(created)}, which git does not track: that is not part of your change "
+                'unless you use <keep path="FILE"/>.'
             )
         if large:
             reason = "too large, not a regular file, or more files than can be part of your change"
@@ -257,11 +259,12 @@ class Watch:
             self.change_set.add_candidates(changed)
             names = described(changed)
             self.say(
-                f"note: {names} changed while a command ran in the background, by the command or by you: not "
-                "part of the change of the run unless the model keeps it"
+                f"note: {names} changed while a command ran in the background, by the command or by you: "
+                "that is not part of the run's change unless the model keeps it"
             )
             texts.append(
-                f"{lead}the command or the user changed {names}: not part of your change unless you use "
+                f"{lead}the command or the user changed {names}: that is not part of your change unless you "
+                "use "
                 '<keep path="FILE"/>.'
             )
         if again:

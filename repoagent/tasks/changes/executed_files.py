@@ -128,7 +128,7 @@ def watch_executed(
         acting = {}
         for path, signature in (*_usual_files(top), *_repositories(top, (*folders, *repositories))):
             if known.get(path) != signature:
-                reason = listed(path) or "is obeyed by git in that folder"
+                reason = listed(path) or "git reads it as configuration in that folder"
                 if reason in ON_OPENING or path.endswith("/.git"):
                     acting[path] = path not in known
                 known[path] = signature

@@ -172,7 +172,8 @@ def settle_command(change_set: ChangeSet) -> str:
     if changed:
         sentences.append(
             "Since the interrupted command started, the command or the user changed "
-            f"{names_of([change.name for change in changed])}: not part of your change unless you use "
+            f"{names_of([change.name for change in changed])}: that is not part of your change unless you "
+            "use "
             '<keep path="FILE"/>.'
         )
     if again:

@@ -117,7 +117,7 @@ def terminate_run(run: Run) -> list[Run]:
                 ended.append(target)
         except PermissionError as error:
             raise Refused(
-                f"cannot end process {target.record.pid} of the run {target.name}: it belongs to another user"
+                f"cannot end process {target.record.pid} of run {target.name}: it belongs to another user"
             ) from error
     return ended
 
@@ -174,7 +174,9 @@ def restore_conversation(layout: Layout, name: str, *, warn: Warn = to_stderr) -
     there was none, Refused."""
     conversation = named(layout, name)
     if conversation.path.exists():
-        raise NothingDone(f"the conversation of {conversation.name} exists; there is nothing to restore")
+        raise NothingDone(
+            f"the conversation of {conversation.name} still exists; there is nothing to restore"
+        )
     conversation_changes.undo(layout, conversation, warn=warn)
     return RunDirectory(layout, conversation.name)
 
@@ -267,7 +269,7 @@ class LiveRun:
         self.confirm()
         if any(map(os.path.lexists, self._stops)):
             raise Stopped(
-                f"the run {self.run_dir.name} was stopped on request; resume it with "
+                f"run {self.run_dir.name} was stopped on request; resume it with "
                 f"`{directory.resume_command(self.run_dir.name, self.record.kind)}`",
                 "stopped on request",
             )
@@ -335,7 +337,7 @@ class LiveRun:
         try:
             self.ended(state, text, exit_code=code)
         except RepoagentError as failure:
-            self._warn(f"could not record how the run {self.run_dir.name} ended: {failure}")
+            self._warn(f"could not record how run {self.run_dir.name} ended: {failure}")
 
     def _update(self, **fields: Any) -> None:
         updated = replace(self.record, **fields)
@@ -365,7 +367,7 @@ def live_run(run_dir: RunDirectory, record: Record, *, warn: Warn = to_stderr) -
             if not (holder := lock_holder(run_dir.lock)):
                 raise
             raise Busy(
-                f"the run {name} is running in {holder}; wait for it (`repoagent runs wait {name}`), "
+                f"run {name} is live in {holder}; wait for it (`repoagent runs wait {name}`), "
                 f"send it a message (`repoagent runs message {name} TEXT`) or stop it"
             ) from error
         earlier = json_files.read_document(run_dir.record, version=VERSION, warn=warn)

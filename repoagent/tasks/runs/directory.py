@@ -117,9 +117,9 @@ def refuse_foreign(run_dir: RunDirectory) -> None:
         path = _plain(os.fsdecode(name)) if name.startswith(b".") else ""
         if path and any(run_path.startswith(path) or path.startswith(run_path) for run_path in plain_paths):
             raise Refused(
-                f"the run {run_dir.name} came with the repository (git tracks {path.rstrip('/')}), so its content "
-                "cannot be trusted; start a new run, or, if it is your own, remove its files from git "
-                "first (`git rm -r --cached`)"
+                f"run {run_dir.name} came with the repository (git tracks {path.rstrip('/')}), so its "
+                "content cannot be trusted; start a new run, or, if it is your own, remove its files from "
+                "git first (`git rm -r --cached`)"
             )
 
 

@@ -110,7 +110,7 @@ def chosen(all_runs: Sequence[Run], name: str) -> Run:
     if name == LAST:
         started = [run for run in all_runs if not run.starting]
         if not started:
-            raise UsageError(f"the run {all_runs[0].name} is still starting; try again in a second")
+            raise UsageError(f"run {all_runs[0].name} is still starting; try again in a second")
         return next((run for run in started if not run.record.parent), started[0])
     matches = [run for run in all_runs if run.short == name] or [
         run for run in all_runs if name and (run.name.startswith(name) or run.short.startswith(name))

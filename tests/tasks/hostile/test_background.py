@@ -34,7 +34,7 @@ def test_changes_in_the_background_are_candidates(repo: GitRepo) -> None:
         mode="ask", user=user,
     )  # fmt: skip
     result = next(one.text for one in user.observations if one.kind == "wait")
-    assert "b.txt, c.txt (new), d.txt: not part of your change" in result and "a.txt" not in result
+    assert "b.txt, c.txt (new), d.txt: that is not part of your change" in result and "a.txt" not in result
     assert any(
         "d.txt changed while a command ran in the background, by the command or by you" in one
         for one in user.messages

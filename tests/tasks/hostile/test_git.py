@@ -96,7 +96,9 @@ def test_a_repository_in_a_folder_is_not_entered_but_reported(repo: GitRepo, tmp
     out, _, user = go(repo, f"<run>{text}</run>", *search, "<run>true</run>", FINISH, FINISH, mode="auto")
     assert not proof.exists()
     assert out.commits and repo.read("src/a.py") == b"a\nb\n"
-    warned = [said.split()[1] for said in user.messages if "is obeyed by git in that folder" in said]
+    warned = [
+        said.split()[1] for said in user.messages if "git reads it as configuration in that folder" in said
+    ]
     assert sorted(warned) == ["hid/.git", "lib/.git", "src/.git"]
     repo.git("-C", "src", "status")  # as a shell prompt does
     assert proof.exists()
