@@ -432,7 +432,7 @@ def repetition(history: Sequence[Step], actions: Callable[[Step], Sequence[Actio
         results = [_plain(turn.text) for turn in _results(step) if turn.meta.get("kind") not in QUIET]
         similar.insert(0, (*requests, *results) if requests else ())
     if _is_cycle(similar, 4, PATIENCE if waiting else NEAR):
-        return f"You repeat the same actions with the same results. {advice}"
+        return f"You are repeating the same actions with the same results. {advice}"
     return ""
 
 

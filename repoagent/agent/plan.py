@@ -48,7 +48,7 @@ EMPTY += "number. -->\n\n"
 NEWS = "plan"  # the kind of a turn with the user's edits; its meta has the whole text
 _TEXT = (
     '<task add="TITLE">note</task> adds to the plan, which the user reads; <task n="2" state="done"/> changes it '
-    "(open, active, done, blocked, dropped; title=); <task/> shows it. For work of several steps."
+    "(open, active, done, blocked, dropped; title=); <task/> shows it. For work in several steps."
 )
 _MAX_TITLE = 300  # characters; longer text belongs in the note
 _SHOWN = 14  # tasks in an answer; of a longer plan only open ones are shown

@@ -36,7 +36,7 @@ from repoagent.llm.model import fence
 CONNECTION = "connection.json"
 LARGEST = 32 * 1024 * 1024  # bytes of one message; a longer one closes its socket
 LONGEST = 400_000  # bytes of one cell
-LOST_STATE = "The Python kernel of before has ended: what its cells had defined is gone."
+LOST_STATE = "The earlier Python kernel has ended: what its cells defined is gone."
 _TEXT = (
     "<python>CODE</python> runs it in a Python kernel that keeps its variables, and shows what it "
     'prints and the value of its last line; restart="yes" starts over.'

@@ -194,7 +194,7 @@ def fetch(url: Url, net: Net, moved: Callable[[Url, Url], None]) -> Page:
                 "followed."
             )
         if following in seen or len(seen) > _REDIRECTS:
-            raise UsageError(f"{url.site} redirects too often: {len(seen)} redirects were followed.")
+            raise UsageError(f"{url.site} redirects too often: followed {len(seen)} redirects.")
         began = time.monotonic()
         moved(url, following)
         deadline += time.monotonic() - began  # the user may have been asked
@@ -384,7 +384,7 @@ def _of_html(html: str, url: str, wrap: Wrap) -> str:
             return extracted.read().decode("utf-8", "replace")
         errors.seek(0)
         if re.search(b"ImportError|ModuleNotFoundError", errors.read(1 << 16)):
-            raise UsageError("cannot read HTML pages: reinstall repoagent with its extra `browse`.")
+            raise UsageError("cannot read HTML pages: reinstall repoagent with its `browse` extra.")
     raise UsageError(f"could not extract the text of {url}: it takes too long, or is not HTML.")
 
 

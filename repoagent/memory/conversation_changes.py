@@ -73,7 +73,7 @@ def _load_text(layout: Layout, name: str) -> bytes | None:
     if data is None:
         raise Refused(f"the previous text is missing: {path}")
     if digest(data) != name:
-        raise Refused(f"{path} was modified and no longer matches its hash; changed nothing")
+        raise Refused(f"{path} was modified and no longer matches its hash; nothing was changed")
     return data
 
 
@@ -114,7 +114,9 @@ def change(
     """
     with _locked(layout, place) as present:
         if present != before:
-            raise ConcurrentChange(f"{place.name} was changed by another process; changed nothing, try again")
+            raise ConcurrentChange(
+                f"{place.name} was changed by another process; nothing was changed, try again"
+            )
         return _write(layout, place, present, after, command)
 
 

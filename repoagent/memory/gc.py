@@ -140,7 +140,7 @@ def _uses(layout: Layout, worktree: WorkTree, orphans: Sequence[Memory]) -> Iter
     answers = git(worktree.top, "cat-file", "--batch-check", stdin=stdin, env=OFFLINE).splitlines()
     for (memory, name, _), answer in zip(names, answers, strict=True):
         if not answer.endswith(b" missing"):
-            yield memory.folder.name, f"a branch has a file {name}"
+            yield memory.folder.name, f"a branch contains the file {name}"
 
 
 def _tips(worktree: WorkTree) -> list[str]:

@@ -48,7 +48,7 @@ def block(
     ]
     share = _NOTES_SHARE if edits else 1.0
     notes = _notes(memory, int(budget_tokens * share), data=data, older=older)
-    rest = _section("Last edits of this file:", lines, budget_tokens - estimate_tokens(notes))
+    rest = _section("Recent edits of this file:", lines, budget_tokens - estimate_tokens(notes))
     return mark_foreign(memory, notes + rest)
 
 

@@ -389,8 +389,8 @@ def _check_encoding(file: str, before: bytes, after: bytes, *, utf8: bool) -> No
         return
     if (replaced := after.find("\ufffd".encode())) >= 0:
         raise Refused(
-            f"{file} was edited by a program that replaced some characters by U+FFFD (line {_line_at(after, replaced)})"
-            "; restore the segment, and edit it in the encoding of the source"
+            f"{file} was edited by a program that replaced some characters with U+FFFD (line "
+            f"{_line_at(after, replaced)}); restore the segment, and edit it in the source's encoding"
         )
     if not utf8:
         line = next(number for number, line in enumerate(after.split(b"\n"), 1) if not line.isascii())
@@ -448,8 +448,8 @@ def _with_end_of(file: str, before: bytes, after: bytes, notes: list[str], *, la
     if old and not new:
         if before.startswith(after) and not before.startswith((b"\n", b"\r"), len(after)):
             raise Refused(
-                f"{file} looks truncated in line {_line_at(after, len(after))}, as after an interrupted save; restore "
-                "it, or if this is intended, end the line with a newline; then join again"
+                f"{file} looks truncated at line {_line_at(after, len(after))}, as after an interrupted "
+                "save; restore it, or, if this is intended, end the line with a newline; then join again"
             )
         notes.append(f"{file}: restored the final newline{'s' * (_ENDING.subn(b'', old)[1] > 1)}")
         return after + old

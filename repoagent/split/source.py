@@ -191,7 +191,9 @@ class SplitOptions:
 def check_options(options: SplitOptions) -> None:
     """Raise UsageError for an unknown language or a target out of range."""
     if not _LEAST_TARGET <= options.target <= _MOST_TARGET:
-        raise UsageError(f"--target-bytes {options.target} is not from {_LEAST_TARGET} to {_MOST_TARGET:,}")
+        raise UsageError(
+            f"--target-bytes must be between {_LEAST_TARGET} and {_MOST_TARGET:,}, not {options.target}"
+        )
     if options.language not in (None, PLAIN):
         grammar(str(options.language))
 

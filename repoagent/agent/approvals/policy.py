@@ -150,8 +150,12 @@ class Gate:
                 return None
             if check.reading is None:
                 return _no("the mode is read-only.", "mode read-only")
-            few = "" if self.sandbox else " (without a sandbox, only a few are)"
-            why = check.reading.doubt or check.why_hidden() or f"this command is not known to only read{few}"
+            few = "" if self.sandbox else " (without a sandbox, few commands qualify)"
+            why = (
+                check.reading.doubt
+                or check.why_hidden()
+                or f"cannot be sure that this command only reads{few}"
+            )
             return _no(f"the mode is read-only: {why}.", "mode read-only")
         if kind in {"edit", "write"} and mode in {"auto", "auto-edit"}:
             return Verdict(True, by=f"mode {mode}")

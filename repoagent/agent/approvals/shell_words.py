@@ -188,16 +188,16 @@ def unwrap(command: Simple) -> Unwrapped:
     if name == "eval":
         if all(word.literal for word in command.words):
             return Unwrapped(replace(command, role="wraps"), text=" ".join(command.texts))
-        return doubt("it is not known what `eval` runs")
+        return doubt("cannot tell what `eval` runs")
     if name == "find":
         return _find(command)
     if name in CHANGES_SHELL or (name == "exec" and len(command.words) == 1):
         return doubt(f"`{name}` changes the meaning of what follows")
     options = command.words[1:2] if name == "printf" else command.words[1:] if name in {"test", "["} else ()
     if any(word.text == "-v" or not word.literal for word in options):
-        return doubt(f"it is not known what `{name}` does")
+        return doubt(f"cannot tell what `{name}` does")
     if name in {"parallel", "script", "expect", "jobs"} or (name == "git" and "-c" in two):
-        return doubt(f"it is not known what `{two}` runs")
+        return doubt(f"cannot tell what `{two}` runs")
     for key, start in ((name, 1), (two, 2)):
         if key in _RUNNERS and not (_RUNNERS[key][2] == "wraps" and "/" in command.name):
             return _after_options(command, start, *_RUNNERS[key])
@@ -248,7 +248,7 @@ def _shell(command: Simple) -> Unwrapped:
     if known and len(words) > 2 and re.fullmatch(r"-[eux]*c", words[1].text):
         return Unwrapped(replace(command, role="wraps"), text=words[2].text)
     if not known or any("c" in text for text in command.texts if re.match(r"-[A-Za-z]+$", text)):
-        return Unwrapped(command, doubt="it is not known what the shell runs")
+        return Unwrapped(command, doubt="cannot tell what the shell runs")
     return Unwrapped(command)
 
 
@@ -265,4 +265,4 @@ def _find(command: Simple) -> Unwrapped:
         else:
             arguments.append(word._replace(kind="open") if "{}" in word.text else word)
     unsure = bool(commands) and any(word.kind == "open" for word in command.words)
-    return Unwrapped(command, tuple(commands), doubt="it is not known what `find` does" if unsure else "")
+    return Unwrapped(command, tuple(commands), doubt="cannot tell what `find` does" if unsure else "")

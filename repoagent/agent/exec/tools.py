@@ -226,7 +226,8 @@ class CommandRunner:
             parts.append(f"Some of the output was not saved: {command.output.write_error}.")
         if command.left_running:
             parts.append(
-                'Processes that it left running were killed; use background="yes" for what should keep running.'
+                'Processes that it left running were killed; use background="yes" for anything that should keep '
+                "running."
             )
         text = "\n".join(filter(None, [*parts, changed, self.explain(output).strip()]))
         ok = command.exit == 0 or bool(meaning)

@@ -103,9 +103,15 @@ class Sandbox:
             limits += [_NAMES_ARE_SEEN] if policy.hide else []
             limits += _WITHOUT_MOUNTS
             if abi < 6:
-                limits.append("Commands can send signals to other programs of the same user (old Landlock).")
+                limits.append(
+                    "Commands can send signals to the user's other programs (this kernel's Landlock is too old to "
+                    "prevent it)."
+                )
         if abi < 2:
-            limits.append("Commands cannot move or link files from one folder to another (old Landlock).")
+            limits.append(
+                "Commands cannot move or link files from one folder to another (this kernel's Landlock is too old "
+                "to allow it)."
+            )
         return tuple(limits)
 
     def _may_scope(self) -> bool:
@@ -120,7 +126,7 @@ _NARROW = (
     "its folders."
 )
 _CLOSED = "Commands cannot create files or folders at the top of the work tree, only in its folders."
-_ABSTRACT_SOCKETS = "With network access, commands can reach abstract Unix sockets of other programs."
+_ABSTRACT_SOCKETS = "With network access, commands can reach other programs' abstract Unix sockets."
 _NAMES_ARE_SEEN = "Commands can see the names of hidden files, but not their content."
 _WITHOUT_MOUNTS = (
     "Commands can change the mode, owner and times of files outside the work tree where the user can.",

@@ -91,7 +91,7 @@ def test_a_branch_a_remote_one_or_a_stash_has_the_file(desk: Desk) -> None:
     git = desk.repo.git
     git("branch", "side")
     gone(desk)
-    assert why(desk) == "a branch has a file a.py"
+    assert why(desk) == "a branch contains the file a.py"
     git("checkout", "-q", "side")
     git("mv", "a.py", "other.py")
     desk.repo.commit("renamed")
@@ -102,7 +102,7 @@ def test_a_branch_a_remote_one_or_a_stash_has_the_file(desk: Desk) -> None:
     desk.repo.write("a.py", text("quite another"))
     desk.repo.commit("changed")
     git("checkout", "-q", "main")
-    assert why(desk) == "a branch has a file a.py"
+    assert why(desk) == "a branch contains the file a.py"
     git("update-ref", "refs/remotes/origin/side", "side")
     git("branch", "-D", "side")
     assert "a branch" in why(desk)
