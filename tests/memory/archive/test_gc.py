@@ -119,7 +119,7 @@ def test_a_linked_work_tree_has_it(desk: Desk, tmp_path: Path) -> None:
     linked = tmp_path / "linked"
     desk.repo.git("worktree", "add", "-q", "--detach", str(linked), "HEAD~1")
     (linked / "a.py").unlink()
-    assert why(desk) == "a branch has a file a.py"  # the HEAD of the work tree
+    assert why(desk) == "a branch contains the file a.py"  # the HEAD of the work tree
     (linked / "a.py").write_bytes(text("another"))
     desk.repo.git("-C", str(linked), "checkout", "-q", "-f", "--detach", "main")
     (linked / "a.py").write_bytes(text("another"))
