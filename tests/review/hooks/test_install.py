@@ -174,7 +174,7 @@ def test_manual_edits_are_not_lost(repo: GitRepo, program: Path, folder: Path) -
     path.write_text(path.read_text() + "echo mine\n")
     assert states(repo)["pre-commit"] == "changed"
     for act in (lambda: install(repo, program, "pre-commit"), lambda: uninstall(repo)):
-        with pytest.raises(Refused, match="edited by hand|manual edits"):
+        with pytest.raises(Refused, match=r"edited by hand|manual edits"):
             act()
     assert path.read_text().endswith("echo mine\n")
 
