@@ -179,7 +179,8 @@ class Finishing:
             self._report_remaining()
         if context.edit_is_missing and context.change_set.changes:
             context.ui.say(
-                "note: the model's last edit was refused and not sent again; the change does not include it"
+                "note: the model's last edit was refused, and the model did not send it again; the change "
+                "does not include it"
             )
         try:
             outcome = commit_run(context, summary) if context.may_commit else None
@@ -204,7 +205,7 @@ class Finishing:
             )
         if remaining.committed:  # the run cannot undo it any more
             names = names_of(remaining.committed, 5)
-            say(f"note: the last commit already contains the run's change of {names}")
+            say(f"note: the last commit already contains the run's change to {names}")
             context.change_set.drop(remaining.committed)
         branch = current_branch(context.worktree)
         if branch != context.branch and remaining.left and context.may_commit:

@@ -86,7 +86,7 @@ class Guard:
         for path in dict.fromkeys([*acting, *changes]):
             if self.sensitive or path in self._allowed:
                 continue
-            effect = listed(path) or "is obeyed by git in that folder"
+            effect = listed(path) or "git reads it as configuration in that folder"
             request = ApprovalRequest(
                 "sensitive", named(path), why=f"a command wrote {named(path)}, which {effect}"
             )
