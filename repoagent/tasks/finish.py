@@ -201,7 +201,8 @@ class Finishing:
         if remaining.gone:
             names = names_of(remaining.gone, 5)
             say(
-                f"note: the run's change of {names} is no longer in your files: it was removed during the run"
+                f"note: the run's change to {names} is no longer in your files: something removed it during "
+                "the run"
             )
         if remaining.committed:  # the run cannot undo it any more
             names = names_of(remaining.committed, 5)

@@ -167,7 +167,8 @@ def test_undo_refuses_a_change_on_the_same_line(repo: GitRepo) -> None:
 def test_an_inseparable_line_is_reported_with_the_remedies(repo: GitRepo) -> None:
     before = repo.head()
     with pytest.raises(
-        Inseparable, match=r"changed the same lines in f\.txt \(line 1\): .* --include-dirty .* by hand, .* restore"
+        Inseparable,
+        match=r"changed the same lines in f\.txt \(line 1\): .* --include-dirty .* by hand, .* restore",
     ):
         go(repo, *mix(repo))
     assert (repo.head(), repo.read("f.txt")) == (before, ("again\n" + REST).encode())
