@@ -218,8 +218,6 @@ def _read_hunk(lines: Sequence[str], at: int, number: int, *, envelope: bool = F
     while at < len(lines) and lines[at].startswith("@@"):
         if markers.COMBINED.match(lines[at]):
             raise PatchError("combined", _COMBINED)
-        if headings and markers.NUMBERS.match(lines[at]):
-            break
         hunk, at = _with_header(hunk, lines[at]), at + 1
         headings.append(hunk.section)
     hunk = replace(hunk, headings=tuple(heading for heading in headings if heading))
