@@ -35,6 +35,18 @@ def test_line_endings_encodings_and_the_end_of_the_file(before: bytes, expected:
     assert after(SWAP, before) == expected
 
 
+@pytest.mark.parametrize(
+    ("hunk", "before", "expected"),
+    [
+        ("@@ -1 +1 @@\n-\ufeffone\n+\ufeffeins\n", codecs.BOM_UTF8 + b"one\n", codecs.BOM_UTF8 + b"eins\n"),
+        ("@@\n-\ufeffone\n+\ufeffeins\n", codecs.BOM_UTF8 + b"one\n", codecs.BOM_UTF8 + b"eins\n"),
+        ("@@ -2 +2 @@\n-two\n+\ufeffzwei\n", b"one\ntwo\n", b"one\n" + codecs.BOM_UTF8 + b"zwei\n"),
+    ],
+)
+def test_a_byte_order_mark_in_a_hunk(hunk: str, before: bytes, expected: bytes) -> None:
+    assert after(fenced(hunk), before) == expected
+
+
 def test_carriage_returns_as_in_the_file_count() -> None:
     assert (
         after(fenced("@@\n one\r\n-two\r\n+two\n three\r\n"), b"one\r\ntwo\r\nthree\r\n")

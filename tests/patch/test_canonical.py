@@ -8,7 +8,7 @@ import time
 import pytest
 
 from repoagent.git.files import FileChange
-from repoagent.patch.render import canonical_diff, differing
+from repoagent.patch.render import canonical_diff, differing, quoted
 from tests.conftest import GitRepo
 
 ROWS = b"".join(b"row %d\n" % number for number in range(40))
@@ -91,6 +91,20 @@ def test_an_added_function_is_shown_as_one_block() -> None:
     before = b"def a():\n    return 1\n\n\ndef c():\n    return 1\n"
     result = b"def a():\n    return 1\n\n\ndef b():\n    return 1\n\n\ndef c():\n    return 1\n"
     assert "+def b():\n+    return 1\n+\n+\n def c()" in canonical_diff([change("f", "f", before, result)])
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("a b~", b"a b~"),
+        ("\u00fc b~", b'"\\303\\274 b~"'),
+        ("\x1f", b'"\\037"'),
+        ("\x7f", b'"\\177"'),
+        ('"\\\t', b'"\\"\\\\\\t"'),
+    ],
+)
+def test_a_path_with_other_bytes_than_printable_ones_is_quoted(path: str, expected: bytes) -> None:
+    assert quoted(path) == expected
 
 
 @pytest.mark.parametrize("anchors", [0, 20])

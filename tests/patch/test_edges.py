@@ -132,6 +132,7 @@ def test_a_rename_without_changes_is_similar_by_100_percent() -> None:
     assert "similarity index 100%\nrename from app.py\nrename to new.py\n" in diff
     changed = canonical_diff([FileChange("a", "b", b"x\n" * 9, b"x\n" * 9 + b"y\n", "100644", "100644")])
     assert "similarity index 90%" in changed
+    assert "similarity index 100%" in canonical_diff([FileChange("a", "b", b"", b"", "100644", "100644")])
 
 
 def test_of_many_files_those_with_similar_names_are_listed() -> None:

@@ -8,7 +8,7 @@ from itertools import product
 import pytest
 
 from repoagent.patch.parse.blocks import patch_spans
-from repoagent.patch.parse.markers import without_numbers
+from repoagent.patch.parse.markers import is_signature, without_numbers
 from repoagent.patch.refusal import NoPatch, PatchRefused
 from tests.patch.helpers import APP, after, reasons, run
 
@@ -139,6 +139,28 @@ def bare_context(text: str) -> str:
 def test_context_that_lost_its_first_column(wrap: str, fenced: bool) -> None:
     text = bare_context(DIFF)
     assert after(each(wrap, fence(text) if fenced else text)) == CHANGED
+
+
+def test_a_list_right_after_context_that_lost_its_first_column() -> None:
+    change = '-    return "hello " + name\n+    return "hi " + name\n'
+    hunk = f'@@ -1,6 +1,6 @@\n-import sys\n+import os\n\n\ndef greet(name):\n    """Say hello."""\n{change}'
+    expected = APP.replace(b"import sys", b"import os").replace(b'"hello "', b'"hi "')
+    assert after(f"--- a/app.py\n+++ b/app.py\n{hunk}- One more thing\n- Another one\n") == expected
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (["-- ", "2.39.5"], True),
+        (["--", "2.39.5.windows.1", ""], True),
+        (["-- ", "2.39.5", "```"], True),
+        (["-- ", "2.39.5", "and more"], False),
+        (["-- ", "two"], False),
+        (["-- "], False),
+    ],
+)
+def test_the_signature_of_a_mail(lines: list[str], expected: bool) -> None:
+    assert is_signature(lines, 0) is expected
 
 
 NOT_PATCHES = [
