@@ -70,6 +70,14 @@ def test_conflict_markers_as_text() -> None:
     )
 
 
+@pytest.mark.parametrize("line", ["<<<<<<< HEAD\n", ">>>>>>> branch\n", "-------\n"])
+def test_a_part_of_a_conflict_or_a_rule_as_text(line: str) -> None:
+    assert (
+        after(f"app.py\n{block(f'{line}a{chr(10)}', f'{line}b{chr(10)}')}", f"{line}a\n".encode())
+        == f"{line}b\n".encode()
+    )
+
+
 def test_ambiguous_dividers_are_refused() -> None:
     assert reasons("app.py\n" + block("import sys\n", "a\n=======\nb\n")) == {"malformed"}
     before = b"a\n=======\nb\n=======\nc\n"

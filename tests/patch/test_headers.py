@@ -134,6 +134,7 @@ def test_copies_and_modes() -> None:
         ("diff --git a/x.txt b/x.txt\nindex 1..2 100644\n--- a/x.txt\n+++ b/x.txt\n", "cut-off"),
         ("diff --git a/x.txt b/x.txt\n", "cut-off"),
         ("--- a/x.txt\n+++ b/y.txt\n@@ -1,2 +1,2 @@\n one\n-two\n+zwei\n", "unknown-file"),
+        ("--- a/x.txt\n\n+++ b/app.py\n@@\n-import sys\n+import os\n", "unknown-file"),
         ("diff --git a/q/x.txt b/q/x.txt\ndeleted file mode 100644\n", "unknown-file"),
         ("diff --git a/q/x.txt b/q/x.txt\nold mode 100644\nnew mode 100755\n", "unknown-file"),
     ],

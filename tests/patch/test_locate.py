@@ -128,6 +128,11 @@ def test_an_exact_location_wins_over_a_looser_one() -> None:
             b"top\nnew line here\nbeta two\ngamma three\n",
         ),
         ("not-found", ('-s = "a  b"', '+s = "a  c"'), b's = "a b"\nt = 1\n'),  # white space inside a string
+        (  # also in a line that is deleted and added again
+            "not-found",
+            ('-s  =  "a  b"', '+s  =  "a  b"', "-t = 1", "+t = 2"),
+            b's = "a b"\nt = 1\n',
+        ),
         (  # a runner-up is close
             "ambiguous",
             (" def g():", "     first()", "+    between()", "     second()", "     third()"),
@@ -142,6 +147,11 @@ def test_an_exact_location_wins_over_a_looser_one() -> None:
             APP.replace(b"import sys\n", b"import sys\nimport os\n"),
         ),
         ("already-applied", (" import sys", "+import os"), b"import sys\nimport os\n"),
+        ("already-applied", ("+import os", " import sys"), b"import os\nimport sys\n"),
+        # a deletion needs context on both sides
+        ("already-applied", (" import sys", "-import os", " ", " ", " def greet(name):"), APP),
+        ("deleted-line-missing", (" import sys", "-import os"), APP),
+        ("deleted-line-missing", ("-import os", " import sys"), APP),
     ],
 )
 def test_a_refusal(reason: str, lines: tuple[str, ...], source: bytes) -> None:
@@ -181,6 +191,20 @@ def test_two_equal_locations_are_refused_with_their_lines() -> None:
                 (b"}\n", b"def a():\n}\n" + FIRST.partition(b"\n")[2]),
             )
         ),
+        (  # the first line of a hunk is above that of the next one, and the last line below that of the one before
+            f"@@\n{RETURN}@@\n     x = 1\n     return x\n-c\n+d\n",
+            TWICE + b"c\n",
+            FIRST + b"d\n",
+        ),
+        (
+            f"@@\n-def a():\n+def c():\n     x = 1\n     return x\n@@\n{RETURN}",
+            TWICE,
+            SECOND.replace(b"a()", b"c()"),
+        ),
+        *(  # a heading has at least three characters
+            (f"@@ {heading}\n{RETURN}", TWICE.replace(b"def b():", heading.encode()), expected)
+            for heading, expected in (("g:", None), ("gg:", SECOND.replace(b"def b():", b"gg:")))
+        ),
         (  # as many equal hunks as locations
             f"@@ -1 +1 @@\n{RETURN}@@ -2 +2 @@\n{RETURN}",
             TWICE,
@@ -193,6 +217,19 @@ def test_what_decides_between_equal_locations(diff: str, source: bytes, expected
         assert reasons(fenced(diff), source) == {"ambiguous"}
     else:
         assert after(fenced(diff), source) == expected
+
+
+@pytest.mark.parametrize(("shared", "accepted"), [(3, False), (4, True)])
+def test_hunks_in_order_share_at_most_three_lines(shared: int, accepted: bool) -> None:
+    block = [f"line {number}" for number in range(6)]
+    before, context = "\n".join(["head", *block, "gap", *block, ""]), [f" {line}" for line in block]
+    hunks = ["@@", "-head", "+HEAD", *context[:shared], "@@", *context[:5], "-line 5", "+LINE 5"]
+    answer = fenced("\n".join(hunks))
+    if accepted:
+        expected = before.replace("head", "HEAD").removesuffix("line 5\n") + "LINE 5\n"
+        assert after(answer, before.encode()) == expected.encode()
+    else:
+        assert reasons(answer, before.encode()) == {"ambiguous"}
 
 
 def test_strict_accepts_only_exact_matches() -> None:
@@ -235,6 +272,12 @@ def test_keys_of_all_lines_equal_those_of_single_lines(lines: tuple[str, ...], l
         ("@@\n &lt;\n+&gt;\n", b"&lt;\n", b"&lt;\n&gt;\n"),
         ("@@\n-one\n+say \u201chi\u201d\n", b"one\n", "say \u201chi\u201d\n".encode()),
         ("@@\n x = 'a'\n+y = \u201cb\u201d\n", b"x = 'a'\n", "x = 'a'\ny = \u201cb\u201d\n".encode()),
+        (  # the file has one of the quoted lines as written
+            "@@\n x = \u201ca\u201d\n+z = \u201cc\u201d\n@@\n y = \u201cb\u201d\n-w\n+v\n",
+            'x = \u201ca\u201d\ny = "b"\nw\n'.encode(),
+            'x = \u201ca\u201d\nz = \u201cc\u201d\ny = "b"\nv\n'.encode(),
+        ),
+        ("@@\n if a &lt; b:\n-    x\n+    y < z\n", b"if a < b:\n    x\n", b"if a < b:\n    y < z\n"),
     ],
 )
 def test_escapes_shown_by_old_lines_are_decoded_in_added_lines(
@@ -252,6 +295,7 @@ def test_the_tolerance_is_reported() -> None:
 def test_an_unexplained_escape_is_refused() -> None:
     assert reasons(fenced("@@\n one\n+a &lt; b\n"), b"one\n") == {"escaped"}
     assert after(fenced("@@\n one\n+a &lt; b\n"), b"one\n&gt;\n") == b"one\na &lt; b\n&gt;\n"
+    assert after(fenced("@@\n &copy;\n+a &lt; b\n"), b"&copy;\n") == b"&copy;\na &lt; b\n"
     assert after(fenced("@@\n one\n+r('<', '&lt;')\n"), b"one\n") == b"one\nr('<', '&lt;')\n"
 
 

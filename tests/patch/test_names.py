@@ -95,6 +95,20 @@ def test_half_a_header_between_files(counts: str) -> None:
     assert changed(answer, "f.py", "g.py") == ["f.py", "g.py"]
 
 
+@pytest.mark.parametrize(
+    ("counts", "header"),
+    [
+        ("-1,3 +1,3", f"--- g.py\n{HUNK}"),  # all lines that the first header declares are there
+        ("-1,3 +1,3", f"--- a/g.py\n+++ b/g.py\n{BARE}"),
+        ("", f"--- g.py\n{HUNK}"),
+        ("-1,9 +1,9", f"--- a/g.py\n+++ b/g.py\n\n{HUNK}"),
+    ],
+)
+def test_a_header_right_after_a_hunk(counts: str, header: str) -> None:
+    answer = f"```diff\n--- a/f.py\n+++ b/f.py\n@@ {counts} @@\n{BARE}{header}```\n"
+    assert changed(answer, "f.py", "g.py") == ["f.py", "g.py"]
+
+
 @pytest.mark.parametrize("name", ["f.py", "Makefile", "a b.c"])
 @pytest.mark.parametrize("side", ["+++ b/", "--- a/"])
 def test_half_a_header_without_a_hunk_line(side: str, name: str) -> None:

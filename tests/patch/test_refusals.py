@@ -54,6 +54,7 @@ def test_a_refusal(reason: str, answer: str, source: bytes) -> None:
     ("diff", "source", "expected"),
     [
         ("@@\n one\n+Title\n+=======\n", b"one\ntwo\n", b"one\nTitle\n=======\ntwo\n"),
+        ("@@\n one\n+b\n", b"one\nb\n", b"one\nb\nb\n"),  # one letter does not prove that it is applied
         (  # the file has conflict markers already
             "@@\n <<<<<<< HEAD\n+a\n+=======\n+b\n+>>>>>>> x\n",
             b"<<<<<<< HEAD\n",
