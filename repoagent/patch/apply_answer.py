@@ -40,9 +40,9 @@ def apply_answer(
 ) -> Applied:
     """Apply the patches of a model's answer to `sources`, in memory.
 
-    `sources` has the current content of every known file; `scope` are the files that may be changed (None: all). A new
-    file is created only if `may_create(path)`. `strict` accepts only exact matches. `parses_worse(path, before, after)`
-    returns a sentence if a parser rejects the result.
+    `sources` has the current content of every known file; `scope` is the set of files that may be changed (None: all).
+    A new file is created only if `may_create(path)`. `strict` accepts only exact matches. `parses_worse(path, before,
+    after)` returns a sentence if a parser rejects the result.
 
     Raises NoPatch if the answer contains no patch, and PatchRefused with all problems; nothing is applied in part.
     Never guesses: a patch that fits at two locations, or in two ways, is refused.
@@ -60,7 +60,7 @@ def apply_answer(
 def read_answer(
     answer: str, *, loose: bool = False, known: Collection[str] = (), ended: bool = False
 ) -> tuple[FilePatch, ...]:
-    """The patches of an answer as written. `loose` is as in `patch_spans`, `known` are names of files; `ended`: the
+    """The patches in an answer, as written. `loose` is as in `patch_spans`, `known` are names of files; `ended`: the
     answer is complete, so a fence may be unclosed. Raises PatchRefused for an answer that is malformed or has more than
     LARGEST characters."""
     from repoagent.patch.parse.answer import parse

@@ -73,7 +73,7 @@ class Hunk:
 
     @property
     def exact_counts(self) -> bool:
-        """Whether its header declares exactly its old and new lines."""
+        """Whether the old and new line counts in its header are exactly right."""
         return self.counts == (len(self.old), len(self.new))
 
     @property
@@ -86,8 +86,8 @@ class Hunk:
 
     @property
     def is_complete(self) -> bool:
-        """Whether its header shows that it is complete. A header that declares fewer lines does if the hunk ends with
-        context."""
+        """Whether its header shows that it is complete. A header that declares fewer lines does so if the hunk ends
+        with context."""
         if self.exact_counts:
             return True
         return (
@@ -99,8 +99,8 @@ class Hunk:
 
 
 class Revision(IntEnum):
-    """The effect of the text before a patch on earlier patches: none, this is a better VERSION, it seems to CORRECT
-    them, it is the corrected patch (NEW), or it withdraws them."""
+    """What the text before a patch says about earlier patches: nothing (NEUTRAL), that this patch is a better VERSION,
+    that it seems to CORRECT them, that it is the corrected patch (NEW), or that they are withdrawn."""
 
     NEUTRAL = 0
     VERSION = 1
@@ -249,7 +249,7 @@ class SourceText:
 
 @dataclass(frozen=True)
 class Text:
-    """Decoded lines, split at newlines, or in a file without newlines at carriage returns. `endings[i]` is LF, CRLF,
+    """Decoded lines, split at newlines, or, in a file without newlines, at carriage returns. `endings[i]` is LF, CRLF,
     CR, or "" for a last line without an ending."""
 
     lines: tuple[str, ...]
@@ -314,8 +314,8 @@ def split_lines(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def in_encoding_of(text: Text, line: str) -> str:
-    """A line of an answer in the encoding of `text`: in Latin-1, surrogates (bytes that are not UTF-8) become
-    characters."""
+    """A line of an answer, converted to the encoding of `text`: for Latin-1, surrogates (bytes that are not UTF-8)
+    become characters."""
     if text.encoding != "latin-1":
         return line
     return _SURROGATE.sub(lambda match: chr(ord(match[0]) - 0xDC00), line)

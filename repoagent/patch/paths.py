@@ -44,7 +44,8 @@ def unquote(name: str) -> str:
 
 
 def plain_name(name: str) -> str:
-    """A name after `---` or `+++`: as `unquote`, and without a date or remark after it, `file://`, and Markdown."""
+    """A name after `---` or `+++`: like `unquote`, and also without a date or remark after it, `file://` or
+    Markdown."""
     if name.startswith('"'):
         return unquote(name)
     has_tab = "\t" in name

@@ -97,7 +97,7 @@ class PatchError(Exception):
         self.hunk = hunk
 
     def at(self, path: str) -> Problem:
-        """The problem that this error is for the file `path`."""
+        """This error as a problem of the file `path`."""
         return Problem(path, self.hunk, self.reason, self.text)
 
 
@@ -113,7 +113,7 @@ READING = {  # tolerated while an answer is parsed
     "counts": "the line counts in the `@@` header were wrong",
     "numbers": "the `@@` header was missing or had no line numbers",
     "header": "the `---` or `+++` line was missing or malformed",
-    "path": "the header did not have the exact path of the file",
+    "path": "the header did not have the file's exact path",
     "blank-context": "blank context lines had no leading space",
     "bare-context": "context lines had no leading space",
     "quoted": "the `>` before each line was removed",
@@ -127,7 +127,7 @@ PLACING = {  # tolerated while a hunk is placed: how the lines differ, and which
     "punctuation": "lines matched ignoring typographic punctuation; the file's own was kept",
     "whitespace": "lines matched ignoring white space; the file's own was kept",
     "html": "HTML escapes such as `&lt;` were decoded",
-    "elision": "a line such as `...` was treated as omitted lines of the file, which were kept",
+    "elision": "a line such as `...` was treated as a placeholder for lines of the file, which were kept",
     "split": "the parts of the hunk were placed separately because the file has other lines between them",
     "fuzzy-context": "some context lines did not match; the file's own were kept",
 }

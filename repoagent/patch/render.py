@@ -1,4 +1,4 @@
-"""Compare two sequences in bounded time, and render changes as a diff as git prints it."""
+"""Compare two sequences in bounded time, and render changes as a diff in git's format."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def differing(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Range]:
 
     Common ends are removed first. The rest is compared by Myers' greedy algorithm ("An O(ND) Difference Algorithm and
     Its Variations", 1986), which is fast and minimal for few edits. With many edits, it is divided at the lines that
-    are unique on both sides (Bram Cohen's patience diff). If there are none, difflib compares it if it is small,
-    otherwise it counts as replaced.
+    are unique on both sides (Bram Cohen's patience diff). If there are none, difflib compares a small range, and a
+    large one counts as replaced.
     """
     ranges: list[Range] = []
     work: list[Range] = [(0, len(old), 0, len(new))]
@@ -186,7 +186,8 @@ def _header_name(prefix: str, path: str) -> bytes:
 
 
 def quoted(path: str) -> bytes:
-    """A path as in a git header: in C quotes if it has a byte that is not printable ASCII, a quote or a backslash."""
+    """A path as in a git header: in C quotes if it contains a quote, a backslash, or a byte that is not printable
+    ASCII."""
     raw = path.encode("utf-8", "surrogateescape")
     if all(32 <= byte < 127 and byte not in (34, 92) for byte in raw):
         return raw

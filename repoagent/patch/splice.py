@@ -104,7 +104,7 @@ def spliced(text: Text, parts: Sequence[Splice], final_newline: bool | None = No
 
 
 def end_of_file(matches: Iterable[Match], text: Text) -> bool | None:
-    r"""Whether the new file ends in a newline, by the `\ No newline` marks; None without such a mark."""
+    r"""Whether the new file ends in a newline, according to the `\ No newline` marks; None without such a mark."""
     for match in matches:
         marked = match.hunk.old_marker or match.hunk.new_marker
         if marked and (not text.lines or (match.rows and match.rows[-1] == len(text.lines) - 1)):

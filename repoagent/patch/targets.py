@@ -22,7 +22,7 @@ _MANY, _FEW = 12, 5  # names in an error text
 
 @dataclass(frozen=True)
 class Files:
-    """The files and the rules of one call of `apply_answer`."""
+    """The files and rules of one `apply_answer` call."""
 
     sources: Mapping[str, SourceText]
     scope: frozenset[str]
@@ -52,8 +52,8 @@ class Files:
 
 @dataclass(frozen=True)
 class Target:
-    """A `FilePatch` with the known path before it (`source`; None: a new file) and the path after it (`path`; None: the
-    file is deleted)."""
+    """A `FilePatch` with the known path before the change (`source`; None: a new file) and the path after it (`path`;
+    None: the file is deleted)."""
 
     patch: FilePatch
     source: str | None
@@ -78,7 +78,7 @@ class Outcome:
 
 
 def resolve(patches: Sequence[FilePatch], files: Files) -> tuple[list[list[Target]], list[Problem]]:
-    """The patches grouped by file, in the order of the answer, and the problems of names that do not resolve."""
+    """The patches grouped by file, in the order of the answer, and a problem for each name that does not resolve."""
     groups: dict[str, list[Target]] = {}
     problems: list[Problem] = []
     for patch in patches:
@@ -110,7 +110,7 @@ def resolve(patches: Sequence[FilePatch], files: Files) -> tuple[list[list[Targe
         group.append(target)
     ends = [group[-1].path for group in groups.values() if group[-1].path is not None]
     for path in sorted({path for path in ends if ends.count(path) > 1}):
-        problems.append(Problem(path, 0, "overlap", "two files of the answer would have this path."))
+        problems.append(Problem(path, 0, "overlap", "two files in the answer would have this path."))
     bad = {problem.path for problem in problems}
     return [group for group in groups.values() if group[-1].name not in bad], problems
 

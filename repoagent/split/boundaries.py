@@ -5,8 +5,8 @@ grammars, whose type names rarely collide; patterns cover the other types. The c
 of one more segment (see `pack.py`). Leaves in another language (scripts in HTML, fences in Markdown) are parsed too.
 
 Two grammars need special treatment: Markdown opens a section only for `#` headings, so `parsed_text` replaces
-underlined headings by those, with the same length; YAML counts lines with 16 bits, so `walk_slices` parses large files
-in slices.
+underlined headings with `#` headings of the same length; YAML counts lines with 16 bits, so `walk_slices` parses large
+files in slices.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def element_role(text: bytes, start: int) -> int:
 
 @cache
 def child_roles(language: str) -> dict[int, int]:
-    """`child_role` of the node types of a grammar by number, which is faster to read than the name."""
+    """The `child_role` of each node type of a grammar, by the type's number, which is faster to read than its name."""
     kinds = grammar(language)
     roles = {}
     for number in range(kinds.node_kind_count):
@@ -485,7 +485,7 @@ _FEWEST = 20_000
 def walk_slices(text: bytes, limit: int, candidates: list[Candidate]) -> bool:
     """Append the candidates in YAML of more than `LINES` lines to `candidates`; False if parsing takes too long.
 
-    Each slice ends before a document, otherwise before one of the least indented lines.
+    Each slice ends before a document or, failing that, before one of the least indented lines.
     """
     offsets = [0, *(match.end() for match in re.finditer(b"\n", text))]
     first = 0

@@ -258,7 +258,7 @@ def read_index(path: Path, *, missing_ok: bool = False) -> Index:
     """The validated index at `path`, a folder or the `index.json` in it. All segment files exist, unless `missing_ok`.
 
     Raises UsageError if there is none, NewerFormat for a later format, Refused if it is invalid or a file in it is
-    missing, not regular, or outside of the folder.
+    missing, not regular, or outside the folder.
     """
     path = index_path(path)
     data = read_regular(path)
@@ -320,7 +320,7 @@ def segment_base(index: Index, segment: IndexedSegment) -> bytes:
 
 
 def edited_segments(index: Index, *, missing_ok: bool = False) -> list[tuple[IndexedSegment, bytes]]:
-    """The segments with edited files that are not merged, in order, and the content of these files.
+    """The segments whose files have unmerged edits, in order, each with the content of its file.
 
     Raises Refused for a missing file, unless `missing_ok` or a killed command was about to write it.
     """

@@ -1,9 +1,9 @@
-"""Write a split into a folder so that readers see the old or the new one, also after a crash.
+"""Write a split into a folder so that readers see the old or the new one, even after a crash.
 
 The text and the new index are first written to the folder `.staged`. Then the index replaces the old one, with the
-files still to be written as `pending`: from now on the new split is valid, and missing files are read from `base`. Then
-each file is exchanged with the old one, which is compared: if it is not as expected, the user has just saved it, and
-the files are exchanged back. The index without `pending` is written last.
+files still to be written as `pending`: from then on the new split is valid, and missing files are read from `base`.
+Then each file is exchanged with the old one, which is compared: if it is not as expected, the user has just saved it,
+and the files are exchanged back. The index without `pending` is written last.
 """
 
 from __future__ import annotations
@@ -95,16 +95,16 @@ def _existing_split(folder: Path, text: SourceText) -> Index | None:
         return None
     if NAME not in names:
         if names - {LOCK, STAGED}:
-            raise Refused(f"{folder} is not empty and not a split; use another folder with -o")
+            raise Refused(f"{folder} is neither empty nor a split; use another folder with -o")
         return None
     old = read_index(folder, missing_ok=True)
     if old.source.path != text.path:
         other = old.source.path or "standard input"
-        raise Refused(f"{folder} contains the split of {other}; use another folder with -o")
+        raise Refused(f"{folder} contains a split of {other}; use another folder with -o")
     if edited := [segment.file for segment, _ in edited_segments(old, missing_ok=True)]:
         files = ", ".join(edited[:_LISTED]) + (", ..." if len(edited) > _LISTED else "")
         raise Refused(
-            f"{folder} has edits that are not merged ({files}); use --join to merge them, or --refresh to keep them"
+            f"{folder} has unmerged edits ({files}); use --join to merge them, or --refresh to keep them"
         )
     return old
 
@@ -112,8 +112,8 @@ def _existing_split(folder: Path, text: SourceText) -> Index | None:
 def put(
     index: Index, base: bytes, old: Index | None, edited: Mapping[str, bytes]
 ) -> tuple[list[str], list[str]]:
-    """Write the split of `base` into its folder and replace `old`; call it inside `lock_split`. Returns the files that
-    it has written and removed.
+    """Write the split of `base` into its folder and replace `old`; call it inside `lock_split`. Returns the files
+    written and those removed.
 
     Files in `edited` (by name, with the text that they are based on) are not written. Raises Refused if a system call
     fails (the index is then the old or the new one), or if the user saves a segment while it is being replaced; that
@@ -152,9 +152,9 @@ def put(
 
 
 def finish(index: Index) -> Index:
-    """Complete the update of a killed command; return the index without pending files.
+    """Complete the update that a killed command left; return the index without pending files.
 
-    Raises Refused for a file that was saved since: the text that it is based on is unknown.
+    Raises Refused for a file that was saved since then: the text that it is based on is unknown.
     """
     whole = replace(index, pending={})
     staged = index.folder / STAGED

@@ -163,11 +163,13 @@ def _nothing_to_join(segment_edits: SegmentEdits, cwd: Path) -> str:
         if digest(current_source(index, cwd).data) != index.source.sha256:
             again = f"`repoagent split --refresh {folder_index.quoted_path(index.folder, cwd)}`"
             return f"{message}; the file itself has changed, and {again} brings the segments up to date"
-    return f"{message}; edit a file in {folder_index.display_path(index.folder, cwd)} and run it again"
+    return (
+        f"{message}; edit a file in {folder_index.display_path(index.folder, cwd)} and run the command again"
+    )
 
 
 def breaking_segments(segment_edits: SegmentEdits) -> list[str]:
-    """The edited files that, each alone, make the text parse worse."""
+    """The edited files that, each on its own, make the text parse worse."""
     from repoagent.syntax.regressions import parses_worse
 
     path, base = segment_edits.index.source.path, segment_edits.base
@@ -305,7 +307,7 @@ def describe_conflicts(path: str, conflicts: Sequence[SegmentConflict]) -> str:
         for lines, source in conflict.places:
             texts.append(f"{_line_range(lines, file)} against {_line_range(source, path)}")
         if not conflict.places:
-            texts.append(f"{file} cannot be merged unambiguously with its change")
+            texts.append(f"{file} cannot be merged unambiguously with the changes to {path}")
     more = f", and {len(texts) - _LISTED_CONFLICTS} more" if len(texts) > _LISTED_CONFLICTS else ""
     return "; ".join(texts[:_LISTED_CONFLICTS]) + more
 

@@ -20,7 +20,7 @@ Boundary = Literal["start", "node", "embedded", "blank", "indent", "line", "byte
 
 @dataclass(frozen=True)
 class Segment:
-    """A range of bytes of a source; the segments of a file in order are the whole file.
+    """A range of bytes of a source; in order, the segments of a file make up the whole file.
 
     `start` and `end` are byte offsets in the source, `end` excluded. Lines count from 1, both included; two segments
     share a line only if it was cut: then the second is `inside_line`. An `oversize` segment is longer than the target
@@ -83,8 +83,8 @@ def pack(
 ) -> list[Candidate]:
     """The candidates (in text order, each offset once) at which the text from `first` to `last` is cut.
 
-    No segment is longer than `limit` unless two neighbouring candidates are farther apart. `kept` are the offsets of
-    cuts of an earlier split. The time is linear in the number of candidates.
+    No segment is longer than `limit` unless two neighboring candidates are farther apart. `kept` has the offsets of an
+    earlier split's cuts. The time is linear in the number of candidates.
     """
     if last - first <= limit or not candidates:
         return []

@@ -38,7 +38,7 @@ _SLACK = 2000  # bytes of the common start and end over which changes may be mov
 @dataclass(frozen=True)
 class RefreshResult:
     """The files that a refresh has `written`, `added` and `removed`. Files `edited` by the user are unchanged; for
-    those also in `to_merge` the source has changed too. The source already has the edits of the `merged` files."""
+    those also in `to_merge`, the source has changed too. The source already has the edits of the `merged` files."""
 
     index: Index
     written: tuple[str, ...] = ()
@@ -61,10 +61,10 @@ def refresh(
 ) -> RefreshResult:
     """Update the split at `path` (a folder, or its index) to the current text of its source.
 
-    `text` is that text if it cannot be found by the index: the file was renamed, or it comes from standard input.
+    `text` is that text if the index does not lead to it: the file was renamed, or it comes from standard input.
     `target`, `natural` and `language` replace the options of the split. Edited files are not written, unless they are
     unchanged since they were `joined` (their hashes by name); missing segment files are written again. Raises Busy, and
-    Refused and UsageError as `read_index` and `find_text`, before any change.
+    what `read_index` and `find_text` raise, before any change.
     """
     if not folder_index.index_path(path).is_file():
         folder_index.read_index(path)  # raises the error
@@ -216,8 +216,8 @@ class OffsetMap:
         self._ends = [change.old_end for change in self.changes]
 
     def locate(self, offset: int) -> tuple[int, int, bool]:
-        """The offset in the second text, as the range that was inserted there; and whether it is inside a change, whose
-        range in the second text is then returned."""
+        """The start and end in the second text, and whether `offset` is inside a change, whose new range they then are.
+        They differ otherwise only if text was inserted at `offset`."""
         number = bisect_left(self._ends, offset)
         if number == len(self.changes) or offset < self.changes[number].old:
             before = self.changes[number - 1] if number else Change(0, 0, 0, 0)

@@ -1,6 +1,6 @@
 """The text to split, how to split it, and the names of the segment files.
 
-The text is a file of a work tree, a file outside of any, or standard input. Segment files are named 001.py, 002.py, and
+The text is a file of a work tree, a file outside any, or standard input. Segment files are named 001.py, 002.py, and
 001n.py between these two, so that their names sort like the segments.
 """
 
@@ -72,7 +72,9 @@ def current_source(index: Index, cwd: Path) -> SourceText:
     says where it may be."""
     path, shown = index.source.path, folder_index.display_path(index.folder, cwd)
     if not path:
-        raise UsageError(f"{shown} was split from standard input; pass the new text as `-`")
+        raise UsageError(
+            f"{shown} was split from standard input; pass the new text on standard input, with `-`"
+        )
     if path.startswith("/"):
         return SourceText(path, _read_anywhere(path))
     worktree = worktree_of(index, cwd)
@@ -103,8 +105,8 @@ def missing_source_message(worktree: WorkTree, index: Index, cwd: Path) -> str:
 
 
 def worktree_of(index: Index, cwd: Path) -> WorkTree | None:
-    """The work tree to which the path of the source is relative: that of `cwd` if the split is in its `.repoagent`,
-    otherwise that of the split (which may be a submodule), or that of `cwd` if the split is in none."""
+    """The work tree that the source's path is relative to: that of `cwd` if the split is in its `.repoagent`, otherwise
+    that of the split (which may be a submodule), or that of `cwd` if the split is in none."""
     current = find_worktree(cwd)
     if current and index.folder.is_relative_to(layout(current).root):
         return current
@@ -119,7 +121,7 @@ def _read_anywhere(path: str) -> bytes:
             if not stat.S_ISREG(status.st_mode):
                 raise Refused(f"{path} is a special file; pass its text on standard input, with `-`")
             if status.st_size > LARGEST:
-                raise Refused(f"{path} has {status.st_size:,} bytes; the limit of split is {LARGEST:,}")
+                raise Refused(f"{path} has {status.st_size:,} bytes; the limit for `split` is {LARGEST:,}")
             return file.read()
     except (FileNotFoundError, NotADirectoryError):
         raise no_such_file(path, Path.cwd()) from None
@@ -130,7 +132,7 @@ def _read_anywhere(path: str) -> bytes:
 
 
 def source_of(text: SourceText) -> IndexedSource:
-    """The facts of a text that an index stores."""
+    """The facts about a text that an index stores."""
     data = text.data
     crlf = data.count(b"\r\n")
     counts = {"lf": data.count(b"\n") - crlf, "crlf": crlf, "cr": data.count(b"\r") - crlf}
@@ -162,7 +164,7 @@ def is_binary(data: bytes) -> bool:
 
 
 def wide_encoding(data: bytes) -> str:
-    """ "UTF-16" or "UTF-32" for a text with their byte-order mark, otherwise "". Without one, the text is binary."""
+    """ "UTF-16" or "UTF-32" for a text with its byte-order mark, otherwise "". Without one, the text is binary."""
     return next((name for mark, name in WIDE_MARKS.items() if data.startswith(mark)), "")
 
 
@@ -205,7 +207,7 @@ def check_text(text: SourceText, options: SplitOptions) -> None:
         raise Refused(f"cannot split {encoding}; save {name} as UTF-8 first")
     if options.language is None and is_binary(text.data):
         raise Refused(
-            f"{name} looks binary; if it is text, use --language ({PLAIN} for text without a grammar)"
+            f"{name} looks binary; if it is text, use --language NAME (`{PLAIN}` if it has no grammar)"
         )
 
 
@@ -235,7 +237,7 @@ def new_index(
 
 
 def indexed(segment: Segment, file: str, data: bytes) -> IndexedSegment:
-    """The entry of the index for a segment of `data` that is written to `file`."""
+    """The index entry for a segment of `data` that is written to `file`."""
     return IndexedSegment(
         file=file,
         start=segment.start,

@@ -108,7 +108,7 @@ def number_lines(
     target: int,
     outline: Callable[[], Sequence[Symbol]],
 ) -> tuple[Segment, ...]:
-    """The segments with these starts, ends and reasons, which together are `text`; some may be empty."""
+    """The segments with these starts, ends and reasons, which together make up `text`; some may be empty."""
     result: list[Segment] = []
     line, inside = 1, False
     for start, end, why in spans:

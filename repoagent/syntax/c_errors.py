@@ -2,7 +2,7 @@
 
 The grammar does not know a file's macros, so it rejects much code that compiles. This module checks only the tokens:
 brackets (one branch of each `#if ... #else` counts), unterminated literals and comments, characters that C does not
-have, statements without a `;`, and prose.
+use, statements without a `;`, and prose.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def _tokens(text: bytes, lines: Sequence[bytes], faults: list[CFault]) -> Iterat
             faults.append(CFault(line, f"the comment on line {line + 1} is not closed", of))
             return
         if kind == "open":
-            faults.append(CFault(line, f"a `{token.decode()}` without its end on line {line + 1}", of))
+            faults.append(CFault(line, f"a `{token.decode()}` is not closed on line {line + 1}", of))
             newline = text.find(b"\n", offset)
             offset = newline if newline >= 0 else len(text)
             continue

@@ -46,8 +46,8 @@ _SECONDS = 2.0
 
 
 def without_macros(text: bytes, tree: tree_sitter.Tree, language: str) -> tree_sitter.Tree:
-    """The tree of `text` with such macros replaced by blanks if that has fewer flaws, otherwise `tree`. All offsets and
-    lines are those of `text`."""
+    """The tree of `text` with macros that hide definitions replaced by blanks if that has fewer flaws, otherwise
+    `tree`. All offsets and lines are those of `text`."""
 
     def unwrap(match: re.Match[bytes]) -> bytes:  # `DEPRECATED(int f(void), "use g");`
         return match[1] + b" " * len(match[2]) + match[3] + re.sub(rb"[^\n]", b" ", match[4])

@@ -62,7 +62,7 @@ _SHORTER = 2  # characters by which an underline may be shorter than its title
 
 
 def is_plain_text(path: str) -> bool:
-    """Whether the file is text with headings that need no grammar, judging by its name."""
+    """Whether the file is text whose headings can be found without a grammar, judging by its name."""
     name = path.rsplit("/", 1)[-1]
     return name.lower().endswith(_UNDERLINED + _ASCIIDOC) or name in _TEXT_NAMES
 

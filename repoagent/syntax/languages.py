@@ -176,7 +176,7 @@ def is_binary(data: bytes) -> bool:
 def guess_language(path: str, data: bytes) -> str | None:
     """The language of a file, whether or not its grammar is installed; None if it is unknown or the file is binary.
 
-    `path` determines it by its suffix or name, `data` (the content, or its first 64 kB) by the `#!` line; it also
+    `path` determines it by its suffix or name, `data` (the content, or its first 64 kB) by the `#!` line; `data` also
     distinguishes C++ headers from C headers. A `#!` line takes precedence over the suffix: `run.sh` may be a zsh
     script.
     """
@@ -216,7 +216,7 @@ def grammar(language: str) -> tree_sitter.Language:
     if language in _downloaded():
         downloaded: tree_sitter.Language = import_module(_PACK).get_language(language)
         return downloaded
-    raise UsageError(f"the grammar of {language} is not installed; {install_hint(language)}")
+    raise UsageError(f"the {language} grammar is not installed; {install_hint(language)}")
 
 
 def is_available(language: str) -> bool:
@@ -284,7 +284,7 @@ def _downloaded() -> frozenset[str]:
 
 
 def capsule_of(address: int) -> object:
-    """The capsule for a grammar at an address in memory, as packages of grammars return it."""
+    """The capsule for a grammar at an address in memory, as grammar packages return it."""
     new = ctypes.pythonapi.PyCapsule_New
     new.restype = ctypes.py_object
     new.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)

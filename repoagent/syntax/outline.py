@@ -26,7 +26,7 @@ def outline(path: str, data: bytes) -> tuple[Symbol, ...]:
     """The symbols of a file in order, containers before their contents.
 
     Empty for a language without a grammar, a binary file, and a file that takes too long to parse. For plain text,
-    reStructuredText and AsciiDoc, the headings. Syntax errors hide symbols near them, but do not raise.
+    reStructuredText and AsciiDoc, the headings. Syntax errors hide symbols near them, but raise nothing.
     """
     result = read_outline(path, data, languages.language_of(path, data))
     return result[0] if result is not None else ()
@@ -74,8 +74,8 @@ def symbols_of(tree: tree_sitter.Tree, text: bytes, language: str) -> tuple[Symb
 
 class Outline(NamedTuple):
     """The outline of a file. `flaws` is the number of syntax errors; `reason` says, as a clause, why there is no
-    outline ("" if there is one), `kind` is its class: "no grammar", "binary", "unreadable", "too large", "too
-    slow"."""
+    outline ("" if there is one), `kind` is the class of the reason: "no grammar", "binary", "unreadable", "too large",
+    "too slow"."""
 
     path: str
     language: str
@@ -114,7 +114,7 @@ def check_language(language: str) -> None:
         names = ", ".join(sorted([*languages.LANGUAGES, *languages.LONG_TAIL]))
         raise UsageError(f"unknown language {language!r}; the languages are: {names}")
     if language in languages.LONG_TAIL and not languages.is_available(language):
-        raise UsageError(f"the grammar of {language} is not installed; {languages.install_hint(language)}")
+        raise UsageError(f"the {language} grammar is not installed; {languages.install_hint(language)}")
 
 
 def within(symbols: Sequence[Symbol], symbol: Symbol) -> tuple[Symbol, ...]:

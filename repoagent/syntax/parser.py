@@ -2,8 +2,8 @@
 
 Some scanners overflow the buffer of 1,024 bytes that tree-sitter provides for their state: that of YAML writes 4 bytes
 for each open block and stops two bytes too late at the 254th; that of Python writes one byte too many at 511 open
-blocks inside a string, that of Ruby two for its here-documents. Text that may cause this is parsed with a copy of the
-grammar whose scanner first writes to a larger buffer (`_BoundedGrammar`).
+blocks inside a string, and that of Ruby two for its here-documents. Text that may cause this is parsed with a copy of
+the grammar whose scanner first writes to a larger buffer (`_BoundedGrammar`).
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def parse(data: bytes, language: str) -> tree_sitter.Tree:
     """
     tree = _parsed(source_text(data), language, sys.maxsize, lambda: False)
     if tree is None:
-        raise UsageError(f"cannot parse text that nests too deeply for the grammar of {language}")
+        raise UsageError(f"cannot parse text that nests too deeply for the {language} grammar")
     return tree
 
 
@@ -104,7 +104,7 @@ def parse_part(text: bytes, language: str, part: tree_sitter.Range) -> tree_sitt
 
 
 def clear_cache() -> None:
-    """Clear the cache of trees, to measure a parse or to free memory."""
+    """Clear the tree cache, to measure a parse or to free memory."""
     _recent.clear()
 
 
@@ -184,8 +184,8 @@ def flaws(tree: tree_sitter.Tree, text: bytes) -> Iterator[Flaw]:
 
 
 def error_count(path: str, data: bytes) -> int | None:
-    """The number of ERROR and MISSING nodes of the file; None without a grammar, for a binary file, and for a file that
-    is too large or too slow to check."""
+    """The number of ERROR and MISSING nodes in the file's tree; None without a grammar, for a binary file, and for a
+    file that is too large or too slow to check."""
     language = languages.language_of(path, data)
     if language is None or len(data) > CHECK_BYTES:
         return None

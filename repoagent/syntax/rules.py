@@ -1,7 +1,7 @@
 """The nodes that are definitions in each language: one table of rules per language.
 
-These are not tree-sitter queries: a query visits every node of a tree, which takes a third of the time of the parse. A
-walk that opens only nodes that may contain a definition visits a tenth of them. `tail_rules` derives the rules for a
+These are not tree-sitter queries: a query visits every node of a tree, which takes a third as long as the parse. A walk
+that opens only nodes that may contain a definition visits a tenth of them. `tail_rules` derives the rules for a
 language of the long tail from the names of its node types.
 """
 
@@ -514,7 +514,7 @@ _TAIL_WRAPPERS = {"ocaml": _set("value_definition type_definition module_definit
 
 @cache
 def tail_rules(language: str) -> Rules:
-    """The rules of a language that is not in `RULES`, from the names of its node types."""
+    """The rules for a language that is not in `RULES`, from the names of its node types."""
     node_types = grammar(language)
     kinds = dict(_TAIL_KINDS.get(language, {}))
     comments = set()

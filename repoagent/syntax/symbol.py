@@ -97,7 +97,7 @@ def clean(text: bytes, width: int = WIDTH) -> str:
 def render_outline(symbols: Sequence[Symbol], *, limit: int = 400) -> str:
     """One line per symbol with its line range and its signature, indented by depth, for users and prompts.
 
-    For more than `limit` symbols, omit the deepest levels first, then the end; the last line has the number.
+    For more than `limit` symbols, omit the deepest levels first, then the end; the last line gives the number omitted.
     """
     shown = list(symbols)
     for depth in range(max((symbol.depth for symbol in symbols), default=0), 0, -1):

@@ -1,7 +1,7 @@
 """Find where symbols are defined and used, file by file: `NAME`, `Class.method`, `FILE:NAME`, or all of a FILE.
 
-`git grep` lists the files that contain a name; untracked ones are read directly; each file is parsed as far as the
-limits allow. Whether an occurrence counts as a use depends on the kind of symbol and on the file it is in.
+`git grep` lists the files that contain a name; untracked ones are read directly; a file is parsed only if the limits
+allow it. Whether an occurrence counts as a use depends on the kind of symbol and on the file it is in.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class SymbolQuery:
 
 
 def parse_symbol(text: str, file: str = "", data: bytes | None = None) -> SymbolQuery:
-    """Parse the symbol `text`, of `file` with its `data` if one is named.
+    """Parse the symbol `text`, which `file` (with the content `data`) defines if one is named.
 
     Raises UsageError for an invalid name, and for a name that the file does not define.
     """
@@ -213,9 +213,9 @@ def find(
     bounds: Bounds = Bounds(),  # noqa: B008
 ) -> tuple[tuple[Uses, ...], tuple[str, ...]]:
     """The uses of each symbol, from one search for all of them, and which files were not read. `why_not` says which
-    files are withheld; `near` how surely others change with a file, which ranks them.
+    files are withheld; `near` says how likely other files are to change with a file, which ranks them.
 
-    Ignored and binary files are left out, and those of more than LARGEST_PARSED bytes.
+    Ignored and binary files are left out, and so are files of more than LARGEST_PARSED bytes.
     """
     names = {query.name for query in queries}
     listed, is_cut = _files_with(worktree.top, names)
@@ -481,7 +481,7 @@ _FAMILIES = {
 
 
 def family(path: str) -> str:
-    """The languages that call each other's methods; "" for any other language."""
+    """The group of languages that call each other's methods; "" for any other language."""
     return _FAMILIES.get(PurePath(path).suffix, "")
 
 

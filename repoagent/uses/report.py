@@ -1,5 +1,5 @@
-"""Answer a query for uses, ranked by what changes with the defining file, and describe it for terminals, prompts and
-MCP.
+"""Answer a query for uses, ranked by what changes with the defining file, and describe the answer for terminals,
+prompts and MCP.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def answer(
     limit: int = 20,
     path_of: Callable[[str], str] = lambda text: text,
 ) -> Answer:
-    """The uses of `text`: `NAME`, `Class.method`, `FILE:NAME`, or a FILE, which asks for all that it defines and other
-    files use. At most `limit` files per symbol, and symbols per file.
+    """The uses of `text`: `NAME`, `Class.method`, `FILE:NAME`, or a FILE, which asks for everything it defines that
+    other files use. At most `limit` files per symbol, and at most `limit` symbols per file.
 
     `path_of` turns a path as the user wrote it into one relative to the top. Raises UsageError for what is neither a
     symbol nor a file, Refused for a file that may not be read.

@@ -108,7 +108,7 @@ MACROS = C.replace(b"int last", b"EXPORT_API int last").replace(
         (b"\t\ttotal += p->value;\n\t}\n", b"\t\ttotal += p->value;\n", "missing"),
         (b"p = p->next) {", b"p = p->next {", "missing|not closed"),
         (b"\tif (total < 0)\n", b"\t}\n\tif (total < 0)\n", "too many|line"),
-        (b'puts("negative");', b'puts("negative);', '`"` without its end on line 15'),
+        (b'puts("negative");', b'puts("negative);', '`"` is not closed on line 15'),
         (b"\treturn total;\n", b"\treturn total\n", "a `;` is missing on line 1"),
         (b"int total = 0;", b"int total = 0", "a `;` is missing on line 8"),
         (b"\tif (total < 0)\n", b"\ttotal += sum(l)\n\tif (total < 0)\n", "a `;` is missing on line 14"),

@@ -49,7 +49,7 @@ def test_without_the_extra() -> None:
     assert done.stdout.splitlines() == [
         "None ruby ()",
         "None None",
-        "the grammar of ruby is not installed; pip install 'git-repoagent[languages]'",
+        "the ruby grammar is not installed; pip install 'git-repoagent[languages]'",
     ]
 
 

@@ -67,11 +67,11 @@ _OPTION_GROUPS = {"Options": (*_OF_OUTLINE, "summary"), "Options for --summary":
 @click.option("--summary", is_flag=True, help="Summarize the purpose of each FILE with a model.")
 @click.option(
     "--words", type=click.IntRange(20, 2_000), metavar="N",
-    help="The length of a summary, roughly.  [default: 150]",
+    help="The approximate length of a summary.  [default: 150]",
 )  # fmt: skip
 @shared.model_option
 @click.option("--refresh", is_flag=True, help="Summarize again, but keep summaries that you corrected.")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask before many model calls.")
+@click.option("-y", "--yes", is_flag=True, help="Make many model calls without asking.")
 @shared.max_cost_option
 @shared.record_option
 @shared.reply_option
@@ -164,7 +164,7 @@ def _paths(files: Sequence[str]) -> tuple[list[str], dict[str, str]]:
         if not separator or Path(file).exists():
             path = file
         elif not name:
-            raise UsageError(f"no definition after the :: of {file}")
+            raise UsageError(f"no definition after the :: in {file}")
         else:
             definitions[path] = name
         if path != "-" and Path(path).is_dir():
@@ -360,7 +360,7 @@ def _sources(worktree: WorkTree | None, names: tuple[str, ...]) -> list[SourceFi
             if data.startswith(LFS_POINTER):
                 raise Refused(f"{path} is a Git LFS pointer; run `git lfs pull` first")
         if len(names) > 1 and holds_secrets(path):  # the name may come from a * in the shell
-            raise Refused(f"{name} usually holds secrets; to summarize it, name no other file")
+            raise Refused(f"{name} usually holds secrets; to summarize it, name only this file")
         file = SourceFile(path, data)
         if not file.encoding:
             raise Refused(f"{path or 'standard input'} is binary; only text can be summarized")

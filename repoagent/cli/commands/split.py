@@ -35,7 +35,7 @@ Examples:
   curl -s URL | repoagent split - --language html -o page
   repoagent split data.json --json | jq '.segments[].symbols[].name'
 
-The segments, in the order of index.json, add up to the exact file. Files are
+The segments, in the order of index.json, make up the exact file. Files are
 cut between functions, sections or keys; a comment stays with what it describes.
 A unit is cut only if it is larger than a segment.
 
@@ -59,7 +59,7 @@ OF_SPLIT = ("file", "output", "target", "natural", "language", "refresh")
 @click.option("-n", "--dry-run", is_flag=True, help="With --join: show the diff; write nothing.")
 @click.option("--no-commit", is_flag=True, help="With --join: write the file without committing it.")
 @click.option(
-    "--include-dirty", is_flag=True, help="With --join: also commit your other changes in the file."
+    "--include-dirty", is_flag=True, help="With --join: also commit your other changes to the file."
 )
 @click.option("--no-parse-check", is_flag=True, help="With --join: accept a result that does not parse.")
 @click.option(
@@ -307,7 +307,7 @@ def _join(session: Session, options: SimpleNamespace) -> Exit:
         """Show the changes that --force discards, and ask. Raises Refused without a terminal."""
         working.quiet()
         terminal.warn(
-            f"--force will discard these changes to {path}, for {describe_conflicts(path, conflicts)}:"
+            f"--force will discard these changes to {path} ({describe_conflicts(path, conflicts)}):"
         )
         terminal.diff(lost, aside=True)
         if not (options.dry_run or terminal.can_ask):

@@ -162,9 +162,9 @@ def choose(
     """One match for each hunk, or the reason why none could be chosen. Every hunk has at least one option.
 
     The criteria are, in this order: the newline mark at the end of the file; the heading after `@@`; the order of the
-    hunks; the header's line number, shifted like the hunks placed before. A criterion that no match satisfies is
-    ignored, except for the heading. For loose matches the order does not count, and the number counts only between
-    equally good ones.
+    hunks; the header's line number, shifted as the previous hunks were. A criterion that no match satisfies is ignored,
+    except for the heading. For loose matches the order does not count, and the number counts only between equally good
+    ones.
     """
     chosen: dict[int, Match] = {
         number: matches[0] for number, matches in enumerate(options) if len(matches) == 1

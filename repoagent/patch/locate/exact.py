@@ -35,7 +35,7 @@ def _punctuation(text: str) -> str:
 
 
 def squeezed(text: str) -> str:
-    """The key of a line at the level WHITESPACE: without any white space."""
+    """The key of a line at level WHITESPACE: without any white space."""
     return "".join(_punctuation(text).split())
 
 
@@ -68,8 +68,8 @@ def _whitespace_of_all(lines: Sequence[str]) -> list[str]:
 
 
 class FileIndex:
-    """The lines of a file, looked up by text. What a level needs is created on demand; levels with equal keys share
-    it. So are the rows of a key: a list for each line of a large file would dominate the cost."""
+    """The lines of a file, looked up by text. What a level needs is created on demand; levels with equal keys share it.
+    The rows of a key are also created on demand: a list for each line of a large file would dominate the cost."""
 
     def __init__(self, lines: Sequence[str]) -> None:
         self.lines = lines
@@ -174,9 +174,9 @@ class Placement:
     """The location of a hunk: file, hunk (from 1 within the file), first line (from 1, of the old file).
 
     `level` is the tolerance that it needed: "exact", "trailing-space", "punctuation", "whitespace", "html", "elision",
-    "split" or "fuzzy-context"; "search-replace" for such a block that fits exactly; "whole-part" for lines sent as a
-    whole; and for a file "whole-file", "new-file", "deleted", "renamed", "copied", "mode". `tolerances` are all
-    tolerances that it needed, including those of parsing, sorted.
+    "split" or "fuzzy-context"; "search-replace" for a SEARCH/REPLACE block that fits exactly; "whole-part" for lines
+    sent as a whole; and for a file "whole-file", "new-file", "deleted", "renamed", "copied", "mode". `tolerances` are
+    all tolerances that it needed, including those of parsing, sorted.
     """
 
     path: str
@@ -199,7 +199,7 @@ class Change:
 class Match:
     """A possible location of a hunk: `rows[i]` is the file's line (from 0) for `hunk.old[i]`, None if there is none.
 
-    `hunk` is the reading of the hunk that fits; `behind` is the difference of a loose match's score to the best one.
+    `hunk` is the reading of the hunk that fits; `behind` is how far a loose match's score is from the best one.
     """
 
     hunk: Hunk
@@ -282,9 +282,9 @@ _DECODERS: tuple[tuple[str, Callable[[str], str]], ...] = (
 def unescape(hunks: Sequence[Hunk], lines: Sequence[str]) -> list[Hunk]:
     """The hunks without HTML escapes or typographic punctuation that something added to all lines of the answer.
 
-    The file must prove it: it has some of the quoted lines only unescaped, and none as written. Then added lines are
-    unescaped too, unless they contain characters that would have been escaped. Raises PatchError if it is unclear
-    whether an added line is escaped.
+    The file must prove it: it contains some of the quoted lines only in unescaped form, and none as written. Then added
+    lines are unescaped too, unless they contain characters that would have been escaped. Raises PatchError if it is
+    unclear whether an added line is escaped.
     """
     result = list(hunks)
     in_file: frozenset[str] | None = None

@@ -33,7 +33,7 @@ def parse(
     """All patches of an answer, in order.
 
     Raises PatchError for a patch that cannot be parsed. A fence without a file name is a whole file only if it is the
-    only block of the answer, or if `loose` (see `patch_spans`); its names are None then. `known` are names of files,
+    only block of the answer, or if `loose` (see `patch_spans`); then its names are None. `known` are names of files,
     which are recognized in any form. `ended`: the answer is complete, so hunks without counts in an unclosed fence are
     complete.
     """
@@ -237,7 +237,7 @@ def _without_false_cut(patches: list[FilePatch], block: Block, *, ended: bool) -
 
 def decide_readings(patch: FilePatch, data: bytes) -> FilePatch:
     """`patch` with one reading of each SEARCH/REPLACE block, decided by the file `data`. Raises PatchError if two
-    readings fit, or none of several, and for a hunk without effect that must have lost its signs."""
+    readings fit or none of several does, and for a hunk without effect, which must have lost its signs."""
     if all(hunk.changes and not hunk.alternatives for hunk in patch.hunks):
         return patch
     text = decode(data)

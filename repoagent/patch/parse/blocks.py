@@ -1,7 +1,7 @@
 """Find the blocks of an answer: fences, bare diffs, SEARCH/REPLACE, envelopes, named whole files.
 
-`blocks` is the first pass of the parser; `patch_spans` returns the ranges of the answer that are patches. After them:
-what a fence contains (`_classified`) and where it ends, then where bare patches end."""
+`blocks` is the first pass of the parser; `patch_spans` returns the ranges of the answer that are patches. The functions
+after them find what a fence contains (`_classified`) and where it ends, then where bare patches end."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def patch_spans(answer: str, *, loose: bool = False) -> tuple[Span, ...]:
 
 
 def blocks(answer: str, *, loose: bool = False, known: Collection[str] = ()) -> list[Block]:
-    """All patches of an answer, and fences of kind "code" without a file name; empty if it is `too_large`. The name of
+    """All patches in an answer, and fences of kind "code" without a file name; empty if it is `too_large`. The name of
     a `known` file is recognized everywhere."""
     if answer.count("\n") > _MOST_LINES:
         return []

@@ -337,8 +337,8 @@ _ACTIONS = {"Add File": "create", "Update File": "edit", "Delete File": "delete"
 
 
 def parse_envelope(lines: Sequence[str], *, closed: bool) -> list[FilePatch]:
-    """The patches of a `*** Begin Patch` / `*** End Patch` envelope of `apply_patch` tools. `closed`: its fence is
-    closed, or more text follows.
+    """The patches in a `*** Begin Patch` / `*** End Patch` envelope, the format of `apply_patch` tools. `closed`: its
+    fence is closed, or more text follows.
 
     Raises PatchError for changes before the first file.
     """
@@ -390,8 +390,8 @@ _MOST_DIVIDERS = 40
 def parse_search_replace(
     lines: Sequence[str], name: str | None, known: Collection[str] = ()
 ) -> list[FilePatch]:
-    """The SEARCH/REPLACE blocks in order, adjacent ones of a file as one patch. A block without a name is for the file
-    of the previous block (`name` for the first).
+    """The SEARCH/REPLACE blocks in order, adjacent ones for the same file as one patch. A block without a name is for
+    the file of the previous block (`name` for the first).
 
     A text that contains a divider line is read in every possible way; the file decides (see `Hunk.alternatives`).
     Raises PatchError for markers out of order, and for a block without an end marker.

@@ -77,7 +77,7 @@ def is_bullet(line: str) -> bool:
 
 
 def directive(line: str) -> tuple[str, str]:
-    """The directive of an envelope on a line and its argument; both "" for another line."""
+    """The directive of an envelope on a line and its argument; both "" for any other line."""
     match = DIRECTIVE.match(line)
     if match is None:
         return "", ""
@@ -117,7 +117,7 @@ def is_signature(lines: Sequence[str], at: int) -> bool:
 
 
 def is_mail(line: str) -> bool:
-    """Whether a mail of `git format-patch`, or a commit of `git log -p`, begins at this line."""
+    """Whether a `git format-patch` email, or a commit in the output of `git log -p`, begins on this line."""
     return _MAIL.match(line) is not None
 
 
@@ -246,7 +246,7 @@ def unquoted(lines: Sequence[str]) -> list[str]:
 
 
 def undecorated(lines: Sequence[str]) -> tuple[list[str], frozenset[str]]:
-    """The lines of an answer without zero-width characters at their start; and the tolerance needed."""
+    """The lines of an answer without zero-width characters at their start, and the tolerance needed."""
     plain = [
         line if line.isascii() else _ZERO_WIDTH_START.sub(r"\1", line, count=1).lstrip(ZERO_WIDTH)
         for line in lines
@@ -286,7 +286,7 @@ def margin_of(lines: Sequence[str]) -> str:
 
 
 def without_margin(lines: Sequence[str], margin: str) -> list[str]:
-    """The lines without `margin`, or without the part of it that they have."""
+    """The lines without `margin`, or without as much of it as they have."""
     if not margin:
         return list(lines)
     return [

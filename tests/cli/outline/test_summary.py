@@ -112,7 +112,7 @@ def test_links_are_not_followed(repo: GitRepo, ask: Ask, model: Program) -> None
 def test_a_secret_file_must_be_the_only_one(repo: GitRepo, ask: Ask, model: Program) -> None:
     repo.write("secrets.json", '{"key": 1}\n')
     done = ask("a.txt", "secrets.json", "--model", model.spec)
-    assert done.code == 3 and "to summarize it, name no other file" in done.err and model.prompts == []
+    assert done.code == 3 and "to summarize it, name only this file" in done.err and model.prompts == []
     assert ask("secrets.json", "--model", model.spec).code == 0
 
 

@@ -50,7 +50,7 @@ WRONG: tuple[tuple[list[str], int, str], ...] = (
     (["a.txt", "--language", "klingon"], 2, "klingon"),
     (["binary"], 3, "binary looks binary; if it is text, use --language"),
     (["wide.py"], 3, "cannot split UTF-16; save wide.py as UTF-8 first"),
-    (["a.txt", "-o", "src"], 3, "is not empty and not a split"),
+    (["a.txt", "-o", "src"], 3, "is neither empty nor a split"),
     (["-"], 2, "use -o to name the folder"),
     (["--refresh", "nope"], 2, "no split at"),
     (["--refresh", "src", "-o", "x"], 2, "--refresh cannot be combined with -o"),
@@ -112,7 +112,7 @@ def test_edits_are_kept_by_a_refresh_and_stop_a_new_split(code: GitRepo) -> None
     (code.top / "parts/002.py").write_bytes(mine)
     refused = split(code.top, "src/code.py", "-o", "parts")
     assert refused.returncode == 3
-    assert "has edits that are not merged (002.py); use --join" in refused.stderr
+    assert "has unmerged edits (002.py); use --join" in refused.stderr
     code.write("src/code.py", SOURCE.replace(b"return 0\n", b"return None\n"))
     done = split(code.top, "--refresh", "parts/index.json")
     assert done.returncode == 0

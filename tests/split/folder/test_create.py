@@ -39,7 +39,7 @@ def text(top: Path, data: bytes = SOURCE, name: str = "a.py") -> SourceText:
 def test_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "precious").write_text("x")
-    with pytest.raises(Refused, match="is not empty and not a split"):
+    with pytest.raises(Refused, match="is neither empty nor a split"):
         create(text(tmp_path), SplitOptions(), tmp_path / "out")
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["precious"]
     with pytest.raises(UsageError, match="is not a folder"):
@@ -50,7 +50,7 @@ def test_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:
 
 def test_a_folder_with_the_split_of_another_file_is_refused(tmp_path: Path) -> None:
     made = create(text(tmp_path), SplitOptions(target=300), tmp_path / "out")
-    with pytest.raises(Refused, match=r"contains the split of .*a\.py"):
+    with pytest.raises(Refused, match=r"contains a split of .*a\.py"):
         create(text(tmp_path, name="b.py"), SplitOptions(), tmp_path / "out")
     assert read_index(tmp_path / "out") == made
 
@@ -59,7 +59,7 @@ def test_edited_segments_are_not_overwritten(tmp_path: Path) -> None:
     made = create(text(tmp_path), SplitOptions(target=300), tmp_path / "out")
     for segment in made.segments:
         (made.folder / segment.file).write_bytes(b"mine\n")
-    with pytest.raises(Refused, match=r"has edits that are not merged \(001\.py, 002\.py, .*\)"):
+    with pytest.raises(Refused, match=r"has unmerged edits \(001\.py, 002\.py, .*\)"):
         create(text(tmp_path, b"x = 1\n"), SplitOptions(), tmp_path / "out")
     assert read_index(tmp_path / "out") == made
     assert all((made.folder / segment.file).read_bytes() == b"mine\n" for segment in made.segments)
