@@ -11,7 +11,7 @@ import time
 
 
 def main(connection: str, top: str) -> None:
-    """Run a kernel in the folder `top`, with the sockets of the file `connection`."""
+    """Run a kernel in the folder `top`, with the sockets that the file `connection` names."""
     # a module in the folder must not shadow one of Python's
     sys.path[:] = [entry for entry in sys.path if entry]
     from typing import Any

@@ -6,7 +6,7 @@
 
 Any text is a plan; a change rewrites only the lines it affects. A line without an id, or with the id of an earlier
 line, gets the next number. The plan that the model knows is derived only from the conversation, so a run can resume on
-another machine. Every edit by the user is accepted, even a concurrent one; those by a model are checked.
+another machine. Every edit by the user is accepted, even a concurrent one; the model's edits are checked.
 """
 
 from __future__ import annotations
@@ -281,7 +281,7 @@ def read_plan(file: Path) -> Plan:
 def update_plan(file: Path, change: Callable[[Plan], Plan] = numbered) -> Plan:
     """Apply `change` to the plan in `file`, add missing ids, save and return it.
 
-    A concurrent edit of the user is not overwritten: `change` is applied to the new text. Raises what `read_plan` and
+    A concurrent edit by the user is not overwritten: `change` is applied to the new text. Raises what `read_plan` and
     `change` raise (without writing), and Busy if the file is locked or keeps changing.
     """
     from repoagent.storage.locks import locked
@@ -342,8 +342,8 @@ def _decode(file: Path, data: bytes | None) -> Plan:
 
 
 def plan_from(turns: Sequence[Turn], tools: Collection[str], nonce: str = "") -> Plan:
-    """The plan according to the conversation: the successful `task` actions applied to the last text of the user.
-    `tools` are the names of all tools of the run."""
+    """The plan according to the conversation: the successful `task` actions applied to the user's last text. `tools`
+    are the names of all tools of the run."""
     plan, names = Plan(EMPTY), frozenset(tools)
     for number, turn in enumerate(turns):
         if turn.role == "observation" and "plan" in turn.meta:

@@ -54,7 +54,7 @@ _MERCY = 5.0  # seconds between the first interrupt and ending the kernel
 
 
 class Message(NamedTuple):
-    """A message of the kernel; only the types of these fields are checked. `public`: on the channel for output."""
+    """A message from the kernel; only the types of these fields are checked. `public`: on the channel for output."""
 
     kind: str
     parent: object
@@ -80,7 +80,7 @@ class Cell:
     at_line_start: bool = field(default=True, init=False)
 
     def handle(self, message: Message) -> None:
-        """Handle a message of the kernel."""
+        """Handle a message from the kernel."""
         content, kind = message.content, message.kind
         if kind == "stream":  # also of a thread that an earlier cell started
             self._write(_text(content, "text"))
@@ -128,7 +128,7 @@ def _text(content: Mapping[str, object], key: str) -> str:
 
 
 class Kernel:
-    """A running or ended kernel. `version` is that of its Python; `withheld`: the files that were hidden from it when
+    """A running or ended kernel. `version` is its Python version; `withheld`: the files that were hidden from it when
     it started, with their inodes; None if it may see all."""
 
     def __init__(self, runner: CommandRunner, python: str, scratch: Path) -> None:
@@ -290,7 +290,7 @@ class KernelSession:
     """The kernel of one run, started when it is needed.
 
     runner: runs the kernel, as it runs commands. scratch: a writable folder for sockets. python: the path of the
-    interpreter. earlier: an earlier process of this run had a kernel.
+    interpreter. earlier: whether an earlier process of this run had a kernel.
     """
 
     runner: CommandRunner

@@ -1,4 +1,4 @@
-"""The tool `browse`: fetch a page from the public internet, and show its text; the readable part of HTML.
+"""The tool `browse`: fetch a page from the public internet, and show its text (of HTML, the readable part).
 
 URLs are parsed strictly and normalized, so that the URL that is approved is the one that is fetched. The name is
 resolved once, and the connection goes to that address; every step has a deadline. No proxy is used: it would resolve
@@ -160,8 +160,8 @@ class Net:
 
 @dataclass(frozen=True)
 class Page:
-    """A response. data: the body; cut: it was longer. kind: the content type in lower case, without parameters;
-    charset: its parameter, or ""; broken: it ended too early."""
+    """A response. data: the body; cut: whether it was longer. kind: the content type in lower case, without parameters;
+    charset: its parameter, or ""; broken: whether it ended too early."""
 
     url: Url
     status: int
@@ -234,7 +234,7 @@ def _request(url: Url, net: Net, deadline: float) -> tuple[Page, str]:
 def _failure(site: str, error: Exception, seconds: float) -> str:
     """Why nothing was fetched from `site`."""
     if isinstance(error, TimeoutError | httpx2.TimeoutException):
-        return f"{site} did not complete its answer within {seconds:g} s."
+        return f"{site} did not complete its response within {seconds:g} s."
     if isinstance(error, httpx2.DecodingError):
         return f"could not decompress the response ({error})."
     if not isinstance(error, httpx2.NetworkError | OSError):
@@ -393,8 +393,8 @@ _ERROR_TEXT = 2_000  # characters of the text of a page with an error status
 
 @dataclass(frozen=True)
 class Browser:
-    """Settings for fetching pages. wrap: the sandbox of the HTML parser. audit: records each page. seconds_left: of the
-    run, None without a limit."""
+    """Settings for fetching pages. wrap: the sandbox of the HTML parser. audit: records each page. seconds_left: the
+    time left for the run, None without a limit."""
 
     gate: Gate
     net: Net = field(default_factory=Net)

@@ -30,8 +30,8 @@ _NAME = re.compile(r"[a-z][a-z0-9]*(?:[_-][a-z0-9]+)*")
 
 @dataclass(frozen=True)
 class AgentType:
-    """A type of agent. `tools`, `model` and `mode` are None if they are the parent's. Every agent also has think,
-    message, finish and reject, the tools of the loop."""
+    """A type of agent. `tools`, `model` and `mode` are None to inherit the parent's. Every agent also has the loop's
+    own tools: think, message, finish and reject."""
 
     name: str
     description: str
@@ -124,7 +124,7 @@ def _parsed(stem: str, text: str) -> AgentType:
     tools = fields.get("tools")
     names = re.split(r"[\s,]+", tools) if isinstance(tools, str) else tools or []
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise Refused("has tools that are not a list of names")
+        raise Refused("has `tools` that are not a list of names")
     limits: dict[str, Any] = {}
     for limit, (key, kind) in _LIMITS.items():
         if number := text_field(fields, key):

@@ -1,4 +1,4 @@
-"""The request of a question: read its files, and build it.
+"""Read the files of a question, and build its request.
 
 The content of a file, not its name, decides whether it is text, an image or a PDF. The files come first in the
 request, then the question.
@@ -87,7 +87,9 @@ def read_stream(stream: IO[bytes]) -> AttachedFile | None:
 
 def _attached_file(data: bytes, name: str) -> AttachedFile:
     if len(data) > LARGEST:
-        raise UsageError(f"{name} has more than {LARGEST:,} bytes, which no model accepts; send a part of it")
+        raise UsageError(
+            f"{name} is larger than {LARGEST:,} bytes, which no model accepts; send a part of it"
+        )
     if data.startswith(LFS_POINTER):
         raise UsageError(f"{name} is a Git LFS pointer: run `git lfs pull` first")
     digest = sha256(data).hexdigest()

@@ -1,4 +1,4 @@
-"""The check command of the settings, importable without the toolset of a run."""
+"""The check command from the settings, importable without a run's toolset."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ TRIES = 3  # how often a file may be saved during the commit
 
 
 def resume_hint(context: RunContext) -> str:
-    """The sentence for the user that the files contain the change, and how to resume the run."""
+    """A sentence that tells the user that the files contain the change, and how to resume the run."""
     command = resume_command(context.run_dir.name, context.request.kind)
     return f"Your files contain the change; resume with `{command}`."
 
@@ -50,7 +50,7 @@ def commit_run(context: RunContext, summary: str) -> CommitOutcome | None:
 
     `summary` becomes the message if the model wrote none. What others changed in the files stays uncommitted. Raises
     SentBack if a hook fails or the user rejects something, Inseparable if a file can only be committed whole and the
-    user did not agree, Refused during a rebase, and what else a commit raises; the files keep the change.
+    user did not agree, Refused during a rebase, and whatever else a commit raises; the files keep the change.
     """
     change_set = context.change_set
     overlapping = {} if context.request.commit.include_dirty else change_set.overlapping

@@ -1,6 +1,6 @@
 """The tools of a run for files: `edit`, which writes a patch immediately, and the reading tools.
 
-All read the current files from disk again; the reading tools also read the outputs of the run.
+All reread the current files from disk; the reading tools also read the run's outputs.
 """
 
 from __future__ import annotations

@@ -146,7 +146,7 @@ class MarkdownFolder:
         except OSError as error:
             raise Refused(f"could not be read ({error.strerror})") from error
         if len(data) > limit:
-            raise Refused(f"has more than {limit:,} bytes")
+            raise Refused(f"is larger than {limit:,} bytes")
         try:
             text = data.decode("utf-8-sig").replace("\r\n", "\n")
         except UnicodeDecodeError as error:
@@ -159,7 +159,8 @@ class MarkdownFolder:
 def read_all(
     folder: MarkdownFolder, what: str, read: Callable[[Path], T | None], warn: Callable[[str], None]
 ) -> Iterator[T]:
-    """Yield the result of `read` for each entry of the folder, by name; warn about each that it refuses."""
+    """Yield the result of `read` for each entry of the folder, sorted by name; warn about each entry that it
+    refuses."""
     option, shown = folder.option, folder.shown(folder.path)
     if option and not (folder.path.is_absolute() and folder.path.is_dir()):
         warn(f"{option} lists {shown}, which is not the absolute path of a folder; skipped its {what}s")

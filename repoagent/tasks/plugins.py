@@ -59,7 +59,7 @@ EVENTS: tuple[Event, ...] = ("before_turn", "after_edit", "before_finish")
 
 @dataclass(frozen=True)
 class Ran:
-    """The result of a program. `output` and `errors` do not contain secrets of the environment; `ended` is the reason
+    """The result of a program. `output` and `errors` do not contain secrets from the environment; `ended` is the reason
     why it was killed, worded as the end of a sentence, "" if it was not."""
 
     code: int
@@ -89,7 +89,7 @@ def start(
     timeout: float,
     together: bool = False,
 ) -> Ran:
-    """Run `command` (a string: by the shell) at `top`, for at most `timeout` seconds.
+    """Run `command` (the shell runs a string) at `top`, for at most `timeout` seconds.
 
     base: the environment; None for this process's. environment: further variables. together: merge standard error into
     the output. Kills all its processes before returning, also after ^C. Raises Refused if it cannot be started.
@@ -301,8 +301,8 @@ def _tool(path: Path, description: Description, top: Path, decide: Decide, audit
 
 
 def observed(name: str, ran: Ran) -> Observation:
-    """The observation of a program's output: JSON with `text`, `ok` and `data`, or plain text; with its standard error
-    after a failure."""
+    """The observation for a program's output (JSON with `text`, `ok` and `data`, or plain text), with its standard
+    error after a failure."""
     text, ok = ran.output, ran.ok
     data: dict[str, object] = {}
     record = None
@@ -332,7 +332,7 @@ class UserHooks:
     """The hook commands of the user's configuration (None: not set) for the run `run` at `top`. Call it to run one.
 
     audit: gets an event for each. confined: returns the command to run instead and its environment if there are
-    unreviewed changes; None to run the command itself. timeout: of each, in seconds.
+    unreviewed changes; None to run the command itself. timeout: the seconds that each may take.
     """
 
     top: Path

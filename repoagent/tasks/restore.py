@@ -152,7 +152,7 @@ class RestoreResult(NamedTuple):
 
 def restore_changes(worktree: WorkTree, run_dir: RunDirectory, *, whole: bool = False) -> RestoreResult:
     """Undo all of a run's changes, in the index too, and keep what others did to the files. Files in which someone
-    changed the same lines are restored only with `whole`, after copies of them were saved.
+    changed the same lines are restored only with `whole`, after copies of them are saved.
 
     Raises Refused for a run that came with the repository, Busy while it is running, and what writing raises; then
     nothing is changed.

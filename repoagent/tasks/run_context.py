@@ -35,15 +35,15 @@ class RunRequest:
     """The parameters of one run.
 
     prompt: the user's words; "" only to resume a run. name: of the conversation and the run's directory. kind: "run" or
-    "chat", or the type of a subagent ("explore", ...); parent: of a subagent, "" for none. mode: what the run may do
-    without asking. plan_only: make a plan and change nothing. commit: options of the commit; commit_per_edit: commit
-    each edit instead of all changes at the end. check: a command that must succeed before the run may finish. tools:
-    the names of allowed tools, None for all. instructions: of an agent type, for the prompt. allow: command patterns
-    allowed in this run, in addition to the configuration. network: whether commands may use the network. confine:
-    whether they run in a sandbox, if one is available. allow_sensitive: whether files that git or a server executes may
-    be changed without a separate question. agent: "model", or a name of the entry-point group `repoagent.agents`.
-    worktree, branch: of a linked work tree that was created for the run; "" otherwise. options: options set by the
-    user, by name; stored in `run.json` for a resume.
+    "chat", or the type of a subagent ("explore", ...); parent: the run that started this subagent, "" for none. mode:
+    what the run may do without asking. plan_only: make a plan and change nothing. commit: options for the commit;
+    commit_per_edit: commit each edit instead of all changes at the end. check: a command that must succeed before the
+    run may finish. tools: the names of allowed tools, None for all. instructions: the agent type's, for the prompt.
+    allow: command patterns allowed in this run, in addition to the configuration. network: whether commands may use the
+    network. confine: whether they run in a sandbox, if one is available. allow_sensitive: whether files that git or a
+    server executes may be changed without a separate question. agent: "model", or a name of the entry-point group
+    `repoagent.agents`. worktree, branch: the linked work tree that was created for the run, and its branch; ""
+    otherwise. options: options set by the user, by name; stored in `run.json` for a resume.
     """
 
     prompt: str
@@ -82,7 +82,7 @@ def edit_request(request: RunRequest, settings: Settings, targets: tuple[Target,
 
 
 def run_limits(settings: Settings) -> Limits:
-    """The limits of a run in the configuration."""
+    """The limits for a run, from the configuration."""
     return Limits(
         settings.whole("run.max_turns"),
         settings.whole_or_none("max_tokens"),
@@ -93,7 +93,7 @@ def run_limits(settings: Settings) -> Limits:
 
 
 class RunInterface(UserInterface, Protocol):
-    """The interface to the user of a run: a terminal, a program that reads events, or none."""
+    """A run's interface to the user: a terminal, a program that reads events, or none."""
 
     def approve(self, request: ApprovalRequest) -> Verdict:
         """Ask for approval."""
@@ -109,11 +109,11 @@ class RunContext:
     """The state of one run.
 
     shown: the files that the model has seen, with the blob that it saw last. notes_shown: the files whose notes it has
-    seen. commits: made by this process. tools: of the loop. branch: at the start of this process. accepted: files whose
-    change the user accepted, with the accepted content; None for a deleted file. deletions: files that the user agreed
-    to delete. changes_at_refusal: the run's changes when its last edit was refused; None if the last edit was applied
-    or there was none. unreviewed: whether the user has not accepted part of the change: an edit that the mode allowed,
-    or changes of an earlier process.
+    seen. commits: those made by this process. tools: the loop's. branch: the one at the start of this process.
+    accepted: files whose change the user accepted, with the accepted content; None for a deleted file. deletions: files
+    that the user agreed to delete. changes_at_refusal: the run's changes when its last edit was refused; None if the
+    last edit was applied or there was none. unreviewed: whether the user has not accepted part of the change: an edit
+    that the mode allowed, or changes of an earlier process.
     """
 
     worktree: WorkTree

@@ -194,9 +194,9 @@ def hiding_variables(
     worktree: WorkTree, file: Path, excluded: Iterable[str], env: Mapping[str, str]
 ) -> dict[str, str]:
     """Write the attributes file `file`: the user's attributes, with secrets and `excluded` files as binary. Returns the
-    variables to add to `env`, with which git uses it.
+    variables to add to `env` so that git uses it.
 
-    This keeps these files out of patches of old commits, too; a `.gitattributes` of the repository takes precedence.
+    This keeps these files out of patches of old commits, too; a `.gitattributes` in the repository takes precedence.
     """
     command = ("config", "--type=path", "--get", "core.attributesFile")
     configured = git_output(worktree.top, *command, ok=(0, 1)).stdout
@@ -249,8 +249,8 @@ _DENIED = r"|permission denied|\bEACCES\b"  # without mounts
 
 
 def explainer(confinement: Confinement) -> Callable[[str], str]:
-    """A function from the output of a command to an explanation of the errors in it that a limit of the sandbox caused,
-    once for each limit; "" for none."""
+    """A function that takes a command's output and explains the errors in it that a limit of the sandbox caused, once
+    for each limit; it returns "" if there are none."""
     sandbox, explanations = confinement.sandbox, {}
     if sandbox is not None:
         without_mounts = not sandbox.mounting

@@ -56,10 +56,10 @@ class Skill:
 def skill_folders(
     top: Path, root: Path, user_folder: Path, *, further: Sequence[str] = (), why_not: WhyNot | None = None
 ) -> tuple[MarkdownFolder, ...]:
-    """The skill folders in order of precedence: the user's, `further` folders of the option `run.skills`, the
+    """The skill folders in order of precedence: the user's, `further` folders from the `run.skills` option, the
     repository's `.repoagent/skills` and OF_OTHERS.
 
-    top: of the work tree. root: the `.repoagent` folder. user_folder: the folder of `config.user_file`.
+    top: the top of the work tree. root: the `.repoagent` folder. user_folder: the folder of `config.user_file`.
     """
     named = [Path(os.path.expanduser(name)) for name in further]  # noqa: PTH111  (a Path raises for an unknown user)
     return (

@@ -267,7 +267,7 @@ def _usage_text(record: Record) -> str:
 
 @dataclass
 class SubagentPool:
-    """The subagents of a run. `tools` are the names of the run's own tools; `running` has the subagents by number."""
+    """The subagents of a run. `tools` are the names of the run's own tools; `running` maps numbers to subagents."""
 
     context: RunContext
     types: Mapping[str, AgentType]
@@ -335,7 +335,7 @@ class SubagentPool:
         return self._answer_of(number)
 
     def needs(self, action: Action) -> Needs:
-        """What the action needs of earlier ones: nothing, if the subagent only reads."""
+        """What the action needs from earlier ones: nothing if the subagent only reads."""
         type_ = self.types.get(action.args.get("kind", "explore").strip())
         return "nothing" if type_ is not None and type_.mode == "read-only" else "writes"
 
@@ -382,7 +382,7 @@ class SubagentPool:
 
 
 def delegate_tools(subagents: SubagentPool, wait: Tool | None) -> tuple[Tool, ...]:
-    """The tool `delegate`, and `wait` for subagents and, with the tool `wait` of commands, for these."""
+    """The tools `delegate` and `wait`; with the `wait` tool for commands, `wait` also waits for those."""
 
     def perform(kind: str, method: Callable[[Action], Observation], action: Action) -> Observation:
         if kind == "wait" and wait is not None and "child" not in action.args:

@@ -221,8 +221,7 @@ def _command_runner(context: RunContext, confinement: Confinement) -> CommandRun
             say(f"note: {sentence}")
     if context.gate.mode == "auto" and (hidden := hidden_paths(confinement.hidden, "shown")):
         say(
-            f"note: commands cannot see {names_of(hidden, 5)}, which are hidden from models; only those that your "
-            "rules allow can."
+            f"note: hidden from models: {names_of(hidden, 5)}; only commands that your rules allow can see them."
         )
     return CommandRunner(
         context.worktree.top,

@@ -64,7 +64,7 @@ def run_in_worktree(
 def resumed_worktree(worktree: WorkTree, name: str) -> WorkTree:
     """The linked work tree of the run or chat `name`, recreated if it is gone; `worktree` if the run had none.
 
-    Raises Refused for a run that came with the repository, and as `reopen_linked` does.
+    Raises Refused for a run that came with the repository, and what `reopen_linked` raises.
     """
     _, before = _record_of(worktree, name)
     return reopen_linked(worktree, before.worktree, before.branch) or worktree

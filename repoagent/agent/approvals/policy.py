@@ -79,9 +79,9 @@ class Gate:
     """Allow or refuse operations.
 
     allow, deny: rules; "always" adds to `allow`. asker: asks the user. remember: saves the patterns of an "always" for
-    later runs in this repository. audit: records each decision. sandbox: the name of the sandbox of commands, "" for
-    none; why_none: then a sentence with the reason. top, writable: the work tree, and other folders that commands may
-    write to; protected: paths that they may not write. path: the PATH of commands. off_limits: why a path of the work
+    later runs in this repository. audit: records each decision. sandbox: the name of the commands' sandbox, "" for
+    none; why_none: why there is none, as a sentence. top, writable: the work tree, and other folders that commands may
+    write to; protected: paths that they may not write. path: the commands' PATH. off_limits: why a path of the work
     tree is hidden from models, None if it is not. withheld: the hidden files, and their names in git. blobs: whether
     any of the given git object names is the content of a hidden file.
     """
@@ -103,7 +103,7 @@ class Gate:
     blobs: Blobs = lambda _: False
 
     def decide(self, request: ApprovalRequest) -> Verdict:
-        """Decide. Deny rules win in every mode; the patterns of an "always" are added to `allow`.
+        """Decide on a request. Deny rules win in every mode; the patterns of an "always" are added to `allow`.
 
         Raises what the asker raises (when the user stops the run) and what `remember` raises.
         """

@@ -128,7 +128,7 @@ _FREE = {
 
 
 def only_reads(command: Simple) -> bool:
-    """Whether `command` only reads, without redirections to files and variables that change programs."""
+    """Whether `command` only reads, and has no redirections to files or variables that change programs."""
     if command.writes or any(
         name not in HARMLESS or not value.literal for name, value in command.assignments
     ):

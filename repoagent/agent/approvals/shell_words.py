@@ -16,7 +16,7 @@ _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\[[^]]*\])?\+?=")
 
 
 class Word(NamedTuple):
-    """One word. `text` is its value without quotes, as far as it is known.
+    """One word. `text` is what is known of its value, without quotes.
 
     kind: "literal" if a program gets exactly `text`; "glob" if it is replaced by file names; "open" if it depends on a
     variable or the output of a command.
@@ -176,7 +176,7 @@ class Unwrapped(NamedTuple):
 
 
 def unwrap(command: Simple) -> Unwrapped:
-    """The commands that `command` runs, as far as its words show them."""
+    """The commands that `command` runs, if its words show them."""
     name = command.name.rpartition("/")[2]
     two = " ".join(word.text for word in command.words[:2])
 
@@ -213,7 +213,7 @@ def _after_options(command: Simple, at: int, valued: str, skip: int, role: Role)
             continue
         text, doubt = words[number].text, ""
         if not words[number].literal or (name == "env" and re.match(r"-S|--split|-[A-Za-z]*S|-C|--ch", text)):
-            doubt = f"it is not known what `{name}` runs"
+            doubt = f"it is unclear what `{name}` runs"
         elif text == "--":
             at = number + 1
             break
@@ -221,7 +221,7 @@ def _after_options(command: Simple, at: int, valued: str, skip: int, role: Role)
             if match := re.match(r"([A-Za-z_]\w*)=", text):
                 assignments.append((match[1], words[number]._replace(text=text[match.end() :])))
             else:
-                doubt = f"it is not known what `{name}` sets"
+                doubt = f"it is unclear what `{name}` sets"
         elif name == "command" and re.match(r"-[vV]", text):
             return Unwrapped(command)
         elif name == "time" and re.match(r"-[ao]|--(o|a)", text):

@@ -106,7 +106,7 @@ def cut(content: str, most: int, head: float = _HEAD) -> Cut:
 
 
 def share(sizes: Sequence[int], most: int) -> int:
-    """The largest limit for each of `sizes` so that their sum is at most `most` (water filling)."""
+    """The largest limit for each of `sizes` such that their sum is at most `most` (water filling)."""
     remaining, rest = most, sorted(sizes)
     for count, smallest in zip(range(len(rest), 0, -1), rest, strict=True):
         if smallest * count > remaining:

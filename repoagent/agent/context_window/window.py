@@ -1,5 +1,5 @@
-"""Select the turns of a conversation to send to a model, and replace older ones by a checkpoint: the model's summary of
-the work so far, and the facts that the program knows.
+"""Select the turns of a conversation to send to a model, and replace older ones with a checkpoint: the model's summary
+of the work so far, and the facts that the program knows.
 
 Without a checkpoint all turns are sent. With one: the user's messages, the checkpoint, the turns that it retained, and
 all later ones. So until the next checkpoint a request only grows at its end, and the provider can cache its prefix. For
@@ -75,7 +75,7 @@ def tokens(turns: Iterable[Turn]) -> int:
 
 
 def without_attached(turn: Turn) -> Turn:
-    """Replace the image or PDF of a turn by a note."""
+    """Replace the image or PDF of a turn with a note."""
     attachment = reference(turn)
     if attachment is None:
         return turn
@@ -231,7 +231,7 @@ def marked(request: Request) -> Request:
 
 
 def without_superseded(turns: Sequence[Turn]) -> tuple[Turn, ...]:
-    """Replace by a note: each `read` whose lines were read again or whose file was edited later, results that are also
+    """Replace with a note each `read` whose lines were read again or whose file was edited later, results that are also
     in a file, images and PDFs. The newest unit stays."""
     newest = borders(turns)[-1] if turns else 0
     slim = list(turns)
@@ -388,7 +388,7 @@ class Window:
     ) -> State:
         """The state for the next call: with a new checkpoint if it is due or with `force`.
 
-        `ask` sends turns and returns the reply and its meta data (model, tokens). Without it, if it raises LimitReached
+        `ask` sends turns and returns the reply and its metadata (model, tokens). Without it, if it raises LimitReached
         or ModelError, or if the reply is not a checkpoint, one is made from the `known` facts and the first lines of
         the replies. Raises what writing the file raises.
         """

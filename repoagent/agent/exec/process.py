@@ -254,7 +254,7 @@ _DROPPED = {
 
 
 def environment(base: Mapping[str, str]) -> dict[str, str]:
-    """`base` without secrets, hooks of shells and relative folders in PATH, and with settings that keep programs from
+    """`base` without secrets, shell hooks and relative folders in PATH, and with settings that keep programs from
     waiting for input. CI is not set: programs should behave as they do for the user."""
     dropped = _DROPPED | set(secrets_of(base))
     env = {

@@ -1,6 +1,6 @@
 """Render the output of a command for a model, and interpret its exit code.
 
-Progress bars are overwritten, colours and cursor movements removed; long output is shortened to its head and tail, with
+Progress bars are overwritten, colors and cursor movements removed; long output is shortened to its head and tail, with
 the name of the file that has the rest. A pipe fails if any part of it does, except a writer whose reader closed the
 pipe; exit code 1 from a search or a comparison is a result, not a failure.
 """
@@ -131,8 +131,8 @@ def _closes(command: Simple) -> bool:
 
 
 def unmatched(text: str, exit_code: int | None, output: str) -> str:
-    """The meaning of the exit code of the command `text` if it is not a failure ("no match"). "" if it may be a
-    failure: if a command in it does more than read, or reports an error in `output`."""
+    """What the exit code of the command `text` means if it is not a failure ("no match"); "" if it may be one: if a
+    command in it does more than read, or reports an error in `output`."""
     reading = read_command(text)
     commands = [(command, _meaning(command)) for command in reading.commands if command.words]
     with_xargs = any(command.name == "xargs" for command, _ in commands)

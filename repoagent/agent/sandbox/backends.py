@@ -44,8 +44,8 @@ _LAUNCH = (
 class Sandbox:
     """A way to confine a command: `bubblewrap`, the program at the path `program`, or `landlock`.
 
-    sizes: bubblewrap can limit the size of a tmpfs (since 0.7). mounting: paths are covered by mounts, as the user may
-    create mount namespaces; otherwise Landlock is alone.
+    sizes: bubblewrap can limit the size of a tmpfs (since 0.7). mounting: whether mounts cover paths, because the user
+    may create mount namespaces; otherwise Landlock works alone.
     """
 
     name: Literal["bubblewrap", "landlock"]
@@ -95,7 +95,11 @@ class Sandbox:
         if self.mounting and policy.network and not (abi >= 6 and self._may_scope()):
             limits.append(_ABSTRACT_SOCKETS)
         if self.name == "bubblewrap":
-            limits += [] if self.sizes else ["Shared memory (/dev/shm) is not limited (old bubblewrap)."]
+            limits += (
+                []
+                if self.sizes
+                else ["The size of shared memory (/dev/shm) is not limited: this bubblewrap is too old."]
+            )
             filtered = os.uname().machine in {"x86_64", "aarch64"}
             limits += [] if filtered else ["System calls are not filtered on this processor architecture."]
             return tuple(limits)
@@ -129,7 +133,7 @@ _CLOSED = "Commands cannot create files or folders at the top of the work tree, 
 _ABSTRACT_SOCKETS = "With network access, commands can reach other programs' abstract Unix sockets."
 _NAMES_ARE_SEEN = "Commands can see the names of hidden files, but not their content."
 _WITHOUT_MOUNTS = (
-    "Commands can change the mode, owner and times of files outside the work tree where the user can.",
+    "Commands can change the mode, owner and times of any file outside the work tree that you can change.",
     "Commands can see the names and arguments of other processes, and change their priority.",
     "Commands cannot write /tmp and shared memory, or open terminals and Unix sockets; some programs fail.",
 )

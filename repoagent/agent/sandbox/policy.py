@@ -21,7 +21,8 @@ class Policy:
 
     The rest of the file system is read-only. `keep` is read-only, `hide` is unreadable. `shield` is like `keep`, except
     below `also_write`; links are followed, a missing name cannot be created and an empty folder cannot be filled.
-    Without mounts `shield` works only at the top of the work tree. `memory`: bytes of all processes together.
+    Without mounts `shield` works only at the top of the work tree. `memory`: the limit for all processes together, in
+    bytes.
     """
 
     top: Path

@@ -57,7 +57,7 @@ OPTION_GROUPS = {  # by their parameters
 @click.option("--branch", metavar="NAME", help="Work on a new branch NAME, in its own work tree.")
 @click.option(
     "--worktree", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
-    help="Work in a new linked work tree DIR, and keep it.",
+    help="Work in a new linked work tree at DIR, and keep it.",
 )  # fmt: skip
 @click.option(
     "--allow", multiple=True, metavar="PATTERN", help="Run matching commands without asking. Repeatable."

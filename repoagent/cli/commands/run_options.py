@@ -62,7 +62,7 @@ def approval_options(noun: str) -> Callable[[F], F]:
 def finish_options(noun: str) -> Callable[[F], F]:
     """The options for the check and the commit."""
     check = (
-        "Finish only when CMD passes; the model sees its failure."
+        "Finish only when CMD passes; if it fails, the model sees why."
         if noun == "run"
         else "Commit only when CMD passes."
     )

@@ -26,7 +26,7 @@ _ON_A_TERMINAL = 20  # runs listed without --all
 STATES = """\b
 States:
   running               alive
-  done, answered        finished; answered: with a message, without changes
+  done, answered        finished; answered: with a message but no changes
   unfinished            the model stopped before the task was done
   rejected              the model refused the task
   limit, failed         ended by a limit or an error
@@ -107,7 +107,7 @@ _list_options = together(
         "-n", "--limit", type=click.IntRange(min=1), metavar="N",
         help=f"List the newest N. [default: {_ON_A_TERMINAL} on a terminal]",
     ),
-    click.option("--all", "everything", is_flag=True, help="List all runs, on a terminal too."),
+    click.option("--all", "everything", is_flag=True, help="List all runs, even on a terminal."),
 )  # fmt: skip
 
 
@@ -328,11 +328,11 @@ Examples:
   repoagent runs delete 3fa9c1 --yes
   repoagent runs delete --undo run-20261122-171500-3fa9c1
 
-This deletes the run's folder for good, with the plan and the output of
+This deletes the run's folder for good, including the plan and the output of
 commands. The conversation is archived, and --undo with the full name restores
-it; conversations that you named and commits are not touched. The run's linked
+it; commits, and conversations that you named, are not touched. The run's linked
 work tree is removed if everything in it is committed, and its branch if other
-branches have its commits."""
+branches contain its commits."""
 
 
 @click.command("delete", epilog=DELETE_EXAMPLES)
@@ -381,7 +381,7 @@ Examples:
   repoagent runs message last "leave the tests as they are"
   repoagent runs message last - < notes.md
 
-The run reads it before its next model call, as a message from you. To reach a
+The run reads TEXT before its next model call, as a message from you. To reach a
 run that has ended, use `repoagent run --resume`. You can also put a file
 NAME.md into the run's inbox/ folder."""
 
@@ -411,7 +411,7 @@ Examples:
   repoagent runs stop last --now
 
 A run stops before its next model call, and so do the runs that it delegated.
-With --now its process gets a SIGTERM at once and undoes unfinished work, as
+With --now its process gets SIGTERM at once and undoes unfinished work, as
 after ^C. Nothing is lost: resume it with `repoagent run --resume`. You can also
 stop a run by creating a file named stop in its folder."""
 
@@ -445,8 +445,8 @@ Examples:
   repoagent runs wait last --timeout 600
 
 The exit code is the run's: 0 done or answered, 1 rejected or unfinished, 5 a
-limit, 130 stopped or killed, or that of its error. Also: 2 no such run, 3 it
-is unreadable, 7 still running after --timeout."""
+limit, 130 stopped or killed, or its error's code. Also: 2 no such run, 3 an
+unreadable run, 7 still running after --timeout."""
 
 
 @click.command("wait", epilog=WAIT_EXAMPLES)
@@ -501,8 +501,8 @@ def diff_command(repo: Repository, run: Run, /) -> None:
 def restore_command(repo: Repository, run: Run, /, *, yes: bool, whole: bool) -> Exit:
     """Undo RUN's uncommitted changes; RUN must have ended.
 
-    Other changes in these files are not touched. A file whose changed lines were changed again is skipped and named,
-    and the exit code is 3.
+    Other changes in these files are not touched. If the lines that the run changed have changed again, the file is
+    skipped and named, and the exit code is 3.
     """
     from repoagent.tasks.restore import conflict_message, restore_changes, uncommitted_files
     from repoagent.tasks.worktree import worktree_of

@@ -67,10 +67,10 @@ def is_at_result(change: FileChange, path: str, current: Content | None) -> bool
 
 @dataclass
 class ChangeSet:
-    """changes: of the run, in the order of first change. candidates: changes by commands, in untracked files or at an
-    unknown time; see `keep`. overlapping: paths in which the run changed lines again after someone else had, with these
-    lines. pending: announced by `will_write`, and possibly not written yet. edit: identifies the last written edit, so
-    that it is not repeated after a kill.
+    """changes: the run's, in the order of first change. candidates: changes that commands made in untracked files or at
+    an unknown time; see `keep`. overlapping: paths in which the run changed lines again after someone else had, each
+    with these lines. pending: changes announced by `will_write`, and possibly not written yet. edit: identifies the
+    last written edit, so that it is not repeated after a kill.
     """
 
     worktree: WorkTree
@@ -115,7 +115,7 @@ class ChangeSet:
         self.will_commit(edit_id, mark, settled=True)
 
     def settle_commit(self) -> str | None:
-        """After a kill: the last commit of the run, None if it has none; its changes are dropped. Call after the
+        """After a kill: return the run's last commit, None if it has none, and drop its changes. Call after the
         journals are settled, because they record the commits."""
         path = self.folder / _COMMIT
         path = path if path.exists() else path.with_name("landing.json")  # of the first version
@@ -186,7 +186,7 @@ class ChangeSet:
         return None if unchanged else replace(change, after=data)
 
     def others_content(self, changes: Iterable[FileChange]) -> dict[str, Content | None]:
-        """The current contents of the paths of `changes` that someone else has changed since."""
+        """The current content of each path in `changes` that someone else has changed since."""
         contents = {}
         for change in changes:
             expected = {change.old_path: None, change.path: after_of(change)}
@@ -286,7 +286,7 @@ def _read_change(folder: Path, item: object) -> FileChange:
     is_text = all(value is None or isinstance(value, str) for value in texts)
     if not is_text or not (old_path or path) or not _MODES.issuperset((old_mode, mode)):
         raise Refused(
-            f"{folder} is not a run's record of its changes; commit the changes by hand, or start a new run"
+            f"{folder} is not a valid record of a run's changes; commit the changes by hand, or start a new run"
         )
     for name in filter(None, (old_path, path)):
         check_path(name)

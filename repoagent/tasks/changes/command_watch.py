@@ -41,7 +41,7 @@ Audit = Callable[[Sequence[Mapping[str, object]]], None]
 
 
 def write_event(change: FileChange, kind: str, **details: object) -> dict[str, object]:
-    """The audit event for a written file, with its blob ids of the hash `kind` before and after."""
+    """The audit event for a written file, with its blob ids before and after, by the hash `kind`."""
     before = None if change.before is None else blob_hash(change.before, kind)
     after = None if change.after is None else blob_hash(change.after, kind)
     return {"kind": "write", **details, "path": change.name, "before": before, "after": after}
@@ -65,7 +65,7 @@ class Guard:
 
     def after(self, done: Sequence[FileChange], acting: Mapping[str, bool]) -> Iterator[str]:
         """Call when a command has ended and its changes, `done`, are in the change set. `acting`: the files it wrote
-        that are run on opening a folder, and whether each is new. Yields text for the model."""
+        that run when a folder is opened, and whether each is new. Yields text for the model."""
         all_changes = (*self.change_set.changes, *self.change_set.candidates)
         moved = {change.after for change in all_changes if change.before is None}
         names = [
@@ -141,8 +141,8 @@ class Guard:
 
 
 class Watch:
-    """Call it before a command, with whether a background command may have written since the last one; after the
-    command, call the returned function, which describes the changes to the model."""
+    """Call it before a command (`background`: whether a background command may have written since the last call); after
+    the command, call the returned function, which describes the changes to the model."""
 
     def __init__(
         self,
@@ -152,8 +152,9 @@ class Watch:
         audit: Audit = lambda _: None,
         guard: Guard | None = None,
     ) -> None:
-        """say: gets a sentence about each change to the user's uncommitted work, of submodules, of executed files and
-        in the background. audit: gets an event for each written file. guard: checks what each command changed."""
+        """say: gets a sentence about each change to the user's uncommitted work, to submodules or to executed files,
+        and each change in the background. audit: gets an event for each written file. guard: checks what each command
+        changed."""
         self.worktree, self.change_set = worktree, change_set
         self.say, self.audit, self.guard = say, audit, guard
         self._look_at_executed = watch_executed(worktree.top, say, tracked_folders(worktree))

@@ -1,7 +1,7 @@
 """Files of the work tree that git, an editor or another program executes automatically.
 
-Commands in the sandbox may not write them, because repoagent's git and the user's editor run outside of it. An edit of
-such a file asks first, see `edit.guards.sensitive`.
+Commands in the sandbox may not write them, because repoagent's git and the user's editor run outside of it. An edit to
+such a file asks first; see `edit.guards.sensitive`.
 """
 
 from __future__ import annotations

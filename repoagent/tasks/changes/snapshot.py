@@ -49,7 +49,7 @@ class Snapshot(NamedTuple):
 
     @property
     def submodules(self) -> set[str]:
-        """The submodules whose commit is not that of the index."""
+        """The submodules whose commit is not the one in the index."""
         return {path for path, entry in self.status.changed.items() if entry.submodule}
 
 

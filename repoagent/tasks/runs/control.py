@@ -1,7 +1,9 @@
-"""A live run, which holds its lock, writes its progress and reads requests before each call; and these requests.
+"""A live run, which holds its lock, writes its progress and reads requests before each model call; and the requests
+themselves.
 
-Requests of another process are files in the run's directory: messages and stops. A message is delivered at least once:
-its file is removed when the conversation contains it. The module also waits for the end of a run, and deletes runs.
+Requests from another process are files in the run's directory: messages and stops. A message is delivered at least
+once: its file is removed when the conversation contains it. The module also waits for the end of a run, and deletes
+runs.
 """
 
 from __future__ import annotations
@@ -62,14 +64,14 @@ class Stopped(RepoagentError):
 def message(run: Run, text: str) -> Path:
     """Write `text` to the inbox of a run, which reads it before its next call. Returns the file.
 
-    Raises UsageError for an empty or too long text, NotRunning, Refused.
+    Raises UsageError for a text that is empty or too long, NotRunning, Refused.
     """
     if not text.strip():
         raise UsageError("the message is empty")
     data = text.encode("utf-8", "surrogateescape")
     if len(data) > LARGEST:
         raise UsageError(
-            f"the message has {len(data):,} bytes, more than {LARGEST:,}; write it to a file and name the "
+            f"the message is {len(data):,} bytes long, more than {LARGEST:,}; write it to a file and name the "
             "file in the message"
         )
     _refuse_ended(run, " TEXT")
@@ -261,7 +263,7 @@ class LiveRun:
 
     def control(self) -> dict[str, str]:
         """Call before each model call, and before the run ends. Returns the file names, in order, and texts of at most
-        AT_ONCE new messages; the next call of this or `confirm` confirms that the conversation contains them. Links,
+        AT_ONCE new messages; the next call to this or to `confirm` confirms that the conversation contains them. Links,
         pipes and files above LARGEST are set aside with a warning.
 
         Raises Stopped if the user stops the run, Refused if the inbox is not a folder.

@@ -61,7 +61,7 @@ class RunDirectory:
 
     @property
     def conversation(self) -> Path:
-        """The file of the conversation, which is not in the directory."""
+        """The conversation file, which is not in the directory."""
         return self.layout.conversations / f"{self.name}{ENDING}"
 
     @property
@@ -151,11 +151,11 @@ _START_TIME = 19  # index of the word in /proc/PID/stat after the name: field 22
 class Record:
     """The content of `run.json`. Times are ISO 8601 with their zone, "" for none.
 
-    prompt: its first line. parent: the run that delegated to this one, "" for none.
+    prompt: only its first line. parent: the run that delegated to this one, "" for none.
     pid, host, boot, pid_start: identify the process.
     started, process_started: when the run, and its current or last process, started.
-    turns, tokens, cost: of all its processes; cost is in US dollars, None if the price of a call is unknown.
-    options: set by the user, by name. worktree: in which it works. branch: of a linked work tree, "" otherwise.
+    turns, tokens, cost: the totals of all its processes; cost is in US dollars, None if the price of a call is unknown.
+    options: set by the user, by name. worktree: where it works. branch: that of a linked work tree, or "".
     text: how it ended. exit: the exit code.
     """
 
@@ -196,7 +196,7 @@ def to_dict(record: Record) -> dict[str, Any]:
 
 
 def from_dict(value: Mapping[str, Any]) -> Record:
-    """Read a record, even of an earlier version; fields of a wrong type count as missing."""
+    """Read a record, even one of an earlier version; fields of a wrong type count as missing."""
     if not value.keys() >= _EARLIER.keys():
         value = {**{name: value[old] for name, old in _EARLIER.items() if old in value}, **value}
     checked: dict[str, Any] = {"cost": _amount(value.get("cost", 0.0))}
@@ -234,7 +234,7 @@ def first_line(text: str, most: int = _PROMPT) -> str:
 
 
 def cut(text: str, most: int = LONGEST) -> str:
-    """`text` without white space around it, shortened to `most` characters."""
+    """`text` without surrounding white space, shortened to `most` characters."""
     text = text.strip()
     return text if len(text) <= most else text[: most - 1] + "…"
 

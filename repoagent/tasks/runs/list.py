@@ -31,7 +31,7 @@ class Run:
 
     state: "running" while it is live; how it ended (`directory.ENDS`); "killed" if its process is gone without
         recording an end; "conversation" if only its conversation exists; "unreadable" with the `problem`.
-    process_started: of its current or last process, in seconds since the epoch.
+    process_started: when its current or last process started, in seconds since the epoch.
     """
 
     run_dir: RunDirectory
@@ -139,8 +139,8 @@ def children(run: Run, among: Iterable[Run]) -> list[Run]:
 
 
 def tree(all_runs: Sequence[Run]) -> list[tuple[int, Run]]:
-    """Runs in their order with depth 0, and subagents below their parent, oldest first, with depth 1. Lists each run
-    once, even if runs name each other as parents."""
+    """Runs in the given order with depth 0, and subagents below their parent, oldest first, with depth 1. Lists each
+    run once, even if runs name each other as parents."""
     names = {run.name for run in all_runs}
     top_level = {run.name for run in all_runs if run.record.parent not in names}
     below: dict[str, list[tuple[int, Run]]] = {}

@@ -1,7 +1,7 @@
-"""Set up the sandbox of a specification, which `backends` makes, and run the command in it.
+"""Set up the sandbox that a specification from `backends` describes, and run the command in it.
 
-With Landlock, a command may get a private view of the file system: read-only except for some folders, some paths
-covered; see namespaces(7).
+With Landlock, a command may get a private view of the file system: read-only except for some folders, and with some
+paths covered; see namespaces(7).
 """
 
 from __future__ import annotations
