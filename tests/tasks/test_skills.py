@@ -71,7 +71,7 @@ def test_each_broken_skill_is_skipped_with_one_warning(top: Path) -> None:
     assert len(warnings) == len(BROKEN) + 6
     for name, why in {
         "no-front": "no front matter", "no-name": "no name", "no-words": "no description", "other-name": "the name another",
-        "a-list": "description that is not text", "nul": "not text", "large": "more than 65,536 bytes", "latin": "not UTF-8",
+        "a-list": "description that is not text", "nul": "not text", "large": "larger than 65,536 bytes", "latin": "not UTF-8",
         "empty": "has no SKILL.md", "pipe": "not a regular file", "linked": "a link that leads outside", "half": "a link that leads outside",
         "git": "git directory",
     }.items():  # fmt: skip

@@ -224,7 +224,7 @@ def test_a_chat_whose_folder_is_removed_reports_it(repo: GitRepo, run: Run, scri
     )
     done = run("chat", stdin="a\nb\n")
     assert (done.code, len(script.prompts)) == (3, 1)
-    assert "was removed while it was running" in done.err
+    assert "was removed (by `git clean -x`, for example)" in done.err
     assert not [*(repo.top / ".repoagent/runs").glob("*/*")]
 
 
