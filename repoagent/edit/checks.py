@@ -116,7 +116,7 @@ def run_check(
 
 
 def preflight(worktree: WorkTree, request: EditRequest) -> None:
-    """Raise the errors of the later commit that do not depend on the change.
+    """Fail now if the commit would fail later, whatever the change.
 
     Raises UsageError for an unknown revision or a missing identity; Refused for a branch that cannot be created; Busy
     while another program locks the index.

@@ -106,7 +106,7 @@ def commit_of(worktree: WorkTree, edit: Edit) -> str:
         f"the commit of edit {edit.id} is {'no longer' if edit.branch == branch else 'not'} in the history of "
         f"{branch or 'HEAD'}, so there is nothing to undo; what is left of it in your files is uncommitted "
         "(`git diff HEAD`)"
-        + ("" if last is None else f"; to undo the last edit that is there: `repoagent undo {last.id}`")
+        + ("" if last is None else f"; to undo the last edit in that history: `repoagent undo {last.id}`")
     )
 
 

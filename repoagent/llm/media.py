@@ -117,7 +117,7 @@ def refuse_any(request: Request, spec: str, why: str = "") -> None:
         also = f" ({why})" if why else ""
         raise UsageError(
             f"{spec} accepts only text{also}: cannot send {_names(request.media)}. Use a model that accepts "
-            "it, such as --model anthropic/NAME"
+            "attachments, for example --model anthropic/NAME"
         )
 
 

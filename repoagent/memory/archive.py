@@ -294,7 +294,7 @@ def _parcel(name: str, files: dict[str, bytes]) -> ArchivedMemory:
     value = json_files.parse(files.get(identities.FILE, b""))
     identity = None if value is None or value["version"] != 1 else identities.from_dict(value)
     if identity is None:
-        raise _Invalid(f"{memory}, which does not name its file")
+        raise _Invalid(f"{memory}, whose identity.json is missing or invalid")
     try:
         for path in (identity.path, *identity.earlier_paths, *identity.strangers):
             check_path(path)

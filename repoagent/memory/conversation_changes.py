@@ -316,7 +316,8 @@ def branch(
     count = len(source.conversation.turns)
     if turns is not None and not 0 < turns <= count:
         raise UsageError(
-            f"{source.place.name} has {count} turns, so there is no turn {turns}: see `repoagent conversation show`"
+            f"{source.place.name} has only {count} turn(s), so there is no turn {turns}: "
+            "see `repoagent conversation show`"
         )
     return _copy(layout, source, place, "branch", turns=turns)
 

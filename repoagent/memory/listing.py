@@ -111,7 +111,7 @@ class FileLocator:
 
 
 def tops(worktree: WorkTree) -> list[str]:
-    """The tops of all work trees of the repository, this one first, without a bare repository."""
+    """The tops of all work trees of the repository, this one first; a bare repository is left out."""
     listed = git(worktree.top, "worktree", "list", "--porcelain")
     blocks = [block.split(b"\n") for block in listed.split(b"\n\n") if block]
     paths = [block[0].removeprefix(b"worktree ") for block in blocks if b"bare" not in block]

@@ -156,7 +156,7 @@ def within(row: UsesIn, most: int = NAMES) -> str:
 
 
 def files_in_short(rows: Sequence[UsesIn], most: int = NAMES) -> str:
-    """The first files, each with its number of lines."""
+    """The first files, each with the number of its lines that use the symbol."""
     listed = ", ".join(f"{plain(row.path, _WIDTH)} ({len(row.lines)})" for row in rows[:most])
     return f"{listed}, ..." if len(rows) > most else listed
 

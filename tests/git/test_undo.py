@@ -158,7 +158,7 @@ def test_after_a_reset_on_the_same_branch(repo: GitRepo) -> None:
     first = list_edits(worktree(repo))[-1].id
     edit(repo, shout(repo, 9))
     repo.git("reset", "-q", "--hard", "HEAD^")
-    last = f"no longer in the history of main,.*last edit that is there: `repoagent undo {first}`"
+    last = f"no longer in the history of main,.*last edit in that history: `repoagent undo {first}`"
     with pytest.raises(Refused, match=last):
         undo(worktree(repo))
     repo.git("checkout", "-q", "--orphan", "other")

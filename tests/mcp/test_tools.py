@@ -94,7 +94,7 @@ def test_files(repo: GitRepo, use: Use) -> None:
     ]
     assert "1 file withheld" in use().call("files", path="src").text
     assert use().data("files", limit=1)["left_out"] > 0
-    with pytest.raises(UsageError, match="there is no folder nowhere"):
+    with pytest.raises(UsageError, match="no such folder: nowhere"):
         use().call("files", path="nowhere")
 
 

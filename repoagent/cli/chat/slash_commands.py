@@ -259,7 +259,7 @@ def _compact(chat: Chat, words: str) -> None:
         ui = RunTerminal.of(chat.terminal, working, chat.mode)
         before, after = compact(chat.worktree, chat.request(), chat.settings, ui, chat.model_setup)
     chat.terminal.note(
-        f"compacted: later requests send {after:,} tokens instead of {before:,}; the file keeps every turn"
+        f"compacted: later requests send {after:,} tokens instead of {before:,}; the conversation file keeps every turn"
     )
 
 

@@ -229,7 +229,7 @@ def _show_table(prompt: ShownPrompt, terminal: Terminal) -> None:
     rows.append((("total", "bold"), (f"{prompt.tokens:,}", "bold"), ("",), ("",), ("",)))
     page.write(page.table(_COLUMNS, rows, below), terminal)
     if prompt.asks_first:
-        terminal.note("This small model first selects the relevant part of the file.", "dim")
+        terminal.note("The model is small, so it first selects the relevant part of the file.", "dim")
     part = prompt.tokens / prompt.window if prompt.window else 0.0
     share = f"{part:.0%}" if part >= 0.01 else "less than 1%"
     share = f", {share} of its context window" if prompt.window else ""

@@ -36,9 +36,9 @@ Examples:
 @click.argument("file", type=click.Path(path_type=Path))
 @rows_option("commits")
 @click.option("--at", "revision", metavar="REV", default="HEAD", help="Start at REV instead of HEAD.")
-@click.option("--model", metavar="SPEC", help="Summarize commits without a summary with this model.")
+@click.option("--model", metavar="SPEC", help="Use this model to summarize commits that have no summary.")
 @click.option(
-    "--summarize", is_flag=True, help="Summarize commits without a summary with the configured model."
+    "--summarize", is_flag=True, help="Use the configured model to summarize commits that have no summary."
 )
 @click.option("-y", "--yes", is_flag=True, help="Do not ask before summarizing many commits.")
 @max_cost_option

@@ -153,7 +153,7 @@ def import_command(repo: Repository, /, *, file: str, dry_run: bool) -> int:
     total = f"{'would import ' if dry_run else ''}{plural(len(arrivals), 'memory')}: {totals}"
     notes = [total if arrivals else "the archive is empty"]
     if outcomes["orphaned"] and not dry_run:
-        notes.append("attach a memory that has no file with: repoagent memory relink FILE --from NAME")
+        notes.append("to attach a memory that has no file: repoagent memory relink FILE --from NAME")
     table = Page.of(terminal).table(_IMPORT_COLUMNS, rows) if rows else ()
     repo.emit({"dry_run": dry_run, "memories": memories}, table, notes=notes)
     return Exit.DONE if any(each.outcome != "same" for each in arrivals) else Exit.NOTHING

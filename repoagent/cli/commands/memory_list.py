@@ -108,7 +108,7 @@ def _lines(file_memory: FileMemory, repo: Repository, page: Page) -> Iterator[st
     lines = [page.paint(one_line(location.path), "bold")]
     lines += item(f"{state}; {amount(file_memory.measure.size)}, last used {used}")
     if came_along(memory.folder):
-        lines += item("tracked by git: it came with the repository, and others may have written it")
+        lines += item("tracked by git: it may have come with the repository, written by someone else")
     lines += section(f"notes ({len(file_memory.notes):,})") if file_memory.notes else []
     for status in file_memory.notes:
         note = status.note

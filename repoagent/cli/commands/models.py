@@ -55,7 +55,8 @@ def command(ctx: click.Context, session: Session, as_json: bool) -> None:
     lines += page.wrap(" · ".join(f"{name}: {spec}" for name, spec in short_names().items()), "  ")
     page.write(lines, terminal)
     unavailable = ", ".join(row.name for row in providers if row not in ready and row not in broken)
-    terminal.note(f"\nwithout a key or a running server: {unavailable}", "dim")
+    if unavailable:
+        terminal.note(f"\nwithout a key or a running server: {unavailable}", "dim")
     prices = f"prices as of {data_date()}, in US dollars per million tokens"
     terminal.note(f"{prices}; your bill may differ", "dim")
 

@@ -107,9 +107,9 @@ def choose() -> str | None:
 
 
 def edit_text(terminal: Terminal, initial: str, suffix: str, *, cwd: Path | None = None) -> str | None:
-    """Open the editor on `initial` in a file named *`suffix`; return the text, with invalid bytes as surrogates, or
-    None if the editor failed or the text is blank. If the editor failed after the user saved the file, a warning names
-    the file, which is not deleted. Raises UsageError without an editor."""
+    """Open the editor on a file with the text `initial` and a name that ends in `suffix`. Returns the text, with
+    invalid bytes as surrogates, or None if the editor failed or the text is blank. If the editor failed after the user
+    saved the file, a warning names the file, which is not deleted. Raises UsageError without an editor."""
     from repoagent.git.process import GitError, git
     from repoagent.git.worktree import settings_folder
 

@@ -269,7 +269,7 @@ def _carry(
 
 
 def conflict_lines(conflict: Conflict) -> str:
-    """ " on line 3", for a message."""
+    """Where a conflict is, for a message, such as " on line 3"; "" if its lines are unknown."""
     return f" on {lines_text(conflict.lines)}" if conflict.lines else ""
 
 

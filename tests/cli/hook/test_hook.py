@@ -186,7 +186,7 @@ def test_install_status_and_uninstall(history: GitRepo) -> None:
     done = program(history.top, "hook", "install", "--commit-msg", "--pre-push")
     assert done.code == 0 and done.err.count("installed ") == 2 and done.out == ""
     assert program(history.top, "hook", "status").out.splitlines()[1:] == [
-        "pre-commit  none", "commit-msg  of repoagent", "pre-push    of repoagent",
+        "pre-commit  none", "commit-msg  installed by repoagent", "pre-push    installed by repoagent",
     ]  # fmt: skip
     done = program(history.top, "hook", "uninstall", "--json")
     assert len(done.json["done"]) == 2 and not list((history.top / ".git/hooks").iterdir())

@@ -37,7 +37,7 @@ def test_force_shows_what_it_discards_and_asks(repo: GitRepo, clash: Path) -> No
         [*PROGRAM, "split", "--join", str(clash), "--force"], repo.top, env={"NO_COLOR": "1"}
     ) as window:
         shown = window.expect(QUESTION)
-        assert "discards these changes of big.py, for line 2 of 002.py against line 7 of big.py" in " ".join(
+        assert "will discard these changes to big.py (line 2 of 002.py against line 7 of big.py)" in " ".join(
             shown.split()
         )
         assert "first = theirs" in shown and "f9" not in shown and "ours" not in shown

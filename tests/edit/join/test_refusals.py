@@ -48,7 +48,7 @@ def test_force_without_a_terminal_shows_the_discarded_changes_and_refuses(split:
     split.change(PARSE + b"first", PARSE + b"theirs")
     refused(
         split,
-        "cannot ask without a terminal",
+        "there is no terminal to ask on",
         "or move 002.py away, run --refresh",
         "+    second = theirs\n",
         "-    second = first\n",

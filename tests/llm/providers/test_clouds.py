@@ -144,7 +144,7 @@ def test_a_broken_event_is_not_a_reply(serve: Start) -> None:
 
 INVALID, DENIED = "ValidationException", "AccessDeniedException"
 TRANSIENT = [
-    (AWS, aws_exception("throttlingException", "Too many tokens", after="part"), "the rate limit of"),
+    (AWS, aws_exception("throttlingException", "Too many tokens", after="part"), "hit its rate limit"),
     (AWS, aws_exception("internalServerException", "oops"), "500: oops"),
     (AWS, aws_exception("modelTimeoutException", "slow"), "504: slow"),
     (AWS, aws_status(424, "ModelErrorException", "it broke"), "the server failed (424: it broke)"),

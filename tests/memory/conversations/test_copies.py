@@ -70,7 +70,7 @@ def test_keys_are_masked_in_a_copy(talks: Talks) -> None:
 def test_a_branch_ends_at_its_turn(talks: Talks) -> None:
     place = talks.place("other")
     for turn in (0, 6, -1):
-        with pytest.raises(UsageError, match="has 5 turns"):
+        with pytest.raises(UsageError, match="has only 5 turn"):
             branch(talks.layout, talks.find("file:a.py"), place, turns=turn)
     branch(talks.layout, talks.find("file:a.py"), place, turns=2)
     assert talks.find("other").conversation.turns == TALK[:2]
