@@ -82,6 +82,7 @@ def main(folder: Path, name: str, every: int, part: int = 0) -> None:
     stage = Stage(folder, name)
     seen: set[tuple[str, ...]] = set()
     chosen = list(points(stage.events, every, seen, stage.repo.top))
+    chosen.sort(key=lambda point: point[1])  # by way, so that a part has some of each
     for number, mode in chosen[:: max(1, len(chosen) // part)] if part else chosen:
         stage.fresh()
         ran = stage.faults.run(stage.act, mode, number)

@@ -62,9 +62,7 @@ def test_killed_at_many_events_in_each_way(library: Path, tmp_path: Path, scene:
     """`python -m tests.crash.kill` kills at each single one."""
     found = killed(library, tmp_path, scene, 1, 90)
     assert {one["landed"] for one in found} == {True, False}
-    ways = {one["way"] for one in found}
-    of_git = {"all killed", "killed while git goes on"}
-    assert ways >= {"killed", "killed in a write"}
-    assert (
-        ways & of_git if scene == "no-commit" else ways >= of_git
-    )  # git writes too little there for a sample of both
+    ways = {"killed", "all killed", "killed in a write"}
+    if scene != "no-commit":  # in which git writes too little to be met in a sample
+        ways.add("killed while git goes on")
+    assert {one["way"] for one in found} >= ways
