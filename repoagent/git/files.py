@@ -432,7 +432,7 @@ def no_such_file(name: str | Path, folder: Path, *, reason: str = "", remedy: st
 
 
 def similar_paths(written: str, paths: Sequence[str]) -> list[str]:
-    """Up to three of `paths` of which `written` may be a misspelling, most similar first.
+    """Up to three of `paths` that `written` may be a misspelling of, most similar first.
 
     The name may differ in one of every three letters (added, missing, replaced or swapped), in case or in suffix; so
     may the folder, which may differ more if the name is right.

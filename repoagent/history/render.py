@@ -94,10 +94,10 @@ def why(reasons: Sequence[str], *, short: bool = False) -> str:
 def guidance(neighborhood: Neighborhood) -> str:
     """A sentence on how to read the rows, for below a table or a picture."""
     if not any(row.together for row in neighborhood.rows):
-        return "candidates that have never changed with it; a place to look, not something that must change"
+        return "candidates that have never changed with it; they are worth a look, but need not change"
     noun = "folder" if neighborhood.paths[0].endswith(b"/") else "file"
     these = f"these {noun}s" if len(neighborhood.paths) > 1 else f"this {noun}"
-    return f"changed with {these}; a place to look, not something that must change"
+    return f"files that changed with {these}; they are worth a look, but need not change"
 
 
 def headline(neighborhood: Neighborhood) -> str:

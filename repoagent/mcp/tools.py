@@ -124,7 +124,7 @@ def files(call: Call, path: str = "", pattern: str = "", limit: int = 100) -> To
     "Files that change together",
     "Lists the files that changed in the same commits as the given ones, best score first, from the git history: "
     "callers, tests, docs, migrations that a change usually needs. Use it before a change, to see where else to "
-    "look. A neighbor is a place to look, not a file that must change.",
+    "look. A neighbor is worth a look, but need not change.",
     shape(
         "paths[] revision commit state note commits:int",
         neighbors=[shape("path score:number together:int commits:int rate? last? reasons[] evidence[]")],

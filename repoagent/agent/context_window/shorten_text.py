@@ -79,8 +79,8 @@ def size(text: str) -> int:
 
 
 def cut(content: str, most: int, head: float = _HEAD) -> Cut:
-    """Head and tail of `content`, together at most `most` bytes, of which the head gets the share `head`; whole lines
-    if one fits at each end."""
+    """Head and tail of `content`: together at most `most` bytes, with the share `head` for the head; whole lines if one
+    fits at each end."""
     rows = content.split("\n")
     if not rows[-1]:
         rows.pop()

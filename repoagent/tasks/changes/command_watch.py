@@ -236,8 +236,8 @@ class Watch:
                 'unless you use <keep path="FILE"/>.'
             )
         if large:
-            reason = "too large, not a regular file, or more files than can be part of your change"
-            texts.append(f"It also changed {names_of(large)}: {reason}.")
+            reason = "too large, not a regular file, or too many files"
+            texts.append(f"It also changed {names_of(large)}, which cannot be part of your change: {reason}.")
         return [*changes, *candidates]
 
     def _in_background(

@@ -78,7 +78,7 @@ def test_the_table_explains_its_rows(pair: GitRepo, neighbors: Ask) -> None:
     partners = {line.split()[0]: line for line in (first, second)}
     assert "4 of 5" in partners["tests/test_core.py"] and "high" in partners["tests/test_core.py"]
     assert "1 of 5" in partners["docs.md"] and "low" in partners["docs.md"]
-    assert lines[-2] == "changed with this file; a place to look, not something that must change"
+    assert lines[-2] == "files that changed with this file; they are worth a look, but need not change"
     assert "\x1b" not in done.out and done.err == ""
 
 
@@ -124,7 +124,7 @@ def test_an_untracked_file_gets_candidates_by_name_that_are_marked(pair: GitRepo
     assert candidates["core.py"]["together"] == 0 and candidates["core.py"]["last"] is None
     out = neighbors("lib/core.c").out
     assert out.startswith("no file has changed with lib/core.c (no commit touches it), ")
-    assert "candidates that have never changed with it; a place to look" in out
+    assert "candidates that have never changed with it; they are worth a look" in out
 
 
 @pytest.mark.soak
