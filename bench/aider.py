@@ -1,13 +1,11 @@
-"""aider doing the same edit, as the baseline: from an environment of its own, with nothing that needs the network."""
+"""aider doing the same edit, as the baseline; nothing in it needs the network."""
 
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
-from bench.repositories import CACHE, Edit
+from bench.repositories import Edit
 
 MODEL = "anthropic/claude-3-5-sonnet-20241022"  # one that aider knows and asks for search/replace blocks
 _OPTIONS = (
@@ -15,35 +13,16 @@ _OPTIONS = (
     "--no-check-update", "--no-show-release-notes", "--no-show-model-warnings", "--no-detect-urls",
     "--analytics-disable",
 )  # fmt: skip
-_PYTHONS = ("python3.12", "python3.11", "python3.10")  # aider-chat does not install on newer ones
 
 
 def find(given: Path | None) -> Path | None:
-    """The program `aider`: the one `given`, else that of bench/.cache/aider, which is made when it is missing.
-
-    None, with the reason printed, where it can't be had.
-    """
-    aider = given or CACHE / "aider" / "bin" / "aider"
-    if aider.exists():
-        return aider
-    if given is not None:
+    """The program `aider`: the one `given`, else that on PATH; None, with the reason printed, if there is none."""
+    if given is not None and not given.exists():
         raise SystemExit(f"no such program: {given}")
-    found = filter(None, map(shutil.which, _PYTHONS))
-    python = sys.executable if sys.version_info < (3, 13) else next(found, None)
-    if python is None:
-        print("leaving aider out: no Python 3.10 to 3.12 on PATH")
-        return None
-    print("installing aider-chat in bench/.cache/aider (once)", flush=True)
-    pip = [
-        aider.with_name("python"),
-        *["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "aider-chat"],
-    ]
-    for command in ((python, "-m", "venv", CACHE / "aider"), pip):
-        if subprocess.run(command, check=False).returncode:
-            shutil.rmtree(CACHE / "aider", ignore_errors=True)
-            print("leaving aider out: pip could not install it")
-            return None
-    return aider
+    if found := given or shutil.which("aider"):
+        return Path(found).resolve()
+    print("leaving aider out: not installed; use `pipx install aider-chat`, or --aider")
+    return None
 
 
 def command(aider: Path, edit: Edit) -> list[str]:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from bench import aider
 from bench.options import options
-from bench.repositories import CACHE, Repository, cloned, environment, large, small
+from bench.repositories import Repository, cloned, environment, large, small
 from bench.server import serving
 from bench.timing import MILLION, Failed, Ran, changed_at, medians, run
 
@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         runs=(7, "how often each is measured"),
         repository=(Path, "the large repository: a clone of it is used, not itself"),
         file=(str, "the file of it that is edited (default: one of usual size)"),
-        aider=(Path, f"the program (default: installed in {CACHE.name}/aider)"),
+        aider=(Path, "the program (default: the one on PATH)"),
         without_aider=(False, "leave aider out"),
     )  # fmt: skip
     program = None if given.without_aider else aider.find(given.aider)
