@@ -18,7 +18,7 @@ from repoagent.config.settings import Setting
 
 PAGE = Path(__file__).with_name("reference.md")
 LAYERS = (
-    "Later wins: defaults; `$XDG_CONFIG_HOME/repoagent/config.toml`; `.repoagent/config.toml`; "
+    "Each overrides the ones before it: defaults; `$XDG_CONFIG_HOME/repoagent/config.toml`; `.repoagent/config.toml`; "
     "`git config repoagent.KEY`; `REPOAGENT_KEY`; flags. `repoagent config` shows every value and "
     "where it came from. git's keys have no underscore: `repoagent.maxTurns` is `max_turns`. In the "
     "environment a dot is two underscores: `REPOAGENT_EDIT__SCOPE` is `edit.scope`."

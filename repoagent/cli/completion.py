@@ -37,7 +37,7 @@ keys. It does not use the network."""
 @click.argument("shell", type=click.Choice(SHELLS))
 @click.pass_context
 def command(ctx: click.Context, shell: str) -> None:
-    """Print the completion script of SHELL: bash, zsh or fish."""
+    """Print the completion script for SHELL: bash, zsh or fish."""
     program = ctx.find_root()
     answer(program.command, "repoagent", f"{shell}_source")
 
@@ -96,7 +96,7 @@ def keys(incomplete: str) -> Candidates:
 
 
 def runs(incomplete: str) -> Candidates:
-    """The runs, newest first, by name or by its last part."""
+    """The runs, newest first, by their names or the last parts of their names."""
     from repoagent.tasks.runs.list import runs as all_runs
 
     layout = find_layout()

@@ -31,7 +31,7 @@ effort_option = click.option(
     help="Reasoning effort: low, medium, high, xhigh or max.",
 )
 max_tokens_option = click.option(
-    "--max-tokens", type=click.IntRange(1), metavar="N", help="Use at most N tokens, in and out."
+    "--max-tokens", type=click.IntRange(1), metavar="N", help="Use at most N tokens, input and output."
 )
 max_cost_option = click.option(
     "--max-cost", type=click.FloatRange(min=0), metavar="USD", help="Spend at most this many dollars."
@@ -102,7 +102,7 @@ allow_sensitive_option = click.option(
 )
 no_verify_option = click.option("--no-verify", is_flag=True, help="Skip the pre-commit and commit-msg hooks.")
 include_dirty_option = click.option(
-    "--include-dirty", is_flag=True, help="Also commit your other changes in these files."
+    "--include-dirty", is_flag=True, help="Also commit your other changes to these files."
 )
 asking = together(  # for confirmation and writing
     click.option("-y", "--yes", is_flag=True, help="Apply and commit without asking."),
@@ -151,7 +151,7 @@ def commit_options(options: SimpleNamespace) -> Options:
 
 
 def edit_request(options: SimpleNamespace, settings: Settings, instruction: str, **more: Any) -> EditRequest:
-    """The request for an edit, from the command's options and the settings; `more` are further fields."""
+    """The request for an edit, from the command's options and the settings; `more` has further fields."""
     from repoagent.edit.request import EditRequest
     from repoagent.tasks.check import check_of
 
@@ -179,7 +179,7 @@ def require_answers(terminal: Terminal, options: SimpleNamespace, to: str = "app
 
 
 def parse_check(options: SimpleNamespace) -> dict[str, object]:
-    """The setting that `--no-parse-check` makes, by its key; empty without that option."""
+    """The setting for `--no-parse-check`, by its key; empty without that option."""
     return {"edit.parse_check": False} if options.no_parse_check else {}
 
 

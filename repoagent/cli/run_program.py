@@ -31,7 +31,7 @@ MOST_LINES = 12  # of the output of a check on a terminal
 
 
 def run(cli: click.Command, program: str, arguments: Sequence[str]) -> int:
-    """Run `cli` with `arguments` and return the exit code. `program` is the path that it was called with.
+    """Run `cli` with `arguments` and return the exit code. `program` is the path by which it was called.
 
     A command returns None or an exit code, or raises. An error is printed as a line on standard error or, with `--json`
     among the arguments, as a JSON object on standard output.

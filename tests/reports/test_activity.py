@@ -182,7 +182,7 @@ def test_wrong_options_and_no_activity(repo: GitRepo, run: Run) -> None:
         (["--by", "model"], "--by and --here need --cost"),
         (["--here"], "--by and --here need --cost"),
         (["--cost", "-n", "3"], "--cost cannot be combined with --limit"),
-        (["--since", "yesterday"], "--since yesterday: use 2026-11-30, today, 7d or ever"),
+        (["--since", "yesterday"], "--since yesterday: use a date such as 2026-11-30, today, 7d or ever"),
     ):
         done = run("activity", *arguments)
         assert (done.code, done.err) == (2, f"repoagent: {sentence}\n")

@@ -53,8 +53,8 @@ BY = ("day", "model", "repository", "run", "file", "call")
 def command(session: Session, /, **values: Any) -> int:
     """Show the edits, undos, reviews and runs in this repository, and what models cost.
 
-    It reads the files in .repoagent/ and your own log of model calls, and sends nothing. --cost includes failed calls,
-    and splits the cost of a call about several files among them.
+    activity reads the files in .repoagent/ and your own log of model calls, and sends nothing. --cost includes failed
+    calls, and splits the cost of a call about several files among them.
     """
     from repoagent.git.worktree import open_worktree
 
@@ -98,7 +98,7 @@ def _first_day(since: str) -> date | None:
     try:
         return date.fromisoformat(since)
     except ValueError:
-        raise UsageError(f"--since {since}: use 2026-11-30, today, 7d or ever") from None
+        raise UsageError(f"--since {since}: use a date such as 2026-11-30, today, 7d or ever") from None
 
 
 COLUMNS = (
@@ -221,7 +221,7 @@ def _show_cost(session: Session, options: SimpleNamespace) -> None:
         write_json(terminal, {"folder": folder, "max_cost_per_day": limit, "rows": rows})
         return
     if not sums:
-        raise NothingDone(f"no model calls{'' if since == 'ever' else ' since ' + since} in {folder}")
+        raise NothingDone(f"no model calls{'' if since == 'ever' else ' since ' + since} logged in {folder}")
     home = f"{Path.home()}/"
     names = [f"~/{name.removeprefix(home)}" if name.startswith(home) else name for name in sums]
     totals = [*zip(names, sums.values(), strict=True), *([("total", whole)] if len(sums) > 1 else [])]

@@ -223,7 +223,7 @@ def _question(
         prompt, *names = names
         if _looks_like_a_file(prompt):
             use = f"use {USE}, or - to read the prompt from standard input"
-            raise UsageError(f"the prompt comes before the file {prompt}: {use}")
+            raise UsageError(f"put the prompt before the file {prompt}: {use}")
     uses_of_input = (str(source) == "-") + names.count("-") + (str(options.reply) == "-")
     if uses_of_input > 1:
         raise UsageError("standard input can be the prompt, one file or the reply; use - only once")

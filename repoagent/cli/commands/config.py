@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 SHARED = (".gitignore", "config.toml", "context.md", "skills/", "skills/**")
 
 CONTEXT = """\
-<!-- Each prompt shows this file: what the project is for, its layout, style and tests, what not to touch. -->
+<!-- Every prompt includes this file. Describe the project's purpose, layout, style, tests, and what not to touch. -->
 """
 
 CONFIG_HEAD = """\
@@ -46,10 +46,11 @@ Examples:
   repoagent config --unset max_cost
   repoagent config init                    let the team share .repoagent/
 
-Later wins: the default; your own ~/.config/repoagent/config.toml; the team's
-.repoagent/config.toml; `git config repoagent.KEY`; REPOAGENT_KEY in the
-environment; command-line options. Commands, keys and prices cannot be set
-with --shared: a repository must not choose what runs on your machine."""
+Each source overrides the ones before it: the default; your own
+~/.config/repoagent/config.toml; the team's .repoagent/config.toml; `git config
+repoagent.KEY`; REPOAGENT_KEY in the environment; command-line options.
+Commands, keys and prices cannot be set with --shared: a repository must not
+choose what runs on your machine."""
 
 
 @click.command("init")
@@ -58,9 +59,8 @@ with --shared: a repository must not choose what runs on your machine."""
 def init(session: Session, as_json: bool) -> None:
     """Set up .repoagent/ for a team to share.
 
-    Creates config.toml and context.md if they are missing, and lets git track these two, the folder skills/ and the
-    .gitignore itself; git ignores the rest. Running it again changes nothing. Linked work trees share the .repoagent/
-    of the main work tree.
+    Creates config.toml and context.md if they are missing, and lets git track both files, skills/ and .gitignore; git
+    ignores the rest. Running init again changes nothing. Linked work trees share the main work tree's .repoagent/.
     """
     from repoagent.git.worktree import layout, open_worktree
 
@@ -135,7 +135,7 @@ def _write(session: Session, key: str, values: tuple[str, ...], options: SimpleN
         raise UsageError(f"{spelled} takes one value; put it in quotes")
     layout, shared = find_layout(), options.shared
     if shared and layout is None:
-        raise UsageError("--shared needs a repository: run it in one, or leave out --shared")
+        raise UsageError("--shared needs a repository: run the command in one, or leave out --shared")
     path = user_file(os.environ).resolve()  # replace the target of a symbolic link (dotfiles), not the link
     if shared and layout is not None:
         path = layout.config

@@ -85,7 +85,7 @@ _SOURCES = {
 
 
 class Block(NamedTuple):
-    """A part of the prompt. `cached`: it is before the last cache breakpoint."""
+    """A part of the prompt. `cached` is true before the last cache breakpoint."""
 
     role: str
     part: Part
@@ -114,7 +114,7 @@ class ShownPrompt(NamedTuple):
 
     @property
     def masked(self) -> int:
-        """The number of distinct masked keys and tokens; each line of a private key counts."""
+        """The number of distinct masked keys and tokens; each line of a private key counts separately."""
         from repoagent.storage.secrets import placeholders, unmask
 
         names = {name for block in self.blocks for name in placeholders(block.part.text)}
@@ -166,7 +166,7 @@ def prompt_of(worktree: WorkTree, request: EditRequest, settings: Settings) -> S
 
 
 def show_request(request: Request, settings: Settings, terminal: Terminal, *, as_json: bool) -> None:
-    """Show the prompt of a request other than an edit. Nothing is sent, so it needs no key."""
+    """Show the prompt of a request other than an edit. Nothing is sent, so no key is needed."""
     from repoagent.edit.model_setup import answer_format
     from repoagent.llm.model import display_name
 
@@ -197,7 +197,7 @@ def show_texts(prompt: ShownPrompt, terminal: Terminal, *, as_json: bool) -> Non
     for block in prompt.blocks:
         breakpoint_ = "  cache breakpoint" if block.part.cache else ""
         terminal.note(f"{block.tokens:>8,}  {block.role:<6}  {block.part.name}{breakpoint_}")
-    terminal.note(f"{prompt.tokens:>8,}  total tokens, estimated")
+    terminal.note(f"{prompt.tokens:>8,}  total tokens (estimated)")
 
 
 _BAR = 12  # columns
@@ -240,7 +240,7 @@ def _show_table(prompt: ShownPrompt, terminal: Terminal) -> None:
 
 
 def spec_of(settings: Settings) -> str:
-    """The model whose prompt is shown; it needs no key."""
+    """The model whose prompt is shown; no key is needed."""
     from repoagent.config.options import DEFAULT_MODEL
     from repoagent.llm.open_model import choose_model
 

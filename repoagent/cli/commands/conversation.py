@@ -37,7 +37,7 @@ EXAMPLES = """\b
 Examples:
   repoagent conversation save parser --from file:src/parse.py
   repoagent conversation branch parser parser-2 --at 4
-  repoagent conversation edit parser-2 "drop the talk about names"
+  repoagent conversation edit parser-2 "drop the discussion of names"
   repoagent conversation load parser-2 --into src/parse.py
 
 Use the NAME of a conversation, or file:PATH for the one about that file. Each
@@ -107,9 +107,9 @@ def _report(
 @click.option("--at", type=int, metavar="TURN", help="Copy turns 1 to TURN.  [default: all]")
 @pass_repository
 def branch_command(repo: Repository, /, *, name: str, new: str, at: int | None) -> None:
-    """Start the conversation NEW with the turns of NAME, up to the one that `show` numbers TURN.
+    """Start conversation NEW with a copy of NAME's turns, up to turn TURN as numbered by `show`.
 
-    NAME does not change.
+    NAME itself does not change.
     """
     from repoagent.memory.conversation_changes import branch
     from repoagent.memory.conversations import find, named
@@ -125,7 +125,7 @@ def branch_command(repo: Repository, /, *, name: str, new: str, at: int | None) 
 
 @click.command(epilog=examples("delete money", "delete money --yes"))
 @name_argument
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 @pass_repository
 def delete_command(repo: Repository, /, *, name: str, yes: bool) -> None:
     """Delete NAME, even if its file is broken. `undo NAME` restores it."""
@@ -154,7 +154,7 @@ def delete_command(repo: Repository, /, *, name: str, yes: bool) -> None:
     epilog=examples("load decimal --into src/app.py", "load money        for the file it was saved from")
 )
 @name_argument
-@click.option("--into", metavar="FILE", help="Load it for FILE.  [default: the file it was saved from]")
+@click.option("--into", metavar="FILE", help="Load NAME for FILE.  [default: the file it was saved from]")
 @pass_repository
 def load_command(repo: Repository, /, *, name: str, into: str | None) -> None:
     """Replace the conversation about FILE with a copy of NAME; the next edit of FILE continues it.
@@ -184,15 +184,15 @@ def load_command(repo: Repository, /, *, name: str, into: str | None) -> None:
 @click.argument("name", metavar="NAME")
 @click.option(
     "--from", "source", metavar="NAME|file:PATH", shell_complete=complete_name,
-    help="What to copy.  [default: the last conversation about a file]",
+    help="The conversation to copy.  [default: the last one about a file]",
 )  # fmt: skip
 @click.option("--force", is_flag=True, help="Replace an existing conversation; undo restores it.")
 @pass_repository
 def save_command(repo: Repository, /, *, name: str, source: str | None, force: bool) -> None:
     """Save a copy of a conversation as NAME.
 
-    It is a plain file, .repoagent/conversations/NAME.md. Keys and tokens in it are masked, and a line names the file
-    it is about; the rest is unchanged.
+    The copy is a plain file, .repoagent/conversations/NAME.md. Keys and tokens in it are masked, and a line names the
+    file that the conversation is about; the rest is unchanged.
     """
     from repoagent.memory.conversation_changes import save
     from repoagent.memory.conversations import find, last_spoken, named, read_stored
@@ -204,7 +204,7 @@ def save_command(repo: Repository, /, *, name: str, source: str | None, force: b
         last = last_spoken(repo.layout, warn=repo.terminal.warn)
         stored = None if last is None else read_stored(last)
         if stored is None:
-            raise NothingDone("no conversation about a file yet; name one with --from")
+            raise NothingDone("no conversation about a file yet; use --from to save another conversation")
         original = stored
     change = save(repo.layout, original, ref, force=force)
     count, origin = len(original.conversation.turns), original.place.name

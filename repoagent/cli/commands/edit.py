@@ -1,4 +1,4 @@
-"""`repoagent edit`: one request, one validated change, one commit; --again changes and repeats the last request."""
+"""`repoagent edit`: one request, one validated change, one commit; --again replaces the last edit."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ OPTION_GROUPS = {  # by their parameters
     "-F", "--message-file", type=shared.file_path, metavar="FILE", help="Read the instruction from FILE."
 )
 @shared.asking
-@click.option("--check", metavar="CMD", help="Commit only if CMD passes; the model sees its failure.")
+@click.option("--check", metavar="CMD", help="Commit only if CMD passes; if it fails, the model sees why.")
 @shared.check_unconfined_option
 @click.option("--max-turns", type=click.IntRange(1), metavar="N", help="Make at most N model calls.")
 @shared.max_tokens_option
@@ -109,7 +109,7 @@ def command(session: Session, /, **values: Any) -> Exit:
         fields: dict[str, object] = {"targets": targets}
         if options.again:
             if len(options.arguments) != 1 or not options.arguments[0].strip():
-                raise UsageError('--again takes the new request: use repoagent edit --again "INSTRUCTION"')
+                raise UsageError('--again takes one instruction: use repoagent edit --again "INSTRUCTION"')
             instruction, before = options.arguments[0].strip(), last_request(worktree)
             undone = before.edit.undone
             fields = {"targets": before.targets, "instead_of": None if undone else before.edit.id}

@@ -17,7 +17,7 @@ EXIT_CODES = {
     Exit.REFUSED: "refused: the edit does not apply, or changes something it may not",
     Exit.NO_MODEL: "no model is available, or its output is unusable",
     Exit.LIMIT: "a limit was reached: cost, tokens, turns or time",
-    Exit.CHECK_FAILED: "a check or a hook failed; your files are restored",
+    Exit.CHECK_FAILED: "a check or a hook failed; your files were restored",
     Exit.BUSY: "another process holds the lock",
     Exit.INTERNAL: "an internal error in repoagent; the message names the report file",
     Exit.INTERRUPTED: "interrupted by ^C or a signal",
@@ -25,7 +25,7 @@ EXIT_CODES = {
 NOTES = """\
 `review` exits with 1, and `hook run` with 6, if a finding reaches the level of
 --fail-on. Commands that search (`outline`, `uses`, `recall`, `activity`) exit
-with 1 if they find nothing. `runs wait` exits with the code of the run.
+with 1 if they find nothing. `runs wait` exits with the run's exit code.
 """
 _TOPIC = "exit-codes"
 _PAGE = re.compile(r"docs/([\w-]+)(?:\.md)?")
@@ -61,7 +61,7 @@ def read_page(name: str) -> str:
 
 
 def exit_codes() -> str:
-    """The help page about all exit codes."""
+    """The help page for the exit codes."""
     formatter = click.HelpFormatter(width=80)
     with formatter.section("Exit codes"):
         formatter.write_dl([(str(int(code)), meaning) for code, meaning in EXIT_CODES.items()])

@@ -81,7 +81,7 @@ def command(session: Session, /, **values: Any) -> None:
         raise
     except KeyboardInterrupt:
         if count := len(outcome.summaries):
-            terminal.note(f"interrupted; the summaries of {plural(count, 'commit')} are saved")
+            terminal.note(f"interrupted; the summaries of {plural(count, 'commit')} were saved")
         raise
     show(paid)
 
@@ -206,6 +206,6 @@ def _summarize(
     if garbled == todo.commits:
         raise ModelError(f"{display_name(ready.model.spec)} wrote no usable summary; try another --model")
     if garbled:
-        terminal.warn(f"dropped the missing or unusable summaries of {plural(garbled, 'commit')}")
+        terminal.warn(f"the model wrote no usable summary of {plural(garbled, 'commit')}")
     summaries.report(terminal, ready)
     return {"summarized": len(outcome.summaries), "garbled": garbled, **(summaries.spent_object(ready) or {})}

@@ -1,6 +1,6 @@
 """`repoagent hook`: review each commit or push in git's hooks, which call `hook run`.
 
-A hook stops git because of findings; it does so because of its own failures only with --strict.
+A hook stops git because of its findings, and with --strict also if the review itself fails.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ NAMES = {
 COMMANDS = {
     "install": ("hook:install", "Install hooks."),
     "uninstall": ("hook:uninstall", "Remove the hooks."),
-    "status": ("hook:status", "Show which hooks are installed, and what they run."),
-    "run": ("hook:run_command", "Run a hook; for git and hook managers."),
+    "status": ("hook:status", "Show which hooks are installed."),
+    "run": ("hook:run_command", "Run a hook (called by git or a hook manager)."),
 }
 EXAMPLES = """\b
 Examples:
@@ -44,8 +44,8 @@ Examples:
 
 A hook stops git only for findings at the level review.fail_on or above; bypass
 it with git commit --no-verify. If the review itself fails, git continues,
-unless you use --strict. commit-msg, instead of pre-commit, reads trailers such
-as `Review-Ignore: partner-missing docs/api.md`.
+unless you use --strict. The commit-msg hook, installed instead of pre-commit,
+also reads trailers such as `Review-Ignore: partner-missing docs/api.md`.
 
 install never changes an existing hook, whether it is yours, a hook manager's
 (pre-commit, husky, lefthook) or the repository's; it prints the line to add."""
@@ -53,12 +53,12 @@ install never changes an existing hook, whether it is yours, a hook manager's
 
 @click.group(cls=LazyGroup, table=COMMANDS, epilog=EXAMPLES, subcommand_metavar="COMMAND [ARGS]...")
 def command() -> None:
-    """Review each commit or push in git's hooks."""
+    """Install and run git hooks that review each commit or push."""
 
 
 _names = together(
     *(
-        click.option(f"--{name}", is_flag=True, help=f"The hook {name}: {what}.")
+        click.option(f"--{name}", is_flag=True, help=f"The {name} hook: {what}.")
         for name, what in NAMES.items()
     )
 )
@@ -95,15 +95,15 @@ def uninstall(session: Session, /, *, as_json: bool, **flags: bool) -> None:
     """Remove the named repoagent hooks (all by default) and restore the hooks they replaced."""
     from repoagent.review import hook_install as install
 
-    changes = install.uninstall(_inspect(), _named(flags) or tuple(NAMES)) or ["no hooks of repoagent here"]
+    changes = install.uninstall(_inspect(), _named(flags) or tuple(NAMES)) or ["no repoagent hooks here"]
     emit(session.terminal(), {"done": changes}, as_json=as_json, notes=changes)
 
 
-@click.command(short_help="Show which hooks are installed, and what they run.")
+@click.command(short_help="Show which hooks are installed.")
 @json_option
 @pass_session
 def status(session: Session, /, *, as_json: bool) -> None:
-    """Show the folder of git's hooks, and the program that each hook belongs to."""
+    """Show git's hooks folder, and whether repoagent installed each hook."""
     hooks = _inspect()
     rows = [select(hook, "name", "path", "state", "before", executable="runs") for hook in hooks.files]
     lines = [f"hooks are in {hooks.folder}{_WHOSE[hooks.whose]}"]
@@ -145,15 +145,15 @@ def _inspect() -> Hooks:
 EPILOG = """\b
 Examples:
   repoagent hook run pre-commit               staged changes
-  repoagent hook run commit-msg "$1"          the same, with its message
-  repoagent hook run pre-push "$@"            git's lines on standard input
+  repoagent hook run commit-msg "$1"          staged changes and the message
+  repoagent hook run pre-push "$@"            commits listed on standard input
 
 The exit code is 6 if a finding reaches the level of --fail-on (by default
 review.fail_on, which is error unless you set it), otherwise 0. Without
 findings, nothing is printed."""
 
 
-@click.command(epilog=EPILOG, short_help="Run a hook; for git and hook managers.")
+@click.command(epilog=EPILOG, short_help="Run a hook (called by git or a hook manager).")
 @click.argument("name", metavar="HOOK")
 @click.argument("arguments", metavar="[ARGS]...", nargs=-1)
 @click.option("--strict", is_flag=True, help="Also fail if the review itself fails.")
@@ -165,7 +165,7 @@ findings, nothing is printed."""
 @json_option
 @pass_session
 def run_command(session: Session, /, **values: Any) -> int:
-    """Review what git is about to commit or push, as hook HOOK with git's arguments ARGS."""
+    """Review what git is about to commit or push; HOOK is the hook's name, ARGS are its arguments from git."""
     options = SimpleNamespace(**values)
     try:
         return _run(session, options)

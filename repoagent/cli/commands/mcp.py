@@ -16,10 +16,11 @@ Examples:
   codex mcp add repoagent -- repoagent mcp
   repoagent -C ~/src/project mcp --write
 
-A client starts it in a repository and speaks the Model Context Protocol on its
-standard input and output: see `repoagent help docs/mcp.md`. Tools: neighbors,
-uses, history, outline, segments, recall, read, review, apply. Without --write,
-`apply` only checks whether and where a patch fits."""
+A client starts `repoagent mcp` in a repository, and speaks the Model Context
+Protocol with it over standard input and output. To set up a client, see
+`repoagent help docs/mcp.md`. Tools: neighbors, uses, history, outline, segments,
+recall, read, review, apply. Without --write, `apply` only checks whether and
+where a patch fits."""
 
 
 @click.command(epilog=EXAMPLES)
@@ -33,7 +34,7 @@ uses, history, outline, segments, recall, read, review, apply. Without --write,
 )
 @pass_session
 def command(session: Session, /, *, write: bool, model: str | None, max_cost: float | None) -> int:
-    """Serve this repository's neighbors, history, outlines and more to another assistant.
+    """Serve this repository's history, outlines, related files and more to another assistant.
 
     The server runs until its client closes it. It changes files only with --write.
     """

@@ -68,7 +68,7 @@ file_argument = click.argument("file", metavar="FILE", type=click.Path())
 
 
 def amount(size: float) -> str:
-    """A readable size in bytes: 812 B, 12.4 kB, 3.1 MB."""
+    """`size` bytes as readable text: 812 B, 12.4 kB, 3.1 MB."""
     units = ["B", "kB", "MB", "GB", "TB"]
     while size >= 1000 and len(units) > 1:
         size /= 1000
@@ -217,7 +217,7 @@ them for good, delete that folder. The memory stays attached to its file."""
 )
 @click.option("--edits", "parts", flag_value="edits", multiple=True, help="Clear only the list of edits.")
 @click.option("--undo", is_flag=True, help="Undo the last clear.")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 @pass_repository
 def clear_command(repo: Repository, /, *, files: tuple[str, ...], **values: Any) -> int:
     """Clear what is remembered about FILES: move it to the archive."""
@@ -280,8 +280,8 @@ Examples:
   repoagent memory relink src/new.py --from src/old.py
 
 The memory named by --from is attached to FILE and detached from its previous
-file; swap the two paths to undo that. If the text of FILE differs, older
-notes are marked as being about an older version."""
+file; swap the two paths to undo that. If FILE's text is new to the memory,
+older notes are marked as being about an older version."""
 
 
 @click.command("relink", epilog=RELINK_EXAMPLES)
@@ -292,11 +292,11 @@ notes are marked as being about an older version."""
     metavar="PATH|ID",
     required=True,
     type=click.Path(),
-    help="The file whose memory to attach.",
+    help="The file whose memory is attached to FILE.",
 )
 @pass_repository
 def relink_command(repo: Repository, /, *, file: str, source: str) -> None:
-    """Attach a memory to FILE. `memory show` lists the relinks of FILE."""
+    """Attach a memory to FILE. `memory show` lists FILE's earlier relinks."""
     from repoagent.memory.identity.store import relink
 
     memory, path = find_memory(repo, source), repo.relative(file)
@@ -306,7 +306,7 @@ def relink_command(repo: Repository, /, *, file: str, source: str) -> None:
     done = relink(repo.layout, repo.worktree, memory, path, warn=repo.terminal.warn)
     notes = []
     if done.reason.startswith("linked by hand to another text"):
-        notes.append("the text of this file differs, so older notes are marked")
+        notes.append(f"the text of {one_line(path)} is new to this memory, so older notes were marked")
     notes.append(f"undo it with: repoagent memory relink {shlex.quote(before)} --from {memory.folder.name}")
     content = {"memory": memory.folder.name, "before": before, "path": path, "reason": done.reason}
     sentence = f"attached the memory of {one_line(before)} to {one_line(path)}"

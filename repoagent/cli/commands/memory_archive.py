@@ -23,10 +23,10 @@ Examples:
   repoagent memory export src docs/guide.md -o team.tar.gz
   repoagent memory export --no-conversations | ssh host 'cat > notes.tar.gz'
 
-The archive is a tar of plain files and a manifest.json. The same memories give
-the same bytes, so you can commit it. It contains nothing about this machine
-and no file contents; keys and tokens are masked. Import it with `repoagent
-memory import`."""
+The archive is a tar of plain files and a manifest.json. The same memories
+always produce the same bytes, so you can commit the archive. It contains
+nothing about this machine and no file contents; keys and tokens are masked.
+Import it with `repoagent memory import`."""
 
 
 def _count(**numbers: int) -> str:
@@ -42,7 +42,7 @@ def _count(**numbers: int) -> str:
 def export_command(
     repo: Repository, /, *, paths: tuple[str, ...], output: str | None, no_conversations: bool
 ) -> None:
-    """Export the memories of the files and folders PATH, or all memories, to one archive."""
+    """Export the memories of each PATH (a file or folder), or all memories, to one archive."""
     from repoagent.memory.archive import dumps, pack, select_memories
     from repoagent.storage.atomic import write_whole
 
@@ -86,10 +86,10 @@ Examples:
   repoagent memory import team.tar.gz
   ssh host cat notes.tar.gz | repoagent memory import -
 
-A memory is attached to the file at its path, if the memory or git knows that
-file. Otherwise it is imported without a file; attach it with `repoagent memory
-relink`. Missing notes are added to an existing memory. Imported entries are
-marked; keys and tokens in them are masked.
+A memory is attached to the file at its path if the file's content or git's
+history shows that it is the same file. Otherwise the memory is imported without
+a file; attach it with `repoagent memory relink`. Missing notes are added to an
+existing memory. Imported entries are marked; keys and tokens in them are masked.
 
 The exit code is 1 if there is nothing new to import."""
 _OUTCOMES: dict[str, Cell] = {
@@ -185,7 +185,7 @@ _GC_COLUMNS = (
     "--older-than", metavar="DAYS", type=click.IntRange(min=0), default=14, show_default=True,
     help="Archive only memories unchanged for this many days.",
 )  # fmt: skip
-@click.option("--apply", "-y", "--yes", "apply", is_flag=True, help="Archive them instead of listing them.")
+@click.option("--apply", "-y", "--yes", "apply", is_flag=True, help="Archive the listed memories.")
 @pass_repository
 def gc_command(repo: Repository, /, *, older_than: int, apply: bool) -> int:
     """Archive memories whose file no longer exists anywhere. Without --apply, only list them."""

@@ -108,7 +108,7 @@ def _lines(file_memory: FileMemory, repo: Repository, page: Page) -> Iterator[st
     lines = [page.paint(one_line(location.path), "bold")]
     lines += item(f"{state}; {amount(file_memory.measure.size)}, last used {used}")
     if came_along(memory.folder):
-        lines += item("tracked by git: it may have come with the repository, written by someone else")
+        lines += item("tracked by git: someone else may have written it")
     lines += section(f"notes ({len(file_memory.notes):,})") if file_memory.notes else []
     for status in file_memory.notes:
         note = status.note
@@ -137,7 +137,7 @@ def _lines(file_memory: FileMemory, repo: Repository, page: Page) -> Iterator[st
         if step.reason != "another inode" or repo.terminal.verbose:  # an editor may create one with each save
             lines += item(f"{step.time[:10]} {step.reason}: {step.path}")
     if memory.identity.strangers:
-        lines += item(f"not its file: {', '.join(memory.identity.strangers)}")
+        lines += item(f"detached from: {', '.join(memory.identity.strangers)}")
     lines += section("files")
     for file in (*(memory.folder / each for each in _FILES), *file_memory.archived):
         if file.is_symlink() or file.exists():
@@ -145,7 +145,7 @@ def _lines(file_memory: FileMemory, repo: Repository, page: Page) -> Iterator[st
     for entry in file_memory.cleared:
         lines.append(f"  {'':>7}  {one_line(repo.shown(entry.folder))}  cleared: {', '.join(entry.parts)}")
     if file_memory.cleared:
-        lines += item(f"restore the last one with: repoagent memory clear --undo {name}")
+        lines += item(f"restore the last cleared entries with: repoagent memory clear --undo {name}")
     for line in lines:
         yield line.replace("…", "...").replace("→", "->") if page.ascii else line
 
@@ -191,10 +191,10 @@ Columns:
     "-n", "--limit", type=click.IntRange(min=0), metavar="N",
     help=f"List at most N; 0 for all. [default: {ON_A_TERMINAL:,} on a terminal]",
 )  # fmt: skip
-@click.option("-z", "nul", is_flag=True, help="Print paths only, each with a NUL byte after it.")
+@click.option("-z", "nul", is_flag=True, help="Print only paths, each followed by a NUL byte.")
 @pass_repository
 def list_command(repo: Repository, /, **values: Any) -> int:
-    """List what is remembered, file by file; with PATH, only for these files and folders."""
+    """List what is remembered, file by file; with PATHs, only about these files and folders."""
     from repoagent.memory.listing import RowFilter, rows
 
     options, terminal = SimpleNamespace(**values), repo.terminal
@@ -215,7 +215,7 @@ def list_command(repo: Repository, /, **values: Any) -> int:
         return Exit.DONE if listed else Exit.NOTHING
     page, notes = Page.of(terminal), []
     if not listed:
-        notes.append("nothing is remembered about such files")
+        notes.append("no memories match")
     elif len(matches) > len(listed):
         notes.append(f"showing the first {len(listed):,}; see more with -n N, or name a folder")
     table = page.table(_COLUMNS, [_cells(row, page) for row in listed]) if listed else ()

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def command(
     session: Session, /, *, rebuild: bool, quiet: bool, background: bool, as_json: bool
 ) -> int | None:
-    """Index the repository's history, newest commits first; later calls index only what is new.
+    """Index the repository's history, newest commits first; later runs index only what is new.
 
     `repoagent neighbors` also does this, in small steps. You can interrupt it at any time and continue later. The index
     is .repoagent/history.db; you may delete it.

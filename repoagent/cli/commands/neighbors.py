@@ -33,9 +33,9 @@ Examples:
   repoagent neighbors --map -o map.html       the whole repository
   repoagent neighbors a.py --json | jq -r '.neighbors[].path'
 
-"rate" is high if at least half of FILE's commits change both, medium from a
-fifth. Rows with little evidence are hidden unless you use --weak; --json prints
-all rows. `repoagent help docs/neighbors.md` explains the columns.
+"rate" is high if at least half of FILE's commits also change the neighbor, and
+medium from a fifth. Rows with little evidence are hidden unless you use --weak;
+--json prints all rows. `repoagent help docs/neighbors.md` explains the columns.
 
 Put a FILE whose name starts with a dash after "--". The exit code is 0
 even without neighbors.
@@ -57,13 +57,13 @@ FILE are used."""
 )
 @click.option(
     "--map", "whole", is_flag=True,
-    help="Map the whole repository on a web page: clusters of files that change together, and bridges.",
+    help="Map the whole repository on a web page: clusters of files that change together, and bridges between them.",
 )  # fmt: skip
 @click.option("--weak", is_flag=True, help="Also show rows with little evidence.")
 @click.option("--explain", is_flag=True, help="Show the commits behind each row.")
 @click.option(
     "--format", "form", type=click.Choice(["table", "svg", "html"]), default="table",
-    help="Print a table, an image (svg) or a web page (html), which a terminal opens in the browser.",
+    help="Print a table, an image (svg) or a web page (html); on a terminal, html opens in the browser.",
 )  # fmt: skip
 @click.option("-o", "--output", metavar="FILE", help="Write to FILE instead of standard output.")
 @json_option

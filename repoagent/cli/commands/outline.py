@@ -164,7 +164,7 @@ def _paths(files: Sequence[str]) -> tuple[list[str], dict[str, str]]:
         if not separator or Path(file).exists():
             path = file
         elif not name:
-            raise UsageError(f"no definition after the :: in {file}")
+            raise UsageError(f"no name after the :: in {file}")
         else:
             definitions[path] = name
         if path != "-" and Path(path).is_dir():
@@ -298,7 +298,7 @@ def _show_summaries(session: Session, options: SimpleNamespace) -> None:
         raise
     except KeyboardInterrupt:
         if cache.layout is not None and ready.meter.usage.total:
-            terminal.note("interrupted; the answers so far are saved. Run the command again to continue")
+            terminal.note("interrupted; the summaries so far were saved. Run the command again to continue")
         raise
     _show_done(done, options, terminal, ready)
     summaries.report(terminal, ready)

@@ -67,7 +67,7 @@ by its parts, exact matches first. The only syntax is quotation marks."""
 def command(repo: Repository, /, **values: Any) -> int:
     """Search notes, edits, conversations, and the summaries of commits and files.
 
-    It also finds changes that you made to these files by hand. The search uses no model.
+    The search also covers entries that you edited by hand. It uses no model.
     """
     from repoagent.memory.search.search import Search, answer, parse
 
@@ -76,7 +76,7 @@ def command(repo: Repository, /, **values: Any) -> int:
     if not query.strip():
         raise UsageError("the query is empty")
     if not parse(query).words:
-        raise UsageError(f"no words in the query {query!r}")
+        raise UsageError(f"the query {query!r} has no words to search for")
     paths = [repo.relative(file) for file in options.files]
     page = Page.of(terminal)
     width = _IN_A_PIPE
@@ -104,8 +104,8 @@ def command(repo: Repository, /, **values: Any) -> int:
     lines: list[str] = []
     for hit in result.hits:
         lines += [*([""] if lines else []), *_block(hit, repo.worktree.top, page)]
-    narrow = " of this kind or for these files" if kinds or paths else ""
-    notes = [] if hits else [f"nothing found{narrow} for {query!r}"]
+    narrow = " with this --kind or --file" if kinds or paths else ""
+    notes = [] if hits else [f"nothing found for {query!r}{narrow}"]
     repo.emit({"query": query, "hits": hits}, lines, notes=notes)
     return Exit.DONE if result.hits else Exit.NOTHING
 

@@ -152,7 +152,7 @@ OPTION_GROUPS = {  # by their parameters
 def command(ctx: click.Context, session: Session, /, **values: Any) -> int:
     """Find what is wrong or missing in a change, before it is committed or merged.
 
-    Reviews staged changes by default; RANGE (A..B) reviews what is in B and not in A, and - a diff on standard input.
+    Reviews staged changes by default; RANGE (A..B) reviews what is in B but not in A; - reads a diff on standard input.
     """
     options = SimpleNamespace(**values)
     from repoagent.git.worktree import layout, open_at_head

@@ -44,8 +44,8 @@ def save_for_dismissal(dirs: Layout, report: Report) -> None:
 
 
 class Brief(NamedTuple):
-    """The short form for hooks: only headings for findings of rules `below` a level (None: all); `why` is a hint on how
-    to see the rest."""
+    """The short form for hooks: findings of rules below the level `below` (None: at any level) are shown as headings
+    only; `why` is a hint on how to see the rest."""
 
     below: Level | None
     why: str
@@ -160,7 +160,7 @@ def _total(report: Report) -> str:
         price = "" if report.cost is None else f", {cost_text(report.cost)}"
         parts[1] = f"{one_line(report.model)}, {report.tokens:,} tokens{price}"
     parts += [f"{len(report.dismissed):,} dismissed"] if report.dismissed else []
-    parts += [f"{report.dropped:,} dropped that could not be verified"] if report.dropped else []
+    parts += [f"{report.dropped:,} dropped as unverifiable"] if report.dropped else []
     levels = Counter(finding.level for finding in report.findings)
     counts = ", ".join(plural(levels[level], level.word) for level in sorted(levels, reverse=True))
     title = one_line(report.title) or "the change"

@@ -53,7 +53,7 @@ def approval_options(noun: str) -> Callable[[F], F]:
         shared.model_option,
         click.option("--mode", type=click.Choice(_MODES), metavar="MODE", help=_HELP_OF_MODES),
         click.option("--continue", "continues", is_flag=True, help=f"Resume the last {noun}."),
-        click.option("--resume", metavar="NAME", help=f"Resume the {noun} NAME{stop}."),
+        click.option("--resume", metavar="NAME", help=f"Resume {noun} NAME{stop}."),
         click.option("--forget", is_flag=True, help="Resume without the options used before."),
         click.option("--conversation", metavar="NAME", help=save),
     )

@@ -145,7 +145,7 @@ class EventStream:
                 message = "stopped by the calling program; the changes so far are kept"
                 raise Stopped(message, f'stopped at the question "{of}"')
             if not isinstance(reply, dict) or reply.get("id") != self.asked:
-                self.say(f"not an answer to question {self.asked}; ignored")
+                self.say(f"ignored a line that is not an answer to question {self.asked}")
                 continue
             answer = reply.get("answer")
             allowed, always = answer in {"yes", "run", "always"}, answer in {"run", "always"}
@@ -161,7 +161,7 @@ STAT_FILES = 20  # of a diffstat
 def show_run(
     worktree: WorkTree, outcome: RunOutcome, terminal: Terminal, *, as_json: bool, answered: bool = False
 ) -> None:
-    """Print the final message of a run unless it was `answered` live, its commits and its usage."""
+    """Print a run's commits and usage, and first its final message unless that was `answered` live."""
     if as_json:
         terminal.done(json.dumps(as_object(outcome), indent=2) + "\n")
         return
@@ -207,7 +207,7 @@ def show_commits(worktree: WorkTree, outcome: RunOutcome, terminal: Terminal) ->
 
 
 def exit_code(outcome: RunOutcome) -> Exit:
-    """The exit code of the process."""
+    """The exit code of a run that ended without an error."""
     return Exit.NOTHING if outcome.kind == "unfinished" else Exit.DONE
 
 

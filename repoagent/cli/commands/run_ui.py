@@ -1,4 +1,4 @@
-"""The terminal of a run: shows its progress and asks for approval. Without a terminal, every request is refused."""
+"""The terminal interface of a run: shows progress and asks for approval; without a terminal, it refuses requests."""
 
 from __future__ import annotations
 

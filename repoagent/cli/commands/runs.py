@@ -130,7 +130,7 @@ def command(ctx: click.Context, /, **options: Any) -> Any:
 @_list_options
 @pass_repository
 def list_command(repo: Repository, /, *, live: bool, limit: int | None, everything: bool) -> int:
-    """List runs, newest first, delegated runs below their parents."""
+    """List runs, newest first, with delegated runs below their parents."""
     from repoagent.tasks.runs.list import runs, tree
 
     terminal = repo.terminal
@@ -182,7 +182,7 @@ def _cost(run: Run) -> str:
 
 
 def status_line(run: Run) -> str:
-    """The current action of a run, or how it ended, in a line."""
+    """The current action of a run, or how it ended, in one line."""
     record = run.record
     if run.problem or run.is_live:
         return one_line(run.problem or record.activity)
@@ -337,7 +337,7 @@ branches contain its commits."""
 
 @click.command("delete", epilog=DELETE_EXAMPLES)
 @run_argument
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 @click.option("--undo", "back", is_flag=True, help="Restore the conversation of a deleted run.")
 @pass_repository
 def delete_command(repo: Repository, /, *, run: str, yes: bool, back: bool) -> None:
@@ -351,7 +351,7 @@ def delete_command(repo: Repository, /, *, run: str, yes: bool, back: bool) -> N
         name = restore_conversation(repo.layout, run, warn=repo.terminal.warn).name
         restored = find(repo.layout, name, warn=repo.terminal.warn)
         more = f"resume it with `{resume_command(name, restored.record.kind)}`"
-        report(repo, [restored], f"restored the conversation of {name}; {more}")
+        report(repo, [restored], f"restored {name}'s conversation; {more}")
         return
     selected = find(repo.layout, run, warn=repo.terminal.warn)
     refuse_live(selected)
@@ -401,7 +401,7 @@ def message_command(repo: Repository, run: Run, /, *, words: tuple[str, ...]) ->
         except UnicodeDecodeError as error:
             raise UsageError(f"standard input is not UTF-8: {error}") from error
     file = message(run, text)
-    report(repo, [run], f"sent to {run.name}; it reads this before its next model call", file=file)
+    report(repo, [run], f"sent to {run.name}, which will read it before its next model call", file=file)
 
 
 _PATIENCE = 10.0  # seconds for a process to undo unfinished work
@@ -471,7 +471,7 @@ Examples:
   repoagent runs restore last
   repoagent runs restore last --whole
 
-Undo the commits of a run with `repoagent undo`."""
+Undo a run's commits with `repoagent undo`."""
 
 
 @click.command("diff", epilog=RESTORE_EXAMPLES)
@@ -493,7 +493,7 @@ def diff_command(repo: Repository, run: Run, /) -> None:
 
 @click.command("restore", epilog=RESTORE_EXAMPLES)
 @run_argument
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 @click.option(
     "--whole", is_flag=True, help="Also restore files whose lines were changed again, after saving copies."
 )
@@ -501,8 +501,8 @@ def diff_command(repo: Repository, run: Run, /) -> None:
 def restore_command(repo: Repository, run: Run, /, *, yes: bool, whole: bool) -> Exit:
     """Undo RUN's uncommitted changes; RUN must have ended.
 
-    Other changes in these files are not touched. If the lines that the run changed have changed again, the file is
-    skipped and named, and the exit code is 3.
+    Other changes to these files are not touched. A file is skipped and listed if the lines that the run changed have
+    changed again; the exit code is then 3.
     """
     from repoagent.tasks.restore import conflict_message, restore_changes, uncommitted_files
     from repoagent.tasks.worktree import worktree_of

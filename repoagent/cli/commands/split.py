@@ -35,9 +35,9 @@ Examples:
   curl -s URL | repoagent split - --language html -o page
   repoagent split data.json --json | jq '.segments[].symbols[].name'
 
-The segments, in the order of index.json, make up the exact file. Files are
+The segments, joined in the order of index.json, are exactly the file. Files are
 cut between functions, sections or keys; a comment stays with what it describes.
-A unit is cut only if it is larger than a segment.
+A unit is cut only if it does not fit into one segment.
 
 A segment that you edited is never overwritten or removed: repoagent refuses to
 split the file again, and --refresh keeps the segment and reports whether it
@@ -80,7 +80,7 @@ def command(session: Session, /, **values: Any) -> Exit | None:
     """Split FILE at natural boundaries into a folder of segments; - is standard input.
 
     Each segment is a file. `index.json` has their positions and symbols, `base` the original text. The folder is a new
-    one in .repoagent/splits, or the one given with -o.
+    one in .repoagent/splits unless you use -o.
     """
     options = SimpleNamespace(**values)
     if options.join is not None:

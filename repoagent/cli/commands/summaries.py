@@ -30,7 +30,7 @@ FEW = 5  # model calls that need no confirmation
 def open_for_summaries(
     session: Session, layout: Layout | None, options: SimpleNamespace
 ) -> tuple[Settings, Terminal]:
-    """The settings and the terminal, with the model of --model or summary.model."""
+    """The settings and the terminal, with the model from --model or summary.model."""
     flags = {"model": options.model, "max_cost": options.max_cost}
     settings, terminal = session.open(layout, flags)
     if not options.model and (model := settings.text_or_none("summary.model")):
@@ -70,7 +70,7 @@ def agree(terminal: Terminal, ready: ModelSetup, what: str, *, few: bool, less: 
     if not terminal.can_ask:
         raise UsageError(f"{sentence}; confirm with --yes, or {less}")
     terminal.note(sentence)
-    if terminal.ask("Continue", {"y": "call the model", "n": "do not"}) == "n":
+    if terminal.ask("Continue", {"y": "call the model", "n": "cancel"}) == "n":
         raise NothingDone("no model was called")
 
 
@@ -95,12 +95,12 @@ def charge(ready: ModelSetup, command: str, top: object, names: tuple[str, ...])
 
 
 def retrying(working: Working) -> Callable[[float, str], None]:
-    """A callback that prints why and how long a call waits."""
+    """A callback that prints why a call waits, and for how long."""
     return lambda seconds, why: working.note(f"{why}; retrying in {seconds:.0f} s")
 
 
 def report(terminal: Terminal, ready: ModelSetup) -> None:
-    """Print tokens and cost, on a terminal."""
+    """Print the tokens and the cost, if standard error is a terminal."""
     from repoagent.llm.usage import cost_text
 
     usage, cost = ready.meter.usage, ready.meter.cost
@@ -126,7 +126,7 @@ def spent_object(ready: ModelSetup | None) -> dict[str, object] | None:
 
 
 def summary_object(summary: Summary) -> dict[str, object]:
-    """A summary as JSON data; edit `file` to correct it."""
+    """A summary as JSON data; `file` is the file to edit to correct it."""
     return {
         "summary": summary.text,
         "model": summary.model,

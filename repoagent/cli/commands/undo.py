@@ -24,7 +24,7 @@ Examples:
 @click.option("-l", "--list", "listed", is_flag=True, help="List the edits that can be undone, newest first.")
 @pass_repository
 def undo(repo: Repository, /, *, edit_id: str | None, listed: bool) -> None:
-    """Undo the last edit, the Nth of `undo --list`, or EDIT (the id in the Repoagent-Edit trailer of a commit).
+    """Undo the last edit, the Nth of `undo --list`, or EDIT (the id in a commit's Repoagent-Edit trailer).
 
     The branch moves back if the commit is its tip and on no other branch, tag or remote; otherwise a new commit
     reverts the edit. Your other changes are not touched, even in the same files; if the same lines were changed

@@ -115,7 +115,7 @@ def test_wrong_usage(repo: GitRepo, ask: Ask, echo: Echo) -> None:
     for arguments, message in (
         ([], "no prompt: use repoagent ask"),
         (["  "], "the prompt is empty"),
-        (["a.txt"], "the prompt comes before the file a.txt"),
+        (["a.txt"], "put the prompt before the file a.txt"),
         (["-", "-"], "use - only once"),
         (["-", "--reply", "-"], "use - only once"),
         (["-F", "gone", "a.txt"], "cannot read gone"),

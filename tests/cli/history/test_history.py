@@ -171,7 +171,7 @@ def test_garbled_lines_are_reported(repo: GitRepo, ask: Ask, model: Program) -> 
     grow(repo, 2)
     model.answers("lines = lines[2:]")
     done = ask("a.txt", "--model", model.spec)
-    assert done.code == 0 and "dropped the missing or unusable summaries of 1 commit" in done.err
+    assert done.code == 0 and "the model wrote no usable summary of 1 commit" in done.err
     model.answers("lines = ['I am sorry.']")
     done = ask("a.txt", "--model", model.spec)
     assert done.code == 4 and "wrote no usable summary" in done.err
@@ -189,5 +189,5 @@ def test_completed_summaries_survive_an_interrupt(repo: GitRepo, ask: Ask, model
             pass
         window.send("\x03")
         assert window.end() == 130
-        assert "interrupted; the summaries of 10 commits are saved" in window.seen
+        assert "interrupted; the summaries of 10 commits were saved" in window.seen
     assert len([line for line in lines(ask("a.txt", "--json")) if line]) == 10

@@ -92,7 +92,7 @@ def test_order_limit_and_paths(ask: Ask, context: Desk) -> None:
         "src/b.py",
     ]
     done = ask("list", "nowhere", "--state", "orphaned")
-    assert done.code == 1 and "nothing is remembered about such files" in done.err
+    assert done.code == 1 and "no memories match" in done.err
 
 
 def test_broken_and_foreign_folders_are_named(ask: Ask, context: Desk) -> None:

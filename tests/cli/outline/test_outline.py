@@ -41,7 +41,7 @@ WRONG: tuple[tuple[list[str], str], ...] = (
     (["empty"], "empty contains no file"),
     (["bin"], "repoagent: bin is binary\n"),
     (["a.unknown"], "a.unknown is in an unknown language; use --language"),
-    (["app.py::"], "no definition after the :: in app.py"),
+    (["app.py::"], "no name after the :: in app.py"),
     (["app.py::nope"], "app.py has no symbol 'nope'; it has Server (1-4), main (7-8)"),
     (["empty::f"], "empty is a folder; :: needs a file"),
     (["-"], "standard input needs --language"),

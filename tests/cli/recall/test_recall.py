@@ -41,12 +41,12 @@ def remembered(repo: GitRepo) -> GitRepo:
     [
         ([""], 2, "the query is empty"),
         (["  "], 2, "the query is empty"),
-        (["?!"], 2, "no words in the query '?!'"),
+        (["?!"], 2, "the query '?!' has no words to search for"),
         (["cache", "-n", "0"], 2, "'--limit': 0 is not in the range x>=1"),
         (["cache", "--kind", "nope"], 2, "'nope' is not one of"),
         (["cache", "--file", "../x"], 2, "../x is outside the work tree"),
         (["nowhere"], 1, "nothing found for 'nowhere'"),
-        (["cache", "--kind", "edits"], 1, "nothing found of this kind or for these files for 'cache'"),
+        (["cache", "--kind", "edits"], 1, "nothing found for 'cache' with this --kind or --file"),
     ],
 )
 def test_bad_input_is_one_sentence(

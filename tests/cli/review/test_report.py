@@ -82,7 +82,7 @@ def test_the_last_line_counts() -> None:
     )  # fmt: skip
     assert text(given).splitlines()[-1] == (
         "1 error, 2 warnings in the staged change (0 rules, 2 files; m/x, 1,200 tokens, $0.0042; 1 dismissed; "
-        "2 dropped that could not be verified)"
+        "2 dropped as unverifiable)"
     )
 
 

@@ -169,7 +169,7 @@ def test_message_and_wait(
 ) -> None:
     assert "● running" in ask("--live").out and "runs make test" in ask("show", "last").out
     done = ask("message", "last", "leave", "the tests")
-    assert done.code == 0 and "sent to alive; it reads this before its next model call" in done.out
+    assert done.code == 0 and "sent to alive, which will read it before its next model call" in done.out
     assert ask("show", "alive", "--json").json["unread"] == 1 and "1 message" in ask("show", "alive").out
     (tmp_path / "in").write_text("from a file\n")
     with (tmp_path / "in").open() as file:
@@ -218,5 +218,5 @@ def test_delete_asks_and_undoes(ask: Ask, layout: Layout, repo: GitRepo) -> None
     assert run_dir.folder.exists()
     done = ask("delete", "abcdef", "--yes")
     assert done.code == 0 and f"runs delete --undo {name}" in done.out and not run_dir.folder.exists()
-    assert "restored the conversation" in ask("delete", "--undo", name).out
+    assert "'s conversation; resume it with" in ask("delete", "--undo", name).out
     assert ask("list", "--json").json["runs"][0]["state"] == "conversation"
