@@ -242,8 +242,8 @@ def set_value(path: Path, key: str, text: str, *, repository: bool = False) -> V
         head, dot, last = spelled.rpartition(".")
         git_key = f"repoagent.{head}{dot}{last.replace('_', '-')}"  # git has no underscores
         raise UsageError(
-            f"{reason}: omit --shared to set it in your own file, or use `git config {git_key} VALUE` to set it for "
-            "this repository"
+            f"{reason}: omit --shared to set it in your own configuration, or use `git config {git_key} VALUE` to set "
+            "it for this repository"
         )
     document = _read(path)
     table: MutableMapping[str, object] = document
@@ -253,7 +253,7 @@ def set_value(path: Path, key: str, text: str, *, repository: bool = False) -> V
         inner = table.setdefault(name, tomlkit.table())
         if not isinstance(inner, MutableMapping):
             if find(name) is None:
-                raise UsageError(f"{path}: {name} must be a table, but it is a value")
+                raise UsageError(f"{path}: {name} must be a table, not a value")
             last = ".".join(parts)  # `check` has a value, so `check.timeout` is one key, in quotes
             break
         table = table[name]  # type: ignore[assignment]

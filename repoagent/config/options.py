@@ -129,7 +129,7 @@ class Option(NamedTuple):
         if not self.repository_may_set:
             return f"only you can set {self.key}"
         if self.only_like and not (isinstance(value, str) and self.only_like.fullmatch(value)):
-            return f"{self.key} may only be {self.only_what} in a repository"
+            return f"in a repository, {self.key} may only be {self.only_what}"
         return None
 
 
@@ -175,7 +175,7 @@ OPTIONS: tuple[Option, ...] = (
     _own("temperature", _NUMBER_OR_NONE, None, "sampling temperature, where the provider supports it"),
     _own("stop", _TEXTS, (), "stop sequences, where the provider supports them"),
     _own("cache", one_of("5m", "1h", "off"), "5m", "lifetime of the provider's prompt cache"),
-    _own("protocol", one_of("auto", "tags", "tools"), "auto", "how a model calls tools: tags, or natively"),
+    _own("protocol", one_of("auto", "tags", "tools"), "auto", "how a model calls tools: as tags or natively"),
     _limit("max_turns", _COUNT, 10, "maximum model calls per edit"),
     _limit("max_tokens", _COUNT_OR_NONE, None, "maximum tokens per edit, input and output together"),
     _limit("max_cost", _NUMBER_OR_NONE, None, "maximum cost of one edit, in US dollars"),
@@ -186,8 +186,8 @@ OPTIONS: tuple[Option, ...] = (
     _own(
         "check.timeout", _NUMBER_OR_NONE, 1800.0, "seconds before a check is stopped and fails; none: never"
     ),
-    _own("check.unconfined", _SWITCH, False, "run the check of an unseen change outside the sandbox"),
-    Option("commit.trailers", _SWITCH, True, "add trailers with the model and the edit to each commit"),
+    _own("check.unconfined", _SWITCH, False, "run the check outside the sandbox, even for unseen changes"),
+    Option("commit.trailers", _SWITCH, True, "add trailers that name the model and the edit to each commit"),
     _own("commit.trailer", _TRAILER, "Assisted-by", "the trailer that names the model"),
     _own(
         "edit.scope",
@@ -198,9 +198,9 @@ OPTIONS: tuple[Option, ...] = (
     Option("edit.format", one_of("auto", *_FORMATS), "auto", "how a model writes a change"),
     _own("edit.sensitive", _TEXTS, (), "more files to ask about before changing them, in .gitignore syntax"),
     _own("edit.parse_check", _SWITCH, True, "refuse a change that adds syntax errors"),
-    _limit("edit.inline_limit", whole(), 64 * 1024, "maximum bytes of a file that is shown in full"),
+    _limit("edit.inline_limit", whole(), 64 * 1024, "size in bytes up to which a file is shown in full"),
     Option("context", _TEXTS, (), "more files to show in each prompt"),
-    _limit("context_limit", whole(), 8_000, "maximum tokens of these files and AGENTS.md in a prompt"),
+    _limit("context_limit", whole(), 8_000, "maximum tokens of context files and AGENTS.md in a prompt"),
     Option("history.commits", whole(), 3, "number of a file's recent commits to show in a prompt"),
     _own("history.background", _SWITCH, True, "build the history index in the background"),
     *(
@@ -208,7 +208,7 @@ OPTIONS: tuple[Option, ...] = (
             f"review.rules.{rule}",
             one_of("off", "note", "warning", "error"),
             level,
-            f"level of {rule} findings; off: none",
+            f"level of {rule} findings; off: not reported",
         )
         for rule, level in _RULES.items()
     ),
@@ -238,7 +238,7 @@ OPTIONS: tuple[Option, ...] = (
     _own("run.allow", _TEXTS, (), "patterns of commands to run without asking"),
     _own("run.deny", _TEXTS, (), "patterns of commands never to run"),
     _own("run.network", _SWITCH, False, "let commands in the sandbox use the network"),
-    _own("run.browse", _SWITCH, False, "let a run fetch public web pages, after asking for each host"),
+    _own("run.browse", _SWITCH, False, "let a run fetch public web pages, after asking about each host"),
     _own("run.write", _TEXTS, (), "more folders that commands in the sandbox may write to"),
     _own("run.memory", _COUNT_OR_NONE, None, "maximum bytes of memory for a command and its children"),
     _own("run.processes", _COUNT_OR_NONE, 512, "maximum number of processes for a command"),
@@ -247,24 +247,24 @@ OPTIONS: tuple[Option, ...] = (
     _own("run.before_finish", _COMMAND, None, "a command that must succeed before a run is done"),
     _own("run.tools", _TEXTS, (), "programs that a run may use as tools"),
     _own("run.skills", _TEXTS, (), "more folders with skills"),
-    Option("memory.enabled", _SWITCH, True, "remember each edit with its file", only_unset=True),
+    Option("memory.enabled", _SWITCH, True, "record each edit in the memory of its files", only_unset=True),
     Option("memory.limit", whole(), 256 * 1024, "maximum bytes of a file's conversation; 0: no limit"),
     _own("conversations.keep_days", or_none(whole()), None, "days to keep exchanges in full; none: forever"),
     _own("sent.keep_days", whole(), 30, "days to keep the exact text of each request"),
     _own("color", one_of("auto", "always", "never"), "auto", "whether to color the output"),
     _own("alias.*", _MODEL, None, "another name for a model"),
     _own("providers.*.base_url", text("a URL", r"https?://\S+"), None, "the base URL of a provider"),
-    _own("providers.*.api_key_env", _VARIABLE, None, "the environment variable that holds its key"),
+    _own("providers.*.api_key_env", _VARIABLE, None, "the environment variable with a provider's API key"),
     _own("providers.*.traits", _TEXTS, (), "how the server's API differs from OpenAI's"),
     _own("models.*.input", _NUMBER, None, "US dollars per million input tokens of a model"),
     _own("models.*.output", _NUMBER, None, "US dollars per million output tokens of a model"),
     _own("models.*.cache_read", _NUMBER, None, "US dollars per million tokens read from the prompt cache"),
     _own("models.*.cache_write", _NUMBER, None, "US dollars per million tokens written to the prompt cache"),
-    _own("models.*.context", _COUNT, None, "context window of a model, in tokens"),
-    _own("models.*.max_output", _COUNT, None, "maximum tokens of one reply of a model"),
+    _own("models.*.context", _COUNT, None, "a model's context window, in tokens"),
+    _own("models.*.max_output", _COUNT, None, "maximum tokens of one reply from a model"),
     _own("models.*.media", _TEXTS, (), "input types that a model accepts besides text: image, pdf"),
-    _own("models.*.protocol", one_of("tags", "tools"), None, "the protocol of a model when protocol is auto"),
-    _own("models.*.format", one_of(*_FORMATS), None, "the output format of a model when edit.format is auto"),
+    _own("models.*.protocol", one_of("tags", "tools"), None, "a model's protocol when `protocol` is auto"),
+    _own("models.*.format", one_of(*_FORMATS), None, "a model's output format when `edit.format` is auto"),
 )
 
 

@@ -202,7 +202,7 @@ def _placed(
         is_allowed = path in request.paths or request.allow_sensitive
         if not is_allowed and holds_secrets(path):
             raise Refused(
-                f"{path} has a name that is typical of secrets: use --allow-sensitive to let the patch change it"
+                f"{path} has a name typical of secret files: use --allow-sensitive to let the patch change it"
             )
         source = read_source(worktree, path)
         if path not in known and path not in request.paths and path in is_ignored(worktree, [path]):
@@ -307,7 +307,7 @@ def _rebased(worktree: WorkTree, request: EditRequest, change: FileChange, prese
         where = f" on {lines_text(merged.lines)} of that text" if merged.lines else ""
         raise Refused(f"{change.name} has changed{where} since the patch was made: recreate the patch")
     if request.parse_check and (reason := parses_worse(change.name, source.data, merged)):
-        raise Refused(f"after merging into the current text, {reason} Use --no-parse-check to accept it.")
+        raise Refused(f"after the merge with the current text, {reason} Use --no-parse-check to accept it.")
     return replace(change, before=source.data, after=merged)
 
 
@@ -329,7 +329,7 @@ def read_patch_input(name: str, data: bytes, cwd: Path) -> PatchInput:
     mails = [match.start() for match in _MAIL.finditer(data)]
     if len(mails) > 1 and mails[0] == 0:
         raise Refused(
-            f"{name} contains {len(mails)} mails, each a separate commit: apply them with `git am`, or one by "
+            f"{name} contains {len(mails)} emails, each a separate commit: apply them with `git am`, or one by "
             "one (`git mailsplit` splits them)"
         )
     headers = _HEADERS.match(data)
@@ -479,7 +479,7 @@ def bound_source(worktree: WorkTree, present: Source, blob: str) -> Source:
     content = from_blob(worktree, path, Entry(mode, blobs[0])) if blobs else None
     if content is None:
         raise Refused(
-            f"{path} is now {present.blob[:12]}, the patch was made for {blob}, and git does not have that blob: "
-            "recreate the patch, or omit --source to place it by its lines"
+            f"{path} is now blob {present.blob[:12]}, but the patch was made for {blob}, and git does not have that "
+            "blob: recreate the patch, or omit --source to find the place by its lines"
         )
     return replace(present, data=content.data, blob=blob_hash(content.data, worktree.object_format))

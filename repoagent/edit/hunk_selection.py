@@ -122,7 +122,7 @@ def select(changes: Sequence[FileChange], accepted: Collection[Piece]) -> list[F
     freed, still_freed = ({c.old_path for c in group if c.old_path != c.path} for group in (changes, chosen))
     for change in sorted(chosen, key=lambda change: change.name):
         if change.path and change.path != change.old_path and change.path in freed - still_freed:
-            raise Refused(f"the selected hunks conflict: {change.name} would still exist")
+            raise Refused(f"cannot create {change.name}: the removal of the existing file is not selected")
     return chosen
 
 

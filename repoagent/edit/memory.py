@@ -143,10 +143,9 @@ def remember(
             turns = [replace(turn, text=mask(turn.text)) for turn in (*story.turns[:-1], last)]
             append(memory.conversation, *turns, again=again)
         if record.state in ("committed", "written"):  # drop the note that the same request was refused
-            end = f'), nothing was changed: "{cut(story.request, _QUOTED)}"'
+            start = f'tried "{cut(story.request, _QUOTED)}", but the edit was refused ('
             for note in notebook.read_notes(memory.notes):
-                refused = note.text.startswith("tried and refused (") and note.text.endswith(end)
-                if note.source == PROGRAM and refused:
+                if note.source == PROGRAM and note.text.startswith(start):
                     notebook.drop_note(memory.notes, note.text)
         texts = [
             (shorten_note(note), story.model)
@@ -214,14 +213,14 @@ def lessons(
     if state == "failed":
         failure = failures[-1] if failures else failing_line(answer)
         yield (
-            shorten_note(f"tried, but it failed its check, so nothing was changed: {quote}: {failure}"),
+            shorten_note(f"tried {quote}, but the change failed its check and was not kept: {failure}"),
             PROGRAM,
         )
     elif failures and changed:
         yield shorten_note(f"the first attempt at {quote} failed its check: {failures[0]}"), PROGRAM
     elif state == "refused":  # in the form that `remember` recognizes
         why = ", ".join(_reasons(turns)) or cut(answer, _QUOTED)
-        yield shorten_note(f"tried, but it was refused ({why}), so nothing was changed: {quote}"), PROGRAM
+        yield shorten_note(f"tried {quote}, but the edit was refused ({why}); nothing was changed"), PROGRAM
     elif state == "declined" and answer.startswith(CANCELLED) and not reasons:
         yield shorten_note(f"rejected the proposed change for {quote}"), USER
     elif state == "rejected" and answer.strip():

@@ -64,7 +64,7 @@ def test_the_author_is_the_user_who_applies_a_mail(repo: GitRepo, here: Here) ->
 
 def test_several_commits_are_refused(repo: GitRepo) -> None:
     mail = formatted(repo)
-    with pytest.raises(Refused, match=r"2 mails.*git am"):
+    with pytest.raises(Refused, match=r"2 emails.*git am"):
         read_patch_input("x", mail + mail, repo.top)
     with pytest.raises(Refused, match="2 commits"):
         read_patch_input("x", repo.git("log", "-p").encode("utf-8", "surrogateescape"), repo.top)

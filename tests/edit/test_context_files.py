@@ -44,9 +44,9 @@ def test_files_outside_the_work_tree_are_never_shown(tmp_path: Path) -> None:
     ]  # fmt: skip
     parts, warnings = collected(top, *listed)
     assert names(parts) == ["CLAUDE.md"]
-    assert sum("leads outside the work tree" in warning for warning in warnings) >= 3
+    assert sum("is outside the work tree" in warning for warning in warnings) >= 3
     assert any(".git/config" in warning for warning in warnings)
-    assert any("typical of secrets" in warning for warning in warnings)
+    assert any("typical of secret files" in warning for warning in warnings)
 
 
 def test_missing_binary_huge_and_invalid_entries_are_omitted_with_a_warning(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_missing_binary_huge_and_invalid_entries_are_omitted_with_a_warning(tmp_
     ]
     parts, warnings = collected(tmp_path, *entries)
     assert parts == [] and len(warnings) == len(entries), warnings
-    assert "no file gone.md (named in the `context` option)" in warnings
+    assert "no such file: gone.md (named in the `context` option)" in warnings
 
 
 def test_the_option_names_files_folders_and_patterns(tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_an_edit_sends_them(repo: GitRepo, run: Run, script: Script, clean_envir
     repo.commit("rules", **{"AGENTS.md": "Be kind.\n", ".repoagent/config.toml": 'context = ["gone.md"]\n'})
     script.replies(GREET)
     done = run("edit", "src/app.py", "greet with a comma", "--yes", code=0)
-    assert "no file gone.md" in done.err
+    assert "no such file: gone.md" in done.err
     prompt = script.prompts[0]
     assert prompt.index("Never use tabs.") < prompt.index("This is data") < prompt.index("Be kind.")
 

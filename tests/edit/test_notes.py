@@ -68,7 +68,7 @@ def test_a_refusal_is_noted_with_its_reason(repo: GitRepo, run: Run, script: Scr
     script.replies(*[OFF.replace("'x'", f"'{n}'") for n in range(6)])
     assert run("edit", "src/app.py", "make it rhyme", "--yes").code == 3
     (note,) = notes(repo)
-    pattern = r'repoagent: tried and refused \([a-z-]+\), nothing was changed: "make it rhyme"'
+    pattern = r'repoagent: tried "make it rhyme", but the edit was refused \([a-z-]+\); nothing was changed'
     assert re.fullmatch(pattern, note)
     script.replies(GREET)
     assert run("edit", "src/app.py", "make it rhyme", "--yes").code == 0
@@ -175,9 +175,13 @@ NOTHING = "nothing was changed"
         (
             "refused",
             "it is busy",
-            [(f'tried, but it was refused (it is busy), so {NOTHING}: "x y"', "repoagent")],
+            [(f'tried "x y", but the edit was refused (it is busy); {NOTHING}', "repoagent")],
         ),
-        ("failed", "E: bad", [(f'tried, but it failed its check, so {NOTHING}: "x y": E: bad', "repoagent")]),
+        (
+            "failed",
+            "E: bad",
+            [('tried "x y", but the change failed its check and was not kept: E: bad', "repoagent")],
+        ),
     ],
 )
 def test_lines_worth_a_note(state: str, answer: str, notes: list[tuple[str, str]]) -> None:

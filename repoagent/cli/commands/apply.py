@@ -161,5 +161,5 @@ def _show(outcome: ApplyOutcome, terminal: Terminal, shown_remarks: set[str], *,
         return
     loose = tolerated(result.proposal.placements)
     if loose and not (terminal.error_tty and result.written):
-        terminal.note(f"placed with tolerance: {summary(loose)}")
+        terminal.note(f"inexact match: {summary(loose)}")
     show_commit(result, terminal, f"{outcome.seconds:.1f} s", shown_remarks)

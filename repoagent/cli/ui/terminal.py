@@ -203,7 +203,7 @@ class Terminal(NamedTuple):  # a dataclass would make each start 2 ms slower
 
     def _read(self, prompt: str, question: str, *, typed_ahead: bool) -> str:
         if not self.can_ask:
-            raise UsageError(f"no terminal to ask: {question}")
+            raise UsageError(f"no terminal to ask on: {question}")
         _leave_pager()
         with waiting():
             if not typed_ahead:
@@ -359,4 +359,4 @@ def deliver(terminal: Terminal, text: str, output: str | None, *, browser: str =
             file.write(text)
         terminal._replace(pages=False).result(f"{path}\n")
         if not webbrowser.open(Path(path).as_uri()):
-            terminal.note("no browser found; open the file yourself, or name it with -o FILE")
+            terminal.note("no browser found; open the file yourself, or save the page with -o FILE")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 CHOICES = {
     "y": "apply and commit it",
-    "n": "do not; give a reason, and the model tries again",
+    "n": "do not apply it; give a reason, and the model tries again",
     "e": "edit the diff first",
     "p": "choose hunk by hunk",
     "x": "have the model explain it",
@@ -130,7 +130,7 @@ class TerminalInterface:
             else:
                 self._fail(_refusal(observation), [observation], from_end=True)
         elif event.kind == "dropped":
-            self._dim_note("discarded the end of the reply, which imitated another speaker")
+            self._dim_note("discarded the end of the reply, where the model spoke for the user or a tool")
 
     def note(self, sentence: str) -> None:
         self._show_refused()
@@ -204,7 +204,7 @@ class TerminalInterface:
     def permits(self, paths: Sequence[str]) -> bool | None:
         """Ask about files outside the scope of the edit."""
         question = f"{', '.join(paths)} {'has' if len(paths) == 1 else 'have'} to change, too. Allow it"
-        return self._permission(question, "allow it for this edit", "do not")
+        return self._permission(question, "allow it for this edit", "do not allow it")
 
     def _permission(self, question: str, yes: str, no: str) -> bool | None:
         if self.yes or not self.terminal.can_ask:
@@ -274,7 +274,7 @@ class TerminalInterface:
             else:
                 note(f"note: {remark}")
         if loose := tolerated(proposal.placements):
-            note(f"placed with tolerance: {summary(loose)}")
+            note(f"inexact match: {summary(loose)}")
 
     def _show_refused(self) -> None:
         """Show why edits of the reply were refused, and the number of hunks."""

@@ -75,7 +75,7 @@ def gate(top: Path, named: Collection[str], further: bytes = b"") -> WhyNot:
         if ignored is not None and ignored.match_file(path):
             return f"{path} is listed in {IGNORE_FILE} and is never read, sent or edited."
         if path not in named and holds_secrets(path):
-            return f"{path} has a name that is typical of secrets; name it on the command line to allow it."
+            return f"{path} has a name typical of secret files; name it on the command line to allow it."
         return None
 
     return why_not

@@ -69,8 +69,8 @@ def left_out(applied: Applied, words: str, answer: str) -> str:
     if lost := _lost_definitions(_rewritten(applied), text, {}):
         names = ", ".join(f"{name} ({change.name})" for change, name in lost)
         return (
-            f"the whole file lacks {names}, and nothing says that it should be removed. If it should, "
-            "name it with -m, or send a diff that deletes it."
+            f"the new file lacks {names}, but the patch does not mention the removal. To remove a definition, "
+            "name it with -m, or use a diff that deletes it."
         )
     return _lost_ends(applied, text, ())
 

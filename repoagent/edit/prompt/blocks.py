@@ -235,7 +235,7 @@ def check_fits(request: Request, context_tokens: int | None) -> None:
         parts = [*request.system, *(part for message in request.messages for part in message.parts)]
         largest = max(parts, key=lambda part: part.media.tokens if part.media else estimate_tokens(part.text))
         raise UsageError(
-            f"the prompt has about {needed:,} tokens but the model takes only {context_tokens:,}; "
+            f"the prompt has about {needed:,} tokens but the model accepts only {context_tokens:,}; "
             f"the largest block is {largest.name or 'a turn'}: name fewer files, or use a model with a larger window."
         )
 

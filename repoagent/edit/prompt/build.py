@@ -214,7 +214,7 @@ def read_sources(
         elif source.binary:
             raise Refused(f"{path} is binary; only text files can be edited.")
         elif edited and (reason := why_content_is_off_limits(source.data)):
-            raise Refused(f"{path} is not edited: {reason}.")
+            raise Refused(f"refusing to edit {path}: {reason}.")
     targets: dict[Target, None] = {}
     for target in request.targets:
         data = sources[target.path].data or b""

@@ -64,7 +64,9 @@ def collect(
             collector.follow(collector.top / folder / name, None)
     if omitted := collector.omitted:
         names = ", ".join(omitted[:3]) + (" and more" if len(omitted) > 3 else "")
-        collector.warnings.append(f"{names} omitted: context_limit allows {budget:,} tokens of context files")
+        collector.warnings.append(
+            f"omitted {names}: context files exceed `context_limit` ({budget:,} tokens)"
+        )
     return collector.parts, tuple(dict.fromkeys(collector.warnings))
 
 
@@ -93,7 +95,7 @@ class _Collector:
             if not all(
                 file.is_relative_to(self.top) or file.is_relative_to(self.root) for file in (real, path)
             ):
-                raise Refused(f"{name} leads outside the work tree")
+                raise Refused(f"{name} is outside the work tree")
             if not real.is_relative_to(self.root):
                 for file in {name, real.relative_to(self.top).as_posix()}:
                     check_path(file)
@@ -116,7 +118,7 @@ class _Collector:
                 self.warnings.append(f"{problem}; omitted" + (f" (named in {by})" if by else ""))
             return
         if data is None:
-            self.warnings += [f"no file {name} (named in {by})"] if by is not None else []
+            self.warnings += [f"no such file: {name} (named in {by})"] if by is not None else []
         elif real not in self.seen and len(self.seen) <= 4 * FILES:
             self.seen.add(real)
             text = self.add(name, data)
@@ -141,7 +143,7 @@ class _Collector:
         elif os.path.isdir(path):  # noqa: PTH112  (a Path raises for a name that is too long)
             paths = sorted(path.glob("*.md"))
         if len(paths) > FILES:
-            self.warnings.append(f"{name} matches {len(paths)} files: only the first {FILES} are read")
+            self.warnings.append(f"{name} matches {len(paths)} files: only the first {FILES} were read")
         return [Path(os.path.normpath(path)) for path in paths[:FILES]]
 
     def add(self, name: str, data: bytes, *, own: bool = False) -> str:

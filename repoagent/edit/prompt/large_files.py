@@ -268,7 +268,7 @@ def read_part(text: str, lines: str, characters: str, most: int) -> Read:
     first, last = _range("lines", lines, len(rows), f"the file, which has {len(rows):,} lines")
     line = rows[first - 1]
     if characters and first != last:
-        raise UsageError('characters needs one line: add, for example, lines="1"')
+        raise UsageError('`characters` needs a single line: add, for example, lines="1"')
     if characters or len(line) > most:
         size = len(line)
         whole = f"line {first}, which has {size:,} characters"

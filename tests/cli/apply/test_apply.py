@@ -126,7 +126,7 @@ def test_tolerances_are_reported_and_strict_allows_none(repo: GitRepo, here: Her
     assert strict.json["error"]["exit"] == strict.code == 3
     dry = here(slipped, "-n")
     assert dry.code == 0 and "+    return f'hello, {name}'" in dry.out
-    assert "placed with tolerance: src/app.py:1 (lines matched ignoring white space" in dry.err
+    assert "inexact match: src/app.py:1 (lines matched ignoring white space" in dry.err
     assert repo.status() == ""
     (place,) = here(slipped, "-y", "--json").json["placements"]
     assert place == {
@@ -226,7 +226,7 @@ def test_a_piped_patch_is_asked_about_on_the_terminal(repo: GitRepo, tmp_path: P
         shown = window.expect(QUESTION)
         assert "diff --git a/src/app.py b/src/app.py" in shown
         assert "    Greet well\n" in shown and "Repoagent-Edit" not in shown
-        assert "placed with tolerance: src/app.py:1 (lines matched ignoring\nwhite space" in shown
+        assert "inexact match: src/app.py:1 (lines matched ignoring white\nspace" in shown
         window.send("n\n")
         assert "cancelled: nothing was changed" in window.expect("nothing was changed")
         assert window.end() == 1
