@@ -1,7 +1,7 @@
-"""Move old exchanges of a conversation to the archive, and add a line for each to the notes.
+"""Move old exchanges from a conversation to the archive, and add a line for each to the notes.
 
-`archive/conversation-DAY-HASH.md` is named after a hash of its content: repeating the move after a kill writes the same
-file and the same notes.
+`archive/conversation-DAY-HASH.md` is named after a hash of its content, so repeating the move after a kill writes the
+same file and the same notes.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def compact(memory: Memory, *, keep_bytes: int = 0, warn: Warn = to_stderr) -> C
 
 
 def compact_above(memory: Memory, limit: int, *, warn: Warn = to_stderr) -> CompactionResult | None:
-    """Compact a conversation of more than `limit` bytes to half of that, without a model; 0 means no limit."""
+    """Compact a conversation of more than `limit` bytes to half that size, without a model; 0 means no limit."""
     try:
         size = memory.conversation.stat().st_size
     except FileNotFoundError:
@@ -81,8 +81,8 @@ def compact_above(memory: Memory, limit: int, *, warn: Warn = to_stderr) -> Comp
 def compact_before(
     memory: Memory, is_old: Callable[[str], bool], *, warn: Warn = to_stderr
 ) -> CompactionResult | None:
-    """Move to the archive the first exchanges about a file for whose time (ISO 8601, "" if unknown) `is_old` is true.
-    Returns None if there are none. Raises what `compact` raises."""
+    """Move the first exchanges about a file to the archive, up to the first one whose time (ISO 8601, "" if unknown) is
+    not `is_old`. Returns None if there are none. Raises what `compact` raises."""
     with _locked(memory):
         data = read_regular(memory.conversation)
         if data is None:
@@ -92,7 +92,7 @@ def compact_before(
 
 
 def old_count(exchanges: Sequence[Exchange], is_old: Callable[[str], bool]) -> int:
-    """The number of old exchanges before the first one that is not old."""
+    """The number of exchanges before the first one that is not old."""
     return next(
         (number for number, exchange in enumerate(exchanges) if not is_old(exchange.time)), len(exchanges)
     )

@@ -1,7 +1,7 @@
 """Change, copy, undo and redo conversations.
 
 Each change by a command is made under locks, recorded in the log, and written atomically. Undo restores the previous
-text byte for byte if nothing was written since; otherwise it keeps later turns, or refuses. `check` defines what a
+text byte for byte if nothing has been written since; otherwise it keeps later turns, or refuses. `check` defines what a
 rewritten conversation must preserve.
 """
 
@@ -71,14 +71,14 @@ def _load_text(layout: Layout, name: str) -> bytes | None:
     path = text_file(layout, name)
     data = read_regular(path)
     if data is None:
-        raise Refused(f"the previous text is missing: {path}")
+        raise Refused(f"the stored conversation text {path} is missing; nothing was changed")
     if digest(data) != name:
         raise Refused(f"{path} was modified and no longer matches its hash; nothing was changed")
     return data
 
 
 def changes(layout: Layout, *, warn: Warn = to_stderr) -> list[Change]:
-    """All changes by commands, oldest first. Raises Refused if a newer repoagent wrote some."""
+    """All changes by commands, oldest first. Raises Refused if a newer repoagent wrote any."""
     path = log_folder(layout) / "changes.jsonl"
     records = []
     for value in json_files.read_records(path, warn=warn):
@@ -115,7 +115,7 @@ def change(
     with _locked(layout, place) as present:
         if present != before:
             raise ConcurrentChange(
-                f"{place.name} was changed by another process; nothing was changed, try again"
+                f"another process has just changed {place.name}; nothing was done, try again"
             )
         return _write(layout, place, present, after, command)
 
@@ -163,8 +163,8 @@ class Reversal:
 
 
 def undo(layout: Layout, place: ConversationRef, *, warn: Warn = to_stderr) -> Reversal:
-    """Undo the last change by a command. Raises NothingDone if there is none, Refused if anything has changed since
-    except for added turns, Busy."""
+    """Undo the last change by a command. Raises NothingDone if there is none, Refused if anything but added turns has
+    changed since, Busy."""
     return _reverse(layout, place, UNDO, warn)
 
 
@@ -182,18 +182,16 @@ def _reverse(layout: Layout, place: ConversationRef, command: str, warn: Warn) -
         log = changes(layout, warn=warn)
         last = _next_to_reverse(log, place.key, command, digest(present))
         if last is None:
-            what = "undone change" if command == REDO else "change by a command"
+            what = "undone changes" if command == REDO else "more changes by commands"
             raise NothingDone(f"nothing to {command}: {place.name} has no {what}")
         after = before = _load_text(layout, last.before)
         is_merged = digest(present) != last.after
         if is_merged:
             after = _with_later_turns(before, _load_text(layout, last.after), present)
         if is_merged and after is None:
-            where = (
-                f"the previous text is in {text_file(layout, last.before)}" if last.before else "delete it"
-            )
+            old = f"copy {text_file(layout, last.before)} to" if last.before else "delete"
             raise Refused(
-                f"{place.name} has changed since its last {last.command}; restore it by hand: {where}"
+                f"{place.name} has changed since its last {last.command}; {command} by hand: {old} {place.path}"
             )
         result = _write(layout, place, present, after, command, of=last.id)
         by_id = {entry.id: entry for entry in log}
@@ -258,9 +256,9 @@ _FOLLOWS: dict[str | None, set[str]] = {  # the roles that may follow a role; No
 def check(before: str, after: str, *, user_turns: bool = False) -> str:
     """Why the text `after` may not replace the conversation `before`, as a sentence; "" if it may.
 
-    It must parse and have the same first lines (version, nonce, file). Turns may be removed, and text from models and
-    programs may change; roles must alternate as usual or as before. User turns must stay, byte for byte and in order,
-    unless `user_turns` is set. Raises what `loads` raises if `before` is not a conversation.
+    `after` must parse and have the same first lines (version, nonce, file). Turns may be removed, and text from models
+    and programs may change; roles must alternate as usual or as before. User turns must stay, byte for byte and in
+    order, unless `user_turns` is set. Raises what `loads` raises if `before` is not a conversation.
     """
     old = loads(before)
     try:
@@ -270,13 +268,13 @@ def check(before: str, after: str, *, user_turns: bool = False) -> str:
     heading = f"## [{old.nonce}]"
     if head_of(before) != head_of(after):
         return (
-            "the lines before the first turn or a turn's heading have changed; keep them (a turn begins with "
-            f"a line `{heading} SPEAKER`)"
+            "the lines before the first turn, or a turn's heading, were changed; leave them as they were (a turn "
+            f"begins with a line `{heading} SPEAKER`)"
         )
     if after.count(f"\n{heading}") - len(new.turns) > before.count(f"\n{heading}") - len(old.turns):
         return (
-            f"a line looks like a heading but is not valid: it must be `{heading} user`, `assistant` or "
-            "`observation`, followed by what repoagent wrote after it"
+            f"a line looks like a turn's heading but is not valid: it must begin with `{heading} user`, "
+            "`assistant` or `observation`, and the rest must be as repoagent wrote it"
         )
     if old.turns and not new.turns:
         return "the result has no turns; use `repoagent conversation delete` to delete the conversation"
@@ -316,7 +314,7 @@ def branch(
     count = len(source.conversation.turns)
     if turns is not None and not 0 < turns <= count:
         raise UsageError(
-            f"{source.place.name} has only {count} turn(s), so there is no turn {turns}: "
+            f"{source.place.name} has only {count} turn{'s' * (count != 1)}, so there is no turn {turns}: "
             "see `repoagent conversation show`"
         )
     return _copy(layout, source, place, "branch", turns=turns)

@@ -78,8 +78,8 @@ def is_reserved(name: str) -> bool:
 def refuse_reserved(name: str) -> None:
     """Raise UsageError for a name that users may not choose."""
     if is_reserved(name):
-        forms = ", ".join(f"{form}..." for form in RESERVED)
-        raise UsageError(f"the name {name!r} is reserved ({forms}); choose another")
+        forms = ", ".join(RESERVED[:-1]) + f" or {RESERVED[-1]}"
+        raise UsageError(f"{name!r} is reserved, like all names that begin with {forms}; choose another")
 
 
 def names(layout: Layout) -> list[str]:
@@ -96,7 +96,7 @@ def names(layout: Layout) -> list[str]:
 
 def named(layout: Layout, name: str, *, own: bool = False) -> ConversationRef:
     """The place of the conversation `name`, which need not exist. Raises UsageError if the name is invalid, or if it is
-    reserved and `own` is set because a user wants to change it."""
+    reserved and `own` is set (a user wants to change the conversation)."""
     name = checked(name)
     if own:
         refuse_reserved(name)
@@ -150,8 +150,8 @@ class ConversationResolver:
         """The conversation about the file `path`, relative to `cwd` or else to the top. It is found by content, as
         memories are; with `make`, a memory is created if the file has none.
 
-        For a deleted file, it is in the memory with this path. Raises Refused if there is no memory or the file may not
-        be read, UsageError if there is no such file.
+        The conversation about a deleted file is in the memory with its path. Raises Refused if there is no memory or
+        the file may not be read, UsageError if there is no such file.
         """
         if not path:
             raise UsageError("missing file name: use file:PATH")
@@ -176,7 +176,7 @@ class ConversationResolver:
                 raise no_such_file(path, worktree.top)
             if len(folders) > 1:
                 raise Refused(
-                    f"{path} is gone, and {len(folders)} memories have this path; restore the file first"
+                    f"{path} is ambiguous: {len(folders)} deleted files had this path; restore the file first"
                 )
             return _of_folder(layout, folders[0], path)
         memory = resolve(layout, worktree, path, data, warn=self.warn)

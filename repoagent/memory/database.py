@@ -28,7 +28,8 @@ class Unusable(Refused):
 
 
 class Schema(NamedTuple):
-    """`application` is the id in the file's header, `tables` the statements that create its tables."""
+    """The schema of a database: `application` is the id in the file's header, `tables` the statements that create its
+    tables."""
 
     application: int
     version: int

@@ -1,4 +1,5 @@
-"""`edits.jsonl`, with a line for each edit of a file and each change of its state; and the exchanges about a file.
+"""Read and write `edits.jsonl`, with a line for each edit and each change of its state; group the exchanges about a
+file.
 
 An exchange is a request with the turns that followed it and its outcome.
 """
@@ -25,7 +26,7 @@ FAILED = frozenset({"refused", "failed", "declined", "rejected", "undone"})
 
 @dataclass(frozen=True)
 class EditRecord:
-    """One edit of one file. `time` is ISO 8601 with a zone; the blobs are hashes of the raw bytes in the work tree, ""
+    """One edit to one file. `time` is ISO 8601 with a zone; the blobs are hashes of the raw bytes in the work tree, ""
     if there is no file.
 
     `levels` tells how each hunk was placed ("exact", …). `cost` is in US dollars, None if unknown. `state` is free
@@ -80,10 +81,10 @@ def append_edit(path: Path, record: EditRecord) -> None:
 
 
 def read_edits(path: Path, *, warn: Warn = to_stderr) -> list[EditRecord]:
-    """The edits in `path`, oldest first, each taken from its last line. Skips invalid lines with a warning."""
+    """The latest record of each edit in `path`, oldest edit first. Skips invalid lines with a warning."""
     records = [EditRecord.from_dict(value) for value in json_files.read_records(path, warn=warn)]
     if skipped := records.count(None):
-        warn(f"{path}: skipped {skipped} invalid line(s)")
+        warn(f"{path}: skipped {skipped} invalid line{'s' * (skipped > 1)}")
     return list({record.id: record for record in records if record is not None}.values())
 
 
@@ -105,7 +106,7 @@ class Exchange:
 
 
 def exchanges(memory: Memory, *, warn: Warn = to_stderr) -> list[Exchange]:
-    """All exchanges in `memory` without its archive, oldest first. If the conversation cannot be read, warns and uses
+    """All exchanges in `memory` that are not archived, oldest first. If the conversation cannot be read, warns and uses
     only the edit records."""
     records = {record.id: record for record in read_edits(memory.edits, warn=warn)}
     try:
@@ -129,7 +130,7 @@ def exchanges(memory: Memory, *, warn: Warn = to_stderr) -> list[Exchange]:
 
 
 def group_turns(turns: Iterable[Turn]) -> list[tuple[Turn, ...]]:
-    """The turns of each exchange: a request by the user, and the turns up to the next one."""
+    """The turns of each exchange: a request by the user, and the turns up to the next request."""
     groups: list[list[Turn]] = []
     for turn in turns:
         if turn.role == "user" or not groups:

@@ -209,7 +209,7 @@ class Plan:
 def plan(
     files: Sequence[SourceFile], cache: SummaryCache, *, words: int = WORDS, context_tokens: int | None = None
 ) -> Plan:
-    """The estimated cost of summarizing `files`, found by a trial run with made-up answers that are not stored.
+    """The estimated cost of summarizing `files`, from a trial run with made-up answers that are not stored.
 
     Raises Refused if a cache file is a link or a folder.
     """
@@ -283,7 +283,7 @@ def summary_block(layout: Layout, path: str, data: bytes) -> str:
 
 
 def may_have_purpose(layout: Layout, path: str, size: int) -> bool:
-    """Whether a file of `size` bytes may have a `purpose`, so that it is worth reading."""
+    """Whether a file of `size` bytes may have a `purpose`, and so is worth reading."""
     if size <= ONE_CALL:
         return True
     try:

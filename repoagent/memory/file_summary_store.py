@@ -111,7 +111,7 @@ def _one_line(text: str) -> str:
 class SummaryPart:
     """The bytes `start` to `end` (excluded) of a file, and its lines from 1 (both included). `scope` names the
     definitions around the first line, outermost first; `sha256` is the hash of the bytes, `head` a checksum of the
-    first few."""
+    first few bytes."""
 
     start: int
     end: int
@@ -195,8 +195,8 @@ def cut(file: SourceFile, last: SummaryRecord | None, *, room: int = ONE_CALL) -
 
 
 def unchanged(last: SummaryRecord, data: bytes) -> dict[int, int]:
-    """The offsets of the parts that `data` still contains, in the same order, by part number. After a change, a part is
-    found at a line that begins as it does."""
+    """The offsets of the parts that `data` still contains in the same order, by part number. After a change, the search
+    resumes at a line that begins like a later part."""
     heads: dict[int, list[int]] = {}
     for number, part in enumerate(last.parts):
         heads.setdefault(part.head, []).append(number)

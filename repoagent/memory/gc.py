@@ -124,7 +124,7 @@ def _uses(layout: Layout, worktree: WorkTree, orphans: Sequence[Memory]) -> Iter
             for line in listed:
                 blob, _, where = line.rstrip(b"\n").partition(b" ")
                 if owner := owners.get(blob.decode("ascii", "replace")):
-                    yield owner.folder.name, f"a branch has its content in {os.fsdecode(where)}"
+                    yield owner.folder.name, f"a branch contains the same content in {os.fsdecode(where)}"
     names = []
     all_tops = tops(worktree)
     for memory in orphans:
@@ -181,7 +181,7 @@ def forget_conversations(
 ) -> ForgottenCounts:
     """Remove conversations older than `days` days; without `apply`, only count them.
 
-    Locked ones stay until the next call, which also completes an interrupted removal.
+    Locked conversations stay until the next call, which also completes an interrupted removal.
     """
     cutoff = (time.time() if now is None else now) - days * _DAY
     exchanges = size = unfinished = runs = 0
@@ -190,7 +190,7 @@ def forget_conversations(
             for count, length in _forget_exchanges(memory, cutoff, apply=apply, warn=warn):
                 exchanges, size = exchanges + count, size + length
         except (Busy, Refused) as error:
-            warn(f"kept the conversation about {memory.identity.path}: {error}")
+            warn(f"skipped the conversation about {memory.identity.path}: {error}")
     for path in _entries(layout.conversations):
         if path.suffix == ".md" and path.name.startswith(("edit-", "kept-")) and _is_old([path], cutoff):
             size += _size(path)

@@ -177,7 +177,8 @@ class RowFilter:
 
 
 def rows(layout: Layout, worktree: WorkTree, query: RowFilter, warn: Warn) -> Iterator[Row]:
-    """The rows, located one after the other. Raises Refused if the memory folder is a link or a file."""
+    """Yield the rows; each file is located when its row is reached. Raises Refused if the memory folder is a link or a
+    file."""
     memory = str(layout.memory)
     with open_index(layout, warn) as index:
         index.look_again()

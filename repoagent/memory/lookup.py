@@ -88,7 +88,7 @@ def _by_folder(layout: Layout, worktree: WorkTree, name: str, warn: Warn) -> Mem
     with open_index(layout, warn) as index:
         identity = index.identity(folder)
     if identity is None:
-        raise UsageError(f"no file or memory {name}; see `repoagent memory list`")
+        raise UsageError(f"no file or memory named {name}; see `repoagent memory list`")
     memory = Memory(layout.memory / folder, identity)
     path = identity.path_in(str(worktree.top))
     file = file_at(worktree, path)

@@ -48,7 +48,7 @@ def block(
     ]
     share = _NOTES_SHARE if edits else 1.0
     notes = _notes(memory, int(budget_tokens * share), data=data, older=older)
-    rest = _section("Recent edits of this file:", lines, budget_tokens - estimate_tokens(notes))
+    rest = _section("Recent edits to this file:", lines, budget_tokens - estimate_tokens(notes))
     return mark_foreign(memory, notes + rest)
 
 
@@ -120,7 +120,7 @@ _FRAME = re.compile(  # a frame of a traceback, or decoration by a test runner
 
 
 def heading(exchange: Exchange) -> str:
-    """The day, the request and the outcome on one line."""
+    """The day, request and outcome of an exchange, on one line."""
     outcome = f" ({exchange.state}{_as_commit(exchange.commit)})" if exchange.state else ""
     return f"- {exchange.time[:10] or 'unknown date'}: {cut(exchange.request, REQUEST)}{outcome}"
 
@@ -187,7 +187,7 @@ DETAILED = 4  # most relevant exchanges shown with the turns after the request
 ENOUGH = 0.2  # least share of the weight of the request's words for an exchange to be relevant
 _RECENT, _HALF = 0.3, 6.0  # bonus of the last exchange, and the number of exchanges after which it is halved
 _LESSON = 1.25  # factor for exchanges that failed or that the user rejected with a reason
-_TITLE = "Earlier requests for this file and their outcome:"
+_TITLE = "Earlier requests for this file and their outcomes:"
 
 
 def exchanges_block(memory: Memory, request: str, budget_tokens: int, *, warn: Warn = to_stderr) -> str:

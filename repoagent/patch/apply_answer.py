@@ -1,4 +1,4 @@
-"""The entry point: apply an answer to its files, all hunks of all files or none.
+"""The entry point: apply all hunks of an answer to its files, or none.
 
 The parser is imported on first use, so that the request to the model is sent earlier."""
 
@@ -20,8 +20,8 @@ LARGEST = 4 * 1024 * 1024  # characters of an answer: parsing takes about forty 
 
 @dataclass(frozen=True)
 class Applied:
-    """The result of an answer: one change per file, the placement of each hunk, and one canonical diff. `unclosed`: a
-    fence is not closed."""
+    """The result of applying an answer: one change per file, the placement of each hunk, and one canonical diff.
+    `unclosed`: a fence is not closed."""
 
     changes: tuple[FileChange, ...]
     placements: tuple[Placement, ...]
@@ -113,7 +113,7 @@ def apply_patches(
     changes = tuple(outcome.change for outcome in outcomes if outcome.changes)
     if not changes:
         names = ", ".join(outcome.change.name for outcome in outcomes)
-        raise PatchRefused([Problem(names, 0, "no-change", "no changes: before and after are equal.")])
+        raise PatchRefused([Problem(names, 0, "no-change", "no change: old and new lines are equal.")])
     placements = tuple(placement for outcome in outcomes for placement in outcome.placements)
     unclosed = any(target.patch.unclosed for group in groups for target in group)
     return Applied(changes, placements, canonical_diff(changes), unclosed)

@@ -1,4 +1,4 @@
-"""Apply all patches of one file: return the outcome, or report every problem."""
+"""Apply all patches to one file: return the outcome, or report every problem."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class DuplicateHunks(PatchError):
 
 
 def apply_targets(group: Sequence[Target], files: Files, before: bytes | None = None) -> Outcome:
-    """Apply all patches of one file, each to the same bytes (`before`, by default those of the source).
+    """Apply all patches to one file, each to the same bytes (`before`, by default the source's).
 
     Raises PatchError or PatchErrors.
     """
@@ -93,7 +93,7 @@ def _new_content(
     if not hunks and not wholes:
         if not move and not any(target.patch.mode for target in group):
             raise PatchError(
-                "cut-off", "the diff names this file but does not change it. Send it again, complete."
+                "cut-off", "the diff names this file but does not change it. Send the complete diff."
             )
         return data, placements or (Placement(first.name, 0, 1, "mode"),)
     text = model.decode(data)
@@ -109,7 +109,7 @@ def _new_content(
             if target.patch.whole is not None and "header" in target.patch.tolerances:
                 splice.check_claimed_whole(target.patch.whole, text)
         if hunks or (len(set(contents)) > 1 and any(rows is None for rows, _ in contents)):
-            raise PatchError("overlap", "the answer contains this file in more than one form. Send only one.")
+            raise PatchError("overlap", "the answer contains several versions of this file. Send only one.")
         contents = list(dict.fromkeys(contents))
         parts = splice.merged(
             part for rows, whole in contents for part in splice.whole_splices(whole, text, rows)
@@ -228,7 +228,7 @@ def encoded(text: Text) -> bytes:
         char = error.object[error.start]
         raise PatchError(
             "encoding",
-            f"the file is encoded in {text.encoding}, which lacks {char!r}. Use characters of that encoding.",
+            f"the file is encoded in {text.encoding}, which lacks {char!r}. Use only characters that it has.",
         ) from None
 
 
@@ -274,8 +274,8 @@ def _new_file(group: Sequence[Target], files: Files) -> Outcome:
 def check_result(
     path: str, before: bytes, after: bytes, parses_worse: ParsesWorse | None, *, may_empty: bool = False
 ) -> None:
-    """Raise PatchError if the edited bytes are not acceptable as the new content. `may_empty`: the patch deletes every
-    line exactly."""
+    """Raise PatchError if the edited bytes are not acceptable as the new content. `may_empty`: an empty file is
+    accepted, because the patch deletes every line exactly."""
     if not may_empty and not _is_empty(before) and _is_empty(after):
         raise PatchError(
             "empties-file",
@@ -286,7 +286,7 @@ def check_result(
     if worse:
         raise PatchError(
             "parses-worse",
-            f"{worse} Look at the added lines and send the whole change again. (The "
+            f"{worse} Check the added lines and send the whole change again. (The "
             "user can skip this check with --no-parse-check.)",
         )
 

@@ -1,4 +1,4 @@
-"""Combine several patches of one file, which may be parts of one change, consecutive steps, or a correction."""
+"""Combine several patches to one file, which may be parts of one change, consecutive steps, or a correction."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Located = tuple[Target, Hunk, Ranges]  # a hunk with the rows that it changes; N
 
 
 def combine(group: Sequence[Target], files: Files) -> Outcome | list[Problem]:
-    """The outcome of all patches of a file together, or its problems.
+    """The outcome of all patches to a file together, or their problems.
 
     If all patches fit the same text, they are parts of one change. Otherwise they can be steps, each applied to the
     result of the previous one, or a later patch can replace an earlier one at the same location. Exactly one of these

@@ -33,8 +33,8 @@ class Hunk:
 
     `start` is the old line number in its header (from 1), `counts` the declared old and new lengths; None if absent.
     `old_marker`, `new_marker`: the last line of that side is marked as having no newline. `headings` are the texts
-    after `@@`, outermost first, and `section` is the last one. `alternatives` are
-    all readings of the same text; the file decides between them. `tolerances` are those that parsing it needed.
+    after `@@`, outermost first, and `section` is the last one. `alternatives` are all readings of the same text; the
+    file decides between them. `tolerances` are those that parsing it needed.
     """
 
     lines: tuple[Line, ...]
@@ -68,7 +68,7 @@ class Hunk:
 
     @property
     def changes(self) -> bool:
-        """Whether it changes a line, or the newline at the end."""
+        """Whether the hunk changes a line, or the newline at the end of the file."""
         return self.old_marker != self.new_marker or any(line.kind != CONTEXT for line in self.lines)
 
     @property
@@ -86,8 +86,8 @@ class Hunk:
 
     @property
     def is_complete(self) -> bool:
-        """Whether its header shows that it is complete. A header that declares fewer lines does so if the hunk ends
-        with context."""
+        """Whether its header shows that it is complete. A header that declares too few lines also shows this if the
+        hunk ends with context."""
         if self.exact_counts:
             return True
         return (
@@ -111,7 +111,7 @@ class Revision(IntEnum):
 
 @dataclass(frozen=True)
 class FilePatch:
-    """The patch of one file in one block of an answer.
+    """The patch to one file in one block of an answer.
 
     `old` and `new` are names as written (None: absent); `action` is "edit", "create", "delete", "rename" or "copy".
     `whole` is the complete new text of the file, or of its lines `rows` (half-open, from 0). `form` is "diff",
@@ -152,8 +152,8 @@ class FilePatch:
 
 
 def unchanged_as_context(lines: Sequence[Line]) -> tuple[Line, ...]:
-    """The same change with context instead of each `-x` followed by an equal `+x`, at both ends of a run and for
-    elisions."""
+    """The same change with each `-x` and its equal `+x` replaced by context, at both ends of a run of changed lines and
+    for elisions."""
     result: list[Line] = []
     at = 0
     while at < len(lines):
@@ -225,7 +225,7 @@ def is_elision(text: str) -> bool:
 
 
 def is_explicit_elision(text: str) -> bool:
-    """Whether an elision cannot be literal text: a comment about omitted code, or dots at column 0."""
+    """Whether an elision cannot be literal text because it is a comment about omitted code, or dots at column 0."""
     if _COMMENTED_CODE.match(text) or text.startswith("...."):  # AsciiDoc delimits blocks with four dots
         return False
     return is_elision(text) and (_SAYS_OMITTED.search(text) is not None or not text[:1].isspace())

@@ -44,8 +44,8 @@ def unquote(name: str) -> str:
 
 
 def plain_name(name: str) -> str:
-    """A name after `---` or `+++`: like `unquote`, and also without a date or remark after it, `file://` or
-    Markdown."""
+    """The name after `---` or `+++`, unquoted as by `unquote`, and without `file://`, Markdown, and any date or remark
+    after it."""
     if name.startswith('"'):
         return unquote(name)
     has_tab = "\t" in name

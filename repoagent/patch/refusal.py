@@ -49,7 +49,7 @@ class Problem:
 class PatchRefused(Refused):
     """The answer contains a patch that does not fit or is not allowed. Nothing was applied.
 
-    `str(error)` is a text for the model.
+    `str(error)` is the text for the model.
     """
 
     def __init__(self, problems: Sequence[Problem]) -> None:

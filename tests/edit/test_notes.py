@@ -138,7 +138,7 @@ def test_a_small_model_gets_no_earlier_turns(repo: GitRepo, edit: Run, run: Run,
     script.replies(f"```src/app.py\n{whole}```\n")
     run("edit", "src/app.py", "say hi", "--yes", "--format", "whole")
     assert "Earlier requests" not in script.prompts[0]
-    assert "Recent edits of this file:\n- 20" in script.prompts[0]
+    assert "Recent edits to this file:\n- 20" in script.prompts[0]
 
 
 def test_a_shortened_conversation_is_used(repo: GitRepo, run: Run, script: Script) -> None:

@@ -191,4 +191,4 @@ def test_a_strange_edit_is_skipped_and_counted(tmp_path: Path, change: dict[str,
         file.write(json.dumps({**record(2).to_dict(), **change}) + "\n")
     warnings: list[str] = []
     assert read_edits(path, warn=warnings.append) == [record(1)]
-    assert len(warnings) == 1 and "1 invalid line(s)" in warnings[0]
+    assert len(warnings) == 1 and "skipped 1 invalid line" in warnings[0]

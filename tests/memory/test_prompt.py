@@ -24,7 +24,7 @@ def test_notes_come_first_then_edits_oldest_first(desk: Desk) -> None:
     append_edit(memory.edits, record(2, state="refused"))
     assert block(memory, 1000) == (
         "Notes on this file:\n- 2026-11-01: the order matters\n\n"
-        "Recent edits of this file:\n"
+        "Recent edits to this file:\n"
         "- 2026-11-01: make it faster (committed as abcdef012345)\n- 2026-11-02: request 2 (refused)\n\n"
     )
 

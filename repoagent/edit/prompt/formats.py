@@ -149,7 +149,7 @@ _SHORT = {
 def short_refusal(error: PatchRefused) -> str:
     """The reasons for a refusal, one sentence each, without advice about other formats, for a small model."""
     sentences = (
-        _SHORT.get(problem.reason) or f"Not applied: {problem.text.split(' Look at the added')[0]}"
+        _SHORT.get(problem.reason) or f"Not applied: {problem.text.split(' Check the added')[0]}"
         for problem in error.problems
     )
     return "\n".join(dict.fromkeys(sentences))

@@ -1,1 +1,2 @@
-"""Find the memory of a file: record.py, hints.py, cache.py, similarity.py, resolve.py (git_renames.py), store.py."""
+"""Find the memory of a file. Read record.py first, then hints.py, similarity.py, resolve.py (git_renames.py) and
+store.py."""

@@ -44,8 +44,8 @@ def former_names(worktree: WorkTree, path: str, commits: Collection[str | None])
     """The earlier names of `path`, newest first, each with its last blob: first from renames in the index, then from
     those in at most _DEPTH commits.
 
-    `commits` are those at which files that may be its source were last seen, with None if unknown. History is read only
-    if one of these commits does not contain `path`; otherwise `path` cannot be the result of a later rename.
+    `commits` are those at which files that may be its source were last seen (None if unknown). History is read only if
+    one of these commits does not contain `path`; otherwise `path` cannot be the result of a later rename.
     """
     yield from _followed(path, _ask(worktree, "diff-index", "--cached", *_RENAMES, "HEAD", "--"))
 
@@ -91,7 +91,7 @@ def same_through_history(worktree: WorkTree, path: str, data: bytes, since: str)
 
 
 def changed_files(worktree: WorkTree) -> Iterator[str]:
-    """The files that differ from HEAD or are untracked, without ignored ones."""
+    """The files that differ from HEAD, and untracked files that are not ignored."""
     yield from _names(_ask(worktree, "ls-files", "-o", "--exclude-standard", "-z"))
     changed = _ask(worktree, "diff-index", "--no-renames", "--name-only", "-z", "HEAD", "--")
     if changed is None:  # an unborn HEAD: all of the index is new

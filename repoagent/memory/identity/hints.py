@@ -7,7 +7,7 @@ in `memory.db`, which is derived from the identity files and rebuilt if it is mi
 
 The database lists the names again if the memory folder's modification time has changed: a folder was added, removed or
 renamed. As in git's index, a modification time as recent as the listing is not trusted. An identity edited in place is
-noticed when it is read, or when all stamps are compared (`look_again`).
+noticed when it is read, or when the stamps of all identity files are compared (`look_again`).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def hints(identity: Identity) -> set[Hint]:
 
 
 class IdentityIndex:
-    """The hints of all memories; folders are names inside the memory folder.
+    """The hints of all memories. A folder is identified by its name inside the memory folder.
 
     Reads all identity files at once: for few memories, or if `memory.db` cannot be used.
     """
@@ -92,7 +92,7 @@ class IdentityIndex:
         return False
 
     def note(self, changes: Iterable[Change]) -> None:
-        """Write the hints for changed identities before these are saved. The caller has locked the memory."""
+        """Write the hints for changed identities, before the identities are saved. The caller has locked the memory."""
         path = cache_file(self.layout)
         try:
             if not self._keep_file:
@@ -103,7 +103,7 @@ class IdentityIndex:
 
 @contextmanager
 def open_index(layout: Layout, warn: Warn) -> Iterator[IdentityIndex]:
-    """Open the hints, up to date. Needs no lock and writes only `memory.db`; if it cannot be used, warns and reads all
+    """Open up-to-date hints. Needs no lock and writes only `memory.db`; if it cannot be used, warns and reads all
     identity files.
 
     Identity files that are broken, in a newer format, or not regular files are skipped with a warning. Raises Refused

@@ -19,8 +19,8 @@ _KEYS = 8  # most inodes, and most work trees
 _BLOBS = 30  # most versions
 _REKEYINGS = 100
 REWRITTEN = "rewritten in place"
-LINKED = "linked by hand, before that "  # and the former path
-LINKED_ANEW = "linked by hand to another text, before that "
+LINKED = "linked by hand"  # then the former path
+LINKED_ANEW = "linked by hand to another text"
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class Identity:
-    """The file of a memory. Paths are relative to the top of the work tree.
+    """The file that a memory is about. Paths are relative to the top of the work tree.
 
     `path` is its last seen path in any work tree; `places` maps the top of each work tree to the path and version last
     seen there, since a file may have a different name and content on another branch. `keys` maps "<device>:<inode>" to

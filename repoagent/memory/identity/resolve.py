@@ -62,7 +62,7 @@ def key_at(worktree: WorkTree, path: str) -> str:
 
 
 def file_at(worktree: WorkTree, path: str) -> WorkTreeFile | None:
-    """The file at `path`; None if there is none, or a folder, a link or a submodule."""
+    """The regular file at `path`; None if there is none, or only a folder, a link or a submodule."""
     try:
         data = read_source(worktree, path).data
     except (Refused, OSError, ValueError):

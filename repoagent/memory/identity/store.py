@@ -224,7 +224,8 @@ def clear_unborn(layout: Layout) -> None:
 def relink(
     layout: Layout, worktree: WorkTree, memory: Memory, path: str, *, warn: Warn = to_stderr
 ) -> Memory:
-    """Tie `memory` to `path`; its former file becomes a stranger to it. Returns the new state of the memory.
+    """Tie `memory` to `path`, and record that a file still at its former path is another file. Returns the new state of
+    the memory.
 
     To undo a re-keying, pass the former path, even if the file is gone. Raises Refused if there is no such file or it
     has another memory, what `read_source` raises, and Busy.
@@ -234,7 +235,7 @@ def relink(
         index.look_again()
         identity = index.identity(name)
         if identity is None:
-            raise Refused(f"cannot read the memory {memory.folder}; see `repoagent memory list`")
+            raise Refused(f"cannot read memory {memory.folder}; see `repoagent memory list`")
         read_source(worktree, path)
         # without a key: missing, a link or a folder
         file = file_at(worktree, path) or WorkTreeFile(worktree, path, b"", "")
@@ -249,7 +250,7 @@ def relink(
         contents = similarity.last_contents(memory.folder, worktree)
         is_same_text = not file.key or file.blob in identity.blobs
         is_same_text = is_same_text or any(similarity.is_alike(content, file.data) for content in contents)
-        reason = (record.LINKED if is_same_text else record.LINKED_ANEW) + former_path
+        reason = f"{record.LINKED if is_same_text else record.LINKED_ANEW}, formerly {former_path}"
         tied, strangers = identity.at(path, top), [other for other in identity.strangers if other != path]
         former = file_at(worktree, former_path)
         if former is not None and former_path != path:  # another file, which must not match again

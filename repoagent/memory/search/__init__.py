@@ -1,1 +1,1 @@
-"""Full-text search over the memory: tokenize.py, passages.py, index.py (SQLite FTS5), ranking.py, search.py."""
+"""Full-text search over the memory. Read tokenize.py first, then passages.py, index.py (SQLite FTS5) and search.py."""

@@ -52,7 +52,7 @@ def of_file(path: str, text: str, about: str) -> Iterator[Passage]:
 
 
 def notes(text: str, file: str) -> Iterator[Passage]:
-    """The notes of a `notes.md`: bullets and paragraphs, with the first line of each."""
+    """The notes in a `notes.md`: bullets and paragraphs, with the first line of each."""
     for entry in entries(text.encode("utf-8", "replace")):
         note = entry.note
         for _, piece in _pieces(note.text):
@@ -134,7 +134,7 @@ def commit(text: str, identity: str) -> Iterator[Passage]:
 
 
 def summary(text: str) -> Iterator[Passage]:
-    """The summary of a file: fields, an empty line, then the text."""
+    """The passages of a stored file summary, which has fields, an empty line, then the text."""
     head, _, body = text.replace("\r\n", "\n").partition("\n\n")
     fields = dict(_FIELDS.findall(head))
     file = re.sub(r", lines? [\d-]+$", "", fields.get("about", ""))

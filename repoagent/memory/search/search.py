@@ -75,7 +75,7 @@ class SearchResult:
 class Search:
     """Search options: at most `limit` hits, of these kinds, about these files or files in these folders (() means all),
     in snippets of `width` characters, with recency as of `today`. The plain file `without` is not searched: for
-    example, the conversation that asks."""
+    example, the conversation that the query comes from."""
 
     limit: int = _RESULTS
     kinds: Sequence[Kind] = ()

@@ -1,7 +1,7 @@
 """Split text into search words: stems of plain words, and names in code, both in parts and as a whole.
 
 `readConfig`, `read_config` and `read-config` are the words "read" and "config", and the name "readconfig": each
-spelling finds the others, the parts find it, and the exact name ranks best.
+spelling finds the others, the parts find every spelling, and the exact name ranks best.
 """
 
 from __future__ import annotations

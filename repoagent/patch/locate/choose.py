@@ -1,4 +1,5 @@
-"""Find the locations of each hunk at the strictest level that has any, and choose one, or explain why not."""
+"""Find the locations of each hunk at the strictest level that has any, and choose one, or explain why none can be
+chosen."""
 
 from __future__ import annotations
 
@@ -87,7 +88,7 @@ def find_matches(hunk: Hunk, index: FileIndex, *, strict: bool = False) -> list[
         if not numbered or (hunk.start or 0) - 1 not in index.find(texts, exact.EXACT):
             raise PatchError(
                 "no-context",
-                "the hunk contains no line of the file, so its place is unknown. Send it with two or "
+                "the hunk contains no line of the file, so its location is unknown. Send it with two or "
                 "three unchanged lines before and after the change.",
                 hunk.number,
             )
@@ -264,22 +265,22 @@ def _ambiguous(hunk: Hunk, matches: Sequence[Match], index: FileIndex) -> PatchE
                 continue
         rows = sorted(changed or set(rows))
     places = ", ".join(str(row + 1) for row in rows[:8]) + (", …" if len(rows) > 8 else "")
-    where = f"at {len(rows)} places (lines {places})" if len(rows) > 1 else f"in two ways at line {places}"
+    where = f"in {len(rows)} places (lines {places})" if len(rows) > 1 else f"in two ways at line {places}"
     row = rows[0]
     shown = range(max(0, row - 2), min(len(index.lines), row + 3))
     telling = next((line.text for line in hunk.old if not exact.is_blank(line.text)), "")
     return PatchError(
         "ambiguous",
         f"the hunk fits equally well {where}. "
-        f"Send it with more unchanged lines around `{telling.strip()[:60]}` until its place "
-        "is unique, or with the first line of the enclosing function after `@@`. "
+        f"Send it with more unchanged lines around `{telling.strip()[:60]}` until it fits in only "
+        "one place, or with the first line of the enclosing function after `@@`. "
         f"Around line {row + 1}:\n" + with_line_numbers((number, index.lines[number]) for number in shown),
         hunk.number,
     )
 
 
 def applied_rows(hunk: Hunk, index: FileIndex) -> list[int]:
-    """The rows at which the file already has the new side of the hunk. [] if that would prove too little: a deletion
+    """The rows at which the file already has the new side of the hunk; [] if they would prove too little: a deletion
     needs context on both sides, an addition must add more than brackets and blank lines."""
     if not any(exact.weight(line.text) > 1 for line in hunk.added):
         kinds = [line.kind for line in hunk.lines]

@@ -121,13 +121,13 @@ class FileIndex:
 
 @lru_cache(maxsize=4)
 def index_of(lines: tuple[str, ...]) -> FileIndex:
-    """The index of a file's lines, cached: the answer is parsed in several ways."""
+    """The index of a file's lines, cached because the answer is parsed in several ways."""
     return FileIndex(lines)
 
 
 def find_old(old: Sequence[Line], index: FileIndex, level: str) -> list[int]:
-    """The rows at which a hunk's old side begins. White space inside quotes must be equal in deleted lines, and so must
-    the quotes, if that leaves any row."""
+    """The rows at which a hunk's old side begins. At level WHITESPACE, text inside quotes must be equal in deleted
+    lines; so must the quotation marks, if that leaves any row."""
     rows = index.find([line.text for line in old], level)
     if level != WHITESPACE:
         return rows
@@ -160,7 +160,7 @@ def weight(text: str) -> int:
 
 
 def indent_of(text: str) -> str:
-    """The white space before the text."""
+    """The white space at the start of a line."""
     return text[: len(text) - len(text.lstrip())]
 
 
@@ -188,7 +188,7 @@ class Placement:
 
 @dataclass(frozen=True)
 class Change:
-    """Replace the rows `start:end` of the file by `added`."""
+    """Replace the rows `start:end` of the file with `added`."""
 
     start: int
     end: int
@@ -199,7 +199,7 @@ class Change:
 class Match:
     """A possible location of a hunk: `rows[i]` is the file's line (from 0) for `hunk.old[i]`, None if there is none.
 
-    `hunk` is the reading of the hunk that fits; `behind` is how far a loose match's score is from the best one.
+    `hunk` is the reading of the hunk that fits; `behind` is how far a loose match's score is below the best score.
     """
 
     hunk: Hunk
@@ -238,7 +238,8 @@ class Match:
         return result
 
     def claimed(self) -> tuple[tuple[int, int], ...]:
-        """The rows `start:end` that it changes, or keeps explicitly by deleting them and adding them again."""
+        """The ranges (start, end) of rows that the match changes, or keeps explicitly by deleting and adding them
+        again."""
         rewritten = (
             (row, row + 1)
             for line, row in zip(self.hunk.old, self.rows, strict=True)
@@ -282,9 +283,9 @@ _DECODERS: tuple[tuple[str, Callable[[str], str]], ...] = (
 def unescape(hunks: Sequence[Hunk], lines: Sequence[str]) -> list[Hunk]:
     """The hunks without HTML escapes or typographic punctuation that something added to all lines of the answer.
 
-    The file must prove it: it contains some of the quoted lines only in unescaped form, and none as written. Then added
-    lines are unescaped too, unless they contain characters that would have been escaped. Raises PatchError if it is
-    unclear whether an added line is escaped.
+    The file must prove this: it contains some of the quoted lines only in unescaped form, and none as written. Then
+    added lines are unescaped too, unless they contain characters that would have been escaped. Raises PatchError if it
+    is unclear whether an added line is escaped.
     """
     result = list(hunks)
     in_file: frozenset[str] | None = None

@@ -237,7 +237,7 @@ def _without_false_cut(patches: list[FilePatch], block: Block, *, ended: bool) -
 
 def decide_readings(patch: FilePatch, data: bytes) -> FilePatch:
     """`patch` with one reading of each SEARCH/REPLACE block, decided by the file `data`. Raises PatchError if two
-    readings fit or none of several does, and for a hunk without effect, which must have lost its signs."""
+    readings fit or none of several does, and for a hunk that changes nothing, which must have lost its `+` and `-`."""
     if all(hunk.changes and not hunk.alternatives for hunk in patch.hunks):
         return patch
     text = decode(data)

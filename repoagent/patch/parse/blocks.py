@@ -83,7 +83,7 @@ def blocks(answer: str, *, loose: bool = False, known: Collection[str] = ()) -> 
 
 
 def too_large(answer: str, parsed: Sequence[Block]) -> bool:
-    """Whether an answer has more lines, or more `blocks`, than are parsed. Only junk has that many."""
+    """Whether an answer has more lines, or more `blocks`, than the parser accepts. Only junk has that many."""
     return len(parsed) > _MOST_BLOCKS or answer.count("\n") > _MOST_LINES
 
 

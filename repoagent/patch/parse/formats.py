@@ -28,7 +28,7 @@ _LINE_NUMBER = re.compile(
 _DOTS = re.compile(r"[ \t]*[\[(]?(?:\.{3,}|…)[\])]?[ \t]*\r?$")
 _NAME = re.compile(r"(?:[ab]/|[^ ]*/)?[^ /]+\.\w{1,12}$")
 _EMPTY = FilePatch(None, None)
-_COMBINED = "combined diffs (of a merge) are not supported. Send a plain diff against the current file."
+_COMBINED = "combined diffs (from merges) are not supported. Send a plain diff against the current file."
 
 
 def _sent_with_crlf(lines: Sequence[str]) -> bool:

@@ -72,7 +72,7 @@ def is_bare_fence(line: str) -> bool:
 
 
 def is_bullet(line: str) -> bool:
-    """Whether a line with a sign looks like a list item or a rule."""
+    """Whether a line that begins with `+` or `-` looks like a list item or a horizontal rule."""
     return _BULLET.match(line) is not None
 
 
@@ -94,8 +94,8 @@ def is_file_header(lines: Sequence[str], at: int) -> bool:
 
 
 def is_lone_header(lines: Sequence[str], at: int) -> bool:
-    """Whether line `at` is a `--- name` or `+++ name` without its other half, right before a hunk's `@@` or a blank
-    line before it."""
+    """Whether line `at` is a `--- name` or `+++ name` without its other half, followed by a hunk's `@@` line, perhaps
+    after a blank line."""
     if not lines[at].startswith(("--- ", "+++ ")) or not lines[at][4:].strip():
         return False
     below = at + 1 + (at + 1 < len(lines) and not lines[at + 1].strip())
@@ -103,7 +103,7 @@ def is_lone_header(lines: Sequence[str], at: int) -> bool:
 
 
 def is_half_header(line: str) -> bool:
-    """Whether this is a `--- a/name` or `+++ b/name` that is almost certainly a header."""
+    """Whether this line is a `--- a/name` or `+++ b/name` that is almost certainly a header."""
     return len(line) <= LONGEST and _SURE_HALF.match(line) is not None
 
 

@@ -1,6 +1,6 @@
 """Find out whether the prose around patches withdraws or corrects earlier patches, or offers a choice.
 
-The regular expressions come first, then functions that apply them to a text, then `without_withdrawn`."""
+The regular expressions come first, then functions that apply them to the prose, then `without_withdrawn`."""
 
 from __future__ import annotations
 
@@ -261,9 +261,9 @@ def offers_choice(prose: str) -> bool:
 
 
 def without_withdrawn(patches: Sequence[FilePatch], known: Collection[str]) -> list[FilePatch]:
-    """The patches of an answer that the text does not withdraw; `known` are the names of files.
+    """The patches in an answer that its prose does not withdraw; `known` are the names of known files.
 
-    Raises PatchRefused if the text withdraws something, but it is unclear what.
+    Raises PatchRefused if the prose withdraws something, but it is unclear what.
     """
     if not any(patch.revises for patch in patches):
         return list(patches)

@@ -22,7 +22,7 @@ WRONG = (
     (["nowhere.py", "x"], "no such file: nowhere.py, and it has no memory"),
     (["src", "x"], "src is a folder; name a file (`repoagent memory list src`"),
     (["../x", "x"], "../x is outside the work tree"),
-    (["00000000", "x"], "no file or memory 00000000"),
+    (["00000000", "x"], "no file or memory named 00000000"),
     (["src/a.py"], "missing argument"),
 )
 

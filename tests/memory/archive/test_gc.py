@@ -96,7 +96,7 @@ def test_a_branch_a_remote_one_or_a_stash_has_the_file(desk: Desk) -> None:
     git("mv", "a.py", "other.py")
     desk.repo.commit("renamed")
     git("checkout", "-q", "main")
-    assert why(desk) == "a branch has its content in other.py"
+    assert why(desk) == "a branch contains the same content in other.py"
     git("branch", "-f", "side", "HEAD~1")
     git("checkout", "-q", "side")
     desk.repo.write("a.py", text("quite another"))

@@ -126,7 +126,7 @@ def test_a_later_change_is_a_conflict(talks: Talks) -> None:
     talks.edit(place, before, before.replace(b"- second", b"- 2nd"))
     mine = place.path.read_bytes().replace(b"make it faster", b"make it much faster")
     place.path.write_bytes(mine)
-    message = "fast has changed since its last edit; restore it by hand: the prev"
+    message = "fast has changed since its last edit; undo by hand: copy "
     with pytest.raises(Refused, match=message) as caught:
         talks.undo(place)
     assert place.path.read_bytes() == mine
@@ -221,7 +221,7 @@ def test_a_late_writer_and_an_equal_text_change_nothing(talks: Talks) -> None:
     done = talks.edit(place, before, before)
     assert done.before == done.after and changes(talks.layout) == []
     append(place.path, *MORE)
-    with pytest.raises(ConcurrentChange, match="was changed by another process"):
+    with pytest.raises(ConcurrentChange, match="another process has just changed fast"):
         talks.edit(place, before, b"")
     assert talks.find("fast").conversation.turns == (*TALK, *MORE) and changes(talks.layout) == []
 
@@ -244,7 +244,7 @@ def test_a_modified_stored_text_is_not_used(talks: Talks) -> None:
     with pytest.raises(Refused, match="was modified and no longer matches its hash"):
         talks.undo(place)
     kept.unlink()
-    with pytest.raises(Refused, match="the previous text is missing"):
+    with pytest.raises(Refused, match="is missing; nothing was changed"):
         talks.undo(place)
     assert place.path.read_bytes() == before + b"x\n"
     (log_folder(talks.layout) / "changes.jsonl").write_text('{"version": 2}\n')

@@ -153,7 +153,7 @@ def test_a_memory_that_lost_its_file_is_linked_to_it_again(desk: Desk) -> None:
     desk.repo.write("deep/z.py", text("nothing is as it was"))
     assert desk.resolve("deep/z.py") is None
     memory = link(desk, mine, "deep/z.py")
-    assert memory.reason == "linked by hand to another text, before that a.py"
+    assert memory.reason == "linked by hand to another text, formerly a.py"
     assert memory.identity.rekeyings[-1].reason == memory.reason
     assert desk.folder("deep/z.py") == mine.folder.name
     atomic_save(desk.worktree.top / "deep/z.py", edited(text("nothing is as it was")))
@@ -168,7 +168,7 @@ def test_a_rekeying_is_undone(desk: Desk) -> None:
     moved = desk.known("c.py")
     assert moved.folder == mine.folder
     back = link(desk, moved, "a.py").identity  # there is no file now, but it had this path
-    assert (back.path, back.rekeyings[-1].reason) == ("a.py", "linked by hand, before that c.py")
+    assert (back.path, back.rekeyings[-1].reason) == ("a.py", "linked by hand, formerly c.py")
     assert desk.resolve("c.py") is None
     desk.repo.git("checkout", "--", "a.py")
     assert desk.folder("a.py") == mine.folder.name
@@ -188,7 +188,7 @@ def test_invalid_links_are_refused_and_change_nothing(desk: Desk) -> None:
     ):
         with pytest.raises(Refused, match=why):
             link(desk, a, path)
-    with pytest.raises(Refused, match="cannot read the memory"):
+    with pytest.raises(Refused, match="cannot read memory"):
         link(desk, Memory(desk.layout.memory / "gone", a.identity), "a.py")
     assert {
         memory.folder: identity_file(memory.folder).read_bytes() for memory in memories(desk.layout)
