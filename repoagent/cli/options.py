@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 file_path = click.Path(path_type=Path, dir_okay=False, allow_dash=True)
 
 model_option = click.option(
-    "--model", metavar="SPEC", help="PROVIDER/NAME, command:CMD, manual or replay:FILE."
+    "--model", metavar="SPEC", help="The model: PROVIDER/NAME, command:CMD, manual or replay:FILE."
 )
 effort_option = click.option(
     "--effort",

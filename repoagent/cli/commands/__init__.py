@@ -1,1 +1,2 @@
-"""One module per command, or per part of a large one: parse options, call one function, print the result."""
+"""One module per command, or per part of a large one. Each parses the options, calls one function and prints the
+result."""

@@ -174,7 +174,7 @@ def load_command(repo: Repository, /, *, name: str, into: str | None) -> None:
     ref = resolve.file(into, make=True)
     change = load(repo.layout, source, ref)
     count, origin = len(source.conversation.turns), source.place.name
-    sentence = f"{ref.about} now has the {plural(count, 'turn')} of {origin}"
+    sentence = f"loaded {plural(count, 'turn')} from {origin} for {ref.about}"
     if change.before:
         sentence += f"; restore the previous ones with {undo_command(ref)}"
     _report(repo, "load", ref, change, sentence, **{"from": origin, "turns": count})
@@ -210,7 +210,7 @@ def save_command(repo: Repository, /, *, name: str, source: str | None, force: b
     count, origin = len(original.conversation.turns), original.place.name
     sentence = f"saved {plural(count, 'turn')} from {origin} as {ref.name}"
     if change.before and change.before != change.after:
-        sentence += f"; restore what it replaced with {undo_command(ref)}"
+        sentence += f"; restore the replaced conversation with {undo_command(ref)}"
     _report(repo, "save", ref, change, sentence, **{"from": origin, "turns": count})
 
 

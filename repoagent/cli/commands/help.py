@@ -13,9 +13,9 @@ from repoagent.errors import Exit, UsageError
 EXIT_CODES = {
     Exit.DONE: "success",
     Exit.NOTHING: "nothing was done: nothing to change, or you declined",
-    Exit.USAGE: "wrong usage: an unknown option, a file that does not exist, no repository",
+    Exit.USAGE: "usage error: an unknown option, a missing file, not in a repository",
     Exit.REFUSED: "refused: the edit does not apply, or changes something it may not",
-    Exit.NO_MODEL: "no model is available, or its output is unusable",
+    Exit.NO_MODEL: "no model is available, or the model's output is unusable",
     Exit.LIMIT: "a limit was reached: cost, tokens, turns or time",
     Exit.CHECK_FAILED: "a check or a hook failed; your files were restored",
     Exit.BUSY: "another process holds the lock",
@@ -23,9 +23,9 @@ EXIT_CODES = {
     Exit.INTERRUPTED: "interrupted by ^C or a signal",
 }
 NOTES = """\
-`review` exits with 1, and `hook run` with 6, if a finding reaches the level of
---fail-on. Commands that search (`outline`, `uses`, `recall`, `activity`) exit
-with 1 if they find nothing. `runs wait` exits with the run's exit code.
+`review` exits with 1, and `hook run` with 6, if a finding reaches the --fail-on
+level. Commands that search (`outline`, `uses`, `recall`, `activity`) exit with
+1 if they find nothing. `runs wait` exits with the run's exit code.
 """
 _TOPIC = "exit-codes"
 _PAGE = re.compile(r"docs/([\w-]+)(?:\.md)?")

@@ -148,7 +148,7 @@ Examples:
   repoagent hook run commit-msg "$1"          staged changes and the message
   repoagent hook run pre-push "$@"            commits listed on standard input
 
-The exit code is 6 if a finding reaches the level of --fail-on (by default
+The exit code is 6 if a finding reaches the --fail-on level (by default
 review.fail_on, which is error unless you set it), otherwise 0. Without
 findings, nothing is printed."""
 

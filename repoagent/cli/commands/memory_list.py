@@ -34,7 +34,7 @@ plain files that store all of this; you may edit them."""
 @file_argument
 @pass_repository
 def show_command(repo: Repository, /, *, file: str) -> None:
-    """Show what is remembered about FILE: notes, edits, how it was recognized, and where it is stored.
+    """Show what is remembered about FILE: notes, edits, how the file was recognized, where all of this is stored.
 
     This changes nothing: the memory of a moved file is not attached to its new path.
     """
@@ -132,7 +132,7 @@ def _lines(file_memory: FileMemory, repo: Repository, page: Page) -> Iterator[st
             *section("conversation"),
             *item(f"{size}; print it with: repoagent conversation show {conversation}"),
         ]
-    lines += section("how it was recognized")
+    lines += section("how the file was recognized")
     for step in memory.identity.rekeyings:
         if step.reason != "another inode" or repo.terminal.verbose:  # an editor may create one with each save
             lines += item(f"{step.time[:10]} {step.reason}: {step.path}")

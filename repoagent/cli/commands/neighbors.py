@@ -178,8 +178,8 @@ _WIDE, _MEDIUM = 110, 76  # minimum columns to show numbers and two reasons; to 
 def table(
     result: Neighborhood, commits: Mapping[str, CommitHeader], page: Page, now: float, *, weak: bool = True
 ) -> str:
-    """The heading, a line per row with its commits if `commits` has them, and a legend; `now` is a Unix time. Without
-    `weak`, weak rows are only counted."""
+    """The table as text: a heading, one line per row (with its commits if `commits` has them), and a legend; `now` is a
+    Unix time. Without `weak`, weak rows are only counted."""
 
     def sentence(text: str, *styles: str) -> Iterator[str]:
         return page.sentence(one_line(text), *styles)

@@ -1,4 +1,4 @@
-"""`repoagent outline`: what files define and where; with --summary, summaries of them by a model."""
+"""`repoagent outline`: what files define and where; with --summary, a model's summaries of the files."""
 
 from __future__ import annotations
 

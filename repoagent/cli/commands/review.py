@@ -93,7 +93,7 @@ change with these. A model is asked only with --model or --ask, or if
 review.model is set; its findings are reported only if the code they quote
 exists.
 
-The exit code is 1 if a finding reaches the level of --fail-on (by default
+The exit code is 1 if a finding reaches the --fail-on level (by default
 review.fail_on, which is error unless you set it)."""
 OPTION_GROUPS = {  # by their parameters
     "Options": (
@@ -236,7 +236,7 @@ def _selector(options: SimpleNamespace, pathspecs: tuple[str, ...], cwd: Path) -
     for word in words:
         if not os.path.lexists(cwd / word):
             remedy = "use --commit or --base for a revision, -- before a pattern"
-            raise no_such_file(word, cwd, reason="and not a range (A..B)", remedy=remedy)
+            raise no_such_file(word, cwd, reason="and it is not a range (A..B)", remedy=remedy)
     staged: How = "staged"
     how = next(iter(ways), staged)
     if how in ("base", "commit"):

@@ -1,6 +1,6 @@
 """`repoagent run`: a whole task, in this work tree or in a linked one.
 
-Builds a `RunRequest` from the options; `run_in_worktree` runs it, and removes a linked work tree without changes.
+Builds a `RunRequest` from the options; `run_in_worktree` runs it, and removes a linked work tree that has no changes.
 """
 
 from __future__ import annotations

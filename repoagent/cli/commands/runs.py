@@ -192,7 +192,7 @@ def status_line(run: Run) -> str:
 
 
 def table_lines(rows: Sequence[tuple[int, Run]], page: Page) -> Iterator[str]:
-    """The lines of the table of runs; each of `rows` has the depth of a run in the tree of delegated runs."""
+    """The lines of the table of runs; each of `rows` is a run with its depth in the tree of delegated runs."""
     cells: list[list[Cell]] = []
     for depth, run in rows:
         record = run.record

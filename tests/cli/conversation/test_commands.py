@@ -70,7 +70,7 @@ def test_save_branch_load_and_back(talked: GitRepo, ui: Talk) -> None:
     assert ui("branch", "talk", "short", "--at", "2").out == "short starts with 2 turns from talk\n"
     loaded = ui("load", "short", "--into", "app.py", cwd=talked.top / "src")
     assert loaded.out == (
-        "src/app.py now has the 2 turns of short; restore the previous ones with `repoagent conversation undo file:src/app.py`\n"
+        "loaded 2 turns from short for src/app.py; restore the previous ones with `repoagent conversation undo file:src/app.py`\n"
     )
     assert texts(ui("show", "file:src/app.py", "--json")) == [turn.text for turn in TALK[:2]]
     assert ui("show", "file:src/app.py", cwd=talked.top / "src").code == 0  # as `list --files` calls it

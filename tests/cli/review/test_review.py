@@ -41,7 +41,7 @@ def pair(made: Made) -> GitRepo:
 
 
 WRONG: tuple[tuple[list[str], str], ...] = (
-    (["main"], "no such file: main, and not a range (A..B)"),
+    (["main"], "no such file: main, and it is not a range (A..B)"),
     (["nope..HEAD"], "there is no commit nope"),
     (["--commit", "nope"], "there is no commit nope"),
     (["--staged", "--worktree"], "--staged and --worktree cannot be combined"),
