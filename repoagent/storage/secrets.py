@@ -163,7 +163,7 @@ _CODE = re.compile(
 
 
 def assigned_secrets(text: str) -> Iterator[str]:
-    """The secrets in `text` recognized by their context; may repeat."""
+    """The secrets in `text` recognized by their context; may contain duplicates."""
     for match in _ASSIGNED.finditer(text):
         if _is_secret(text[max(0, match.start() - _BEFORE) : match.start()], match):
             yield match[1] or match[2]

@@ -52,7 +52,7 @@ _PROSE_WORDS = 4  # this many plain words in a row are not a declaration
 
 
 class CFault(NamedTuple):
-    """One fault on `line` (from 0). `of` identifies it if the line moves; `bracket` marks unbalanced brackets, whose
+    """A fault; `line` counts from 0. `of` identifies it if the line moves; `bracket` marks unbalanced brackets, whose
     cause may be elsewhere."""
 
     line: int
@@ -149,7 +149,7 @@ def _tokens(text: bytes, lines: Sequence[bytes], faults: list[CFault]) -> Iterat
             faults.append(CFault(line, f"the comment on line {line + 1} is not closed", of))
             return
         if kind == "open":
-            faults.append(CFault(line, f"a `{token.decode()}` is not closed on line {line + 1}", of))
+            faults.append(CFault(line, f"the `{token.decode()}` on line {line + 1} is not closed", of))
             newline = text.find(b"\n", offset)
             offset = newline if newline >= 0 else len(text)
             continue

@@ -38,7 +38,7 @@ _TOP_NAME = re.compile(rb"^(?:name|id|key|title):[ \t]+[\"']?([^\n\"'#]+)", re.M
 
 
 def flow_title(text: bytes, start: int, end: int, pattern: re.Pattern[bytes] = _YAML_TITLE) -> str:
-    """The name in `{id: "x", …}`, before any nested value, otherwise ""."""
+    """The name in a flow mapping such as `{id: "x", …}`; "" if there is none before the first nested value."""
     if text[start : start + 1] != b"{":
         return ""
     stop = min(end, start + _REACH)

@@ -1,7 +1,7 @@
 """Find the definitions of a program by walking its tree, opening only nodes that may contain one (see `rules`).
 
 Macros hide definitions from the grammars: in C and C++ `API int f(void);` and `class EXPORT Name : Base {` break the
-parse, in Rust the braces of a macro contain only tokens. `without_macros` and `_macro_items` parse these again.
+parse; in Rust, a macro's braces contain only tokens. `without_macros` and `_macro_items` parse these again.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ _SECONDS = 2.0
 
 
 def without_macros(text: bytes, tree: tree_sitter.Tree, language: str) -> tree_sitter.Tree:
-    """The tree of `text` with macros that hide definitions replaced by blanks if that has fewer flaws, otherwise
-    `tree`. All offsets and lines are those of `text`."""
+    """The tree of `text` with blanks in place of macros that hide definitions, if it has fewer flaws than `tree`;
+    otherwise `tree`. All offsets and lines are those of `text`."""
 
     def unwrap(match: re.Match[bytes]) -> bytes:  # `DEPRECATED(int f(void), "use g");`
         return match[1] + b" " * len(match[2]) + match[3] + re.sub(rb"[^\n]", b" ", match[4])
@@ -80,8 +80,8 @@ def _macro_items(node: Node, text: bytes, language: str) -> Iterator[Node]:
 
 
 class Definition(NamedTuple):
-    """A definition: `outer` is `node` with its wrapper, `parts` is the name, outermost scope first, `comments` are
-    those before it."""
+    """A definition. `outer` is `node` with its wrapper, `parts` the parts of its name, outermost scope first, and
+    `comments` the comments before it."""
 
     node: Node
     outer: Node

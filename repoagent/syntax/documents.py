@@ -1,8 +1,8 @@
 """Outline documents: headings of Markdown, HTML and plain text, landmarks of HTML, rules of style sheets.
 
 Each needs its own code. The sections of the Markdown grammar end too early at underlined headings; text without a
-grammar has underlined headings (reStructuredText) or `== Title` (AsciiDoc); headings of HTML precede their section
-instead of containing it; style sheets have a rule on every third line.
+grammar has underlined headings (reStructuredText) or `== Title` (AsciiDoc); HTML headings precede their section instead
+of containing it; style sheets have a rule on every third line.
 """
 
 from __future__ import annotations
@@ -194,8 +194,9 @@ class _Part(NamedTuple):
 
 
 def page_symbols(root: tree_sitter.Node, text: bytes) -> tuple[Symbol, ...]:
-    """The symbols of a page: headings with their sections, elements with an id, landmarks. A heading extends to the
-    next heading of the same or a higher level, or to the end of its section or of the enclosing element with an id."""
+    """The symbols of an HTML page: headings with their sections, elements with an id, landmarks. A heading extends to
+    the next heading of the same or a higher level, or to the end of its section or of the enclosing element with an
+    id."""
     parts = _page_parts(root, text)
     breaks = [match.start() for match in re.finditer(rb"\n", text)]
     symbols: list[Symbol] = []

@@ -26,9 +26,9 @@ _CAPSULE = b"tree_sitter.Language"
 
 
 class LanguageSpec(NamedTuple):
-    """A language by its suffixes, file names and `#!` programs, and its grammar: `function` of the package
-    `tree_sitter_` and `package`, and `library`, its name in tree-sitter-languages; "" if it is missing there, and for
-    Scala and Julia, whose old scanners overflow their buffer or crash the process."""
+    """A language and its grammar. `suffixes`, `names` and `shebangs` (`#!` programs) identify its files; `function` in
+    the package `tree_sitter_PACKAGE` returns the grammar. `library` is the grammar's name in tree-sitter-languages; ""
+    if it is missing there, and for Scala and Julia, whose old scanners overflow their buffer or crash the process."""
 
     suffixes: tuple[str, ...]
     names: tuple[str, ...]
@@ -210,7 +210,7 @@ def grammar(language: str) -> tree_sitter.Language:
     import tree_sitter
 
     if language not in _SPECS:
-        raise UsageError(f"unknown language {language!r}; the languages are: {', '.join(sorted(LANGUAGES))}")
+        raise UsageError(f"unknown language {language!r}; choose one of {', '.join(sorted(LANGUAGES))}")
     if (capsule := grammar_capsule(language)) is not None:
         return tree_sitter.Language(capsule)
     if language in _downloaded():
@@ -220,7 +220,7 @@ def grammar(language: str) -> tree_sitter.Language:
 
 
 def is_available(language: str) -> bool:
-    """Whether the grammar of a language of the long tail can be loaded without a download."""
+    """Whether the grammar of a language in `LONG_TAIL` can be loaded without a download."""
     in_library = bool(LONG_TAIL[language].library) and _library() is not None
     return bool(_package(language)) or in_library or language in _downloaded()
 
@@ -234,7 +234,7 @@ def install_hint(language: str) -> str:
         return f"download it with python -c 'import {_PACK} as pack; pack.download([\"{language}\"])'"
     if _library() is not None:
         install = install_package("tree-sitter-language-pack")
-        return f"tree-sitter-languages lacks it; {install} and download it"
+        return f"tree-sitter-languages does not include it; {install}, then download it"
     return install_extra("languages")
 
 
@@ -293,7 +293,7 @@ def capsule_of(address: int) -> object:
 
 
 def address_of(capsule: object) -> int:
-    """The reverse of `capsule_of`."""
+    """The address of the grammar in a capsule, the reverse of `capsule_of`."""
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype = ctypes.c_void_p
     pointer.argtypes = (ctypes.py_object, ctypes.c_char_p)

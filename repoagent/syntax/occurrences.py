@@ -36,8 +36,8 @@ Role = Literal[
 
 
 class Occurrence(NamedTuple):
-    """A name on a line (from 1). `through` has the words of the imports by which a qualified name is looked up, if the
-    language has imports."""
+    """An occurrence of a name; `line` counts from 1. `through` has the words of the imports through which a qualified
+    name is looked up, if the language has imports."""
 
     name: str
     line: int
@@ -54,7 +54,8 @@ class Occurrences(NamedTuple):
 
 
 def is_prose(path: str) -> bool:
-    """Whether the language of the file, judging by its name, has no known identifiers."""
+    """Whether the file, judging by its name, is in an unknown language or in one without identifiers, such as Markdown
+    or TOML."""
     language = guess_language(path, b"")
     return language is None or language in PROSE
 

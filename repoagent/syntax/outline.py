@@ -112,7 +112,7 @@ def check_language(language: str) -> None:
     """Raise UsageError, with the command to install it, for a language whose grammar is not installed."""
     if language not in languages.LANGUAGES and language not in languages.LONG_TAIL:
         names = ", ".join(sorted([*languages.LANGUAGES, *languages.LONG_TAIL]))
-        raise UsageError(f"unknown language {language!r}; the languages are: {names}")
+        raise UsageError(f"unknown language {language!r}; choose one of {names}")
     if language in languages.LONG_TAIL and not languages.is_available(language):
         raise UsageError(f"the {language} grammar is not installed; {languages.install_hint(language)}")
 

@@ -38,7 +38,7 @@ _recent: deque[tuple[bytes, str, tree_sitter.Tree]] = deque(maxlen=2)
 
 
 class Flaw(NamedTuple):
-    """A syntax error in a tree. Lines count from 0, `last` is included.
+    """A syntax error in a tree. Lines count from 0; `last` is inclusive.
 
     `missing` is the token that the parser inserted, "" for text that it could not parse. For a missing token, `first`
     to `last` is the incomplete construct, `line` the line where the token is missing, and `after_comma` is true if it

@@ -66,7 +66,7 @@ def _new_error(path: str, before: bytes | None, after: bytes) -> tuple[str | Non
             return f"{path} would no longer parse as {language}: {error}.", True
         if added and _touches(added[0], first, last_after):
             error = _describe(added[0])
-            return f"{path} may not parse as {language}, unless a macro explains it: {error}", False
+            return f"{path} may not parse as {language}, unless a macro makes it valid: {error}", False
         return None, False
     if not added:
         return None, False

@@ -2,7 +2,7 @@
 
 These are not tree-sitter queries: a query visits every node of a tree, which takes a third as long as the parse. A walk
 that opens only nodes that may contain a definition visits a tenth of them. `tail_rules` derives the rules for a
-language of the long tail from the names of its node types.
+language in `LONG_TAIL` from the names of its node types.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 class Rules:
     """The rules to find the definitions of a language.
 
-    `kinds`: node type to the kind of symbol, or the function that decides. `opened`: nodes that are always opened;
-    others only if one of `hints` matches in them, or with `scripts` if they contain a named function. `wrappers`: nodes
-    around a definition that belong to it; nodes of `lists` do only if they contain a single definition. `comments`:
-    nodes that belong to the next definition. `deep`: open all nodes.
+    `kinds`: maps a node type to the kind of symbol, or to a function that decides it. `opened`: nodes that are always
+    opened; others are opened only if one of `hints` matches in them, or with `scripts` if they contain a named
+    function. `wrappers`: nodes around a definition that belong to it; nodes of `lists` do only if they contain a single
+    definition. `comments`: nodes that belong to the next definition. `deep`: open all nodes.
     """
 
     kinds: dict[str, str | Matcher]
@@ -46,7 +46,7 @@ class Rules:
     comments: frozenset[str] = frozenset({"comment"})
 
     def hint_offsets(self, text: bytes) -> list[int]:
-        """The offsets in `text` at which a definition may begin, in order, and one after its end."""
+        """The offsets in `text` at which a definition may begin, in order, followed by one past the end of the text."""
         offsets = [match.start() for pattern in self.hints for match in pattern.finditer(text)]
         if self.scripts:
             offsets += script_functions(text)

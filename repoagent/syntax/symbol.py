@@ -15,8 +15,8 @@ WIDTH = 160
 
 @dataclass(frozen=True)
 class Symbol:
-    """A named part of a file. Lines count from 1, both included; they include its comments, decorators and attributes,
-    and are within those of its container.
+    """A named part of a file. Lines count from 1, and `last_line` is inclusive; they cover its comments, decorators and
+    attributes, and are within those of its container.
 
     `kind` is function, method, class, struct, union, enum, interface, type, namespace, macro, impl, object,
     declaration (a signature without a body), constant, variable, heading, key, entry (of a list, by its name or id),
@@ -44,8 +44,8 @@ def nested(parent: Symbol | None, name: str, kind: str, lines: tuple[int, int], 
 
 
 def symbols_by_level(items: Sequence[tuple[int, int, str, str]], total: int, kind: str) -> tuple[Symbol, ...]:
-    """The symbols of items (row from 0, level, name, signature), in order, in a text of `total` lines. Each extends to
-    the row before the next item of the same or a lower level, and contains the items between."""
+    """The symbols for `items` (row, counted from 0; level; name; signature), in order, in a text of `total` lines. Each
+    extends to the row before the next item of the same or a lower level, and contains the items between."""
     ends = [total] * len(items)
     waiting: list[int] = []
     for number, (row, level, _, _) in enumerate(items):

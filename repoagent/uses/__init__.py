@@ -1,5 +1,5 @@
 """Find where symbols are used, by name.
 
-find.py parses the question and searches, report.py formats the answer. request_symbols.py does it for the symbols that
-a request names.
+find.py parses the question and searches, report.py formats the answer. request_symbols.py finds the uses of the symbols
+that a request names.
 """

@@ -44,7 +44,8 @@ _TEST = re.compile(
 
 @dataclass(frozen=True)
 class Definition:
-    """Where a symbol is defined; lines count from 1, both included. `kind` is a kind of the outline, or "field"."""
+    """Where a symbol is defined; lines count from 1, and `last_line` is inclusive. `kind` is a kind of the outline, or
+    "field"."""
 
     path: str
     name: str
@@ -55,8 +56,8 @@ class Definition:
 
 @dataclass(frozen=True)
 class UsesIn:
-    """The lines of a file that use a symbol, from 1. `text`: matched as words, in comments and strings too. `within`:
-    the functions that the lines are in."""
+    """The lines of a file, counted from 1, that use a symbol. `text`: matched as words, in comments and strings too.
+    `within`: the functions that the lines are in."""
 
     path: str
     lines: tuple[int, ...]
@@ -67,8 +68,8 @@ class UsesIn:
 
 @dataclass(frozen=True)
 class Uses:
-    """The uses of one symbol. `definitions` are those asked about, `elsewhere` has others of the same name; `files` has
-    the most informative first, `more` is the number of files that a limit left out."""
+    """The uses of one symbol. `definitions` are those asked about, and `elsewhere` has others of the same name. `files`
+    has the most informative first, and `more` is the number of files that a limit left out."""
 
     symbol: str
     definitions: tuple[Definition, ...]
@@ -178,8 +179,8 @@ _LEFT_OUT = {
     "withheld": "excluded by .repoagentignore or because the name suggests secrets",
     "large": f"larger than {LARGEST_PARSED >> 20} MiB",
     "unread": "unreadable",
-    "many": "over the limit on files to read",
-    "unlisted": "or more over the limit on files to list",
+    "many": "beyond the read limit",
+    "unlisted": "or more beyond the listing limit",
 }
 
 
@@ -481,7 +482,7 @@ _FAMILIES = {
 
 
 def family(path: str) -> str:
-    """The group of languages that call each other's methods; "" for any other language."""
+    """The family of the file's language, whose languages can call each other's methods; "" for any other language."""
     return _FAMILIES.get(PurePath(path).suffix, "")
 
 

@@ -140,7 +140,7 @@ def definition_lines(uses: Uses) -> Iterator[str]:
 
 
 def lines_of(row: UsesIn, most: int = LINES) -> str:
-    """The first line numbers, as text."""
+    """The first `most` line numbers, as text."""
     return ", ".join(map(str, row.lines[:most])) + (", ..." if len(row.lines) > most else "")
 
 
@@ -150,13 +150,13 @@ def marks(row: UsesIn) -> str:
 
 
 def within(row: UsesIn, most: int = NAMES) -> str:
-    """The first functions that use it, as text."""
+    """The first `most` functions that use the symbol, as text."""
     listed = ", ".join(plain(name, 80) for name in row.within[:most])
     return f"{listed}, ..." if len(row.within) > most else listed
 
 
 def files_in_short(rows: Sequence[UsesIn], most: int = NAMES) -> str:
-    """The first files, each with the number of its lines that use the symbol."""
+    """The first `most` files, each with the number of its lines that use the symbol."""
     listed = ", ".join(f"{plain(row.path, _WIDTH)} ({len(row.lines)})" for row in rows[:most])
     return f"{listed}, ..." if len(rows) > most else listed
 

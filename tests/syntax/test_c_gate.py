@@ -108,7 +108,7 @@ MACROS = C.replace(b"int last", b"EXPORT_API int last").replace(
         (b"\t\ttotal += p->value;\n\t}\n", b"\t\ttotal += p->value;\n", "missing"),
         (b"p = p->next) {", b"p = p->next {", "missing|not closed"),
         (b"\tif (total < 0)\n", b"\t}\n\tif (total < 0)\n", "too many|line"),
-        (b'puts("negative");', b'puts("negative);', '`"` is not closed on line 15'),
+        (b'puts("negative");', b'puts("negative);', '`"` on line 15 is not closed'),
         (b"\treturn total;\n", b"\treturn total\n", "a `;` is missing on line 1"),
         (b"int total = 0;", b"int total = 0", "a `;` is missing on line 8"),
         (b"\tif (total < 0)\n", b"\ttotal += sum(l)\n\tif (total < 0)\n", "a `;` is missing on line 14"),
@@ -138,7 +138,7 @@ def test_a_truncated_file_is_refused() -> None:
 def test_code_that_a_macro_may_explain_is_doubted() -> None:
     after = C.replace(IN_C, b"\tlist_for_each(p, l) {\n\t}\n" + IN_C)
     assert parse_doubt("a.c", C, after) == (
-        "a.c may not parse as c, unless a macro explains it: a `;` is missing on line 16"
+        "a.c may not parse as c, unless a macro makes it valid: a `;` is missing on line 16"
     )
     assert parse_doubt("a.c", after, after.replace(b"total = 0", b"total = 1")) is None
     assert parse_doubt("a.c", C, C.replace(b"total = 0", b"total = 1")) is None

@@ -142,10 +142,14 @@ def test_golden(path: str, text: str, expected: str) -> None:
 @LIBRARY
 def test_a_grammar_missing_from_the_library() -> None:
     if find_spec("tree_sitter_language_pack") is None:
-        with pytest.raises(UsageError, match="nim is not installed; tree-sitter-languages lacks it"):
+        with pytest.raises(
+            UsageError, match="nim grammar is not installed; tree-sitter-languages does not include it"
+        ):
             grammar("nim")
         if find_spec("tree_sitter_swift") is None:
-            with pytest.raises(UsageError, match="swift is not installed; pip install tree-sitter-swift"):
+            with pytest.raises(
+                UsageError, match="swift grammar is not installed; pip install tree-sitter-swift"
+            ):
                 grammar("swift")
 
 

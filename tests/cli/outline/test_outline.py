@@ -45,7 +45,7 @@ WRONG: tuple[tuple[list[str], str], ...] = (
     (["app.py::nope"], "app.py has no symbol 'nope'; it has Server (1-4), main (7-8)"),
     (["empty::f"], "empty is a folder; :: needs a file"),
     (["-"], "standard input needs --language"),
-    (["-", "--language", "pyton"], "unknown language 'pyton'; the languages are: ada, bash,"),
+    (["-", "--language", "pyton"], "unknown language 'pyton'; choose one of ada, bash,"),
     (["app.py", "--depth", "0"], "'--depth': 0 is not in the range x>=1"),
     (
         ["app.py", "--kind", "klass"],
