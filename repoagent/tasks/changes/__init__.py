@@ -1,1 +1,2 @@
-"""The files that a run changes: read change_set.py first; snapshot.py and command_watch.py see changes by commands."""
+"""The files that a run changes: read change_set.py first; snapshot.py and command_watch.py detect what commands
+change."""

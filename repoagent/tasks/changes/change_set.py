@@ -1,4 +1,4 @@
-"""The changes of a run: for each file, the bytes before its first edit and after its last one, stored in `changes/`.
+"""A run's changes: for each file, the bytes before its first edit and after its last one, stored in `changes/`.
 
 Three-way merges separate what others change in the same file, in between or afterwards, so that the run's change can be
 committed or undone alone. That is impossible only if the run changed the same lines again after someone else did. The
@@ -56,7 +56,7 @@ def after_of(change: FileChange) -> Content | None:
 
 
 def paths_of(changes: Iterable[FileChange]) -> set[str]:
-    """All paths of changes, old and new."""
+    """All old and new paths of `changes`."""
     return {path for change in changes for path in (change.old_path, change.path) if path}
 
 
@@ -67,10 +67,10 @@ def is_at_result(change: FileChange, path: str, current: Content | None) -> bool
 
 @dataclass
 class ChangeSet:
-    """changes: the run's, in the order of first change. candidates: changes that commands made in untracked files or at
-    an unknown time; see `keep`. overlapping: paths in which the run changed lines again after someone else had, each
-    with these lines. pending: changes announced by `will_write`, and possibly not written yet. edit: identifies the
-    last written edit, so that it is not repeated after a kill.
+    """changes: the run's changes, in the order of first change. candidates: changes that commands made in untracked
+    files or at an unknown time; see `keep`. overlapping: paths in which the run changed lines again after someone else
+    had, each with these lines. pending: changes announced by `will_write`, and possibly not written yet. edit:
+    identifies the last written edit, so that it is not repeated after a kill.
     """
 
     worktree: WorkTree
@@ -196,12 +196,12 @@ class ChangeSet:
         return contents
 
     def all_of(self, paths: Collection[str]) -> list[FileChange]:
-        """The changes and candidates of `paths`."""
+        """The changes and candidates for `paths`."""
         all_changes = (*self.changes, *self.candidates)
         return [change for change in all_changes if change.path in paths or change.old_path in paths]
 
     def of(self, path: str) -> FileChange | None:
-        """The change or candidate of `path`."""
+        """The change or candidate for `path`; None if there is none."""
         return next(iter(self.all_of([path])), None)
 
     def _add(self, change: FileChange) -> None:
@@ -296,7 +296,7 @@ def _read_change(folder: Path, item: object) -> FileChange:
         data = read_regular(folder / "bytes" / str(digest)) if is_digest else None
         if digest and (data is None or sha256(data).hexdigest() != digest):
             raise Refused(
-                f"{folder} has lost the bytes of {path or old_path}, so this run's changes are unknown; "
+                f"{folder} lacks the content of {path or old_path}, so this run's changes are unknown; "
                 "commit them by hand, or start a new run"
             )
         sides.append(data)
@@ -370,5 +370,5 @@ def described(changes: Sequence[FileChange]) -> str:
 
 
 def overlaps_text(overlaps: Overlaps) -> str:
-    """ "f.txt (line 3), g.txt", for a message."""
+    """The overlapping files and lines for a message, such as "f.txt (line 3), g.txt"."""
     return ", ".join(path + (f" ({lines_text(lines)})" if lines else "") for path, lines in overlaps.items())

@@ -141,8 +141,9 @@ class Guard:
 
 
 class Watch:
-    """Call it before a command (`background`: whether a background command may have written since the last call); after
-    the command, call the returned function, which describes the changes to the model."""
+    """Describes what commands change. Call it before a command (`background`: whether a background command may have
+    written since the last call); after the command, call the returned function, which describes the changes to the
+    model."""
 
     def __init__(
         self,
@@ -260,8 +261,8 @@ class Watch:
             self.change_set.add_candidates(changed)
             names = described(changed)
             self.say(
-                f"note: {names} changed while a command ran in the background, by the command or by you: "
-                "that is not part of the run's change unless the model keeps it"
+                f"note: a command in the background, or you, changed {names}: that is not part of the run's "
+                "change unless the model keeps it"
             )
             texts.append(
                 f"{lead}the command or the user changed {names}: that is not part of your change unless you "
@@ -269,7 +270,9 @@ class Watch:
                 '<keep path="FILE"/>.'
             )
         if again:
-            texts.append(f"{lead}{names_of(again)}, which you had changed, changed again; look at it.")
+            texts.append(
+                f"{lead}{names_of(again)}, which you had changed, changed again; read the new content."
+            )
         self._audit("background", changed, again)
         return changed
 

@@ -1,4 +1,4 @@
-"""Files of the work tree that git, an editor or another program executes automatically.
+"""Files in the work tree that git, an editor or another program executes automatically.
 
 Commands in the sandbox may not write them, because repoagent's git and the user's editor run outside of it. An edit to
 such a file asks first; see `edit.guards.sensitive`.

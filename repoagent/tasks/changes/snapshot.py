@@ -177,5 +177,5 @@ def settle_command(change_set: ChangeSet) -> str:
             '<keep path="FILE"/>.'
         )
     if again:
-        sentences.append(f"{names_of(again)}, which you had changed, has changed again; look at it.")
+        sentences.append(f"{names_of(again)}, which you had changed, changed again; read the new content.")
     return "\n".join(sentences)

@@ -155,7 +155,7 @@ def test_missing_bytes_are_reported(change_set: ChangeSet) -> None:
     write(change_set, "f", OLD, ONE)
     for file in (change_set.folder / "bytes").iterdir():
         file.unlink()
-    with pytest.raises(Refused, match="has lost the bytes of f"):
+    with pytest.raises(Refused, match="lacks the content of f"):
         again(change_set)
 
 
