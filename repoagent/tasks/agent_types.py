@@ -124,7 +124,7 @@ def _parsed(stem: str, text: str) -> AgentType:
     tools = fields.get("tools")
     names = re.split(r"[\s,]+", tools) if isinstance(tools, str) else tools or []
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise Refused("has `tools` that are not a list of names")
+        raise Refused("has a `tools` field that is not a list of names")
     limits: dict[str, Any] = {}
     for limit, (key, kind) in _LIMITS.items():
         if number := text_field(fields, key):

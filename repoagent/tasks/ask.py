@@ -1,4 +1,4 @@
-"""Read the files of a question, and build its request.
+"""Read the files for a question, and build the request.
 
 The content of a file, not its name, decides whether it is text, an image or a PDF. The files come first in the
 request, then the question.
@@ -61,7 +61,7 @@ def read_files(names: Sequence[Path], worktree: WorkTree | None, cwd: Path) -> l
                     if reason := gate(worktree.top, [inside])(inside):
                         raise Refused(reason)
         if len(names) > 1 and holds_secrets(str(name)):  # a glob of the shell may have matched it
-            raise Refused(f"{name} has a name that usually holds secrets; to send it, name it alone")
+            raise Refused(f"{name} has a name that suggests secrets; to send it, name only this file")
         try:
             kind = path.stat().st_mode
             if stat.S_ISDIR(kind):

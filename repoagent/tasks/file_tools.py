@@ -1,4 +1,4 @@
-"""The tools of a run for files: `edit`, which writes a patch immediately, and the reading tools.
+"""A run's file tools: `edit`, which writes a patch immediately, and the reading tools.
 
 All reread the current files from disk; the reading tools also read the run's outputs.
 """
@@ -96,8 +96,8 @@ def writing_tool(context: RunContext, after: Callable[[Sequence[str]], str]) -> 
         texts = [observation.text]
         if stale:
             texts.append(
-                f"{', '.join(stale)} changed since you last read it, so the rest of what you know about it "
-                "may be out of date."
+                f"Since you last read {', '.join(stale)}, the content has changed, so the rest of what you know "
+                "about it may be out of date."
             )
         both = [path for change in changes for path in (change.old_path, change.path) if path]
         return _written([*texts, after(list(dict.fromkeys(both)))], [change.name for change in changes])
@@ -219,7 +219,7 @@ def output_name(path: Path) -> str:
 
 
 def reading_tools(context: RunContext) -> tuple[Tool, ...]:
-    """`read`, `files`, `search`, `outline`, `history`, `neighbors`, `uses` and `recall`."""
+    """The tools `read`, `files`, `search`, `outline`, `history`, `neighbors`, `uses` and `recall`."""
     tool_context = context.tool_context
 
     def read_output(name: str, text: str, action: Action) -> str:

@@ -43,7 +43,7 @@ def repair_plan(context: RunContext) -> None:
         with suppress(FileNotFoundError):  # the user has just repaired it
             renamed = set_aside(path)
             context.ui.say(
-                f"warning: {error}; kept it as {renamed.name}, and rebuilt the plan from the conversation"
+                f"warning: {error}; renamed it to {renamed.name}, and rebuilt the plan from the conversation"
             )
             state = context.state
             plan_news(path, state.turns, [tool.name for tool in context.tools], state.nonce)
@@ -60,11 +60,11 @@ def unfinished_work(context: RunContext) -> Sequence[str]:
     reasons = []
     repair_plan(context)
     if context.change_set.changes and context.may_commit:
-        reasons.append("you have changed files and not finished")
+        reasons.append("you have changed files and have not finished")
     if context.edit_is_missing:
         reasons.append("your last edit was refused and nothing has changed since")
     if read_plan(context.run_dir.plan).open and not context.request.plan_only:
-        reasons.append("tasks of the plan are open")
+        reasons.append("the plan has open tasks")
     return reasons
 
 
@@ -104,7 +104,7 @@ class Finishing:
             text = (
                 f'Tasks of the plan are open: {names}. Do them, set their state, or finish with open="why".'
             )
-            return Observation("finish", text, ok=False, shown=f"tasks of the plan are open: {names}")
+            return Observation("finish", text, ok=False, shown=f"the plan has open tasks: {names}")
         if reminder := self._reminder():
             return reminder
         if failed := self.failed_check():
@@ -210,8 +210,8 @@ class Finishing:
             context.change_set.drop(remaining.committed)
         branch = current_branch(context.worktree)
         if branch != context.branch and remaining.left and context.may_commit:
-            where = f"the branch {branch}" if branch else "no branch (detached HEAD)"
-            say(f"note: you checked out another branch during the run; its commit is on {where}")
+            where = f"branch {branch}" if branch else "no branch (detached HEAD)"
+            say(f"note: you checked out another branch during the run; the run's commit is on {where}")
 
     def _refuse(self, refusal: SentBack, advice: str) -> Observation:
         """The observation of a refusal, with advice. Raises the error that ends the run after REFUSALS of them since
@@ -227,7 +227,7 @@ class Finishing:
 
     def failed_check(self) -> CheckFailed | None:
         """The error that ends a run if it has neither changed nor run anything since its check or hook failed, because
-        it would fail again; None otherwise."""
+        a retry would fail again; None otherwise."""
         if self.refused is None:
             return None
         at, _ = self.refused
@@ -238,10 +238,10 @@ class Finishing:
             refused_edit = kind == EDIT and turn.meta.get("ok") == "no"
             if turn.role == "user" or (turn.role == "observation" and kind not in quiet and not refused_edit):
                 return None
-        return self.given_up("Nothing was committed: the model changed nothing afterwards.")
+        return self.given_up("Nothing was committed: the model made no further change.")
 
     def given_up(
-        self, sentence: str = "Nothing was committed: the model answered with words only afterwards."
+        self, sentence: str = "Nothing was committed: after that, the model replied without an action."
     ) -> CheckFailed:
         """The error that ends a run after a failed check or hook."""
         from repoagent.tasks.commit import resume_hint

@@ -36,7 +36,7 @@ def front_matter(text: str) -> tuple[dict[str, Any], str]:
     text = text.replace("\r\n", "\n")
     front = _FRONT.match(text)
     if front is None:
-        raise Refused("has no front matter: it must start with a line `---` and end with another")
+        raise Refused("has no front matter: it must start with a `---` line and end with another")
     if len(front[1]) > LARGEST:
         raise Refused(f"has front matter of more than {LARGEST:,} characters")
     return _parse(front[1]), text[front.end() :]
@@ -55,7 +55,7 @@ def _parse(text: str, *, quoted: bool = False) -> dict[str, Any]:
         where = f"line {mark.line + 2}: " if mark else ""
         raise Refused(f"has invalid front matter ({where}{problem})") from error
     if not isinstance(fields, dict | None):
-        raise Refused("has invalid front matter: it is not `key: value`")
+        raise Refused("has invalid front matter: it must consist of `key: value` lines")
     return fields or {}
 
 
@@ -88,11 +88,12 @@ class MarkdownFolder:
 
     @property
     def own(self) -> bool:
-        """Whether it belongs to the user; the content of a repository's folder is data."""
+        """Whether the folder belongs to the user; the content of a repository's folder is data."""
         return self.top is None
 
     def shown(self, path: Path) -> str:
-        """`path`, relative to the top of the repository or to the user's home."""
+        """`path` for a message, relative to the top of the repository, or to the user's home as `~/...`, if it is
+        there."""
         for start, prefix in ((self.top, ""), (Path(os.environ.get("HOME") or "/nowhere"), "~/")):
             if start is not None and path.is_relative_to(start):
                 return prefix + path.relative_to(start).as_posix()

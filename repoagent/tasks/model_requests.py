@@ -1,4 +1,4 @@
-"""The requests of a run to its model: the system prompt, and the request for the next reply or for a checkpoint."""
+"""A run's requests to its model: the system prompt, and the request for the next reply or for a checkpoint."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class ModelRequests:
         return (request,)
 
     def ready(self, state: State, *, force: bool = False) -> State:
-        """The state for the next call, with a new checkpoint if one is due or with `force`."""
+        """The state for the next call, with a new checkpoint if one is due or `force` is set."""
         count = len(state.turns)
         state = self.window.ready(
             state, lambda turns: self._checkpoint(state, turns), self._known, force=force
@@ -119,7 +119,7 @@ class ModelRequests:
     def _checkpoint(self, state: State, turns: Sequence[Turn]) -> tuple[str, Mapping[str, str]]:
         """Ask the model for a checkpoint; returns its text and metadata."""
         setup = self.context.model_setup
-        self.context.ui.note("asking for a checkpoint: the conversation is long")
+        self.context.ui.note("the conversation is long; asking the model for a summary")
         request = self._request(state, turns, "checkpoint")
         reply = complete(setup.model, request, setup.meter, on_wait=self.waiting)
         return reply.text, {

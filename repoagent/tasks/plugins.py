@@ -1,7 +1,7 @@
 """The user's own programs: tools that describe themselves (`run.tools`), and the commands around the loop
 (`run.before_turn`, `run.after_edit`, `run.before_finish`).
 
-Each call of a tool passes the gate; a broken tool is skipped with a warning.
+A call of a tool that does more than read needs approval; a broken tool is skipped with a warning.
 """
 
 from __future__ import annotations
@@ -70,12 +70,12 @@ class Ran:
 
     @property
     def ok(self) -> bool:
-        """Whether it succeeded."""
+        """Whether the program succeeded."""
         return self.code == 0 and not self.ended
 
     @property
     def failure(self) -> str:
-        """How it failed, worded as the end of a sentence."""
+        """How the program failed, worded as the end of a sentence."""
         return self.ended or f"failed with exit code {self.code}"
 
 
@@ -92,7 +92,8 @@ def start(
     """Run `command` (the shell runs a string) at `top`, for at most `timeout` seconds.
 
     base: the environment; None for this process's. environment: further variables. together: merge standard error into
-    the output. Kills all its processes before returning, also after ^C. Raises Refused if it cannot be started.
+    the output. Kills all its processes before returning, even after ^C. Raises Refused if the command cannot be
+    started.
     """
     started, ended = time.monotonic(), ""
     with TemporaryFile() as source:
@@ -202,7 +203,7 @@ def _program(entry: str, top: Path) -> Path:
     located = str(expanded) if expanded.is_absolute() else None if "/" in entry else shutil.which(entry)
     path = Path(os.path.normpath(located or ""))
     if not path.is_absolute():
-        raise Refused("is neither an absolute path nor a program in a folder that PATH names absolutely")
+        raise Refused("is neither an absolute path nor a program in an absolute folder on PATH")
     real = Path(os.path.realpath(path))
     if real.is_relative_to(os.path.realpath(top)) or path.is_relative_to(top):
         raise Refused("is in the work tree, where a run could change it; move it elsewhere")
@@ -232,8 +233,8 @@ def checked_description(record: object) -> Description:
     version = record.get("version", VERSION)
     if not isinstance(version, int) or version > VERSION:
         raise Refused(
-            f"has a description in version {version}, but this repoagent supports only {VERSION}; update "
-            "repoagent"
+            f"has a description in format version {version}, but this repoagent supports only {VERSION}; "
+            "update repoagent"
         )
     values: dict[str, Any] = {"name": None, "text": None, "body": "", "args": None, "reads_only": False}
     values = {**values, "timeout": TIMEOUT, **record}

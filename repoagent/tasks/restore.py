@@ -1,4 +1,4 @@
-"""Write and undo the uncommitted changes of a run, list them, and show them as a diff."""
+"""Write, undo and list a run's uncommitted changes, and show them as a diff."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def restore_changes(worktree: WorkTree, run_dir: RunDirectory, *, whole: bool = 
     nothing is changed.
     """
     refuse_foreign(run_dir)
-    with locked(run_dir.lock, timeout=_WAIT, what=f"the run {run_dir.name}"):
+    with locked(run_dir.lock, timeout=_WAIT, what=f"run {run_dir.name}"):
         change_set = _settled(worktree, run_dir)
         changes, edit_id = change_set.changes, new_edit_id()
         paths = tuple(change.name for change in changes)
@@ -186,6 +186,6 @@ def restore_changes(worktree: WorkTree, run_dir: RunDirectory, *, whole: bool = 
 def conflict_message(left: Overlaps, whole: str) -> str:
     """Why files were not restored, with the command `whole`, which restores them."""
     return (
-        f"left unchanged, because the same lines were changed since: {overlaps_text(left)}. Resolve that by hand "
-        f"and run it again; or use `{whole}` to undo those lines too, keeping a copy"
+        f"could not undo the run's changes to {overlaps_text(left)}, because the same lines were changed afterwards; "
+        f"undo them by hand, or use `{whole}`, which undoes the later changes too and keeps a copy"
     )

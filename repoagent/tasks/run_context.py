@@ -34,16 +34,17 @@ if TYPE_CHECKING:
 class RunRequest:
     """The parameters of one run.
 
-    prompt: the user's words; "" only to resume a run. name: of the conversation and the run's directory. kind: "run" or
-    "chat", or the type of a subagent ("explore", ...); parent: the run that started this subagent, "" for none. mode:
-    what the run may do without asking. plan_only: make a plan and change nothing. commit: options for the commit;
-    commit_per_edit: commit each edit instead of all changes at the end. check: a command that must succeed before the
-    run may finish. tools: the names of allowed tools, None for all. instructions: the agent type's, for the prompt.
-    allow: command patterns allowed in this run, in addition to the configuration. network: whether commands may use the
-    network. confine: whether they run in a sandbox, if one is available. allow_sensitive: whether files that git or a
-    server executes may be changed without a separate question. agent: "model", or a name of the entry-point group
-    `repoagent.agents`. worktree, branch: the linked work tree that was created for the run, and its branch; ""
-    otherwise. options: options set by the user, by name; stored in `run.json` for a resume.
+    prompt: the user's words; "" only to resume a run. name: the name of the conversation and of the run's directory.
+    kind: "run" or "chat", or the type of a subagent ("explore", ...); parent: the run that started this subagent, ""
+    for none. mode: what the run may do without asking. plan_only: make a plan and change nothing. commit: options for
+    the commit; commit_per_edit: commit each edit instead of all changes at the end. check: a command that must succeed
+    before the run may finish. tools: the names of allowed tools, None for all. instructions: the agent type's
+    instructions, for the prompt. allow: command patterns allowed in this run, in addition to the configuration.
+    network: whether commands may use the network. confine: whether they run in a sandbox, if one is available.
+    allow_sensitive: whether files that git or a server executes may be changed without a separate question. agent:
+    "model", or a name of the entry-point group `repoagent.agents`. worktree, branch: the linked work tree that was
+    created for the run, and its branch; "" otherwise. options: options set by the user, by name; stored in `run.json`
+    for a resume.
     """
 
     prompt: str
@@ -96,7 +97,7 @@ class RunInterface(UserInterface, Protocol):
     """A run's interface to the user: a terminal, a program that reads events, or none."""
 
     def approve(self, request: ApprovalRequest) -> Verdict:
-        """Ask for approval."""
+        """Ask the user to approve `request`."""
         ...
 
     def progress(self, kind: str, data: dict[str, object]) -> None:
@@ -109,7 +110,7 @@ class RunContext:
     """The state of one run.
 
     shown: the files that the model has seen, with the blob that it saw last. notes_shown: the files whose notes it has
-    seen. commits: those made by this process. tools: the loop's. branch: the one at the start of this process.
+    seen. commits: those made by this process. tools: the loop's tools. branch: the branch at the start of this process.
     accepted: files whose change the user accepted, with the accepted content; None for a deleted file. deletions: files
     that the user agreed to delete. changes_at_refusal: the run's changes when its last edit was refused; None if the
     last edit was applied or there was none. unreviewed: whether the user has not accepted part of the change: an edit
@@ -181,8 +182,8 @@ class RunContext:
 
 
 def shown_in(state: State, written: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The files that a conversation shows, with the blob of each that was shown last. With `written` (the blobs that
-    the run wrote), files that it has edited since have these, and deleted ones are left out."""
+    """The files that a conversation shows, each with the blob that was shown last. With `written` (the blobs that the
+    run wrote), a file that the run has edited since has its written blob, and a deleted file is left out."""
     shown: dict[str, str] = {}
     reply = ""
     for turn in state.turns:

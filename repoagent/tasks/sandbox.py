@@ -93,21 +93,21 @@ class Confinement:
         return self.sandbox.name if self.sandbox is not None else ""
 
     def program(self, argv: Sequence[str]) -> tuple[list[str], Mapping[str, str]] | None:
-        """The command and environment for a user's program that may run unreviewed code: confined as a command that ran
-        without approval. None without a sandbox."""
+        """The command and environment for a user's program that may run unreviewed code: confined like a command that
+        runs without approval. None without a sandbox."""
         if self.sandbox is None:
             return None
         return self.wrap(argv, may="shown"), scrubbed(os.environ, self.policy)
 
     def writable(self) -> list[str]:
-        """The places that commands may write, for a message."""
+        """The folders that commands may write to, for a message."""
         top = os.path.realpath(self.policy.top)
         roots = writable_roots(self.policy)
         return [*("the work tree" if root == top else named(root) for root in roots), "$TMPDIR"]
 
     def wrap(self, argv: Sequence[str], report: Path | None = None, may: May = "all") -> list[str]:
-        """The command that runs `argv` in the sandbox, with hidden files unless it `may` see "all". The sandbox writes
-        its report on a failure to `report`."""
+        """The command that runs `argv` in the sandbox, in which hidden files are not visible unless `may` is "all". The
+        sandbox writes its report on a failure to `report`."""
         if self.sandbox is None:
             return unconfined(argv, self.policy, report)
         policy = self.policy

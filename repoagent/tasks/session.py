@@ -168,7 +168,7 @@ def open_session(  # noqa: PLR0917
     run_dir: RunDirectory,
     record: Record,
 ) -> Iterator[RunSession]:
-    """Hold the run for the block, with its tools and its earlier changes."""
+    """Open a session that holds the run for the block, with the run's tools and earlier changes."""
     with live_run(run_dir, record, warn=ui.say) as live, ExitStack() as stack:
         confinement = create_confinement(worktree, settings, request, run_dir)
         form = ready.form.form if ready.form.form in ("diff", "search") else "diff"
@@ -364,7 +364,8 @@ class RunSession:
         if commits := self.context.commits:
             names = ", ".join(commit[:7] for commit in commits)
             self.context.ui.say(
-                f"note: the run had already committed {names} (`repoagent undo` undoes the last one)"
+                f"note: the run had already made commit{'s' * (len(commits) > 1)} {names} "
+                "(`repoagent undo` undoes the last one)"
             )
 
     def _revert_all(self) -> None:
@@ -372,7 +373,7 @@ class RunSession:
         context, change_set, say = self.context, self.context.change_set, self.context.ui.say
         name, changes = context.run_dir.name, change_set.changes
         if changes and context.gate.mode == "read-only":
-            say("note: the run's earlier changes are still in your files: this run is read-only")
+            say("note: this run is read-only, so its earlier changes are still in your files")
             return
         try:
             overlaps = revert(

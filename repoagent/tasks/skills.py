@@ -45,11 +45,11 @@ class Skill:
 
     @property
     def own(self) -> bool:
-        """Whether it belongs to the user; the text of a repository's skill is data."""
+        """Whether the skill belongs to the user; the text of a repository's skill is data."""
         return self.source.own
 
     def line(self, longest: int = LONGEST) -> str:
-        """Its line in a list of skills, with at most `longest` characters of its description."""
+        """The skill's line in a list of skills, with at most `longest` characters of its description."""
         return f"- {self.name}: {cut(self.description, longest)}"
 
 
@@ -156,7 +156,7 @@ def _skill_text(skill: Skill, file: str) -> str:
     if path.is_absolute() or ".." in path.parts or "\0" in file or "\\" in file:
         raise Refused("is not a path inside the skill's folder")
     if holds_secrets(path.as_posix()):
-        raise Refused("has a name that usually holds secrets")
+        raise Refused("has a name that suggests secrets")
     text = skill.source.read(skill.path / path, LARGEST, within=skill.path)
     if text is None:
         raise Refused(f"does not exist. {_other_files(skill)}".rstrip(". "))

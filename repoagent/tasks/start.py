@@ -61,8 +61,8 @@ NOT_REPEATED = frozenset({"run", "python", "delegate", "browse", "kill", "wait"}
 def start_conversation(
     context: RunContext, state: State, confinement: Confinement, adopted: str = ""
 ) -> State:
-    """The state with the prompt, and with facts about the repository and the run that have changed; before these,
-    `adopted`, the report on earlier subagents.
+    """The state, extended by the prompt, by notices (`adopted`, the report on earlier subagents, comes first) and by
+    facts about the repository and the run that have changed.
 
     Raises UsageError if there is neither a conversation nor a prompt.
     """
@@ -72,7 +72,7 @@ def start_conversation(
         meta = {"time": now(), "run": context.run_dir.name}
         state = state.with_turn(Turn("user", mask(request.prompt), meta))
     elif not state.turns:
-        raise UsageError(f'nothing to resume in {context.run_dir.name}; use repoagent run "PROMPT"')
+        raise UsageError(f'run {context.run_dir.name} has nothing to resume; use `repoagent run "PROMPT"`')
     for text in filter(None, (adopted, *_since_last_process(context, state))):
         state = state.with_turn(extra_turn("observation", mask(text), "notice"))
     earlier_names = "\n".join(turn.text for turn in state.turns if turn.meta.get("kind") == NAMES)
@@ -189,7 +189,7 @@ def environment_text(context: RunContext, confinement: Confinement) -> str:
 
 
 def confined_text(confinement: Confinement, why_none: str = "") -> Iterator[str]:
-    """Yield a sentence for each limit of commands."""
+    """Yield a sentence for each limit on commands."""
     policy = confinement.policy
     if confinement.sandbox is None:
         yield f"not confined, with the user's rights: {why_none or 'there is no sandbox.'}"
@@ -210,7 +210,7 @@ def _asks(gate: Gate, *, runs: bool, edits: bool) -> str:
     """When the user is asked, or what is refused without asking."""
     mode = gate.mode
     if mode == "read-only":
-        return "mode read-only: only commands that are known to do nothing but read are run" if runs else ""
+        return "mode read-only: commands are refused unless they are known to only read" if runs else ""
     if mode == "auto":
         refused = runs and not gate.sandbox
         return "mode auto: commands are refused because no sandbox is available" if refused else ""

@@ -97,7 +97,7 @@ def read_spec(run_dir: RunDirectory) -> tuple[RunRequest, Limits]:
 
 
 def die_with_parent() -> None:
-    """In the subagent: end when the parent ends, even if it was killed."""
+    """Make this subagent process end when its parent ends, even if the parent was killed."""
     parent = os.environ.pop("REPOAGENT_PARENT", "")
     if not parent.isdecimal():
         return
@@ -130,7 +130,7 @@ class Subagent:
                 threading.Thread(target=read, daemon=True).start()
 
     def listen(self, approve: Callable[[ApprovalRequest], Verdict]) -> None:
-        """Handle its events until it has ended."""
+        """Handle the subagent's events until it has ended."""
         while True:
             try:
                 event = self._events.get(timeout=0.1)
@@ -161,7 +161,7 @@ class Subagent:
             self.process.stdin.flush()
 
     def end(self) -> None:
-        """Terminate it; its work so far is kept."""
+        """Terminate the subagent; its work so far is kept."""
         if self.process.poll() is None:
             self.process.terminate()
             try:
@@ -209,7 +209,7 @@ def merge_changes(context: RunContext, count: Callable[[Record], None]) -> str:
         if parent != context.run_dir.name:
             continue
         try:
-            with locked(run_dir.lock, timeout=_WAIT, what=f"the run {name}"):
+            with locked(run_dir.lock, timeout=_WAIT, what=f"run {name}"):
                 changed = _take_over(context, run_dir)
         except Busy:
             stop = f"stop it with `repoagent runs stop {name}`"
@@ -225,10 +225,10 @@ def merge_changes(context: RunContext, count: Callable[[Record], None]) -> str:
                     answer = full.turns[-1].text
                 texts.append(_result(run, answer, ok=True))
             else:
-                texts.append(f"A subagent was ended {_id_of(name)}, {_usage_text(record)}.")
+                texts.append(f"A subagent did not finish {_id_of(name)}: {_usage_text(record)}.")
         if changed:
             names = ", ".join(changed)
-            texts.append(f"A subagent that was ended had changed {names}: that is now part of your change.")
+            texts.append(f"A subagent had changed {names}: that is now part of your change.")
     return "\n".join(texts)
 
 
@@ -300,7 +300,7 @@ class SubagentPool:
         if not task:
             raise UsageError('no task for the subagent: use <delegate kind="explore">question</delegate>')
         if len(self.running) >= AT_ONCE or self.count >= MOST:
-            raise UsageError(f"at most {AT_ONCE} subagents can run at once, and {MOST} in one run")
+            raise UsageError(f"at most {AT_ONCE} subagents can run at once, and at most {MOST} per run")
         verdict = context.gate.decide(ApprovalRequest("delegate", f"{kind}: {task[:500]}"))
         if not verdict.allowed:
             return Observation("delegate", f"The subagent was not started: {verdict.reason}", ok=False)
@@ -335,7 +335,8 @@ class SubagentPool:
         return self._answer_of(number)
 
     def needs(self, action: Action) -> Needs:
-        """What the action needs from earlier ones: nothing if the subagent only reads."""
+        """Which earlier actions of the reply must not have failed: "nothing" if the subagent only reads, otherwise
+        "writes"."""
         type_ = self.types.get(action.args.get("kind", "explore").strip())
         return "nothing" if type_ is not None and type_.mode == "read-only" else "writes"
 

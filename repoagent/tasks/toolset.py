@@ -114,7 +114,7 @@ class Toolset:
 def create_toolset(
     context: RunContext, confinement: Confinement, turns: Sequence[Turn], stack: ExitStack
 ) -> Toolset:
-    """Create the tools. `turns` show whether there was a Python kernel before; `stack` closes what they open."""
+    """Create the tools. `turns` tell whether there was a Python kernel before; `stack` closes what they open."""
     request, settings, tool_context = context.request, context.settings, context.tool_context
     top, say = context.worktree.top, context.ui.say
     read_only = request.plan_only or context.gate.mode == "read-only"

@@ -66,7 +66,7 @@ def test_commands_can_do_only_what_the_prompt_says(repo: GitRepo) -> None:
         ({"mode": "auto", "network": True}, "in a sandbox: network;", "no network"),
         (
             {"mode": "read-only"},
-            "mode read-only: only commands that are known to do nothing but read are run",
+            "mode read-only: commands are refused unless they are known to only read",
             "check:",
         ),
         ({"mode": "auto", "plan_only": True}, "they can write $TMPDIR only", "the work tree and"),

@@ -73,6 +73,6 @@ def test_an_unreadable_plan_is_renamed_and_rebuilt(repo: GitRepo, broken: str) -
     outcome, model, user = go(repo, task, EDIT, spoil, '<task n="1" state="done"/>' + DONE)
     assert "Tasks of the plan are open: 1 Make it two" in model.last_prompt
     assert (outcome.kind, len(outcome.commits)) == ("done", 1)
-    assert "kept it as plan.md.broken-1" in "\n".join(user.messages)
+    assert "renamed it to plan.md.broken-1" in "\n".join(user.messages)
     aside = _plan(repo).with_name("plan.md.broken-1")
     assert (aside / "mine").read_text() == "kept" if aside.is_dir() else b"caf\xe9" in aside.read_bytes()

@@ -68,7 +68,7 @@ def test_common_front_matter_is_read() -> None:
         ("---\nname: a\n\tb: c\n---\n", "line 3: found character"),
         ("---\nname: 'a\n---\n", "line 3: found unexpected end"),
         ('---\nname: "\\Uffffffff"\n---\n', "invalid front matter"),
-        ("---\njust words\n---\n", "it is not `key: value`"),
+        ("---\njust words\n---\n", "it must consist of `key: value` lines"),
         ("---\nname: a\x1bb\n---\n", "unacceptable character"),
         ("---\nname: *a\n---\n", "line 2: found undefined alias"),
         ("---\na: " + "[" * 5000 + "]" * 5000 + "\n---\n", "recursion"),

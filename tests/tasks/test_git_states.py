@@ -175,7 +175,7 @@ def test_a_run_that_ends_during_a_rebase_reports_no_commit(repo: GitRepo) -> Non
 
 def test_a_branch_that_was_switched_during_the_run_is_reported(repo: GitRepo) -> None:
     outcome, _, user = go(repo, EDIT, _then(lambda: repo.git("checkout", "-q", "-b", "new")))
-    assert "its commit is on the branch new" in " ".join(user.messages)
+    assert "the run's commit is on branch new" in " ".join(user.messages)
     assert outcome.commits == (repo.head(),)
 
 

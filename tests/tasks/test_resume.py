@@ -241,7 +241,7 @@ def test_a_sub_agent_that_outlived_its_parent(repo: GitRepo) -> None:
         folder.mkdir(exist_ok=True)
         (folder / ".tmp-1-abcdef").touch()
     outcome, model, _ = go(repo, DONE, prompt="")
-    assert "A subagent that was ended had changed g.txt" in model.last_prompt
+    assert "A subagent had changed g.txt" in model.last_prompt
     assert repo.git("show", "--format=", "--name-only", "HEAD").split() == ["f.txt", "g.txt"]
     assert (outcome.left, open_change_set(change_set.worktree, child_dir.changes).changes) == ((), ())
     assert not list(child_dir.folder.rglob(".tmp-*"))
@@ -267,7 +267,9 @@ def test_the_answer_of_a_finished_sub_agent_is_not_lost(repo: GitRepo, *, long: 
         "The subagent answered (run-20260101-000000-abcde0), 2 calls, 1,200 tokens, $0.2500:"
         in model.last_prompt
     )
-    assert "A subagent was ended (run-20260101-000001-abcde1), 2 calls, 2,200 tokens" in model.last_prompt
+    assert (
+        "A subagent did not finish (run-20260101-000001-abcde1): 2 calls, 2,200 tokens" in model.last_prompt
+    )
     assert record(repo)["tokens"] == used + 3_400 + outcome.usage.total
     _, model, _ = go(repo, "So.", prompt="and now?")
     assert model.last_prompt.count("The end.") == 1 and record(repo)["tokens"] < used + 3_500

@@ -124,7 +124,7 @@ def test_a_failed_check_is_sent_to_the_model_and_the_third_ends_the_run(repo: Gi
 @pytest.mark.parametrize("last", ["<finish>b.py is not done</finish>", "I can't: b.py is not done."])
 def test_a_run_that_changes_nothing_after_a_failed_check_ends(repo: GitRepo, last: str) -> None:
     before = repo.head()
-    with pytest.raises(CheckFailed, match="the model changed nothing afterwards") as error:
+    with pytest.raises(CheckFailed, match="the model made no further change") as error:
         go(repo, EDIT, DONE, '<read path="f.txt"/>', last, check="grep three f.txt")
     assert "`repoagent run --resume" in str(error.value) and "Fix it" not in str(error.value)
     assert (repo.head(), repo.read("f.txt")) == (before, b"two\n")
@@ -155,7 +155,7 @@ def test_the_runs_own_edit_is_known_after_a_resume(repo: GitRepo, by_user: bool)
     if by_user:
         repo.write("f.txt", "two\n1\n2\n3\nfour\n")
     _, model, _ = go(repo, diff("f.txt", "two", "dos"), DONE, prompt="")
-    assert ("f.txt changed since you last read it" in model.last_prompt) == by_user
+    assert ("Since you last read f.txt, the content has changed" in model.last_prompt) == by_user
 
 
 @pytest.mark.parametrize("error", [LimitReached, ModelError])
@@ -227,7 +227,7 @@ def test_commits_before_a_declined_task_are_reported(repo: GitRepo) -> None:
     with pytest.raises(NothingDone):
         go(repo, EDIT, "<reject>no</reject>", commit_per_edit=True, user=user)
     assert user.messages[-1].startswith(
-        f"note: the run had already committed {repo.head()[:7]} (`repoagent undo`"
+        f"note: the run had already made commit {repo.head()[:7]} (`repoagent undo`"
     )
 
 

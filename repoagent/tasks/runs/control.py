@@ -159,7 +159,7 @@ def delete(run: Run) -> bool:
     with ExitStack() as stack:
         if run_dir.folder.is_dir() and not run_dir.folder.is_symlink():
             try:
-                stack.enter_context(locked(run_dir.lock, timeout=0.5, what=f"the run {run.name}"))
+                stack.enter_context(locked(run_dir.lock, timeout=0.5, what=f"run {run.name}"))
             except Busy as error:
                 stop_it = f"stop it with `repoagent runs stop {run.name}` before you delete it"
                 raise Busy(f"{run.name} is running; {stop_it}") from error
@@ -176,9 +176,7 @@ def restore_conversation(layout: Layout, name: str, *, warn: Warn = to_stderr) -
     there was none, Refused."""
     conversation = named(layout, name)
     if conversation.path.exists():
-        raise NothingDone(
-            f"the conversation of {conversation.name} still exists; there is nothing to restore"
-        )
+        raise NothingDone(f"conversation {conversation.name} still exists, so there is nothing to restore")
     conversation_changes.undo(layout, conversation, warn=warn)
     return RunDirectory(layout, conversation.name)
 
@@ -218,7 +216,7 @@ def _clear(path: Path) -> None:
 
 
 class LiveRun:
-    """A live run, for one thread; created by `live_run`."""
+    """A live run, for use in one thread; created by `live_run`."""
 
     def __init__(self, run_dir: RunDirectory, record: Record, earlier: Record, warn: Warn) -> None:
         self.run_dir, self._earlier, self._warn = run_dir, earlier, warn
@@ -238,8 +236,8 @@ class LiveRun:
 
     @property
     def lost(self) -> bool:
-        """Whether its directory was removed or moved. Another process may have resumed this run since, so this one
-        stops writing."""
+        """Whether the run's directory was removed or moved. Another process may have resumed this run since, so this
+        one stops writing."""
         return _lock_identity(self.run_dir) != self._lock
 
     def turn(self, *, turns: int, activity: str, usage: Usage, cost: float | None) -> None:
@@ -284,7 +282,9 @@ class LiveRun:
                 data = read_regular(path, most=LARGEST)
             except Refused as error:
                 with suppress(FileNotFoundError):
-                    self._warn(f"{error}; kept it as {set_aside(path).name} and did not pass it to the run")
+                    self._warn(
+                        f"{error}; renamed it to {set_aside(path).name} and did not pass it to the run"
+                    )
                 continue
             if data is None or (not data and 0 <= time.time() - path.lstat().st_mtime < _HALF_WRITTEN):
                 continue
@@ -319,7 +319,7 @@ class LiveRun:
         self._write(settled=True)
 
     def failed(self, error: BaseException) -> None:
-        """Record that the run ended with `error`. A failure to write that is only a warning."""
+        """Record that the run ended with `error`. Only warn if that cannot be written."""
         code = error.exit_code if isinstance(error, RepoagentError) else Exit.INTERNAL
         text = str(error)
         match error:
@@ -364,12 +364,12 @@ def live_run(run_dir: RunDirectory, record: Record, *, warn: Warn = to_stderr) -
     ensure(layout)
     with ExitStack() as stack:
         try:
-            stack.enter_context(locked(run_dir.lock, timeout=_WAIT, what=f"the run {name}"))
+            stack.enter_context(locked(run_dir.lock, timeout=_WAIT, what=f"run {name}"))
         except Busy as error:
             if not (holder := lock_holder(run_dir.lock)):
                 raise
             raise Busy(
-                f"run {name} is live in {holder}; wait for it (`repoagent runs wait {name}`), "
+                f"run {name} is already running in {holder}; wait for it (`repoagent runs wait {name}`), "
                 f"send it a message (`repoagent runs message {name} TEXT`) or stop it"
             ) from error
         earlier = json_files.read_document(run_dir.record, version=VERSION, warn=warn)

@@ -1,4 +1,4 @@
-"""The directory of a run with its file names, and `run.json`: its parameters, progress, end and process.
+"""A run's directory and its file names, and `run.json`: the run's parameters, progress, end and process.
 
 A process is identified by its id, its start time and the boot of its machine, because the id alone may be reused. A run
 that git tracks came with the repository and is refused as untrusted: a user's own runs are never tracked.
@@ -56,7 +56,7 @@ class RunDirectory:
 
     @property
     def folder(self) -> Path:
-        """The directory itself."""
+        """The run's directory itself."""
         return self.layout.runs / self.name
 
     @property
@@ -260,7 +260,7 @@ def host() -> str:
 
 @lru_cache(maxsize=1)
 def boot() -> str:
-    """Identifies this boot of the system; "" if it is not Linux."""
+    """An identifier of the current boot of the system; "" if the system is not Linux."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
     except (OSError, ValueError):

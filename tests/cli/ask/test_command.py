@@ -106,7 +106,7 @@ def test_files_that_cannot_be_sent(repo: GitRepo, ask: Ask, echo: Echo) -> None:
 def test_a_secret_file_must_be_the_only_one(repo: GitRepo, ask: Ask, echo: Echo) -> None:
     repo.write("credentials.json", f'{{"token": "{KEY}"}}\n')
     done = ask("what?", "a.txt", "credentials.json", echo.option)
-    assert done.code == 3 and "to send it, name it alone" in done.err and echo.prompt == ""
+    assert done.code == 3 and "to send it, name only this file" in done.err and echo.prompt == ""
     assert ask("what?", "credentials.json", echo.option).code == 0
     assert "<<secret " in echo.prompt and KEY not in echo.prompt
 

@@ -72,5 +72,5 @@ def test_an_open_plan_is_reported_without_text_for_the_model(repo: GitRepo, scri
     script.replies(plan + FINISH, '<finish open="later">Done.</finish>')
     with window(repo, script) as shown:
         assert shown.end() == 0
-    assert "tasks of the plan are open: " in shown.seen and "set their state" not in shown.seen
+    assert "the plan has open tasks: " in shown.seen and "set their state" not in shown.seen
     assert "It greets" not in shown.seen and shown.seen.count("Done.") == 1

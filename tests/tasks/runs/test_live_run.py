@@ -35,7 +35,7 @@ def ended(run_dir: RunDirectory, state: str = "done", text: str = "") -> Run:
 
 def test_another_process_is_refused_with_the_holder(start: Start) -> None:
     worker = start()
-    message = rf"task is live in process {worker.pid} .*since .*runs message task"
+    message = rf"task is already running in process {worker.pid} .*since .*runs message task"
     with pytest.raises(Busy, match=message), live_run(worker.run_dir, Record("another")):
         raise AssertionError("it was let in")
     run = read_run(worker.run_dir)
