@@ -1,4 +1,4 @@
-"""Read `git log`: the commits of one file, or the whole history as a stream, within a time limit; and blobs.
+"""Read `git log` within a time limit: the commits of one file, or the whole history as a stream. Also read blobs.
 
 Nothing is fetched: objects that a partial clone lacks are omitted.
 """
@@ -31,10 +31,11 @@ COUNTS = re.compile(rb"(\d+|-)\t(\d+|-)\t(.*)", re.DOTALL)
 class FileCommit:
     """One commit that changed a file.
 
-    `date` is the author's, ISO 8601. `added` and `removed` are lines of this file, None if they were not counted or it
-    is binary. `path` is its path in the commit, `status` git's letter (A, M, D, T; R for a rename), `was` the path
-    before a rename. `before` and `after` are ids of blobs, modes are git's, in octal; "" for no file or if unknown.
-    `touched` are the paths that changed: the file's own, or those below a directory.
+    `date` is the author date in ISO 8601. `added` and `removed` are the numbers of lines in this file, None if they
+    were not counted or the file is binary. `path` is its path in the commit, `status` git's letter (A, M, D, T; R for a
+    rename), `was` the path before a rename. `before` and `after` are blob ids, and the modes are git's, in octal; "" if
+    there is no file or the value is unknown. `touched` are the paths that changed: the file's own, or those below a
+    directory.
     """
 
     commit: str
@@ -57,7 +58,7 @@ class FileCommit:
 
 
 class Origin(NamedTuple):
-    """What a renamed file was before: its path, blob and mode."""
+    """The path, blob and mode of a renamed file, before or after the rename."""
 
     path: str
     blob: str
@@ -67,8 +68,9 @@ class Origin(NamedTuple):
 def split_log(
     data: bytes, fields: int = 1
 ) -> Iterator[tuple[list[bytes], list[tuple[re.Match[bytes], list[bytes]]]]]:
-    """The commits in the output of `log -z` with --raw or --numstat and a format of that many fields that begins with
-    %x01: the fields, and each change as a match of RAW or COUNTS with its path, or with both paths of a rename."""
+    """Split the output of `git log -z` with --raw or --numstat and a format of `fields` fields that begins with %x01.
+    Yields the fields and the changes of each commit; a change is a match of RAW or COUNTS and its path, or both paths
+    of a rename."""
     tokens = iter(data.split(b"\0")[:-1])  # text without a NUL after it is cut off
     header: list[bytes] = []
     changes: list[tuple[re.Match[bytes], list[bytes]]] = []
@@ -112,8 +114,8 @@ def _raw(change: re.Match[bytes]) -> tuple[str, str, str, str, str]:
 
 
 def renamed(data: bytes, path: str, *, forward: bool = False) -> Origin | None:
-    """Where `path` came from, in the output of `diff-tree -z -M --raw --diff-filter=R`; with `forward`, where it
-    went."""
+    """Where `path` was renamed from, according to the output of `diff-tree -z -M --raw --diff-filter=R`; with
+    `forward`, what it was renamed to. None if it was not renamed."""
     tokens = iter(data.split(b"\0"))
     for token in tokens:
         raw = RAW.fullmatch(token)
@@ -126,7 +128,7 @@ def renamed(data: bytes, path: str, *, forward: bool = False) -> Origin | None:
 
 
 def counts_of(change: re.Match[bytes]) -> tuple[int | None, int | None]:
-    """The added and removed lines of a match of COUNTS; None for a binary file."""
+    """The numbers of added and removed lines in a match of COUNTS, both None for a binary file."""
     return tuple(None if digits == b"-" else int(digits) for digits in change.groups()[:2])  # type: ignore[return-value]
 
 
@@ -165,7 +167,7 @@ def stream(top: Path, *walk: str, blobs: bool = True) -> Generator[Record, None,
     """The commits of a `git log` with these revisions and options, in its order; memory use stays constant. Without
     `blobs`, git reads no file contents, and only files with identical content count as renamed.
 
-    Closing the generator ends git. Raises GitError if git fails, at the end.
+    Closing the generator ends git. Raises GitError at the end if git failed.
     """
     arguments = (*_LOG, *(_SIMILAR if blobs else _EQUAL), *walk, "--")
     with git_stream(top, *arguments, env={**OFFLINE, **_WHOLE}) as output:
@@ -220,8 +222,8 @@ def deadline_in(seconds: float | None) -> float | None:
 
 
 class TimedGit:
-    """`git ARGS` in `top`, started at once, never fetching; `deadline` is a time of `time.monotonic`, None for no
-    limit."""
+    """A `git ARGS` process in `top`, which starts at once and fetches nothing. `deadline` is a value of
+    `time.monotonic`, None for no limit."""
 
     def __init__(self, top: Path, *args: str, deadline: float | None) -> None:
         self._deadline = deadline
@@ -230,7 +232,7 @@ class TimedGit:
 
     def read(self) -> tuple[bytes, bool]:
         """Everything git printed until the deadline, and whether it was cut off. Output that is already available is
-        read however late it is. Ends git. Raises GitError if git fails in time."""
+        read even after the deadline. Ends git. Raises GitError if git fails before the deadline."""
         data = bytearray()
         descriptor = self._stream.fileno()
         poll = select.poll()
@@ -250,13 +252,14 @@ class TimedGit:
         return bytes(data), False
 
     def close(self) -> None:
-        """End git if it still runs."""
+        """End git if it is still running."""
         with suppress(_TimeUp), self._stack:
             raise _TimeUp
 
 
 def offline(top: Path, *args: str, names: Collection[str] = ()) -> bytes:
-    """`git ARGS` that fetches nothing, with `names` on its standard input, one per line. Raises GitError."""
+    """The output of `git ARGS`, which fetches nothing and reads `names` from standard input, one per line. Raises
+    GitError."""
     data = "".join(f"{name}\n" for name in names).encode()
     return git_output(top, *args, stdin=data, env=OFFLINE).stdout
 

@@ -28,7 +28,7 @@ EVIDENCE = 20
 class Missing(NamedTuple):
     """A file that changed in `together` of the last `commits` commits of the changed files.
 
-    `confidence` is weighted; it is not the ratio of the two.
+    `confidence` is weighted; it is not the ratio of these numbers.
     """
 
     file: int
@@ -42,12 +42,12 @@ class Missing(NamedTuple):
 def missing(
     view: View, files: Sequence[int], *, limit: int = 3, threshold: float, author: int | None = None
 ) -> list[Missing]:
-    """At most `limit` alive files, none of `files`, whose confidence is `threshold` or more, the surest first.
+    """At most `limit` existing files, other than `files`, whose confidence is `threshold` or more, the surest first.
 
     `files` are the ids of the changed files, including deleted ones; new files have none. `threshold` is the result of
-    `calibrate`; all but the surest need 0.2 more. `author` makes the change, as in `Commit.author` (see
-    `IndexView.author`); None if unknown. Empty if nothing is known about the files, because here no answer is better
-    than a guess.
+    `calibrate`; all but the surest need 0.2 more. `author` is the change's author, as in `Commit.author` (see
+    `IndexView.author`); None if unknown. The result is empty if nothing is known about the files, because no answer is
+    better than a guess.
     """
     asked = frozenset(files)
     if not asked or limit < 1:
@@ -74,7 +74,7 @@ def merge(histories: Mapping[int, Sequence[Commit]]) -> list[Commit]:
 
 
 def weigh(asked: frozenset[int], commits: Iterable[Commit], author: int | None) -> list[tuple[Commit, float]]:
-    """The commits (newest first) that count, each with its weight."""
+    """The commits that count as evidence, newest first, each with its weight."""
     weighed: list[tuple[Commit, float]] = []
     for commit in commits:
         size = len(commit.files)
@@ -90,7 +90,7 @@ def weigh(asked: frozenset[int], commits: Iterable[Commit], author: int | None) 
 def confidences(
     asked: frozenset[int], weighed: Sequence[tuple[Commit, float]], least: float
 ) -> dict[int, float]:
-    """The files other than `asked` with at least that confidence, including deleted ones."""
+    """The files other than `asked` with a confidence of at least `least`, including deleted ones."""
     total = DOUBT
     sums: dict[int, float] = {}
     for commit, weight in weighed:
@@ -102,7 +102,7 @@ def confidences(
 
 
 def evidence(file: int, weighed: Sequence[tuple[Commit, float]]) -> tuple[int, ...]:
-    """The numbers of the commits with the file, newest first."""
+    """The numbers of the commits that contain the file, newest first."""
     return tuple(commit.number for commit, _ in weighed if file in commit.files)
 
 
@@ -116,7 +116,7 @@ AVERAGE = (0.7, 0.55, 0.45, *[0.0] * 47)
 
 
 def calibrate(view: View, *, false_alarms: float = 0.05, judged: int = JUDGED) -> float:
-    """The threshold for `missing` at which at most the share `false_alarms` of the newest commits would have caused a
+    """The threshold for `missing` at which at most a fraction `false_alarms` of the newest commits would have caused a
     warning.
 
     Each of the `judged` newest commits with at most 30 files is assumed complete and judged only by earlier commits; 50
@@ -135,9 +135,9 @@ def calibrate(view: View, *, false_alarms: float = 0.05, judged: int = JUDGED) -
 
 
 def surest(view: View, commits: Sequence[Commit]) -> list[float | None]:
-    """For each commit the confidence of the surest missing partner, judged only by earlier commits.
+    """The confidence of the surest missing partner of each commit, judged only by earlier commits.
 
-    0.0 if it is below 0.4; None for a commit none of whose files existed before.
+    It is 0.0 if below 0.4, and None for a commit none of whose files existed before.
     """
     histories = view.many(sorted({file for commit in commits for file in commit.files}), DEPTH)
     numbers = {file: [-commit.number for commit in history] for file, history in histories.items()}

@@ -1,4 +1,5 @@
-"""Which files change with given files: from the index, from their own last commits until it is built, or from names."""
+"""Find the files that change with certain files: from the index, from the files' own last commits until the index is
+built, or from their names."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ _OWN, _ANY = 30, 200
 State = Literal["whole", "building", "recent", "names"]
 _END = {
     "whole": "",
-    "unreadable": "git could not read the whole history; older commits do not count",
+    "unreadable": "git could not read the whole history; older commits are left out",
 }
 
 
@@ -58,8 +59,8 @@ class Edge(NamedTuple):
 
 
 class Neighborhood(NamedTuple):
-    """The files that changed with `paths` (from the top; a folder ends with a slash) at `revision`, the commit `commit`
-    ("" before the first one).
+    """The files that changed with `paths` (relative to the top; a folder ends with a slash) at `revision`, the commit
+    `commit` ("" before the first one).
 
     `rows` are sorted by score. `looked_at` is the number of commits of the queried files, `note` a note for the user
     ("" for none). `ids` has the full id of each commit in the evidence of a row or an edge.
@@ -109,8 +110,8 @@ def recent_neighborhood(
 ) -> Neighborhood:
     """The neighbors of files, judging by the files' own last commits at HEAD, after `since` (seconds since 1970).
 
-    Bounded by commits alone: the same state of a repository gives the same answer, whatever the index contains and
-    however busy the machine is. Raises what `neighborhood` raises.
+    Limited by the number of commits, not by time: the same state of a repository gives the same answer, whatever the
+    index contains and however busy the machine is. Raises what `neighborhood` raises.
     """
     from repoagent.history.recent_commits import QuickLook
 
@@ -231,11 +232,11 @@ class _Query:
 
         view, name, top = self.view, os.fsdecode(path), self.worktree.top
         if path == b".":
-            raise UsageError("that is the whole work tree; name files or a folder in it")
+            raise UsageError("the path is the whole work tree; name files or a folder in it")
         file = view.file(path)
         present = None if file is None else view.paths([file]).get(file)
         if file is not None and present == path:
-            note = f"{name} has one commit only, which is little evidence"
+            note = f"{name} has only one commit, which is little evidence"
             return QueryPath(path, (file,), (path,), note if len(view.commits(file, 2)) == 1 else "")
         check_path(name)
         inside = listed(top, self.where, path)
@@ -256,7 +257,7 @@ class _Query:
             why = "has no indexed commits yet" if self.cut else "has no commits yet (merges do not count)"
         else:
             why = "is not tracked yet" if self.revision == "HEAD" else f"is not in {self.revision}"
-        return QueryPath(path, (), (path,), f"{name} {why}; candidates are by name and folder only")
+        return QueryPath(path, (), (path,), f"{name} {why}; candidates are based on name and folder only")
 
     def _folder(self, path: bytes, inside: Sequence[bytes]) -> QueryPath:
         """A folder, represented by its files that changed last."""

@@ -31,8 +31,8 @@ _LOG = (
 class QuickLook:
     """A `git log` of some files or folders that starts at once; `view` waits for it, `close` ends it.
 
-    `seconds` is wall time, None for no limit. The newest `commits` at `revision` are read that were committed after
-    `since` (seconds since 1970).
+    `seconds` is wall time, None for no limit. Reads the newest `commits` commits at `revision` that were committed
+    after `since` (seconds since 1970).
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class QuickLook:
         return RecentView(self._top, self._revision, data, late=late, timed=self._timed)
 
     def close(self) -> None:
-        """End git if it still runs."""
+        """End git if it is still running."""
         self._git.close()
 
     def __enter__(self) -> QuickLook:

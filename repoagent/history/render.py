@@ -60,8 +60,8 @@ def rate(together: int, commits: int) -> Rate | None:
 def is_weak(row: Neighbor) -> bool:
     """Whether there is too little evidence: at most one common commit out of many, and a low score.
 
-    In requests, flask and ripgrep that hides 11 to 27 % of the rows, of which 1 to 2 % change in the next commit (of
-    the others 9 to 13 %), and 0 to 3 % of the hits among the first ten.
+    In requests, flask and ripgrep, this hides 11 to 27 % of the rows, and 0 to 3 % of the hits among the first ten. Of
+    the hidden rows, 1 to 2 % change in the next commit; of the others, 9 to 13 %.
     """
     return row.together <= 1 and row.commits >= _MANY and row.score < _LOW
 
@@ -86,17 +86,17 @@ def scale_of(rows: Iterable[Neighbor]) -> Callable[[float], float]:
 
 
 def why(reasons: Sequence[str], *, short: bool = False) -> str:
-    """The reason codes of a row in a few words, or in one word each."""
+    """The reason codes of a row in a few words each; with `short`, in one word each."""
     words = _WHY_SHORT if short else _WHY
     return ", ".join(words.get(reason, reason) for reason in reasons)
 
 
 def guidance(neighborhood: Neighborhood) -> str:
     """A sentence on how to read the rows, for below a table or a picture."""
-    if not any(row.together for row in neighborhood.rows):
-        return "candidates that have never changed with it; they are worth a look, but need not change"
     noun = "folder" if neighborhood.paths[0].endswith(b"/") else "file"
     these = f"these {noun}s" if len(neighborhood.paths) > 1 else f"this {noun}"
+    if not any(row.together for row in neighborhood.rows):
+        return f"candidates that have never changed with {these}; they are worth a look, but need not change"
     return f"files that changed with {these}; they are worth a look, but need not change"
 
 
@@ -286,7 +286,7 @@ def candidates_block(neighborhood: Neighborhood) -> str:
 
 @dataclass(frozen=True)
 class CommitHeader:
-    """One commit. `date` is the committer's, ISO 8601; `author` is the name that `.mailmap` gives."""
+    """One commit. `date` is the committer date in ISO 8601; `author` is the name according to `.mailmap`."""
 
     commit: str
     short: str
@@ -296,7 +296,7 @@ class CommitHeader:
 
 
 def read_headers(top: Path, ids: Iterable[str]) -> dict[str, CommitHeader]:
-    """The commits with these full ids, without those that do not exist (pruned, for example).
+    """The commits with these full ids, by id, except those that do not exist (because they were pruned, for example).
 
     Invalid UTF-8 is decoded with replacement characters. Raises GitError.
     """

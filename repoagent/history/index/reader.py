@@ -32,9 +32,9 @@ _NONE: array[int] = array("I")
 class IndexView:
     """The history that one revision reaches. A file keeps its id through all renames.
 
-    `reach` has the bounds of the reachable numbers. `exists` returns which of some paths are in the revision's tree;
-    None if the index has recorded that tree. `broken` is called if the index is damaged, and raises. The view is
-    `whole` if the revision reaches all commits of the index.
+    `reach` has the bounds of the reachable numbers. `exists` is a function that returns which of the paths passed to it
+    are in the revision's tree, or None if the index has recorded that tree. `broken` is called if the index is damaged,
+    and raises. The view is `whole` if the revision reaches all commits of the index.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class IndexView:
         self._directories: dict[int, bytes] = {}
 
     def file(self, path: bytes) -> int | None:
-        """The file that has this path at the revision, or had it last."""
+        """The id of the file that has this path at the revision, or had it last; None if there is none."""
         directory, _, base = path.rpartition(b"/")
         rows = self._ask(
             "SELECT file, high, low FROM name WHERE directory = (SELECT id FROM directory WHERE path = ?) AND base = ? "
@@ -66,11 +66,12 @@ class IndexView:
         return next((int(file) for file, high, low in rows if self._meets(low, high)), None)
 
     def commits(self, file: int, limit: int) -> list[Commit]:
-        """The commits that changed a file, newest first, without merges; for a copy, then those of its origin."""
+        """The commits that changed a file, newest first, without merges; for a copy, followed by those of its
+        origin."""
         return self.many((file,), limit)[file]
 
     def many(self, files: Sequence[int], limit: int) -> dict[int, list[Commit]]:
-        """`commits` of several files at once; `limit` applies to each."""
+        """The result of `commits` for several files at once; `limit` applies to each file."""
         numbers = self._numbers(files, limit)
         cache = self._cache
         missing = {number for each in numbers.values() for number in each if number not in cache}
@@ -137,12 +138,13 @@ class IndexView:
         return {file: path for file, path in found if path in present and self.file(path) == file}
 
     def author(self, text: bytes) -> int | None:
-        """The id of an author, `text` as in a commit (`Ann <ann@example.org>`); None if unknown."""
+        """The id of the author `text`, written as in a commit (`Ann <ann@example.org>`); None if unknown."""
         rows = self._ask("SELECT id FROM author WHERE text = ?", (text,))
         return int(rows[0][0]) if rows else None
 
     def describe(self, numbers: Iterable[int]) -> dict[int, tuple[bytes, int, bytes]]:
-        """By commit number: hexadecimal id, committer date, author (name and address as in the commit)."""
+        """The hexadecimal id, committer date and author (name and address as in the commit) of each commit, by
+        number."""
         rows = self._ask(
             f"SELECT age, commit_.id, time, text FROM {_OF} commit_ JOIN author ON author.id = author "
             f"WHERE age = {AGES} - value",
@@ -248,8 +250,8 @@ class IndexView:
 
 
 def finder(top: Path, tip: bytes) -> Callable[[Sequence[bytes]], set[bytes]]:
-    """A function that returns which of some paths are in the tree of `tip`; one git process per call. Paths with a line
-    break are assumed to be absent."""
+    """A function that returns which of the paths passed to it are in the tree of `tip`, with one git process per call.
+    Paths with a line break are assumed to be absent."""
 
     def find(paths: Sequence[bytes]) -> set[bytes]:
         unique = [path for path in dict.fromkeys(paths) if b"\n" not in path]
@@ -276,7 +278,7 @@ class Reach(NamedTuple):
 
 
 def reach(connection: sqlite3.Connection, top: Path, tip: bytes) -> Reach:
-    """What the commit `tip` (a hexadecimal id) reaches; one git process for an unknown tip.
+    """What the commit `tip` (a hexadecimal id) reaches; an unknown tip takes one git process.
 
     Raises UsageError if git cannot walk from it.
     """
@@ -314,7 +316,7 @@ def reach(connection: sqlite3.Connection, top: Path, tip: bytes) -> Reach:
 
 
 def known(connection: sqlite3.Connection, tip: bytes) -> Reach | None:
-    """The stored reach of a tip, if still valid."""
+    """The stored reach of a tip; None if there is none or it is no longer valid."""
     query = "SELECT ranges, floor FROM tip WHERE id = ?"
     row = connection.execute(query, (bytes.fromhex(tip.decode()),)).fetchone()
     if row is None or row[1] not in (None, get(connection, "low")):
@@ -323,7 +325,7 @@ def known(connection: sqlite3.Connection, tip: bytes) -> Reach | None:
 
 
 def store(connection: sqlite3.Connection, tip: bytes, reached: Reach) -> None:
-    """Store what a tip reaches, in the transaction of the caller."""
+    """Store what a tip reaches, in the caller's transaction."""
     row = (bytes.fromhex(tip.decode()), array(NUMBERS, reached.bounds), reached.floor)
     connection.execute(
         "INSERT OR REPLACE INTO tip SELECT ?, ?, ?, 0, coalesce(max(used), 0) + 1 FROM tip", row

@@ -70,7 +70,7 @@ class Batch:
         return files
 
     def find(self, file: int) -> int:
-        """The number into which `file` was merged, or `file`."""
+        """The number of the file that `file` was merged into, or `file` itself."""
         while file in self.merged:
             file = self.merged[file]
         return file

@@ -119,13 +119,13 @@ def rename_damaged(path: Path, warn: Warn, why: str = "is damaged") -> None:
     """Rename a damaged index. The caller holds the lock."""
     with suppress(FileNotFoundError):
         renamed = set_aside(path)
-        warn(f"{path} {why}; renamed it to {renamed.name} and rebuilding the index")
+        warn(f"{path} {why}; it was renamed to {renamed.name}, and the index is being rebuilt")
     for ending in _SQLITE_FILES:
         path.with_name(path.name + ending).unlink(missing_ok=True)
 
 
 def wipe(connection: sqlite3.Connection) -> None:
-    """Remove everything in one transaction; readers keep their snapshot."""
+    """Delete all data in one transaction; readers keep their snapshot."""
     tables = connection.execute(
         "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'"
     )
@@ -176,7 +176,7 @@ def _exists(path: Path) -> bool:
 
 @contextmanager
 def errors_of(path: Path) -> Iterator[None]:
-    """Turn SQLite's errors for a damaged file into Broken, those about the disk or other processes into NoIndex."""
+    """Turn SQLite's errors for a damaged file into Broken, and those about the disk or other processes into NoIndex."""
     try:
         yield
     except sqlite3.OperationalError as error:
@@ -209,8 +209,8 @@ def unpacked(code: str, data: bytes) -> array[int]:
 
 
 def value(connection: sqlite3.Connection, key: str) -> Any:
-    """A value from `meta`; None if it is missing. "alive" is the hexadecimal id, in bytes, of the commit whose tree is
-    recorded in `name.alive`."""
+    """A value from `meta`; None if it is missing. The value of "alive" is the hexadecimal id, in bytes, of the commit
+    whose tree is recorded in `name.alive`."""
     row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
     return None if row is None else row[0]
 
@@ -226,7 +226,7 @@ def put(connection: sqlite3.Connection, **values: int | str | bytes | None) -> N
 
 
 def signature(worktree: WorkTree) -> str:
-    """A fingerprint of the boundary of a shallow clone; "" for a whole one."""
+    """A fingerprint of a shallow clone's boundary; "" for a complete clone."""
     edge = shallow_edge(worktree)
     if not edge:
         return ""
@@ -236,7 +236,7 @@ def signature(worktree: WorkTree) -> str:
 
 
 def shallow_edge(worktree: WorkTree) -> bytes:
-    """The commits whose parents a shallow clone left out, as hexadecimal ids, one per line."""
+    """The commits whose parents are missing from a shallow clone, as hexadecimal ids, one per line."""
     return _read(Path(os.environ.get("GIT_SHALLOW_FILE") or worktree.common_dir / "shallow"))
 
 

@@ -43,7 +43,7 @@ def pair(repo: GitRepo) -> GitRepo:
 WRONG = (
     ("nope.py", "no such file: nope.py, and no commit touches it"),
     ("../x.py", "../x.py is outside the work tree"),
-    (".", "that is the whole work tree; name files or a folder in it"),
+    (".", "the path is the whole work tree; name files or a folder in it"),
     ("empty", "empty contains no tracked files; name a file or folder with a history"),
     ("core.py --at nope", "no such commit: nope; name a commit, branch or tag"),
     ("core.py --at --all", "no such commit: --all; name a commit, branch or tag"),
@@ -124,7 +124,7 @@ def test_an_untracked_file_gets_candidates_by_name_that_are_marked(pair: GitRepo
     assert candidates["core.py"]["together"] == 0 and candidates["core.py"]["last"] is None
     out = neighbors("lib/core.c").out
     assert out.startswith("no file has changed with lib/core.c (no commit touches it), ")
-    assert "candidates that have never changed with it; they are worth a look" in out
+    assert "candidates that have never changed with this file; they are worth a look" in out
 
 
 @pytest.mark.soak
