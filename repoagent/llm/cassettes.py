@@ -89,12 +89,12 @@ class Replay:
         """See `llm.model.Model`. Raises ModelError for a request that was not recorded."""
         if request.key not in self._left:
             raise ModelError(
-                f"{self.path} has no reply to this request: record it with --record, or run it on the files "
-                "that it was recorded with"
+                f"{self.path} has no reply to this request: record one with --record, or use the files that the "
+                "cassette was recorded with"
             )
         if not self._left[request.key]:
             raise ModelError(
-                f"{self.path} has no more replies to this request: record it again with --record"
+                f"{self.path} has no more replies to this request: record the cassette again with --record"
             )
         reply = self._left[request.key].pop(0)
         for line in reply.text.splitlines(keepends=True):
@@ -114,19 +114,21 @@ def _read(path: Path) -> Iterator[tuple[str, Reply]]:
             value = json.loads(line)
             if value["version"] > VERSION:
                 raise ModelError(
-                    f"the cassette has format version {value['version']}, newer than the supported "
-                    f"{VERSION}: update repoagent"
+                    f"{path} has format version {value['version']}, newer than the supported {VERSION}: "
+                    "update repoagent"
                 )
             stop: Stop = value["stop"]
             if stop not in get_args(Stop) or not isinstance(value["reply"], str):
                 raise ValueError(stop)
             yield str(value["key"]), Reply(value["reply"], stop, Usage(**value["usage"]), value["model"])
         except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise ModelError(f"line {number} of {path} is not a recorded reply: record it again") from error
+            raise ModelError(
+                f"line {number} of {path} is not a recorded reply: record the cassette again"
+            ) from error
 
 
 class ReplayBackend(Backend):
-    """Cassettes."""
+    """The backend that replays cassettes."""
 
     def open_model(self, model: str, options: ModelOptions) -> Model:
         return Replay(Path(model).expanduser())

@@ -91,7 +91,7 @@ def _read_price(name: str, row: Mapping[str, Any]) -> Price:
     if not {"input", "output"} <= values.keys():
         raise UsageError(
             f"the price of {name} is incomplete: set `input` and `output` under [models.{name!r}], in "
-            "dollars per million tokens (cache_read and cache_write too, if they differ)"
+            "dollars per million tokens (also `cache_read` and `cache_write`, if they differ from `input`)"
         )
     return Price(**{"cache_read": values["input"], "cache_write": values["input"], **values})
 
@@ -146,8 +146,8 @@ def named(name: str) -> str:
 
 
 def parameters(spec: str) -> float | None:
-    """Billions of parameters, from the name (1.5 of `ollama/qwen2.5-coder:1.5b`, 56 of `mixtral-8x7b`) or from the
-    size of the model file; None if unknown."""
+    """The number of parameters in billions, from the name (1.5 of `ollama/qwen2.5-coder:1.5b`, 56 of `mixtral-8x7b`) or
+    from the size of the model file; None if unknown."""
     if match := _SIZE.search(_base(spec)):
         return float(match[2]) * int(match[1] or 1)
     provider, _, model = parse_spec(spec)
@@ -202,7 +202,7 @@ def _version(name: str) -> tuple[int, int] | None:
 
 
 def context_tokens(name: str) -> int | None:
-    """The window of a Claude model in tokens; None if unknown."""
+    """The context window of a Claude model in tokens; None if unknown."""
     if _version(name) is None:
         return None
     return 1_000_000 if thinks(name) else 200_000

@@ -52,7 +52,8 @@ class Fallback:
 
     @property
     def takes(self) -> frozenset[str]:
-        """Includes tools only if all models take them: they are offered before it is known which model answers."""
+        """What the current model takes; includes tools only if all models take them, since they are offered before it
+        is known which model answers."""
         tools = all("tools" in model.takes for model in self.models)
         return self.current.takes if tools else self.current.takes - {"tools"}
 
@@ -240,7 +241,7 @@ def complete(
         ask = Message("user", (Part(_CONTINUE, "continue"),))
         current = replace(request, messages=(*request.messages, partial_reply, ask))
     raise ModelError(
-        f"the reply of {model.spec} was still cut off after {CONTINUATIONS} continuations: ask for a smaller "
+        f"the reply from {model.spec} was still cut off after {CONTINUATIONS} continuations: ask for a smaller "
         "change, or name fewer files"
     )
 
@@ -254,7 +255,7 @@ def _hear(model: Model, streamed: StringIO, on_text: OnText, piece: str) -> None
 def _refuse_too_long(model: Model, length: int) -> None:
     if length > LONGEST_REPLY:
         raise ModelError(
-            f"the reply of {model.spec} is longer than {LONGEST_REPLY // 1_000_000} million characters and was "
+            f"the reply from {model.spec} is longer than {LONGEST_REPLY // 1_000_000} million characters and was "
             "discarded: ask for a smaller change"
         )
 

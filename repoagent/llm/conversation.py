@@ -121,8 +121,8 @@ def _named(path: Path) -> Iterator[None]:
 
 
 def append(path: Path, *turns: Turn, again: bool = False, before: Iterable[Turn] = ()) -> None:
-    """Append `turns` to the file in one write; a missing file is created, with the turns `before` them. The user's
-    edits stay.
+    """Append `turns` to the file in one write; a missing file is created, starting with the turns in `before`. The
+    user's edits stay.
 
     With `again`, after a crash, turns that were already written, completely or in part, are not added twice. Raises
     what `read` raises, and Busy if another process holds the lock for too long.
@@ -221,8 +221,8 @@ def to_messages(
 
 
 def observation_openings(messages: Iterable[Message]) -> tuple[str, ...]:
-    """How an observation that a model invents would begin in its reply: like those in `messages`, with their nonce; ()
-    if there are none."""
+    """The opening of the observations in `messages`, with their nonce: an observation that a model invents in its reply
+    would begin the same way. () if there are none."""
     for message in messages:
         for part in message.parts:
             if part.name == "observation" and (match := _OPENING.match(part.text)):
@@ -267,7 +267,7 @@ def _nonce(text: str) -> str:
     if int(title[1]) > VERSION:
         raise NewerConversation(
             f"this conversation has format version {title[1]}, newer than the supported {VERSION}: "
-            "update repoagent, or move the file away"
+            "update repoagent, or move the file aside"
         )
     return title[2]
 

@@ -38,7 +38,7 @@ _PAGE_BYTES = 50_000  # of a page, if the pages could not be counted; a low esti
 @dataclass(frozen=True)
 class Media:
     """The content and type of a file. `name` is for the user and the model. `width` and `height` of an image are in
-    pixels; `pages` of a PDF is 0 if it is too large to count them."""
+    pixels; `pages` is 0 if the pages of a PDF were not counted because it is too large."""
 
     type: MediaType
     data: bytes = field(repr=False)
@@ -67,7 +67,7 @@ class Media:
 
     @property
     def base64_size(self) -> int:
-        """The number of bytes to send."""
+        """The number of bytes to send, in base64."""
         return 4 * -(-len(self.data) // 3)
 
     def described(self) -> str:
@@ -79,7 +79,7 @@ class Media:
         return f"{self.type}{size}, {len(self.data):,} bytes"
 
     def in_words(self) -> str:
-        """The line that replaces it in saved prompts and cassettes."""
+        """The line that replaces the image or PDF in saved prompts and cassettes."""
         return f"[{self.described()}, sha256 {self.sha256}]\n"
 
 
@@ -112,7 +112,7 @@ class MediaLimits:
 
 
 def refuse_any(request: Request, spec: str, why: str = "") -> None:
-    """Raise UsageError if anything is attached, because the model `spec` takes text only."""
+    """Raise UsageError if anything is attached, because the model `spec` accepts only text."""
     if request.media:
         also = f" ({why})" if why else ""
         raise UsageError(
@@ -135,27 +135,27 @@ def refuse_over(request: Request, limits: MediaLimits, spec: str) -> None:
     for image in images:
         if image.base64_size > limits.image_bytes:
             problem = (
-                f"{image.name} has {image.base64_size:,} bytes when sent (base64) and {spec} takes "
+                f"{image.name} has {image.base64_size:,} bytes when sent (base64), but {spec} accepts at most "
                 f"{limits.image_bytes:,}: make it smaller, or save it as JPEG"
             )
         elif max(image.width, image.height) > limits.side:
             problem = (
-                f"{image.name} is {image.width} x {image.height} pixels and {spec} takes at most {limits.side} per "
-                "side: make it smaller first"
+                f"{image.name} is {image.width} x {image.height} pixels, but {spec} accepts at most {limits.side} "
+                "per side: make it smaller first"
             )
     if documents and limits.no_pdf:
         problem = f"cannot send {_names(documents)} to {spec}: {limits.no_pdf}"
     elif len(images) > limits.images:
-        problem = f"{spec} takes at most {limits.images} images at once, not {len(images)}: send fewer"
+        problem = f"{spec} accepts at most {limits.images} images at once, not {len(images)}: send fewer"
     elif pages > limits.pages:
         problem = (
-            f"{spec} takes at most {limits.pages} pages at once, and {_names(documents)} has {pages}: split it "
+            f"{spec} accepts at most {limits.pages} pages at once, but {_names(documents)} has {pages}: split it "
             "(qpdf IN.pdf --pages . 1-50 -- OUT.pdf)"
         )
     elif size > limits.request_bytes:
         problem = (
-            f"the request would have {size:,} bytes and {spec} takes {limits.request_bytes:,}: send fewer files, or "
-            "smaller ones"
+            f"the request would have {size:,} bytes, but {spec} accepts at most {limits.request_bytes:,}: send "
+            "fewer files, or smaller ones"
         )
     if problem:
         raise UsageError(problem)
@@ -229,7 +229,7 @@ def _webp(data: bytes) -> tuple[int, int]:
 
 
 def page_count(data: bytes) -> int:
-    """The number of pages; 0 if the file is too large to count them.
+    """The number of pages; 0 if they were not counted because the file is too large.
 
     Raises BrokenMedia for an encrypted, truncated or unreadable file.
     """
@@ -248,7 +248,7 @@ def page_count(data: bytes) -> int:
     except (DependencyError, FileNotDecryptedError):
         pass
     except Exception as error:  # a broken file may raise anything
-        raise BrokenMedia("is broken: cannot read its pages; open it and save it as PDF again") from error
+        raise BrokenMedia("is broken: cannot read its pages; open it and save it as a PDF again") from error
     raise BrokenMedia("is encrypted: remove the password first (qpdf --decrypt IN.pdf OUT.pdf)")
 
 
@@ -274,7 +274,7 @@ _REFERENCE = re.compile(r"(([0-9a-f]{32})\.[a-z]{3,4}) (\d{1,9}) (.+)", re.DOTAL
 
 
 class Reference(NamedTuple):
-    """The attachment recorded in a turn: the name of the copy, the start of its hash, its tokens, its path."""
+    """The attachment recorded in a turn: the name of the copy, the start of its hash, its tokens, and the path."""
 
     copy: str
     hash: str
@@ -290,15 +290,15 @@ def reference(turn: Turn) -> Reference | None:
 
 @dataclass(frozen=True)
 class Attachments:
-    """The copies in `folder`. `why_not` returns why the current model cannot take these files together, "" if it
-    can."""
+    """The copies of attachments in `folder`. `why_not` returns why the current model cannot take these files together,
+    "" if it can."""
 
     folder: Path
     why_not: Callable[[Sequence[Media]], str]
     _read: dict[str, Media | None] = field(default_factory=dict)
 
     def keep(self, media: Media) -> str:
-        """Store a copy; returns the reference for the turn. Raises Refused if it cannot be written."""
+        """Store a copy; return the reference for the turn. Raises Refused if it cannot be written."""
         from repoagent.storage.atomic import read_regular, write_whole
 
         name = f"{media.sha256[:32]}.{media.type.partition('/')[2]}"

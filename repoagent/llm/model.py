@@ -98,7 +98,7 @@ def strings(value: object, without: Collection[str] = ()) -> list[str]:
 
 @dataclass(frozen=True)
 class Message:
-    """A message. While they are valid, the `blocks` of an assistant message are sent instead of its text to the model
+    """A message. The `blocks` of an assistant message are sent, while they are valid, instead of its text to the model
     that wrote them."""
 
     role: Role
@@ -133,9 +133,9 @@ class Request:
     """A model call: the system parts, and the messages, which alternate and end with the user's.
 
     key: identifies the request regardless of the prompt's wording (JSON of the request, the file hashes and the turn);
-    cassettes match it. grammar: GBNF for llama.cpp, ignored by others. temperature: for another attempt, overrides the
-    user's setting. tools: native tools, only for a model whose `takes` contains "tools". stop: texts that no honest
-    reply contains; a reply that stops at one of them includes it.
+    cassettes are searched for it. grammar: GBNF for llama.cpp, ignored by others. temperature: for another attempt,
+    overrides the user's setting. tools: native tools, only for a model whose `takes` contains "tools". stop: texts that
+    no honest reply contains; a reply that stops at one of them includes it.
     """
 
     system: tuple[Part, ...]
@@ -156,7 +156,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Wishes:
-    """The user's settings for a model; None and () leave it to the provider.
+    """The user's settings for a model; None and () leave the choice to the provider.
 
     effort: how much to think: low, medium, high, xhigh or max. stop: texts that end a reply. cache: how long to cache a
     prompt prefix, "5m", "1h" or "off". `open_model.open_model` reports settings that a model does not support.
@@ -327,7 +327,7 @@ def wire_text(text: str) -> str:
 
 
 def tools_text(tools: Sequence[Schema]) -> str:
-    """The native tools, one per line."""
+    """The native tools as text, one per line."""
     lines = []
     for tool in tools:
         value = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}

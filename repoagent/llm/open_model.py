@@ -42,7 +42,7 @@ class AbsentModel:
     takes: frozenset[str] = frozenset()
 
     def complete(self, request: Request, on_text: OnText) -> Reply:
-        """Raises NoModel."""
+        """Always raises NoModel."""
         raise NoModel(self.why)
 
 
@@ -76,8 +76,8 @@ def _aliases(settings: Settings) -> dict[str, str]:
 
 
 def resolve(settings: Settings, name: str) -> str:
-    """The spec for `name`: a spec itself, an alias, or a family (its newest model). Raises UsageError for circular
-    aliases."""
+    """The spec for `name`, which is a spec, an alias, or a family (for its newest model). Raises UsageError for
+    circular aliases."""
     table = _aliases(settings)
     seen: list[str] = []
     while name in table:
@@ -128,7 +128,7 @@ def open_model(
         value = getattr(wishes, name)
         if value != getattr(Wishes(), name) and name not in model.takes:
             shown = ", ".join(map(repr, value)) if isinstance(value, tuple) else value
-            say(f"{model.spec} does not support {name} = {shown}: ignored")
+            say(f"ignoring {name} = {shown}: {model.spec} does not support it")
     if len(models) > 1:
         from repoagent.llm.complete import Fallback
 

@@ -2,7 +2,7 @@
 
 A spec, as in `--model SPEC`, begins with the name of its provider: `anthropic/NAME`, `command:CMD`, `manual`. Any other
 `NAME/MODEL` belongs to SERVERS: NAME is a server with OpenAI's protocol, defined in endpoints.toml or in
-`[providers.NAME]` of the configuration. No other module names a provider; docs/internals/providers.md explains how to
+`[providers.NAME]` in the configuration. No other module names a provider; docs/internals/providers.md explains how to
 add one.
 """
 
@@ -28,10 +28,11 @@ class Provider:
     """What is known about a provider without importing its module.
 
     separator: between its name and the rest of a spec. backend: its `Backend`, as `module:class` below repoagent/llm.
-    usage, summary: the form of a spec and what it stands for, in help and completion. argument: the rest of a spec: a
-    name, a path, or a command line, which may contain a key. answered_by: who writes the replies. requires: the modules
-    that the extra of the same name installs. sdk: the package that sends the requests, if repoagent depends on it;
-    models.toml lists its models under that name. address_variables: environment variables that redirect its requests.
+    usage, summary: the form of a spec and what it stands for, in help and completion. argument: what the rest of a spec
+    is: a name, a path, or a command line, which may contain a key. answered_by: who writes the replies. requires: the
+    modules that the extra of the same name installs. sdk: the package that sends the requests, if repoagent depends on
+    it; models.toml lists its models under that name. address_variables: environment variables that redirect its
+    requests.
     """
 
     name: str
@@ -55,7 +56,7 @@ class Provider:
 
     @property
     def text_only(self) -> bool:
-        """Whether it accepts neither images nor PDFs; `Model.complete` raises for them."""
+        """Whether the provider accepts neither images nor PDFs; `Model.complete` raises for them."""
         return self.argument != "name"
 
     @property
@@ -138,8 +139,8 @@ def provider_names(settings: Settings) -> list[str]:
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """The options for opening a model. `reply` is the file with the reply, for a provider that the user answers;
-    `on_progress` is called with what a local model is doing and the fraction done, 0 to 1."""
+    """The options for opening a model. `reply` is the file with the reply, for a provider whose prompts the user
+    answers; `on_progress` is called with what a local model is doing and the fraction done, 0 to 1."""
 
     settings: Settings
     wishes: Wishes
@@ -148,7 +149,7 @@ class ModelOptions:
 
     @property
     def seconds(self) -> float:
-        """The time limit of a server or a program."""
+        """The time limit for a server or program, in seconds."""
         return self.settings.number("timeout")
 
 
@@ -179,29 +180,29 @@ class Backend:
         self.name = name
 
     def open_model(self, model: str, options: ModelOptions) -> Model | None:
-        """The model; None if there is no such provider. Sends nothing, imports no SDK."""
+        """The model; None if there is no such provider. Sends nothing and imports no SDK."""
         raise NotImplementedError
 
     def check(self, settings: Settings, model: str, *, online: bool = True) -> Status:
-        """Whether the model, or the provider if `model` is empty, can be used. If `online`, query the server for a few
-        seconds at most, with free requests only, and run a configured command that prints a key."""
+        """Whether the model, or the provider if `model` is empty, can be used. If `online`, queries the server for a
+        few seconds at most, with free requests only."""
         raise NotImplementedError
 
     def preload(self, model: str) -> None:
-        """Start slow preparations of the first request in a thread. Never fails."""
+        """Start slow preparations for the first request in a thread. Never fails."""
 
     def has_credentials(self) -> bool:
         """Whether a key can be found without loading an SDK."""
         return False
 
     def media_limits(self, settings: Settings, context: int | None) -> MediaLimits:
-        """The limits of media in a request, for a model with a window of `context` tokens."""
+        """The limits on media in a request, for a model with a window of `context` tokens."""
         from repoagent.llm.media import MediaLimits
 
         return MediaLimits()
 
     def display_name(self, model: str) -> str:
-        """`model`; if it is a command, without keys."""
+        """`model` for display: a command without the keys in it, anything else unchanged."""
         return model
 
 
@@ -209,4 +210,4 @@ def missing_extra(name: str) -> str:
     """What to report about a provider whose libraries are not installed; "" if they are."""
     if PROVIDERS[name].is_installed:
         return ""
-    return f"models of {name}/ need more packages: {install_extra(name)}"
+    return f"{name}/ models need additional packages: {install_extra(name)}"

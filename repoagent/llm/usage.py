@@ -94,7 +94,7 @@ class Meter:
 
     @property
     def cost(self) -> float | None:
-        """US dollars so far; None if a model without a known price was called."""
+        """The cost in US dollars so far; None if a model without a known price was called."""
         return None if self._unpriced else self._dollars
 
     @property
@@ -200,7 +200,7 @@ def refuse_unpriced(limits: Limits, specs: Iterable[str], price_of: Callable[[st
             name = "--max-cost" if limits.cost is not None else "max_cost_per_day"
             raise UsageError(
                 f"{name} needs the price of {spec}, which is unknown: set `input` and `output` "
-                f'under [models."{spec}"] in your configuration, or limit --max-tokens instead'
+                f'under [models."{spec}"] in your configuration, or use --max-tokens instead'
             )
 
 
@@ -209,7 +209,7 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class SpendEntry:
-    """One attempt. `time` is ISO 8601 with time zone, `cost` in US dollars, None if the price is unknown."""
+    """One attempt. `time` is ISO 8601 with a time zone; `cost` is in US dollars, None if the price is unknown."""
 
     time: str
     model: str

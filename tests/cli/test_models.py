@@ -67,7 +67,7 @@ def test_unreachable_providers(tmp_path: Path) -> None:
     for env, problem in (
         ({"ANTHROPIC_BASE_URL": "http://127.0.0.1:1"}, "cannot reach"),
         ({"ANTHROPIC_BASE_URL": "no url"}, "cannot build a request to"),
-        ({"REPOAGENT_MODEL": "local/missing.gguf"}, "missing.gguf (No such file"),
+        ({"REPOAGENT_MODEL": "local/missing.gguf"}, "missing.gguf (no such file"),
         ({"REPOAGENT_MODEL": "replay:missing.jsonl"}, "no such file"),
         ({"REPOAGENT_MODEL": "acme/some"}, "no provider acme"),
         ({"REPOAGENT_MODEL": "openai/gpt-x"}, "no key: set OPENAI_API_KEY"),

@@ -65,7 +65,7 @@ def test_a_request_that_was_not_recorded_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     record(path, (key(**{"a.py": "111"}), Reply("y", "end")))
     replay = Replay(path)
-    with pytest.raises(ModelError, match="has no reply to this request: record it with --record"):
+    with pytest.raises(ModelError, match="has no reply to this request: record one with --record"):
         replay.complete(ask(key=key(**{"a.py": "222"})), lambda piece: None)
     replay.complete(ask(key=key(**{"a.py": "111"})), lambda piece: None)
     with pytest.raises(ModelError, match="no more replies"):

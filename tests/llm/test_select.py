@@ -138,10 +138,10 @@ def test_unsupported_wishes_are_reported(tmp_path: Path) -> None:
     assert wishes_of(wishing) == Wishes("high", 0.25, ("END", "###"), "off")
     open_model(wishing, spec="command:llm", say=said.append)
     assert said == [
-        "command:llm does not support effort = high: ignored",
-        "command:llm does not support temperature = 0.25: ignored",
-        "command:llm does not support stop = 'END', '###': ignored",
-        "command:llm does not support cache = off: ignored",
+        "ignoring effort = high: command:llm does not support it",
+        "ignoring temperature = 0.25: command:llm does not support it",
+        "ignoring stop = 'END', '###': command:llm does not support it",
+        "ignoring cache = off: command:llm does not support it",
     ]
     said.clear()
     open_model(settings(tmp_path), spec="command:llm", say=said.append)

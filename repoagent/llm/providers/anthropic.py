@@ -1,7 +1,7 @@
 """Claude through the `anthropic` package: Anthropic's API, Amazon Bedrock, Google Vertex AI.
 
-The import of the package takes more than a second of CPU time (3,300 modules), so after opening the connection it runs
-in a thread, while the main thread waits for git and reads files (see `AnthropicBackend.preload`).
+The import of the package takes more than a second of CPU time (3,300 modules), so it runs in a background thread after
+the connection is opened, while the main thread waits for git and reads files (see `AnthropicBackend.preload`).
 """
 
 from __future__ import annotations
@@ -231,7 +231,8 @@ _ADVICE = {
 
 @dataclass(frozen=True)
 class AnthropicModel:
-    """`name` is the platform's name for the model. `refused` has prefixes whose thinking the server rejects."""
+    """A Claude model. `name` is the platform's name for it; `refused` has the prefixes whose thinking the server
+    rejects."""
 
     name: str
     wishes: Wishes = field(default_factory=Wishes)
@@ -335,7 +336,8 @@ class AnthropicModel:
             if sent_back and error.status_code == 400 and _THINKING.search(str(error)):
                 self.refused.update(sent_back)  # from another account, for example; the text is sufficient
                 raise Retryable(
-                    f"{self.spec} rejects its own thinking: continuing without it", retry_after=0
+                    f"{self.spec} rejected the thinking in its earlier replies: continuing without it",
+                    retry_after=0,
                 ) from error
             secrets = secrets_of(client, error.request)
             raise self._rejection(error, request, received.usage(request), secrets) from error
@@ -384,7 +386,7 @@ _CHECK_SECONDS = 5.0
 
 
 class AnthropicBackend(Backend):
-    """Claude on Anthropic's API and on the clouds."""
+    """The backend of Claude models, on Anthropic's API and on the clouds."""
 
     def open_model(self, model: str, options: ModelOptions) -> Model:
         return AnthropicModel(model, options.wishes, options.seconds, self.name)
@@ -396,7 +398,8 @@ class AnthropicBackend(Backend):
         return may_have_credentials()
 
     def check(self, settings: Settings, model: str, *, online: bool = True) -> Status:
-        """Does not contact a cloud: that needs its libraries, and logging in may need the user."""
+        """Like `Backend.check`, but does not contact a cloud: that needs the cloud's libraries, and perhaps a login by
+        the user."""
         names = _KEY_VARIABLES if self.name == "anthropic" else clouds.CLOUDS[self.name].evidence
         variable = next((name for name in names if os.environ.get(name)), "")
         origin = f"environment {variable}" if variable else ""  # the most likely one

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Cloud(NamedTuple):
-    """Words for messages: its name, how to log in, the variables that set its address, and the remedies for a rejection
+    """Words for messages: its name, how to log in, the variables that set its address, and the remedies for rejections,
     by HTTP status. `evidence` has the variables that show that there are credentials."""
 
     name: str
@@ -98,7 +98,9 @@ def new_client(platform: str, http: httpx2.Client) -> CloudClient:
             credentials, default = google.auth.default(["https://www.googleapis.com/auth/cloud-platform"])
             project = os.environ.get("ANTHROPIC_VERTEX_PROJECT_ID") or default
             if not project:
-                raise ModelError("no Google Cloud project is set: set ANTHROPIC_VERTEX_PROJECT_ID to its id")
+                raise ModelError(
+                    "no Google Cloud project is set: set ANTHROPIC_VERTEX_PROJECT_ID to your project ID"
+                )
             client = anthropic.AnthropicVertex(
                 region=region, project_id=project, credentials=credentials, http_client=http, max_retries=0
             )

@@ -1,4 +1,4 @@
-"""Parse a streamed reply of the Messages API. Gateways omit fields, or set them to zero."""
+"""Parse a streamed reply of the Messages API. Gateways may omit fields or set them to zero."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class StreamedReply:
         self._final_output: int | None = None  # the count at the end; the count at the start is a guess
 
     def take(self, event: RawMessageStreamEvent) -> str:
-        """Process `event`; returns the text that it adds to the reply."""
+        """Process `event`; return the text that it adds to the reply."""
         text = ""
         if event.type == "message_start":
             self._model = getattr(event.message, "model", None) or ""

@@ -228,7 +228,7 @@ def failure(command: str, ended_for: str, code: int, reply: agents.ProgramReply,
 
 
 class CommandBackend(Backend):
-    """Programs on this machine."""
+    """The backend that runs programs on this machine."""
 
     def open_model(self, model: str, options: ModelOptions) -> Model:
         return CommandModel(model, options.seconds)

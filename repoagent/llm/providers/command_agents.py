@@ -35,7 +35,7 @@ def plain_text(text: str) -> str:
 @dataclass
 class ProgramReply:
     """The reply of a program. `error` is its own failure message; `known` is False if the reply could not be identified
-    in its output."""
+    in the program's output."""
 
     text: str = ""
     stop: Stop = "end"
@@ -50,7 +50,7 @@ Handler = Callable[[ProgramReply, Event], str]  # updates the reply by an event;
 
 
 class Reader:
-    """Reads output: events for `handler`, one per line; without a handler, the output is the reply."""
+    """Reads a program's output: events for `handler`, one per line; without a handler, the output is the reply."""
 
     def __init__(self, handler: Handler | None = None) -> None:
         self._handler = handler
@@ -59,7 +59,7 @@ class Reader:
         self._read = 0  # characters of the lines that were processed
 
     def texts(self, output: Iterable[str]) -> Iterator[str]:
-        """Process all pieces of the output; yields the text to show, whole lines only."""
+        """Process all pieces of the output; yield the text to show, in whole lines."""
         for piece in output:
             self._all += piece
             yield from self._lines(self._all.rfind("\n", self._read) + 1)
@@ -92,7 +92,8 @@ class Reader:
 
 
 def claude(reply: ProgramReply, event: Event) -> str:
-    """`claude -p --output-format stream-json` (or json, which prints only the last event)."""
+    """Read an event of `claude -p --output-format stream-json` (or json, which prints only the last one) into `reply`;
+    return the text to show."""
     kind = event.get("type")
     if kind == "system" and event.get("subtype") == "init":
         reply.model = str(event.get("model") or "")
@@ -120,7 +121,8 @@ def claude(reply: ProgramReply, event: Event) -> str:
 
 
 def codex(reply: ProgramReply, event: Event) -> str:
-    """`codex exec --json`: the last message is the reply; an error counts unless the turn completes later."""
+    """Read an event of `codex exec --json` into `reply`. The last message is the reply; an error counts unless the turn
+    completes later."""
     kind = event.get("type")
     if kind == "item.completed" and event["item"].get("type") == "agent_message":
         reply.known, reply.text = True, str(event["item"]["text"])
@@ -201,8 +203,8 @@ def known_agent(command: str) -> Agent | None:
 
 
 def full_command(command: str) -> str:
-    """The command line to run for `command`: with the arguments that make an agent only answer, in a format that can
-    be parsed, except those that the user has set differently."""
+    """The command line to run for `command`. For an agent, it includes the arguments that make it only answer, in a
+    format that can be parsed, except those that the user has set differently."""
     if (agent := known_agent(command)) is None:
         return command
     options = {word.partition("=")[0] for word in simple_words(command)}

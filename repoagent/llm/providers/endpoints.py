@@ -1,6 +1,6 @@
 """Servers with OpenAI's protocol: their addresses, keys, and models.
 
-Known servers are in endpoints.toml; `[providers.NAME]` of the user's configuration changes or adds one.
+Known servers are in endpoints.toml; `[providers.NAME]` in the user's configuration changes or adds one.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Endpoint:
 
 @dataclass(frozen=True)
 class Key:
-    """A key and its origin ("environment OPENAI_API_KEY"). Its repr hides it."""
+    """A key and its origin ("environment OPENAI_API_KEY"). Its repr hides the key."""
 
     secret: str
     origin: str
@@ -110,7 +110,7 @@ def endpoint(name: str, configured: Mapping[str, Mapping[str, Any]]) -> Endpoint
     user = configured.get(name, {})
     variable = str(known.get("address_variable", ""))
     if "base_url" in user:
-        address, source = str(user["base_url"]), f"providers.{name}.base_url of the configuration"
+        address, source = str(user["base_url"]), f"providers.{name}.base_url in the configuration"
     elif address := os.environ.get(variable, "").strip():
         source = variable
         if variable == "OLLAMA_HOST":
@@ -122,7 +122,7 @@ def endpoint(name: str, configured: Mapping[str, Mapping[str, Any]]) -> Endpoint
     traits: frozenset[str] = frozenset(user.get("traits", known.get("traits", ())))
     all_traits = {trait for server in _known().values() for trait in server.get("traits", ())}
     if unknown := traits - all_traits:
-        table = f"providers.{name} of the configuration"
+        table = f"providers.{name} in the configuration"
         raise UsageError(
             f"{table} has an unknown trait {min(unknown)!r}: use {', '.join(sorted(all_traits))}"
         )
@@ -184,7 +184,7 @@ def list_models(endpoint: Endpoint, key: Key | None = None, *, seconds: float = 
     body = _get(endpoint, f"{endpoint.base_url}/models", key or find_key(endpoint), seconds)
     rows = body.get("data") if isinstance(body, dict) else body  # Together sends a bare list
     if not isinstance(rows, list):
-        raise ModelError(f"{endpoint.address}/models is not a list of models: check the base URL")
+        raise ModelError(f"{endpoint.address}/models did not return a list of models: check the base URL")
     names = [row.get("id") for row in rows if isinstance(row, dict)]
     return [name.removeprefix("models/") for name in names if isinstance(name, str)]
 
@@ -258,7 +258,7 @@ def _get(
 
 
 class ServerBackend(Backend):
-    """Servers with OpenAI's protocol, from endpoints.toml and from the configuration."""
+    """The backend of servers with OpenAI's protocol, from endpoints.toml and from the configuration."""
 
     def open_model(self, model: str, options: ModelOptions) -> Model | None:
         if (server := self._endpoint(options.settings)) is None:
@@ -275,7 +275,7 @@ class ServerBackend(Backend):
 
     def check(self, settings: Settings, model: str, *, online: bool = True) -> Status:
         if (server := self._endpoint(settings)) is None:
-            return Status(problem=f"no provider {self.name}: `repoagent models` lists them")
+            return Status(problem=f"no provider {self.name}: `repoagent models` lists the known ones")
         key = find_key(server)
         if key is None and server.needs_key:
             return Status(problem=f"no key: set {' or '.join(server.key_variables)}", tried=False)

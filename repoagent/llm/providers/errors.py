@@ -16,11 +16,11 @@ from repoagent.errors import ModelError
 from repoagent.llm.model import Request, Retryable, Usage
 
 MODEL_ADVICE = """\
-Quick ways to set one up:
+Quick ways to set up a model:
   export ANTHROPIC_API_KEY=...   with a key from console.anthropic.com
   --model openai/NAME            or ollama/NAME, local/FILE.gguf
-  --model "command:claude -p"    any program that reads a prompt, prints a reply
-  --model manual                 paste the prompt into a chat and its reply back
+  --model "command:claude -p"    any program that reads a prompt and prints a reply
+  --model manual                 copy the prompt to a chat, and the reply back
 To make a choice permanent: git config --global repoagent.model SPEC
 More: repoagent help docs/models.md"""
 
@@ -33,7 +33,7 @@ _TRANSIENT = {429: "the account has hit its rate limit", 529: "the server is ove
 _REJECTIONS = {
     401: ("{host} rejected the key ({message})", "set a valid one"),
     402: ("the account cannot pay for this call ({message})", "check its limits and billing"),
-    403: ("the key may not use {spec} ({message})", "use another key or another --model"),
+    403: ("the key is not allowed to use {spec} ({message})", "use another key or another --model"),
     404: ("{host} has no {spec} ({message})", "check the name"),
     413: ("the prompt is too long for {spec} ({message})", "name fewer files, or a part of the file"),
 }
@@ -160,7 +160,7 @@ def rejection(
     request: Request,
     secrets: Collection[str] = (),
 ) -> ModelError:
-    """The exception for an error of a server: a Retryable if the same request may succeed later. `advice` has the
+    """The exception for a server's error: a Retryable if the same request may succeed later. `advice` has the
     provider's remedies by status."""
     status, hint = error.meaning, headers.get("x-should-retry")
     message = brief(error.message, secrets) or "no reason given"
@@ -223,7 +223,7 @@ def unreachable(
 
 
 def broken_stream(error: Exception, read_seconds: float | None, usage: Usage) -> Retryable:
-    """The error for a reply that was cut off; `usage` is what it used so far."""
+    """The error for a reply that was cut off; `usage` is what the attempt has used so far."""
     import httpx2
 
     late = isinstance(error, httpx2.TimeoutException)

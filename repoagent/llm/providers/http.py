@@ -45,7 +45,7 @@ def new_http_client(endpoint: Endpoint | None = None) -> httpx2.Client:
         return httpx2.Client(follow_redirects=True, limits=httpx2.Limits(keepalive_expiry=60), **options)
     except (OSError, ValueError, httpx2.InvalidURL) as error:
         raise ModelError(
-            f"cannot connect ({error}): check HTTPS_PROXY, ALL_PROXY, SSL_CERT_FILE, SSL_CERT_DIR"
+            f"cannot connect ({error}): check HTTPS_PROXY, ALL_PROXY, SSL_CERT_FILE and SSL_CERT_DIR"
         ) from error
 
 

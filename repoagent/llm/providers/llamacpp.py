@@ -55,12 +55,12 @@ def model_file(path: str) -> Path:
     try:
         file = Path(path).expanduser().absolute()
         if not file.is_file():
-            raise FileNotFoundError(0, "not a regular file" if file.exists() else "No such file")
+            raise FileNotFoundError(0, "not a regular file" if file.exists() else "no such file")
         with file.open("rb") as stream:
             is_gguf = stream.read(4) == b"GGUF"
     except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: ~name of an unknown user
         reason = getattr(error, "strerror", None) or error
-        raise ModelError(f"cannot read {path} ({reason}): name a model file, local/PATH") from error
+        raise ModelError(f"cannot read {path} ({reason}): name a model file as local/PATH") from error
     if not is_gguf:
         raise ModelError(f"{path} is not a GGUF model file: download or copy it again")
     return file
@@ -94,11 +94,11 @@ class Engine:
             return ""
         if code == -signal.SIGKILL:
             return (
-                "it was killed, probably because the machine ran out of memory: close other programs, use a "
-                "smaller model, or set a smaller `context` for it in the configuration"
+                "llama.cpp was killed, probably because the machine ran out of memory; close other programs, use "
+                "a smaller model, or set a smaller `context` for the model in the configuration"
             )
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
-        return f"llama.cpp failed with {how}; try another file of this model"
+        return f"llama.cpp failed with {how}; try another file for this model"
 
 
 _engines: list[Engine] = []  # at most one
@@ -193,7 +193,7 @@ def _wait(engine: Engine, path: str, on_progress: OnProgress | None) -> None:
     log = engine.log.read(1 << 20).decode(errors="replace")
     match = re.search(r"error loading model: (.+)", log) or re.search(r" E \w+\s+\S+: (.+)", log)
     if match:
-        line = f"{' '.join(match[1].split())}. Try another file of this model"
+        line = f"{' '.join(match[1].split())}. Try another file for this model"
     elif not line or line.startswith("RuntimeError"):  # a RuntimeError has no reason
         line = engine.why_ended() or "no reason given"
     raise ModelError(f"llama.cpp cannot load {path}: {line[:300]}")
@@ -256,7 +256,7 @@ class LocalModel:
 
 
 class LocalBackend(Backend):
-    """Local model files."""
+    """The backend that runs local model files."""
 
     def open_model(self, model: str, options: ModelOptions) -> LocalModel:
         loading = partial(options.on_progress, "loading the model")

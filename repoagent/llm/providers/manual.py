@@ -63,8 +63,8 @@ class ManualModel:
     """Writes the prompt to a file in `folder` (None: the system's temporary folder), copies it to the clipboard if at a
     terminal, and prints instructions to `out`.
 
-    Reads the first reply from the file `reply` ("-": standard input) if set; others at a terminal from the clipboard or
-    as pasted text, otherwise from `source`, a pipe, up to its end.
+    Reads the first reply from the file `reply` ("-": standard input) if set. Reads any other reply at a terminal from
+    the clipboard or as pasted text, and otherwise from `source`, a pipe, up to its end.
     """
 
     folder: Path | None = None
@@ -103,7 +103,7 @@ class ManualModel:
                 "with --reply"
             )
         else:
-            print(f"The prompt is in {path}\nIts reply is read from standard input.", file=out, flush=True)
+            print(f"The prompt is in {path}\nThe reply is read from standard input.", file=out, flush=True)
             text = _strip_prompt(source.read(), prompt)
         if not text:
             raise ModelError(
@@ -167,7 +167,7 @@ def _read(path: Path) -> str:
 
 
 class ManualBackend(Backend):
-    """The user."""
+    """The backend of `manual`: the user carries prompts and replies."""
 
     def open_model(self, model: str, options: ModelOptions) -> Model:
         return ManualModel(reply=options.reply)

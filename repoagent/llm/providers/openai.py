@@ -38,8 +38,8 @@ def preload(endpoint: Endpoint) -> None:
 
 
 def connect(endpoint: Endpoint) -> tuple[httpx2.Client, dict[str, str], list[str]]:
-    """The client for `endpoint`, created once per server; the headers of requests; the secrets to remove from errors.
-    Raises ModelError for a missing or unusable key."""
+    """The client for `endpoint` (created once per server), the headers of requests, and the secrets to remove from
+    errors. Raises ModelError for a missing or unusable key."""
     key = find_key(endpoint)
     if key is None and endpoint.needs_key:
         page = endpoint.hint("key_page")
@@ -70,7 +70,7 @@ def connect(endpoint: Endpoint) -> tuple[httpx2.Client, dict[str, str], list[str
 
 @dataclass
 class OpenAIModel:
-    """`name` is the server's name for the model.
+    """A model on a server with OpenAI's protocol. `name` is the server's name for it.
 
     read_seconds: how long to wait without receiving any data; None for no limit. extra: additional fields of each
     request. on_event: gets each event of a stream. without: the fields that the server rejects, which later calls omit.
@@ -164,7 +164,7 @@ class OpenAIModel:
             raise Retryable("the reply was cut off: the server closed the stream early", usage=usage)
         read = received.counts.get("prompt", 0)
         if truncates and read and read * 2 < least:
-            what = f"read only {read:,} of about {least:,} tokens of the prompt for {self.name}"
+            what = f"read only {read:,} of the roughly {least:,} prompt tokens for {self.name}"
             raise self._truncated(f"{what}, so the reply was discarded", least)
         model = f"{self.endpoint.name}/{received.model}" if received.model else self.spec
         blocks = received.blocks(self.spec) if received.stop == "end" else None

@@ -26,8 +26,8 @@ _LIMITS = ("max_completion_tokens", "max_tokens")
 _REQUIRED = {"model", "messages", "input", "instructions", "tools", "stream"}
 _SYSTEM, _CACHE = "system role", "cache_control"
 _NO_PDF = (
-    "its server does not accept PDFs over this protocol. Send its text (pdftotext IN.pdf OUT.txt) or its "
-    "pages as images (pdftoppm -png IN.pdf page)"
+    "its server does not accept PDFs over this protocol. Send the PDF's text (pdftotext IN.pdf OUT.txt) or "
+    "its pages as images (pdftoppm -png IN.pdf page)"
 )
 
 
@@ -208,9 +208,9 @@ def learn(error: ServerError, body: Mapping[str, Any], without: set[str]) -> str
         without.update(_LIMITS)  # the other name would not help
     elif limit and not without.issuperset(_LIMITS):
         other = next(name for name in _LIMITS if name != limit)
-        return f"wants {other} instead of {limit}: continuing with it"
+        return f"does not support {limit}: continuing with {other}"
     names = " and ".join(_FIELD_NAMES.get(key, key) for key in fields)
-    return f"does not support {names}: continuing without"
+    return f"does not support {names}: continuing without {'it' if len(fields) == 1 else 'them'}"
 
 
 def _is_about(error: ServerError, key: str) -> bool:

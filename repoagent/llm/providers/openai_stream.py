@@ -23,14 +23,14 @@ _THINK, _THINK_END = "<think>", "</think>"
 
 
 class ThoughtSplitter:
-    """Splits a text that may start with <think>…</think>, and arrives in pieces, into thought and reply."""
+    """Splits text that arrives in pieces, and may start with <think>…</think>, into thought and reply."""
 
     def __init__(self) -> None:
         self._rest = ""
         self._in_text = False
 
     def feed(self, piece: str, *, final: bool = False) -> tuple[str, str]:
-        """The thought and the text that are complete so far."""
+        """Add `piece`; return the thought and the text that are now complete and were not returned before."""
         self._rest += piece
         thought = ""
         if not self._in_text:
@@ -52,7 +52,7 @@ class ThoughtSplitter:
 
 
 class StreamedChat:
-    """A reply of Chat Completions so far. Invalid fields count as absent.
+    """The part of a Chat Completions reply that has arrived. Invalid fields count as absent.
 
     began: part of a reply has arrived, which costs money. finish: why the reply ended. error: the server's error, in
     the stream or instead of it. other: content that is not an event. garbled: a complete tool call is not JSON.
@@ -247,7 +247,7 @@ class StreamedChat:
 
 
 class StreamedResponse(StreamedChat):
-    """A reply of the Responses API so far."""
+    """The part of a Responses API reply that has arrived."""
 
     def __init__(self, tools: Sequence[Schema] = ()) -> None:
         super().__init__(tools)

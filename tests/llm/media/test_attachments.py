@@ -43,7 +43,7 @@ def test_attachments_over_a_limit_are_refused() -> None:
     assert "the request would have 3" in refused(CLAUDE, *[smaller] * 5)
     old = media_limits("anthropic", 200_000)
     small = media(png(), "a.png")
-    assert "takes at most 100 images at once, not 101" in refused(old, *[small] * 101)
+    assert "accepts at most 100 images at once, not 101" in refused(old, *[small] * 101)
     assert "at most 100 pages at once, and a.pdf has 101" in refused(old, media(pdf(101), "a.pdf"))
     refuse_over(showing(media(pdf(101), "a.pdf")), CLAUDE, "some/model")
 

@@ -113,7 +113,7 @@ def test_ollama_host(monkeypatch: pytest.MonkeyPatch, host: str, expected: str, 
 @pytest.mark.parametrize(
     ("row", "words"),
     [
-        ({"base_url": "host/v1"}, "providers.x.base_url of the configuration is not a URL ('host/v1')"),
+        ({"base_url": "host/v1"}, "providers.x.base_url in the configuration is not a URL ('host/v1')"),
         ({"base_url": "http://[::1/v1"}, "is not a URL"),
         ({"base_url": "http://host:port/v1"}, "is not a URL"),
         ({"base_url": "http://a b/v1"}, "is not a URL"),

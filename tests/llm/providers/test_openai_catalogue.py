@@ -28,8 +28,8 @@ def test_models() -> None:
         (status(404), "returned 404: check the base URL"),
         (status(500), "returned 500"),
         (raw(b"<html>hello</html>"), "is not a model server"),
-        ({"object": "list"}, "is not a list of models"),
-        (raw(b"3"), "is not a list of models"),
+        ({"object": "list"}, "did not return a list of models"),
+        (raw(b"3"), "did not return a list of models"),
     ],
 )
 def test_invalid_lists_of_models(page: Any, words: str) -> None:
