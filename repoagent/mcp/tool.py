@@ -25,7 +25,7 @@ _TYPES = {"int": "integer", "bool": "boolean", "number": "number", "": "string"}
 
 
 def text(description: str, maximum: int = PATH_LENGTH, **more: Any) -> Schema:
-    """The schema of a string that is not empty; `more` are further keywords."""
+    """The schema of a non-empty string; `more` has further keywords."""
     return {"type": "string", "minLength": 1, "maxLength": maximum, "description": description, **more}
 
 
@@ -48,7 +48,7 @@ def array(item: Schema, description: str, minimum: int = 0, maximum: int = 100) 
 
 def shape(fields: str = "", **more: Any) -> Schema:
     """The schema of an object with these properties, all required. `fields` are names with types, such as "path
-    lines:int[] last:number?"; the default is a string, `[]` is a list, `?` allows null. `more` are schemas by name; [X]
+    lines:int[] last:number?"; the default is a string, `[]` is a list, `?` allows null. `more` has schemas by name; [X]
     is a list of X."""
     properties: Schema = {}
     for word in fields.split():
@@ -124,8 +124,8 @@ class ToolResult:
 
 @dataclass(frozen=True)
 class Tool:
-    """`perform` runs in a thread, with valid arguments; its RepoagentErrors are sent to the client. `writes`: it may
-    change files. `open_world`: it may call a model."""
+    """A tool of the server. `perform` runs in a thread, with valid arguments; its RepoagentErrors are sent to the
+    client. `writes`: it may change files. `open_world`: it may call a model."""
 
     name: str
     title: str

@@ -36,7 +36,7 @@ _POLL = 0.1  # seconds between checks whether a waiting call was cancelled
 
 _FILE = text("Path of a file, relative to the top of the repository.")
 _FILE_OR_FOLDER = text("Path of a file or folder, relative to the top of the repository.")
-_ANY_FILES = array(text("A file or folder."), "Only what is about these.")
+_ANY_FILES = array(text("A file or folder."), "Limit the results to these.")
 _REVISION = text("The commit, tag or branch whose history to use.")
 _DEFINITION = shape("path name kind first_line:int last_line:int")
 _SYMBOL = shape("name kind first_line:int last_line:int signature depth:int")
@@ -67,7 +67,7 @@ def _without_ask(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def sendable(value: Any) -> Any:
-    """JSON data that may be sent: valid UTF-8, without keys and tokens, with texts and lists clipped."""
+    """JSON data that may be sent: valid UTF-8, without keys and tokens, and with long texts and lists clipped."""
     from repoagent.storage.secrets import mask
 
     if isinstance(value, str):
@@ -167,7 +167,7 @@ def neighbors(call: Call, paths: list[str], revision: str = "HEAD", limit: int =
         ],
     ),
     symbol=text("A name, or Class.method."),
-    path=text("The file that defines it; without symbol, all of its symbols."),
+    path=text("The file that defines the symbol; without symbol, all symbols of this file."),
     limit=integer("Maximum number of files per symbol, or symbols per file.", 1, 100),
 )  # fmt: skip
 def uses(call: Call, symbol: str = "", path: str = "", limit: int = 20) -> ToolResult:
@@ -265,7 +265,7 @@ def read(
         from repoagent.llm.media import MediaLimits, refuse_over
         from repoagent.llm.model import Message, Part, Request
 
-        no_pdf = "this tool gives text and images. Make text of it (pdftotext), or images of its pages (pdftoppm -png)"
+        no_pdf = "this tool returns only text and images. Convert the PDF to text (pdftotext) or images (pdftoppm -png)"
         request = Request((), (Message("user", (Part("", media=media),)),))
         refuse_over(request, MediaLimits(image_bytes=MAX_IMAGE, no_pdf=no_pdf), "an assistant")
         lines = {"first_line": 1, "last_line": 1, "lines": 0}
@@ -385,7 +385,7 @@ _APPLIES = (
     "Applies it and commits exactly this change; other changes in the work tree stay, and hooks run. The "
     "user can undo it with `repoagent undo`. With check_only, writes nothing."
 )
-_CHECKS = "This server was started without --write: it reports whether and where the patch would apply."
+_CHECKS = "This server was started without --write: it only reports whether and where the patch would apply."
 _CANCELLED = "the call was cancelled; nothing was changed"
 
 
@@ -480,8 +480,8 @@ def _with_sources(result: EditResult, blobs: Mapping[str, str]) -> EditResult:
     for file in result.files:
         if file.old_path is not None and file.old_path not in blobs:
             raise UsageError(
-                f"the patch changes {file.old_path}, which is missing in sources: read the file, and pass the blob id "
-                "that `read` returns"
+                f"the patch changes {file.old_path}, which is missing from `sources`: read the file, and pass the "
+                "blob id that `read` returns"
             )
     return result
 

@@ -124,8 +124,9 @@ def _masked(path: str, data: bytes) -> bytes:
 def select_memories(
     layout: Layout, worktree: WorkTree, paths: Sequence[str] = (), *, warn: Warn = to_stderr
 ) -> list[Memory]:
-    """The memories of the files and folders `paths`, relative to the top (or named by memory), by name; by default, all
-    memories. Raises UsageError for a path without a memory, NothingDone if there are no memories."""
+    """The memories of the files and folders `paths` (relative to the top; the name of a memory is accepted too), sorted
+    by name; by default, all memories. Raises UsageError for a path without a memory, NothingDone if there are no
+    memories."""
     known = memories(layout, warn=warn)
     if not known:
         raise NothingDone("this repository has no memories yet; the first edit creates one")
@@ -205,7 +206,7 @@ def dumps(parcels: Sequence[ArchivedMemory], object_format: str = "sha1") -> byt
         files += [(f"memory/{parcel.name}/{path}", data) for path, data in sorted(texts.items())]
     sizes = [len(data) for _, data in files]
     if sum(sizes) > LARGEST // 2 or len(files) >= MOST_FILES or max(sizes, default=0) > LARGEST_FILE:
-        raise Refused("the memories are too large for one archive; export some files or folders at a time")
+        raise Refused("the memories are too large for one archive; export fewer files or folders at a time")
     manifest = {
         "version": VERSION,
         "kind": KIND,
@@ -244,7 +245,7 @@ def read_archive(stream: IO[bytes], name: str) -> list[ArchivedMemory]:
                 "update repoagent"
             )
         if manifest.get("files") != len(files):
-            raise _Invalid("does not contain the files that its manifest lists")
+            raise _Invalid("contains a different number of files than its manifest says")
         by_name: dict[str, dict[str, bytes]] = {}
         for path, data in files.items():
             _, folder, inside = path.split("/", 2)
@@ -326,7 +327,7 @@ def _parcel(name: str, files: dict[str, bytes]) -> ArchivedMemory:
 class Arrival:
     """The result for one memory. `path` is its file's path in the archive, `at` the path in this work tree (None if the
     file is missing); `folder` is its memory in this repository, `why` the reason if no file matches. `notes`, `edits`
-    and `exchanges` are the numbers of new ones."""
+    and `exchanges` count the new ones."""
 
     path: str
     at: str | None
