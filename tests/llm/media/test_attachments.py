@@ -35,16 +35,18 @@ def refused(limits: MediaLimits, *shown: Media) -> str:
 
 def test_attachments_over_a_limit_are_refused() -> None:
     big = media(png(noise=8_000_000), "big.png")
-    assert "big.png has 10,666," in refused(CLAUDE, big) and "takes 10,485,760" in refused(CLAUDE, big)
+    assert "big.png has 10,666," in refused(CLAUDE, big) and "accepts at most 10,485,760" in refused(
+        CLAUDE, big
+    )
     smaller = media(png(noise=5_000_000), "mid.png")
     refuse_over(showing(smaller), CLAUDE, "some/model")
-    assert "takes 5,242,880" in refused(media_limits("bedrock", 1_000_000), smaller)
+    assert "accepts at most 5,242,880" in refused(media_limits("bedrock", 1_000_000), smaller)
     assert "wide.png is 8001 x 9 pixels" in refused(CLAUDE, media(png(8001, 9), "wide.png"))
     assert "the request would have 3" in refused(CLAUDE, *[smaller] * 5)
     old = media_limits("anthropic", 200_000)
     small = media(png(), "a.png")
     assert "accepts at most 100 images at once, not 101" in refused(old, *[small] * 101)
-    assert "at most 100 pages at once, and a.pdf has 101" in refused(old, media(pdf(101), "a.pdf"))
+    assert "at most 100 pages at once, but a.pdf has 101" in refused(old, media(pdf(101), "a.pdf"))
     refuse_over(showing(media(pdf(101), "a.pdf")), CLAUDE, "some/model")
 
 

@@ -156,7 +156,7 @@ FINAL = [
     (AWS, aws_status(400, INVALID, "prompt is too long: 9 > 8"), "too long"),
     (AWS, aws_status(400, INVALID, "with on-demand throughput"), "sonnet-5-5, and the region"),
     (AWS, aws_status(404, "ResourceNotFoundException", "gone"), f"has no {AWS.spec} (gone)"),
-    (AWS, aws_status(403, DENIED, f"no {SESSION}"), f"may not use {AWS.spec} (no [key])"),
+    (AWS, aws_status(403, DENIED, f"no {SESSION}"), f"is not allowed to use {AWS.spec} (no [key])"),
     (
         AWS,
         aws_status(403, "InvalidSignatureException", SESSION),

@@ -135,7 +135,7 @@ def test_time_limits(wire: Wire) -> None:
         (429, "", "has hit its rate limit", Retryable),
         (529, "", "overloaded", Retryable),
         (402, "no credit", "cannot pay", ModelError),
-        (403, "not for you", "may not use ", ModelError),
+        (403, "not for you", "is not allowed to use ", ModelError),
         (413, "", "the prompt is too long for ", ModelError),
         (400, "prompt is too long: 9 tokens > 8 maximum", "the prompt is too long for ", ModelError),
         (400, "messages: empty", "does not accept the request (400: messages: empty)", ModelError),

@@ -135,7 +135,7 @@ def test_a_blank_text_after_an_image_is_dropped() -> None:
 
 
 def test_a_pdf_is_not_sent_to_a_server_that_takes_none() -> None:
-    words = "does not accept PDFs over this protocol. Send its text .pdftotext"
+    words = "does not accept PDFs over this protocol. Send the PDF's text .pdftotext"
     with openai_server.openai_server("ok") as server, pytest.raises(UsageError, match=words):
         openai(server).complete(showing(PAPER), print)
     assert server.requests == []
