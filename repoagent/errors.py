@@ -29,7 +29,7 @@ class Exit(IntEnum):
 
 
 class RepoagentError(Exception):
-    """Root of all expected failures."""
+    """The base class of all expected failures."""
 
     exit_code: ClassVar[Exit] = Exit.REFUSED
     words: str = ""  # the model's last reply in the run that this error ended
@@ -37,7 +37,7 @@ class RepoagentError(Exception):
 
     @property
     def sentence(self) -> str:
-        """The message for the user, if the text of the exception is for a model."""
+        """The message for the user; subclasses whose text is for a model override it."""
         return str(self)
 
     def details(self) -> dict[str, object]:
@@ -69,7 +69,7 @@ class Refused(RepoagentError):
 
 
 class ModelError(RepoagentError):
-    """No model is configured, it is unreachable, or its reply is unusable."""
+    """No model is configured, or the model is unreachable or sent an unusable reply."""
 
     exit_code = Exit.NO_MODEL
 
@@ -107,7 +107,7 @@ _EXTRAS = re.compile(rf'name = "{PACKAGE}"[^}}]*extras = \[([^\]]*)\]')
 
 
 def install_extra(extra: str) -> str:
-    """The command that adds an extra of repoagent: `pip install 'git-repoagent[local]'`."""
+    """The command that installs one of repoagent's extras: `pip install 'git-repoagent[local]'`."""
     receipt = Path(sys.prefix, "uv-receipt.toml")
     if receipt.is_file():
         return f"uv tool install {_for_uv(receipt, extra)}"
@@ -115,7 +115,7 @@ def install_extra(extra: str) -> str:
 
 
 def install_package(requirement: str) -> str:
-    """The command that installs `requirement`, quoted for a shell, in the environment of repoagent."""
+    """The command that installs `requirement`, quoted for a shell, in repoagent's environment."""
     receipt = Path(sys.prefix, "uv-receipt.toml")
     if receipt.is_file():
         return f"uv tool install {_for_uv(receipt)} --with {requirement}"

@@ -1,6 +1,7 @@
-"""Turn a finished draft into a commit: compare it with the disk, ask the user, write, check, commit; all or nothing.
+"""Turn a finished draft into a commit: compare it with the files on disk, ask the user, write, check and commit; all or
+nothing.
 
-The user sees a diff, but bytes are written: `read_back` verifies with an independent parser that both are the same
+The user sees a diff, but repoagent writes bytes: `read_back` verifies with an independent parser that both are the same
 change."""
 
 from __future__ import annotations
@@ -54,8 +55,9 @@ def review_and_commit(
     """Review the draft with the user, write it, run the check and commit.
 
     Raises SentBack for a rejection with a reason, a failed check or hook (everything is unchanged); NothingDone for a
-    plain rejection or an empty draft; Refused if the change no longer fits the files, or contains sensitive files that
-    were not requested (it is saved as a patch file); NotNow, NoCommit and Busy if it fits but cannot be committed now.
+    plain rejection or an empty draft; Refused if the change no longer applies, or contains sensitive files that were
+    not requested (the change is saved as a patch file); NotNow, NoCommit and Busy if it applies but cannot be committed
+    now.
     """
     remarks = (*remarks, *rebind(session, edit_id))
     proposal = agreed(session, edit_id, message, ui, explain, remarks=remarks)
@@ -65,7 +67,7 @@ def review_and_commit(
         try:
             return commit(session, proposal, edit_id, ui)
         except Moved:
-            ui.note("a file has changed; applying the edit to its new text")
+            ui.note("a file has changed; applying the edit to its new content")
             session.draft = Draft(session.draft.sources, proposal.changes)
             remarks = (*proposal.remarks, *rebind(session, edit_id))
             changes = session.draft.edits
@@ -90,7 +92,7 @@ def agreed(
     """Propose the draft to the user until it is accepted; a dry run does not ask. Raises what `review_and_commit`
     raises."""
     if not session.draft.edits:
-        raise NothingDone("no changes: the files already match the answer.")
+        raise NothingDone("no changes: the files already match the model's answer.")
     proposal = _propose(session, session.draft.edits, message, remarks)
     if session.request.dry_run:
         return proposal
@@ -115,7 +117,7 @@ def agreed(
                 if change.path is not None and change.after is not None
             )
             if reason := next(filter(None, reasons), None):
-                ui.say(f"not accepted: {reason} (use --no-parse-check to accept it)")
+                ui.say(f"edited diff not accepted: {reason} (use --no-parse-check to accept it)")
             else:
                 proposal = _propose(session, decision.changes, message, remarks)
         else:
@@ -134,10 +136,10 @@ def agreed(
 
 
 def rebind(session: EditSession, edit_id: str) -> tuple[str, ...]:
-    """Read the files again, and apply the draft to the new text of those that have changed since.
+    """Read the files again, and apply the draft to the new content of those that have changed since.
 
-    Only exact matches count: the draft quotes the lines of the file, so anything else would be a guess. Returns notes
-    for the user. If the change no longer fits, saves it as a patch file and raises Refused.
+    Only exact matches count: the draft quotes the file's lines, so anything else would be a guess. Returns notes for
+    the user. If the change no longer applies, saves it as a patch file and raises Refused.
     """
     edits, known = session.draft.edits, session.draft.sources
     touched = [path for change in edits for path in (change.old_path, change.path) if path]
@@ -150,7 +152,7 @@ def rebind(session: EditSession, edit_id: str) -> tuple[str, ...]:
         return ()
     diff = _diff(session, edits)[0]
     if appeared:
-        raise Refused(f"{', '.join(appeared)} now exists; {_save_patch(session, diff, edit_id)}")
+        raise Refused(f"another program created {', '.join(appeared)}; {_save_patch(session, diff, edit_id)}")
     texts = {
         path: SourceText(source.data, source.mode or REGULAR)
         for path, source in fresh.items()
@@ -160,10 +162,10 @@ def rebind(session: EditSession, edit_id: str) -> tuple[str, ...]:
         applied = apply_answer(diff, texts, may_create=lambda path: path in new, strict=True)
     except PatchRefused as error:
         saved = _save_patch(session, diff, edit_id)
-        raise Refused(f"{', '.join(stale)} has changed and the edit no longer applies; {saved}") from error
+        raise Refused(f"{', '.join(stale)} changed, and the edit no longer applies; {saved}") from error
     session.draft = Draft({**known, **fresh}, applied.changes)
     session.placements = list(applied.placements)
-    return (f"{', '.join(stale)} has changed; the edit was applied to its new text",)
+    return (f"{', '.join(stale)} changed in the meantime; the edit was applied to the new content",)
 
 
 def _propose(

@@ -120,7 +120,7 @@ def _search(session: EditSession, action: Action) -> str:
 
 
 def matches_text(matches: Matches) -> str:
-    """The matches as text for a model."""
+    """The matching lines, fenced, and the remark, as text for a model."""
     rows = fence("\n".join(matches.rows), "matches") if matches.rows else ""
     return "\n".join(filter(None, [rows, matches.remark]))
 
@@ -226,13 +226,13 @@ def search(
 ) -> Matches:
     """Find at most MATCH_LIMIT lines that match a Perl regular expression, in tracked and untracked files that may be
     shown, or only in the file `path`, ignored or not. Long lines are cut around the match. `at` is a commit to search
-    in, or "" for the index. `output`: `path` is a file in the folder `top`, unrelated to git; ignore case.
+    in, or "" for the index. `output`: `path` is a file in the folder `top`, unrelated to git, and case is ignored.
 
     If no line matches, finds lines that contain the pattern as plain text. Raises UsageError for an invalid pattern, or
     one that takes too long.
     """
     if len(pattern) > LONGEST or re.search("[\0\n\ud800-\udfff]", pattern):
-        raise UsageError(f"a pattern is one line of at most {LONGEST} characters: search for a part of it")
+        raise UsageError(f"the pattern must be one line of at most {LONGEST} characters: shorten it")
     grep = partial(_grep, top, why_not, path=path, at=at, output=output)
     perl = _AS_PYTHON + _DIFFERS.sub(lambda match: _INSTEAD.get(match[0], match[0]), pattern)
     reason = ""
@@ -243,7 +243,7 @@ def search(
         if error.returncode == 128 and "-e option, '" in error.stderr:
             reason = "not a valid regular expression: " + error.stderr.rpartition("': ")[2]
         elif error.returncode == 128 and "pcre2" in error.stderr:  # a resource limit of PCRE
-            raise UsageError("matching the pattern takes too long: use a simpler one") from None
+            raise UsageError("matching the pattern took too long: use a simpler one") from None
         else:
             raise
     if (plain := grep("-F", pattern) if _SPECIAL.search(pattern) else Matches()).rows:
@@ -306,7 +306,7 @@ def _grep(
     if not is_cut:
         return Matches(tuple(rows))
     if not rows:
-        raise UsageError("the search takes too long: use a simpler pattern")
+        raise UsageError("the search took too long: use a simpler pattern")
     full = [name for name, count in seen.items() if count > most and not path][:3]
     where = f" (in {', '.join(full)})" if full else ""
     return Matches(tuple(rows), f"More matches were omitted{where}: use a narrower search.")
@@ -351,8 +351,8 @@ class Listing:
 def list_files(
     top: Path, why_not: WhyNot, path: str = "", pattern: str = "", *, most: int = LISTED
 ) -> Listing:
-    """List the folder `path` ("" is the top): its files, and its folders with their number of files. With a `pattern`
-    (a glob; without a slash it matches names at any depth) list all matching files below `path`.
+    """List the folder `path` ("" is the top): its files, and its folders with their file counts. With a `pattern` (a
+    glob; without a slash it matches names at any depth) list all matching files below `path`.
 
     Raises UsageError for an unknown path and a pattern that is too long, Refused for a path outside the repository.
     """
@@ -428,7 +428,7 @@ def listing_text(listing: Listing) -> str:
 
 
 def left_out_text(listing: Listing) -> str:
-    """The number of omitted files; "" if none were omitted."""
+    """Sentences on how many files were omitted and how many withheld; "" if none were."""
     more = f"{_count(listing.more)} omitted: name a folder or a narrower pattern." if listing.more else ""
     withheld = f"{_count(listing.withheld)} withheld." if listing.withheld else ""
     return "\n".join(filter(None, [more, withheld]))

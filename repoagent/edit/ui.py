@@ -34,8 +34,8 @@ class DiffStat:
 
 @dataclass(frozen=True)
 class Proposal:
-    """A change that fits and waits for review. `diff` is canonical; `remarks` for the user include those on the
-    sensitive files, `concerns`. `accepted`: the user has seen and accepted it."""
+    """A change that applies and awaits review. `diff` is canonical; `remarks` are sentences for the user, including
+    those about `concerns`, the sensitive files. `accepted`: the user has seen and accepted it."""
 
     changes: tuple[FileChange, ...]
     diff: str
@@ -115,12 +115,12 @@ def tolerances_text(placement: Placement) -> str:
 
 
 def tolerated(placements: Sequence[Placement]) -> list[Placement]:
-    """The placements whose tolerances the user should know."""
+    """The placements whose tolerances the user should know about."""
     return [placement for placement in placements if tolerances_text(placement)]
 
 
 def summary(placements: Sequence[Placement]) -> str:
-    """The lines where the hunks were applied, and their tolerances, in one line."""
+    """Where the hunks were applied, and their tolerances, in one line: "src/app.py:12, src/app.py:40"."""
     return ", ".join(
         f"{placement.path}:{placement.line}"
         + (f" ({words})" if (words := tolerances_text(placement)) else "")

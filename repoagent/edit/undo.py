@@ -1,4 +1,4 @@
-"""Undo or redo an edit, record that in the memory of its files, and find the last request."""
+"""Undo or redo an edit, record this in its files' memories, and find the last request."""
 
 from __future__ import annotations
 
@@ -63,13 +63,13 @@ def _change(worktree: WorkTree, edit: Edit, event: str, options: Options | None)
 
 
 def last_request(worktree: WorkTree) -> LastRequest:
-    """The request of the last edit, even if it is undone.
+    """The request of the last edit, even if that edit was undone.
 
-    Raises NothingDone if there is no edit, Refused if no memory has its request.
+    Raises NothingDone if there is no edit, Refused if no memory contains its request.
     """
     edits = list_edits(worktree)
     if not edits:
-        raise NothingDone("there is no edit to request again")
+        raise NothingDone("no edit to request again")
     edit = edits[-1]
     present = resolve_all(
         layout(worktree), worktree, ((path, content_of(worktree, path)) for path in edit.paths)

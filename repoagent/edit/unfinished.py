@@ -40,8 +40,8 @@ def edit_lock(dirs: Layout, edit_id: str) -> Iterator[None]:
 
 
 def find_unfinished(dirs: Layout, wanted: str) -> str | None:
-    """The id of the newest edit whose request has the mark `wanted`, and that has not ended and is not running; None if
-    there is none.
+    """The id of the newest edit that has neither ended nor is still running, and whose request has the mark `wanted`;
+    None if there is none.
 
     Also removes edits that were killed before their first reply.
     """
@@ -96,8 +96,8 @@ def _is_dead(dirs: Layout, edit_id: str) -> bool:
 def settle(worktree: WorkTree, say: Warn, warn: Warn) -> None:
     """Complete or roll back interrupted changes, complete the records of killed commands, and remove their files.
 
-    Calls `say` with a sentence for each, `warn` with one for a failure; a later command retries then. Does not touch
-    running commands. Raises what `git.transaction.finish.recover` raises.
+    Calls `say` with a sentence for each of these, and `warn` with one for a failure, after which a later command
+    retries. Does not touch running commands. Raises what `git.transaction.finish.recover` raises.
     """
     from repoagent.storage.layout import has_leftovers
 
@@ -129,4 +129,4 @@ def settle(worktree: WorkTree, say: Warn, warn: Warn) -> None:
             if not lock.with_suffix("").exists():
                 lock.unlink(missing_ok=True)
     except (Busy, Refused, OSError) as error:  # the memory is secondary: the command continues
-        warn(f"could not clean up after a killed command yet: {error}")
+        warn(f"could not clean up after a killed command (the next command tries again): {error}")

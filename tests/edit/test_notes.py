@@ -169,7 +169,7 @@ NOTHING = "nothing was changed"
         ("committed", "", []),
         ("answered", "Because of it.", []),
         ("proposed", "", []),
-        ("declined", "no changes: the files already match the answer.", []),
+        ("declined", "no changes: the files already match the model's answer.", []),
         ("declined", f"cancelled: {NOTHING}.", [('rejected the proposed change for "x y"', "person")]),
         ("rejected", "It is a bad idea.", [('declined to do "x y": It is a bad idea.', "m")]),
         (

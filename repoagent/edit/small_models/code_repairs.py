@@ -29,7 +29,7 @@ def _import_pattern(path: str) -> re.Pattern[str] | None:
 
 
 def leading_imports(path: str, lines: Lines) -> tuple[list[str], list[str]]:
-    """The import statements (of one line each) at the beginning of `lines`, and the rest."""
+    """The one-line import statements at the beginning of `lines`, and the remaining lines."""
     pattern = _import_pattern(path)
     at = 0
     while pattern and at < len(lines) and (not lines[at].strip() or pattern.match(lines[at])):
@@ -41,7 +41,7 @@ def leading_imports(path: str, lines: Lines) -> tuple[list[str], list[str]]:
 def import_row(path: str, lines: Lines) -> int | None:
     """The row (from 0) at which to insert an import; None if uncertain.
 
-    That is after the last import at the beginning of the file; in Python without imports, after the docstring.
+    It follows the last import at the beginning of the file or, in Python without imports, the docstring.
     """
     if _import_pattern(path) is not _PYTHON:
         rows = [row for row, line in enumerate(lines) if _SCRIPT.match(line)]
@@ -151,8 +151,9 @@ _MARKUP = re.compile(r"\.(?:md|markdown|html?|xml|vue|svelte)$")
 
 
 def with_remarks(path: str, old: Lines, new: Lines, request: str) -> list[str]:
-    """In hunks that change nothing else, restore the comments and blank lines of `old`, and remove added blank lines
-    and trailing white space. Returns `new` unchanged if the request may intend such changes."""
+    """Return `new`, but in hunks that change nothing else, with the comments and blank lines of `old` restored, and
+    added blank lines and trailing white space removed. Returns `new` unchanged if the request may intend such
+    changes."""
 
     def is_remark(line: str) -> bool:
         text = line.strip()
@@ -191,11 +192,11 @@ _LITERAL = re.compile(r"""(["'])(?:[^"'\\\n{}]|\\.)*\1""")  # without braces, wh
 
 
 def with_unasked_put_back(path: str, old: Lines, new: Lines, request: str, source: Lines) -> list[str]:
-    """Revert unrequested changes.
+    """Return `new` without changes that were not requested.
 
     Restores definitions that the request says to keep; definitions of `source` (the file as read) that are missing
-    although the request does not name them (a small model that adds a method overwrites its neighbor); if the request
-    only adds something, lines that were replaced by unrelated ones; and in a rename, string literals.
+    although the request does not name them (a small model that adds a method often overwrites its neighbor); if the
+    request only adds something, lines that were replaced by unrelated ones; and in a rename, string literals.
     """
     lines = list(new)
     if words := frozen_words(request):
@@ -227,7 +228,7 @@ def changes_to_frozen(changes: Sequence[FileChange], instruction: str) -> list[s
 
 
 def frozen_words(instruction: str) -> set[str]:
-    """The words of the clauses of a request that say what must not change."""
+    """The words in those clauses of a request that say what must not change."""
     clauses = [clause for clause in _CLAUSES.split(f"{instruction} ") if _STAYS.search(clause)]
     return set(re.findall(r"[\w.]+", " ".join(clauses)))
 

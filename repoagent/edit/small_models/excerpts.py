@@ -45,12 +45,12 @@ _ADDS = (
 def mentioned(
     symbols: Sequence[Symbol], words: str, limit: int, *, plain: bool = False, sure: bool = False
 ) -> list[Symbol]:
-    """The definitions that a text names, verbatim.
+    """The definitions whose names occur in a text.
 
     A name that is also a common word counts only next to "function" and the like, as `name` or name(), or if the text
     contains only names (`plain`). Of the names that may also be common words, only the first counts, because a request
-    usually begins with its subject; with `sure`, none does. If a container and its members are named, the members
-    count. A container of more than `limit` lines is cut after its first member.
+    usually begins with its subject; with `sure`, none of them counts. If a container and its members are named, only
+    the members count. A container of more than `limit` lines is cut after its first member.
     """
     ranks: dict[int, list[Symbol]] = {0: [], 1: [], 2: []}
     lowered = words.lower()
@@ -152,7 +152,7 @@ def find_windows(
 
 
 def question(path: str, data: bytes, instruction: str) -> str:
-    """The question of which part of a file a request is about; "" without an outline."""
+    """The prompt that asks a model which definitions of a file a request is about; "" if the file has no outline."""
     names = list(dict.fromkeys(s.qualified_name for s in _outlined(path, data)[1] if s.depth < 2))[:120]
     if not names:
         return ""
@@ -265,11 +265,11 @@ def rows_now(window: Window, before: Sequence[str], after: Sequence[str]) -> tup
 
 
 def file_excerpt(source: Source, windows: Sequence[Window] | None, instruction: str) -> str:
-    """The block of a file to rewrite as a whole, or of the parts `windows` to rewrite, preceded by the definitions that
+    """The prompt block for a file to rewrite as a whole, or for its parts `windows`, preceded by the definitions that
     the request names as examples ("as sortBy does").
 
-    It has no outline, no line numbers, and not the beginning of the file: Qwen2.5-Coder-1.5B rewrites everything near
-    the part, too, and invents bodies for an outline.
+    It omits the outline, line numbers and the beginning of the file: Qwen2.5-Coder-1.5B also rewrites everything near
+    the part, and invents bodies for an outline.
     """
     from repoagent.syntax.languages import language_of
 

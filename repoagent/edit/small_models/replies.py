@@ -1,7 +1,7 @@
-"""Turn the fences of a small model's answer into patches: a whole file, the shown part, or definitions by name.
+"""Turn the code blocks of a small model's answer into patches: a whole file, the shown part, or definitions by name.
 
-Small models write code without saying where it belongs. The code is matched with the lines that it can replace, and
-refused if there is more than one candidate. Other modules check the result."""
+Small models write code without saying where it belongs. The module looks for the lines that the code can replace, and
+refuses code with more than one candidate. Other modules check the result."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def _code(path: str, lines: Sequence[str]) -> _Code:
 
 
 def named_pieces(new: _Code, old: _Code) -> list[tuple[Rows, list[str]]]:
-    """The rows of `old` that each definition of `new` replaces, with its lines, in order.
+    """For each definition of `new`, in order: the rows of `old` that it replaces, and its lines.
 
     A definition that `old` lacks is added after the previous one (or before the next). Returns nothing unless at least
     one definition exists in `old`, none exists twice, and all other lines are in `old` or only mark omitted code.
@@ -147,9 +147,8 @@ def named_pieces(new: _Code, old: _Code) -> list[tuple[Rows, list[str]]]:
 
 @dataclass(frozen=True)
 class ShownFile:
-    """The current lines of an editable file, and the parts that the model saw; all if `parts` is empty. `source` are
-    the lines as read: additions of earlier answers may be removed. `words` are the words of the request, which may ask
-    for a rename."""
+    """The current lines of an editable file, and the parts that the model saw; all of them if `parts` is empty.
+    `source` has the lines as read, before the edits of earlier answers. `words` are the request's words."""
 
     path: str
     lines: tuple[str, ...]
@@ -159,14 +158,14 @@ class ShownFile:
 
 
 class Piece(NamedTuple):
-    """New lines for `rows`; None for the whole file."""
+    """The `lines` to replace `rows` with (None: the whole file)."""
 
     rows: Rows | None
     lines: tuple[str, ...]
 
 
 def pieces_of(file: ShownFile, lines: Sequence[str]) -> list[Piece]:
-    """The parts of a file that a text replaces; none if that is uncertain."""
+    """The parts of a file that the new `lines` replace; none if that is uncertain."""
     filled = [row for row, line in enumerate(file.lines) if line.strip()]
     if not filled:
         return [Piece(None, tuple(lines))]
@@ -255,10 +254,10 @@ def read_reply(
     may_create: Callable[[str], bool],
     missing: Sequence[str] = (),
 ) -> list[FilePatch]:
-    """Find the file and lines of each whole text in the patches of a reply; leave diffs and the like unchanged.
+    """Find the file and the lines that each code block of a reply replaces; leave diffs and the like unchanged.
 
-    `missing` are the files to create. Drops texts that match no file, if another patch does. Raises PatchRefused if a
-    text is for a file of which the model saw a part, but does not contain that part.
+    `missing` are the files to create. Drops code that matches no file, if other code does. Raises PatchRefused if the
+    model saw only a part of a file, and the code for it does not contain that part.
     """
     taken: list[FilePatch] = []
     unmatched: list[FilePatch] = []
