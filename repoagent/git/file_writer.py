@@ -64,12 +64,12 @@ def exchange(folder: int, first: str, second: str) -> bool:
 
 
 class Moved(Refused):
-    """A file has changed since the edit was made. `current` is its content now, by path."""
+    """A file has changed since the edit was made. `current` has its present content, by path."""
 
     def __init__(self, current: dict[str, Content | None]) -> None:
         self.current = current
         names = ", ".join(sorted(current))
-        super().__init__(f"{names} changed on disk and was left unchanged: run the edit again")
+        super().__init__(f"{names} changed on disk, and the new content was kept: run the edit again")
 
 
 class CannotReplace(OSError):
@@ -365,8 +365,8 @@ def _write_in_place(location: FileLocation, old: Content, new: Content) -> None:
 
 @dataclass(frozen=True)
 class Step:
-    """Writing one file, from `old` to `new`. `temporary` is the name of the new file next to it while it is written;
-    `permissions` are for a new file (None: according to the umask).
+    """The write of one file, from `old` to `new`. `temporary` is the name of the new file next to it while it is
+    written; `permissions` are for a new file (None: according to the umask).
 
     For a change that is already in the work tree, `old` and `new` are the current content, `was` is the content before
     the change and `done` the content after it; the current content may contain more. If `new` is the content after
@@ -388,7 +388,7 @@ def steps_of(
 ) -> tuple[Step, ...]:
     """The steps for the changes; a rename is a new file and a deletion.
 
-    With `in_place`, the work tree has the changes already and the steps write nothing; `in_place` holds the content of
+    With `in_place`, the work tree already has the changes, and the steps write nothing; `in_place` holds the content of
     the files that have changed since.
     """
     sides: list[tuple[str, Content | None, Content | None]] = []
@@ -410,7 +410,7 @@ def steps_of(
 
 
 def with_permissions(top: Path, steps: Sequence[Step], changes: Sequence[FileChange]) -> tuple[Step, ...]:
-    """The steps with the permissions of files that are renamed or deleted."""
+    """The steps, with the permissions of renamed and deleted files filled in."""
     sources = {
         change.path: change.old_path
         for change in changes

@@ -41,7 +41,7 @@ def check_path(path: str) -> None:
     except UnicodeEncodeError:  # a surrogate that does not encode a byte
         is_encodable = False
     if not path or path.startswith("/") or "\0" in path or not is_encodable:
-        raise Refused(f"{path!r} is not a path inside the work tree: use one relative to its top")
+        raise Refused(f"{path!r} is not a path inside the work tree: use a path relative to its top")
     for name in path.split("/"):
         if name in ("", ".", ".."):
             raise Refused(f"{path} is not a plain path inside the work tree: write it without {name!r}")
@@ -52,7 +52,7 @@ def check_path(path: str) -> None:
 
 
 def is_ignored(worktree: WorkTree, paths: Collection[str]) -> set[str]:
-    """The `paths` that git ignores, whether or not they exist; tracked files are never ignored.
+    """Those of `paths` that git ignores, whether or not they exist; tracked files are never ignored.
 
     One git call. Raises GitError for a path behind a symbolic link or in a submodule.
     """
@@ -65,7 +65,7 @@ def is_ignored(worktree: WorkTree, paths: Collection[str]) -> set[str]:
 
 
 def is_tracked(worktree: WorkTree, paths: Collection[str]) -> set[str]:
-    """The `paths` that are in the index (a folder never is). One git call per 500 paths."""
+    """Those of `paths` that are in the index (a folder never is). One git call per 500 paths."""
     names = list(paths)
     tracked: set[str] = set()
     for start in range(0, len(names), _PATHS_A_CALL):
@@ -216,8 +216,8 @@ def look(top: Path, path: str) -> Content | None:
 
 
 def same(first: Content | None, second: Content | None) -> bool:
-    """Whether both have equal bytes and are both links or both files. The executable bit is ignored, since it is
-    meaningless if core.fileMode is off."""
+    """Whether two contents have equal bytes and are both links or both files. The executable bit is ignored, since it
+    is meaningless if core.fileMode is off."""
     if first is None or second is None:
         return first is second
     return first.data == second.data and first.is_link == second.is_link
@@ -289,7 +289,7 @@ def read_source(worktree: WorkTree, path: str) -> Source:
                     raise Refused(f"{path} is a special file: repoagent edits only regular files")
                 if status.st_size > LARGEST:
                     raise Refused(
-                        f"{path} has {status.st_size:,} bytes, but repoagent edits files of at most {LARGEST:,}"
+                        f"{path} is too large ({status.st_size:,} bytes): the limit is {LARGEST:,} bytes"
                     )
                 with open(descriptor, "rb", closefd=False) as file:
                     data = file.read()
@@ -318,7 +318,7 @@ def _refuse_other_repository(worktree: WorkTree, path: str, folder: str, descrip
         if not git(worktree.top, "ls-files", "-s", "-z", "--", folder).startswith(b"160000 "):
             return
     inside = path.removeprefix(folder).removeprefix("/")
-    remedy = f"run repoagent inside {folder}" + (f" with {inside}" if inside else "")
+    remedy = f"run repoagent inside {folder}" + (f" on {inside}" if inside else "")
     raise Refused(f"{path} belongs to the submodule or repository {folder}: {remedy}")
 
 

@@ -83,7 +83,7 @@ def copy_index(worktree: WorkTree, target: Path) -> None:
     """Copy the index to `target`, or remove `target` if there is no index yet. A failed write leaves no `target`.
 
     The stat cache, a split index and the flags of sparse checkouts are kept. So is the modification time: git rereads
-    each file that is not older than the index, because it may have changed unnoticed within that tick."""
+    each file that is not older than the index, because it may have changed unnoticed in the same clock tick."""
     target.unlink(missing_ok=True)
     try:
         with index_path(worktree).open("rb") as index:
@@ -97,8 +97,8 @@ def copy_index(worktree: WorkTree, target: Path) -> None:
 
 
 def reset_to(worktree: WorkTree, file: Path, commit: str | None) -> None:
-    """Reset the index `file` to `commit` (None: empty it), without touching or reading the work tree: git would refuse
-    if a file differs from an entry that is assumed to be unchanged."""
+    """Reset the index `file` to `commit` (None: empty it), without touching or reading the work tree: otherwise git
+    would refuse if a file differs from an entry marked as assumed unchanged."""
     arguments = ("-i", "--reset", "--end-of-options", commit) if commit else ("--empty",)
     git(worktree.top, "read-tree", *arguments, env=_env(file), read_only=False)
 
@@ -109,8 +109,8 @@ def put_entries(
     entries: Mapping[str, Entry | None],
     bits: Mapping[str, Staged] | None = None,
 ) -> None:
-    """Set `entries` in the index `file`; None removes an entry. git clears an entry's flags when it is set, so they are
-    restored from `bits`."""
+    """Set `entries` in the index `file`; None removes an entry. git clears the flags of an entry that is set, so they
+    are restored from `bits`."""
     if not entries:
         return
 

@@ -169,7 +169,7 @@ def _inclusive(lines: _Lines) -> _Lines:
 
 
 def lines_text(lines: Sequence[tuple[int, int]]) -> str:
-    """ "line 3 and lines 7-9", for a message."""
+    """Line ranges in words, for a message: "line 3 and lines 7-9"."""
     return " and ".join(
         f"line {first}" if first == last else f"lines {first}-{last}" for first, last in lines
     )

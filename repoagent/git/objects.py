@@ -17,7 +17,8 @@ _ATTRIBUTES = ("text", "eol", "crlf", "filter", "ident", "working-tree-encoding"
 
 
 def to_blob(worktree: WorkTree, path: str, content: Content, staged: Entry | None) -> Entry:
-    """Store `content`, which is the work tree's file `path`, as `git add` would with `staged` as its index entry."""
+    """Store `content`, that of the work tree's file `path`, as `git add` would with the index entry `staged`; return
+    the new entry."""
     if content.is_link:
         return Entry(content.mode, store(worktree, content.data))
     filtered: tuple[str, ...] = (f"--path={path}",)
@@ -62,7 +63,7 @@ def from_blob(worktree: WorkTree, path: str, entry: Entry) -> Content:
 
 
 def read_blobs(worktree: WorkTree, oids: Collection[str]) -> dict[str, bytes]:
-    """The stored contents of blobs, in one git call."""
+    """The stored contents of blobs, by id (one git call)."""
     ordered = sorted(set(oids))
     out = git(worktree.top, "cat-file", "--batch", stdin="".join(oid + "\n" for oid in ordered).encode())
     blobs: dict[str, bytes] = {}

@@ -118,7 +118,7 @@ def _without_commit(worktree: WorkTree, plan: _Undo) -> UndoResult:
 
 def _with_commit(worktree: WorkTree, plan: _Undo, options: Options | None, message: bytes) -> UndoResult:
     if not plan.changes:
-        raise NothingDone("nothing to commit: the files are already in that state; choose another edit")
+        raise NothingDone(f"the {plan.event} would not change any file; choose another edit")
     with Transaction(worktree, plan.changes, options, plan.edit.id, event=plan.event) as transaction:
         transaction.write()
         result = transaction.commit(message, at_once=True)
@@ -160,7 +160,7 @@ def _changes(worktree: WorkTree, record: Record, *, undo: bool) -> Iterator[File
             continue  # it is done already
         if current is None or occupied:
             problem = f"{path} was deleted" if current is None else f"{target} exists again"
-            raise Refused(f"{problem}: fix it by hand, or use `git revert`")
+            raise Refused(f"{problem}: resolve this by hand, or use `git revert`")
         yield _change(worktree, path, current, (before, after), target)
     for step in steps.values():
         before, after = (step.new, step.old) if undo else (step.old, step.new)
@@ -195,7 +195,7 @@ def _change(
     content = carry(worktree, current, before, after)
     if isinstance(content, Conflict):
         if any(side is None or side.is_link for side in (current, before, after)):
-            raise Refused(f"{path} changed after the edit: fix it by hand, or use `git revert`")
+            raise Refused(f"{path} has changed since the edit: resolve this by hand, or use `git revert`")
         where = f" ({lines_text(content.lines)} before those changes)" if content.lines else ""
         raise Refused(f"{path} has later changes on the same lines{where}: resolve them by hand")
     return FileChange(
@@ -253,7 +253,7 @@ class MoveTransaction(BaseTransaction):
                     if error.returncode < 0:  # it was killed, possibly after the update
                         self._open.remove_stale_ref_locks()
                     if (head_commit(worktree) or "") != self._target:
-                        raise Busy(f"cannot update the branch, try again: {error.stderr}") from error
+                        raise Busy(f"cannot update the branch ({error.stderr}): try again") from error
             self._end()
 
     def _finish(self, made: Commit | None) -> None:

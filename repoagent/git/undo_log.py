@@ -57,8 +57,8 @@ def list_edits(worktree: WorkTree) -> list[Edit]:
 
 
 def find_edit(worktree: WorkTree, edit_id: str | None, *, undone: bool) -> Edit:
-    """The edit with this id, by default the last one that has been undone (`undone`) or has not. Raises NothingDone if
-    there is none, Refused if the edit is in the other state or unknown."""
+    """The edit with id `edit_id`, by default the last one that has been undone (with `undone`) or has not been. Raises
+    NothingDone if there is none, Refused if the edit is in the other state or unknown."""
     edits = list_edits(worktree)
     if edit_id is None:
         matching = [edit for edit in edits if edit.undone == undone]
@@ -76,7 +76,7 @@ def find_edit(worktree: WorkTree, edit_id: str | None, *, undone: bool) -> Edit:
 
 
 def edit_record(worktree: WorkTree, edit: Edit) -> Record:
-    """The record of an edit, with the bytes before and after. Raises Refused if it has been removed."""
+    """The record of an edit, with its files' bytes before and after it. Raises Refused if it has been removed."""
     folder = edit_folder(worktree, edit.id)
     record = load(folder) if folder.is_dir() else None
     if record is None:
@@ -104,8 +104,8 @@ def commit_of(worktree: WorkTree, edit: Edit) -> str:
     )
     raise Refused(
         f"the commit of edit {edit.id} is {'no longer' if edit.branch == branch else 'not'} in the history of "
-        f"{branch or 'HEAD'}, so there is nothing to undo; what is left of it in your files is uncommitted "
-        "(`git diff HEAD`)"
+        f"{branch or 'HEAD'}, so there is nothing to undo; any part of the edit still in your files is "
+        "uncommitted (see `git diff HEAD`)"
         + ("" if last is None else f"; to undo the last edit in that history: `repoagent undo {last.id}`")
     )
 

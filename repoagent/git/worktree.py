@@ -34,7 +34,7 @@ _LANGUAGE_NAMES = {
 
 
 class NoWorkTree(UsageError):
-    """Neither this folder nor any folder above it has a repository."""
+    """Neither this folder nor any folder above it contains a repository."""
 
 
 class WorkTree(NamedTuple):  # each run makes this class, and a dataclass would take 1 ms more
@@ -138,8 +138,8 @@ def _rev_parse(cwd: Path) -> tuple[list[str], str | None]:
     bare = bare_repository(cwd)
     if bare is not None:
         raise UsageError(
-            f"{bare} is a bare repository, and may have come with a clone: run repoagent in a work tree (git worktree "
-            "add), or set GIT_DIR if it is your own"
+            f"{bare} is a bare repository, possibly someone else's: run repoagent in a work tree (git worktree add), "
+            "or set GIT_DIR if it is yours"
         )
     if len(lines) < len(flags):
         raise _cannot_open(cwd, parsed.stderr)
@@ -314,8 +314,8 @@ def current_branch(worktree: WorkTree) -> str | None:
 
 
 def head_ref(worktree: WorkTree) -> str | None:
-    """The reference that a commit moves (None: HEAD is detached). Read from the HEAD file if that is reliable;
-    otherwise (reftable, HEAD as an old-style symbolic link, or a branch that is a symbolic ref) git is asked."""
+    """The reference that a commit moves (None: HEAD is detached). Read from the HEAD file if that is reliable,
+    otherwise (reftable, HEAD as an old-style symbolic link, or a branch that is a symbolic ref) from git."""
     file = worktree.git_dir / "HEAD"
     text = b"" if file.is_symlink() else file.read_bytes()
     ref = text.removeprefix(b"ref:").strip()

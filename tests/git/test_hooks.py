@@ -405,9 +405,7 @@ def test_that_sweep_in_and_commit_on_top(messy: GitRepo) -> None:
     result = edit(messy, shout(messy, 2), message="ours")
     assert messy.git("log", "-2", "--format=%s").split() == ["theirs", "ours"]
     assert result.commit == messy.git("rev-parse", "HEAD^").strip() and result.taken_out == ()
-    stays = (
-        "a hook added README.md to the commit, and another commit on top keeps repoagent from taking that out"
-    )
+    stays = "a hook added README.md to the commit, and repoagent cannot remove that because another commit is on top"
     assert stays in result.notes
     assert committed(messy, "README.md") == "mine\n" == staged(messy, "README.md")
     assert changed(before, seen(messy, "a.txt", "README.md", "VERSION")) == {"status README.md"}

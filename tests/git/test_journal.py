@@ -240,7 +240,7 @@ def test_a_commit_of_a_hook_on_top_and_what_the_user_has_staged(repo: GitRepo, m
     result = edit(repo, shout(repo, 5))
     assert staged(repo, "VERSION") == ("mine\n" if mine else "2\n") and repo.git("ls-files", "OLD") == ""
     names = "OLD" if mine else "OLD, VERSION"
-    assert f"a hook made another commit on top, which changes {names}" in result.notes
+    assert f"a hook made another commit on top, with changes to {names}" in result.notes
     assert repo.git("log", "-2", "--format=%s").split() == ["2", "edit"]
     nothing_left(repo)
 
@@ -252,9 +252,7 @@ def test_encoding_of_a_message(repo: GitRepo, name: str, stays: bool) -> None:
     if name:
         repo.git("config", "i18n.commitEncoding", name)
     if stays:
-        with pytest.raises(
-            Refused, match=f"cannot encode the commit message in {name}, the encoding in i18n"
-        ):
+        with pytest.raises(Refused, match=rf"cannot encode the commit message as {name} .*: change i18n"):
             encode(worktree(repo), "日本")
     else:
         assert encode(worktree(repo), "日本") == "日本".encode()
@@ -280,7 +278,7 @@ def test_a_file_that_is_saved_while_it_is_restored(
     if times == 1:
         assert repo.read("README.md") == b"mine\n"
     else:
-        assert "README.md changed while git was committing and was left unchanged" in result.notes[0]
+        assert "README.md changed while git was committing, and its new content was kept" in result.notes[0]
 
 
 @pytest.mark.parametrize("code", [-9, 1])

@@ -254,7 +254,7 @@ def test_the_path_of_a_file_removed_by_the_user(repo: GitRepo, is_staged: bool, 
     if is_staged:
         repo.git("add", "-A")
     before = snapshot(repo)
-    with pytest.raises(Refused, match=f"{new} would replace {gone}, which git still tracks"):
+    with pytest.raises(Refused, match=f"{new} would replace {gone}, whose deletion is uncommitted"):
         edit(repo, new_file(new, b"new\n"))
     untouched(repo, before)
     made = edit(repo, new_file(new, b"new\n"), include_dirty=True)
@@ -426,7 +426,7 @@ def test_a_file_where_the_edit_would_make_one(repo: GitRepo, kind: str) -> None:
     before = snapshot(repo)
     for options in (Options(), Options(no_commit=True), Options(include_dirty=True)):
         with (
-            pytest.raises(Refused, match=f"{path} changed on disk and was left unchanged"),
+            pytest.raises(Refused, match=f"{path} changed on disk, and the new content was kept"),
             Transaction(worktree(repo), [new_file(path, b"new\n")], options) as transaction,
         ):
             transaction.write()

@@ -64,7 +64,7 @@ REFUSED = {
     ),
     "untracked": ("cp a.txt b.txt", ("b.txt", "line 2", "LINE 2"), r"b\.txt is not tracked.*--include-dirty"),
     "staged new file": ("cp a.txt b.txt; git add .", ("b.txt", "line 2", "LINE 2"), "staged but not in the last"),
-    "new where one is deleted": ("rm a.txt", ("a.txt", None, "other\n"), "missing from the work tree"),
+    "new where one is deleted": ("rm a.txt", ("a.txt", None, "other\n"), r"deletion of a\.txt is uncommitted"),
     "new below a deleted one": ("rm a.txt", ("a.txt/inner", None, "x"), r"would replace a\.txt"),
     "deletion with other work": ("echo mine > README.md", ("README.md", "", None), "cannot separate"),
     "unmerged": (

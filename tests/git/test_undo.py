@@ -271,9 +271,7 @@ def test_an_edit_undone_by_hand(repo: GitRepo) -> None:
     edit_line_2(repo)
     repo.git("revert", "--no-edit", "HEAD")
     before = snapshot(repo)
-    with pytest.raises(
-        NothingDone, match="nothing to commit: the files are already in that state; choose another edit"
-    ):
+    with pytest.raises(NothingDone, match="the undo would not change any file; choose another edit"):
         undo(worktree(repo))
     untouched(repo, before)
 

@@ -53,8 +53,7 @@ def encode(worktree: WorkTree, message: str | bytes, errors: str = "strict") -> 
         return message.encode(name, errors)
     except (LookupError, UnicodeEncodeError) as error:
         raise Refused(
-            f"cannot encode the commit message in {name}, the encoding in i18n.commitEncoding ({error}): "
-            "change that setting"
+            f"cannot encode the commit message as {name} ({error}): change i18n.commitEncoding"
         ) from error
 
 

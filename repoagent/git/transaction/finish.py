@@ -160,7 +160,7 @@ def complete(
     others = other_files.restore_other_files(journal)
     notes = [*others.notes(folder_after(journal, done=True)), *notes]
     if since:
-        notes.append(f"a hook made another commit on top, which changes {', '.join(sorted(since))}")
+        notes.append(f"a hook made another commit on top, with changes to {', '.join(sorted(since))}")
     other_files.update_user_index(journal, {**verdict.stage, **since}, leave)
     other_files.restore_pending_messages(journal)
     steps = hook_changes.steps_after_hooks(journal, made, verdict)
@@ -227,14 +227,14 @@ def _remove_edit(journal: EditJournal, number: int, step: Step) -> OtherChanges:
             return OtherChanges(sentences=(f"the hook's version of {path} is in {KEPT_FOLDER}/{copy}",))
         sentence = f"{path} changed after the {event} was written"
         if same(current, target):
-            sentence += " and was left unchanged"
+            sentence += ", and its new content was kept"
         else:
             sentence += f": the {event} was removed and your other changes were kept"
         sentence += before and f"; its text before the {event}{before}"
         return OtherChanges(left=(path,), sentences=(sentence,))
     journal.keep(f"new-{number}", step.new.data if step.new else b"")
     sentence = (
-        f"{path} changed on the same lines as the {event} and was left with both changes; the edited text is in "
+        f"{path} changed on the same lines as the {event}, and both changes were kept; the edited text is in "
         f"{KEPT_FOLDER}/new-{number}{before and f', the earlier text{before}'}"
     )
     return OtherChanges(left=(path,), conflicts=(path,), sentences=(sentence,))
@@ -264,8 +264,9 @@ def recover(worktree: WorkTree) -> list[str]:
     """Complete or roll back interrupted transactions; return sentences for the user. Called at the start of every
     command.
 
-    Without a crash it lists one folder. A journal whose owner is still running is skipped, for example in a hook of its
-    own commit. Raises Busy if another git command holds the index lock, Refused for a journal from a newer version.
+    Without a crash, this only lists one folder. A journal whose owner is still running is skipped, for example in a
+    hook of its own commit. Raises Busy if another git command holds the index lock, Refused for a journal from a newer
+    version.
     """
     root = layout(worktree).journal
     if not root.is_dir():
@@ -289,8 +290,8 @@ def _give_up(journal: EditJournal) -> list[str]:
     journal.unlock_index()
     journal.retire(folder)
     return [
-        f"cannot read the journal of an unfinished edit; its files are in {folder}: check `git status` "
-        "and `git diff` against them before you commit"
+        f"cannot read the journal of an unfinished edit; moved it to {folder}: before you commit, check "
+        "`git status` and `git diff` against its files"
     ]
 
 
@@ -318,7 +319,7 @@ def _recover(journal: EditJournal) -> list[str]:
         except hook_changes.CommitWithdrawn as error:
             sentence = f"{name} has been rolled back: {error}"
         else:
-            committed = f" was committed as {made[:12] or 'nothing'} and"
+            committed = f" was committed as {made[:12]} and" if made else ""
             return [
                 f"{name}{'' if record.moves_to == (record.head or '') else committed} is now complete",
                 *others,

@@ -37,7 +37,7 @@ class HookVerdict:
 
 
 def judge_commit(journal: EditJournal, made: Commit) -> HookVerdict:
-    """Compare the commit with the plan."""
+    """Compare the commit with the plan, and return the verdict."""
     worktree, record = journal.worktree, journal.record
     verdict = HookVerdict(stage={planned.path: planned.stage for planned in record.planned})
     plans = {planned.path: planned for planned in record.planned}
@@ -122,7 +122,7 @@ def remove_other_work(
         return made.oid, []
     worktree, names = journal.worktree, ", ".join(verdict.taken_out)
     if head_commit(worktree) != made.oid:
-        stays = f"a hook added {names} to the commit, and another commit on top keeps repoagent from taking that out"
+        stays = f"a hook added {names} to the commit, and repoagent cannot remove that because another commit is on top"
         # otherwise the index would revert it
         staged = {**staged_entries(worktree, verdict.corrections), **verdict.stage}
         for path, correct in verdict.corrections.items():
@@ -138,7 +138,7 @@ def remove_other_work(
             journal.remove_stale_ref_locks()
         withdraw(worktree, made)
         raise CommitWithdrawn(
-            f"a hook added {names} to the commit, and the commit could not be made again without it: "
+            f"a hook added {names} to the commit, and repoagent could not make the commit again without that: "
             f"{error.stderr or error}"
         ) from error
 
@@ -179,8 +179,8 @@ def _commit_again(
 
 
 def steps_after_hooks(journal: EditJournal, made: Commit, verdict: HookVerdict) -> tuple[Step, ...]:
-    """The steps, including what hooks changed and added, for undo. A file may have been saved by the user since; the
-    commit has what the hook made of it."""
+    """The steps, including what hooks changed and added, for undo. The user may have saved a file since; the commit has
+    the hook's version."""
     worktree, record = journal.worktree, journal.record
 
     def content(path: str, entry: Entry | None) -> Content | None:
@@ -211,8 +211,8 @@ def steps_after_hooks(journal: EditJournal, made: Commit, verdict: HookVerdict) 
 def step_after_hook(
     worktree: WorkTree, step: Step, now: Content | None, before: Content | None, after: Content | None
 ) -> Step:
-    """The step of a change in place after a hook turned `before` into `after`, with the file `now`: the hook's changes
-    become part of the step; other changes do not. On a conflict the hook's changes are left out."""
+    """The step of a change in place after a hook turned `before` into `after`; `now` is the file's current content. The
+    hook's changes become part of the step; other changes do not. On a conflict the hook's changes are left out."""
     done = step.done
     if same(step.new, done):
         return replace(step, new=now, done=now)

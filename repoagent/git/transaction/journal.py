@@ -131,7 +131,7 @@ class EditJournal(stored.Journal):
                     self.keep(_content_file(name, number), value.data)
 
     def lock_index(self) -> None:
-        """Take git's lock. Raises Busy if another git command holds it, SystemFailed."""
+        """Take git's lock. Raises Busy if another git command holds it, SystemFailed if it cannot be created."""
         path = lock_path(self.worktree)
         try:
             try:
@@ -194,7 +194,8 @@ class EditJournal(stored.Journal):
 
 
 def create(worktree: WorkTree, record: Record) -> EditJournal:
-    """Durably create the journal of a transaction. Raises Refused if one of this name exists, and SystemFailed."""
+    """Durably create the journal of a transaction. Raises Refused if a journal with this name exists, SystemFailed if
+    it cannot be created."""
     name = f"{record.id}-{record.event}"
     # users of git may see the text of the lock
     text = f"repoagent {record.id}: an edit is being committed by process {os.getpid()}\n"
@@ -264,7 +265,7 @@ def load(folder: Path) -> Record | None:
 
 
 def lock_path(worktree: WorkTree) -> Path:
-    """Where git locks this work tree's index."""
+    """The path of git's lock on this work tree's index."""
     return index_path(worktree).with_name("index.lock")
 
 

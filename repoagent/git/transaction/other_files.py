@@ -1,4 +1,4 @@
-"""The user's uncommitted work: copied before hooks run, and restored where they lost it.
+"""The user's uncommitted work: copied before hooks run, and restored if they lost it.
 
 Hooks lose work if they stash files or check them out and do not restore them. The file is then missing or has HEAD's
 content; after `git stash --keep-index` in a failed hook it has only the committed text. Any other content is a newer
@@ -92,9 +92,9 @@ def restore_other_files(journal: EditJournal) -> OtherChanges:
             continue
         left.append(saved.path)
         if saved.content is None:
-            sentences.append(f"{saved.path}, which you had deleted, exists again and was left unchanged")
+            sentences.append(f"{saved.path}, which you had deleted, exists again and was kept")
             continue
-        sentence = f"{saved.path} changed while git was committing and was left unchanged"
+        sentence = f"{saved.path} changed while git was committing, and its new content was kept"
         if current is None or current.data != saved.content.data:
             copy = keep_copy(journal, "found-before", saved.content)
             sentence += f"; its earlier content is in {KEPT_FOLDER}/{copy}"
@@ -183,8 +183,8 @@ def restore_mixed_files(journal: EditJournal, written: Mapping[str, Content | No
 
 
 def steps_to_revert(journal: EditJournal) -> list[Step]:
-    """The steps with what they wrote themselves, not the content after hooks. If hooks were killed between a stash and
-    its pop, a file has only the committed content or is missing, and that is then what to revert."""
+    """The steps, with the content that they wrote themselves instead of that after hooks. If hooks were killed between
+    a stash and its pop, a file has only the committed content or is missing; the step then reverts that state."""
     record, top = journal.record, journal.worktree.top
     written = [
         step if step.wrote is None else replace(step, new=step.wrote, wrote=None) for step in record.steps

@@ -79,7 +79,7 @@ class Versions:
         return None if content is None else to_blob(self.worktree, path, content, self.staged(path))
 
     def nested(self, target: str) -> Iterator[str]:
-        """Tracked files at a path where `target` needs a folder, and those below `target`."""
+        """The changed tracked files at a path where `target` needs a folder, or below `target`."""
         for path, changed in self.status.changed.items():
             is_nested = target.startswith(path + "/") or path.startswith(target + "/")
             if is_nested and (changed.head or changed.staged):
@@ -150,11 +150,11 @@ def _refuse_inseparable(versions: Versions, change: FileChange) -> None:
     if target in versions.index and versions.index[target].skip_worktree:
         raise Refused(sparse_advice(target))
     if versions.in_head(target) or versions.staged(target):
-        raise Refused(f"{target} is missing from the work tree but still tracked: {versions.ways_out}")
+        raise Refused(f"the deletion of {target} is uncommitted: {versions.ways_out}")
     for path in versions.nested(target):
         if versions.status.changed[path].submodule:
             raise Refused(f"{target} is in the submodule {path}: run repoagent inside it")
-        raise Refused(f"{target} would replace {path}, which git still tracks: {versions.ways_out}")
+        raise Refused(f"{target} would replace {path}, whose deletion is uncommitted: {versions.ways_out}")
 
 
 def make_plan(

@@ -54,7 +54,7 @@ class OtherChanges:
     """Changes by other programs to the user's files during a transaction.
 
     `restored` are the paths whose lost uncommitted work was restored, `left` those with newer content, which stays;
-    those in `conflicts` also still contain the edit. `sentences` describe what is left.
+    those in `conflicts` also still contain the edit. `sentences` describe the changes for the user.
     """
 
     restored: tuple[str, ...] = ()
@@ -71,7 +71,7 @@ class OtherChanges:
         )
 
     def notes(self, folder: Path) -> tuple[str, ...]:
-        """The sentences; `folder` is the folder that the journal becomes, with the kept bytes."""
+        """The sentences, which name `folder`: the journal's final folder, with the kept bytes."""
         return tuple(sentence.replace(KEPT_FOLDER, str(folder)) for sentence in self.sentences)
 
     def remarks(self, folder: Path) -> tuple[str, ...]:
@@ -85,7 +85,7 @@ def merged(first: Sequence[str], second: Sequence[str]) -> tuple[str, ...]:
 
 
 def restored_notes(paths: Sequence[str]) -> tuple[str, ...]:
-    """A sentence if uncommitted work was restored."""
+    """A sentence about the restored uncommitted work in `paths`; () if there are none."""
     if not paths:
         return ()
     return (
@@ -142,7 +142,7 @@ class UnfinishedTransaction(Refused):
 @dataclass(frozen=True)
 class InPlace:
     """A change that is already in the work tree. `current` has the content of paths that have changed since (None: no
-    file): it stays, uncommitted, except that the paths `whole` are committed with it."""
+    file): it stays uncommitted, except that the paths in `whole` are committed with it."""
 
     current: Mapping[str, Content | None] = field(default_factory=dict)
     whole: Collection[str] = ()

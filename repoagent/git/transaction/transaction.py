@@ -80,7 +80,7 @@ class BaseTransaction(ABC):
                 refuse_operation(worktree, offer=self._is_edit)
             index_path(worktree)
         if self._is_edit and finish.edit_folder(worktree, self.id).exists():
-            raise Refused(f"edit {self.id} already exists: use another name")
+            raise Refused(f"edit {self.id} already exists: use another id")
         self._journal = opened = journal.create(worktree, self._first)
         try:
             if self._first.commits:
