@@ -51,7 +51,7 @@ class View(Protocol):
     """The history that one revision reaches. A file keeps its id through all renames."""
 
     def file(self, path: bytes) -> int | None:
-        """The file that has this path at the revision, or that had it last."""
+        """The id of the file that has this path at the revision or, if none does, that had it last."""
         ...
 
     def commits(self, file: int, limit: int) -> list[Commit]:
@@ -87,7 +87,7 @@ class View(Protocol):
 class Neighbor(NamedTuple):
     """A file that changed, or is likely to change, with the queried ones.
 
-    `score` is 0 to 1. It changed in `together` of the last `commits` commits of the queried files; `last` is the
+    `score` is 0 to 1. The file changed in `together` of the last `commits` commits of the queried files; `last` is the
     committer date (seconds since 1970) of the newest commit with both, `evidence` the numbers of these commits, newest
     first, at most 20. `reasons` are codes, the strongest first: "together"; "through" (it changes with their partners);
     "name"; "folder"; and always last "recent" (part of the newest commits of all).
@@ -203,8 +203,8 @@ def _best(scores: Mapping[int, float], paths: Mapping[int, bytes], limit: int) -
 def direct(
     history: Sequence[Commit], query: frozenset[int], newest: int
 ) -> tuple[dict[int, float], dict[int, float]]:
-    """From the commits of a queried file, newest first: the share that each other file has in them, 0 to 1, and how
-    much the file is part of current work; `newest` is the number of the newest commit of all.
+    """From the commits of a queried file, newest first: the share that each other file has in them, 0 to 1, and a
+    weight for how recently it changed with the queried one. `newest` is the number of the newest commit of all.
 
     A commit weighs less with each newer commit to this file, and its weight is divided among its other files. One that
     touches several of the queried files counts once for each.
@@ -235,7 +235,8 @@ def direct(
 def walk(
     starts: Iterable[tuple[float, int, Sequence[Commit]]], half: float, query: frozenset[int]
 ) -> dict[int, float]:
-    """One step of a random walk from files with these probabilities, along the commits of each."""
+    """The probability of each file outside `query` after one step of a random walk along commits. Each of `starts` has
+    a probability, a file and its commits."""
     reached: defaultdict[int, float] = defaultdict(float)
     for start, origin, history in starts:
         weights = [
@@ -254,8 +255,7 @@ def walk(
 
 
 def recency(latest: Sequence[Commit], query: frozenset[int], author: int | None) -> dict[int, float]:
-    """How much each file changed in the newest commits, above all in those by `author`: related commits follow each
-    other."""
+    """How much each file changed in the newest commits, which are often related; those by `author` weigh more."""
     values: defaultdict[int, float] = defaultdict(float)
     for age, commit in enumerate(latest[:LATEST]):
         if commit.size <= MOST_FILES:
@@ -283,7 +283,7 @@ def stem(path: bytes) -> bytes:
     """The name that a file shares with its test, header or page, in lower case without separators.
 
     `path` is relative to the top of the work tree. The extension and the markers of tests and generated companions are
-    cut (`test_`, `_test`, `.spec`, `.d`, `Test`, `t1234-`); `__init__.py`, `mod.rs`, `index.ts` and the like have the
+    cut (`test_`, `_test`, `.spec`, `.d`, `Test`, `t1234-`); `__init__.py`, `mod.rs`, `index.ts` and the like take the
     name of their folder. Empty only for an empty path.
     """
     folder, _, name = path.rpartition(b"/")
@@ -327,14 +327,14 @@ _AT_LEAST = 64  # files of one query to a view
 
 
 class Alive:
-    """The paths of the files that are alive in a view; each file is looked up once."""
+    """The paths of the files that exist in a view; each file is looked up once."""
 
     def __init__(self, view: View) -> None:
         self._view = view
         self._paths: dict[int, bytes | None] = {}
 
     def of(self, files: Iterable[int]) -> dict[int, bytes]:
-        """The paths of the `files` that are alive, in the given order."""
+        """The paths of the `files` that exist, in the given order."""
         files = list(files)
         unknown = [file for file in files if file not in self._paths]
         if unknown:
@@ -346,8 +346,8 @@ class Alive:
     def best(
         self, scores: Mapping[int, float], count: int, excluded: Collection[bytes] = frozenset()
     ) -> dict[int, bytes]:
-        """The paths of at least the `count` best files that are alive and not `excluded`, with all files as good as the
-        last of them; best first, ties by number."""
+        """The paths of the `count` best files that exist and are not `excluded`, and of all files as good as the last
+        of these; best first, ties by number."""
         order = sorted(scores)
         order.sort(key=scores.__getitem__, reverse=True)
         paths: dict[int, bytes] = {}

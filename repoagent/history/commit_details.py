@@ -50,7 +50,7 @@ class Part:
 
 
 def parts(path: str, data: bytes) -> tuple[Part, ...] | None:
-    """The definitions of a file; those local to a function count as its text. None without an outline."""
+    """The definitions of a file; those local to a function count as its text. None for a file that has no outline."""
     from repoagent.syntax.languages import language_of
     from repoagent.syntax.outline import outline
 
@@ -80,7 +80,8 @@ def parts(path: str, data: bytes) -> tuple[Part, ...] | None:
 
 
 def compare(before: tuple[Part, ...], after: tuple[Part, ...]) -> Touched:
-    """The differences. A definition that differs only in its name or container counts as renamed."""
+    """The definitions that differ between two versions of a file. A definition that differs only in its name or
+    container counts as renamed."""
     old, new = _by_name(before), _by_name(after)
     gone = [part for key, part in old.items() if key not in new]
     come = [part for key, part in new.items() if key not in old]

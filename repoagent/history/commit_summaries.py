@@ -120,7 +120,7 @@ class Summary:
 
 
 def add_summaries(steps: Iterable[Step], summaries: Mapping[str, Summary]) -> tuple[Step, ...]:
-    """`steps` with their summaries, by commit id: the line for the file, else the line for the commit."""
+    """`steps` with lines from `summaries` (by commit id): the line for the file, else that for the commit."""
     return tuple(
         replace(step, summary=summary.files.get(step.commit.path, summary.line))
         if (summary := summaries.get(step.commit.commit))
@@ -172,7 +172,7 @@ def write_summary(folder: Path, summary: Summary) -> None:
 
 
 def from_dict(value: Mapping[str, Any], commit: str) -> Summary | None:
-    """The summary of `commit` in data that others may have written, cleaned and cut; None if there is none."""
+    """The summary of `commit` from untrusted data, cleaned and shortened; None if there is none."""
     line = one_line(value.get("summary"))
     if not line:
         return None
@@ -185,7 +185,7 @@ def from_dict(value: Mapping[str, Any], commit: str) -> Summary | None:
 
 
 def one_line(value: object, width: int = LINE) -> str:
-    """A text on one line, printable and cut; "" for a value that is not a text."""
+    """`value` on one printable line of at most `width` characters; "" if it is not a string."""
     return plain(value, width) if isinstance(value, str) else ""
 
 
@@ -375,7 +375,8 @@ def summarize(
     on_batch: Callable[[int, int], None] = lambda done, total: None,
     on_wait: OnWait = lambda seconds, reason: None,
 ) -> None:
-    """Ask the model, and save each answer at once in the files and in `outcome`, which is complete after an interrupt.
+    """Ask the model, and save each answer at once in the files and in `outcome`, so that both are complete even after
+    an interrupt.
 
     A failed call saves nothing. `on_batch` is called with the number of commits done and the total. Raises ModelError,
     LimitReached, Refused.

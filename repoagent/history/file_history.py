@@ -99,7 +99,7 @@ def read_history(
     seconds: float = REPORT_SECONDS,
 ) -> HistoryReport:
     """The last `limit` commits of `path` (a file or a directory, relative to the top, "." for all) at `revision`,
-    newest first, and the authors of all of them.
+    newest first, and the authors of all its commits.
 
     Without a complete index of the history (of a work tree), git gets `seconds` of wall time. Raises UsageError for an
     unknown revision or path, NothingDone if the path has no commits yet, and GitError.
@@ -164,7 +164,7 @@ def _kind(top: Path, commit: str, path: str) -> str:
 def _nothing(top: Path, path: str, revision: str, history: FileHistory) -> UsageError | NothingDone:
     """Why there is no history."""
     check_path(path)
-    unseen = f"git found no commit of {path} within {REPORT_SECONDS:g} s, or would have to fetch objects"
+    unseen = f"git found no commit that touches {path} in {REPORT_SECONDS:g} s, or lacks the objects"
     if not os.path.lexists(top / path):
         where = "" if revision == "HEAD" else f" at {revision}"
         missing = unseen if history.partial else f"no commit touches it{where}"

@@ -57,8 +57,8 @@ class FileHistory:
 def file_log(
     worktree: WorkTree | Path, path: str, limit: int, *, revision: str = "HEAD", seconds: float = SECONDS
 ) -> tuple[FileHistory, FileHistory]:
-    """The newest `limit` commits that changed `path` (a file or a directory, relative to the top) with the lines that
-    each added and removed, and all commits without them.
+    """The newest `limit` commits that changed `path` (a file or a directory, relative to the top) with the numbers of
+    lines that each added and removed, and all commits without these numbers.
 
     A work tree with a complete index needs no walk; else git gets `seconds`. Raises GitError.
     """
@@ -87,8 +87,8 @@ def read_log(
 ) -> FileHistory:
     """The last `limit` commits that changed a file or directory, by one `git log`; lines are not counted.
 
-    `path` is relative to the top of the work tree. Merges do not count unless nothing else has changed it; renames are
-    followed; names are those of `.mailmap`. After `seconds` of wall time (None for no limit) the commits so far are
+    `path` is relative to the top of the work tree. Merges count only if no other commit has changed the path; renames
+    are followed; names are those of `.mailmap`. After `seconds` of wall time (None for no limit) the commits so far are
     the result, marked as partial; following renames may take as long again. Commits made before `since` (seconds since
     1970) are left out. Raises GitError.
     """
@@ -183,7 +183,7 @@ def look_up(
     top: Path, path: str, commits: Sequence[str], limit: int
 ) -> tuple[FileHistory, FileHistory] | None:
     """Like `file_log`, from the ids of all commits of a file, newest first: four calls to git, none of which walks the
-    history. None if the commits do not lead back from one to the next. Raises GitError."""
+    history. None if a commit lacks a change to the path that the next newer one started from. Raises GitError."""
     whole = parse_log(offline(top, *_PINNED, "--no-patch", LOG_FORMAT, names=commits), path)
     latest = whole[:limit]
     ids = [commit.commit for commit in latest]

@@ -35,7 +35,7 @@ _QUERY_LINE, _LINE, _GAP, _WIDEST_LINE = 34.0, 34.0, 16.0, 60.0
 
 class Node(NamedTuple):
     """A file: `path` is printable; `x` and `y` are pixels from the center. The label is at the left (`side` -1), at the
-    right (1), or in a box (0, a queried file); None for none. A file with a `ring` links two areas."""
+    right (1), or in a box (0, a queried file); None for no label. A file with a `ring` links two areas."""
 
     path: str
     x: float = 0.0
@@ -88,8 +88,8 @@ class Area(NamedTuple):
 
 
 class Graph(NamedTuple):
-    """`groups` has names, each with its own color; `between` has pairs of areas, each with a strength; `rows` has the
-    number of each node and its cells. Weak links come first, to be drawn below the others."""
+    """`groups` has the name of each group (each has its own color); `between` has pairs of areas, each with a strength;
+    `rows` has the number of each node and its cells. Weak links come first, to be drawn below the others."""
 
     title: str
     headline: str
@@ -112,12 +112,12 @@ def shown(text: str | bytes) -> str:
 
 
 def columns(text: str) -> int:
-    """How many columns of a fixed-width font a shown text takes."""
+    """How many columns of a fixed-width font a printable text takes."""
     return len(text) if text.isascii() else sum(width(character) for character in text)
 
 
 def shorten(text: str, limit: int) -> str:
-    """A shown text in at most `limit` columns, with its middle cut out if it is too long."""
+    """A printable text in at most `limit` columns, with its middle replaced by "…" if it is too long."""
     if columns(text) <= limit:
         return text
     end, start, used = len(text), 0, 0
@@ -135,7 +135,7 @@ def shorten(text: str, limit: int) -> str:
 def clusters(
     count: int, weights: Mapping[tuple[int, int], float], resolution: float = 1.0
 ) -> list[list[int]]:
-    """Divide the nodes 0 to `count` - 1 into groups that are more densely linked inside than chance would have it.
+    """Divide the nodes 0 to `count` - 1 into groups that are more densely linked inside than expected by chance.
 
     `weights` has the weight (more than 0) of each linked pair, once; a higher `resolution` makes smaller groups. The
     nodes of a group are in order, the groups by their first node.

@@ -1,4 +1,4 @@
-"""A graph as an SVG image and as an HTML page. Pure functions of values.
+"""Render a graph as an SVG image and as an HTML page, with pure functions.
 
 The SVG is self-contained and readable on light and dark backgrounds, with the commits in tooltips. The page loads
 nothing; its Content-Security-Policy lists the hashes of its script and styles, so that no text from the repository can

@@ -33,11 +33,11 @@ _WAIT = 0.25  # seconds to wait for another process that updates the index
 
 
 class State(NamedTuple):
-    """The state of the index.
+    """How much of the history is indexed.
 
-    `commits` have been indexed, of all branches, without merges. `new` commits are reachable from the revision and not
-    indexed. `end` is "mining" (older commits are missing), "whole", or "unreadable" (git could not read older commits).
-    `size` is in bytes.
+    `commits` is the number of indexed commits on all branches, without merges; `new` the number of commits that the
+    revision reaches and that are not indexed. `end` is "mining" (older commits are missing), "whole", or "unreadable"
+    (git could not read older commits). `size` is in bytes.
     """
 
     commits: int
@@ -52,7 +52,8 @@ class State(NamedTuple):
 
 
 class Index:
-    """A context manager; see `open_index`. Its methods raise NoIndex if there is no usable index."""
+    """The history index of a repository, a context manager; see `open_index`. Its methods raise NoIndex if there is no
+    usable index."""
 
     def __init__(self, worktree: WorkTree, warn: Warn) -> None:
         self._worktree, self._warn = worktree, warn
@@ -166,7 +167,7 @@ class Index:
         except (Busy, Refused):
             pass  # another process that updates it will notice; a read-only folder cannot be helped
         self._close()
-        raise NoIndex(f"{self._path} was damaged; the next command rebuilds it") from error
+        raise NoIndex(f"{self._path} was damaged; the next command will rebuild it") from error
 
     def _reader(self) -> sqlite3.Connection | None:
         """A connection to an index with commits, or None."""
@@ -224,7 +225,7 @@ class Index:
                 return
             except Broken:
                 if again:
-                    raise NoIndex(f"{self._path} keeps breaking; check the disk") from None
+                    raise NoIndex(f"{self._path} was damaged twice; check the disk") from None
                 connection.close()
                 schema.rename_damaged(self._path, self._warn)
             finally:
@@ -232,7 +233,7 @@ class Index:
 
 
 def open_index(worktree: WorkTree, *, warn: Warn = to_stderr) -> Index:
-    """The index of the repository of `worktree`; its linked work trees share it. Nothing is read or created yet.
+    """The index of the repository of `worktree`, shared by all its work trees. Nothing is read or created yet.
 
     `warn` gets a sentence if the index had to be recreated.
     """

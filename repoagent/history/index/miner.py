@@ -92,7 +92,7 @@ class Rows:
         self.commits.append((AGES - number, time, author, size, packed, a2b_hex(identity)))
 
     def write(self) -> None:
-        """Write and forget the commits that were added, in the transaction of the caller."""
+        """Write the added commits in the caller's transaction, and forget them."""
         batch, connection = self.batch, self.connection
         merged = {file: batch.find(file) for file in batch.merged}
         fresh = {file: merged[file] for file in batch.unwritten}
@@ -232,10 +232,10 @@ class Walk(NamedTuple):
 
 
 def go_back(connection: sqlite3.Connection, walk: Walk, progress: Progress | None = None) -> None:
-    """Add older commits, newest first, until the deadline or the end of the history. Each batch is written with the
-    position.
+    """Add older commits, newest first, until the deadline or the end of the history. Each batch is stored together with
+    the position reached.
 
-    Raises NoIndex if git cannot read even the first commit; sqlite3.Error.
+    Raises NoIndex if git cannot read even the first commit, and sqlite3.Error.
     """
     done, low = get(connection, "done"), get(connection, "low")
     ends = {  # for each path, the file and the kind of its oldest known event
@@ -332,7 +332,7 @@ def go_forward(connection: sqlite3.Connection, walk: Walk, tip: bytes, reached: 
 
 
 def record_tree(connection: sqlite3.Connection, top: Path, tip: bytes) -> None:
-    """Record which paths exist in the tree of `tip`: from the difference to the recorded tree if possible, else from
+    """Record which paths exist in the tree of `tip`: from its difference from the recorded tree if possible, else from
     the whole tree."""
     before = value(connection, "alive")
     if before == tip:
