@@ -1,4 +1,4 @@
-"""Actions and observations, and the tag of an action, which no text in its body can close.
+"""Actions and observations, and how to write an action as a tag that no text in its body can close.
 
 A tag may have an id, and is then closed by a tag with the same id: `<run id="x7">…</run id="x7">`. Its body may contain
 anything else. Text that repoagent quotes gets an id if it needs one, derived from the content and not contained in it.
@@ -17,7 +17,7 @@ from repoagent.llm.model import absent
 
 @dataclass(frozen=True)
 class Action:
-    """A request of a model. `kind` is the name of the tool; the body of an edit is the reply with its patches."""
+    """A model's request. `kind` is the tool's name; the body of an edit is the reply with its patches."""
 
     kind: str
     args: Mapping[str, str] = field(default_factory=dict)

@@ -88,7 +88,7 @@ def load_agent(name: str = "model") -> Callable[..., Agent]:
                 factory: Callable[..., Agent] = point.load()
             except (Exception, SystemExit) as error:  # a plugin may raise anything
                 reason = " ".join(str(error).split()) or type(error).__name__
-                raise UsageError(f"could not load the agent {name} ({point.value}): {reason}") from error
+                raise UsageError(f"could not load agent {name} ({point.value}): {reason}") from error
             return factory
     names = ", ".join(sorted({"model", *(point.name for point in points)}))
     raise UsageError(f"unknown agent {name}: choose one of {names}, or install the package that provides it")
@@ -115,7 +115,8 @@ class LoopEvent:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended. `text` is the model's final message: what it did, why it rejected, its answer or question.
+    """How a run ended. `text` is the model's final message: what it did, why it rejected the task, its answer or
+    question.
 
     `commit_message` is the last one in the replies of the run ("" for none), `notes` are all of them. `words` is the
     other text of the last reply; `messages` are those sent to the user during the run.
@@ -183,8 +184,8 @@ def account(tools: Iterable[Tool], state: State) -> tuple[str, tuple[str, ...]]:
 def replay(tools: Iterable[Tool], state: State) -> None:
     """Repeat the actions in `state` of tools whose effect exists only in their process (`Tool.replay`).
 
-    Call it before `run` to continue a conversation in a new process. Raises Refused if an action succeeded before and
-    fails now, or the reverse.
+    Call it before `run` to continue a conversation in a new process. Raises the action's own error, or Refused, if an
+    action that succeeded before fails now.
     """
     by_name = {tool.name: tool for tool in (*OWN, *tools)}
     for step in steps(state.turns):
@@ -206,7 +207,7 @@ def why_skipped(tool: Tool, action: Action, performed: Iterable[Turn]) -> str:
         failed = [turn for turn in failed if turn.meta.get("blocks") != "no"]
     if needs == "nothing" or not failed:
         return ""
-    return f"{action.kind} was not performed, because `{failed[0].meta.get('kind')}` before it failed."
+    return f"{action.kind} was not performed because an earlier `{failed[0].meta.get('kind')}` failed."
 
 
 @dataclass
@@ -403,8 +404,8 @@ _NOISE = (  # compiled by `re` at their first use: most edits are over before
 
 
 def repetition(history: Sequence[Step], actions: Callable[[Step], Sequence[Action]]) -> str:
-    """The warning to a model whose last step shows that it is stuck in a loop, or "". All steps must be performed;
-    `actions` parses the reply of a step.
+    """The warning for a model whose last step shows that it is stuck in a loop, or "". All steps must have been
+    performed; `actions` parses the reply of a step.
 
     Two steps are equal if their replies and observations are (except for spaces), and similar if they request the same
     actions with the same results, ignoring times, addresses and temporary names. The same action after an edit is not a

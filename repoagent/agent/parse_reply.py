@@ -63,7 +63,7 @@ class Piece:
 
 
 def pieces(reply: str, known: Set[str], nonce: str, *, loose: bool = False) -> Iterator[Piece]:
-    """The pieces of `reply` in order; the last may be an "imitation" of another speaker and takes the rest.
+    """The pieces of `reply` in order; the last may be an "imitation" of another speaker, which extends to the end.
 
     `known` are the names of the tags with a meaning; other tags are prose, and so are all tags after a bad one. `loose`
     is passed to `patch_spans`.
@@ -277,7 +277,7 @@ class Parsed:
 def parse(
     reply: str, tools: Collection[str], *, nonce: str = "", was_cut: bool = False, loose: bool = False
 ) -> Parsed:
-    """Parse `reply`. Raises nothing.
+    """Parse `reply`. Never raises.
 
     `tools` are the names of all tools (without `edit`, patches are not actions). `nonce` is the conversation's: a line
     of prose that contains it can only be an imitation. `was_cut`: a part was dropped before. `loose`: a code fence
@@ -322,8 +322,8 @@ def protocol_text(
     tools: Iterable[Tool], edits: Literal["edits", "changes"] = "edits", *, native: bool = False
 ) -> str:
     """The part of a prompt that describes the format of replies: the protocol, and the texts of `tools` and of the
-    loop's own tools. With "edits", the first that applies ends the run; there may be many "changes". `native`: leave
-    out the tools that can be called, which are described by schemas (`schemas`)."""
+    loop's own tools. With "edits", the first edit that applies ends the run; with "changes", there may be many.
+    `native`: leave out the tools that can be called, which are described by schemas (`schemas`)."""
     by_name = {tool.name: tool for tool in (*OWN, *tools)}
     edit = by_name.pop(EDIT, None)
     described = [tool for name, tool in by_name.items() if name in TAGGED or not native]

@@ -100,7 +100,7 @@ class Plan:
 
     @cached_property
     def highest(self) -> int:
-        """The highest number of an id in use, 0 for none."""
+        """The highest number in use as an id, 0 for none."""
         ids = [_ID.match(match["rest"]) for line in self.lines if (match := _ITEM.fullmatch(line))]
         numbers = [int(id[1].partition(".")[0]) for id in ids if id]
         return max((number for number in numbers if number < _HIGHEST), default=0)
@@ -258,7 +258,7 @@ def _answer(plan: Plan) -> str:
 
 
 def short(plan: Plan, most: int = _SHOWN) -> str:
-    """The tasks without notes, a line each; if there are many, only open ones and the number of the others."""
+    """The tasks without notes, one per line; if there are many, only open ones and the number of the others."""
     shown = list(plan.tasks if len(plan.tasks) <= most else plan.open[:most])
     lines = [printable(f"[{MARKS[task.state]}] {task.label}") for task in shown]
     omitted = [task for task in plan.tasks if task not in shown]
@@ -293,7 +293,7 @@ def update_plan(file: Path, change: Callable[[Plan], Plan] = numbered) -> Plan:
             new = numbered(change(plan))
             if new == plan or _replace(file, before, new):
                 return new
-    raise Busy(f"another program keeps writing {file}; try again")
+    raise Busy(f"another program keeps changing {file}; try again")
 
 
 def _replace(file: Path, before: bytes | None, plan: Plan) -> bool:

@@ -227,7 +227,7 @@ class Kernel:
                     yield Message(kind, parent.get("msg_id"), content, channel is self.client.iopub_channel)
 
     def execute(self, code: str, seconds: float, output: OutputFile) -> Cell:
-        """Run `code` for at most `seconds`, then interrupt it, and end the kernel if that does not help."""
+        """Run `code` for at most `seconds`; then interrupt it, and end the kernel if that does not help."""
         began = time.monotonic()
         interrupted, last_interrupt = 0.0, 0.0
         cell = Cell(self.client.execute(code, store_history=True, allow_stdin=False), output)
@@ -324,7 +324,7 @@ class KernelSession:
             if new := sorted(path for path, _ in withheld - self.kernel.withheld.items()):
                 self.close()
                 names = ", ".join(map(repr, new[:3]))
-                self.ended = f"{names} was written since, and is hidden from the model."
+                self.ended = f"files hidden from the model have changed ({names})."
         if self.kernel is not None:
             return self.kernel, ""
         self.kernel = Kernel(self.runner, self.python, self.scratch)
@@ -390,7 +390,7 @@ class KernelSession:
         parts = [note, status, fence(shown, "output") if shown else ""]
         if cell.lost:
             parts.append(
-                "Some of its output is missing: it was too long, or came too fast. Write it to a file."
+                "Some of the output is missing: it was too long or came too fast. Write it to a file."
             )
         if output.write_error:
             parts.append(f"Some of the output was not saved: {output.write_error}.")
@@ -402,7 +402,7 @@ class KernelSession:
 
 
 def interpreter(top: Path, env: Mapping[str, str], *, confined: bool) -> str | None:
-    """The path of the Python interpreter for kernels; None if the extra `python` is not installed.
+    """The path of the Python interpreter for kernels; None if the `python` extra is not installed.
 
     The first environment with ipykernel: the active one (VIRTUAL_ENV in `env`), then `.venv` and `venv` in the work
     tree `top`; otherwise the Python that runs repoagent. An environment in the work tree is repository content: unless

@@ -27,7 +27,7 @@ class State:
 
     @property
     def news(self) -> tuple[Turn, ...]:
-        """The turns since the last reply: observations, messages of the user, notices."""
+        """The turns since the last reply: observations, user messages, notices."""
         last = max((n for n, turn in enumerate(self.turns) if turn.role == "assistant"), default=-1)
         return self.turns[last + 1 :]
 
@@ -73,7 +73,7 @@ class Step:
 
 
 def steps(turns: Iterable[Turn]) -> tuple[Step, ...]:
-    """The steps of the current run: those after the last message of the user."""
+    """The steps of the current run: those after the user's last message."""
     pairs: list[tuple[Turn, list[Turn]]] = []
     for turn in turns:
         if is_extra(turn):

@@ -75,7 +75,7 @@ def read_url(text: str, base: Url | None = None) -> Url:
         raise UsageError(f"invalid URL: {error}.") from error
     if parts.scheme not in PORTS:
         raise UsageError(
-            f"unsupported scheme {parts.scheme or 'nothing'}: only https:// and http:// pages are fetched."
+            f"unsupported scheme {parts.scheme or '(none)'}: only https:// and http:// pages are fetched."
         )
     if "@" in parts.netloc:
         raise UsageError("URLs with a user name are not fetched.")
@@ -127,7 +127,7 @@ def ip_address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | Non
 
 
 def resolve(host: str, port: int) -> list[str]:
-    """The IP addresses of `host`, in the order to try. Raises OSError."""
+    """The IP addresses of `host`, in the order in which to try them. Raises OSError."""
     entries = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(entry[4][0]) for entry in entries))
 
@@ -149,7 +149,8 @@ _HEADERS = {
 
 @dataclass(frozen=True)
 class Net:
-    """Access to the network. may: whether to connect to an address. trust: the context for certificates."""
+    """Access to the network. may: whether to connect to an address. trust: creates the context that checks
+    certificates."""
 
     may: Callable[[str], bool] = is_public
     resolve: Callable[[str, int], Sequence[str]] = resolve
@@ -160,8 +161,8 @@ class Net:
 
 @dataclass(frozen=True)
 class Page:
-    """A response. data: the body; cut: whether it was longer. kind: the content type in lower case, without parameters;
-    charset: its parameter, or ""; broken: whether it ended too early."""
+    """A response. data: the body, decompressed; cut: whether the rest of the body was dropped. kind: the content type
+    in lower case, without parameters; charset: its parameter, or ""; broken: whether it ended too early."""
 
     url: Url
     status: int
@@ -194,7 +195,7 @@ def fetch(url: Url, net: Net, moved: Callable[[Url, Url], None]) -> Page:
                 "followed."
             )
         if following in seen or len(seen) > _REDIRECTS:
-            raise UsageError(f"{url.site} redirects too often: followed {len(seen)} redirects.")
+            raise UsageError(f"{url.site} redirects in a loop, or more than {_REDIRECTS} times.")
         began = time.monotonic()
         moved(url, following)
         deadline += time.monotonic() - began  # the user may have been asked
@@ -248,7 +249,7 @@ def _failure(site: str, error: Exception, seconds: float) -> str:
     proxies = [
         name for name in os.environ if re.fullmatch("(https?|all)_proxy", name.lower()) and os.environ[name]
     ]
-    proxy = f" (The proxy of {proxies[0]} is not used.)" if proxies else ""
+    proxy = f" (The proxy in {proxies[0]} is not used.)" if proxies else ""
     return f"could not reach {site}: {getattr(cause, 'strerror', None) or cause}.{proxy}"
 
 
@@ -385,7 +386,7 @@ def _of_html(html: str, url: str, wrap: Wrap) -> str:
         errors.seek(0)
         if re.search(b"ImportError|ModuleNotFoundError", errors.read(1 << 16)):
             raise UsageError("cannot read HTML pages: reinstall repoagent with its `browse` extra.")
-    raise UsageError(f"could not extract the text of {url}: it takes too long, or is not HTML.")
+    raise UsageError(f"could not extract the text of {url}: it took too long, or the page is not HTML.")
 
 
 _ERROR_TEXT = 2_000  # characters of the text of a page with an error status
@@ -393,8 +394,8 @@ _ERROR_TEXT = 2_000  # characters of the text of a page with an error status
 
 @dataclass(frozen=True)
 class Browser:
-    """Settings for fetching pages. wrap: the sandbox of the HTML parser. audit: records each page. seconds_left: the
-    time left for the run, None without a limit."""
+    """Settings for fetching pages. wrap: puts the HTML parser into a sandbox. audit: records each page. seconds_left:
+    the time left for the run, None without a limit."""
 
     gate: Gate
     net: Net = field(default_factory=Net)
@@ -450,7 +451,7 @@ class Browser:
     def _require_approval(self, url: Url, why: str = "") -> str:
         """Return who approved it, for the audit. Raises UsageError if it is refused."""
         if mask(str(url)) != str(url):
-            raise UsageError("the URL contains a key.")
+            raise UsageError("the URL contains a key or token.")
         digits = url.host.strip("[]")
         if ip_address(digits) is not None and not self.net.may(digits):
             raise not_public(url, digits)
@@ -470,7 +471,7 @@ class Browser:
     def _follow(self, old: Url, new: Url) -> None:
         """Raise UsageError for a refused redirect; another host needs its own approval."""
         if new.host != old.host or new.port not in {old.port, PORTS[new.scheme]}:
-            self._require_approval(new, f"{old.site} leads there")
+            self._require_approval(new, f"{old.site} redirects there")
             return
         for rule in self.gate.deny:
             if rule.names("browse", str(new)):

@@ -217,7 +217,7 @@ class NonInteractiveRun(NonInteractive):
     def approve(self, request: ApprovalRequest) -> Verdict:
         if self.allow is not None and self.allow(request):
             return Verdict(True, by="program")
-        reason = "approval needs a user; the calling program must allow it"
+        reason = "user approval is required; the calling program must allow it"
         return Verdict(False, reason=reason, by="nobody")
 
     def event(self, event: LoopEvent) -> None:

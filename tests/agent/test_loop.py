@@ -212,7 +212,7 @@ def test_refused_edit_skips_writes_but_not_look_ups() -> None:
     reply = f'{DIFF}<run>make</run>\n<read path="x"/>\n<run>ls x</run>\n<finish>done</finish>'
     game = play(reply, "<reject>no</reject>", verdicts=(refusal(),))
     assert game.table.done == ["edit", "read x", "run ls x"]
-    assert "run was not performed, because `edit` before it failed." in [turn.text for turn in game.turns]
+    assert "run was not performed because an earlier `edit` failed." in [turn.text for turn in game.turns]
     kinds = [turn.meta["kind"] for turn in game.turns if turn.role == "observation"]
     assert kinds == ["edit", "skipped", "read", "run", "skipped"] and game.outcome.kind == "rejected"
 
@@ -530,8 +530,8 @@ def plugged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ("name", "message"),
     [
         ("stupid", "clever, empty, gone, model"),
-        ("gone", "could not load the agent gone"),
-        ("empty", "could not load the agent empty"),
+        ("gone", "could not load agent gone"),
+        ("empty", "could not load agent empty"),
     ],
 )
 def test_agent_that_cannot_be_loaded(plugged: None, name: str, message: str) -> None:

@@ -51,4 +51,4 @@ def test_the_message_of_a_skipped_finish_is_kept(repo: GitRepo) -> None:
     assert outcome.kind == "done"
     assert repo.git("log", "-1", "--format=%s") == "say it once\n"
     _, _, user = go(repo, f"<run>false</run>\n{FINISH}", "no", mode="auto", name="run-20260101-000001-abcdef")
-    assert user.observations[-1].text == "finish was not performed, because `run` before it failed."
+    assert user.observations[-1].text == "finish was not performed because an earlier `run` failed."

@@ -1,4 +1,4 @@
-"""The gate that every command, edit and tool call passes: by a rule, by the mode, or by asking the user."""
+"""The gate, which decides on every command, edit and tool call: by a rule, by the mode, or by asking the user."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ class ApprovalRequest:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The decision. always: add its patterns to the rules of this run; keep: and to those of the repository. reason:
-    why it was refused, for the model. by: who or what decided, for the audit. may: what a command may touch; less than
-    "all" unless the user allowed that with an answer or a rule."""
+    """The decision on a request. always: add the request's patterns to the rules of this run; keep: also to the
+    repository's. reason: why it was refused, for the model. by: who or what decided, for the audit. may: what a command
+    may touch; less than "all" unless the user allowed that with an answer or a rule."""
 
     allowed: bool
     always: bool = False
@@ -71,19 +71,19 @@ _READS = "reads only"
 
 
 def _not_interactive(request: ApprovalRequest) -> Verdict:
-    return Verdict(False, reason="approval needs a user, and this run is not interactive", by="nobody")
+    return Verdict(False, reason="user approval is required, but this run is not interactive", by="nobody")
 
 
 @dataclass
 class Gate:
     """Allow or refuse operations.
 
-    allow, deny: rules; "always" adds to `allow`. asker: asks the user. remember: saves the patterns of an "always" for
-    later runs in this repository. audit: records each decision. sandbox: the name of the commands' sandbox, "" for
-    none; why_none: why there is none, as a sentence. top, writable: the work tree, and other folders that commands may
-    write to; protected: paths that they may not write. path: the commands' PATH. off_limits: why a path of the work
-    tree is hidden from models, None if it is not. withheld: the hidden files, and their names in git. blobs: whether
-    any of the given git object names is the content of a hidden file.
+    allow, deny: rules; "always" adds to `allow`. asker: asks the user. remember: saves the patterns of an "always"
+    answer for later runs in this repository. audit: records each decision. sandbox: the name of the commands' sandbox,
+    "" for none; why_none: why there is none, as a sentence. top, writable: the work tree, and other folders that
+    commands may write to; protected: paths that they may not write. path: the commands' PATH. off_limits: why a path of
+    the work tree is hidden from models, None if it is not. withheld: the hidden files, and their names in git. blobs:
+    whether any of the given git object names is the content of a hidden file.
     """
 
     mode: Mode
@@ -103,9 +103,9 @@ class Gate:
     blobs: Blobs = lambda _: False
 
     def decide(self, request: ApprovalRequest) -> Verdict:
-        """Decide on a request. Deny rules win in every mode; the patterns of an "always" are added to `allow`.
+        """Decide on a request. Deny rules win in every mode; the patterns of an "always" answer are added to `allow`.
 
-        Raises what the asker raises (when the user stops the run) and what `remember` raises.
+        Raises what `asker` raises (when the user stops the run) and what `remember` raises.
         """
         reading = read_command(request.what) if request.kind == "command" else None
         check = _Check(self, reading)
@@ -144,7 +144,7 @@ class Gate:
                 if rule.names(kind, request.what):
                     return Verdict(True, by=f"rule {rule.pattern}")
         if kind == "delegate":
-            return Verdict(True, by="its own approvals")
+            return Verdict(True, by="the subagent's own approvals")
         if mode == "read-only":
             if kind == "browse":
                 return None

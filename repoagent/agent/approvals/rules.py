@@ -2,8 +2,8 @@
 
 `only_reads` is for a sandbox, which hides keys and prevents writes. `can_do_no_harm` is for running without one: it
 excludes git, which may run programs from its configuration (a file system monitor, a filter, a text conversion), and
-paths outside the work tree. A word whose value is uncertain may be any file. Git is checked even if no hidden file
-exists now, because a commit may contain one.
+paths outside the work tree. A word whose value is unknown is assumed to name any file. Git is checked even if no hidden
+file exists now, because a commit may contain one.
 
 A rule is a pattern such as `git log *`, which matches one simple command, word by word. A word of the pattern matches
 the same word of the command, however it is quoted; `*` inside a word matches any characters, `*` as the last word any
@@ -128,7 +128,8 @@ _FREE = {
 
 
 def only_reads(command: Simple) -> bool:
-    """Whether `command` only reads, and has no redirections to files or variables that change programs."""
+    """Whether `command` only reads, without redirecting output to a file or setting a variable that affects
+    programs."""
     if command.writes or any(
         name not in HARMLESS or not value.literal for name, value in command.assignments
     ):
@@ -166,8 +167,8 @@ def can_do_no_harm(
 ) -> bool:
     """Whether `command` only reads files of the work tree, even without a sandbox.
 
-    `path` is the PATH of the command; a program in the work tree is not trusted. `off_limits`: why a path below the
-    top is hidden.
+    `path` is the PATH of the command; a program in the work tree is not trusted. `off_limits`: why a path below the top
+    is hidden, None if it is not.
     """
     if not only_reads(command) or command.name in {"git", "rg"}:
         return False
@@ -395,7 +396,7 @@ class Rule:
 
     def may_deny(self, command: Simple, *, any_case: bool = False) -> bool:
         """Whether the rule denies `command`, or might, depending on unknown words; full paths, git's own options and
-        leading variables do not matter. `any_case`: the file system ignores case."""
+        leading assignments are ignored. `any_case`: the file system ignores case."""
         if self.kind != "command" or not command.words:
             return False
         patterns, further, _ = self._parsed

@@ -88,7 +88,7 @@ class _Strict:
                 self.at += 2
                 self.commands(")")
             elif char == "(":
-                raise Unsure("it defines a function or an array, or has a parenthesis in place of a word")
+                raise Unsure("it defines a function or an array, or has an unexpected parenthesis")
             else:
                 break
         if self.at == start:
@@ -108,7 +108,7 @@ class _Strict:
         elif match := _VARIABLE.match(text, at):
             self.at = match.end()
         elif text.startswith("${", at):
-            raise Unsure("it contains an operator on a variable, ${...}")
+            raise Unsure("it uses ${...} with an operator")
         elif text.startswith(("$'", '$"'), at) and not quoted:
             raise Unsure("it contains $'...' or $\"...\"")
         elif text.startswith("$", at):
@@ -150,7 +150,7 @@ class _Strict:
                 raise Unsure("it contains a `case`")
             fed = mark in {"|", "|&"}
         if close or parentheses or self.heredoc:
-            raise Unsure("it ends too early")
+            raise Unsure("it ends unexpectedly")
         self.depth -= 1
 
     def command(self, fed: bool) -> bool:
@@ -204,7 +204,7 @@ class _Strict:
         self.next()
         span = self.word()
         if operator in {">&", "<&"} and not re.fullmatch(r"[\w./-]+", self.text[slice(*span)]):
-            raise Unsure("it redirects to a descriptor that bash expands twice, even if it is quoted")
+            raise Unsure("the target of a >& or <& redirection is not a plain word")
         if operator in {"<<", "<<-"}:
             if self.heredoc or self.depth > 1:
                 raise Unsure("it has several here-documents, or one inside a substitution")
@@ -225,7 +225,7 @@ class _Strict:
             if (line.lstrip("\t") if tabs else line) == end:
                 return
             if not literal and re.search(r"[$`\\]", line):
-                raise Unsure("a here-document contains more than text; quote its delimiter (<<'EOF')")
+                raise Unsure("a here-document contains expansions or escapes; quote its delimiter (<<'EOF')")
         raise Unsure("a here-document is not closed")
 
 
@@ -323,7 +323,7 @@ def _add(command: Simple, commands: list[Simple], depth: int) -> str:
     """Add a command and those that it runs to `commands`, recursively. Returns the reason for a doubt, or ""."""
     doubt = ""
     if command.words and not command.words[0].literal:
-        doubt = f"the program {command.words[0].raw} is not known before it runs"
+        doubt = f"cannot tell which program {command.words[0].raw} is"
     elif any("[" in name for name, _ in command.assignments):
         doubt = "an array index can contain a command"
     elif not command.name.isascii():

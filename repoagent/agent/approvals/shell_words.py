@@ -55,7 +55,7 @@ class Simple:
 
     @property
     def texts(self) -> list[str]:
-        """The values of its arguments."""
+        """The values of the arguments."""
         return [word.text for word in self.words[1:]]
 
     @property
@@ -79,7 +79,7 @@ class Reading:
 def simple(
     source: Sequence[str], redirections: Sequence[tuple[str, str]] = (), *, fed: bool = True
 ) -> Simple:
-    """The command with these words and redirections, as in the source."""
+    """Parse a simple command from its words and redirections, as written in the source."""
     words = list(map(word, source))
     assignments: list[tuple[str, Word]] = []
     while words and (match := _ASSIGNMENT.match(words[0].raw)):

@@ -36,8 +36,8 @@ class Quoted:
 
 @dataclass(frozen=True)
 class Cut:
-    """Head and tail of a text of `lines` lines, without lines `first` to `last` (from 1), or without parts of them if a
-    long line was cut (`within`)."""
+    """The head and tail of a text of `lines` lines, without lines `first` to `last` (from 1), or without parts of them
+    if a long line was cut (`within`)."""
 
     head: str
     tail: str
@@ -74,13 +74,13 @@ def whole(piece: str | Quoted) -> str:
 
 
 def size(text: str) -> int:
-    """The length in bytes as UTF-8."""
+    """The number of bytes of `text` in UTF-8."""
     return len(text.encode("utf-8", "surrogatepass"))
 
 
 def cut(content: str, most: int, head: float = _HEAD) -> Cut:
-    """Head and tail of `content`: together at most `most` bytes, with the share `head` for the head; whole lines if one
-    fits at each end."""
+    """The head and tail of `content`, together at most `most` bytes, of which the head gets the fraction `head`; whole
+    lines if one fits at each end."""
     rows = content.split("\n")
     if not rows[-1]:
         rows.pop()
@@ -106,7 +106,7 @@ def cut(content: str, most: int, head: float = _HEAD) -> Cut:
 
 
 def share(sizes: Sequence[int], most: int) -> int:
-    """The largest limit for each of `sizes` such that their sum is at most `most` (water filling)."""
+    """The largest limit such that `sizes`, each cut to it, add up to at most `most` (water filling)."""
     remaining, rest = most, sorted(sizes)
     for count, smallest in zip(range(len(rest), 0, -1), rest, strict=True):
         if smallest * count > remaining:
@@ -158,7 +158,8 @@ def trimmed(text: str, most: int, note: str) -> str:
 
 
 def spilling(tool: Tool, folder: Path, shown_as: Callable[[Path], str] = str, limit: int = LIMIT) -> Tool:
-    """Wrap `tool`: a result of more than `limit` bytes is shortened, and saved in files in `folder`.
+    """Wrap `tool` so that a result of more than `limit` bytes is shortened, with its full contents saved in files in
+    `folder`.
 
     `shown_as` returns the path of a file for the tool `read`. These paths are added to `data` as `spilled`. Raises
     Refused if a file cannot be written.

@@ -62,7 +62,7 @@ def is_checkpoint(turn: Turn) -> bool:
 
 
 def tokens(turns: Iterable[Turn]) -> int:
-    """The estimated tokens of `turns` in a prompt, with markup; too many rather than too few."""
+    """The estimated number of tokens of `turns` in a prompt, with markup; rather too many than too few."""
     total = 0
     for turn in turns:
         total += estimate_tokens(turn.text)
@@ -84,7 +84,7 @@ def without_attached(turn: Turn) -> Turn:
 
 
 def borders(turns: Sequence[Turn]) -> list[int]:
-    """The index of the first turn of each unit: a message of the user, or a reply with its observations."""
+    """The index of the first turn of each unit, which is a user message, or a reply with its observations."""
     return [
         number
         for number, turn in enumerate(turns)
@@ -386,11 +386,11 @@ class Window:
         *,
         force: bool = False,
     ) -> State:
-        """The state for the next call: with a new checkpoint if it is due or with `force`.
+        """The state for the next call: with a new checkpoint if one is due or `force` is set.
 
-        `ask` sends turns and returns the reply and its metadata (model, tokens). Without it, if it raises LimitReached
-        or ModelError, or if the reply is not a checkpoint, one is made from the `known` facts and the first lines of
-        the replies. Raises what writing the file raises.
+        `ask` sends turns and returns the reply and its metadata (model, tokens). Without `ask`, if it raises
+        LimitReached or ModelError, or if the reply is not a checkpoint, one is made from the `known` facts and the
+        first lines of the replies. Raises what writing the file raises.
         """
         mark = newest(state.turns)
         replies = any(turn.role == "assistant" for turn in state.turns[mark[0] if mark else 0 :])

@@ -82,9 +82,9 @@ class Job:
 
 
 class Command:
-    """A running or ended command in its own session, without input, whose output a thread copies to `file`: at most
-    `keep` bytes and the end. After the end, `why` says why the sandbox ended it. Raises OSError if it cannot be
-    started."""
+    """A running or ended command in its own session, without input, whose output a thread copies to `file`: at most the
+    first `keep` bytes, and the end. After the end, `why` says why the sandbox ended it. Raises OSError if the command
+    cannot be started."""
 
     def __init__(
         self,

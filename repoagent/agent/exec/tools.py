@@ -30,17 +30,17 @@ _SECONDS = re.compile(r"\d{1,6}(\.\d+)?")
 
 @dataclass
 class CommandRunner:
-    """Runs commands at `top` with the settings of a run.
+    """Runs commands in `top` with the settings of a run.
 
-    folder: where output files go. env: the environment. wrap: the command line in the sandbox, which writes to a report
-    file why it ended a command; why_ended: reads that file. unshown: further variables of a command that may not see
-    hidden files. seconds_left: the time left for the run, None without a limit. watch: called before a foreground
-    command, with whether a background command may have written since the last call; its result is called after the
-    command and returns which files changed. audit: records events. shown_as: the name of an output file for the model.
-    explain: says which limit of the sandbox caused an error in an output. running: called with each foreground command
-    and its output file. timeout, longest: the default and the longest time limit, in seconds. budget: bytes of output
-    that are shown. keep: bytes of an output that are saved; keep_total: bytes of all outputs of the run, without the
-    end of each.
+    folder: where output files go. env: the environment. wrap: returns a command line in the sandbox, which writes to a
+    report file why it ended the command; why_ended: reads that file. unshown: further variables for a command that may
+    not see hidden files. seconds_left: the time left for the run, None without a limit. watch: called before a
+    foreground command, with whether a background command may have written since the last call; its result is called
+    after the command and returns which files changed. audit: records events. shown_as: the name of an output file for
+    the model. explain: says which limit of the sandbox caused an error in an output. running: called with each
+    foreground command and its output file. timeout, longest: the default and the longest time limit, in seconds.
+    budget: bytes of output that are shown. keep: bytes of an output that are saved; keep_total: the same for all
+    outputs of the run together, not counting the end of each.
     """
 
     top: Path
@@ -86,8 +86,8 @@ class CommandRunner:
         )
 
     def look(self) -> Callable[[], str]:
-        """Take a snapshot of the files. The result takes another one, and returns which files changed in between or,
-        while a command ran in the background, before."""
+        """Take a snapshot of the files. The returned function takes another one, and returns which files changed in
+        between, and before the first one while a command ran in the background."""
         since = [name for name in self.background if name not in self.settled]
         self.settled.update([name for name in since if self.background[name].has_ended()])
         return self.watch(any(self.background[name].job.may != "read" for name in since))
@@ -191,7 +191,7 @@ class CommandRunner:
         return Command(job, self.wrap(argv, report, job.may), file, env, keep, why=why)
 
     def remaining_bytes(self) -> int:
-        """The number of bytes of the next output to save."""
+        """How many bytes of the next output to save."""
         return max(0, min(self.keep, self.keep_total - sum(file.stat().st_size for file in self._outputs())))
 
     def next_file(self, label: str) -> Path:
@@ -246,7 +246,7 @@ class CommandRunner:
         name, command = self._background_command(action)
         text = action.args.get("seconds", "").strip() or f"{SECONDS:g}"
         if not _SECONDS.fullmatch(text) or not 0 < float(text) <= LONGEST_WAIT:
-            raise UsageError(f'seconds="{text}": use a number above 0, at most {LONGEST_WAIT:g}.')
+            raise UsageError(f'seconds="{text}": use a number above 0 and at most {LONGEST_WAIT:g}.')
         command.wait(self.within_run(float(text)))
         return self._state("wait", name, command)
 
@@ -268,10 +268,10 @@ class CommandRunner:
             name = running[0]
         if name in self.background:
             return name, self.background[name]
-        choices = f"running: {', '.join(running)}" if running else "none runs"
+        choices = f"running: {', '.join(running)}" if running else "none is running"
         if name:
-            raise UsageError(f"no background command {name}: {choices}.")
-        raise UsageError(f'name the command, as in command="b1": {choices}.')
+            raise UsageError(f"no background command {name} ({choices}).")
+        raise UsageError(f'name the command, as in command="b1" ({choices}).')
 
     def time_limit(self, text: str) -> float:
         """The seconds for timeout="TEXT", or the time left for the run if that is less. Raises UsageError."""

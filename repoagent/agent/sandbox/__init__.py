@@ -1,1 +1,1 @@
-"""Confine commands of the model with Landlock, mounts and seccomp. Read policy.py first, then backends.py."""
+"""Confine the model's commands with Landlock, mounts and seccomp. Read policy.py first, then backends.py."""

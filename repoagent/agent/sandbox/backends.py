@@ -126,16 +126,16 @@ class Sandbox:
 _UNIX = 1
 _INTERNET = (2, 10, 16)  # AF_INET, AF_INET6, AF_NETLINK; the others are not confined by a network namespace
 _NARROW = (
-    "A protected name at the top of the work tree is a symbolic link: commands can create files only in "
-    "its folders."
+    "A protected path at the top of the work tree is a symbolic link, so commands can create files only in "
+    "subfolders."
 )
-_CLOSED = "Commands cannot create files or folders at the top of the work tree, only in its folders."
+_CLOSED = "Commands cannot create files or folders at the top of the work tree, only in subfolders."
 _ABSTRACT_SOCKETS = "With network access, commands can reach other programs' abstract Unix sockets."
 _NAMES_ARE_SEEN = "Commands can see the names of hidden files, but not their content."
 _WITHOUT_MOUNTS = (
-    "Commands can change the mode, owner and times of any file outside the work tree that you can change.",
+    "Outside the work tree, commands can change the mode, owner and times of any file that you can.",
     "Commands can see the names and arguments of other processes, and change their priority.",
-    "Commands cannot write /tmp and shared memory, or open terminals and Unix sockets; some programs fail.",
+    "Commands cannot write to /tmp or shared memory, or open terminals or Unix sockets; some programs fail.",
 )
 
 
@@ -274,7 +274,7 @@ def works(sandbox: Sandbox) -> bool:
 
 
 def why_none() -> str:
-    """Why there is no sandbox here, or what to do about it, in one sentence."""
+    """Why this machine has no sandbox for commands, in one sentence."""
     if sys.platform == "darwin":
         return "repoagent has no sandbox for commands on macOS yet."
     if sys.platform != "linux":

@@ -17,7 +17,7 @@ _SHARED_MEMORY = 1 << 30
 
 @dataclass(frozen=True)
 class Policy:
-    """The access of a command. Paths are absolute; the deepest one decides: a `scratch` inside `keep` is writable.
+    """What a command may access. Paths are absolute; the deepest one decides: a `scratch` inside `keep` is writable.
 
     The rest of the file system is read-only. `keep` is read-only, `hide` is unreadable. `shield` is like `keep`, except
     below `also_write`; links are followed, a missing name cannot be created and an empty folder cannot be filled.

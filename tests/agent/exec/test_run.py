@@ -388,7 +388,7 @@ def test_exit_code_that_is_not_a_failure() -> None:
     ("args", "expected"),
     [
         ({}, "name the command"),
-        ({"command": "b9"}, "no background command b9: none runs"),
+        ({"command": "b9"}, "no background command b9 (none is running)"),
         ({"command": "b1", "until": "x"}, "unknown argument until"),
     ],
 )

@@ -251,7 +251,7 @@ def test_command_that_fills_the_disk_is_ended(policy: Policy, tmp_path: Path) ->
             pytest.skip("no namespaces here")
         results.append((done.returncode, done.stdout))
     assert results == [(0, b"all\n"), (137, b"")]
-    assert why_ended(report) == f"it left less than 8 MB free on the disk of {policy.top}"
+    assert why_ended(report) == f"it left less than 8 MB free on the disk that contains {policy.top}"
 
 
 @pytest.mark.soak

@@ -84,7 +84,7 @@ def supervise(start: Callable[[], NoReturn], limits: Limits) -> int:
 
 
 def exit_code(status: int) -> int:
-    """The exit code that a shell gives for a status of wait(2)."""
+    """The exit code that a shell reports for a status of wait(2)."""
     code = os.waitstatus_to_exitcode(status)
     return 128 - code if code < 0 else code
 
@@ -158,7 +158,7 @@ def _exceeded_limit(limits: Limits) -> str:
     """A clause about the limit that the command exceeds now; "" for none."""
     for folder, required in limits.min_free.items():
         if _free_bytes(folder) < required:
-            return f"it left less than {required // _MEGABYTE} MB free on the disk of {folder}"
+            return f"it left less than {required // _MEGABYTE} MB free on the disk that contains {folder}"
     if not (limits.memory or limits.processes):
         return ""
     # stop counting early, because this must be fast even in a fork bomb

@@ -39,7 +39,7 @@ def syscall(number: int, *args: object) -> int:
 
 
 def prctl(option: int, value: int = 0, extra: object = None) -> None:
-    """prctl(2) with one or two arguments."""
+    """Call prctl(2) with one or two arguments."""
     last = ctypes.c_ulong(0) if extra is None else extra
     zero = ctypes.c_ulong(0)
     _checked(_libc.prctl(option, ctypes.c_ulong(value), last, zero, zero), f"prctl {option}")
@@ -51,7 +51,7 @@ def unshare(flags: int) -> None:
 
 
 def mount(source: str, target: str, kind: str, flags: int, data: str = "") -> None:
-    """mount(2)."""
+    """Call mount(2)."""
     coded = [os.fsencode(text) for text in (source, target, kind)]
     _checked(
         _libc.mount(*coded, ctypes.c_ulong(flags), os.fsencode(data) if data else None), f"mount {target}"
@@ -181,7 +181,7 @@ def _allow(ruleset: int, target: str | int, rights: int) -> None:
 def paths_without(root: str, excluded: Iterable[str]) -> Iterator[str]:
     """The paths that together cover `root` without `excluded`: the folder itself, or entries of it; no links.
 
-    Rules only ever allow more, so a folder with an exception is allowed by its entries.
+    Rules only ever allow more, so a folder with an exception is covered by rules for its entries.
     """
     inside = [path for path in excluded if within(path, root)]
     if not inside:
