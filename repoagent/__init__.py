@@ -1,7 +1,7 @@
 """repoagent: a git-native repository editing assistant.
 
-For programs: `from repoagent import Repository`; every expected failure is one of `repoagent.errors`. The types are in
-`__init__.pyi`: an import here would load the library for every command.
+Programs use `from repoagent import Repository`; every expected failure is an exception of `repoagent.errors`. The types
+are in `__init__.pyi`, because an import here would load the library for every command.
 """
 
 __version__ = "0.1.0"

@@ -28,7 +28,7 @@ def open_repo(top: Path) -> git.Repo:
     try:
         return git.Repo(top)
     except (git.InvalidGitRepositoryError, git.NoSuchPathError) as error:
-        raise UsageError(f"GitPython cannot open the repository of {top}") from error
+        raise UsageError(f"GitPython cannot open the repository at {top}") from error
 
 
 def open_commit(top: Path, commit: str) -> git.Commit:
@@ -36,7 +36,7 @@ def open_commit(top: Path, commit: str) -> git.Commit:
     try:
         return open_repo(top).commit(commit)
     except (ValueError, git.BadName) as error:
-        raise UsageError(f"GitPython cannot read the commit {commit} of {top}") from error
+        raise UsageError(f"GitPython cannot read commit {commit} in {top}") from error
 
 
 def worktree_path(repo: object) -> str:
@@ -57,13 +57,13 @@ def revision_name(revision: object) -> str:
         return revision.hexsha
     if isinstance(revision, git.TagObject):
         return f"{revision.hexsha}^{{commit}}"
-    raise UsageError(f"a revision is text, a git.Commit or a git.Reference, not {_type(revision)}")
+    raise UsageError(f"a revision must be a string, a git.Commit or a git.Reference, not {_type(revision)}")
 
 
 def blob_id(blob: object) -> str:
     """The id of a `git.Blob`. Raises UsageError for any other object."""
     if not isinstance(blob, git.Blob):
-        raise UsageError(f"a source is the id of a blob or a git.Blob, not {_type(blob)}")
+        raise UsageError(f"a source must be a blob id or a git.Blob, not {_type(blob)}")
     return blob.hexsha
 
 
@@ -75,9 +75,9 @@ def patch_text(diffs: object) -> bytes:
     items = [diffs] if isinstance(diffs, Diff) else list(diffs) if isinstance(diffs, Iterable) else [diffs]
     for item in items:
         if not isinstance(item, Diff):
-            raise UsageError(f"a diff is text, bytes or a git.DiffIndex, not {_type(diffs)}")
+            raise UsageError(f"a diff must be a string, bytes or a git.DiffIndex, not {_type(diffs)}")
         if item.change_type is not None:  # GitPython sets it for the raw format, not for patches
-            raise UsageError("the git.DiffIndex has no patches: make it with create_patch=True")
+            raise UsageError("the git.DiffIndex has no patches: create it with create_patch=True")
     if not items:
         raise NothingDone("the git.DiffIndex is empty: it has no changes")
     return b"".join(map(_file_patch, items))

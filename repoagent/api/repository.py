@@ -57,7 +57,7 @@ class Repository:
     to the top. `settings` are options of the configuration by key ({"edit.scope": "repo"}) and override those of the
     user and the repository; each method that calls a model accepts further ones. Every expected failure is a
     `repoagent.errors.RepoagentError` with one clear sentence; after it, files, index and branch are unchanged (a `run`
-    keeps its earlier changes). Except for `git`, threads may share an object.
+    keeps its earlier changes). Threads may share an object, but not its `git`.
 
     Raises UsageError outside a work tree, while GIT_DIR, GIT_WORK_TREE or GIT_COMMON_DIR is set, and for a work tree
     that git finds only with them.
@@ -240,7 +240,7 @@ class Repository:
         ways |= {"range": range, "base": base, "commit": commit, "worktree": tracked, "diff": patch}
         chosen = [how for how, value in ways.items() if value]
         if len(chosen) > 1:
-            raise UsageError(f"{' and '.join(chosen)} cannot be combined: use one of them")
+            raise UsageError(f"{' and '.join(chosen)} cannot be combined: use only one of them")
         if range and ".." not in range:
             raise UsageError(f"invalid range '{range}': write A..B, or pass one commit as `commit`")
         pathspecs = tuple(f":(top,literal){file}" for file in self._paths(files))
@@ -454,9 +454,9 @@ class Repository:
         return run_in_worktree(self._worktree, request, merged, ui, model_setup)
 
     def undo(self, edit_id: str | None = None) -> UndoResult:
-        """Undo the last edit, or the edit with this id. Moves the branch back if its commit is the tip and on no other
-        ref, otherwise reverts it in a new commit; keeps other changes, even in the same files. Raises NothingDone,
-        Refused, Busy."""
+        """Undo the last edit, or the edit with this id. Moves the branch back if the edit's commit is its tip and on no
+        other ref, otherwise reverts the commit in a new one; keeps other changes, even in the same files. Raises
+        NothingDone, Refused, Busy."""
         from repoagent.edit.undo import undo
 
         self._settle()
@@ -522,7 +522,7 @@ def _find_worktree(start: Path) -> WorkTree:
                 os.environ.pop(name, None)
     if needed:
         raise UsageError(
-            f"git finds {worktree.git_dir} from {worktree.top} only with GIT_DIR and GIT_WORK_TREE"
+            f"git finds the repository of {worktree.top} only while GIT_DIR and GIT_WORK_TREE are set"
         )
     send_to(log.warning)
     return worktree

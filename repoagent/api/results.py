@@ -27,8 +27,8 @@ Kind = Literal["committed", "written", "proposed", "answered"]
 
 @dataclass(frozen=True)
 class ChangedFile:
-    """`old_path` is None for a new file, `path` for a deleted one; they differ for a rename. `mode` is git's
-    ("100644"), None for a deleted file."""
+    """A file of a change. `old_path` is None for a new file, `path` for a deleted one; they differ for a rename. `mode`
+    is git's file mode ("100644"), None for a deleted file."""
 
     path: str | None
     old_path: str | None
@@ -124,9 +124,9 @@ class Neighbor:
 
 @dataclass(frozen=True)
 class Neighbors:
-    """`neighbors`, best score first. `commit` is the id of `revision`, "" before the first commit; `commits` is the
-    number of commits of `paths` that were read. `state` is "whole", or "building", "recent" or "names" for an answer
-    from part of the history; `note` is a remark for the user, or ""."""
+    """The `neighbors` of `paths`, best score first. `commit` is the id of `revision`, "" before the first commit;
+    `commits` is the number of commits of `paths` that were read. `state` is "whole", or "building", "recent" or "names"
+    for an answer from part of the history; `note` is a remark for the user, or ""."""
 
     paths: tuple[str, ...]
     revision: str
@@ -160,7 +160,7 @@ def neighbors_result(answer: Neighborhood) -> Neighbors:
 
 @dataclass(frozen=True)
 class Split:
-    """A file in segments; concatenated in order, these are the file byte for byte.
+    """A file in segments, which are the file byte for byte when concatenated in order.
 
     `blob` is the id of the bytes (`git hash-object --no-filters`); `language` is None if unknown; `size` is in bytes.
     `folder` is the folder of the segment files, None for a split in memory.

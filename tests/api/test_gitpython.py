@@ -68,7 +68,7 @@ def test_a_result_gives_its_commit(repo: GitRepo) -> None:
     assert opened.git.commit(opened.undo().commit) == done.git_commit.parents[0]
     with pytest.raises(errors.Refused):
         opened.apply(PATCH, sources={"src/app.py": opened.git.head.commit.tree / "a.txt"})
-    with pytest.raises(errors.UsageError, match=r"blob or a git\.Blob, not git\.objects\.commit\.Commit"):
+    with pytest.raises(errors.UsageError, match=r"id or a git\.Blob, not git\.objects\.commit\.Commit"):
         opened.apply(PATCH, sources={"src/app.py": done.git_commit})  # type: ignore[dict-item]
 
 
@@ -86,7 +86,7 @@ def test_revisions(changed: GitRepo) -> None:
     for revision in (head, opened.git.head, opened.git.active_branch):
         assert opened.review(commit=revision).files == 7
     with pytest.raises(
-        errors.UsageError, match=r"a revision is text, a git\.Commit or .*, not git\.objects\.tree\.Tree"
+        errors.UsageError, match=r"a revision must be .*, a git\.Commit or .*, not git\.objects\.tree\.Tree"
     ):
         opened.neighbors("a.txt", revision=head.tree)  # type: ignore[arg-type]
 
@@ -129,10 +129,12 @@ def test_a_diff_that_can_not_be_applied_is_refused_in_a_sentence(changed: GitRep
     opened = Repository(changed.top)
     head, before = opened.git.head.commit, opened.git.head.commit.parents[0]
     for call in (opened.apply, lambda diff: opened.review(diff=diff)):
-        with pytest.raises(errors.UsageError, match="has no patches: make it with create_patch=True"):
+        with pytest.raises(errors.UsageError, match="has no patches: create it with create_patch=True"):
             call(before.diff(head))
         with pytest.raises(errors.NothingDone, match="is empty"):
             call(head.diff(head, create_patch=True))
-        with pytest.raises(errors.UsageError, match=r"a diff is text, bytes or a git\.DiffIndex, not list"):
+        with pytest.raises(
+            errors.UsageError, match=r"a diff must be .*, bytes or a git\.DiffIndex, not list"
+        ):
             call([1])
     assert changed.status() == ""
