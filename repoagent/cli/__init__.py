@@ -25,7 +25,7 @@ _COLLECT_AFTER = 50_000
 
 
 class Ended(KeyboardInterrupt):
-    """The signal `number` (`kill`, a closed terminal). As after ^C, unfinished work is rolled back first."""
+    """Raised on the signal `number` (`kill`, a closed terminal). As after ^C, unfinished work is rolled back first."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"ended by {signal.Signals(number).name}")

@@ -139,7 +139,7 @@ def add_global_options(command: click.Command) -> None:
 
 def words_in(file: Path, noun: str) -> str:
     """The text of `file`, or of standard input for "-". Raises UsageError for an unreadable file, and for one that is
-    not UTF-8; the message calls the text `what`."""
+    not UTF-8; the message calls the text `noun`."""
     try:
         data = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
         return data.decode("utf-8-sig")

@@ -99,7 +99,7 @@ class Chat:
         return self.model_setup.meter.part(self.limits)
 
     def request(self, prompt: str = "") -> RunRequest:
-        """The request of one turn, which is a run."""
+        """The request for one turn, which is a run."""
         options = self.options
         return RunRequest(
             prompt.strip(),
@@ -133,7 +133,7 @@ class Chat:
             terminal.note(f"{run_output.spent(outcome)}\n", "dim")
 
     def perform(self, words: str, ui: RunInterface, meter: Meter) -> RunOutcome:
-        """Run one turn. Raises KeyboardInterrupt and whatever `tasks.session.run` raises; what happened until then is
+        """Run one turn. Raises KeyboardInterrupt and whatever `tasks.session.run` raises; everything up to then is
         saved. Raises Refused if the conversation was deleted; the next message starts a new one."""
         from repoagent.cli.app import settle
 
@@ -142,8 +142,8 @@ class Chat:
             before, self.name, self.lives = self.name, new_name("chat"), False
             self.aside.clear()
             raise Refused(
-                f"the files of {before} were deleted (by `git clean -x`, for example); your next message starts a "
-                "new conversation"
+                f"chat {before} was deleted (by `git clean -x`, for example); your next message starts a new "
+                "conversation"
             )
         request = self.request("\n\n".join([*self.aside, words]) if words else "")
         try:

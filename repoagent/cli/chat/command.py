@@ -67,11 +67,11 @@ def command(session: Session, /, **values: Any) -> Exit:
         repo = repo._replace(terminal=repo.terminal._replace(input_tty=False))
     terminal = repo.terminal
     if options.as_json and terminal.can_ask:
-        raise UsageError("--json takes its turns from a pipe: printf 'WORDS\\n' | repoagent chat --json")
+        raise UsageError("--json reads messages from a pipe: printf 'WORDS\\n' | repoagent chat --json")
     if options.commit_per_edit and options.no_commit:
         raise UsageError("--commit-per-edit and --no-commit cannot be combined")
     if options.reply is not None and str(options.reply) == "-":
-        raise UsageError("--reply cannot be -: standard input holds your messages; name a file")
+        raise UsageError("--reply cannot be -, because standard input provides your messages: name a file")
     from repoagent.cli.chat.chat_session import leave, open_chat, serve_json
 
     repo.settle()

@@ -69,7 +69,7 @@ def history_file(worktree: WorkTree) -> Path:
 
 
 class FileHistory(history.FileHistory):
-    """The history file, with keys and tokens masked. Errors in reading or writing it are warnings."""
+    """The history file, with keys and tokens masked. Errors in reading or writing it are reported as warnings."""
 
     def __init__(self, file: Path, warn: Callable[[str], None]) -> None:
         super().__init__(file)

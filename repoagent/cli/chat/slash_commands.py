@@ -39,7 +39,7 @@ Candidates = Iterable[tuple[str, str]]
 
 KEYS = (
     "Enter sends; Alt-Enter, ^J or a backslash at the end of a line starts a new line. Tab completes commands and "
-    "paths, ^R searches the history, ^X ^E opens your editor. ^C stops a reply, ^D ends the chat."
+    "paths, ^R searches the history, and ^X ^E opens your editor. ^C stops a reply; ^D ends the chat."
 )
 MODE_LINES: dict[Mode, str] = {
     "ask": "ask before each change and each command",
@@ -54,8 +54,8 @@ _PLAIN = ("--no-color", "--no-ext-diff", "--no-textconv", "--src-prefix=a/", "--
 
 
 class Slash(NamedTuple):
-    """`typed`: words work at a terminal only, not from a pipe; `prints`: prints text, so it cannot be combined with
-    --json."""
+    """A slash command. `typed`: its arguments are accepted at a terminal only, not from a pipe; `prints`: it prints
+    text, so it cannot be combined with --json."""
 
     arguments: str
     line: str
@@ -175,7 +175,7 @@ def _diff(chat: Chat, words: str) -> None:
         result = git_output(top, *revision, ok=(0, 1, 128))
         commit = result.stdout.decode().strip()
         if result.returncode or not commit:
-            raise UsageError(f"unknown revision '{words}': use HEAD~1, for example, or /diff alone")
+            raise UsageError(f"unknown revision '{words}': name a commit such as HEAD~1, or use /diff alone")
         text = os.fsdecode(git(top, "diff", *_PLAIN, commit, "--"))
         nothing = f"no changes since {words}"
     else:
@@ -307,9 +307,9 @@ def run(chat: Chat, line: str) -> None:
     if line.startswith("!!"):
         text = fence(output, "output") if output else "(no output)"
         chat.aside.append(f"I ran `{command}`: exit code {code}.\n{text}")
-        chat.terminal.note(f"exit {code}; the output goes with your next message", "dim")
+        chat.terminal.note(f"exit code {code}; the output will be sent with your next message", "dim")
     elif code:
-        chat.terminal.note(f"exit {code}", "dim")
+        chat.terminal.note(f"exit code {code}", "dim")
 
 
 def _captured(command: list[str]) -> tuple[int, str]:

@@ -77,7 +77,7 @@ def test_a_no_without_a_reason_ends_the_turn_and_not_the_chat(
         window.answer(READY, f"/model {script.spec}\r")
         window.expect("now using")
         window.answer(READY, "!!echo HELLO\r")
-        window.expect("the output goes with your next message")
+        window.expect("the output will be sent with your next message")
         window.answer(READY, "so\r")
         window.expect("I see.")
         window.answer(READY, "\x04")
