@@ -97,7 +97,7 @@ def find_agent_types(user_folder: Path, warn: Warn) -> dict[str, AgentType]:
             raise Refused("does not exist")
         type_ = _parsed(path.stem, text)
         if type_.name in types:
-            which = "a built-in type" if type_.name in BUILT_IN else "another of yours"
+            which = "a built-in type" if type_.name in BUILT_IN else "another of your types"
             raise Refused(f"has the same name, {type_.name}, as {which}")
         return type_
 

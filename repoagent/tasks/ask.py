@@ -88,7 +88,7 @@ def read_stream(stream: IO[bytes]) -> AttachedFile | None:
 def _attached_file(data: bytes, name: str) -> AttachedFile:
     if len(data) > LARGEST:
         raise UsageError(
-            f"{name} is larger than {LARGEST:,} bytes, which no model accepts; send a part of it"
+            f"{name} is larger than {LARGEST:,} bytes, the most that any model accepts; send a part of it"
         )
     if data.startswith(LFS_POINTER):
         raise UsageError(f"{name} is a Git LFS pointer: run `git lfs pull` first")
@@ -101,7 +101,7 @@ def _attached_file(data: bytes, name: str) -> AttachedFile:
     if not text.strip():
         note = f"{name} is empty"
     elif "<svg" in text[:2_000] and name.lower().endswith((".svg", STREAM)):
-        note = f"{name} is sent as its source; convert it to PNG to send it as an image"
+        note = f"{name} is sent as SVG source; convert it to PNG to send it as an image"
     return AttachedFile(name, digest, len(data), text, note=note)
 
 

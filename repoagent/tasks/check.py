@@ -11,7 +11,7 @@ from repoagent.git.worktree import WorkTree
 
 
 def check_of(settings: Settings) -> Check | None:
-    """The `check` of the configuration or the command line, with its limits; None if it is not set."""
+    """The `check` from the configuration or the command line, with its limits; None if it is not set."""
     command = settings.text_or_none("check")
     if command is None:
         return None

@@ -116,7 +116,7 @@ def _commit(
     unreviewed = [change for change in changes if change.name not in accepted]
     if request.mode == "ask" and unreviewed:
         diff = canonical_diff(unreviewed, hash_name=context.worktree.object_format)
-        reason = "commands changed this, and it becomes part of the commit"
+        reason = "commands made this change, which will be part of the commit"
         verdict = context.ui.approve(ApprovalRequest("edit", diff, why=reason))
         if not verdict.allowed:
             names = ", ".join(named(change.name) for change in unreviewed)

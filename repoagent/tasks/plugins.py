@@ -150,8 +150,8 @@ def start(
 
 @dataclass(frozen=True)
 class Description:
-    """A program's description of itself. `args` and `body` describe their purpose. args: None accepts any arguments.
-    body: "" accepts none."""
+    """A program's description of itself. `args` describes each argument; None: any are accepted. `body` describes the
+    body; "": none is accepted."""
 
     name: str
     text: str
@@ -223,7 +223,7 @@ def _describe(path: Path, top: Path) -> Description:
     try:
         return checked_description(json.loads(ran.output))
     except (ValueError, RecursionError) as error:
-        raise Refused("does not answer --description with JSON") from error
+        raise Refused("did not print JSON for --description") from error
 
 
 def checked_description(record: object) -> Description:
@@ -243,7 +243,7 @@ def checked_description(record: object) -> Description:
     is_number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
     seconds = f"a number of seconds up to {LONGEST_TIMEOUT:g}"
     for valid, field_name, rule in (
-        (isinstance(name, str) and NAME.fullmatch(name), "name", "of lowercase letters, digits, dashes"),
+        (isinstance(name, str) and NAME.fullmatch(name), "name", "lowercase letters, digits and dashes"),
         (isinstance(text, str) and one_line(text), "text", "a line of text"),
         (isinstance(body, str), "body", "text"),
         (isinstance(reads_only, bool), "reads_only", "true or false"),
@@ -251,7 +251,7 @@ def checked_description(record: object) -> Description:
         (args is None or isinstance(args, dict), "args", "an object of names and descriptions"),
     ):
         if not valid:
-            raise Refused(f"has no valid {field_name} in its description; it must be {rule}")
+            raise Refused(f"has no valid `{field_name}` in its description; use {rule}")
     for argument, meaning in (args or {}).items():
         if not _ARGUMENT.fullmatch(argument) or not isinstance(meaning, str):
             raise Refused(f"has the invalid argument name {argument!r} in its description")
@@ -330,10 +330,11 @@ class HookAnswer(NamedTuple):
 
 @dataclass(frozen=True)
 class UserHooks:
-    """The hook commands of the user's configuration (None: not set) for the run `run` at `top`. Call it to run one.
+    """The hook commands of the user's configuration (None: not set) for the run `run` at `top`. Call the object to run
+    one of them.
 
-    audit: gets an event for each. confined: returns the command to run instead and its environment if there are
-    unreviewed changes; None to run the command itself. timeout: the seconds that each may take.
+    audit: gets an event for each run of a hook. confined: returns the command to run instead and its environment if
+    there are unreviewed changes; None to run the command itself. timeout: the seconds that each may take.
     """
 
     top: Path

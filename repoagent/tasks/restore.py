@@ -142,8 +142,8 @@ def _settled(worktree: WorkTree, run_dir: RunDirectory) -> ChangeSet:
 
 
 class RestoreResult(NamedTuple):
-    """paths: the restored files. left: left unchanged, because someone changed the same lines. copies: the saved
-    content of files that were restored whole."""
+    """paths: the restored files. left: the files left unchanged, because someone changed the same lines. copies: the
+    saved content of files that were restored whole."""
 
     paths: tuple[str, ...]
     left: Overlaps

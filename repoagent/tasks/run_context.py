@@ -42,7 +42,7 @@ class RunRequest:
     instructions, for the prompt. allow: command patterns allowed in this run, in addition to the configuration.
     network: whether commands may use the network. confine: whether they run in a sandbox, if one is available.
     allow_sensitive: whether files that git or a server executes may be changed without a separate question. agent:
-    "model", or a name of the entry-point group `repoagent.agents`. worktree, branch: the linked work tree that was
+    "model", or a name in the entry-point group `repoagent.agents`. worktree, branch: the linked work tree that was
     created for the run, and its branch; "" otherwise. options: options set by the user, by name; stored in `run.json`
     for a resume.
     """

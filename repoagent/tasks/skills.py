@@ -110,7 +110,7 @@ def _read_skill(source: MarkdownFolder, path: Path) -> Skill:
     if not _NAME.fullmatch(name):
         raise Refused(f"has the invalid name {name!r}; use letters, digits and dashes")
     if name != path.name:
-        raise Refused(f"has the name {name} in its {FILE}, which differs from its folder's")
+        raise Refused(f"has the name {name} in its {FILE}, but its folder has another name")
     return Skill(name, description, path, source)
 
 

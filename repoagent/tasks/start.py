@@ -168,7 +168,7 @@ def current_folder(top: Path) -> str:
 
 
 def environment_text(context: RunContext, confinement: Confinement) -> str:
-    """The environment of this run: system, limits of commands, mode, check, tests and the top folder."""
+    """The environment of this run: system, limits on commands, mode, check, tests and the top folder."""
     tools = {tool.name for tool in context.tools}
     lines = [f"work tree: {named(str(context.worktree.top))}; system: {_system()}"]
     if "run" in tools:

@@ -81,7 +81,7 @@ class Uses:
 @dataclass(frozen=True)
 class Answer:
     """The uses of a symbol, or of all symbols that `file` defines. `unused` are its symbols that no other file uses,
-    `more` is the number of symbols above the limit. `left_out` has a sentence for each reason why files were
+    and `more` is the number of symbols above the limit. `left_out` has a sentence for each reason why files were
     skipped."""
 
     asked: str
@@ -185,8 +185,8 @@ _LEFT_OUT = {
 
 
 class Bounds(NamedTuple):
-    """How many files are parsed and read, and how many bytes of them. Counts instead of a time limit, so that a busy
-    machine gives the same answer."""
+    """Limits on the files that are parsed and read, and on their bytes. They are counts instead of times, so that a
+    busy machine gives the same answer."""
 
     parsed: int = 60
     parsed_bytes: int = 2 << 20

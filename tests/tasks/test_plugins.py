@@ -64,16 +64,16 @@ class Environment:
 
 # the answer of a program to --description, and the end of the warning
 BROKEN: dict[str, tuple[object, str]] = {
-    "words": ("hello", "with JSON"),
+    "words": ("hello", "did not print JSON"),
     "list": ("[1]", "did not print a JSON object"),
-    "newer": ({**GOOD, "version": 2}, "in version 2"),
-    "nameless": ({"text": "x"}, "no valid name"),
-    "capital": ({**GOOD, "name": "Weather"}, "no valid name"),
-    "textless": ({"name": "a", "text": " "}, "no valid text"),
+    "newer": ({**GOOD, "version": 2}, "format version 2"),
+    "nameless": ({"text": "x"}, "no valid `name`"),
+    "capital": ({**GOOD, "name": "Weather"}, "no valid `name`"),
+    "textless": ({"name": "a", "text": " "}, "no valid `text`"),
     "args": ({**GOOD, "args": {"a b": ""}}, "argument name 'a b'"),
     "id": ({**GOOD, "args": {"id": "x"}}, "argument name 'id'"),
-    "slow": ({**GOOD, "timeout": 1e9}, "must be a number of seconds"),
-    "reads": ({**GOOD, "reads_only": "no"}, "must be true or false"),
+    "slow": ({**GOOD, "timeout": 1e9}, "use a number of seconds"),
+    "reads": ({**GOOD, "reads_only": "no"}, "use true or false"),
     "taken": ({**GOOD, "name": "run"}, "defines a tool run, but that name is taken"),
     "own": ({**GOOD, "name": "finish"}, "defines a tool finish, but that name is taken"),
     "data": ({**GOOD, "name": "commit"}, "defines a tool commit, but that name is taken"),

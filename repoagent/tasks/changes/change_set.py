@@ -39,7 +39,7 @@ Overlaps = Mapping[str, Lines]  # files in which someone changed the same lines,
 def change_between(
     old_path: str | None, before: Content | None, path: str | None, after: Content | None
 ) -> FileChange:
-    """The change from `before` at `old_path` to `after` at `path`; a content of None means no file."""
+    """The change from `before` at `old_path` to `after` at `path`; None means that there is no file."""
     old = (None, None, None) if before is None else (old_path, before.data, before.mode)
     new = (None, None, None) if after is None else (path, after.data, after.mode)
     return FileChange(old[0], new[0], old[1], new[1], old[2], new[2])

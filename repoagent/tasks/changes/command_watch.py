@@ -41,7 +41,7 @@ Audit = Callable[[Sequence[Mapping[str, object]]], None]
 
 
 def write_event(change: FileChange, kind: str, **details: object) -> dict[str, object]:
-    """The audit event for a written file, with its blob ids before and after, by the hash `kind`."""
+    """The audit event for a written file, with its blob ids before and after, computed with the hash `kind`."""
     before = None if change.before is None else blob_hash(change.before, kind)
     after = None if change.after is None else blob_hash(change.after, kind)
     return {"kind": "write", **details, "path": change.name, "before": before, "after": after}
@@ -86,7 +86,7 @@ class Guard:
         for path in dict.fromkeys([*acting, *changes]):
             if self.sensitive or path in self._allowed:
                 continue
-            effect = listed(path) or "git reads it as configuration in that folder"
+            effect = listed(path) or "git reads as configuration in that folder"
             request = ApprovalRequest(
                 "sensitive", named(path), why=f"a command wrote {named(path)}, which {effect}"
             )
@@ -136,8 +136,8 @@ class Guard:
                 path = change_set.worktree.top / move_away
                 return f"moved it to {path.rename(folder / Path(move_away).name)}"
         except (RepoagentError, OSError) as error:
-            return f"could not restore it ({error}); check it"
-        return "could not restore it; check it"
+            return f"could not restore the previous content ({error}); check it by hand"
+        return "could not restore the previous content; check it by hand"
 
 
 class Watch:

@@ -91,7 +91,8 @@ def _read(
 def differences(
     worktree: WorkTree, earlier: Snapshot, later: Snapshot
 ) -> Iterator[tuple[str, Content | None, Content | None, bool]]:
-    """Yield each path that differs, its old and new content, and whether it is followed; if not, they are None."""
+    """Yield each path that differs, its old and new content, and whether it is followed; if it is not, both contents
+    are None."""
     for path in sorted({*earlier.files, *later.files}):
         before, after = earlier.files.get(path), later.files.get(path)
         if before and after and before.signature == after.signature is not None:

@@ -1,1 +1,1 @@
-"""The directory of a run: record, lock, inbox, pause and stop. Read directory.py first."""
+"""A run's directory: its record, lock, inbox and stop file. Read directory.py first."""

@@ -64,7 +64,7 @@ class Stopped(RepoagentError):
 def message(run: Run, text: str) -> Path:
     """Write `text` to the inbox of a run, which reads it before its next call. Returns the file.
 
-    Raises UsageError for a text that is empty or too long, NotRunning, Refused.
+    Raises UsageError for text that is empty or too long, NotRunning, Refused.
     """
     if not text.strip():
         raise UsageError("the message is empty")
@@ -109,8 +109,8 @@ def stop(run: Run) -> list[Run]:
 def terminate_run(run: Run) -> list[Run]:
     """Send SIGTERM to the processes of a run and its subagents. Returns the runs that got it.
 
-    A process gets it only if it holds the lock of the run, and has the process id, start time and boot of run.json.
-    Raises NotRunning, Refused without permission to signal it.
+    A process gets it only if it holds the lock of the run, and has the process id, start time and boot recorded in
+    run.json. Raises NotRunning, Refused without permission to signal it.
     """
     ended = []
     for target in _with_subagents(run):

@@ -101,7 +101,7 @@ def find(layout: Layout, name: str, *, warn: Warn = to_stderr) -> Run:
 
 
 def chosen(all_runs: Sequence[Run], name: str) -> Run:
-    """Like `find`, among `all_runs`, newest first."""
+    """Like `find`, but among `all_runs`, which are sorted newest first."""
     if not all_runs:
         raise UsageError('no runs yet; start one with `repoagent run "TASK"`')
     for run in all_runs:

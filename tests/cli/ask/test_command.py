@@ -208,7 +208,7 @@ def test_an_svg_image_is_sent_as_text_with_a_note(repo: GitRepo, ask: Ask, echo:
     repo.write("empty.md", "")
     done = ask("what?", "a.svg", "empty.md", echo.option)
     assert done.code == 0 and "<circle" in echo.prompt
-    assert "a.svg is sent as its source; convert it to PNG" in done.err and "empty.md is empty" in done.err
+    assert "a.svg is sent as SVG source; convert it to PNG" in done.err and "empty.md is empty" in done.err
 
 
 @pytest.mark.soak
