@@ -184,7 +184,7 @@ class _Run(ModelCalls):
                 f"cannot resume edit {self.pending.name} ({error}): use --conversation fresh to start over"
             ) from error
         paid = _replies(self.begun)
-        self.ui.note(f"resuming interrupted edit {self.pending.name}; replies already paid for: {paid}")
+        self.ui.say(f"resuming interrupted edit {self.pending.name}; replies already paid for: {paid}")
 
     def interrupted(self) -> str:
         """The state after ^C, in one line."""

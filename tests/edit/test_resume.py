@@ -78,7 +78,8 @@ def test_killed_in_the_check(repo: GitRepo, run: Run, script: Script, killed: Ki
     killed(started, *command)
     assert (repo.top / ".git/index.lock").exists()  # git now refuses, so that nothing is lost
     done = run(*command, code=0)
-    assert "recovered: " in done.err and len(script.prompts) == 1
+    assert "recovered: " in done.err and "resuming interrupted edit " in done.err
+    assert len(script.prompts) == 1
     assert repo.git("diff", "HEAD^", "--stat").count("|") == 1
     assert repo.status() == " M src/app.py\n" and left_behind(repo) == []
 
