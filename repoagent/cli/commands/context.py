@@ -33,7 +33,7 @@ Examples:
 @click.argument("arguments", nargs=-1, metavar="FILE... [INSTRUCTION]")
 @click.option("--model", metavar="SPEC", help="Show the prompt for this model.")
 @click.option("--read", multiple=True, metavar="FILE", help="Show FILE to the model, read-only. Repeatable.")
-@click.option("--create", is_flag=True, help="Create files that do not exist.")
+@click.option("--create", is_flag=True, help="Allow FILEs that do not exist yet.")
 @click.option(
     "--conversation", type=click.Choice(["continue", "fresh"]), default="continue", metavar="HOW",
     help="Use earlier exchanges about the files (continue, the default) or not (fresh).",

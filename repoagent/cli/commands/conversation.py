@@ -40,8 +40,8 @@ Examples:
   repoagent conversation edit parser-2 "drop the discussion of names"
   repoagent conversation load parser-2 --into src/parse.py
 
-Use the NAME of a conversation, or file:PATH for the one about that file. Each
-is a plain file, which you may read and edit."""
+Use the NAME of a conversation, or file:PATH for the one about that file. A
+conversation is a plain file, which you may read and edit."""
 
 
 @click.group(cls=LazyGroup, table=COMMANDS, epilog=EXAMPLES, subcommand_metavar="COMMAND [ARGS]...")

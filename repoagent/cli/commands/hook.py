@@ -42,7 +42,7 @@ Examples:
   repoagent hook status
   repoagent hook uninstall
 
-A hook stops git only for findings at the level review.fail_on or above; bypass
+A hook stops git only for findings at the review.fail_on level or above; bypass
 it with git commit --no-verify. If the review itself fails, git continues,
 unless you use --strict. The commit-msg hook, installed instead of pre-commit,
 also reads trailers such as `Review-Ignore: partner-missing docs/api.md`.

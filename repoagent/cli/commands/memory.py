@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 COMMANDS = {
     "list": ("memory_list:list_command", "List what is remembered, file by file."),
     "show": ("memory_list:show_command", "Show what is remembered about a file."),
-    "edit": ("memory:edit_command", "Change the notes in an editor."),
+    "edit": ("memory:edit_command", "Edit the notes about a file."),
     "note": ("memory:note_command", "Add a note about a file."),
     "clear": ("memory:clear_command", "Clear what is remembered about files, or restore it."),
     "relink": ("memory:relink_command", "Attach a memory to another file."),
@@ -220,7 +220,7 @@ them for good, delete that folder. The memory stays attached to its file."""
 @click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 @pass_repository
 def clear_command(repo: Repository, /, *, files: tuple[str, ...], **values: Any) -> int:
-    """Clear what is remembered about FILES: move it to the archive."""
+    """Clear what is remembered about FILEs: move it to the archive."""
     from repoagent.memory import editing
 
     options = SimpleNamespace(**values)

@@ -45,12 +45,12 @@ Examples:
   repoagent outline --summary src/app.py   a summary by a model
 
 Each line shows the line numbers of a definition, including its comments and
-decorators, and its signature; its contents are indented below. The outline of
-Markdown and text lists headings; that of JSON, YAML and XML the first two
+decorators, and its signature; its contents are indented below. Outlines of
+Markdown and text list headings; those of JSON, YAML and XML list the first two
 levels of keys, and more levels of large values.
 
 In a folder, only files that git tracks are outlined; files without a grammar
-are counted. The exit code is 1 if nothing was found."""
+are only counted. The exit code is 1 if nothing was found."""
 _OF_OUTLINE = ("depth", "kinds", "language")
 _OF_SUMMARY = ("words", "model", "refresh", "yes", "max_cost", "record", "reply")
 _OPTION_GROUPS = {"Options": (*_OF_OUTLINE, "summary"), "Options for --summary": _OF_SUMMARY}
@@ -67,7 +67,7 @@ _OPTION_GROUPS = {"Options": (*_OF_OUTLINE, "summary"), "Options for --summary":
 @click.option("--summary", is_flag=True, help="Summarize the purpose of each FILE with a model.")
 @click.option(
     "--words", type=click.IntRange(20, 2_000), metavar="N",
-    help="The approximate length of a summary.  [default: 150]",
+    help="The approximate length of a summary in words.  [default: 150]",
 )  # fmt: skip
 @shared.model_option
 @click.option("--refresh", is_flag=True, help="Summarize again, but keep summaries that you corrected.")
