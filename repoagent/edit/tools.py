@@ -40,7 +40,8 @@ USES_SHOWN = 20  # files of a symbol, or symbols of a file
 
 
 def look_up(session: EditSession, name: str) -> Tool:
-    """The tool `name` of LOOK_UPS. It only reads; a RepoagentError becomes an observation for the model."""
+    """The look-up tool `name`, one of LOOK_UPS. It only reads; a RepoagentError becomes an observation for the
+    model."""
     answer, text = LOOK_UPS[name]
 
     def perform(action: Action) -> Observation:
@@ -176,7 +177,7 @@ def _recall(session: EditSession, action: Action) -> str:
 
     hits = search(layout(session.worktree), _query(action, "query"), how=Search(without=session.conversation))
     lines = [hit_line(hit) for hit in hits if not (hit.file and session.why_not(hit.file))]
-    return fence("\n".join(lines), "memories") if lines else "Nothing fits."
+    return fence("\n".join(lines), "memories") if lines else "Nothing matches."
 
 
 # The function of each look-up, and its text in the prompt.

@@ -190,7 +190,7 @@ def _keep_earlier_save(location: FileLocation) -> Moved:
     location.rename(location.temporary, name)
     path = (Path(location.path).parent / name).as_posix()
     to_stderr(
-        f"{location.path} was saved twice while it was being written: the earlier save is kept in {path}"
+        f"{location.path} was saved twice while repoagent was writing it: the earlier save is in {path}"
     )
     return Moved({location.path: location.look(location.name)})
 

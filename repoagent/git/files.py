@@ -134,7 +134,8 @@ class Content:
 
 @dataclass(frozen=True)
 class FileLocation:
-    """A file by its open folder and its name there; `temporary` is the name of our temporary file next to it."""
+    """A file, identified by its open folder and its name in it; `temporary` is the name of our temporary file next to
+    it."""
 
     folder: int
     name: str
@@ -244,7 +245,7 @@ _BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 @dataclass(frozen=True)
 class Source:
-    """A file on disk. A missing one has `data` and `mode` None and `blob` "".
+    """A file on disk. For a missing file, `data` and `mode` are None and `blob` is "".
 
     `blob` is the hash of the raw bytes, as computed by `git hash-object --no-filters`.
     """

@@ -310,7 +310,7 @@ def _without_markers(name: bytes) -> bytes:
 
 
 def words(path: bytes) -> frozenset[bytes]:
-    """The words of a path and its folders without the extension, in lower case; `camelCase` is two."""
+    """The words of a path and its folders without the extension, in lower case; `camelCase` counts as two."""
     head, dot, last = path.rpartition(b".")
     return frozenset(word.lower() for word in _WORD.findall(head if dot and b"/" not in last else path))
 

@@ -211,7 +211,7 @@ def did(step: Step, *, names: int = NAMES) -> str:
         if touched.spaces:
             said.append("white space only")
         if touched.outside and commit.status == "M":
-            said.append("outside of definitions")
+            said.append("outside any definition")
         said.append(_listed("adds" if commit.status != "A" else "with", touched.added, names))
         said.append(_listed("changes", touched.changed, names))
         said.append(_listed("removes", touched.removed, names))
@@ -227,7 +227,7 @@ def did(step: Step, *, names: int = NAMES) -> str:
 
 
 def lines_of(commit: FileCommit) -> str:
-    """ "+3 −1", or "" if lines were not counted."""
+    """The line counts as "+3 −1", or "" if lines were not counted."""
     if commit.added is None or commit.removed is None:
         return ""
     return f"+{commit.added} −{commit.removed}"

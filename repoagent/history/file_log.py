@@ -140,7 +140,7 @@ def read_log(
 
 
 def is_commit(top: Path, revision: str, ok: tuple[int, ...] = (0, 1)) -> bool:
-    """Whether `revision` names a commit. Raises GitError if git exits with a code that is not `ok`."""
+    """Whether `revision` names a commit. Raises GitError if git exits with a code that is not in `ok`."""
     options = ("--verify", "--quiet", "--end-of-options")
     return git_output(top, "rev-parse", *options, f"{revision}^{{commit}}", ok=ok).returncode == 0
 

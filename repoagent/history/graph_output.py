@@ -73,7 +73,7 @@ def _style() -> str:
 
 
 def svg(graph: Graph) -> str:
-    """The picture as an image file."""
+    """The graph as the text of an SVG file."""
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{_drawing(graph)}\n'
 
 
@@ -199,13 +199,16 @@ def _legend(graph: Graph, *, page: bool) -> Iterator[tuple[float, str]]:
         line += f'<text class="dim" x="{x + 18:.1f}">{escape(label)}</text>'
         x += entry_width
     yield x + 2 * MARGIN, line
-    text = "a ringed file also changes with another cluster" if graph.areas else "thicker lines are surer"
-    for sentence in (text,) if page else (f"{text}; one colour: they change together", graph.guidance):
+    text = (
+        "a ringed file also changes with another cluster" if graph.areas else "thicker lines are more certain"
+    )
+    for sentence in (text,) if page else (f"{text}; files of one color change together", graph.guidance):
         yield len(sentence) * 6.6 + 2 * MARGIN, f'<text class="prose dim">{escape(sentence)}</text>'
 
 
 def html(graph: Graph) -> str:
-    """The picture with a search field and a table of the files, as a page; its script shows commits and marks links."""
+    """The graph as an HTML page with a search field and a table of the files; its script shows commits and marks
+    links."""
     assets = files("repoagent.history") / "pages"
     title = escape(graph.title)
     body = [

@@ -33,7 +33,7 @@ _GIT_FAILED = 128  # git's exit code for a fatal error; it is 1 if a hook refuse
 
 
 def new_edit_id() -> str:
-    """A new id for an edit, for the trailer `Repoagent-Edit` of its commit."""
+    """A new edit id, for the `Repoagent-Edit` trailer of the edit's commit."""
     return secrets.token_hex(6)
 
 
@@ -211,8 +211,8 @@ class Transaction(BaseTransaction):
     def commit(self, message: str | bytes, *, at_once: bool = False) -> results.CommitResult:
         """Make the commit, with the user's hooks, signature and identity.
 
-        A str is encoded in i18n.commitEncoding. `at_once`: no program has run and nothing was asked since the
-        transaction was entered, so the user's other work is not read again. Raises HookFailed, with everything
+        A str is encoded in i18n.commitEncoding. `at_once`: no program has run and the user was not asked anything since
+        the transaction was entered, so the user's other work is not read again. Raises HookFailed, with everything
         restored, if git or a hook refuses, and Busy if HEAD was moved.
         """
         text = commit.encode(self._worktree, message)

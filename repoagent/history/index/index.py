@@ -103,9 +103,9 @@ class Index:
     ) -> State:
         """Update the index to `revision`: add its new commits, then older ones, newest first, for at most `seconds`.
 
-        While another process updates the index, return its state so far, or raise Busy with `insist`. `head`: the
-        revision, passed as an id, is HEAD, whose tree is recorded. Raises UsageError for an unknown revision, NoCommits
-        before the first commit, GitError.
+        While another process updates the index, return its state so far, or raise Busy with `insist`. With `head`, the
+        revision (passed as an id) is HEAD, and its tree is recorded. Raises UsageError for an unknown revision,
+        NoCommits before the first commit, GitError.
         """
         tip, head = self._tip(revision), head or revision == "HEAD"
         current, tree = (None, None) if rebuild else self._current(tip)

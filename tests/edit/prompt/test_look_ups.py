@@ -153,7 +153,7 @@ def test_a_path_outside_the_repository_is_refused(tree: GitRepo) -> None:
 def test_recall_omits_files_that_are_off_limits(repo: GitRepo) -> None:
     repo.write(".repoagentignore", "secret.py\n")
     assert not seen(repo, "recall").ok
-    assert seen(repo, "recall", query="cache").text == "Nothing fits."
+    assert seen(repo, "recall", query="cache").text == "Nothing matches."
     for file, text in (("a.txt", "the cache is shared"), ("secret.py", "the cache holds a key")):
         folder = f".repoagent/memory/{file}-1a2b"
         repo.write(f"{folder}/identity.json", json.dumps({"version": 1, "path": file}))

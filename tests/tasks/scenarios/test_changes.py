@@ -271,7 +271,7 @@ def test_notes_of_an_earlier_run_are_recalled(stage: Make) -> None:
     with pytest.raises(NothingDone, match="the lawyers want it"):
         task.go(
             '<recall query="lawyers"/>', seen("lawyers", '<recall query="zebra stripes"/>'),
-            seen("Nothing fits", '<read path="README.md"/>'), seen("lawyers", "<reject>the lawyers want it</reject>"),
+            seen("Nothing matches", '<read path="README.md"/>'), seen("lawyers", "<reject>the lawyers want it</reject>"),
             prompt="Drop the word all.", name=later,
         )  # fmt: skip
     task.sound("rejected", name=later)
