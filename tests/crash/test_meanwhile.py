@@ -40,7 +40,7 @@ def test_saved_elsewhere_while_the_model_thinks(repo: GitRepo, run: Run, script:
     script.act(0, save)
     done = run(*COMMAND)
     assert done.code == 0, done.err
-    assert "has changed" in done.err
+    assert "changed in the meantime" in done.err
     assert repo.read("src/app.py").endswith(b"# mine\n") and b"f'hello" in repo.read("src/app.py")
     assert "# mine" not in committed(repo, "src/app.py")
     settled(repo)

@@ -70,7 +70,7 @@ def test_a_change_that_no_longer_fits_is_saved(repo: GitRepo, edit: Run, script:
         script.act(0, act)
         head = repo.head()
         done = edit(code=3)
-        assert "src/app.py has changed" in done.err
+        assert "src/app.py changed, and the edit no longer applies" in done.err
         patch = Path(done.err.strip().rpartition("saved in ")[2])
         repo.git("apply", "--check", "--cached", str(patch))
         assert repo.head() == head and not (repo.top / ".git/index.lock").exists()
