@@ -32,7 +32,9 @@ class Files:
     exists: Callable[[str], bool] = lambda path: False
 
     def out_of_scope(self, path: str) -> PatchError:
-        return PatchError("out-of-scope", f"this edit may not change it (only {self.scope_names(path)}).")
+        return PatchError(
+            "out-of-scope", f"this edit may not change this file; files in scope: {self.scope_names(path)}."
+        )
 
     def unknown(self, text: str, near: str) -> PatchError:
         """The error for an unknown file; it also names the files in scope, if there are any."""
@@ -120,7 +122,7 @@ def _target(patch: FilePatch, files: Files) -> Target | None:
     if patch.cut:
         raise PatchError(
             "cut-off",
-            "the answer ends in the middle of this change. Send it again in full; several small hunks "
+            "the answer ends in the middle of this change. Send the whole change again; several small hunks "
             "are fine.",
         )
     if patch.mode not in _MODES:
@@ -146,9 +148,8 @@ def _target(patch: FilePatch, files: Files) -> Target | None:
         _check_path(new)
         raise PatchError(
             "unknown-file",
-            f"the header goes from {earlier} to {patch.new}, which does not exist. To change {earlier}, name "
-            "it on both lines; "
-            "to rename it, add `rename from` and `rename to`.",
+            f"the header names {earlier} and then {patch.new}, which does not exist. To change {earlier}, name it on "
+            "both lines; to rename it, add `rename from` and `rename to`.",
         )
     return _created(patch, new, files)
 
@@ -270,7 +271,7 @@ def _nameless(patch: FilePatch, files: Files) -> Target | None:
     if len(names) != 1:
         raise PatchError(
             "unknown-file",
-            f"the change does not name a file. Put its path in the header; in scope: {files.scope_names()}.",
+            f"the header does not name a file. Add its path; files in scope: {files.scope_names()}.",
         )
     name = next(iter(names))
     if name not in files.sources:

@@ -69,7 +69,9 @@ def examine(start: Path) -> list[Check]:
     try:
         worktree = open_worktree(start) if has_git else None
     except NoWorkTree:
-        checks.append(Check("repository", "ok", f"{start} is not in a repository; skipped its checks"))
+        checks.append(
+            Check("repository", "ok", f"{start} is not in a git repository; skipped the repository checks")
+        )
     except UsageError as refusal:
         checks.append(problem("repository", str(refusal), "error"))
     available = {"": True, "git": has_git, "worktree": worktree is not None}
@@ -94,7 +96,7 @@ def run_check(name: str, function: Callable[..., Iterable[Check]], *arguments: o
 
 
 def _permit(path: Path | str) -> str:
-    return f"chown it to you, or chmod u+rwX {path}"
+    return f"chown it to yourself, or run `chmod u+rwX {path}`"
 
 
 def check_program() -> Iterator[Check]:
@@ -113,7 +115,7 @@ def check_program() -> Iterator[Check]:
     elif (int(version[1]), int(version[2])) < tuple(map(int, OLDEST_GIT.split("."))):
         yield Check("git", "error", f"{output} ({program})", advice)
     else:
-        yield Check("git", "ok", f"{output} ({program}); needs {OLDEST_GIT} or newer")
+        yield Check("git", "ok", f"{output} ({program}); repoagent needs {OLDEST_GIT} or newer")
 
 
 def check_grammars(_worktree: WorkTree | None) -> Iterator[Check]:
@@ -152,7 +154,7 @@ def check_worktree(worktree: WorkTree) -> Iterator[Check]:
             yield Check("repository", "error", f"{folder} is not writable", _permit(folder))
     if (worktree.common_dir / "shallow").exists():
         result = "the clone is shallow, so history is incomplete"
-        yield Check("history", "warning", result, "run git fetch --unshallow")
+        yield Check("history", "warning", result, "run `git fetch --unshallow`")
 
 
 def check_folder(worktree: WorkTree) -> Iterator[Check]:
@@ -183,27 +185,30 @@ def check_folder(worktree: WorkTree) -> Iterator[Check]:
     private = sorted(path for path in tracked if path.split("/")[1] not in SHARED)
     if private:
         advice = f"git rm --cached -r {root.name} && repoagent config init"
-        yield Check(name, "warning", f"git tracks {private[0]}, which is private", advice)
+        yield Check(name, "warning", f"git tracks {private[0]}, which should stay private", advice)
     elif not is_ignored:
         advice = f"echo '*' > {root}/.gitignore, or run repoagent config init"
         yield Check(name, "warning", f"{root} is not ignored by git", advice)
     else:
-        yield Check(name, "ok", f"{root}, ignored by git{f'; {len(tracked)} files shared' * bool(tracked)}")
+        yield Check(name, "ok", f"{root}, ignored by git{f'; tracked files: {len(tracked)}' * bool(tracked)}")
 
 
 def check_interrupted(worktree: WorkTree) -> Iterator[Check]:
     """Unfinished work of killed commands, and reports of internal errors."""
     name, where = "interrupted", layout(worktree)
     if where.journal.is_dir() and any(where.journal.iterdir()):
-        advice = "the next repoagent undo or edit recovers it"
+        advice = "the next `repoagent undo` or `repoagent edit` recovers it"
         yield Check(name, "warning", "an edit is in progress, or was interrupted", advice)
     elif where.pending.is_dir() and any(where.pending.iterdir()) and has_leftovers(where):
-        advice = "the next repoagent edit adds them"
-        yield Check(name, "warning", "some edits are not in memory yet", advice)
+        advice = "the next `repoagent edit` adds them"
+        yield Check(name, "warning", "some edits have not been added to the memory yet", advice)
     reports = where.private / "reports"
     if reports.is_dir() and any(reports.iterdir()):
         yield Check(
-            "reports", "warning", f"internal error reports in {reports}", "send one in, or delete them"
+            "reports",
+            "warning",
+            f"internal error reports in {reports}",
+            "attach one to a bug report, or delete them",
         )
 
 
@@ -227,10 +232,10 @@ def check_history(worktree: WorkTree) -> Iterator[Check]:
         yield Check(
             "history index",
             "ok",
-            f"{size}{f'; {state.new:,} new ones will be read on next use' * bool(state.new)}",
+            f"{size}{f'; {state.new:,} new commits will be read on the next use' * bool(state.new)}",
         )
     else:
-        advice = "complete it with repoagent mine"
+        advice = "run `repoagent mine` to complete it"
         yield Check("history index", "warning", f"{size}, incomplete", advice)
 
 
@@ -245,7 +250,7 @@ def check_memory(worktree: WorkTree) -> Iterator[Check]:
     yield from (problem("memory", sentence) for sentence in problems)
     if broken := sorted(where.memory.rglob("*.broken-*")):
         result = f"{len(broken)} broken files were renamed, the first to {broken[0]}"
-        yield Check("memory", "warning", result, "repair and rename them, or delete them")
+        yield Check("memory", "warning", result, "repair them and restore their names, or delete them")
     elif not problems:
         yield Check("memory", "ok", f"{count:,} file{'s' * (count != 1)}" if count else "empty")
 
@@ -301,7 +306,7 @@ def check_models(worktree: WorkTree | None) -> Iterator[Check]:
         specs[choose_model(settings).spec] = "model"
     except ModelError as failure:
         cause = str(failure).partition(". ")[0]
-        yield Check("model", "warning", cause, "`repoagent edit` needs one: see `repoagent models`")
+        yield Check("model", "warning", cause, "`repoagent edit` needs a model: see `repoagent models`")
     for role in ("summary", "review"):
         if name := settings.text_or_none(f"{role}.model"):
             specs.setdefault(resolve(settings, name), f"{role} model")

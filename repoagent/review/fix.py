@@ -75,14 +75,12 @@ def fix_request(worktree: WorkTree, finding: Finding, options: EditRequest) -> E
     source = read_source(worktree, location.path)
     target = Target(location.path)
     if source.data is None:
-        raise Refused(
-            f"{location.path} is not in the work tree; check out the reviewed commit, or fix it there"
-        )
+        raise Refused(f"{location.path} is not in the work tree; check out the reviewed commit first")
     if not location.old:
         start = _start(finding, source.data)
         if start is None:
             raise Refused(
-                f"the lines of {finding.id} are no longer in {location.path}; run `repoagent review` again"
+                f"the lines of finding {finding.id} are no longer in {location.path}; run `repoagent review` again"
             )
         target = Target(location.path, start, start + location.end - location.start)
     parts = [

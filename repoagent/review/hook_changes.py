@@ -91,7 +91,9 @@ def pushed_refs(worktree: WorkTree, remote: str, lines: bytes) -> tuple[list[Pus
             pushed.setdefault((base, head), PushedRef(name, base, head))
     refs = list(pushed.values())
     if len(refs) > MOST:
-        notes.append(f"{len(refs) - MOST} of {len(refs)} branches and tags were not reviewed")
+        notes.append(
+            f"{len(refs) - MOST} of {len(refs)} branches and tags were not reviewed; the limit is {MOST} per push"
+        )
     return refs[:MOST], notes
 
 

@@ -183,11 +183,11 @@ def _why_not(hooks: Hooks, hook: HookFile, *, everywhere: bool) -> str:
     path = hook.path
     line = f"repoagent hook run {hook.name}" + {"commit-msg": ' "$1"', "pre-push": ' "$@"'}.get(hook.name, "")
     if hooks.whose == "team":
-        return f"{hooks.folder} is tracked by git and shared with everyone; add to {hook.name} there: {line}"
+        return f"{hooks.folder} is tracked by git and shared with everyone; add this line to {hook.name} there: {line}"
     if hooks.whose == "everywhere" and not everywhere:
         return (
-            f"core.hooksPath is {hooks.setting} for all your repositories; use --everywhere to install the hook in all "
-            f"of them, or add to {path}: {line}"
+            f"core.hooksPath is set to {hooks.setting} for all your repositories; use --everywhere to install the hook "
+            f"for all of them, or add this line to {path}: {line}"
         )
     if hook.state == "changed":
         return f"{path} is repoagent's hook, but was edited by hand; remove your lines"
@@ -196,7 +196,7 @@ def _why_not(hooks: Hooks, hook: HookFile, *, everywhere: bool) -> str:
     if hook.before:
         return (
             f"{path}{BEFORE} was left by an earlier repoagent hook; restore it with `repoagent hook "
-            f"uninstall`, or rename it, then add to it: {line}"
+            f"uninstall`, or rename it and add this line to it: {line}"
         )
     return ""
 
@@ -209,7 +209,7 @@ def uninstall(hooks: Hooks, names: Sequence[str]) -> list[str]:
     chosen = [hook for hook in hooks.files if hook.name in names]
     for hook in chosen:
         if hook.state == "changed":
-            raise Refused(f"{hook.path} has manual edits; remove your lines first")
+            raise Refused(f"{hook.path} was edited by hand; remove your lines first")
     sentences = []
     for hook in chosen:
         if hook.state != "ours":

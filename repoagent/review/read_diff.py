@@ -253,7 +253,7 @@ def _resolve(worktree: WorkTree, name: str) -> str:
     """Like `resolve_commit`, but raise UsageError if there is none."""
     commit = resolve_commit(worktree.top, name)
     if commit is None:
-        raise UsageError(f"there is no commit {name}: name a commit, a branch or a tag")
+        raise UsageError(f"no such commit: {name}; name a commit, branch or tag")
     return commit
 
 
@@ -399,7 +399,7 @@ def read_change(
         sides.kind, sides.title, tuple(files), sides.base, sides.head, sides.message,
         sides.earlier | (all_paths - paths), sides.author, texts.old, texts.new, texts.lines,
     )  # fmt: skip
-    return change, tuple(f"{path} has unresolved conflicts" for path in unmerged)
+    return change, tuple(f"{path} (unresolved conflicts)" for path in unmerged)
 
 
 def _files(
@@ -418,7 +418,7 @@ def _files(
             return _files(cwd, sides, pathspecs, "-M100%")
         if "promisor" in error.stderr or "lazy fetching" in error.stderr:
             raise Refused(
-                "this partial clone lacks trees of the change, and a review never fetches; "
+                "this partial clone lacks some trees of the change, and reviews never fetch; "
                 "run `git fetch --refetch --filter=blob:none`"
             ) from error
         raise

@@ -80,7 +80,7 @@ def render_github(report: Report) -> str:
             parts = [plain(finding.body).strip() or plain_line(finding.title)]
             if commits := finding.evidence[:5]:
                 parts.append("\n".join(f"{each.commit[:10]} {plain_line(each.subject)}" for each in commits))
-            parts.append(f"To dismiss it: repoagent review dismiss {finding.id}")
+            parts.append(f"To dismiss this finding: repoagent review dismiss {finding.id}")
             message = shorten("\n\n".join(parts), MESSAGE).translate(_DATA)
             named = ",".join(f"{name}={value.translate(_PROPERTY)}" for name, value in properties.items())
             lines.append(f"::{_COMMANDS[finding.level]} {named}::{message}")
@@ -90,7 +90,7 @@ def render_github(report: Report) -> str:
             lines.append(
                 f"repoagent: {omitted} not shown here: GitHub shows at most {MOST} of each kind per step"
             )
-    for sentence in (*report.unseen, *report.notes):
+    for sentence in (*map("not reviewed: {}".format, report.unseen), *report.notes):
         # break up command syntax, old and new, so that the runner does not execute a sentence
         harmless = re.sub(":(?=:)", ": ", plain_line(sentence)).replace("##[", "## [")
         lines.append(f"repoagent: {harmless}")
@@ -130,7 +130,7 @@ BYTES = 10_000_000  # compressed; GitHub rejects a larger file
 _JUSTIFICATION = "dismissed or accepted in an earlier review"
 _SOURCES = {
     "static": "the changed texts",
-    "history": "the history of the repository",
+    "history": "the repository's history",
     "model": "a language model",
 }
 SARIF_MESSAGE = 8_000  # characters
@@ -151,7 +151,7 @@ def render_sarif(report: Report) -> str:
 
 def _log(report: Report, included: Sequence[tuple[Finding, bool]], total: int) -> dict[str, object]:
     rules = list(dict.fromkeys([*RULES, *(finding.rule for finding, _ in included)]))
-    sentences = [*report.unseen, *report.notes]
+    sentences = [*map("not reviewed: {}".format, report.unseen), *report.notes]
     if len(included) < total:
         omitted = count(total - len(included), "result")
         sentences.insert(0, f"{omitted} left out: code hosts limit the size of a report.")

@@ -106,7 +106,7 @@ def _head(report: Report) -> Iterator[str]:
     yield ""
     if not report.findings:
         no_model = "" if report.model else "; no model asked"
-        yield f"Nothing was found in {files} ({count(len(report.rules), 'rule')}{no_model})."
+        yield f"No findings in {files} ({count(len(report.rules), 'rule')}{no_model})."
         return
     counts = Counter(finding.level for finding in report.findings)
     counted = [f"**{count(counts[level], level.word)}**" for level in sorted(counts, reverse=True)]
@@ -163,13 +163,13 @@ def _suggestion(report: Report, finding: Finding) -> str:
 
 
 def _tail(report: Report) -> Iterator[str]:
-    sentences = [*report.unseen, *report.notes]
+    sentences = [*map("not reviewed: {}".format, report.unseen), *report.notes]
     remaining = SENTENCES
     for index, sentence in enumerate(sentences):
         line = f"- {as_text(shorten(plain_line(sentence), 500))}"
         remaining -= len(line.encode())
         if remaining < 0:
-            yield f"- and {len(sentences) - index} more of this kind"
+            yield f"- and {count(len(sentences) - index, 'more note')}"
             break
         yield line
     if sentences:
@@ -182,6 +182,6 @@ def _tail(report: Report) -> Iterator[str]:
     if report.model:
         parts.append(f"model {as_code(shorten(plain_line(report.model), 100))}")
     if report.findings:
-        parts.append("to dismiss one: <code>repoagent review dismiss ID</code>")
+        parts.append("to dismiss a finding: <code>repoagent review dismiss ID</code>")
     if parts:
         yield f"<sub>{'; '.join(parts)}</sub>"

@@ -47,8 +47,8 @@ class Tree(NamedTuple):
                 old, new = self.old(file), self.new(file)
                 if (old is None and file.old_blob) or (new is None and file.new_blob):
                     raise Refused(
-                        f"this partial clone lacks {file.path}, so the review cannot tell whether the change relaxes "
-                        "it; run `git fetch --refetch`"
+                        f"this partial clone lacks {file.path}, so repoagent cannot tell whether the change relaxes "
+                        "reviews; run `git fetch --refetch`"
                     )
                 return old or b"", new or b""
         return None
@@ -76,7 +76,7 @@ def tree_of(change: Change, worktree: WorkTree) -> Tree:
     for file in tree.files:
         if _STATE.fullmatch(file.path) and file.path != DISMISSED and file.status != "deleted":
             raise Refused(
-                f"the change contains {file.path}, which holds the state of reviews; remove it from the change"
+                f"the change contains {file.path}, which holds review state; remove it from the change"
             )
     return tree
 
@@ -107,7 +107,7 @@ def _config_before(change: Change, worktree: WorkTree, layout: Layout) -> bytes:
         return b""
     data = read_blob(worktree.top, f"{change.head}:{CONFIG}")
     if data is None:
-        raise Refused(f"this partial clone lacks {CONFIG} of {change.head[:12]}; run `git fetch --refetch`")
+        raise Refused(f"this partial clone lacks {CONFIG} from {change.head[:12]}; run `git fetch --refetch`")
     return data
 
 
@@ -151,7 +151,7 @@ def _in_config(tree: Tree, settings: Settings, layout: Layout) -> Iterator[_Rela
         new = after.setting(old.key)
         if old.value != new.value and _is_lenient(old, new):
             title = f"the change sets {old.key} from {old.shown or 'no limit'} to {new.shown}, so reviews find less"
-            yield CONFIG, 0, old.key, title, "This review uses the value before the change."
+            yield CONFIG, 0, old.key, title, "This review uses the value from before the change."
 
 
 def _is_lenient(old: Setting, new: Setting) -> bool:
@@ -175,14 +175,14 @@ def _in_files(tree: Tree) -> Iterator[_Relaxation]:
     hides = [line for line in added if line[0] != "!"] + [line for line in removed if line[0] == "!"]
     if hides:
         title = f"the change hides files from review by a model: {_quoted(hides)} in {IGNORE}"
-        yield IGNORE, 0, "\n".join(hides), title, "This review does not send these files either."
+        yield IGNORE, 0, "\n".join(hides), title, "This review does not send these files to the model either."
     for file in tree.files:
         if file.path.rpartition("/")[2] == ".gitattributes":
             added, removed = _lines(tree.texts(file.path))
             hides = [*filter(_HIDES.search, added), *filter(_SHOWS.search, removed)]
             if hides:
                 title = f"the change makes git and reviews skip files: {_quoted(hides)} in {file.path}"
-                yield file.path, 0, "\n".join(hides), title, "This review includes them."
+                yield file.path, 0, "\n".join(hides), title, "This review includes these files."
     for file in tree.files:
         reason = why_sensitive(file.old_path or file.path) or ""
         if "run" in reason and file.old_blob:
@@ -190,7 +190,7 @@ def _in_files(tree: Tree) -> Iterator[_Relaxation]:
             if _RUNS_REVIEW.search(old):
                 verb = "changes" if _RUNS_REVIEW.search(new) else "removes"
                 title = f"the change {verb} what runs this review: {file.path}"
-                yield file.path, 0, verb, title, "Check what it will run from now on."
+                yield file.path, 0, verb, title, "Check what that file will run from now on."
 
 
 def _in_dismissals(change: Change, tree: Tree) -> Iterator[_Relaxation]:
@@ -213,7 +213,7 @@ def _in_dismissals(change: Change, tree: Tree) -> Iterator[_Relaxation]:
         ids = [verdict.id for verdict in verdicts if before.get(verdict.id) != verdict]
         if ids:
             title = f"the change dismisses findings in {DISMISSED}: {_quoted(ids)}"
-            yield DISMISSED, 0, " ".join(ids), title, "This review ignores what it adds."
+            yield DISMISSED, 0, " ".join(ids), title, "This review ignores these dismissals."
 
 
 def _lines(texts: tuple[bytes, bytes] | None) -> tuple[list[str], list[str]]:

@@ -172,7 +172,7 @@ def parse_index(path: Path, data: bytes) -> Index:
     """The index in `data`, the content of `path`. Raises NewerFormat, or BrokenIndex with the error."""
     value = parse(data)
     if value is None:
-        raise _broken(path, "it is not JSON with a version")
+        raise _broken(path, "it is not a JSON object with a version")
     if value["version"] > VERSION:
         raise NewerFormat(
             f"{path} has format version {value['version']}, newer than the supported {VERSION}: update repoagent"
@@ -185,12 +185,12 @@ def parse_index(path: Path, data: bytes) -> Index:
         source = index["source"].path
         if source.startswith("/"):
             if "\0" in source or any(part in ("", ".", "..") for part in source[1:].split("/")):
-                raise _Invalid(f"the path of its source, {source!r}, is not normalized")
+                raise _Invalid(f"its source path, {source!r}, is not normalized")
         elif source:
             try:
                 check_path(source)
             except Refused as error:
-                raise _Invalid(f"the path of its source is invalid: {error}") from error
+                raise _Invalid(f"its source path is invalid: {error}") from error
         index["segments"] = _segments(index["segments"], index["source"].size)
         for name, replaced in index["pending"].items():
             _fields({"file": name, "based_on": replaced}, {"file": str, "based_on": str}, "pending")
@@ -218,7 +218,7 @@ def _segments(items: list[Any], size: int) -> tuple[IndexedSegment, ...]:
             segment = IndexedSegment(**{**value, "scope": tuple(value["scope"]), "symbols": tuple(symbols)})
             empty = segment.start == segment.end
             if segment.start != end:
-                raise _Invalid(f"the segment does not start at byte {end:,}, where the one before it ends")
+                raise _Invalid(f"the segment does not start at byte {end:,}, where the previous one ends")
             if segment.end < segment.start or (empty and not segment.based_on):
                 raise _Invalid("the end is not after the start")
             if segment.first_line < line or segment.last_line < segment.first_line - empty:

@@ -178,8 +178,8 @@ def finish(index: Index) -> Index:
         ]
         if saved:
             raise Refused(
-                f"{', '.join(saved)} was saved while the split was being rewritten, and was kept; move it away, run "
-                "the command again, and repeat your edit in the new file"
+                f"not replaced, since you saved them during the update: {', '.join(saved)}; move them away, run the "
+                "command again, and repeat your edits in the new files"
             )
         _move(folder, f"{STAGED}/{NAME}", NAME)
         os.fsync(folder)

@@ -68,7 +68,9 @@ class SegmentEdits:
         notes = [note for edit in self.edits for note in edit.notes]
         for edit in self.edits:
             if edit.before and not edit.after:
-                notes.append(f"{edit.file} is empty: its {len(lines_of(edit.before)):,} lines are deleted")
+                notes.append(
+                    f"{edit.file} is empty, which deletes all its lines ({len(lines_of(edit.before)):,})"
+                )
         if self.other_files:
             more = ", ..." if len(self.other_files) > _LISTED_FILES else ""
             names = ", ".join(self.other_files[:_LISTED_FILES]) + more
@@ -420,8 +422,8 @@ def _with_endings_of(file: str, before: bytes, after: bytes, known: set[bytes], 
         for number, (text, ending) in enumerate(_split_endings(after), 1):
             if ending and (ending not in known or (text and ending not in old.get(text, {ending}))):
                 raise Refused(
-                    f"{file} has mixed line endings, and the edit changed those of unchanged lines (first on line "
-                    f"{number}); restore the segment, or edit it with a program that preserves them"
+                    f"{file} has mixed line endings, and the edit changed them on otherwise unchanged lines (first on "
+                    f"line {number}); restore the segment, and use an editor that preserves line endings"
                 )
         return after
     own = next(iter(known), b"") or _ENDING.findall(after)[0]
@@ -451,7 +453,7 @@ def _with_end_of(file: str, before: bytes, after: bytes, notes: list[str], *, la
         if before.startswith(after) and not before.startswith((b"\n", b"\r"), len(after)):
             raise Refused(
                 f"{file} looks truncated at line {_line_at(after, len(after))}, as after an interrupted "
-                "save; restore it, or, if this is intended, end the line with a newline; then join again"
+                "save; restore the file, or end that line with a newline if it is complete, and join again"
             )
         notes.append(f"{file}: restored the final newline{'s' * (_ENDING.subn(b'', old)[1] > 1)}")
         return after + old

@@ -207,7 +207,7 @@ def check_text(text: SourceText, options: SplitOptions) -> None:
         raise Refused(f"cannot split {encoding}; save {name} as UTF-8 first")
     if options.language is None and is_binary(text.data):
         raise Refused(
-            f"{name} looks binary; if it is text, use --language NAME (`{PLAIN}` if it has no grammar)"
+            f"{name} looks binary; if it is text, use --language NAME (`{PLAIN}` if no language fits)"
         )
 
 

@@ -98,7 +98,7 @@ def create_journal(root: Path, name: str, first: Mapping[str, Any], files: Mappi
             journal.keep(file, data)
         journal.save(first)
         if (root / name).exists():
-            raise Refused(f"{root / name} exists: a journal of this name is already open")
+            raise Refused(f"{root / name} exists: a journal with this name is already open")
         unborn.rename(root / name)
         sync_folder(root)
     except BaseException:

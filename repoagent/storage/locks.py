@@ -34,8 +34,8 @@ def locked(path: Path, *, timeout: float = 10.0, what: str) -> Iterator[None]:
     def busy(text: bytes) -> str:
         who = _holder(text) or "another process"
         return (
-            f"cannot lock {what}, held by {who}; waited {timeout:g} s: try again when that is done, or end that "
-            "process"
+            f"cannot lock {what}, held by {who}; waited {timeout:g} s: try again when that process has "
+            "finished, or end it"
         )
 
     descriptor = open_locked(path, timeout, busy)
@@ -96,7 +96,7 @@ def flock_until(descriptor: int, deadline: float, path: Path) -> bool:
             if error.errno in _NO_LOCKS:
                 raise Refused(
                     f"the file system that holds {path} does not support file locks (NFS without a lock service?): "
-                    "mount it with locks, or work in a clone on a local disk"
+                    "mount it with lock support, or work in a clone on a local disk"
                 ) from error
             if error.errno not in (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EINTR):
                 raise system_failed("lock", path, error) from error

@@ -188,7 +188,7 @@ def test_a_message_is_split_into_cause_and_remedy() -> None:
 @pytest.mark.parametrize(
     ("error", "advice"),
     [
-        (PermissionError(13, "Permission denied", "/a/b"), "chown it to you, or chmod u+rwX /a/b"),
+        (PermissionError(13, "Permission denied", "/a/b"), "chown it to yourself, or run `chmod u+rwX /a/b`"),
         (Refused("the folder is a link: remove it"), "remove it"),
     ],
 )

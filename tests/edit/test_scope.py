@@ -45,7 +45,7 @@ def test_no_goes_to_the_model_and_is_not_asked_again(repo: GitRepo, screen: Open
         window.send("y\n")
         assert window.end() == 0
     assert files_of_head(repo) == ["src/app.py"]
-    assert "README.md: this edit may not change it (only src/app.py)." in script.prompts[1]
+    assert "README.md: this edit may not change this file; files in scope: src/app.py." in script.prompts[1]
 
 
 def test_a_hunk_that_does_not_fit_shows_the_file(repo: GitRepo, screen: Open, script: Script) -> None:

@@ -75,7 +75,7 @@ def find_removed_symbols(context: CheckContext) -> Iterator[Finding]:
         if file_kinds.is_vendored_path(file.path):
             continue
         if context.remaining() < 0:
-            context.unseen.append("whether all removed names are unused: the review took too long")
+            context.unseen.append("whether all removed names are unused (the review took too long)")
             break
         if (texts := context.texts(file)) and (symbols := _removed_symbols(context, file, family, *texts)):
             symbols.sort(key=lambda symbol: (-symbol.imports, -len(symbol.uses), symbol.line))
@@ -165,13 +165,15 @@ def _texts_with(context: CheckContext, names: Collection[str], family: tuple[str
         ).read()  # fmt: skip
     except GitError as error:
         if error.returncode != 1:  # a partial clone lacks a text
-            context.unseen.append("whether removed names are still used: this partial clone lacks some files")
+            context.unseen.append(
+                "whether removed names are still used (this partial clone lacks some files)"
+            )
         return {}
     revision = "" if tree == ["--cached"] else "".join(tree)
     prefix = f"{revision}:" if revision else ""
     paths = [os.fsdecode(path).removeprefix(prefix) for path in out.split(b"\0")[:-1]]
     if late or len(paths) > FILES:
-        context.unseen.append("whether removed names are still used: too many files contain them")
+        context.unseen.append("whether removed names are still used (too many files contain them)")
         return {}
     changed = {file.path: file for file in change.files}
     absent = {file.old_path for file in change.files} - changed.keys()

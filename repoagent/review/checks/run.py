@@ -110,7 +110,7 @@ def static_findings(change: Change, worktree: WorkTree, settings: Settings) -> C
         context.unseen.append(f"{count} file{'s' * (count > 1)} listed in .repoagentignore")
     for rule in levels:
         if context.remaining() < 0:
-            context.unseen.append(f"skipped the rule {rule}: the review took too long")
+            context.unseen.append(f"the `{rule}` rule (the review took too long)")
             continue
         module, _, name = CHECKS[rule].partition(":")
         check: Callable[[CheckContext], Iterator[Finding]]

@@ -200,7 +200,7 @@ def find_parse_errors(context: CheckContext) -> Iterator[Finding]:
         if file.status not in ("modified", "renamed") or file.path in conflicts:
             continue
         if context.remaining() < 0:
-            context.unseen.append("whether all files still parse: the review took too long")
+            context.unseen.append("whether all files still parse (the review took too long)")
             break
         if file.path.endswith(_C):
             from repoagent.syntax.c_errors import may_add_faults

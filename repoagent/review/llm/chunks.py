@@ -323,7 +323,7 @@ def gather(change: Change, worktree: WorkTree, why_not: WhyNot) -> Material:
         elif view is not None:
             views[file.path] = view
     blocks = [block for view in views.values() for block in blocks_of(view)]
-    unseen = [f"{list_names(paths)} ({reason}; by the model)" for reason, paths in skipped.items()]
+    unseen = [f"{list_names(paths)} (not sent to the model: {reason})" for reason, paths in skipped.items()]
     return Material(blocks, views, unseen)
 
 

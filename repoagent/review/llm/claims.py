@@ -24,7 +24,7 @@ OTHER_FILE = "its path is not in the change"
 UNTELLING = "its quote is too short to be unique"
 NOT_THERE = "its quote is not in the file"
 NOT_CHANGED = "its quote is not on a changed line"
-UNSURE = "its quote occurs more than once in the change, and not at its lines"
+UNSURE = "its quote occurs more than once in the change, and its line numbers do not single one out"
 
 _KEY = re.compile(r"[ \t]{0,3}(title|quote|why|replace)[ \t]*:[ \t]*(.*)", re.IGNORECASE)
 _BAR = re.compile(r"[ \t]{0,8}\|(?: (.*)|)")
@@ -106,7 +106,7 @@ def _sections(body: str) -> dict[str, list[str]] | str:
         elif heading:
             key = heading[1].lower()
             if key in sections:
-                return f"it has two sections {key}"
+                return f"it has two `{key}` sections"
             sections[key] = [heading[2]] if heading[2].strip() else []
         elif key:
             sections[key].append(line)

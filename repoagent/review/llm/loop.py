@@ -177,7 +177,7 @@ def review_chunk(
     def render(state: State) -> tuple[Request, ...]:
         clock.check()
         if setup.meter.attempts >= max_calls:
-            raise LimitReached("reached the limit on calls; raise review.max_calls to continue")
+            raise LimitReached("reached the limit on model calls; raise review.max_calls to continue")
         replies = sum(turn.role == "assistant" for turn in state.turns)
         if replies >= REPLIES:
             raise LimitReached(f"the model did not finish within {REPLIES} replies")

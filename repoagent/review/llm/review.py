@@ -128,7 +128,7 @@ class _Review:
     def leave_out(self, blocks: Sequence[Block]) -> None:
         """Add the phrase for blocks that were skipped for lack of time, money or a model."""
         names = list_names([block.name for block in blocks])
-        self.unseen.append(f"{names} (by the model: see the note on it)")
+        self.unseen.append(f"{names} (the model's review is incomplete)")
 
     def prompts(self, window: int | None) -> tuple[Sequence[Any], Prompts]:
         """The tools of the model, and what all prompts share. Raises RepoagentError."""

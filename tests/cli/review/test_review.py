@@ -42,8 +42,8 @@ def pair(made: Made) -> GitRepo:
 
 WRONG: tuple[tuple[list[str], str], ...] = (
     (["main"], "no such file: main, and it is not a range (A..B)"),
-    (["nope..HEAD"], "there is no commit nope"),
-    (["--commit", "nope"], "there is no commit nope"),
+    (["nope..HEAD"], "no such commit: nope"),
+    (["--commit", "nope"], "no such commit: nope"),
     (["--staged", "--worktree"], "--staged and --worktree cannot be combined"),
     (["HEAD~1..HEAD", "--base", "main"], "--base and HEAD~1..HEAD cannot be combined"),
     (["--rule", "nope=off"], "unknown rule 'nope'"),

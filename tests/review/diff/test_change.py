@@ -134,8 +134,8 @@ def test_a_range_has_the_commits_of_one_side(repo: GitRepo) -> None:
     first = dict.fromkeys(("README.md", "a.txt", "src/app.py"), "added")
     assert statuses(read(repo.top, "commit", "main~1")) == first
     wrong: tuple[tuple[How, str, str], ...] = (
-        ("range", "nope..HEAD", "there is no commit nope"),
-        ("commit", "-x", "there is no commit -x"),
+        ("range", "nope..HEAD", "no such commit: nope"),
+        ("commit", "-x", "no such commit: -x"),
         ("range", "main", "main is not a range"),
     )
     for how, value, sentence in wrong:
@@ -169,7 +169,7 @@ def test_a_merge_has_only_changes_of_neither_side(repo: GitRepo) -> None:
     worktree, head = open_at_head(repo.top)
     for how in ("staged", "worktree"):
         unsettled, unseen = read_change(worktree, head, ChangeSelector(how, cwd=repo.top))
-        assert (statuses(unsettled), unseen) == ({"b.txt": "added"}, ("both has unresolved conflicts",))
+        assert (statuses(unsettled), unseen) == ({"b.txt": "added"}, ("both (unresolved conflicts)",))
     stage(repo, {"both": f"settled\n{lines}"})
     change = read(repo.top)
     assert statuses(change) == {"both": "modified", "b.txt": "added"}

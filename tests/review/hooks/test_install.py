@@ -198,7 +198,7 @@ def test_the_folder_of_the_setting(repo: GitRepo, program: Path, clean_environme
 @pytest.mark.parametrize(
     ("path", "name", "reason"),
     [
-        (".githooks", "commit-msg", r'tracked by git.*add to commit-msg there: repoagent hook run commit-msg "\$1"'),
+        (".githooks", "commit-msg", r'tracked by git.*add this line to commit-msg there: repoagent hook run commit-msg "\$1"'),
         (".husky/_", "pre-push", "belongs to another program.*: repoagent hook run pre-push"),
         ("", "pre-commit", "git runs no hooks here.*core.hooksPath is empty"),
         ("/dev/null", "pre-commit", "git runs no hooks here.*/dev/null is not a folder"),

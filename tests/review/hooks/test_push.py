@@ -82,7 +82,7 @@ def test_only_some_of_many_branches_are_reviewed_and_the_others_counted(clone: G
     refs, notes = pushed(
         clone, *(f"refs/heads/b{n} {head} refs/heads/b{n} {ZERO}" for n, head in enumerate(heads))
     )
-    assert len(refs) == 5 and notes == ["2 of 7 branches and tags were not reviewed"]
+    assert len(refs) == 5 and notes == ["2 of 7 branches and tags were not reviewed; the limit is 5 per push"]
 
 
 @settings(max_examples=30, deadline=None)

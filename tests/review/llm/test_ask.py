@@ -94,7 +94,7 @@ def test_lookups_read_the_version_under_review(reviewing: Reviewing) -> None:
     answer = reviewing()
     assert len(answer.findings) == 1
     prompt = reviewing.script.prompts[1].rpartition("assistant =====")[0]
-    assert "return result * 1 + tax\n" in prompt and "there is no file helper.py" in prompt
+    assert "return result * 1 + tax\n" in prompt and "no such file: helper.py" in prompt
     assert "only in the work tree" not in prompt.replace("only in the work|", "")
     repo.git("commit", "-qm", "worse")
     reviewing.stage(**{"shop.py": SHOP})
@@ -157,8 +157,9 @@ def test_files_that_are_not_sent_are_listed(reviewing: Reviewing) -> None:
     reviewing.script.replies(NOTHING)
     unseen = " ".join(reviewing().unseen)
     for phrase in (
-        "yarn.lock (a lock file; by", "vendor/lib.js (vendored; by", "gen.py, marked.py (generated; by",
-        ".env (withheld", "image.png (binary",
+        "yarn.lock (not sent to the model: a lock file)", "vendor/lib.js (not sent to the model: vendored)",
+        "gen.py, marked.py (not sent to the model: generated)",
+        ".env (not sent to the model: withheld", "image.png (not sent to the model: binary",
     ):  # fmt: skip
         assert phrase in unseen
     (prompt,) = reviewing.script.prompts
@@ -208,7 +209,7 @@ def test_findings_before_a_failure_count(reviewing: Reviewing) -> None:
     reviewing.script.replies(finding() + NOTHING)  # and none for the second part
     answer = reviewing(review__context_limit=1000)
     assert (len(answer.findings), type(answer.error)) == (1, ModelError)
-    assert answer.unseen == ("zz.py:1-90 (by the model: see the note on it)",)
+    assert answer.unseen == ("zz.py:1-90 (the model's review is incomplete)",)
     reviewing.script.replies(NOTHING)
     reviewing(review__context_limit=1000)
     assert len(reviewing.script.prompts) == 1
@@ -221,7 +222,7 @@ def test_a_part_with_malformed_replies_does_not_stop_the_others(reviewing: Revie
     reviewing.script.replies(bad, bad + "1", bad + "2", bad + "3", finding() + NOTHING, NOTHING)
     answer = reviewing(review__context_limit=1000)
     assert [f.title for f in answer.findings] == ["Tax is added"]
-    assert answer.unseen == ("a.py:1-90 (by the model: see the note on it)",)
+    assert answer.unseen == ("a.py:1-90 (the model's review is incomplete)",)
     assert "the model's output is still malformed after 3 corrections" in answer.notes[0]
 
 

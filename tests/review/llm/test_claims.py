@@ -49,7 +49,7 @@ def parsed(body: str = BODY, **args: str) -> Claim:
         ({}, "title: a\nwhy: b\n", "quotes no code"),
         ({}, "title: a\nquote:\n| \n|\nwhy: b\n", "quotes no code"),
         ({}, "title: a\nquote:\n| x\n", "what goes wrong"),
-        ({}, BODY + "why: again\n", "two sections why"),
+        ({}, BODY + "why: again\n", "two `why` sections"),
         ({}, "title: a\nquote:\n| x\ny\nwhy: b\n", "begin with a bar and some do not"),
         ({}, "title: a\nquote:\n" + "| x\n" * (CODE_LINES + 1) + "why: b\n", "more than"),
     ],

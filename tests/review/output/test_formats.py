@@ -103,7 +103,7 @@ def test_the_text_of_an_annotation() -> None:
     text = render(report(finding(body="100%\nsure: a, b")), "github").decode()
     assert text == (
         "::error file=src/find.py,line=4,endLine=4,title=security%3A The name is run by a shell.::100%25%0Asure: a, b"
-        f"%0A%0A1a2b1a2b1a Add find%0A%0ATo dismiss it: repoagent review dismiss {finding().id}\n"
+        f"%0A%0A1a2b1a2b1a Add find%0A%0ATo dismiss this finding: repoagent review dismiss {finding().id}\n"
     )
 
 

@@ -113,12 +113,12 @@ Any name with a semicolon runs a program.
 
 </details>
 
-- big.c: too large
+- not reviewed: big.c: too large
 
-<sub>model `m/x`; to dismiss one: <code>repoagent review dismiss ID</code></sub>
+<sub>model `m/x`; to dismiss a finding: <code>repoagent review dismiss ID</code></sub>
 """
     )
-    nothing = "Nothing was found in 2 files (0 rules; no model asked)."
+    nothing = "No findings in 2 files (0 rules; no model asked)."
     assert comment(report()) == f"{markdown.MARKER}\n### Review of the staged change\n\n{nothing}\n\n"
 
 
@@ -142,4 +142,4 @@ def test_a_comment_stays_within_the_limit_and_counts_omitted_findings(many: list
     omitted = re.search(r"\n([\d]+) more findings? did not fit into this comment.\n", text)
     shown = text.count("\n**error**: ") + text.count("\n**note**: ")
     assert omitted is not None and shown > 0 and shown + int(omitted[1]) == len(many) + 1
-    assert "more of this kind" in text and "<code>b.py</code>" in text  # a short one after the long ones
+    assert "more note" in text and "<code>b.py</code>" in text  # a short one after the long ones

@@ -91,7 +91,10 @@ def test_a_dismissed_finding_is_suppressed_and_removed_lines_have_no_region() ->
 def test_unreviewed_parts_are_notifications_and_messages_are_cut() -> None:
     result = run(finding(body="x" * 50_000), unseen=("big.c: too large\x1b",), notes=("be patient",))
     notifications = result["invocations"][0]["toolExecutionNotifications"]
-    assert [entry["message"]["text"] for entry in notifications] == ["big.c: too large^[", "be patient"]
+    assert [entry["message"]["text"] for entry in notifications] == [
+        "not reviewed: big.c: too large^[",
+        "be patient",
+    ]
     assert len(result["results"][0]["message"]["text"]) == 8_000
 
 

@@ -44,7 +44,7 @@ def put(place: tuple[str | int, ...], value: object) -> Change:
     ("change", "sentence"),
     [
         (put(("version",), 2), "has format version 2, newer than the supported 1"),
-        (put(("version",), "1"), "not JSON with a version"),
+        (put(("version",), "1"), "not a JSON object with a version"),
         (lambda c: c.pop("source"), "source is missing"),
         (put(("source", "path"), "../a.py"), "write it without '..'"),
         (put(("source", "path"), "/etc/../etc/passwd"), "is not normalized"),
@@ -104,7 +104,7 @@ def test_an_invalid_index_is_refused_with_its_error(folder: Path, change: Change
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"null", b"\xff\xfe", b'{"version": 1', b"[" * 100_000])
 def test_an_index_that_is_not_json_is_refused(folder: Path, data: bytes) -> None:
     (folder / "index.json").write_bytes(data)
-    with pytest.raises(RepoagentError, match="not JSON with a version"):
+    with pytest.raises(RepoagentError, match="not a JSON object with a version"):
         read_index(folder / "index.json")
 
 
