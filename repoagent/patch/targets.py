@@ -42,7 +42,7 @@ class Files:
         return PatchError("unknown-file", text + more)
 
     def scope_names(self, near: str = "") -> str:
-        """The files in scope, for an error text; if there are many, those with names similar to `near`."""
+        """The files in scope, for an error message; if there are many, only those with names similar to `near`."""
         if len(self.scope) <= _MANY:
             return ", ".join(sorted(self.scope)) or "none"
         from rapidfuzz import process
@@ -68,7 +68,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of all patches of one file."""
+    """The combined result of all patches to one file."""
 
     change: FileChange
     placements: tuple[Placement, ...]

@@ -51,7 +51,7 @@ class Check(NamedTuple):
 
 
 def problem(name: str, sentence: str, level: Level = "warning") -> Check:
-    """The check for an error message of repoagent: the cause and, after a semicolon or a colon, the remedy."""
+    """A check from one of repoagent's error messages: the cause and, after the last semicolon or colon, the remedy."""
     first = sentence.strip().splitlines()[0]
     for mark in ("; ", ": "):
         cause, separator, remedy = first.rpartition(mark)
@@ -100,7 +100,7 @@ def _permit(path: Path | str) -> str:
 
 
 def check_program() -> Iterator[Check]:
-    """repoagent, Python, git."""
+    """The versions of repoagent, Python and git."""
     yield Check("repoagent", "ok", f"{__version__} in {Path(__file__).parents[1]}")
     yield Check("python", "ok", f"{platform.python_version()} ({sys.executable})")
     advice = f"install git {OLDEST_GIT} or newer"
@@ -147,7 +147,7 @@ def check_extras(_worktree: WorkTree | None) -> Iterator[Check]:
 
 
 def check_worktree(worktree: WorkTree) -> Iterator[Check]:
-    """The work tree, and whether git can write."""
+    """The work tree, whether git can write to it, and whether the clone is shallow."""
     yield Check("repository", "ok", f"{'linked ' * worktree.is_linked}work tree {worktree.top}")
     for folder in dict.fromkeys((worktree.git_dir, worktree.common_dir, worktree.top)):
         if not os.access(folder, os.W_OK | os.X_OK):
@@ -158,7 +158,7 @@ def check_worktree(worktree: WorkTree) -> Iterator[Check]:
 
 
 def check_folder(worktree: WorkTree) -> Iterator[Check]:
-    """`.repoagent/`: owner, permissions, and the files in it that git tracks."""
+    """Whether `.repoagent/` is usable and private: file types, permissions, and the files in it that git tracks."""
     name, root = ".repoagent", layout(worktree).root
     if not os.path.lexists(root):
         yield Check(name, "ok", "does not exist yet; the first edit creates it")
@@ -240,7 +240,7 @@ def check_history(worktree: WorkTree) -> Iterator[Check]:
 
 
 def check_memory(worktree: WorkTree) -> Iterator[Check]:
-    """How many files have a memory, and which parts of it are unreadable."""
+    """How many files have a memory, and which parts of the memory cannot be read."""
     from repoagent.memory.identity.hints import open_index
 
     problems: list[str] = []
@@ -295,7 +295,7 @@ def check_configuration(worktree: WorkTree | None) -> Iterator[Check]:
 
 
 def check_models(worktree: WorkTree | None) -> Iterator[Check]:
-    """The key and the library for the models of each role and the fallbacks. No model is called."""
+    """Whether the key and the library for each role's model and each fallback are present. No model is called."""
     from repoagent.llm.model import display_name
     from repoagent.llm.open_model import choose_model, resolve
     from repoagent.llm.registry import Status, parse_spec

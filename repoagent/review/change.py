@@ -37,7 +37,7 @@ class ChangedFile(NamedTuple):
 
 
 def split_lines(text: bytes) -> list[bytes]:
-    """The lines with their endings; as in git, only a line feed ends a line."""
+    """The lines of `text` with their endings; as in git, only a line feed ends a line."""
     return io.BytesIO(text).readlines()
 
 
@@ -117,7 +117,7 @@ def read_hunk(lines: Sequence[bytes], at: int) -> tuple[list[Lines], int]:
 
 
 def diff_sections(patch: bytes) -> Iterator[tuple[bytes, tuple[Lines, ...]]]:
-    """The sections of the output of `git diff`, in order: the first line (`diff --git ...`) and the hunks."""
+    """Yield each section of the output of `git diff`: its first line (`diff --git ...`) and its hunks."""
     lines = split_lines(patch)
     head: bytes | None = None
     hunks: list[Lines] = []
@@ -137,7 +137,7 @@ def diff_sections(patch: bytes) -> Iterator[tuple[bytes, tuple[Lines, ...]]]:
 
 
 def apply_hunks(old: bytes, hunks: Iterable[Lines]) -> bytes | None:
-    """The text after the change; None if the hunks do not apply."""
+    """`old` with the hunks applied; None if they do not apply."""
     lines = split_lines(old)
     new: list[bytes] = []
     at = 0

@@ -40,7 +40,7 @@ class Verdict(NamedTuple):
 
 
 def dismissed_path(layout: Layout) -> Path:
-    """The file of the verdicts, in JSON lines."""
+    """The file with the verdicts, in JSON Lines format."""
     return reviews_dir(layout) / "dismissed.jsonl"
 
 
@@ -75,7 +75,7 @@ def parse_verdicts(data: bytes) -> dict[str, Verdict]:
 def verdicts_on(
     change: Change, worktree: WorkTree, layout: Layout, *, warn: Warn = to_stderr
 ) -> dict[str, Verdict]:
-    """The verdicts that count for `change`: all except those that a foreign change itself adds."""
+    """The verdicts that apply to `change`: all except those that a foreign change itself adds."""
     saved = verdicts(layout, warn=warn)
     if not is_foreign(change) or (texts := tree_of(change, worktree).texts(DISMISSED)) is None:
         return saved

@@ -86,7 +86,8 @@ def parse_levels(values: tuple[str, ...]) -> dict[str, str]:
 class Location(NamedTuple):
     """Lines `start` to `end` (from 1, inclusive) of the file after the change; 0 and 0 for the whole file.
 
-    `path` is relative to the top, decoded with os.fsdecode. `old` means lines of the file before the change.
+    `path` is relative to the top of the work tree, decoded with os.fsdecode. `old` means lines of the file before the
+    change.
     """
 
     path: str
@@ -113,7 +114,7 @@ class Suggestion(NamedTuple):
 class Finding(NamedTuple):
     """A problem that a reviewer should look at. All texts are plain, without markup or control characters.
 
-    `rule` is a stable id of RULES. `key` identifies the finding among others of its rule, regardless of line numbers:
+    `rule` is the id of one of RULES. `key` identifies the finding among others of its rule, regardless of line numbers:
     the missing partner, the symbol, the quoted code. `quote` is the code at `location`, whole lines.
     """
 
@@ -270,7 +271,7 @@ def as_data(finding: Finding) -> dict[str, Any]:
 
 
 def from_data(value: Mapping[str, Any]) -> Finding | None:
-    """The inverse of `as_data`; None for any other value."""
+    """The finding in data from `as_data`; None if the data is invalid."""
     try:
         item, confidence = value["suggestion"], value["confidence"]
         return Finding(

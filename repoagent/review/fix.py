@@ -69,8 +69,9 @@ def _start(finding: Finding, data: bytes) -> int | None:
 
 
 def fix_request(worktree: WorkTree, finding: Finding, options: EditRequest) -> EditRequest:
-    """The request to a model to fix the finding, which it quotes as data: the quotation may contain text by the
-    change's author. `options` are those of the command line. Raises Refused if the code is not in the work tree."""
+    """The request that asks a model to fix the finding. It quotes the finding as data, since the finding may contain
+    text by the change's author. `options` are the command line's. Raises Refused if the code is not in the work
+    tree."""
     location = finding.location
     source = read_source(worktree, location.path)
     target = Target(location.path)
@@ -102,7 +103,7 @@ def commit_suggestion(
     worktree: WorkTree, finding: Finding, change: FileChange, options: EditRequest, settings: Settings, *,
     ui: UserInterface,
 ) -> FixOutcome:  # fmt: skip
-    """Apply the suggestion, with the guards, hooks, commit and undo of any patch. Raises what
+    """Apply and commit the suggestion like any patch, with the same guards, hooks and undo. Raises what
     `repoagent.edit.apply_patch.apply` raises."""
     path = finding.location.path
     request = replace(options, targets=(Target(path),))

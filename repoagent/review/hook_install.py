@@ -32,8 +32,9 @@ Whose = Literal["repository", "team", "everywhere"]
 
 
 class HookFile(NamedTuple):
-    """A hook: `none`, `ours`, ours but `changed` by hand, or `foreign`: of another program. `before`: an earlier
-    version of repoagent kept the hook that ours replaced; `runs`: it is executable, otherwise git ignores it."""
+    """A hook in the state `none`, `ours`, `changed` (ours, edited by hand) or `foreign` (another program's). `before`:
+    an earlier version of repoagent kept the hook that ours replaced; `runs`: it is executable, otherwise git ignores
+    it."""
 
     name: str
     path: Path
@@ -43,9 +44,9 @@ class HookFile(NamedTuple):
 
 
 class Hooks(NamedTuple):
-    """The hooks folder. `whose` is `repository` for its own, `team` for tracked files, `everywhere` for a folder
-    outside the repository, which other repositories share. `setting` is core.hooksPath, "" if unset. `off` is the
-    reason why git runs no hooks, "" if it does."""
+    """The hooks folder. `whose` is `repository` for the repository's own folder, `team` for a tracked one, `everywhere`
+    for one outside the repository, which other repositories share. `setting` is core.hooksPath, "" if unset. `off` is
+    the reason why git runs no hooks, "" if it does."""
 
     folder: Path
     whose: Whose

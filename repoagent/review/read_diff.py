@@ -51,7 +51,7 @@ class Comparison(NamedTuple):
     """The arguments for `git diff`, and the change's properties other than its files.
 
     `earlier` has the paths that changed earlier on the branch: a partner among them is not missing. `parents` are the
-    further parents of a merge: a file that equals the version of one of them was not edited in the merge.
+    further parents of a merge: a file that equals its version in one of them was not edited in the merge.
     """
 
     kind: Kind
@@ -88,9 +88,9 @@ def merge_base(top: Path, *commits: str) -> str | None:
 
 
 def paths_by_commit(top: Path, tip: str, base: str, most: int) -> tuple[list[frozenset[str]], bool]:
-    """The paths of each commit, without merges, that is reachable from `tip` but not from `base`, for at most `most`
-    commits that git lists within 0.15 s; and whether some may be missing: git fails for a broken ref, and in a partial
-    clone without its trees."""
+    """The paths changed by each commit, without merges, that is reachable from `tip` but not from `base`, for at most
+    `most` commits; and whether some may be missing, because git took more than 0.15 s or failed (a broken ref, a
+    partial clone that lacks trees)."""
     from repoagent.history.log import TimedGit
 
     try:
@@ -138,8 +138,8 @@ def _earlier_on_branch(worktree: WorkTree, base: str, other_parents: Sequence[st
 def amended_parents(worktree: WorkTree, head: str) -> tuple[str, ...] | None:
     """The parents of HEAD if this process is a hook of `git commit --amend`, otherwise None.
 
-    git does not pass that to hooks, but it sets GIT_AUTHOR_DATE ("@1700000000 +0100"), and an amended commit keeps its
-    author date. A date within the last two seconds is taken for that of a new commit.
+    git does not tell a hook about --amend, but it sets GIT_AUTHOR_DATE ("@1700000000 +0100"), and an amended commit
+    keeps its author date. A date within the last two seconds is taken for that of a new commit.
     """
     date = os.environ.get("GIT_AUTHOR_DATE", "").removeprefix("@")
     seconds = date.split(" ")[0]
@@ -302,7 +302,7 @@ class Texts:
         return None if file.old_mode == SUBMODULE else self._blob(file.old_blob)
 
     def new(self, file: ChangedFile) -> bytes | None:
-        """The new text, as git stores it."""
+        """The new text, as git stores it; None if it does not exist or is unavailable."""
         if file.new_mode == SUBMODULE or file.status == "deleted":
             return None
         if file.new_blob:
@@ -365,8 +365,8 @@ def read_change(
 ) -> tuple[Change, tuple[str, ...]]:
     """The change, and a phrase for each part of it that cannot be reviewed.
 
-    `worktree` and `head` come from `open_at_head`. Raises UsageError for an unknown revision, an invalid
-    pathspec and a text that is not a diff; GitError.
+    `worktree` and `head` come from `open_at_head`. Raises UsageError for an unknown revision, an invalid pathspec or a
+    text that is not a diff, and GitError if git fails.
     """
     if selector.how == "diff":
         from repoagent.review.stdin_diff import read_stdin_change

@@ -65,8 +65,8 @@ _PROPERTY = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A", ":": "%3A", ","
 
 
 def render_github(report: Report) -> str:
-    """One command per finding, the most important first, up to the number that GitHub shows; then the number of those
-    left out."""
+    """The report as GitHub workflow commands: one per finding, the most important first, up to the number that GitHub
+    shows; then the number of the omitted ones."""
     levels: Counter[Level] = Counter()
     lines = []
     for finding in sorted(report.findings, key=lambda finding: -finding.level):
@@ -101,8 +101,8 @@ _GITLAB_SEVERITY = {Level.NOTE: "info", Level.WARNING: "minor", Level.ERROR: "ma
 
 
 def render_gitlab(report: Report) -> str:
-    """An array of issues. A finding on a whole file gets the file's first line, since GitLab requires one. Fingerprints
-    are stable when lines move, and unique: equal ones are numbered."""
+    """The report as a GitLab array of issues. A finding on a whole file gets the file's first line, since GitLab
+    requires one. Fingerprints are stable when lines move, and unique: equal ones are numbered."""
     ids: Counter[str] = Counter()
     issues = []
     for finding in report.findings:
@@ -137,8 +137,8 @@ SARIF_MESSAGE = 8_000  # characters
 
 
 def render_sarif(report: Report) -> str:
-    """SARIF 2.1.0 (OASIS), within the limits of GitHub code scanning: one run, with the most important results first
-    and the dismissed ones as suppressed; a notification has the number of omitted results."""
+    """The report as SARIF 2.1.0 (OASIS), within the limits of GitHub code scanning: one run, with the most important
+    results first and the dismissed ones as suppressed; a notification has the number of omitted results."""
     findings = sorted(report.findings, key=lambda finding: -finding.level)
     results = [(finding, False) for finding in findings] + [(finding, True) for finding in report.dismissed]
     included = results[:RESULTS]
@@ -260,7 +260,7 @@ def shorten(text: str, most: int) -> str:
 
 
 def count(number: int, noun: str) -> str:
-    """`1 file`, `2 files`."""
+    """The number with its noun: `1 file`, `2 files`."""
     return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
@@ -283,7 +283,7 @@ def lines_of(report: Report, location: Location) -> list[str]:
 
 
 def before_and_after(report: Report, suggestion: Suggestion) -> tuple[bytes, bytes] | None:
-    """The new text, and the same with the suggestion applied; None if it does not fit."""
+    """The new text, and that text with the suggestion applied; None if the suggestion does not fit."""
     text = report.by_file.get(suggestion.location.path)
     after = None if text is None else apply_suggestion(text, suggestion)
     return None if text is None or after is None else (text, after)
@@ -298,7 +298,7 @@ def region(finding: Finding) -> tuple[int, int] | None:
 
 
 def render(report: Report, format: str) -> bytes:
-    """The document in UTF-8. `format` is one of FORMATS."""
+    """The report as a document in UTF-8. `format` is one of FORMATS."""
     if format == "markdown":
         from repoagent.review import report_markdown as markdown
 

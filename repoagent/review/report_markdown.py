@@ -48,7 +48,7 @@ def _escaped(line: str) -> str:
 
 
 def as_code(text: str, *, table: bool = False) -> str:
-    """A text of one line as a code span; in a `table` the bar is escaped. An empty text stays empty."""
+    """One line of text as a code span; in a `table`, bars are escaped. An empty text stays empty."""
     text = text.replace("\n", " ")
     if not text.strip():
         return ""
@@ -69,7 +69,7 @@ def _longest(text: str) -> int:
 
 
 def render(report: Report) -> str:
-    """The comment. It ends with the number of findings that did not fit."""
+    """The report as a Markdown comment, with the number of findings that did not fit."""
     head = "\n".join([MARKER, *_head(report)]) + "\n"
     tail = "\n".join(["", *_tail(report)]) + "\n"
     remaining = LIMIT - len(head.encode()) - len(tail.encode()) - 200

@@ -36,7 +36,7 @@ class _FileSection:
 
 
 def read_stdin_change(worktree: WorkTree, head: str | None, selector: ChangeSelector) -> Change:
-    """The change in `selector.diff`. Reads its texts from the blobs of its index lines if they exist.
+    """The change in `selector.diff`. Reads the texts from the blobs that the diff's `index` lines name, if they exist.
 
     Raises UsageError for a text that is not a diff, and for a hunk that does not match its header.
     """

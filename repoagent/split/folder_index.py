@@ -75,14 +75,14 @@ class IndexedSegment:
 
     @property
     def kept_base(self) -> str:
-        """The name of the file with the text that the segment's file is based on, if `based_on`."""
+        """The name of the file with the text that the segment's file is based on, if `based_on` is set."""
         return f"{self.file}.base"
 
 
 @dataclass(frozen=True)
 class Index:
-    """A split on disk. `pending` is empty unless a command was killed while it rewrote the folder: the files still to
-    be written or removed, each with the hash of the content that it replaces ("" for a new file)."""
+    """A split on disk. If a command was killed while it rewrote the folder, `pending` has the files still to be written
+    or removed, each with the hash of the content to replace ("" for a new file)."""
 
     folder: Path
     source: IndexedSource

@@ -81,8 +81,8 @@ class SegmentEdits:
 @dataclass(frozen=True)
 class SegmentConflict:
     """Segments that conflict with changes to the source. `places` has the lines (first, last; from 1) of the segment's
-    file and those of the source; the last is before the first for deleted lines. It is empty if the conflict is not in
-    particular lines, as in a binary source."""
+    file and those of the source; the last is before the first for deleted lines. `places` is empty if the conflict is
+    not in particular lines, as in a binary source."""
 
     files: tuple[str, ...]
     places: tuple[tuple[tuple[int, int], tuple[int, int]], ...] = ()
@@ -100,7 +100,7 @@ class MergeResult:
 
 
 def lines_of(data: bytes) -> list[bytes]:
-    """The lines with their line feeds."""
+    """The lines of `data` with their line feeds."""
     return io.BytesIO(data).readlines()
 
 
@@ -290,7 +290,7 @@ class JoinConflict(Refused):
         )
 
     def details(self) -> dict[str, object]:
-        """The conflicts: `files`, and the `places` with lines counted from 1."""
+        """The conflicts as JSON data: `files`, and the `places` with lines counted from 1."""
         conflicts = []
         for conflict in self.conflicts:
             places = [

@@ -200,7 +200,7 @@ def _indent(text: bytes, start: int, end: int) -> int:
 
 
 class Change(NamedTuple):
-    """A change of the bytes `old` to `old_end` of one text to the bytes `new` to `new_end` of another."""
+    """The bytes `old` to `old_end` of one text, replaced by the bytes `new` to `new_end` of another."""
 
     old: int
     old_end: int
@@ -209,15 +209,15 @@ class Change(NamedTuple):
 
 
 class OffsetMap:
-    """The changes from one text to another, in order; maps offsets of the first to the second."""
+    """The changes from one text to another, in order; maps offsets in the first to offsets in the second."""
 
     def __init__(self, old: bytes, new: bytes, cuts: Collection[int]) -> None:
         self.changes = changes(old, new, frozenset(cuts))
         self._ends = [change.old_end for change in self.changes]
 
     def locate(self, offset: int) -> tuple[int, int, bool]:
-        """The start and end in the second text, and whether `offset` is inside a change, whose new range they then are.
-        They differ otherwise only if text was inserted at `offset`."""
+        """The range in the second text at `offset`, and whether `offset` is inside a change; if it is, the range is the
+        change's. Otherwise the range is empty unless text was inserted at `offset`."""
         number = bisect_left(self._ends, offset)
         if number == len(self.changes) or offset < self.changes[number].old:
             before = self.changes[number - 1] if number else Change(0, 0, 0, 0)

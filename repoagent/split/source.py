@@ -132,7 +132,7 @@ def _read_anywhere(path: str) -> bytes:
 
 
 def source_of(text: SourceText) -> IndexedSource:
-    """The facts about a text that an index stores."""
+    """The index entry for the source `text`."""
     data = text.data
     crlf = data.count(b"\r\n")
     counts = {"lf": data.count(b"\n") - crlf, "crlf": crlf, "cr": data.count(b"\r") - crlf}
@@ -159,7 +159,7 @@ def source_of(text: SourceText) -> IndexedSource:
 
 
 def is_binary(data: bytes) -> bool:
-    """Whether git would call it binary: a NUL in the first 8,000 bytes, without a byte-order mark."""
+    """Whether git would call `data` binary: a NUL in the first 8,000 bytes, without a byte-order mark."""
     return b"\0" in data[:_SAMPLE] and not data.startswith(UTF8_MARK)
 
 

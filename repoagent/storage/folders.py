@@ -90,7 +90,7 @@ def _not_a_folder(path: Path, error: OSError) -> Refused:
 
 
 def regular(descriptor: int, path: Path) -> os.stat_result:
-    """The stat of an open file. Raises Refused if it is not a regular file."""
+    """The stat result of an open file. Raises Refused if it is not a regular file."""
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
         raise Refused(f"{path} is not a regular file: remove it or move it away")

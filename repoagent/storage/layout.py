@@ -26,8 +26,8 @@ class _Below:
 
 
 class Layout:
-    """`root` is shared by all work trees of a repository; `git_dir` belongs to this work tree, and the files below
-    `private` survive `git clean -fdx`."""
+    """The paths of repoagent's files. `root` is shared by all work trees of a repository; `git_dir` belongs to this
+    work tree, and the files below `private` survive `git clean -fdx`."""
 
     __slots__ = ("git_dir", "root")  # a dataclass would take 1 ms more at each start
 
@@ -67,7 +67,7 @@ def has_leftovers(layout: Layout) -> bool:
 def ensure(layout: Layout) -> None:
     """Create the root folder with a `.gitignore` that ignores its content; an existing `.gitignore` is not changed.
 
-    Raises Refused if either is a symbolic link or has another type, or cannot be created.
+    Raises Refused if either is a symbolic link, has the wrong type, or cannot be created.
     """
     path = layout.root / ".gitignore"
     with open_folder(layout.root, create=True) as root:

@@ -1,7 +1,8 @@
 """Locks between processes: flock on a file that also names its holder.
 
 A lock file is never removed (otherwise two processes could get the lock, one of them through the removed file), and the
-system releases the lock if its owner dies. A lock is not reentrant: a process that takes it twice deadlocks.
+system releases the lock if its owner dies. A lock is not reentrant: a process that takes it twice waits for itself
+until the timeout.
 """
 
 from __future__ import annotations

@@ -136,9 +136,9 @@ def is_comment(path: str, line: bytes) -> bool:
 
 
 def only_comments(change: Change, *files: ChangedFile) -> bool:
-    """Whether only comments and empty lines changed in these files; in Python docstrings and layout too, in prose even
-    corrections to a few lines. False for an added or deleted file and one without changed lines. This reads the texts
-    of the files, so call it only if a rule has a finding."""
+    """Whether only comments and empty lines changed in these files. In Python, docstrings and layout count as comments;
+    in prose, so do corrections to a few lines. False if a file was added or deleted, or has no changed lines. This
+    reads the files, so call it only if a rule has a finding."""
     for file in files:
         if file.status != "modified" or file.old_mode != file.new_mode:
             return False

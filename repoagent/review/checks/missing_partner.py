@@ -235,7 +235,7 @@ def _finding(top: Path, view: View, partner: _Partner, threshold: float, level: 
 
 
 def evidence_of(top: Path, ids: Sequence[str]) -> tuple[Evidence, ...]:
-    """The commits as evidence, by their full ids, read with one git call; skips those that no longer exist."""
+    """The commits with these full ids as evidence, read with one git call; skips commits that no longer exist."""
     from datetime import datetime
 
     from repoagent.history.render import read_headers

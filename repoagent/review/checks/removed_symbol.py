@@ -1,8 +1,8 @@
 """removed-symbol: other code still imports or calls a name that was removed.
 
-In Python and JavaScript an import names the module of a name. In Go and C a name belongs to a package or to the whole
-program, so it counts only if nothing else defines it. The second half of the module finds the names that Python and
-JavaScript modules export, and their uses.
+In Python and JavaScript, an import says which module defines the name. In Go and C, a name belongs to a package or to
+the whole program, so it counts as removed only if nothing else defines it. The second half of the module finds the
+names that Python and JavaScript modules export, and their uses.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class _RemovedSymbol(NamedTuple):
 
 
 def find_removed_symbols(context: CheckContext) -> Iterator[Finding]:
-    """Yield one finding for each file, at its most used name."""
+    """Yield one finding for each file that removes names still in use, at the most used of these names."""
     errors = [finding for finding in context.findings if finding.rule in ("conflict-marker", "parse-error")]
     broken = {finding.location.path for finding in errors}
     for file in context.files:
@@ -408,7 +408,8 @@ _MEMBER = re.compile(rb"(?<![\w$.])([A-Za-z_$][\w$]*)\.([A-Za-z_$][\w$]*)(?![\w$
 
 
 def script_names(text: bytes) -> dict[str, int]:
-    """The names that a JavaScript or TypeScript module exports, with their lines; includes ANY as for Python."""
+    """The names that a JavaScript or TypeScript module exports, with their lines; includes ANY if it may export
+    others."""
     names = {ANY: 1} if _OPEN_ENDED.search(text) else {}
     line_of = _line_numbers(text)
     for match in _EXPORTS.finditer(text):

@@ -1,4 +1,4 @@
-"""Run the static checks: those of the changed texts, which need neither a model nor the history. They share a time
+"""Run the static checks, which read the changed texts and need neither a model nor the history. They share a time
 limit.
 
 A check is a generator of findings; CHECKS lists them.
@@ -34,8 +34,8 @@ LARGEST = 2 << 20  # bytes of a text that checks read
 
 
 class CheckOutcome(NamedTuple):  # a dataclass would take 1 ms more of each commit
-    """`notes` are sentences about the whole outcome, `unseen` phrases for parts that were not checked. `secrets` are
-    values that must not be printed with the code around a finding."""
+    """What checks found. `notes` are sentences about the whole outcome, `unseen` phrases for parts that were not
+    checked. `secrets` are values that must not be printed with the code around a finding."""
 
     findings: tuple[Finding, ...] = ()
     notes: tuple[str, ...] = ()
@@ -47,9 +47,8 @@ class CheckOutcome(NamedTuple):  # a dataclass would take 1 ms more of each comm
 class CheckContext:
     """What a check reads. `levels` has the enabled rules, `files` the readable files of the change.
 
-    A check stops when `remaining` is negative, and
-    adds to `unseen` a phrase for each part that it could not check. `findings` are those of earlier checks, `secrets`
-    are values that must not be printed.
+    A check stops when `remaining()` is negative, and adds to `unseen` a phrase for each part that it could not check.
+    `findings` are those of earlier checks, `secrets` are values that must not be printed.
     """
 
     worktree: WorkTree

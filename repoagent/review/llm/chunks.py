@@ -132,7 +132,8 @@ def _numbered(data: bytes | None, hunks: tuple[Lines, ...], *, old: bool) -> dic
 
 
 class Row(NamedTuple):
-    """A line as shown: "+" added, "-" removed, " " unchanged; for a removed line, `number` counts in the old file."""
+    """A line as shown: "+" added, "-" removed, " " unchanged; for a removed line, `number` is its line number in the
+    old file."""
 
     sign: str
     number: int
@@ -171,7 +172,7 @@ class Block:
         return f"{self.path}:{numbers[0]}" + (f"-{numbers[-1]}" if numbers[-1] > numbers[0] else "")
 
     def first(self, *, old: bool) -> int:
-        """The first line of that side; cached line numbers are relative to it."""
+        """The number of the block's first line on that side; cached line numbers are relative to it."""
         return next((row.number for row in self.rows if (row.sign == "-") is old), 0)
 
     def key(self, question: str) -> str:
@@ -290,7 +291,7 @@ def why_content_skipped(data: bytes) -> str | None:
 
 
 def list_names(names: Sequence[str]) -> str:
-    """The first names on one line."""
+    """The first names, separated by commas, and the number of further ones."""
     return listed([name if name.isprintable() else repr(name) for name in names], NAMED)
 
 
@@ -328,7 +329,8 @@ def gather(change: Change, worktree: WorkTree, why_not: WhyNot) -> Material:
 
 
 class Versions:
-    """Read files after the change: from the change, or else from the commit, the index or the work tree."""
+    """Reads files as they are after the change: from the change, or else from the commit, the index or the work
+    tree."""
 
     def __init__(self, worktree: WorkTree, change: Change) -> None:
         self.worktree, self.change = worktree, change

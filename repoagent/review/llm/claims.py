@@ -39,8 +39,8 @@ _CODE = frozenset({"quote", "replace"})
 
 @dataclass(frozen=True)
 class Claim:
-    """An unverified finding of a model. Lines count from 1, in the old file if `old` is set; 0 without line numbers.
-    `replace` is None without a suggestion."""
+    """An unverified finding from a model. `first` and `last` count from 1, in the old file if `old` is set; both are 0
+    if the model gave no line numbers. `replace` is None without a suggestion."""
 
     rule: str
     path: str

@@ -64,7 +64,7 @@ class FindingCollector:
         return Tool(FINDING, HELP, self.take)
 
     def take(self, action: Action) -> Observation:
-        """Verify a finding. If it does not count, the observation says why."""
+        """Verify the finding in `action`. If it is rejected, the observation says why."""
         claim = parse_finding(action.args, action.body, tuple(self.levels))
         finding = claim if isinstance(claim, str) else verify(claim, self.views, self.levels[claim.rule])
         if isinstance(claim, str) or isinstance(finding, str):
@@ -74,7 +74,7 @@ class FindingCollector:
         return Observation(FINDING, "Noted.", final=True)
 
     def object(self, state: State) -> Observation | None:
-        """Before the model finishes: send the findings back once if none of them counts."""
+        """Before the model finishes: send the findings back once if all of them were rejected."""
         if self.claims or self.returned or not self.dropped:
             self._accept()
             return None
@@ -166,7 +166,7 @@ def review_chunk(
     session: ReviewSession, setup: ModelSetup, prompt: Prompt, lookups: Sequence[Tool], collector: FindingCollector, *,
     clock: Clock, max_calls: int, key: str,
 ) -> None:  # fmt: skip
-    """Ask about one chunk until the model finishes. `max_calls` is the limit of the whole review, as counted by the
+    """Ask about one chunk until the model finishes. `max_calls` is the limit for the whole review, as counted by the
     meter; `key` identifies the chunk in a cassette.
 
     Raises ModelError, LimitReached, and UsageError for a prompt that does not fit the model.

@@ -49,7 +49,7 @@ def instructions(rules: Sequence[str], tools: Sequence[Tool]) -> str:
 
 
 class Prompts:
-    """The prompts of a review of the files `paths`. `warnings` are about the context files and the dismissals. Raises
+    """The prompts for a review of the files `paths`. `warnings` are about the context files and the dismissals. Raises
     RepoagentError."""
 
     def __init__(

@@ -39,7 +39,7 @@ CACHE_DAYS = 60
 
 @dataclass(frozen=True)
 class ModelAnswer:
-    """The verified findings of a model.
+    """A model's verified findings.
 
     `dropped` has the reason for each finding that could not be verified. `unseen` has a phrase for each part of the
     change that was not reviewed, `notes` sentences for the user. `error` is the reason why the review is incomplete (no
@@ -89,8 +89,8 @@ def prompts(change: Change, session: ReviewSession) -> list[Prompt]:
 def model_findings(change: Change, session: ReviewSession) -> ModelAnswer:
     """A model's findings on `change`; parts with a cached answer are not asked about again.
 
-    Without a model, network, time or money, the answer has the `error` instead of raising it, and `unseen` and `notes`
-    name what is missing.
+    If there is no model, no network, or no time or money left, the answer has the `error` instead of raising it; its
+    `unseen` and `notes` name what is missing.
     """
     if not levels_of(session.settings) or not change.files:
         return ModelAnswer()
@@ -230,7 +230,7 @@ def _first_line(error: RepoagentError) -> str:
 
 class AnswerCache:
     """The answers of one model under one set of rules: a file for each block, named by a hash of the question, so that
-    the user pays for each block only once. Answers of a cassette (`replay:`) are not cached."""
+    the user pays for each block only once. Answers from a cassette (`replay:`) are not cached."""
 
     def __init__(self, session: ReviewSession, spec: str, rules: Sequence[str]) -> None:
         self.session, self.spec = session, spec
