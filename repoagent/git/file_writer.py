@@ -64,7 +64,7 @@ def exchange(folder: int, first: str, second: str) -> bool:
 
 
 class Moved(Refused):
-    """A file has changed since the edit was made. `current` has its present content, by path."""
+    """Files have changed since the edit was made. `current` has their present content, by path."""
 
     def __init__(self, current: dict[str, Content | None]) -> None:
         self.current = current

@@ -51,7 +51,8 @@ class View(Protocol):
     """The history that one revision reaches. A file keeps its id through all renames."""
 
     def file(self, path: bytes) -> int | None:
-        """The id of the file that has this path at the revision or, if none does, that had it last."""
+        """The id of the file that has this path at the revision or, if none does, that had it last; None if none ever
+        had it."""
         ...
 
     def commits(self, file: int, limit: int) -> list[Commit]:

@@ -183,7 +183,7 @@ def look_up(
     top: Path, path: str, commits: Sequence[str], limit: int
 ) -> tuple[FileHistory, FileHistory] | None:
     """Like `file_log`, from the ids of all commits of a file, newest first: four calls to git, none of which walks the
-    history. None if a commit lacks a change to the path that the next newer one started from. Raises GitError."""
+    history. None if the file cannot be followed through these commits. Raises GitError."""
     whole = parse_log(offline(top, *_PINNED, "--no-patch", LOG_FORMAT, names=commits), path)
     latest = whole[:limit]
     ids = [commit.commit for commit in latest]

@@ -151,9 +151,8 @@ _MARKUP = re.compile(r"\.(?:md|markdown|html?|xml|vue|svelte)$")
 
 
 def with_remarks(path: str, old: Lines, new: Lines, request: str) -> list[str]:
-    """Return `new`, but in hunks that change nothing else, with the comments and blank lines of `old` restored, and
-    added blank lines and trailing white space removed. Returns `new` unchanged if the request may intend such
-    changes."""
+    """Return `new` with those hunks reverted that only drop comments, or change only blank lines or trailing white
+    space; all hunks stay if the request may intend such changes."""
 
     def is_remark(line: str) -> bool:
         text = line.strip()

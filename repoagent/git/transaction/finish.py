@@ -83,7 +83,7 @@ def archive(journal: EditJournal, **values: Any) -> None:
 
 
 def end_if_archived(journal: EditJournal) -> bool:
-    """Whether the edit was logged before a kill or a failure; if so, end its journal."""
+    """Whether the edit was logged before the process failed or was killed; if so, end its journal."""
     record, log = journal.record, layout(journal.worktree).edits
     lines = [line for line in json_files.read_records(log) if line.get("id") == record.id]
     if not lines or lines[-1].get("event") != record.event:

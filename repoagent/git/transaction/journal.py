@@ -106,8 +106,8 @@ class Record:
 
 
 class EditJournal(stored.Journal):
-    """The open journal of a transaction, with the work tree and the record. The record may be newer than the one on
-    disk, until `store`."""
+    """The open journal of a transaction, with the work tree and the record. Until `store`, the record may be newer than
+    the one on disk."""
 
     def __init__(self, journal: stored.Journal, worktree: WorkTree, record: Record) -> None:
         super().__init__(journal.folder, journal.descriptor)

@@ -130,7 +130,8 @@ class AlreadyCommitted(NothingDone):
 
 
 class UnfinishedTransaction(Refused):
-    """A transaction could be neither completed nor rolled back; the next command does it from its journal."""
+    """A transaction could be neither completed nor rolled back; the next command completes it or rolls it back, from
+    its journal."""
 
     def __init__(self, event: str, edit_id: str, error: Exception) -> None:
         super().__init__(

@@ -247,7 +247,7 @@ ITSELF = ("-c", "import sys; sys.path[:] = filter(None, sys.path); from repoagen
 
 def mine_in_background(worktree: WorkTree) -> bool:
     """Start `repoagent mine` for this repository in the background, with low priority and detached from the terminal.
-    Returns whether such a process runs: False in CI, with `history.background` off, or if the index cannot be
+    Returns whether such a process is running: False in CI, with `history.background` off, or if the index cannot be
     written."""
     if os.environ.get("CI", "").lower() not in {"", "0", "false"}:
         return False
