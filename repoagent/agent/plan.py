@@ -68,7 +68,7 @@ class Task(NamedTuple):
 
     @property
     def label(self) -> str:
-        """The id and title, as in its line."""
+        """The id and title, as written in the plan."""
         return f"{self.id}. {self.title}".rstrip()
 
 
@@ -342,7 +342,7 @@ def _decode(file: Path, data: bytes | None) -> Plan:
 
 
 def plan_from(turns: Sequence[Turn], tools: Collection[str], nonce: str = "") -> Plan:
-    """The plan according to the conversation: the successful `task` actions applied to the user's last text. `tools`
+    """The plan according to the conversation: the successful `task` actions applied to the user's last version. `tools`
     are the names of all tools of the run."""
     plan, names = Plan(EMPTY), frozenset(tools)
     for number, turn in enumerate(turns):

@@ -259,14 +259,14 @@ class Kernel:
         return self.command.process.poll() is not None
 
     def last_words(self) -> str:
-        """How it ended, and the end of its log."""
+        """How the kernel ended, and the end of its log."""
         self.command.wait(2.0)
         log = self.command.file.read_bytes()[-4 * _LOG_TAIL :].decode("utf-8", "replace")
         shown = "\n".join(map(drawn, log.strip()[-_LOG_TAIL:].split("\n")))
         return f"{self.command.how()}." + (f"\n{fence(shown, 'log')}" if shown else "")
 
     def close(self) -> None:
-        """End it, and remove its files."""
+        """End the kernel, and remove its files."""
         self._sockets.close()
         self._cleanup.close()
         if not self.command.has_ended():
@@ -330,7 +330,7 @@ class KernelSession:
         self.kernel = Kernel(self.runner, self.python, self.scratch)
         ended, self.ended = self.ended, ""
         note = f"In a new kernel (Python {self.kernel.version}, {self.python})."
-        return self.kernel, f"{note} The previous one had ended: {ended}" if ended else note
+        return self.kernel, f"{note} The previous kernel had ended: {ended}" if ended else note
 
     def _close_ended(self) -> None:
         """Close a kernel that has ended by itself."""

@@ -204,7 +204,7 @@ def fetch(url: Url, net: Net, moved: Callable[[Url, Url], None]) -> Page:
 
 
 def not_public(url: Url, address: str) -> UsageError:
-    """The refusal to connect to the host of `url`, which has the IP address `address`."""
+    """The error for refusing to connect to the host of `url`, which has the IP address `address`."""
     host = url.host if url.host.strip("[]") == address else f"{url.host} is {address}, which"
     return UsageError(f"{host} is not on the public internet; only public pages are fetched.")
 
@@ -339,8 +339,8 @@ def _readable(page: Page, wrap: Wrap) -> str:
         return _of_html(text, str(page.url), wrap)
     if page.kind and not _TEXT.fullmatch(page.kind):
         is_named = re.fullmatch(r"[\w.+-]{1,40}/[\w.+-]{1,80}", page.kind)
-        kind = page.kind if is_named else "of an unknown type"
-        raise UsageError(f"{page.url} is {kind}; only pages and text are fetched.")
+        kind = f"type {page.kind}" if is_named else "an unknown type"
+        raise UsageError(f"{page.url} is of {kind}; only pages and text are fetched.")
     if "\0" in text[:8192]:
         raise UsageError(f"{page.url} is binary; only pages and text are fetched.")
     return text

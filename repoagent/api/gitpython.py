@@ -68,7 +68,7 @@ def blob_id(blob: object) -> str:
 
 
 def patch_text(diffs: object) -> bytes:
-    """The patch of a `git.DiffIndex` (or other `git.Diff` objects) as printed by `git diff`.
+    """The patch of a `git.DiffIndex` (or other `git.Diff` objects) as `git diff` prints it.
 
     Raises UsageError for diffs without patches and for other objects, NothingDone if there are no diffs.
     """

@@ -144,7 +144,7 @@ class _Strict:
             parentheses -= mark == ")"
             if mark == "\n" and self.heredoc:
                 if self.depth > 1:
-                    raise Unsure("it has a here-document that starts before a substitution ends")
+                    raise Unsure("the text of a here-document starts inside a substitution")
                 self.heredoc_body(*self.heredoc)
             elif mark in {";;", ";;&", ";&"}:
                 raise Unsure("it contains a `case`")
@@ -171,7 +171,7 @@ class _Strict:
             if closed:
                 raise Unsure("it has words after the end of a group")
             if self.heredoc and "\n" in written:
-                raise Unsure("it has a here-document that starts before a quote ends")
+                raise Unsure("the text of a here-document starts inside quotes")
             if not words and not redirections:
                 if written in _UNKNOWN:
                     raise Unsure(f"it contains `{written}`")
@@ -210,7 +210,7 @@ class _Strict:
                 raise Unsure("it has several here-documents, or one inside a substitution")
             end = _HERE_END.fullmatch(self.text[slice(*span)])
             if not end:
-                raise Unsure("the end of a here-document is ambiguous")
+                raise Unsure("the delimiter of a here-document is not a plain word")
             self.heredoc = (end[1] or end[2] or end[3], end[3] is None, operator == "<<-")
         elif operator != "<<<":
             into.append((operator, span))

@@ -16,7 +16,7 @@ _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\[[^]]*\])?\+?=")
 
 
 class Word(NamedTuple):
-    """One word. `text` is what is known of its value, without quotes.
+    """One word. `text` is what is known about its value, without quotes.
 
     kind: "literal" if a program gets exactly `text`; "glob" if it is replaced by file names; "open" if it depends on a
     variable or the output of a command.
@@ -60,7 +60,7 @@ class Simple:
 
     @property
     def raw(self) -> str:
-        """The source of the command."""
+        """The source text of the command."""
         return " ".join(
             [*(f"{name}={value.raw}" for name, value in self.assignments), *(w.raw for w in self.words)]
         )

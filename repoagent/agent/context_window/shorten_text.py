@@ -208,7 +208,7 @@ def spilled(
 
 
 def spilled_to(text: str) -> list[str]:
-    """The paths for `read` in the notes of a text that `spilled` shortened."""
+    """The paths of the saved files, from the notes in a text that `spilled` shortened."""
     notes = "".join(piece for piece in pieces(text) if isinstance(piece, str))
     return [path for path in map(unquoted, _PATH.findall(notes)) if path]
 

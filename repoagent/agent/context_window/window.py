@@ -122,7 +122,8 @@ def usable(reply: str) -> str:
 
 
 def mechanical(turns: Sequence[Turn], tools: Collection[str], nonce: str = "") -> str:
-    """A checkpoint made without a model: the text of the last one, and the first line and actions of each reply."""
+    """A checkpoint made without a model: the text of the last checkpoint, and the first line and actions of each
+    reply."""
     written = [number for number, turn in enumerate(turns) if turn.meta.get("by") in {"model", "person"}]
     previous = ""
     if written:
@@ -164,7 +165,7 @@ def joined(text: str, known: Known, most: int) -> str:
 
 
 def body_of(text: str) -> str:
-    """The body of a turn with a checkpoint; the whole text if it has been changed."""
+    """The body of a checkpoint in the text of its turn; the whole text if someone removed its fence."""
     quoted = [
         piece
         for piece in shorten_text.pieces(text)

@@ -152,7 +152,7 @@ class Command:
             os.close(descriptor)
 
     def wait(self, seconds: float | None) -> bool:
-        """Wait until it has ended and its output is saved; False if that takes longer than `seconds`."""
+        """Wait until the command has ended and its output is saved; False if that takes longer than `seconds`."""
         deadline = math.inf if seconds is None else time.monotonic() + seconds
         while not self.has_ended():
             remaining = min(_SLICE, deadline - time.monotonic())
@@ -166,7 +166,7 @@ class Command:
         return True
 
     def has_ended(self) -> bool:
-        """Whether it has ended and its output is saved."""
+        """Whether the command has ended and its output is saved."""
         if self._copier.is_alive() or self.process.poll() is None:
             return False
         if self.took is None:
@@ -177,7 +177,7 @@ class Command:
         return True
 
     def end(self, why: str = "") -> None:
-        """End it and its process group with TERM, then with KILL."""
+        """End the command and its process group with TERM, then with KILL."""
         self.stopped = self.stopped or why
         self._signal(signal.SIGTERM)
         try:
@@ -213,7 +213,7 @@ class Command:
         return 0 if code == CLOSED and "|" in self.job.text else code
 
     def how(self) -> str:
-        """How it ended, in words."""
+        """How the command ended, in words."""
         code = self.exit
         if code is None:
             return "it runs"
@@ -223,7 +223,7 @@ class Command:
         return text
 
     def record(self) -> dict[str, object]:
-        """The event for the audit."""
+        """The audit event for the command."""
         return {
             "kind": "command",
             "command": self.job.text,

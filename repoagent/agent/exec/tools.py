@@ -254,7 +254,7 @@ class CommandRunner:
         """The observation on a background command: its state and its new output."""
         output = self._new_output(command)
         ended = command.has_ended()
-        head = f"{name} has ended: {command.how()}" if ended else f"{name} runs"
+        head = f"{name} has ended: {command.how()}" if ended else f"{name} is running"
         changed = self._look_before(command.job)() if ended and self._report(name) else ""
         text = "\n".join(filter(None, [head, output or "No new output.", changed, self.explain(output)]))
         ok = not ended or command.exit == 0 or command.stopped == "ended by you"

@@ -317,7 +317,7 @@ class Plan:
 
 
 def writable_roots(policy: Policy) -> list[str]:
-    """The resolved writable folders that exist, without those below one of `keep`."""
+    """The resolved writable folders that exist, except those inside a folder of `keep`."""
     roots = [] if policy.read_only else [_real(policy.top)]
     protected = protected_names(policy)
     roots += [

@@ -142,7 +142,7 @@ class Chat:
             before, self.name, self.lives = self.name, new_name("chat"), False
             self.aside.clear()
             raise Refused(
-                f"chat {before} was deleted (by `git clean -x`, for example); your next message starts a new "
+                f"{before} was deleted (by `git clean -x`, for example); your next message starts a new "
                 "conversation"
             )
         request = self.request("\n\n".join([*self.aside, words]) if words else "")

@@ -293,7 +293,7 @@ def _again_and_again(connection: socket.socket) -> None:
         (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n", "the response ended early"),
         (answer(b"no gzip", content_encoding="gzip"), "could not decompress the response"),
         (answer(b"x", content_encoding="br"), "the response has the encoding br, which was not requested"),
-        (answer(b"%PDF-1.7", content_type="application/pdf"), "is application/pdf; only pages and text"),
+        (answer(b"%PDF-1.7", content_type="application/pdf"), "is of type application/pdf; only pages and text"),
         (answer(b"x", content_type="image/\x1b[31m"), "is of an unknown type; only pages and text"),
         (answer(b"\0\1\2"), "is binary"),
     ],

@@ -426,7 +426,7 @@ def test_wait_shows_only_new_output(bench: Bench) -> None:
     (bench.runner.top / "go").touch()
     until(lambda: b"listening" in bench.runner.background["b1"].file.read_bytes())
     seen = bench.wait(command="b1", seconds="0.1")
-    assert seen.ok and "b1 runs" in seen.text
+    assert seen.ok and "b1 is running" in seen.text
     assert "two\nlistening on 80\n" in seen.text and "one" not in seen.text
     seen = bench.kill()
     assert seen.ok and "ended by you, exit 143 (SIGTERM)" in seen.text

@@ -61,7 +61,7 @@ def program(
     families: Sequence[int], *, deny_truncate: bool = False, shared: bool = False, machine: str = ""
 ) -> bytes:
     """The filter: `socket` accepts only `families`. `deny_truncate`: for a Landlock version that does not control
-    truncate; `shared`: there are no namespaces.
+    truncate; `shared`: the command has no namespaces of its own.
 
     Arguments are compared by their low 32 bits, as in the kernel. Calls of another architecture fail with ENOSYS.
     """

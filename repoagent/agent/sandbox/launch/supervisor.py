@@ -35,8 +35,8 @@ _FREE_SPACE = 512 * _MEGABYTE  # to leave on each writable disk; half of the fre
 
 class Limits:
     """The limits of a command, in bytes. `report`: a descriptor to report an exceeded limit to, None for standard
-    error. `depth`: processes between the child of the inner parent and the command. `daemons`: a command that ends by
-    itself may leave processes outside its group."""
+    error. `depth`: the number of processes between the inner parent's child and the command. `daemons`: a command that
+    ends by itself may leave processes outside its group."""
 
     def __init__(
         self,
