@@ -149,8 +149,8 @@ def run(
 
     If the conversation ends with a reply, its actions are performed before a new one is requested. `before_finish` is
     called before a run counts as finished, `before_answer` before text alone counts as an answer; if one of them
-    returns an observation, that goes back to the model and the run continues. `before_turn` is called before each
-    reply and may append turns to the state, such as messages of the user and notices; see `state.extra_turn`.
+    returns an observation, that goes back to the model and the run continues. `before_turn` is called before each reply
+    and may append turns to the state, such as user messages and notices; see `state.extra_turn`.
 
     Raises ModelError if the model does not follow the protocol or is stuck in a loop; the `error` of an observation
     (for an edit at least Refused) if three corrections in a row did not help; and what the agent, the tools and

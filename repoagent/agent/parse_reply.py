@@ -280,8 +280,8 @@ def parse(
     """Parse `reply`. Never raises.
 
     `tools` are the names of all tools (without `edit`, patches are not actions). `nonce` is the conversation's: a line
-    of prose that contains it can only be an imitation. `was_cut`: an imitation was already removed from `reply`. `loose`: a
-    code fence without a file name is a patch, too (`Tool.loose`).
+    of prose that contains it can only be an imitation. `was_cut`: an imitation was already removed from `reply`.
+    `loose`: a code fence without a file name is also a patch (`Tool.loose`).
     """
     return _parsed(reply, frozenset(tools), nonce, was_cut, loose)
 

@@ -312,7 +312,7 @@ class KernelSession:
             kernel.close()
 
     def tool(self) -> Tool:
-        """The tool `python`, for this kernel."""
+        """The tool `python` of this session."""
         return Tool("python", _TEXT, failing("python", self._perform))
 
     def _ready(self) -> tuple[Kernel, str]:

@@ -131,7 +131,7 @@ def switched_on(action: Action, argument: str) -> bool:
 def failing(
     kind: str, perform: Callable[[Action], Observation], *, prefix: str = "", blocks: bool = True
 ) -> Callable[[Action], Observation]:
-    """`perform`, with a failed observation in place of a UsageError."""
+    """Wrap `perform` so that it returns a failed observation instead of raising UsageError."""
 
     def attempt(action: Action) -> Observation:
         try:

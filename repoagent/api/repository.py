@@ -104,8 +104,8 @@ class Repository:
     def neighbors(
         self, files: Files, *, revision: str | Revision = "HEAD", limit: int = 20, min_score: float = 0.0
     ) -> Neighbors:
-        """The files that change together with `files` (or folders), best score first. `min_score` is 0 to 1. Builds and
-        updates the history index. Raises UsageError for a path or a revision that does not exist."""
+        """The files that change together with `files` (or folders), best score first. `min_score` is between 0 and 1.
+        Builds and updates the history index. Raises UsageError for a path or a revision that does not exist."""
         from repoagent.api.results import neighbors_result
         from repoagent.history.neighbors import neighborhood
 
@@ -503,7 +503,7 @@ class Repository:
         for key, value in overrides.items():
             find_or_refuse(key)
             if isinstance(value, str) and "\0" in value:
-                raise UsageError(f"{key} cannot contain a NUL: {value!r}")
+                raise UsageError(f"{key} cannot contain a NUL character: {value!r}")
         return load(layout(self._worktree), cwd=self.top, flags=overrides)
 
 

@@ -58,7 +58,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     },
 }
 HIDDEN = {
-    "help": ("help:command", "Show the help for a command, or a page of the documentation."),
+    "help": ("help:command", "Show help for a command, or a page of the documentation."),
     "mine": ("mine:command", "Index the repository's history."),
     "completion": ("repoagent.cli.completion:command", "Print the completion script for a shell."),
 }

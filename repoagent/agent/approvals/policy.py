@@ -116,7 +116,7 @@ class Gate:
         return verdict
 
     def only_reads(self, request: ApprovalRequest) -> bool:
-        """Whether a command is known to do nothing but read."""
+        """Whether a command is known to only read."""
         return _Check(self, read_command(request.what)).passes() == _READS
 
     def _denied(self, request: ApprovalRequest, reading: Reading | None) -> Verdict | None:
@@ -257,8 +257,8 @@ def _no(reason: str, by: str) -> Verdict:
 
 
 def user_rules(file: Path, key: str = "run.allow") -> tuple[str, ...]:
-    """The rules in the user's configuration `file`; a list in `git config` would otherwise hide them. Raises UsageError
-    if the file cannot be read or is not TOML."""
+    """The rules in the user's configuration `file` itself, since a list in `git config` would hide them. Raises
+    UsageError if the file cannot be read or is not TOML."""
     for raw in from_user_file(file):
         if raw.key.replace("-", "_").lower() == key:
             return tuple(map(str, raw.value)) if isinstance(raw.value, list) else (str(raw.value),)

@@ -343,7 +343,7 @@ _GIT_VALUED = {
 
 @dataclass(frozen=True)
 class Rule:
-    """One pattern. Its first use raises UsageError for an unclosed quote."""
+    """A rule, which is one pattern. Its first use raises UsageError for an unclosed quote."""
 
     pattern: str
 
@@ -366,7 +366,7 @@ class Rule:
         )
 
     def names(self, kind: str, text: str) -> bool:
-        """Whether the rule matches an action of a kind other than "command"."""
+        """Whether the rule is for `kind` and matches `text`; False for commands, see `allows`."""
         if kind != self.kind or kind == "command":
             return False
         parts = self.pattern.partition(":")[2].split("*")

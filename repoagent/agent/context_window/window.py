@@ -62,7 +62,7 @@ def is_checkpoint(turn: Turn) -> bool:
 
 
 def tokens(turns: Iterable[Turn]) -> int:
-    """The estimated number of tokens of `turns` in a prompt, with markup; rather too many than too few."""
+    """The estimated number of tokens of `turns` in a prompt, with markup, erring on the high side."""
     total = 0
     for turn in turns:
         total += estimate_tokens(turn.text)
@@ -372,7 +372,7 @@ class Window:
         return shown_turns(state.turns)
 
     def is_due(self, state: State) -> bool:
-        """Whether a checkpoint has to be made before the next call."""
+        """Whether a checkpoint must be made before the next call."""
         mark = newest(state.turns)
         if mark and all(map(is_checkpoint, state.turns[mark[0] :])):  # a new one would be the same
             return False

@@ -73,7 +73,7 @@ class OutputFile:
 
 @dataclass(frozen=True)
 class Job:
-    """A command to run: its text, the folder, who allowed it, what it may touch."""
+    """A command to run: its text, its folder, who allowed it, and what it may touch."""
 
     text: str
     folder: Path

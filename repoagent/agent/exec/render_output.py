@@ -106,8 +106,8 @@ _GREPS = {"grep", "egrep", "fgrep", "zgrep", "rg", "ag", "ack"}
 
 
 def bash_options(reading: Reading) -> list[str]:
-    """The options of bash for a command: `pipefail`, unless a condition depends on a pipe whose reader closes it early:
-    in `make | grep -q error && ...` a match would make `make` fail."""
+    """The bash options for a command: `pipefail`, unless a condition depends on a pipe whose reader closes it early: in
+    `make | grep -q error && ...` a match would make `make` fail."""
     early = any(map(_closes, reading.commands))
     return [] if early and _FLOW.search(reading.text) else ["-o", "pipefail"]
 

@@ -66,7 +66,7 @@ class CommandRunner:
     settled: set[str] = field(default_factory=set)  # commands whose changes were seen after their end
 
     def tools(self) -> tuple[Tool, ...]:
-        """`run`, `wait` and `kill`."""
+        """The tools `run`, `wait` and `kill`."""
         run_text = (
             "<run>COMMAND</run> runs it with bash in the work tree, without terminal or input, for at most "
             f'{self.timeout:g} s; timeout="600", background="yes" for a server. Long output is '
@@ -274,7 +274,8 @@ class CommandRunner:
         raise UsageError(f'name the command, as in command="b1" ({choices}).')
 
     def time_limit(self, text: str) -> float:
-        """The seconds for timeout="TEXT", or the time left for the run if that is less. Raises UsageError."""
+        """The time limit in seconds for timeout="TEXT", or the time left for the run if that is less. Raises
+        UsageError."""
         text = text.strip().removesuffix("s").strip() or f"{self.timeout:g}"
         if not _SECONDS.fullmatch(text) or not 0 < float(text) <= self.longest:
             raise UsageError(f'timeout="{text}": use a number of seconds, at most {self.longest:g}.')

@@ -54,8 +54,8 @@ class Sandbox:
     mounting: bool = True
 
     def wrap(self, argv: Sequence[str], policy: Policy, report: Path | None = None) -> list[str]:
-        """The command line for `argv` in the sandbox. Standard streams, exit code (128+n for signal n) and signals pass
-        through; killing it ends all that it started. `report`: see `why_ended`."""
+        """The command line that runs `argv` in the sandbox. Standard streams, exit code (128+n for signal n) and
+        signals pass through; killing it ends all that it started. `report`: see `why_ended`."""
         prepare_scratch(policy)
         planned = plan(policy) if self.mounting else None
         # In a network namespace sockets reach nothing; without one they must not be created. Unix sockets in the file
@@ -156,7 +156,7 @@ def _limits(policy: Policy, report: Path | None) -> dict[str, object]:
 
 
 def unconfined(argv: Sequence[str], policy: Policy, report: Path | None = None) -> list[str]:
-    """The command line for `argv` without a sandbox, but with the limits on memory and processes; nothing that it
+    """The command line that runs `argv` without a sandbox, but with the limits on memory and processes; nothing that it
     starts outlives it. `report`: see `why_ended`. On systems other than Linux it is `argv` itself."""
     if sys.platform != "linux":
         return list(argv)
@@ -164,9 +164,9 @@ def unconfined(argv: Sequence[str], policy: Policy, report: Path | None = None) 
 
 
 def supervised(argv: Sequence[str]) -> list[str]:
-    """The command line for `argv` without a sandbox or limits: it and all that it started end when it is terminated, or
-    when this program dies. If it ends by itself, processes outside its group stay. On systems other than Linux it is
-    `argv` itself."""
+    """The command line that runs `argv` without a sandbox or limits: it and all that it started end when it is
+    terminated, or when this program dies. If it ends by itself, processes outside its group keep running. On systems
+    other than Linux it is `argv` itself."""
     return _launched(argv, kind="none", depth=0, daemons=True) if sys.platform == "linux" else list(argv)
 
 
@@ -361,7 +361,7 @@ def prepare_scratch(policy: Policy) -> Path:
 
 
 def plan(policy: Policy) -> Plan:
-    """The mounts of `policy`. The scratch folder must exist, see `prepare_scratch`."""
+    """The mounts that implement `policy`. The scratch folder must exist; see `prepare_scratch`."""
     scratch = _real(policy.scratch)
     roots = writable_roots(policy)
     protected = protected_names(policy)

@@ -68,7 +68,7 @@ CLOUDSDK_CONFIG AZURE_CONFIG_DIR PGPASSFILE NPM_CONFIG_USERCONFIG SSH_AUTH_SOCK 
 
 
 def default_hidden(home: Path, env: Mapping[str, str] | None = None) -> tuple[Path, ...]:
-    """The existing files and folders that contain keys: in `home`, of the system, and named by `env` (or the
+    """The existing files and folders that contain keys: in `home`, in system folders, and named by `env` (or the
     environment of this process)."""
     env = os.environ if env is None else env
     config = Path(env.get("XDG_CONFIG_HOME") or home / ".config")

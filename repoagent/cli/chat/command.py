@@ -28,7 +28,7 @@ Examples:
   printf 'what does src/app.py do?\\n' | repoagent chat
 
 \b
-In a chat, /help shows the commands: /undo, /diff, /model, /save and more.
+In a chat, /help shows the commands: /undo, /diff, /model, /mode and more.
 Without a terminal, each line of standard input is a turn; the first one that
 fails ends the chat, with its exit code."""
 

@@ -1,6 +1,6 @@
 """The input of a chat: a line editor with history and completion on a terminal, or lines from a pipe.
 
-The history is a file per repository in the user's state folder. Importing prompt_toolkit is slow, so that happens on
+The history is a file per repository in the user's state folder. Importing prompt_toolkit is slow, so it happens only on
 use.
 """
 

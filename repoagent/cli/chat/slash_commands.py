@@ -278,7 +278,7 @@ TABLE = {
     "mode": Slash("[MODE]", "Show the approval mode, or change it.", _mode, typed=True, prints=True),
     "clear": Slash("", "Start a new conversation.", _clear),
     "compact": Slash("", "Summarize older turns to send fewer tokens.", _compact),
-    "continue": Slash("", "Resume the turn that was stopped.", _continue),
+    "continue": Slash("", "Resume the stopped turn.", _continue),
     "quit": Slash("", "End the chat.", lambda chat, words: END),
 }
 

@@ -73,7 +73,7 @@ def set_read_only(target: str, on: bool, *, below: bool) -> None:
 
 
 def open_path(path: str) -> int:
-    """An O_PATH descriptor of `path`. Raises OSError (ELOOP) if any part of it is a symbolic link."""
+    """An O_PATH descriptor for `path`. Raises OSError (ELOOP) if any part of it is a symbolic link."""
     open_how = (ctypes.c_uint64 * 3)(os.O_PATH | os.O_CLOEXEC, 0, _NO_SYMLINKS)
     name = ctypes.c_char_p(os.fsencode(path))
     return syscall(_OPENAT2, _AT_FDCWD, name, ctypes.byref(open_how), ctypes.sizeof(open_how))
