@@ -1,5 +1,5 @@
-"""Text for output: `redact` removes secrets from reports and traces, `width` and `visible` return the columns and the
-visible form of a character.
+"""Text for output: `redact` removes secrets from reports and traces, `width` and `visible` return the display width and
+the visible form of a character.
 
 `redact` matches common forms of secrets and imports nothing; `storage.secrets` masks text for a model.
 """
@@ -31,7 +31,7 @@ def redact(text: str, env: Mapping[str, str]) -> str:
 
 
 def width(character: str) -> int:
-    """The columns of one character (not of a tab)."""
+    """The display width of one character (not a tab) in columns."""
     if character.isascii():
         return 1
     import unicodedata

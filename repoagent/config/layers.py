@@ -1,5 +1,5 @@
-"""Load the configuration: `load` merges the defaults, the user's file, the file of the repository (which is untrusted),
-git, environment and flags; later layers take precedence.
+"""Load the configuration: `load` merges the defaults, the user's file, the repository's file (which is untrusted),
+git's configuration, the environment and flags; later layers take precedence.
 
 `set_value` and `unset_value` change one value in a TOML file and keep its comments and order.
 """
@@ -41,8 +41,8 @@ def load(
     env: Mapping[str, str] | None = None,
     flags: Mapping[str, object] | None = None,
 ) -> Settings:
-    """Merge all layers. `layout` is None outside a repository; `flags` has their values by option key, None for an
-    unused flag.
+    """Merge all layers. `layout` is None outside a repository; `flags` has the values of flags by option key, None for
+    an unused flag.
 
     Raises UsageError for invalid TOML and for invalid values. `Settings.warnings` has a sentence per layer about
     ignored keys: unknown ones, and those that a repository may not set.

@@ -1,4 +1,4 @@
-"""The table of options: keys, types, defaults, and whether the file of a repository may set them.
+"""The table of options: keys, types, defaults, and whether a repository's file may set them.
 
 `.repoagent/config.toml` may come from another author. It may not set a command, an address, a key or a price, may not
 widen the scope of an edit, and may only lower limits.
@@ -22,8 +22,8 @@ _OFF = {"false", "no", "off", "0", ""}
 
 
 class OptionType(NamedTuple):
-    """`parse` converts text (from git or a variable) or a TOML value, or raises ValueError; `allowed` describes the
-    values in messages."""
+    """The type of an option. `parse` converts text (from git or a variable) or a TOML value, or raises ValueError;
+    `allowed` describes the values in messages."""
 
     allowed: str
     parse: Callable[[object], Value]
@@ -269,7 +269,7 @@ OPTIONS: tuple[Option, ...] = (
 
 
 def fold(part: str) -> str:
-    """A key, or a part of one, without dashes, underscores and case."""
+    """A key, or a part of one, in lower case and without dashes and underscores."""
     return part.replace("-", "").replace("_", "").lower()
 
 

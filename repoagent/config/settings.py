@@ -98,12 +98,12 @@ class Settings:
         return None if self.get(key) is None else self.number(key)
 
     def names(self, family: str) -> dict[str, str]:
-        """The values of a family of strings by name: {"fast": "anthropic/…"} of `alias`."""
+        """The values of a family of strings by name: {"fast": "anthropic/…"} for `alias`."""
         settings = [s for s in self.entries.values() if s.option.key == f"{family}.*"]
         return {s.key.partition(".")[2]: self.text(s.key) for s in settings}
 
     def family(self, name: str) -> dict[str, dict[str, Value]]:
-        """The values of `providers` or `models`: {"openai": {"base_url": "https://…"}}."""
+        """The values of `providers` or `models` by name: {"openai": {"base_url": "https://…"}}."""
         table: dict[str, dict[str, Value]] = {}
         for key, setting in self.entries.items():
             if setting.option.is_family and key.startswith(f"{name}."):

@@ -1,6 +1,6 @@
 """Apply a patch that does not come from a model, and commit it.
 
-The second half reads a patch from a file, a mail, a chat answer or the output of `git show`, and finds the files that
+The second half reads a patch from a file, an email, a chat answer or the output of `git show`, and finds the files that
 it names. `--source` binds a file to the blob that the patch was made for."""
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ STANDARD_INPUT = "standard input"
 
 @dataclass(frozen=True)
 class ApplyOutcome:
-    """The outcome; `seconds` is wall time without the time spent waiting for the user."""
+    """The outcome of `apply`; `seconds` is wall time without the time spent waiting for the user."""
 
     edit_id: str
     result: CommitOutcome
@@ -53,8 +53,8 @@ class ApplyOutcome:
 
 @dataclass(frozen=True)
 class PatchInput:
-    """`name` for messages to the user, `text` with the patch (bytes that are not UTF-8 as surrogates); the commit
-    `message` and `author`, "" if unknown."""
+    """A patch as read: its `name` in messages to the user, the `text` that contains it (bytes that are not UTF-8 as
+    surrogates), and the commit `message` and `author`, "" if unknown."""
 
     name: str
     text: str
@@ -74,9 +74,9 @@ def apply(
 ) -> ApplyOutcome:
     """Apply the patch and commit it as the user's own.
 
-    `request.targets` is the file of a patch that names none, `request.instruction` the commit message ("" for the
+    `request.targets` is the file for a patch that names none, `request.instruction` the commit message ("" for the
     patch's own). Names may be relative to the folder `prefix` ("" or ending in /); `bindings` has the blobs that the
-    patch was made for, by path. Raises the errors of its steps; files, index and branch are then unchanged.
+    patch was made for, by path. Raises what its steps raise; files, index and branch are then unchanged.
     """
     started = time.monotonic()
     preflight(worktree, request)
@@ -107,10 +107,10 @@ def commit_change(
     kind: str = "apply",
     remarks: tuple[str, ...] = (),
 ) -> tuple[str, CommitOutcome]:
-    """Commit a change that does not come from a model, with the message `words` and repoagent's trailers, and record it
-    in memory as `kind`.
+    """Commit a change that does not come from a model, with the message from `words` and repoagent's trailers, and
+    record it in memory as `kind`.
 
-    Returns its id and the outcome. Raises what `review_and_commit` raises; CheckFailed for a failed check or hook.
+    Returns the edit id and the outcome. Raises what `review_and_commit` raises; CheckFailed for a failed check or hook.
     """
     edit_id, worktree, changes = new_edit_id(), session.worktree, session.draft.edits
 
@@ -304,8 +304,8 @@ def _rebased(worktree: WorkTree, request: EditRequest, change: FileChange, prese
         )
     merged = merge(worktree, source.data, change.before, change.after)
     if isinstance(merged, Conflict):
-        where = f" on {lines_text(merged.lines)} of that text" if merged.lines else ""
-        raise Refused(f"{change.name} has changed{where} since the patch was made: recreate the patch")
+        where = f", on {lines_text(merged.lines)} of the original" if merged.lines else ""
+        raise Refused(f"{change.name} has changed since the patch was made{where}: recreate the patch")
     if request.parse_check and (reason := parses_worse(change.name, source.data, merged)):
         raise Refused(f"after the merge with the current text, {reason} Use --no-parse-check to accept it.")
     return replace(change, before=source.data, after=merged)
@@ -320,7 +320,8 @@ _SHOWN_HEAD = re.compile(r"(?:[A-Z]\w*:[ \t]+(.*)\n)+\n((?:(?:    .*)?\n)*)")
 
 
 def read_patch_input(name: str, data: bytes, cwd: Path) -> PatchInput:
-    """Read the bytes of a patch. Raises UsageError for an empty input, Refused for several commits."""
+    """Separate the patch in `data` from its commit message and author. Raises UsageError for an empty input, Refused
+    for several commits."""
     if not data.strip():
         raise UsageError(f"{name} is empty: it contains no patch")
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):  # redirected by a Windows shell
@@ -407,10 +408,10 @@ def _read_patches(
 def from_here(
     patches: Sequence[FilePatch], known: Callable[[str], bool], prefix: str
 ) -> tuple[FilePatch, ...]:
-    """Make names that are relative to the folder `prefix` ("" or ending in /) relative to the top.
+    """Return `patches` with names relative to the top instead of the folder `prefix` ("" or ending in /).
 
-    A name is relative to the folder if its file exists there but not at the top; the name of a new file, if all other
-    names are."""
+    A name counts as relative to the folder if its file exists there but not at the top; the name of a new file, if all
+    other names do."""
     if not prefix:
         return tuple(patches)
     names: list[str | None] = []  # the existing file below the folder; "" if below the top, None if new
@@ -444,7 +445,8 @@ def spelled(patches: Sequence[FilePatch]) -> set[str]:
 
 
 def parse_bindings(texts: Sequence[str]) -> dict[str, str]:
-    """Parse `PATH=BLOB` options to blobs by path. Raises UsageError."""
+    """Parse `PATH=BLOB` options into blob ids by path. Raises UsageError for an invalid option and for two blobs of one
+    path."""
     bindings: dict[str, str] = {}
     for text in texts:
         path, _, blob = text.rpartition("=")
@@ -459,13 +461,13 @@ def parse_bindings(texts: Sequence[str]) -> dict[str, str]:
 def bound_source(worktree: WorkTree, present: Source, blob: str) -> Source:
     """The version of a file with the id `blob` (or a prefix of it).
 
-    That is `present` if it matches, raw or as git stores it; else what a checkout of that blob would write. Raises
-    Refused if there is none."""
+    That is `present` if its content matches, raw or as git stores it; otherwise what a checkout of that blob would
+    write. Raises Refused if there is none, UsageError if several blobs match."""
     path, mode, top = present.path, present.mode, worktree.top
     if present.data is None or mode is None:
         raise Refused(
-            f"the patch was made for blob {blob} of {path}, which no longer exists: restore it first (in "
-            "a sparse checkout `git sparse-checkout add FOLDER`)"
+            f"{path} no longer exists, but the patch was made for its blob {blob}: restore the file first (in a "
+            "sparse checkout `git sparse-checkout add FOLDER`)"
         )
     if present.blob.startswith(blob):
         return present

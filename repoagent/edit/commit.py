@@ -48,7 +48,7 @@ def new_edit_id() -> str:
 
 @dataclass(frozen=True)
 class CommitOutcome:
-    """`written` is False for a dry run, `commit` None if nothing was committed."""
+    """The outcome of `commit`: `written` is False for a dry run, `commit` None if nothing was committed."""
 
     proposal: Proposal
     written: bool = False
@@ -235,7 +235,8 @@ _FILLER = re.compile(r"^(sure|certainly|okay|ok|of course)[,.!]\s*", re.IGNORECA
 
 
 def compose(account: str, instruction: str, trailer: str = "") -> str:
-    """Make subject and body from `account` (the model's text for the commit), or from the instruction if it is empty.
+    """Compose a commit message from `account` (the model's text for the commit), or from `instruction` if that is
+    empty.
 
     The subject is one line of at most 72 columns; the rest moves to the body. The case of a model's subject line is
     kept; an instruction is capitalized. Prose in the body is wrapped at 72 columns; lists, quotes, indented and
@@ -317,8 +318,8 @@ def signed(
     edit_id: str,
     model: str = "",
 ) -> str:
-    """Add our trailers to a message, unless the settings turn them off: `model` ("" for none), the edit, the original
-    blobs."""
+    """Add repoagent's trailers to a message, unless the settings turn them off: `model` ("" for none), the edit, the
+    original blobs."""
     if not settings.switch("commit.trailers"):
         return message
     paths = [change.old_path for change in changes if change.old_path is not None]

@@ -35,7 +35,8 @@ def read_limit(window: int | None) -> int:
 
 @dataclass(frozen=True)
 class Draft:
-    """`sources` are the files as read, by path; `edits` the changes so far, one per file in order of first change."""
+    """The files of an edit: `sources` as read, by path, and `edits`, the changes so far, one per file in order of first
+    change."""
 
     sources: Mapping[str, Source]
     edits: tuple[FileChange, ...] = ()
@@ -55,13 +56,13 @@ class Draft:
         return texts
 
     def with_source(self, source: Source) -> Draft:
-        """Add `source`, unless its file is in the draft already."""
+        """The draft with `source` added, unless its file is in the draft already."""
         if source.path in self.sources:
             return self
         return replace(self, sources={**self.sources, source.path: source})
 
     def with_changes(self, changes: Iterable[FileChange]) -> Draft:
-        """Apply `changes`, which are relative to this draft."""
+        """The draft after `changes`, which are relative to this draft."""
         edits = list(self.edits)
         for change in changes:
             for number, earlier in enumerate(edits):

@@ -1,4 +1,4 @@
-"""One edit: prepare the prompt, run the loop, review and commit, remember."""
+"""One edit: prepare the prompt, run the loop, review and commit the change, and record it in memory."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def edit(
     ui: UserInterface,
     ready: ModelSetup | None = None,
 ) -> EditOutcome:
-    """Do one edit. Raises the errors of its steps; files, index and branch are then either unchanged or contain the
+    """Make one edit. Raises what its steps raise; files, index and branch are then either unchanged or contain the
     whole edit."""
     started = time.monotonic()
     setup = ready or model_setup(settings, say=ui.say)

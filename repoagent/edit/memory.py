@@ -233,7 +233,7 @@ def undo_note(request: str) -> str:
 
 
 def content_of(worktree: WorkTree, path: str) -> bytes | None:
-    """The bytes of a file; None if it does not exist, is a link, whose target has the memory, or is now in another
+    """The bytes of a file; None if it does not exist, is a link (its target has the memory), or is now in another
     repository."""
     with suppress(Refused):
         return None if (worktree.top / path).is_symlink() else read_source(worktree, path).data
@@ -280,7 +280,7 @@ def _renamed(worktree: WorkTree, edit: Edit, data: bytes, before: Mapping[str, M
 
 @dataclass
 class Pending:
-    """The record of the change `event` ("edit", "undo", "redo") of the edit `name`."""
+    """The pending record of an `event` ("edit", "undo" or "redo") of the edit `name`."""
 
     worktree: WorkTree
     name: str
@@ -295,7 +295,7 @@ class Pending:
         changes: Sequence[FileChange] = (),
         placements: Sequence[Placement] = (),
     ) -> None:
-        """Save the memory of each file and, for an edit, its story. Raises Refused if that fails."""
+        """Save which memory each file has and, for an edit, its story. Raises Refused if that fails."""
         names = {path: memory.folder.name for path, memory in memories.items()}
         value = {"version": PENDING_VERSION, "event": self.event, "id": self.name, "memories": names}
         if story is not None:
@@ -306,7 +306,7 @@ class Pending:
         self.descriptor = write_locked(self.path, json_files.dumps(value))
 
     def drop(self) -> None:
-        """Remove the record: the memory is written, or no change was made."""
+        """Remove the record, because the memory has been written or no change was made."""
         if self.descriptor is not None:
             self.path.unlink(missing_ok=True)
             os.close(self.descriptor)
@@ -315,8 +315,8 @@ class Pending:
 
 @contextmanager
 def pending(worktree: WorkTree, name: str, event: str) -> Iterator[Pending]:
-    """A record for the duration of a change. If it was saved and not dropped, the end of the block drops it unless the
-    change was made; otherwise the next command completes it."""
+    """A record for the duration of a change. If the record is saved but not dropped in the block, the next command
+    completes it if the change was made; if not, the end of the block drops it."""
     record = Pending(worktree, name, event)
     try:
         yield record
@@ -427,7 +427,7 @@ def _complete(worktree: WorkTree, path: Path) -> str:
                 remember(worktree, Story(**fields), done, memories, again=True)
             else:
                 record_undone(worktree, replace(edit, commit=head_commit(worktree)), memories, STATES[event])
-            sentence = f"recorded the {event} {name} in memory"
+            sentence = f"recorded {event} {name} in memory"
     except (KeyError, TypeError, ValueError) as error:
         raise Refused(f"{path} is malformed ({error}): remove it") from error
     path.unlink(missing_ok=True)

@@ -75,8 +75,8 @@ class ModelSetup:
 
 
 def attachments(setup: ModelSetup, folder: Path) -> Callable[[], Attachments]:
-    """A function that returns the images and PDFs of a conversation, with copies in `folder`, for the current model;
-    they are created on the first call."""
+    """A function that returns the `Attachments` of a conversation: its images and PDFs for the current model, with
+    copies in `folder`. They are created on the first call."""
 
     @cache
     def create() -> Attachments:
@@ -92,7 +92,8 @@ def attachments(setup: ModelSetup, folder: Path) -> Callable[[], Attachments]:
 
 
 def wants_tools(settings: Settings, spec: str) -> bool:
-    """Whether to offer native tools to the model `spec`, by the setting or its catalog entry."""
+    """Whether to offer native tools to the model `spec`, according to the settings or, by default, its catalog
+    entry."""
     protocol = settings.text("protocol")
     return (model_info(settings, spec).protocol if protocol == "auto" else protocol) == "tools"
 

@@ -224,7 +224,7 @@ class OutOfScope(Refused):
 
 
 def can_be_offered(session: EditSession, paths: Iterable[str]) -> list[str]:
-    """The paths of text files that are out of scope, and not withheld, ignored, sensitive or generated."""
+    """The text files among `paths` that are out of scope but not withheld, ignored, sensitive or generated."""
     offered = []
     for path in dict.fromkeys(paths):
         known = session.editable | set(session.request.read)

@@ -139,6 +139,6 @@ def test_a_locked_memory_does_not_fail_an_undo(repo: GitRepo, run: Run, script: 
     assert "could not clean up after a killed command (the next command tries again)" in done.err
     (repo.top / ".repoagent/memory").unlink()
     done = run("redo", code=0)
-    assert re.search(r"^recovered: recorded the edit \S+ in memory$", done.err, re.MULTILINE)
+    assert re.search(r"^recovered: recorded edit \S+ in memory$", done.err, re.MULTILINE)
     (conversation,) = (repo.top / ".repoagent/memory").glob("*/conversation.md")
     assert "greet with a comma" in conversation.read_text()

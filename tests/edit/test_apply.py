@@ -143,7 +143,7 @@ def test_a_bound_patch_is_merged_into_the_current_text_or_refused(repo: GitRepo,
     assert repo.read("a.txt").endswith(b"line 2\nline 3\n")
     other = diff("a.txt", "@@ -1,3 +1,3 @@", " line 1", "-line 2", "+line zwei", " line 3")
     stale = here(other, "-y", "--source", f"a.txt={blob[:7]}")
-    assert stale.code == 3 and "a.txt has changed on line 2 of that text" in stale.err
+    assert stale.code == 3 and "since the patch was made, on line 2 of the original: recreate" in stale.err
     stray = here(GREET, "-y", "--source", f"README.md={repo.git('rev-parse', 'HEAD:README.md')[:9]}")
     assert stray.code == 2 and "does not change that file" in stray.err
     assert repo.status() == ""

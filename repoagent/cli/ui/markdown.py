@@ -1,6 +1,6 @@
 """A model's Markdown on a terminal, printed as it arrives; printed text is never redrawn.
 
-Prose appears word by word, code line by line, a table when it is complete. Colors are those of the terminal's own
+Prose appears word by word, code line by line, and a table once it is complete. Colors are those of the terminal's own
 palette, and nothing is printed before or after a line of code, so that it can be copied. Unknown Markdown is printed as
 written; no word is left out.
 """
@@ -49,7 +49,7 @@ class _Item(NamedTuple):
 
 
 class Markdown:
-    """Renders a text that arrives in pieces; calls `width` at each word, since the window may be resized.
+    """Renders text that arrives in pieces. `width` is called for each word, because the window may be resized.
 
     The output does not depend on the pieces. Text without a style of its own is painted in the `base` styles.
     """
@@ -75,7 +75,7 @@ class Markdown:
         self._wrote = self._blank = self._paragraph = False
 
     def feed(self, piece: str) -> str:
-        """Add a piece of the text; return the output that is complete now."""
+        """Add a piece of the text; return the output that is now complete."""
         for part in re.findall(r"[^\n]*\n|[^\n]+", piece):
             ended = part.endswith("\n")
             if self._in_prose:

@@ -68,7 +68,8 @@ def show_outcome(
 
 
 def show_json(content: Mapping[str, object], result: CommitOutcome | None, terminal: Terminal) -> None:
-    """Print `content` as JSON, even to a broken output if the change was written."""
+    """Print `content` as JSON. If the change was written, a failing standard output is not an error; see
+    `Terminal.done`."""
     write = terminal.done if result is not None and result.written else terminal.result
     write(json.dumps(content, indent=2) + "\n")
 
@@ -76,7 +77,7 @@ def show_json(content: Mapping[str, object], result: CommitOutcome | None, termi
 def show_commit(
     result: CommitOutcome, terminal: Terminal, spent: str, shown_remarks: Collection[str] = ()
 ) -> None:
-    """Print the diff of a dry run or the commit, and the text `spent`; leave out the remarks in `shown_remarks`."""
+    """Print the remarks except `shown_remarks`, and the commit (for a dry run, the diff) with the text `spent`."""
     for remark in result.remarks:
         if remark not in shown_remarks:
             terminal.note(f"note: {remark}")
@@ -121,7 +122,7 @@ def spending(usage: Usage, cost: float | None, seconds: float) -> str:
 
 
 def commit_object(result: CommitOutcome | None) -> dict[str, object]:
-    """The JSON data of the commit; without a commit, the same keys."""
+    """The JSON data of the commit; without a commit, the same keys with empty values."""
     from repoagent.api.results import change_fields
 
     fields = change_fields(result)
@@ -134,13 +135,13 @@ def commit_object(result: CommitOutcome | None) -> dict[str, object]:
 
 
 def usage_object(usage: Usage, calls: int) -> dict[str, object]:
-    """Calls and tokens as JSON data."""
+    """The JSON data of calls and tokens."""
     names = ("input", "output", "cache_read", "cache_write", "estimated")
     return {**{name: getattr(usage, name) for name in names}, "calls": calls}
 
 
 def check_object(check: CheckResult | None) -> dict[str, object] | None:
-    """A check that passed as JSON data."""
+    """The JSON data of a passed check; None without a check."""
     return {"command": check.command, "seconds": round(check.seconds, 3)} if check else None
 
 

@@ -30,8 +30,8 @@ _TAIL_BYTES = 8192
 
 
 class Working:
-    """A context that shows labels with a spinner, and the text of a model. On a terminal that cannot move its cursor,
-    each label gets a line of its own; in a pipe, labels are printed only with --verbose."""
+    """A context manager that shows labels with a spinner, and a model's text. On a terminal that cannot move its
+    cursor, each label gets a line of its own; in a pipe, labels are printed only with --verbose."""
 
     styles: tuple[str, ...] = ("dim",)  # of the model's prose
 
@@ -69,13 +69,13 @@ class Working:
             self._terminal.note(label)
 
     def progress(self, label: str, part: float | None = None) -> None:
-        """Show another label and the completed part, 0 to 1, if a line can be overwritten."""
+        """Show another label and the completed `part` (0 to 1), if the terminal can overwrite a line."""
         if self._status is not None:
             text = clean(label) if part is None else f"{clean(label)}: {part:.0%}"
             self._status.update(_Since(text, time.monotonic(), width=self._terminal.width))
 
     def text(self, piece: str) -> None:
-        """Show a piece of the output of a model or a program, unrendered."""
+        """Show a piece of a model's or a program's output, unrendered."""
         if not self._terminal.error_tty or not piece:
             return
         shown = clean(piece.replace("\r\n", "\n"))
@@ -83,7 +83,7 @@ class Working:
         self._inside_line = not piece.endswith("\n")
 
     def words(self, piece: str) -> None:
-        """Show a piece of a model's prose, rendered; `quiet` ends it."""
+        """Show a piece of a model's prose, rendered; `quiet` ends the prose."""
         if not (self._terminal.error_tty or not self._aside) or not piece:
             return
         if self._markdown is None:
@@ -102,7 +102,7 @@ class Working:
         self._terminal.note(text, *styles)
 
     def quiet(self) -> None:
-        """Stop the spinner, and end an unfinished line of the model."""
+        """Stop the spinner, and end the model's last line if it is unfinished."""
         rest = "" if self._markdown is None else self._markdown.rest()
         self._show(rest)
         if not rest.endswith("\n") if rest else self._inside_line:
@@ -194,8 +194,8 @@ _UNDECIDED = re.compile(r"\s*(?:<.*|`{0,2}|~{0,2}|```.*|~~~.*)", re.DOTALL)  # m
 
 @dataclass
 class Words:
-    """The prose in a reply that arrives in pieces, without edits and actions. `hides`: an edit is being written. With
-    `ends`, the text of <finish> and <reject> is prose, too."""
+    """Extracts the prose, without edits and actions, from a reply that arrives in pieces. `hides`: an edit is being
+    written. With `ends`, the text of <finish> and <reject> is prose, too."""
 
     hides: bool = False
     ends: bool = False

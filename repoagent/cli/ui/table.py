@@ -33,8 +33,8 @@ Cell = str | tuple[str, ...]  # a text, or a text and its styles; "path" dims th
 
 
 class Column(NamedTuple):
-    """A column of a table. To fit, texts are `cut` at the "end" or in the "middle", to `least` columns or more; then
-    columns are dropped, those with the highest `dropped` first; a column with 0 is never dropped."""
+    """A column of a table. To make the table fit, texts are `cut` at the "end" or in the "middle", but not below
+    `least` columns; if that is not enough, columns are dropped, the highest `dropped` first, those with 0 never."""
 
     head: str
     right: bool = False
@@ -70,7 +70,7 @@ def columns(text: str) -> int:
 
 
 def front(text: str, limit: int) -> str:
-    """The beginning of a text in at most `limit` columns."""
+    """The longest beginning of `text` that fits into `limit` columns."""
     used = 0
     for at, character in enumerate(text):
         used += width(character)
@@ -80,14 +80,14 @@ def front(text: str, limit: int) -> str:
 
 
 def cut_end(text: str, limit: int, ellipsis: str = "…") -> str:
-    """A text cut at its end to at most `limit` columns."""
+    """`text`, cut at its end to at most `limit` columns."""
     if columns(text) <= limit:
         return text
     return front(text, max(0, limit - len(ellipsis))).rstrip() + ellipsis[:limit]
 
 
 def shorten(path: str, limit: int, ellipsis: str = "…") -> str:
-    """A path cut in its middle to at most `limit` columns; the file name is cut last."""
+    """`path`, cut in its middle to at most `limit` columns; the file name is cut last."""
     if columns(path) <= limit:
         return path
     left = max(limit - columns(ellipsis), 1)
@@ -102,7 +102,8 @@ def shorten(path: str, limit: int, ellipsis: str = "…") -> str:
 
 
 class Page(NamedTuple):
-    """`width` is in columns, None for unlimited. All texts must be sanitized."""
+    """Lays out results for a terminal or a pipe. `width` is in columns, None for unlimited. All texts must be
+    sanitized."""
 
     width: int | None
     color: bool = False
@@ -110,7 +111,7 @@ class Page(NamedTuple):
 
     @classmethod
     def of(cls, terminal: Terminal, *, least: int = 40, most: int | None = None) -> Page:
-        """The page of a terminal, `least` to `most` columns wide, or of a pipe."""
+        """The page for a terminal, `least` to `most` columns wide, or for a pipe."""
         from repoagent.cli.ui.terminal import has_utf8
 
         width = max(least, min(most or terminal.width, terminal.width)) if terminal.output_tty else None
@@ -118,7 +119,7 @@ class Page(NamedTuple):
 
     @property
     def dots(self) -> str:
-        """The ellipsis of a cut text."""
+        """The ellipsis that marks a cut."""
         return "..." if self.ascii else "…"
 
     def paint(self, text: str, *styles: str) -> str:
@@ -135,7 +136,7 @@ class Page(NamedTuple):
         return ago(max(0.0, time.time() - moment), short=short)
 
     def shorten(self, path: str, room: int | None) -> str:
-        """A path cut in its middle to at most `room` columns."""
+        """`path`, cut in its middle to at most `room` columns."""
         return path if room is None else shorten(path, room, self.dots)
 
     def wrap(self, text: str, indent: str = "", hang: str = "", *styles: str) -> list[str]:
@@ -156,7 +157,8 @@ class Page(NamedTuple):
         rows: Sequence[Sequence[Cell]],
         below: Mapping[int, Sequence[str]] | None = None,
     ) -> Iterator[str]:
-        """The lines of a table, without columns that have no text. `below` has lines to print after a row."""
+        """The lines of a table, without columns that have no text. `below` has the lines to print after a row, by its
+        index."""
         styled: list[list[tuple[str, ...]]] = [
             [(cell,) if isinstance(cell, str) else cell for cell in row] for row in rows
         ]
@@ -187,7 +189,7 @@ class Page(NamedTuple):
                 yield from below.get(number - 1, ())
 
     def pairs(self, rows: Iterable[tuple[str, str]], *styles: str, indent: str = "") -> Iterator[str]:
-        """Names in a column with these styles, and values wrapped in the next column."""
+        """The lines of a two-column list: names in `styles`, and values, wrapped."""
         rows = list(rows)
         column = indent + " " * (max((columns(name) for name, _ in rows), default=0) + 2)
         for name, value in rows:

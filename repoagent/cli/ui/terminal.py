@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Unwritable(RepoagentError):
-    """Standard output cannot be written, for example because the disk is full."""
+    """Standard output cannot be written to, for example because the disk is full."""
 
 
 class Terminal(NamedTuple):  # a dataclass would make each start 2 ms slower
@@ -82,7 +82,7 @@ class Terminal(NamedTuple):  # a dataclass would make each start 2 ms slower
         return self.input_tty and self.error_tty
 
     def result(self, text: str) -> None:
-        """Write a part of the result: sanitized to a terminal, as exact bytes to a pipe."""
+        """Write a part of the result: sanitized on a terminal, as exact bytes in a pipe."""
         self._page()
         _write(sys.stdout, clean(text) if self.output_tty else text, exact=not self.output_tty)
 
@@ -112,7 +112,7 @@ class Terminal(NamedTuple):  # a dataclass would make each start 2 ms slower
         return Markdown(width, color=color, utf8=has_utf8(os.environ), base=base)
 
     def reply(self, text: str, *, done: bool = False) -> None:
-        """Write a model's text as the result (with `done`, that of a completed change): rendered on a terminal,
+        """Write a model's text as the result (with `done`, the result of a completed change): rendered on a terminal,
         unchanged in a pipe."""
         if self.output_tty:
             markdown = self.markdown()
@@ -126,8 +126,8 @@ class Terminal(NamedTuple):  # a dataclass would make each start 2 ms slower
             self.result(text)
 
     def done(self, text: str, *, styled: bool = False) -> None:
-        """Write the result of a completed change. If standard output cannot be written, it goes to standard error,
-        without an exception."""
+        """Write the result of a completed change. If standard output cannot be written to, warn and write the result to
+        standard error instead."""
         exact = not (styled or self.output_tty)
         shown = text if styled or exact else clean(text)
         try:
@@ -138,8 +138,8 @@ class Terminal(NamedTuple):  # a dataclass would make each start 2 ms slower
             _write(sys.stderr, shown, exact=exact)
 
     def diff(self, diff: str, *, aside: bool = False) -> None:
-        """Write a unified diff: as git shows it to a terminal, as exact bytes to a pipe; with `aside`, to standard
-        error, as part of a question."""
+        """Write a unified diff: as git shows it on a terminal, as exact bytes in a pipe. With `aside`, write to
+        standard error, as part of a question."""
         terminal, color = (self.error_tty, self.color_err) if aside else (self.output_tty, self.color)
         if not aside:
             self._page()
@@ -150,7 +150,7 @@ class Terminal(NamedTuple):  # a dataclass would make each start 2 ms slower
         _write(sys.stderr if aside else sys.stdout, diff, exact=not terminal and not color)
 
     def note(self, text: str, *styles: str) -> None:
-        """Write a line to standard error, folded to the width of a terminal."""
+        """Write a line to standard error, folded to the terminal's width."""
         shown = self._folded(text)
         _write(sys.stderr, f"{paint(shown, *styles) if self.color_err else shown}\n")
 
@@ -169,7 +169,7 @@ class Terminal(NamedTuple):  # a dataclass would make each start 2 ms slower
         return fold(clean(text), self.width) if self.error_tty else clean(text)
 
     def working(self, label: str) -> Working:
-        """A context that shows progress; see `Working`."""
+        """A context manager that shows progress; see `Working`."""
         from repoagent.cli.ui.progress import Working
 
         return Working(self, label)
@@ -213,7 +213,8 @@ class Terminal(NamedTuple):  # a dataclass would make each start 2 ms slower
             return sys.stdin.readline()
 
     def edit_text(self, initial: str, suffix: str = ".txt", *, cwd: Path | None = None) -> str | None:
-        """Open the user's editor on a text; None if the editor failed or the text is empty. See `pager.edit_text`."""
+        """Return a text as edited in the user's editor; None if the editor failed or the text is blank. See
+        `pager.edit_text`."""
         from repoagent.cli.ui.pager import edit_text
 
         _leave_pager()
@@ -260,7 +261,8 @@ def _leave_pager() -> None:
 
 
 def has_utf8(env: Mapping[str, str]) -> bool:
-    """Whether the terminal shows UTF-8. Python assumes it in the C locale, so the variables are checked too."""
+    """Whether the terminal shows UTF-8. Python assumes UTF-8 in the C locale, so the locale variables are checked
+    too."""
     ctype = env.get("LC_CTYPE", "")
     chosen = env.get("LC_ALL") or ("" if ctype == "C.UTF-8" else ctype) or env.get("LANG") or ""
     if chosen and "utf" not in chosen.lower():
@@ -306,7 +308,7 @@ def to_nowhere(stream: TextIO) -> None:
 
 
 def forget_input() -> None:
-    """Discard typed input that was not read yet."""
+    """Discard typed input that has not been read yet."""
     import termios
 
     try:
@@ -342,9 +344,9 @@ def write_to(path: Path, data: bytes, option: str, *, private: bool = False) -> 
 
 
 def deliver(terminal: Terminal, text: str, output: str | None, *, browser: str = "") -> None:
-    """Write to `output`, the file of -o, or as the result. On a terminal, a page named `browser` is opened in the
-    browser: the page is a new temporary file that only the user can read; it is not deleted, since the browser may read
-    it later."""
+    """Write `text` to `output`, the file of -o, or as the result. On a terminal, an HTML page (`browser` is a name for
+    it) is opened in the browser instead, from a new temporary file that only the user can read; the file is not
+    deleted, because the browser may read it later."""
     if output not in (None, "-"):
         write_to(Path.cwd() / str(output), text.encode("utf-8", "surrogateescape"), "-o")
         terminal.note(f"written to {output}")

@@ -47,7 +47,8 @@ MAX_LINES = 12  # of a refusal, or of the output of a command, without --verbose
 
 @dataclass
 class TerminalInterface:
-    """The `UserInterface` of a terminal or a pipe. `yes` answers every question with yes, `by_hunk` asks for each hunk.
+    """The `UserInterface` of a terminal or a pipe. `yes` answers every question with yes, `by_hunk` asks about each
+    hunk.
 
     `commits`: a "yes" makes a commit, so the question shows its message. `model`: a model gets the reason for a "no".
     `shown_remarks` has the remarks that were shown; `answered`: the last reply was shown; `stopped`: ^C was reported;

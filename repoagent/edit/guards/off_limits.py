@@ -66,7 +66,7 @@ def gate(top: Path, named: Collection[str], further: bytes = b"") -> WhyNot:
     """Make a function that returns why a path may not be shown to a model or edited by it, None if it may.
 
     `.repoagentignore` (gitignore syntax, at the top of the work tree) applies even to named files; likely secrets are
-    allowed if the user named them. `further` has more lines in its syntax.
+    allowed if the user named them. `further` has more lines in the same syntax.
     """
     data = read_regular(top / IGNORE_FILE, most=LARGEST)
     ignored = IgnoreFile((data or b"") + b"\n" + further) if further or data is not None else None

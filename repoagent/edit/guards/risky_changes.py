@@ -121,8 +121,8 @@ def concerns(
 ) -> tuple[Concern, ...]:
     """The sensitive files in `changes`, each path once. `further` are the user's patterns, as in .gitignore.
 
-    If the user named a file in `named`, its concern is marked as `asked`, unless it would contain the value of a secret
-    from the environment.
+    If the user named a file in `named`, its concern is marked as `asked`, unless the file would contain the value of a
+    secret from the environment.
     """
     paths = dict.fromkeys(path for change in changes for path in (change.old_path, change.path) if path)
     if not paths:
@@ -158,7 +158,8 @@ def concerns(
 
 
 def is_mass(deleted: int, tracked: int) -> bool:
-    """Whether this many deletions need a confirmation: more than ten files, or at least a tenth of the tracked ones."""
+    """Whether this many deletions need a confirmation: more than ten files, or at least three that are a tenth of the
+    `tracked` ones."""
     return deleted > MASS or (deleted >= FEW and deleted * 10 >= tracked)
 
 

@@ -145,7 +145,7 @@ def facts_block(facts: Facts) -> str:
 
 
 def rules_block(request: EditRequest, editable: Collection[str]) -> str:
-    """The files that the command line lets the model change, and the check that will run."""
+    """The rules in the prompt: the files that the command line lets the model change, and the check that will run."""
     further = sorted(set(editable) - set(request.paths))
     own = ", ".join(map(_code, request.paths)) if len(request.paths) <= MOST_NAMED else "the files to edit"
     if request.scope == "repo":
@@ -236,7 +236,7 @@ def check_fits(request: Request, context_tokens: int | None) -> None:
         largest = max(parts, key=lambda part: part.media.tokens if part.media else estimate_tokens(part.text))
         raise UsageError(
             f"the prompt has about {needed:,} tokens but the model accepts only {context_tokens:,}; "
-            f"the largest block is {largest.name or 'a turn'}: name fewer files, or use a model with a larger window."
+            f"its largest part is {largest.name or 'a turn'}: name fewer files, or use a model with a larger window."
         )
 
 

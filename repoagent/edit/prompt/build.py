@@ -73,8 +73,8 @@ class Prepared:
     """An edit that is ready for the model.
 
     `question` (may be empty) asks which part of a long file the request is about; pass the answer to `located`. Until
-    then the prompt contains the whole files. A small model gets one prompt per file. `reply_tokens` limits the reply
-    of a small model, if known: it is in a loop if it writes more.
+    then the prompt contains the whole files. A small model gets one prompt per file. `reply_tokens` limits a small
+    model's reply, if known: a model that writes more is in a loop.
     """
 
     session: EditSession
@@ -85,7 +85,7 @@ class Prepared:
     reply_tokens: int | None = None
 
     def located(self, answer: str) -> Prepared:
-        """Prepare the edit of the parts named in the answer to `question`; or of the whole files if it names none."""
+        """Prepare the edit of the parts that the answer to `question` names, or of the whole files if it names none."""
         return assemble(self.context, answer) if self.question else self
 
     @property
@@ -100,9 +100,9 @@ def prepare(
 ) -> Prepared:
     """Read the files, their history and memory, and build the prompt for `answer_format`.
 
-    git searches the history in parallel, limited by number of commits rather than time, so that the same repository
-    always gives the same prompt. Raises UsageError for missing files, Refused for files that may not be sent or
-    edited, and for an operation in progress unless the request has `no_commit`.
+    git searches the history in parallel, limited by the number of commits rather than by time, so that the same
+    repository always gives the same prompt. Raises UsageError for missing files, Refused for files that may not be sent
+    or edited, and for an operation in progress unless the request has `no_commit`.
     """
     answer_format = answer_format or AnswerFormat()
     short, dirs = answer_format.is_short, layout(worktree)
@@ -197,7 +197,8 @@ def prepare(
 def read_sources(
     worktree: WorkTree, request: EditRequest, why_not: WhyNot
 ) -> tuple[EditRequest, dict[str, Source]]:
-    """Read the files of a request. Returns it with each `FILE::symbol` resolved to lines, and the files by path.
+    """Read the files of a request. Returns the request with each `FILE::symbol` resolved to lines, and the files by
+    path.
 
     Raises UsageError for a missing file or symbol and for lines outside the file, Refused for a file that may not be
     sent or edited.
@@ -286,7 +287,8 @@ def masked_tool(tool: Tool, session: EditSession) -> Tool:
 
 
 def assemble(context: PromptContext, answer: str | None = None) -> Prepared:
-    """Build the prompts and the tools. `answer` is the model's answer to `Prepared.question`, None before it.
+    """Build the prompts and the tools. `answer` is the model's answer to `Prepared.question`, None if it was not asked
+    yet.
 
     A small model gets short prompts: it does better without the protocol and without the repository's instruction
     files.

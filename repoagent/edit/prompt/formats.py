@@ -57,8 +57,8 @@ def fits_whole(data: bytes, output_tokens: int, lines: int = WHOLE_LINES) -> boo
 
 
 def choose_form(form: Form, whole: Mapping[str, bool], windows: Iterable[str]) -> Form:
-    """The form for these files: SEARCH/REPLACE unless each can be rewritten as a whole (`whole`, by path) or has a part
-    that can be (the paths in `windows`)."""
+    """The form for these files: SEARCH/REPLACE instead of a whole file or function, unless each file can be rewritten
+    as a whole (`whole`, by path) or has a part that can be (the paths in `windows`)."""
     if form not in LOOSE:
         return form
     parts = set(windows)
@@ -76,7 +76,7 @@ def form_after(form: Form, refusals: int, *, fits: bool) -> Form:
     """The form to request after `refusals` refused edits in a row, if the first was `form`; `fits`: the files may be
     rewritten as a whole.
 
-    Never goes from whole text to blocks: a small model copies the example of a block into its answer.
+    Never changes from whole text to blocks: a small model copies the example of a block into its answer.
     """
     for _ in range(refusals // RETRIES):
         if form == "diff":
@@ -94,8 +94,8 @@ def reminder(
     *,
     plain: bool = False,
 ) -> str:
-    """The last line of a prompt for a small model, which heeds most what it reads last. `marks` has the fences by path,
-    if not "```".
+    """The last line of a prompt for a small model, which follows best what it reads last. `marks` has the fences by
+    path, if not "```".
 
     It does not ask for a sentence before the fence: Qwen2.5-Coder-1.5B then sometimes wrote only the sentence, or put
     the fence at its end. The words "a fence that begins with" had the same effect.
@@ -123,7 +123,7 @@ def reminder(
 
 
 def fence_grammar(path: str, mark: str) -> str:
-    """The grammar (GBNF, for llama.cpp) of an answer that is a single fence. Without a `path` it may name a
+    """The grammar (GBNF, for llama.cpp) of an answer that is a single fence. Without a `path`, the fence may name a
     language."""
     char = mark[0]
     opening = json.dumps(f"{mark}{path}\n", ensure_ascii=False) if path else f'"{mark}" [a-z]* "\\n"'

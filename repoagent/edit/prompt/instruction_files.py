@@ -105,7 +105,7 @@ class _Collector:
             if not stat.S_ISREG(status.st_mode):
                 raise Refused(f"{name} is not a regular file")
             if status.st_size > LARGEST:
-                raise Refused(f"{name} has {status.st_size:,} bytes, which is too large for a prompt")
+                raise Refused(f"{name} is too large for a prompt ({status.st_size:,} bytes)")
             data = real.read_bytes()
         except (FileNotFoundError, NotADirectoryError):
             pass

@@ -34,16 +34,16 @@ LONG_LINE = 2_000  # characters; a longer line was hardly written by hand
 
 @dataclass(frozen=True)
 class Budget:
-    """The bytes of a long file's parts and of its outline in a prompt."""
+    """The maximum bytes of a long file's parts and of its outline in a prompt."""
 
     parts: int
     map: int
 
 
 def too_long(sizes: Mapping[str, int], inline: int, room: int | None) -> dict[str, Budget]:
-    """The files not to show in full, with their budgets: those above `inline` bytes, and the longest of those that
-    exceed `room`. Together they take at most about the size of one inline file, or half of the remaining `room`; the
-    other half is left for what the model reads."""
+    """The files not to show in full, with their budgets: those above `inline` bytes and, if the others together exceed
+    `room` bytes, the longest of these. Together they take at most about the size of one inline file, or half of the
+    remaining `room`; the other half is left for what the model reads."""
     left, waiting = room, len(sizes)
     cut: list[str] = []
     for path in sorted(sizes, key=sizes.__getitem__):
@@ -62,8 +62,8 @@ def too_long(sizes: Mapping[str, int], inline: int, room: int | None) -> dict[st
 
 @dataclass(frozen=True)
 class Excerpt:
-    """The shown parts of a file in order, and its outline (or ""). `lines` and `size` are those of the whole file,
-    `longest` the characters of its longest line."""
+    """The shown parts of a file in order, and its outline (or ""). `lines` and `size` (bytes) are those of the whole
+    file, `longest` is the length of its longest line in characters."""
 
     parts: tuple[Unit, ...]
     outline: str

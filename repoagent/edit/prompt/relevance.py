@@ -57,8 +57,8 @@ _NAME_WEIGHT = 2.5  # of a whole name, in addition to its parts
 
 @dataclass(frozen=True)
 class Query:
-    """`words` (stems) and `names` (whole identifiers) with their weights, in lower case; `quotes` verbatim; `lines`
-    as ranges from 1, both inclusive."""
+    """The search terms of a request: `words` (stems) and `names` (whole identifiers) with their weights, in lower case;
+    `quotes` verbatim; `lines` as ranges from 1, both inclusive."""
 
     words: dict[str, float]
     names: dict[str, float]
@@ -107,7 +107,7 @@ def _stem(word: str) -> str:
 
 
 def known_terms(names: Collection[str], query: Query) -> dict[str, tuple[str, ...]]:
-    """The query terms in each name: stems, and "=" followed by a whole name. Omits names that contain none."""
+    """The query terms in each name: stems, and "=" followed by a whole name. Omits names without a query term."""
     # a word contains its stem, except for the last letter: one search excludes nearly all names
     begins = {word[:-1] or word for word in query.words}
     if not begins:
