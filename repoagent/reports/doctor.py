@@ -84,7 +84,7 @@ def examine(start: Path) -> list[Check]:
 
 
 def run_check(name: str, function: Callable[..., Iterable[Check]], *arguments: object) -> Iterator[Check]:
-    """The results of a check; an exception becomes an error."""
+    """Yield the results of a check; an exception becomes a result with the level "error"."""
     try:
         yield from function(*arguments)
     except RepoagentError as failure:
@@ -187,7 +187,7 @@ def check_folder(worktree: WorkTree) -> Iterator[Check]:
         advice = f"git rm --cached -r {root.name} && repoagent config init"
         yield Check(name, "warning", f"git tracks {private[0]}, which should stay private", advice)
     elif not is_ignored:
-        advice = f"echo '*' > {root}/.gitignore, or run repoagent config init"
+        advice = f"run `echo '*' > {root}/.gitignore` or `repoagent config init`"
         yield Check(name, "warning", f"{root} is not ignored by git", advice)
     else:
         yield Check(name, "ok", f"{root}, ignored by git{f'; tracked files: {len(tracked)}' * bool(tracked)}")
@@ -227,7 +227,7 @@ def check_history(worktree: WorkTree) -> Iterator[Check]:
     yield from (problem("history index", sentence) for sentence in problems)
     size = f"{state.commits:,} commits, {state.size / 1e6:.1f} MB"
     if not state.commits:
-        yield Check("history index", "ok", "does not exist yet; the first use builds it")
+        yield Check("history index", "ok", "does not exist yet; it will be built on first use")
     elif state.complete or state.new:
         yield Check(
             "history index",
@@ -262,8 +262,8 @@ def _settings(worktree: WorkTree | None) -> Settings:
 
 
 def check_configuration(worktree: WorkTree | None) -> Iterator[Check]:
-    """Whether every layer is readable, which values in it are ignored, and which addresses replace the providers' own:
-    keys and prompts are sent there."""
+    """Whether every configuration source is readable, which values in it are ignored, and which addresses replace the
+    providers' own: keys and prompts are sent there."""
     from repoagent.config.settings import user_file
     from repoagent.llm.providers.endpoints import display_address
 

@@ -247,7 +247,7 @@ def find_in(last: Report | None, finding_id: str) -> Finding:
 
 
 def as_data(finding: Finding) -> dict[str, Any]:
-    """A finding as JSON data, for reports and for the saved last one."""
+    """A finding as JSON data, for reports and for the saved last report."""
     location, suggestion = finding.location, None
     if finding.suggestion is not None:
         path, start, end, _ = finding.suggestion.location

@@ -169,7 +169,8 @@ def _types(class_: type[IndexedSource | IndexedSegment | Symbol]) -> dict[str, A
 
 
 def parse_index(path: Path, data: bytes) -> Index:
-    """The index in `data`, the content of `path`. Raises NewerFormat, or BrokenIndex with the error."""
+    """The index in `data`, the content of `path`. Raises NewerFormat for a newer format, BrokenIndex for an invalid
+    index."""
     value = parse(data)
     if value is None:
         raise _broken(path, "it is not a JSON object with a version")

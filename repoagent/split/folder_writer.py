@@ -152,7 +152,7 @@ def put(
 
 
 def finish(index: Index) -> Index:
-    """Complete the update that a killed command left; return the index without pending files.
+    """Complete the update that a killed command left unfinished; return the index without pending files.
 
     Raises Refused for a file that was saved since then: the text that it is based on is unknown.
     """

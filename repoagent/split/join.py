@@ -285,8 +285,8 @@ class JoinConflict(Refused):
         self.conflicts = tuple(conflicts)
         super().__init__(
             f"{path} has changed where its segments were edited: {describe_conflicts(path, conflicts)}; nothing was "
-            "written. Merge its change into the segment and use --force, which shows what it discards and asks first; "
-            "or edit the file itself"
+            f"written. Merge the change to {path} into the segment and use --force, which shows what it discards and "
+            f"asks first; or edit {path} itself"
         )
 
     def details(self) -> dict[str, object]:

@@ -52,7 +52,8 @@ class Journal:
         return self.folder / name
 
     def keep(self, name: str, data: bytes) -> None:
-        """Store `data` in the folder; its name is durable after the next `save`, whose record refers to it."""
+        """Store `data` in the folder as `name`. The name is durable after the next `save`, whose record refers to
+        it."""
         write_whole(self.path(name), data, settled=False)
 
     def save(self, record: Mapping[str, Any]) -> None:

@@ -29,7 +29,7 @@ def locked(path: Path, *, timeout: float = 10.0, what: str) -> Iterator[None]:
     """Hold the lock file `path` during the block; `what` names the locked object in messages ("the memory").
 
     Raises Busy, naming the holder, if it is not free within `timeout` seconds; Refused if `path` is a link or not a
-    regular file, or its file system has no locks.
+    regular file, or its file system does not support locks.
     """
 
     def busy(text: bytes) -> str:

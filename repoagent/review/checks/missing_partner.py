@@ -61,7 +61,7 @@ class _Partner(NamedTuple):
 
 
 def find_missing_partners(change: Change, worktree: WorkTree, settings: Settings) -> CheckOutcome:
-    """Findings for at most three partners, the surest first. Never fetches objects."""
+    """Findings for at most three partners, the most likely first. Never fetches objects."""
     level = level_of(RULE, settings)
     if not level or not change.files:
         return CheckOutcome()
@@ -93,7 +93,7 @@ def find_missing_partners(change: Change, worktree: WorkTree, settings: Settings
 
 
 def open_history(worktree: WorkTree, change: Change, stack: ExitStack) -> _History:
-    """Open the history before the change until `stack` closes. A bare diff is assumed to start from HEAD."""
+    """Open the history before the change; `stack` closes it. A bare diff is assumed to start from HEAD."""
     from repoagent.git.worktree import layout
     from repoagent.history.index.index import open_index
     from repoagent.history.index.schema import NoCommits, NoIndex

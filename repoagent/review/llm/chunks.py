@@ -55,7 +55,7 @@ _DATA = re.compile(
 
 @dataclass(frozen=True)
 class FileView:
-    """The lines of a changed file by number, from 1, without line endings; keys and tokens are masked, unprintable
+    """The lines of a changed file by number, from 1, without line endings; keys and tokens are masked, and unprintable
     characters are U+FFFD.
 
     A side without a text has only the change's lines. `ending` is the line ending of the new text.
@@ -266,9 +266,7 @@ def why_skipped(file: ChangedFile, attributes: file_kinds.Attributes, why_not: W
     """The reason to skip a file, whatever its content, as a phrase; None if there is none."""
     path, name = file.path, file.path.rpartition("/")[2].lower()
     if why_not(path) or (file.old_path and why_not(file.old_path)):
-        return (
-            "withheld from models by .repoagentignore, or because files with such names usually hold secrets"
-        )
+        return "listed in .repoagentignore, or named like a file that holds secrets"
     if "160000" in (file.old_mode, file.new_mode):
         return "a submodule"
     if file.status == "deleted":

@@ -41,7 +41,7 @@ REQUEST = "Review the lines that changed."
 
 
 def instructions(rules: Sequence[str], tools: Sequence[Tool]) -> str:
-    """How to review and how to answer; the same for all calls of all reviews."""
+    """The part of a prompt that says how to review and how to answer; the same for every call."""
     folder = files("repoagent.review.llm") / "prompts"
     texts = {name: (folder / f"{name}.md").read_text(encoding="utf-8") for name in ("review", *rules, "form")}
     kinds = [f"- {texts[rule].strip()}" for rule in rules]

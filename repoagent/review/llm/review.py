@@ -274,7 +274,7 @@ class AnswerCache:
             ensure(self.session.layout)
             json_files.write_document(self._path(block), value, version=CACHE_VERSION)
         except (Refused, Busy) as error:
-            self.session.warn(f"could not cache an answer: {error}")
+            self.session.warn(f"could not cache the model's answer: {error}")
 
     def forget(self) -> None:
         """Remove the answers that are older than CACHE_DAYS."""

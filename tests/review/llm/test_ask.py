@@ -159,7 +159,7 @@ def test_files_that_are_not_sent_are_listed(reviewing: Reviewing) -> None:
     for phrase in (
         "yarn.lock (not sent to the model: a lock file)", "vendor/lib.js (not sent to the model: vendored)",
         "gen.py, marked.py (not sent to the model: generated)",
-        ".env (not sent to the model: withheld", "image.png (not sent to the model: binary",
+        ".env (not sent to the model: listed", "image.png (not sent to the model: binary",
     ):  # fmt: skip
         assert phrase in unseen
     (prompt,) = reviewing.script.prompts
@@ -280,5 +280,5 @@ def test_the_review_continues_if_nothing_can_be_written(reviewing: Reviewing) ->
     reviewing.script.replies(finding() + NOTHING)
     answer = reviewing()
     assert ([f.title for f in answer.findings], answer.error) == (["Tax is added"], None)
-    for sentence in ("could not record the request", "could not cache an answer"):
+    for sentence in ("could not record the request", "could not cache the model's answer"):
         assert any(sentence in warning for warning in reviewing.warnings)

@@ -89,7 +89,7 @@ def test_blocks_are_packed_by_file_within_the_budget() -> None:
         ("api.pb.go", "generated"),
         ("made.go", "generated"),
         ("copied.go", "vendored"),
-        (".env", "withheld"),
+        (".env", "listed in .repoagentignore"),
         ("src/vendor.py", None),
     ],
 )
