@@ -47,7 +47,7 @@ class Rule(NamedTuple):
 _NOTE, _WARNING, _ERROR = Level.NOTE, Level.WARNING, Level.ERROR
 _RULES = (
     Rule("secret", _ERROR, "static", "The change adds a key, a token or a password."),
-    Rule("conflict-marker", _ERROR, "static", "The change contains a conflict marker of git."),
+    Rule("conflict-marker", _ERROR, "static", "The change contains a git conflict marker."),
     Rule("parse-error", _ERROR, "static", "A file that parsed before the change no longer does."),
     Rule("removed-symbol", _ERROR, "static", "Other code still imports or calls a removed name."),
     Rule("debug-leftover", _WARNING, "static", "A line looks left over from debugging."),

@@ -213,10 +213,10 @@ def _finding(top: Path, view: View, partner: _Partner, threshold: float, level: 
     }
     path = min(files, key=lambda path: (-counts[path], path))  # most often in the commits with the partner
     name, subject = os.fsdecode(missing.path), "the changed files" if len(files) > 1 else path
-    body = f"It changed in {missing.together} of the last {missing.commits} commits of {subject}"
+    body = f"It changed in {missing.together} of the last {missing.commits} commits that touch {subject}"
     if missing.commits > partner.alike and missing.together < missing.commits:
         body += f", and in {partner.hits} of the {partner.alike} most relevant (similar, recent, same author)"
-    body += f". The weighted share is {missing.confidence:.0%}, the threshold {threshold:.0%}."
+    body += f". Its weighted share is {missing.confidence:.0%}; the threshold is {threshold:.0%}."
     frequency = "usually" if 2 * missing.together >= missing.commits else "often"
     title = f"{name} {frequency} changes along with {path}, but is not part of this change"
     numbers = missing.evidence[:COMMITS_SHOWN]

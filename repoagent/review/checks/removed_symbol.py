@@ -229,7 +229,7 @@ def _finding(context: CheckContext, file: ChangedFile, old: bytes, symbols: list
     if others := [symbol.name for symbol in symbols[1:]]:
         names = listed(others, MOST_LISTED, ", …")
         body += (
-            f"\n\nThe same holds for {len(others)} more name{'s' * (len(others) > 1)} of this file: {names}."
+            f"\n\nThe same applies to {len(others)} more name{'s' * (len(others) > 1)} in this file: {names}."
         )
     location = Location(file.path, worst.line, worst.line, old=True)
     return context.finding("removed-symbol", title, location, body, worst.name, quote=_line(old, worst.line))

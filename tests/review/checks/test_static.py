@@ -147,7 +147,7 @@ def test_the_most_used_name_comes_first_and_the_others_are_counted(repo: GitRepo
     (finding,) = findings(repo, before, {"a.py": "\n"})
     assert finding.title == "two was removed, but b.py:1 still imports it"
     assert "b.py:1: from a import two" in finding.body and "c.py:1" in finding.body
-    assert "The same holds for 1 more name of this file: ONE." in finding.body
+    assert "The same applies to 1 more name in this file: ONE." in finding.body
     repo.git("reset", "-q", "--hard")
     (finding,) = findings(repo, {"a.py": HELPER}, {"a.py": HELPER.replace("def helper", "def helped")})
     assert finding.title == "helper was removed, but a.py:6 still uses it"
