@@ -218,7 +218,7 @@ def html(graph: Graph) -> str:
         '<output id="hits" aria-live="polite"></output></label>\n</header>\n<main>\n',
         '<div class="picture" tabindex="0" role="region" aria-label="Picture">\n',
         _drawing(graph, page=True),
-        '\n</div>\n<div>\n<section id="evidence" aria-live="polite" aria-label="Evidence">\n<h2>A place to look</h2>\n',
+        '\n</div>\n<div>\n<section id="evidence" aria-live="polite" aria-label="Evidence">\n<h2>Evidence</h2>\n',
         "<p>Point at a file or a line to see what it changes with. Tab moves between files or clusters, the arrow keys "
         "within a cluster; click or Enter pins a file, Escape unpins it.</p>\n</section>\n<table>\n<thead><tr>",
         *(f'<th scope="col">{head}</th>' for head in graph.heads),

@@ -161,4 +161,4 @@ def test_a_browser_searches_and_walks_the_map(tmp_path: Path) -> None:
     title = re.search(r"<title>(\[.*\])</title>", seen)
     assert title is not None and 'data-ready="1"' in seen
     first = shown(own[0].path)
-    assert title[1] == f'["{len(own)} files",{len(clustered)},"{first}",true,"A place to look",0,true]'
+    assert title[1] == f'["{len(own)} files",{len(clustered)},"{first}",true,"Evidence",0,true]'
