@@ -164,7 +164,7 @@ class Record(NamedTuple):
 
 
 def stream(top: Path, *walk: str, blobs: bool = True) -> Generator[Record, None, None]:
-    """The commits of a `git log` with these revisions and options, in its order; memory use stays constant. Without
+    """The commits of a `git log` with these revisions and options, in git's order; memory use stays constant. Without
     `blobs`, git reads no file contents, and only files with identical content count as renamed.
 
     Closing the generator ends git. Raises GitError at the end if git failed.
@@ -265,7 +265,7 @@ def offline(top: Path, *args: str, names: Collection[str] = ()) -> bytes:
 
 
 def read_blobs(top: Path, names: Collection[str], *, largest: int, most: int) -> dict[str, bytes]:
-    """The blobs with these whole or shortened ids, except those that this clone lacks, that are larger than `largest`
+    """The blobs with these full or abbreviated ids, except those that this clone lacks, that are larger than `largest`
     bytes, or that come after the first `most` bytes. Calls git at most four times. Raises GitError."""
     wanted = list(dict.fromkeys(filter(None, names)))
     if not wanted:

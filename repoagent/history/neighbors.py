@@ -161,12 +161,12 @@ class _Query:
         if not state.new and state.end != "mining":
             self.note = _END[state.end]
             return
-        hint = ", a part with each command or all of it by `repoagent mine`"
+        hint = ", in part with each command, or at once with `repoagent mine`"
         background = mine_in_background(self.worktree)
-        building = f"the index of the history is being built{'' if background else hint}"
+        building = f"the history index is being built{'' if background else hint}"
         indexed, mined = self.view, self._known()
         if mined < ENOUGH:
-            self.use_recent(f"{building}; this is based on the latest commits only")
+            self.use_recent(f"{building}; this answer is based only on the latest commits")
             if not mined or self._known() > mined:
                 return
         self.view, self.state, self.cut = indexed, "building", True

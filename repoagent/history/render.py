@@ -73,7 +73,7 @@ def hidden(count: int) -> str:
 
 
 def legend(rows: Sequence[Neighbor]) -> str:
-    """An explanation of the columns whose names do not say enough."""
+    """An explanation of the columns whose names do not explain themselves."""
     text = "bar: share of best score; medium: from 20%; high: from 50%"
     return f"{text}; partners: shared" if any("through" in row.reasons[:2] for row in rows) else text
 
@@ -143,7 +143,7 @@ def history_block(
 
     At most `limit` commits, and with a `budget` (tokens of four bytes) only as many as fit: the newest and the most
     informative, bulk commits last. Authors, subjects and symbols are untrusted: control and format characters are
-    replaced and each is cut, so a line cannot forge another one.
+    replaced and long values are cut, so a line cannot forge another one.
     """
     from repoagent.history.commit_details import Step
 

@@ -129,7 +129,7 @@ def build_map(
     high = max((abs(area.y) + area.radius + _TITLE_HEIGHT for area in areas), default=0.0)
     return Graph(
         f"What changes together in {shown(name)}",
-        f"{len(files):,} files of {len(paths):,}, {len(groups)} clusters, {len(bridges)} bridges, "
+        f"{len(files):,} of {len(paths):,} files, {len(groups)} clusters, {len(bridges)} bridges, "
         f"from the newest {len(history):,} commits of {commit[:10]}",
         note,
         "Files that changed in the same commits; small and recent commits count more. "

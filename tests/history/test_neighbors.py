@@ -72,7 +72,7 @@ def test_while_it_is_being_built_the_files_own_commits_answer(
     monkeypatch.setattr(task, "MINING_SECONDS", 0.0)
     monkeypatch.setattr(index, "mine_in_background", lambda worktree: None)
     found = ask(repo, "core.c", picture=True)
-    assert found.state == "recent" and "the index of the history is being built" in found.note
+    assert found.state == "recent" and "the history index is being built" in found.note
     assert together(found) == {"core.h": (30, 30)}
     assert len(next(iter(found.ids.values()))) == 40
     many = ask(repo, "other.h")

@@ -94,7 +94,7 @@ class IndexView:
         return found
 
     def namesakes(self, stem: bytes) -> list[int]:
-        """Files that have or had a path with this `stem`, most recently changed first, at most 50."""
+        """The ids of files that have or had a path with this `stem`, most recently changed first; at most 50."""
         rows = self._ask(
             "SELECT file, high, low, path, base FROM name JOIN directory ON directory.id = directory "
             "WHERE stem = ? ORDER BY high DESC",
@@ -106,7 +106,7 @@ class IndexView:
         return self._newest(found, _NAMESAKES)
 
     def folder(self, directory: bytes, limit: int) -> list[int]:
-        """Files directly in this directory (b"" is the top), most recently changed first."""
+        """The ids of the files directly in this directory (b"" is the top), most recently changed first."""
         inside = "directory = (SELECT id FROM directory WHERE path = ?)"
         select = f"SELECT file, high, low FROM name WHERE {inside}"
         if self._exists is None:
@@ -118,7 +118,7 @@ class IndexView:
         return [file for file in found if file in here][:limit]
 
     def paths(self, files: Sequence[int]) -> dict[int, bytes]:
-        """The paths of the files that exist at the revision."""
+        """The paths of those `files` that exist at the revision, by id."""
         alive = "AND alive = 1 " if self._exists is None else ""
         rows = self._ask(
             f"SELECT file, directory, base FROM {_OF} name WHERE file = value {alive}ORDER BY file, alive, high",

@@ -3,9 +3,9 @@
 A path's history is a sequence of events: added, changed, deleted, left by a rename (the file continues elsewhere), or
 filled by a rename. Two consecutive events belong to the same file, unless the first is "left" and the second "added" or
 "filled", or the first is "deleted" and the second "filled". So a path that is deleted and created again is the same
-file; a path that is created again after its file was renamed is another one; and what a parallel branch did under the
-old name belongs to the renamed file. The rule looks only at pairs, so reading a history backwards or forwards gives the
-same files.
+file; a path that is created again after its file was renamed is a different file; and what a parallel branch did under
+the old name belongs to the renamed file. The rule looks only at pairs, so reading a history backwards or forwards gives
+the same files.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Known = Callable[[bytes], "tuple[int, int] | None"]  # file and kind of the oute
 
 
 class Batch:
-    """The paths and files of some commits, in order: newest first with `back`, else oldest first.
+    """The paths and files of a sequence of commits, in order: newest first with `back`, else oldest first.
 
     `known` returns what earlier batches found for a path. `next_file` is the first unused file number.
     """

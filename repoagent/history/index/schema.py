@@ -75,7 +75,7 @@ _SQLITE_FILES = ("-wal", "-shm", "-journal")
 
 
 def open_to_read(path: Path) -> sqlite3.Connection | None:
-    """Open the index for reading; None if it is missing or must be recreated. Raises NoIndex for a newer one, and if
+    """Open the index for reading; None if it is missing or must be recreated. Raises NoIndex for a newer format, and if
     reading is not permitted."""
     if not _exists(path):
         return None
@@ -92,7 +92,7 @@ def open_to_write(path: Path, warn: Warn) -> sqlite3.Connection:
     """Open the index; create it, readable only by its owner, if it is missing, and recreate it if it is broken or
     foreign.
 
-    The caller holds the lock. Raises NoIndex for a newer one, and if writing is not permitted.
+    The caller holds the lock. Raises NoIndex for a newer format, and if writing is not permitted.
     """
     try:
         if _exists(path):
