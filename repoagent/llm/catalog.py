@@ -209,7 +209,7 @@ def context_tokens(name: str) -> int | None:
 
 
 def thinks(name: str) -> bool:
-    """Whether the model supports `thinking: adaptive`, and therefore no temperature: Claude 4.6 and later."""
+    """Whether the model supports `thinking: adaptive`, and therefore no temperature; true for Claude 4.6 and later."""
     version = _version(name)
     return version is not None and version >= (4, 6)
 

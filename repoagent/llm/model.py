@@ -67,7 +67,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Blocks:
-    """A reply in the form of its API, to be sent back unchanged: thinking with signatures, and tool calls. The text of
+    """A reply in its API's own form, to be sent back unchanged: thinking with signatures, and tool calls. The text of
     the reply has the same content without the thinking.
 
     spec: the model that wrote it. prefix: a hash of the request it answers, "" if nothing is signed: a signature is
@@ -231,8 +231,8 @@ def non_blank(parts: Iterable[Part]) -> list[Part]:
 def with_results(
     request: Request, is_valid: Callable[[Blocks], bool]
 ) -> Iterator[tuple[Message, Blocks | None, list[Part]]]:
-    """Each message, with its blocks if they are valid and can be sent, otherwise with its parts that answer calls in
-    the previous blocks. The APIs reject a call without its result, so neither is sent without the other."""
+    """Each message, with either its blocks, if they are valid and can be sent, or its parts that answer calls in the
+    previous blocks. The APIs reject a call without its result, so neither is sent without the other."""
     calls: list[str] = []
     for message, following in zip(request.messages, (*request.messages[1:], None), strict=True):
         blocks = message.blocks
@@ -247,8 +247,8 @@ def with_results(
 
 
 class Model(Protocol):
-    """Interface of a model; makes one attempt per request. `llm.complete.complete` adds retries, continuations and
-    limits."""
+    """The interface of a model, which makes one attempt per request. `llm.complete.complete` adds retries,
+    continuations and limits."""
 
     @property
     def takes(self) -> frozenset[str]:

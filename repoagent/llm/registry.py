@@ -99,7 +99,7 @@ SDKS = tuple(dict.fromkeys(provider.sdk for provider in PROVIDERS.values() if pr
 
 
 class Spec(NamedTuple):
-    """The parts of a spec: `name` of the provider or of one of SERVERS; `model` is the rest, possibly ""."""
+    """The parts of a spec. `name` is that of the provider or of one of SERVERS; `model` is the rest, possibly ""."""
 
     provider: Provider
     name: str

@@ -42,7 +42,7 @@ def estimate(request: Request) -> Usage:
 
 @dataclass(frozen=True)
 class Price:
-    """US dollars per million tokens; `long` applies to prompts of more than `long_above` tokens."""
+    """Prices in US dollars per million tokens; `long` applies to prompts of more than `long_above` tokens."""
 
     input: float = 0.0
     output: float = 0.0

@@ -182,7 +182,7 @@ def _answer(
         from repoagent.display_text import redact
 
         log.error("%s: %s", tool.name, redact("".join(traceback.format_exception(error)), os.environ))
-        return _error(f"{tool.name}: internal error ({type(error).__name__}); see the log of the server")
+        return _error(f"{tool.name}: internal error ({type(error).__name__}); see the server's log")
     content: list[types.ContentBlock] = [types.TextContent(type="text", text=result.text)]
     if (image := result.image) is not None:
         data = b64encode(image.data).decode("ascii")

@@ -95,8 +95,8 @@ def _block(lines: Sequence[str], label: str) -> str:
 
 @tool(
     "List files",
-    "Lists the files of the repository with their sizes and last changes on disk: tracked and untracked, without "
-    "ignored and withheld ones. Without a pattern: one folder, its subfolders with their number of files.",
+    "Lists the files of the repository with their sizes and last changes on disk: tracked and untracked, but not "
+    "ignored or withheld ones. Without a pattern: one folder, with the number of files in each subfolder.",
     shape(
         files=[shape("path bytes:int modified tracked:bool")], folders=[shape("path files:int")],
         left_out={"type": "integer"},
@@ -178,7 +178,7 @@ def uses(call: Call, symbol: str = "", path: str = "", limit: int = 20) -> ToolR
     query = ":".join(filter(None, (call.path(path) if path else "", symbol)))
     report = answer(call.worktree, query, call.why_not, limit=limit)
     shown = answer_text(report)
-    body = fence(clip(shown), "uses") if shown else f"No file has {query}."
+    body = fence(clip(shown), "uses") if shown else f"No file contains {query}."
     return ToolResult(body, {**asdict(report), "file": report.file or ""})
 
 
@@ -288,7 +288,7 @@ def read(
 
 @tool(
     "Search what is remembered",
-    "Searches what repoagent remembers of this repository: notes on files, earlier requests and edits, "
+    "Searches what repoagent remembers about this repository: notes on files, earlier requests and edits, "
     "conversations, summaries of commits and files. Use it to learn of earlier decisions before you change "
     "something. It matches words and names in code, not meanings.",
     shape("query", hits=[shape("file? name? kind date? snippet stale:bool also[] path line:int")]),

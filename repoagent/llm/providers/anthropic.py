@@ -430,7 +430,7 @@ class AnthropicBackend(Backend):
         if code in {401, 403}:
             problem = f"{response.url.host} rejected the key"
         elif code >= 500 and code != 501:  # a gateway may not list its models
-            problem = f"{response.url.host} fails ({code})"
+            problem = f"{response.url.host} failed ({code})"
         return Status(origin, problem)
 
     def media_limits(self, settings: Settings, context: int | None) -> MediaLimits:

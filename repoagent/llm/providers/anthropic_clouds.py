@@ -44,7 +44,7 @@ CLOUDS = {
         "ANTHROPIC_BEDROCK_BASE_URL and AWS_REGION",
         {
             401: f"check the AWS credentials and the clock, or {_AWS_LOGIN}",
-            403: "ask for the model in the Bedrock console, and for the right to invoke it",
+            403: "request access to the model in the Bedrock console, and permission to invoke it",
             404: "check the name, for example bedrock/us.anthropic.claude-sonnet-5-5, and the region",
         },
         ("AWS_BEARER_TOKEN_BEDROCK", "AWS_ACCESS_KEY_ID", "AWS_PROFILE"),
@@ -55,7 +55,7 @@ CLOUDS = {
         "ANTHROPIC_VERTEX_BASE_URL and CLOUD_ML_REGION",
         {
             401: _GOOGLE_LOGIN,
-            403: "enable the Vertex AI API and the model for the project, and ask for the role Vertex AI User",
+            403: "enable the Vertex AI API and the model for the project, and ask for the Vertex AI User role",
             404: "check the name, for example vertex/claude-sonnet-5-5, and the region",
         },
         ("ANTHROPIC_VERTEX_PROJECT_ID", "GOOGLE_APPLICATION_CREDENTIALS"),

@@ -122,7 +122,7 @@ class StreamedReply:
         if stop == "refusal" and details is not None:
             category = getattr(details, "category", None)
             explanation = getattr(details, "explanation", None)
-            text = explanation or (f"its category of refusals: {category}" if category else text)
+            text = explanation or (f"refusal category: {category}" if category else text)
         blocks = self._blocks_to_return(spec, prefix) if stop == "end" else None
         sequence = getattr(self._end, "stop_sequence", None) or ""
         if reason == "stop_sequence" and sequence in request.stop:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """The server of `NAME/model`.
+    """The server for the models `NAME/model`.
 
     base_url: including `/v1`. key_variables: environment variables for the key; the first one set is used; () if no key
     is needed. local: a server on this machine, which needs no key. traits: deviations from the common protocol; see
@@ -52,7 +52,7 @@ class Endpoint:
     def address_setting(self) -> str:
         """The settings that determine the address, for messages."""
         variable = self.hint("address_variable")
-        setting = f"providers.{self.name}.base_url of your configuration"
+        setting = f"providers.{self.name}.base_url in your configuration"
         return f"{variable} or {setting}" if variable else setting
 
     @property

@@ -201,10 +201,10 @@ class OpenAIModel:
         advice = {
             401: f"set a valid one as {variables}"
             if variables
-            else f"set api_key_env in [providers.{endpoint.name}] of your configuration to the name of its variable"
+            else f"set `api_key_env` under [providers.{endpoint.name}] in your configuration to the key's variable"
         }
         if command := endpoint.hint("get").format(name=self.name):
-            advice[404] = f"`{command}` gets it"
+            advice[404] = f"run `{command}` to get it"
         return errors.rejection(
             error,
             host=endpoint.address,

@@ -388,7 +388,7 @@ def test_a_refusal_without_words_names_its_category(server_with: Start) -> None:
     }
     server_with(Behaviour(events=(*refusal[:-2], {**refusal[-2], "delta": delta}, refusal[-1])))
     reply, _ = call()
-    assert (reply.stop, reply.text) == ("refusal", "its category of refusals: bio")
+    assert (reply.stop, reply.text) == ("refusal", "refusal category: bio")
 
 
 def sent_with(server: Server, name: str, wishes: Wishes, request: Request | None = None) -> Mapping[str, Any]:

@@ -421,7 +421,7 @@ def test_a_base_url_without_its_end(serve: Start) -> None:
     error = refused(OpenAIModel(server.endpoint("ollama", path=""), "m"))
     assert f"{server.url} has no Chat Completions API (404: 404 page not found)" in str(error)
     assert (
-        "check OLLAMA_HOST or providers.ollama.base_url of your configuration, which usually ends in /v1"
+        "check OLLAMA_HOST or providers.ollama.base_url in your configuration, which usually ends in /v1"
         in str(error)
     )
 
@@ -439,7 +439,7 @@ def test_a_missing_model(serve: Start, script: Behaviour) -> None:
     error = str(refused(model_of(server, name="x")))
     assert f"{server.url}/v1 has no testing/x (" in error and error.endswith("): check the name")
     error = str(refused(OpenAIModel(server.endpoint("ollama"), "x")))
-    assert error.endswith("): `ollama pull x` gets it")
+    assert error.endswith("): run `ollama pull x` to get it")
 
 
 def test_the_wait_requested_by_the_server(serve: Start) -> None:
