@@ -1,4 +1,4 @@
-"""`REPOAGENT_TRACE`: prints a line for each command that is run, with its time, like GIT_TRACE.
+"""`REPOAGENT_TRACE`: print a line for each command that repoagent runs, with its duration, like GIT_TRACE.
 
 1, 2 or true: to standard error. An absolute path: append to that file. 0, false or empty: off; a call then only reads
 the environment. Keys, prompts and replies are never traced; docs/git.md describes the lines.

@@ -119,8 +119,8 @@ class Confinement:
 
 
 def hidden_paths(hidden: HiddenFiles, may: May) -> list[str]:
-    """The paths that a command does not see. A command that does more than read sees tracked keys, because tests need
-    them; known keys are masked in its output."""
+    """The paths that are hidden from a command. A command that does more than read sees tracked keys, because tests
+    need them; known keys are masked in its output."""
     return [
         path
         for path, known in hidden().items()

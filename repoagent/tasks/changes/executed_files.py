@@ -1,7 +1,7 @@
 """Files in the work tree that git, an editor or another program executes automatically.
 
-Commands in the sandbox may not write them, because repoagent's git and the user's editor run outside of it. An edit to
-such a file asks first; see `edit.guards.sensitive`.
+Commands in the sandbox may not write them, because repoagent's git and the user's editor run outside of it. repoagent
+asks the user before an edit to such a file; see `edit.guards.risky_changes`.
 """
 
 from __future__ import annotations
