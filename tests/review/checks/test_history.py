@@ -42,7 +42,9 @@ def test_wording_and_location(made: Made) -> None:
     (finding,) = answer(repo).findings
     assert (finding.location.path, finding.level.word) == ("api.py", "warning")
     assert [commit.subject for commit in finding.evidence] == [f"Change it {n}" for n in range(11, 6, -1)]
-    assert "It changed in 12 of the last 12 commits" in finding.body and "the threshold 40%" in finding.body
+    assert (
+        "It changed in 12 of the last 12 commits" in finding.body and "the threshold is 40%" in finding.body
+    )
     assert answer(repo, level="off").findings == ()
     assert answer(repo, level="error").findings[0].level.word == "error"
 
@@ -57,7 +59,7 @@ def test_while_the_index_is_being_built_the_last_commits_of_the_files_count(
     outcome = history(repo, "staged", "", {})
     assert [finding.key for finding in outcome.findings] == [
         "api.md"
-    ] and "threshold 80%" in outcome.findings[0].body
+    ] and "threshold is 80%" in outcome.findings[0].body
     assert outcome.notes == ("the history has not been indexed yet; run `repoagent mine` once to find more",)
 
 
@@ -90,7 +92,7 @@ def test_a_few_unanimous_commits_are_enough(made: Made) -> None:
     repo = made(pairs(12, "api.py", "api.md"))
     stage(repo, {"api.py": "new\n"})
     (finding,) = answer(repo).findings
-    assert "the threshold 80%" in finding.body and "most relevant" not in finding.body
+    assert "the threshold is 80%" in finding.body and "most relevant" not in finding.body
 
 
 def test_one_dominant_commit_is_not_enough(made: Made) -> None:
