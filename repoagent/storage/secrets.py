@@ -85,7 +85,8 @@ def _looks_random(run: str) -> bool:
 
 
 def find_secrets(text: str) -> list[str]:
-    """The keys, tokens and private keys in `text` that Kingfisher finds with enough confidence; [] if not installed.
+    """The keys, tokens and private keys in `text` that Kingfisher finds with enough confidence; [] if Kingfisher is not
+    installed.
 
     A match of a generic rule (a password in a URL), or of one half of a key pair, must look random as well, because
     such rules match the examples in every manual. Keys are not validated online. A secret never contains invalid UTF-8

@@ -169,7 +169,7 @@ def language_of(path: str, data: bytes) -> str | None:
 
 
 def is_binary(data: bytes) -> bool:
-    """Whether a file is binary as git defines it, except UTF-16 with a byte-order mark."""
+    """Whether git considers the file binary; False for UTF-16 with a byte-order mark."""
     return b"\0" in data[:_SNIFF] and not data.startswith(UTF16_MARKS)
 
 

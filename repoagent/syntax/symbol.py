@@ -64,8 +64,8 @@ def symbols_by_level(items: Sequence[tuple[int, int, str, str]], total: int, kin
 
 
 def line_range(node: tree_sitter.Node, comments: Sequence[tree_sitter.Node], text: bytes) -> tuple[int, int]:
-    """The first and last line (from 1) of `node`, including the comments directly above it on separate lines and at the
-    same column."""
+    """The first and last line of `node`, counted from 1, including the comments directly above it on separate lines and
+    at the same column."""
     (first, column), (last, end) = node.start_point, node.end_point
     last -= end == 0 and last > first
     if comments and text[node.start_byte - column : node.start_byte].strip():

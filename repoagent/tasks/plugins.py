@@ -89,7 +89,7 @@ def start(
     timeout: float,
     together: bool = False,
 ) -> Ran:
-    """Run `command` (the shell runs a string) at `top`, for at most `timeout` seconds.
+    """Run `command` (a string is run by the shell) in `top`, for at most `timeout` seconds.
 
     base: the environment; None for this process's. environment: further variables. together: merge standard error into
     the output. Kills all its processes before returning, even after ^C. Raises Refused if the command cannot be

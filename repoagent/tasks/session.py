@@ -145,8 +145,8 @@ def compact(
 def first_request(
     worktree: WorkTree, request: RunRequest, settings: Settings, ui: RunInterface, spec: str
 ) -> Request:
-    """The first request of the new run `request` to the model `spec`, without the output of `run.before_turn`. Needs no
-    API key. Raises what starting a run raises."""
+    """The first request that the new run `request` would send to the model `spec`, without the output of
+    `run.before_turn`. Needs no API key. Raises what starting a run raises."""
     takes = open_model(settings, spec=spec).takes if wants_tools(settings, spec) else frozenset[str]()
     ready = ModelSetup(settings, AbsentModel("not opened", spec, takes=takes), Meter(Limits()))
     with tempfile.TemporaryDirectory(prefix="repoagent-") as name:

@@ -93,7 +93,7 @@ class Answer:
 
 
 def count(number: int, word: str) -> str:
-    """The number with the word, in the plural if it is not 1."""
+    """The number with the word, which is plural unless the number is 1."""
     return f"{number} {word}{'s' * (number != 1)}"
 
 

@@ -64,8 +64,9 @@ class Guard:
     _allowed: set[str] = field(default_factory=set, init=False)
 
     def after(self, done: Sequence[FileChange], acting: Mapping[str, bool]) -> Iterator[str]:
-        """Call when a command has ended and its changes, `done`, are in the change set. `acting`: the files it wrote
-        that run when a folder is opened, and whether each is new. Yields text for the model."""
+        """Check what a command changed, and yield text for the model. Call when the command has ended and its changes,
+        `done`, are in the change set. `acting`: the files it wrote that run when a folder is opened, and whether each
+        is new."""
         all_changes = (*self.change_set.changes, *self.change_set.candidates)
         moved = {change.after for change in all_changes if change.before is None}
         names = [

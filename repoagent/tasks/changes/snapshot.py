@@ -136,7 +136,7 @@ def store_snapshot(change_set: ChangeSet, files: Mapping[str, FileState]) -> Non
 
 
 def discard_snapshot(change_set: ChangeSet) -> None:
-    """Call when the command has ended and its changes are in the change set."""
+    """Remove the stored snapshot. Call when the command has ended and its changes are in the change set."""
     (change_set.folder / _SNAPSHOT).unlink(missing_ok=True)
 
 

@@ -110,7 +110,7 @@ def terminate_run(run: Run) -> list[Run]:
     """Send SIGTERM to the processes of a run and its subagents. Returns the runs that got it.
 
     A process gets it only if it holds the lock of the run, and has the process id, start time and boot recorded in
-    run.json. Raises NotRunning, Refused without permission to signal it.
+    run.json. Raises NotRunning, and Refused without permission to signal a process.
     """
     ended = []
     for target in _with_subagents(run):
@@ -260,8 +260,8 @@ class LiveRun:
         self._update(commits=tuple(dict.fromkeys((*self._earlier.commits, *commits))))
 
     def control(self) -> dict[str, str]:
-        """Call before each model call, and before the run ends. Returns the file names, in order, and texts of at most
-        AT_ONCE new messages; the next call to this or to `confirm` confirms that the conversation contains them. Links,
+        """Return at most AT_ONCE new messages, in order, each text by its file name. Call before each model call, and
+        before the run ends; the next call to this or to `confirm` confirms that the conversation contains them. Links,
         pipes and files above LARGEST are set aside with a warning.
 
         Raises Stopped if the user stops the run, Refused if the inbox is not a folder.

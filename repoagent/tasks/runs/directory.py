@@ -88,7 +88,7 @@ def open_run_directory(layout: Layout, name: str) -> RunDirectory:
 
 
 def resume_command(name: str, kind: str) -> str:
-    """The command that resumes the run `name` of the type `kind`."""
+    """The command that resumes the run `name` of the given `kind`."""
     return f"repoagent {'chat' if kind == 'chat' else 'run'} --resume {name}"
 
 
