@@ -94,11 +94,12 @@ class SentBack(Exception):
 
 
 class NotNow(Refused):
-    """The edit cannot be committed in the current state of the repository; a later run can resume from the answer."""
+    """The edit cannot be committed in the repository's current state; a later run can resume from the model's saved
+    answer."""
 
 
 class NoCommit(CheckFailed):
-    """git could not commit for a reason other than the change; a later run can resume from the answer."""
+    """git could not commit for a reason other than the change; a later run can resume from the model's saved answer."""
 
 
 def commit(

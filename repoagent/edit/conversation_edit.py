@@ -77,8 +77,8 @@ def rewrite(
     on_wait: Callable[[float, str], None],
     on_again: Callable[[str], None],
 ) -> RewriteResult:
-    """Ask the model of `setup` for the change, and again if its diff is rejected. Writes nothing but the requests that
-    were sent. `on_again` is called with the reason why a reply was rejected; the other callbacks are those of
+    """Ask the model in `setup` for the change, and once more if its diff is rejected. Writes nothing but the requests
+    that were sent. `on_again` is called with the reason why a reply was rejected; the other callbacks are those of
     `complete`.
 
     Raises NothingDone if the model changes nothing, Refused if its diff does not fit or would break the conversation,

@@ -147,7 +147,7 @@ def join(
             try:
                 refreshed = refresh(folder, cwd, joined={edit.file: edit.file_hash for edit in edits.edits})
             except (RepoagentError, OSError) as error:
-                again = f"`repoagent split --refresh {quoted_path(folder, cwd)}` retries"
+                again = f"retry with `repoagent split --refresh {quoted_path(folder, cwd)}`"
                 ui.say(f"warning: could not update {display_path(folder, cwd)} ({error}); {again}")
             else:
                 fresh = True
@@ -197,7 +197,7 @@ def _remarks(edits: SegmentEdits, source: Source, merged: MergeResult) -> list[s
         remaining = "other " if merged.discarded else ""
         remarks.append(f"{path} has changed since the split; kept its {remaining}changes")
     if already:
-        remarks.append(f"already in {path}: {', '.join(already)}")
+        remarks.append(f"{path} already contains the edits in {', '.join(already)}")
     if merged.discarded:
         files = ", ".join(dict.fromkeys(file for conflict in merged.conflicts for file in conflict.files))
         remarks.append(f"discarded changes to {path} in favor of {files}; `repoagent undo` restores them")

@@ -238,7 +238,7 @@ def can_be_offered(session: EditSession, paths: Iterable[str]) -> list[str]:
 
 
 def files_named_in(session: EditSession, text: str) -> list[str]:
-    """The files that a text names and that can be offered."""
+    """The files named in `text` that can be added to the scope."""
     names = (word.rstrip(".!?").removeprefix("./") for word in _PATH.findall(text))
     return can_be_offered(session, (name for name in names if "." in name or "/" in name))[:MOST]
 

@@ -195,7 +195,7 @@ _UNDECIDED = re.compile(r"\s*(?:<.*|`{0,2}|~{0,2}|```.*|~~~.*)", re.DOTALL)  # m
 @dataclass
 class Words:
     """Extracts the prose, without edits and actions, from a reply that arrives in pieces. `hides`: an edit is being
-    written. With `ends`, the text of <finish> and <reject> is prose, too."""
+    written. With `ends`, the text of <finish> and <reject> counts as prose."""
 
     hides: bool = False
     ends: bool = False

@@ -65,7 +65,7 @@ def bar(share: float, cells: int, *, ascii_only: bool = False) -> str:
 
 
 def columns(text: str) -> int:
-    """The display width of a text, with a shortcut for bars and dashes."""
+    """The display width of `text`, computed fast for ASCII with bars and dashes."""
     return len(text) if text.translate(_NARROW).isascii() else display_width(text)
 
 

@@ -347,7 +347,7 @@ QUESTIONS = {
     "hunk": "Apply this hunk",
     "mode": "Apply this mode change",
     "rename": "Apply this rename",
-    "file": "Apply this file",
+    "file": "Apply the change to this file",
 }
 HUNK_CHOICES = {  # git's letters
     "y": "apply this",

@@ -158,8 +158,8 @@ def concerns(
 
 
 def is_mass(deleted: int, tracked: int) -> bool:
-    """Whether this many deletions need a confirmation: more than ten files, or at least three that are a tenth of the
-    `tracked` ones."""
+    """Whether this many deletions need a confirmation: more than ten files, or at least three if they are a tenth or
+    more of the `tracked` ones."""
     return deleted > MASS or (deleted >= FEW and deleted * 10 >= tracked)
 
 

@@ -147,7 +147,7 @@ _SHORT = {
 
 
 def short_refusal(error: PatchRefused) -> str:
-    """The reasons for a refusal, one sentence each, without advice about other formats, for a small model."""
+    """The reasons for a refusal, for a small model: one sentence each, without advice about other formats."""
     sentences = (
         _SHORT.get(problem.reason) or f"Not applied: {problem.text.split(' Check the added')[0]}"
         for problem in error.problems

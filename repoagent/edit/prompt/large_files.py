@@ -246,8 +246,8 @@ def _by_importance(symbols: Sequence[Symbol], parts: Sequence[Unit], query: Quer
 
 @dataclass(frozen=True)
 class Read:
-    """Lines `first` to `last`, or `characters` of one line (from 1, both inclusive). `rest` tells the model how to read
-    on if `text` was cut."""
+    """The part of a file that was read: lines `first` to `last`, or `characters` of one line (from 1, both inclusive).
+    `rest` tells the model how to read on if `text` was cut."""
 
     text: str
     first: int

@@ -144,8 +144,8 @@ class Unit:
 
 @lru_cache(maxsize=4)  # the prompts of one edit, and the benchmark, ask for the same file more than once
 def units(path: str, text: str) -> tuple[Unit, ...]:
-    """The segments of a text (with plain newlines) in order. Lines that are too long, or that cross a segment boundary,
-    are cut into pieces."""
+    """The segments of `text` (with plain newlines), in order. Lines that are too long, or that cross a segment
+    boundary, are cut into pieces."""
     from repoagent.split.splitter import segments
 
     data = text.encode("utf-8", "surrogatepass")

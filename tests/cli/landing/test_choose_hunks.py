@@ -66,7 +66,7 @@ def test_what_is_shown(tmp_path: Path) -> None:
         screen.answer("(3/4) Apply this hunk [y,n,q,a,d,s,?]? ", "s\n")
         assert "split into 2 hunks\n@@ -12,5 +12,5 @@" in screen.expect("(3/5) Apply this hunk")
         screen.send("d\n")
-        seen = screen.expect("(5/5) Apply this file [y,n,q,a,d,?]? ")
+        seen = screen.expect("(5/5) Apply the change to this file [y,n,q,a,d,?]? ")
         assert "diff --git" in seen
         assert "+new\n" in seen
         assert "\x1b" not in screen.seen
