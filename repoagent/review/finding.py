@@ -317,5 +317,5 @@ def apply_suggestion(data: bytes, suggestion: Suggestion) -> bytes | None:
 
 
 def listed(items: Sequence[str], most: int, rest: str = " and {} more") -> str:
-    """The first `most` items, separated by commas, and the number of further ones."""
+    """The first `most` items, separated by commas, and how many more there are."""
     return ", ".join(items[:most]) + (rest.format(len(items) - most) if len(items) > most else "")

@@ -35,8 +35,8 @@ def changes_of(
     name: str, arguments: Sequence[str], worktree: WorkTree, head: str | None, stdin: bytes
 ) -> tuple[list[tuple[Change, tuple[str, ...]]], list[str]]:
     """The changes for the git hook `name`, each with phrases for the parts that cannot be reviewed, and notes for the
-    user. For pre-push those in `stdin`, for commit-msg the staged change with the message in the file `arguments[0]`,
-    for any other hook the staged change.
+    user. For pre-push, they are the pushed commits that `stdin` lists; for commit-msg the staged change with the
+    message in the file `arguments[0]`; for any other hook the staged change.
 
     The pre-commit program passes the commits in its environment. Raises UsageError if the message cannot be read, and
     what `read_change` raises.

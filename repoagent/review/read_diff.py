@@ -139,7 +139,7 @@ def amended_parents(worktree: WorkTree, head: str) -> tuple[str, ...] | None:
     """The parents of HEAD if this process is a hook of `git commit --amend`, otherwise None.
 
     git does not tell a hook about --amend, but it sets GIT_AUTHOR_DATE ("@1700000000 +0100"), and an amended commit
-    keeps its author date. A date within the last two seconds is taken for that of a new commit.
+    keeps its author date. A date within the last two seconds is assumed to be that of a new commit.
     """
     date = os.environ.get("GIT_AUTHOR_DATE", "").removeprefix("@")
     seconds = date.split(" ")[0]

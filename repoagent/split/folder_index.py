@@ -53,8 +53,8 @@ class IndexedSource:
 
 @dataclass(frozen=True)
 class IndexedSegment:
-    """A segment and its file. `start` to `end` (excluded) are bytes of the source, and `sha256` is the hash of these
-    bytes; the other fields are those of `repoagent.split.pack.Segment`.
+    """A segment and its file. `start` and `end` (excluded) are byte offsets in the source, and `sha256` is the hash of
+    the bytes between them; the other fields are those of `repoagent.split.pack.Segment`.
 
     `based_on` is "" unless both the file and its part of the source were edited: then it is the hash of the text that
     the file is based on, which is saved as `kept_base`. Only such a segment may be empty, if its part of the source was

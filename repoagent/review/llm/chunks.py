@@ -289,7 +289,7 @@ def why_content_skipped(data: bytes) -> str | None:
 
 
 def list_names(names: Sequence[str]) -> str:
-    """The first names, separated by commas, and the number of further ones."""
+    """The first names, separated by commas, and how many more there are."""
     return listed([name if name.isprintable() else repr(name) for name in names], NAMED)
 
 
