@@ -143,7 +143,7 @@ def select_memories(
             memory = recognize(layout, worktree, path, file.data, warn=warn)
             matching = [] if memory is None else [memory]
         if not matching:
-            raise UsageError(f"no memory of {path}; `repoagent memory list` lists all memories")
+            raise UsageError(f"{path} has no memory; `repoagent memory list` lists all memories")
         chosen |= {memory.folder.name: memory for memory in matching}
     return [chosen[name] for name in sorted(chosen)]
 

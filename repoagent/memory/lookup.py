@@ -122,7 +122,7 @@ def require_memory(layout: Layout, worktree: WorkTree, target: MemoryTarget, *, 
     if earlier := _deleted(layout, worktree, target.path, warn):
         relink = f"`repoagent memory relink {quote(target.typed)} --from {earlier.folder.name}`"
         hint = f"; an earlier file at this path had one: {relink} links it to this file"
-    raise NothingDone(f"no memory of {target.path}{hint}")
+    raise NothingDone(f"{target.path} has no memory{hint}")
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,7 @@ def test_errors_are_one_sentence(remembered: GitRepo, tmp_path: Path) -> None:
     before = sorted(top.rglob("*"))
     for code, args, words in (
         (3, ("import", "../x.tar.gz"), "is not a memory archive"),
-        (2, ("export", "README.md"), "no memory of README.md"),
+        (2, ("export", "README.md"), "README.md has no memory"),
         (3, ("export", "-o", "src"), "is not a regular file"),
     ):
         result, _, err = run(top, *args)

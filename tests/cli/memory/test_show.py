@@ -52,7 +52,7 @@ def test_json(ask: Ask, context: Desk) -> None:
 def test_names_without_a_memory(ask: Ask, context: Desk) -> None:
     top = context.worktree.top
     done = ask("show", "a.txt")
-    assert done.code == 1 and "no memory of a.txt" in done.err
+    assert done.code == 1 and "a.txt has no memory" in done.err
     other = ask("show", "src/a.py", cwd=top / "src")  # a path from the top, as `memory list` prints it
     assert other.code == 0 and other.out == ask("show", "a.py", cwd=top / "src").out
     assert ask("show", "./src/a.py", cwd=top / "src").code == 2
