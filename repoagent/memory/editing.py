@@ -52,8 +52,8 @@ def save_notes(memory: Memory, worktree: WorkTree, before: bytes, after: bytes) 
 
 
 def keep_text(memory: Memory | None, name: str, data: bytes) -> Path:
-    """Write a user's text that could not be saved to the memory's archive or, failing that, to a temporary file; return
-    its path."""
+    """Keep a user's text that could not be saved: write it to the memory's archive or, failing that, to a temporary
+    file. Returns its path."""
     if memory is not None:
         path = memory.folder / "archive" / f"edited-{datetime.now(timezone.utc):%Y%m%dT%H%M%SZ}-{name}"
         with suppress(Refused):  # perhaps why it could not be saved

@@ -42,7 +42,7 @@ _LINE = 200  # most characters of the purpose of a file
 
 @dataclass(frozen=True)
 class Question:
-    """A request for a summary of `about` in about `words` words."""
+    """A request for a summary of `about` in roughly `words` words."""
 
     about: str
     request: Request

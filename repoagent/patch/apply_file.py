@@ -200,8 +200,8 @@ def _check_duplicates(hunks: Sequence[Hunk], blocks: Sequence[set[int]], matches
         )
         if differences > own_blocks.isdisjoint(blocks[twin.number - 1]):
             text = (
-                f"hunks {twin.number} and {hunk.number} are identical and their headers name two places, but the "
-                f"file has only one, at line {later.first + 1}. Leave one out, or copy the lines of the other place."
+                f"hunks {twin.number} and {hunk.number} are identical, and their headers name two locations, but the "
+                f"file has only one, at line {later.first + 1}. Leave one out, or copy the lines at the other one."
             )
             raise DuplicateHunks("overlap", text, hunk.number)
 

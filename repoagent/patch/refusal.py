@@ -13,7 +13,7 @@ NOTHING_TO_DO = frozenset({"already-applied", "no-change"})  # reasons: the file
 NOTHING = "The change was refused; nothing was applied."
 # The start of the advice for the model in the text of a problem.
 _ADVICE = re.compile(
-    r"(?<=[.:])\s+(?=(?:Send|Write|Name|Leave|Put|Use|Look|If|To) )|\n(?=The nearest lines |Around line |Send )"
+    r"(?<=[.:])\s+(?=(?:Send|Write|Name|Leave|Put|Use|Check|If|To) )|\n(?=The nearest lines |Around line |Send )"
 )
 MOST_SHOWN, LONGEST_SHOWN = 20, 4000  # problems, and characters of each, in the text of a refusal
 
