@@ -30,7 +30,7 @@ class OptionType(NamedTuple):
 
 
 def text(allowed: str, pattern: str = r"(?s).*\S.*") -> OptionType:
-    """Text that matches `pattern` in full."""
+    """The type of text that matches `pattern` in full."""
 
     def parse(raw: object) -> str:
         if isinstance(raw, str) and re.fullmatch(pattern, raw):
@@ -41,7 +41,7 @@ def text(allowed: str, pattern: str = r"(?s).*\S.*") -> OptionType:
 
 
 def whole(minimum: int = 0) -> OptionType:
-    """An integer of at least `minimum`, with git's suffixes k, m and g."""
+    """The type of an integer of at least `minimum`, with git's suffixes k, m and g."""
 
     def parse(raw: object) -> int:
         if isinstance(raw, str) and (match := re.fullmatch(r"\s*([0-9]{1,18})([kmgKMG]?)\s*", raw)):
@@ -54,7 +54,7 @@ def whole(minimum: int = 0) -> OptionType:
 
 
 def one_of(*names: str) -> OptionType:
-    """One of these words, in upper or lower case."""
+    """The type of one of these words, in upper or lower case."""
 
     def parse(raw: object) -> str:
         if isinstance(raw, str) and raw.lower() in names:
@@ -65,7 +65,7 @@ def one_of(*names: str) -> OptionType:
 
 
 def or_none(kind: OptionType) -> OptionType:
-    """`kind`, or the word none, which unsets the value of a lower layer."""
+    """The type `kind` that also allows the word none, which unsets the value of a lower layer."""
 
     def parse(raw: object) -> Value:
         return None if isinstance(raw, str) and raw.lower() == "none" else kind.parse(raw)

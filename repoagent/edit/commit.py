@@ -67,7 +67,7 @@ class CommitOutcome:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """Notes for the user."""
+        """Notes for the user on the change and its commit."""
         return (*self.proposal.remarks, *(commit_remarks(self.commit) if self.commit else ()))
 
 
@@ -198,7 +198,7 @@ def check_failure(result: CheckResult, top: Path) -> SentBack:
 
 
 def check_output(failure: str) -> str:
-    """The output in a `check_failure` text; the whole text if it was edited."""
+    """The check's output in a message of `check_failure`; the whole message if it was edited."""
     return failure.partition(_OUTPUT)[2].rpartition(_ADVICE)[0] or failure
 
 

@@ -315,8 +315,8 @@ class Pending:
 
 @contextmanager
 def pending(worktree: WorkTree, name: str, event: str) -> Iterator[Pending]:
-    """A record for the duration of a change. If the record is saved but not dropped in the block, the next command
-    completes it if the change was made; if not, the end of the block drops it."""
+    """A record for the duration of a change. If the block saves the record but does not drop it, its end drops it
+    unless the change was made, in which case the next command completes it."""
     record = Pending(worktree, name, event)
     try:
         yield record

@@ -84,7 +84,7 @@ class EditRequest:
         return not (self.commit.no_commit or self.dry_run)
 
     def lines_in(self, path: str) -> list[tuple[int, int]]:
-        """The line ranges of `path` in the targets."""
+        """The line ranges that the targets name in `path`."""
         return [
             (target.first, target.last or target.first)
             for target in self.targets

@@ -214,7 +214,7 @@ class TerminalInterface:
         return self.terminal.ask(question, {"y": yes, "n": no}) == "y"
 
     def explained(self, text: str) -> None:
-        """End a streamed explanation, or show why there is none."""
+        """End a streamed explanation; if none was streamed, show `text`."""
         if self.answered:
             self._end_reply()
         else:
@@ -334,7 +334,7 @@ def _refusal(observation: Observation) -> str:
 
 
 def first_line(command: str) -> str:
-    """The first line of a command, with … if there are more."""
+    """The first line of a command, followed by … if it has more lines."""
     first, _, more = command.strip().partition("\n")
     return one_line(first) + (" …" if more else "")
 

@@ -121,8 +121,8 @@ def concerns(
 ) -> tuple[Concern, ...]:
     """The sensitive files in `changes`, each path once. `further` are the user's patterns, as in .gitignore.
 
-    If the user named a file in `named`, its concern is marked as `asked`, unless the file would contain the value of a
-    secret from the environment.
+    The concern about a file in `named` (those that the user named) is marked as `asked`, unless the file would contain
+    the value of a secret from the environment.
     """
     paths = dict.fromkeys(path for change in changes for path in (change.old_path, change.path) if path)
     if not paths:

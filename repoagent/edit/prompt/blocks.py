@@ -111,7 +111,7 @@ def prompt_text(name: str) -> str:
 
 
 def request_key(instruction: str, blobs: Mapping[str, str], turn: int) -> str:
-    """A key for a question that does not depend on the wording of the prompt; cassettes match by it."""
+    """A key for a question, independent of the prompt's wording; cassettes match by it."""
     return json.dumps(
         {"request": instruction, "files": dict(sorted(blobs.items())), "turn": turn},
         ensure_ascii=False,
@@ -140,7 +140,7 @@ def subjects_block(facts: Facts) -> str:
 
 
 def facts_block(facts: Facts) -> str:
-    """`repository_line` and `subjects_block`."""
+    """The texts of `repository_line` and `subjects_block`, one after the other."""
     return f"{repository_line(facts)}\n{subjects_block(facts)}".strip()
 
 

@@ -287,8 +287,8 @@ def masked_tool(tool: Tool, session: EditSession) -> Tool:
 
 
 def assemble(context: PromptContext, answer: str | None = None) -> Prepared:
-    """Build the prompts and the tools. `answer` is the model's answer to `Prepared.question`, None if it was not asked
-    yet.
+    """Build the prompts and the tools. `answer` is the model's answer to `Prepared.question`, None if the question has
+    not been asked yet.
 
     A small model gets short prompts: it does better without the protocol and without the repository's instruction
     files.

@@ -138,7 +138,7 @@ class Unit:
 
     @property
     def size(self) -> int:
-        """Its size in bytes."""
+        """The size in bytes."""
         return len(self.text.encode("utf-8", "surrogatepass"))
 
 
