@@ -19,7 +19,7 @@ MODEL_ADVICE = """\
 Quick ways to set up a model:
   export ANTHROPIC_API_KEY=...   with a key from console.anthropic.com
   --model openai/NAME            or ollama/NAME, local/FILE.gguf
-  --model "command:claude -p"    any program that reads a prompt and prints a reply
+  --model "command:claude -p"    any program that turns a prompt into a reply
   --model manual                 copy the prompt to a chat, and the reply back
 To make a choice permanent: git config --global repoagent.model SPEC
 More: repoagent help docs/models.md"""
