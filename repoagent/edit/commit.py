@@ -169,7 +169,7 @@ def commit(
     except SentBack as setback:  # an error for the user if some files could not be restored
         if setback.kind == "check" and (left := transaction.other_changes.left):
             text = str(setback).removesuffix(_ADVICE)
-            raise Refused(f"another program has changed {', '.join(left)}; {text}") from setback
+            raise Refused(f"another program has changed {', '.join(left)}. {text}") from setback
         if transaction.left:
             raise Refused(str(setback)) from setback
         raise
