@@ -1,4 +1,4 @@
-"""A scripted Messages API server, with the environment pointing at it."""
+"""Scripted servers for the block of a test, with the environment pointing at them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from contextlib import ExitStack
 
 import pytest
 
+from tests.llm.providers import openai_server
 from tests.llm.providers.messages_server import Script, Server, messages_server
 
 
 @pytest.fixture
 def server_with(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Script], Server]]:
-    """`server_with(script)` starts a server, sets ANTHROPIC_BASE_URL and a key, and returns the server."""
+    """`server_with(script)` starts a Messages API server, sets ANTHROPIC_BASE_URL and a key, and returns the server."""
     with ExitStack() as running:
 
         def start(script: Script) -> Server:
@@ -22,3 +23,11 @@ def server_with(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Script], 
             return server
 
         yield start
+
+
+@pytest.fixture
+def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., openai_server.Server]]:
+    """`serve(script, pages)` starts a server with Chat Completions and sets the key for it."""
+    monkeypatch.setenv(openai_server.KEY_VARIABLE, openai_server.KEY)
+    with ExitStack() as running:
+        yield lambda *of: running.enter_context(openai_server.openai_server(*of))

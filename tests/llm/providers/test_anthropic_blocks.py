@@ -25,6 +25,7 @@ TOOLS = schemas(
 )
 THOUGHT = {"type": "thinking", "thinking": "hm, let me see", "signature": "c2ln"}
 SAID = {"type": "text", "text": "I look."}
+KEY = "sk-ant-api03-" + "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zA" * 3
 
 
 def used(name: str, number: int = 1, **given: Any) -> dict[str, Any]:
@@ -42,14 +43,8 @@ def call(request: Request | None = None) -> Reply:
 def test_blocks_are_stored_unchanged(server_with: Start) -> None:
     hidden = {"type": "redacted_thinking", "data": "b3BhcXVl"}
     omitted = {"type": "thinking", "thinking": "", "signature": "YQ=="}
-    content = (
-        THOUGHT,
-        hidden,
-        omitted,
-        SAID,
-        used("read", path="a b.py"),
-        used("run", 2, body="make | tail"),
-    )
+    calls = (used("read", path="a b.py"), used("run", 2, body="make | tail"))
+    content = (THOUGHT, hidden, omitted, SAID, *calls)
     server_with(blocks(*content))
     reply = call()
     assert reply.text == 'I look.\n<read path="a b.py"/>\n<run>make | tail</run>\n'
@@ -58,70 +53,40 @@ def test_blocks_are_stored_unchanged(server_with: Start) -> None:
     assert reply.blocks.prefix and reply.blocks.spec == MODEL.spec
 
 
+def test_blocks_that_cannot_be_sent_back_become_text(server_with: Start) -> None:
+    unsigned = {**THOUGHT, "signature": ""}  # a gateway that keeps signatures to itself
+    searched = {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}
+    server_with([blocks(SAID), blocks(unsigned, SAID), blocks(THOUGHT, SAID, searched)])
+    for _ in range(3):
+        reply = call()
+        assert (reply.text, reply.blocks) == ("I look.", None)
+
+
 @pytest.mark.parametrize(
-    ("content", "expected"),
+    ("before", "name", "given", "tag"),
     [
-        ((SAID,), "I look."),
-        (({**THOUGHT, "signature": ""}, SAID), "I look."),  # a gateway that keeps signatures to itself
-        (
-            (THOUGHT, SAID, {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}),
-            "I look.",
-        ),
+        ("```diff\n--- a/x\n+++ b/x\n@@\n-1\n+2", "read", {"path": "x"}, '\n```\n<read path="x"/>'),  # else quoted
+        ("Done:\n", "read", {"path": "x"}, '<read path="x"/>'),
+        ("", "read", {"path": 'a"<b>.py', "lines": 12}, '<read path="a&quot;&lt;b&gt;.py" lines="12"/>'),
+        ("", "read", {"path": "x", "all": True, "none": None, "id": "7", "not a name": "1"}, '<read path="x" all="yes"/>'),
+        ("", "read", {}, "<read/>"),
+        # a tool that was not offered
+        ("", "bash", {"command": "ls"}, '<tool_call>{"name": "bash", "arguments": {"command": "ls"}}</tool_call>'),
     ],
-)
-def test_blocks_that_cannot_be_sent_back_become_text(
-    server_with: Start, content: tuple[Mapping[str, Any], ...], expected: str
+)  # fmt: skip
+def test_a_call_becomes_a_tag_on_a_separate_line(
+    server_with: Start, before: str, name: str, given: dict[str, Any], tag: str
 ) -> None:
-    server_with(blocks(*content))
-    reply = call()
-    assert (reply.text, reply.blocks) == (expected, None)
-
-
-@pytest.mark.parametrize(
-    ("before", "tag"),
-    [
-        ("```diff\n--- a/x\n+++ b/x\n@@\n-1\n+2", '\n```\n<read path="x"/>\n'),  # else it would be quoted
-        ("Done:\n", '<read path="x"/>\n'),
-        ("", '<read path="x"/>\n'),
-    ],
-)
-def test_a_call_is_on_a_separate_line(server_with: Start, before: str, tag: str) -> None:
-    server_with(blocks(*([{"type": "text", "text": before}] if before else []), used("read", path="x")))
-    assert call().text == before + tag
-
-
-@pytest.mark.parametrize(
-    ("given", "tag"),
-    [
-        ({"path": 'a"<b>.py', "lines": 12}, '<read path="a&quot;&lt;b&gt;.py" lines="12"/>'),
-        (
-            {"path": "x", "all": True, "none": None, "id": "7", "not a name": "1"},
-            '<read path="x" all="yes"/>',
-        ),
-        ({}, "<read/>"),
-    ],
-)
-def test_arguments_of_any_kind(server_with: Start, given: dict[str, Any], tag: str) -> None:
-    server_with(blocks(used("read", **given)))
-    assert call().text == tag + "\n"
-
-
-def test_a_tool_that_was_not_offered(server_with: Start) -> None:
-    server_with(blocks(used("bash", command="ls")))
-    assert call().text == '<tool_call>{"name": "bash", "arguments": {"command": "ls"}}</tool_call>\n'
+    said = {"type": "text", "text": before}
+    server_with(blocks(*([said] if before else []), {**used(name), "input": given}))
+    assert call().text == f"{before}{tag}\n"
 
 
 def test_a_call_that_is_cut(server_with: Start) -> None:
     """By the limit on length: it is not made, and the reply is continued as text. By a broken server: it is
     retried."""
-    server = server_with(
-        [
-            blocks(SAID, {**used("run"), "input": '{"body": "make'}, stop="max_tokens"),
-            " And more.",
-            blocks(SAID, {**used("run"), "input": '{"body": "make'}),
-            "good",
-        ]
-    )
+    half = (SAID, {**used("run"), "input": '{"body": "make'})
+    server = server_with([blocks(*half, stop="max_tokens"), " And more.", blocks(*half), "good"])
     request = replace(ask(), tools=TOOLS)
     reply = complete(MODEL, request, Meter())
     assert (reply.text, reply.blocks) == ("I look. And more.", None)
@@ -133,14 +98,9 @@ def test_a_call_that_is_cut(server_with: Start) -> None:
 def back_and_forth(found: Blocks, *answers: str, tools: bool = True) -> Request:
     """A reply with these blocks, and the results of the calls that `answers` names."""
     parts = [
-        Part(
-            f'<observation-ab kind="read">\nresult {n}\n</observation-ab>',
-            "observation",
-            answers=answer,
-            failed=n == 2,
-        )
+        Part(f'<observation-ab kind="read">\nresult {n}\n</observation-ab>', "observation", answers=answer, failed=n == 2)
         for n, answer in enumerate(answers, 1)
-    ]
+    ]  # fmt: skip
     first = replace(ask(), tools=TOOLS if tools else ())
     said = Message("assistant", (Part("the text"),), found)
     after = Message(
@@ -173,26 +133,23 @@ def test_calls_and_their_results_are_sent_back(server_with: Start) -> None:
 
 
 @pytest.mark.parametrize(
-    "case",
-    ["one answer is missing", "another model", "another beginning", "no tools any more", "a secret in it"],
-)
-def test_invalid_blocks_become_text(server_with: Start, case: str) -> None:
-    key = "sk-ant-api03-" + "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zA" * 3
-    server = server_with(
-        [blocks({**THOUGHT, "thinking": f"ANTHROPIC_API_KEY={key}"}, used("read")), text("ok")]
-    )
+    ("changed", "answer", "tools", "system"),
+    [
+        ({}, "toolu_9", True, "You edit."),  # one answer is missing
+        ({"spec": "anthropic/other"}, "toolu_1", True, "You edit."),
+        ({}, "toolu_1", True, "You edit files."),  # another beginning
+        ({}, "toolu_1", False, "You edit."),  # no tools any more
+        ({"items": ({**THOUGHT, "thinking": f"ANTHROPIC_API_KEY={KEY}"}, used("read"))}, "toolu_1", True, "You edit."),
+    ],
+)  # fmt: skip
+def test_invalid_blocks_become_text(
+    server_with: Start, changed: dict[str, Any], answer: str, tools: bool, system: str
+) -> None:
+    server = server_with([blocks(THOUGHT, used("read")), text("ok")])
     found = call().blocks
     assert found is not None
-    if case != "a secret in it":
-        found = replace(found, items=(THOUGHT, *found.items[1:]))
-    request = back_and_forth(
-        replace(found, spec="anthropic/other") if case == "another model" else found,
-        *(["toolu_9"] if case == "one answer is missing" else ["toolu_1"]),
-        tools=case != "no tools any more",
-    )
-    if case == "another beginning":
-        request = replace(request, system=(Part("You edit files."),))
-    complete(MODEL, request, Meter())
+    request = back_and_forth(replace(found, **changed), answer, tools=tools)
+    complete(MODEL, replace(request, system=(Part(system),)), Meter())
     _, said, after = sent(server)
     assert said == [{"type": "text", "text": "the text"}]
     assert {block["type"] for block in after} == {"text"}

@@ -105,57 +105,49 @@ def test_missing_usage_is_estimated(wire: Wire) -> None:
     assert usage.estimated and 500 < usage.input < 2000 and 50 < usage.output < 200
 
 
-@pytest.mark.parametrize("cleanly", [False, True])
-def test_a_cut_stream_is_retryable_and_counted(wire: Wire, cleanly: bool) -> None:
-    error = refused(wire.start(wire.build.cut("a partial text", cleanly=cleanly)), Retryable)
-    assert "was cut off" in str(error)
-    assert error.usage.estimated and error.usage.input > 5 and error.usage.output >= 3
+def test_a_cut_stream_is_retryable_and_counted(wire: Wire) -> None:
+    model = wire.start([wire.build.cut("a partial text", cleanly=cleanly) for cleanly in (False, True)])
+    for _ in range(2):
+        error = refused(model, Retryable)
+        assert "was cut off" in str(error)
+        assert error.usage.estimated and error.usage.input > 5 and error.usage.output >= 3
 
 
 def test_time_limits(wire: Wire) -> None:
-    text = wire.build.text
-    script = [
-        text("late", first_delay=1.0),
-        text("a long reply", delay=1.0),
-        text("late but here", first_delay=0.3),
-    ]
-    model = wire.start(script)
+    delays = {"late": 1.0, "late but here": 0.3}
+    late, in_time = (wire.build.text(said, first_delay=delay) for said, delay in delays.items())
+    model = wire.start([late, wire.build.text("a long reply", delay=1.0), in_time])
     quick = replace(model, read_seconds=0.2)
     assert "for 0.2 s" in str(refused(quick, Retryable))
     assert "no data for 0.2 s" in str(refused(quick, Retryable))
     assert model.complete(ask(), lambda piece: None).text == "late but here"
 
 
-@pytest.mark.parametrize(
-    ("code", "message", "words", "kind"),
-    [
-        (500, "oops", "500: oops", Retryable),
-        (503, "", "503", Retryable),
-        (408, "", "408", Retryable),
-        (429, "", "has hit its rate limit", Retryable),
-        (529, "", "overloaded", Retryable),
-        (402, "no credit", "cannot pay", ModelError),
-        (403, "not for you", "is not allowed to use ", ModelError),
-        (413, "", "the prompt is too long for ", ModelError),
-        (400, "prompt is too long: 9 tokens > 8 maximum", "the prompt is too long for ", ModelError),
-        (400, "messages: empty", "does not accept the request (400: messages: empty)", ModelError),
-    ],
-)
-def test_rejections(wire: Wire, code: int, message: str, words: str, kind: type[ModelError]) -> None:
-    assert words in str(refused(wire.start(wire.build.status(code, message)), kind))
+REJECTIONS = [
+    (500, "oops", "500: oops", Retryable),
+    (503, "", "503", Retryable),
+    (408, "", "408", Retryable),
+    (429, "", "has hit its rate limit", Retryable),
+    (529, "", "overloaded", Retryable),
+    (402, "no credit", "cannot pay", ModelError),
+    (403, "not for you", "is not allowed to use ", ModelError),
+    (413, "", "the prompt is too long for ", ModelError),
+    (400, "prompt is too long: 9 tokens > 8 maximum", "the prompt is too long for ", ModelError),
+    (400, "messages: empty", "does not accept the request (400: messages: empty)", ModelError),
+]
+
+
+def test_rejections(wire: Wire) -> None:
+    model = wire.start([wire.build.status(code, message) for code, message, _, _ in REJECTIONS])
+    for _, _, words, kind in REJECTIONS:
+        assert words in str(refused(model, kind))
 
 
 def test_the_headers_of_a_rejection(wire: Wire) -> None:
-    status = wire.build.status
-    model = wire.start(
-        [
-            status(429, retry_after=7),
-            status(429, retry_after=7, retry_after_ms=250),
-            status(429),
-            status(529, x_should_retry="false"),
-        ]
-    )
-    assert [refused(model, Retryable).retry_after for _ in range(3)] == [7, 0.25, None]
+    headers = [{"retry_after": 7}, {"retry_after": 7, "retry_after_ms": 250}, {}]
+    answers = [wire.build.status(429, **some) for some in headers]
+    model = wire.start([*answers, wire.build.status(529, x_should_retry="false")])
+    assert [refused(model, Retryable).retry_after for _ in headers] == [7, 0.25, None]
     assert "529" in str(refused(model, ModelError))
 
 

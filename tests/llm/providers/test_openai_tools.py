@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -18,29 +17,14 @@ from repoagent.llm.providers.openai import OpenAIModel
 from repoagent.llm.usage import Meter
 from tests.llm.ask import ask
 from tests.llm.media.files import media, png
-from tests.llm.providers.openai_server import (
-    KEY,
-    KEY_VARIABLE,
-    USAGE,
-    Behaviour,
-    Server,
-    chunk,
-    chunks,
-    openai_server,
-    status,
-    text,
-)
+from tests.llm.providers.openai_server import USAGE, Behaviour, Server, chunk, chunks, status, text
 from tests.llm.providers.test_anthropic_blocks import TOOLS
 
 Start = Callable[..., Server]
 OFFERED = replace(ask(), tools=TOOLS)
 TAGS = 'I look.\n<read path="a b.py"/>\n<run>make | tail</run>\n'
-THOUGHT = {
-    "type": "reasoning",
-    "id": "rs_1",
-    "summary": [{"type": "summary_text", "text": "hm"}],
-    "encrypted_content": "b3BhcXVl",
-}
+SUMMARY = [{"type": "summary_text", "text": "hm"}]
+THOUGHT = {"type": "reasoning", "id": "rs_1", "summary": SUMMARY, "encrypted_content": "b3BhcXVl"}
 SAID = {
     "type": "message",
     "id": "msg_1",
@@ -48,19 +32,6 @@ SAID = {
     "status": "completed",
     "content": [{"type": "output_text", "text": "I look.", "annotations": []}],
 }
-
-
-@pytest.fixture
-def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
-    monkeypatch.setenv(KEY_VARIABLE, KEY)
-    with ExitStack() as running:
-
-        def start(*script: Behaviour | str, responds: bool = False) -> Server:
-            server = running.enter_context(openai_server(list(script)))
-            server.responds = responds
-            return server
-
-        yield start
 
 
 def call(model: OpenAIModel, request: Request = OFFERED) -> Reply:
@@ -71,24 +42,22 @@ def call(model: OpenAIModel, request: Request = OFFERED) -> Reply:
 
 
 def thinker(server: Server, **wishes: Any) -> OpenAIModel:
+    """A model at this server, which has the Responses API, too."""
+    server.responds = True
     return OpenAIModel(server.endpoint("testing", "responses"), "gpt-6-test", Wishes(**wishes))
 
 
 def piece(at: int, **function: str) -> dict[str, Any]:
-    return {
-        "index": at,
-        **({"id": f"call_{at}", "type": "function"} if "name" in function else {}),
-        "function": function,
-    }
+    beginning = {"id": f"call_{at}", "type": "function"} if "name" in function else {}
+    return {"index": at, **beginning, "function": function}
 
 
 def called(*pieces: Mapping[str, Any], finish: str = "tool_calls") -> Behaviour:
     """A chat completion that calls tools, in pieces."""
-    events = [chunk({"delta": {"content": "I look."}, "finish_reason": None})]
-    events += [chunk({"delta": {"tool_calls": [each]}, "finish_reason": None}) for each in pieces]
-    return chunks(
-        *events, {**chunk({"delta": {}, "finish_reason": finish}), "usage": USAGE}, "data: [DONE]\n\n"
-    )
+    deltas: list[dict[str, Any]] = [{"content": "I look."}, *({"tool_calls": [each]} for each in pieces)]
+    events = [chunk({"delta": delta, "finish_reason": None}) for delta in deltas]
+    last = {**chunk({"delta": {}, "finish_reason": finish}), "usage": USAGE}
+    return chunks(*events, last, "data: [DONE]\n\n")
 
 
 CALLED = called(
@@ -99,21 +68,17 @@ CALLED = called(
 
 def response(*items: Mapping[str, Any], reason: str = "", failed: bool = False) -> Behaviour:
     """A response with these items, in events."""
-    events: list[dict[str, Any]] = [
-        {"type": "response.created", "response": {"model": "gpt-6-test-0101", "status": "in_progress"}}
-    ]
+    begun = {"model": "gpt-6-test-0101", "status": "in_progress"}
+    events: list[dict[str, Any]] = [{"type": "response.created", "response": begun}]
     for at, item in enumerate(items):
-        events.append(
-            {"type": "response.output_item.added", "output_index": at, "item": {"type": item["type"]}}
-        )
+        of = {"output_index": at}
+        events.append({"type": "response.output_item.added", **of, "item": {"type": item["type"]}})
         for part in item.get("content", ()):
-            events += [
-                {"type": "response.output_text.delta", "output_index": at, "delta": delta}
-                for delta in (part["text"][:3], part["text"][3:])
-            ]
+            for delta in (part["text"][:3], part["text"][3:]):
+                events.append({"type": "response.output_text.delta", **of, "delta": delta})
         if "arguments" in item:
             events.append({"type": "response.function_call_arguments.delta", "delta": item["arguments"]})
-        events.append({"type": "response.output_item.done", "output_index": at, "item": item})
+        events.append({"type": "response.output_item.done", **of, "item": item})
     used = {"input_tokens": 100, "input_tokens_details": {"cached_tokens": 40}, "output_tokens": 20}
     kind = "failed" if failed else "incomplete" if reason else "completed"
     last: dict[str, Any] = {"status": kind, "usage": used, "model": "gpt-6-test-0101"}
@@ -123,14 +88,8 @@ def response(*items: Mapping[str, Any], reason: str = "", failed: bool = False) 
 
 
 def function(name: str, number: int, arguments: str) -> dict[str, Any]:
-    return {
-        "type": "function_call",
-        "id": f"fc_{number}",
-        "call_id": f"call_{number}",
-        "name": name,
-        "arguments": arguments,
-        "status": "completed",
-    }
+    ids = {"id": f"fc_{number}", "call_id": f"call_{number}"}
+    return {"type": "function_call", **ids, "name": name, "arguments": arguments, "status": "completed"}
 
 
 CALLS = (function("read", 0, '{"path": "a b.py"}'), function("run", 1, '{"body": "make | tail"}'))
@@ -146,19 +105,17 @@ def back(blocks: Blocks, *answers: str) -> Request:
 
 
 def test_calls_of_chat_completions(serve: Start) -> None:
-    server = serve(CALLED, "ok", "ok")
+    server = serve([CALLED, "ok", "ok"])
     model = OpenAIModel(server.endpoint(), "m")
     reply = call(model)
     assert (reply.text, reply.stop) == (TAGS, "end")
     assert reply.blocks is not None
-    assert server.requests[0].body["tools"][0] == {
-        "type": "function",
-        "function": {
-            "name": "read",
-            "description": 'read(path="FILE") shows a file.',
-            "parameters": TOOLS[0].parameters,
-        },
+    described = {
+        "name": "read",
+        "description": 'read(path="FILE") shows a file.',
+        "parameters": TOOLS[0].parameters,
     }
+    assert server.requests[0].body["tools"][0] == {"type": "function", "function": described}
     call(model, back(reply.blocks, "call_0", "call_1"))
     _, _, said, *after = server.requests[1].body["messages"]
     assert said["content"] == "I look."
@@ -179,8 +136,7 @@ def test_calls_of_chat_completions(serve: Start) -> None:
 
 @pytest.mark.parametrize("responds", [False, True])
 def test_an_image_of_a_result_follows_the_results(serve: Start, responds: bool) -> None:
-    first = response(*CALLS) if responds else CALLED
-    server = serve(first, response(SAID) if responds else "ok", responds=responds)
+    server = serve([response(*CALLS), response(SAID)] if responds else [CALLED, "ok"])
     model = thinker(server) if responds else OpenAIModel(server.endpoint(), "m")
     blocks = call(model).blocks
     assert blocks is not None
@@ -197,7 +153,7 @@ def test_an_image_of_a_result_follows_the_results(serve: Start, responds: bool) 
 
 def test_calls_that_are_cut_or_broken(serve: Start) -> None:
     half = piece(0, name="run", arguments='{"body": "ma')
-    model = OpenAIModel(serve(called(half, finish="length"), " More.", called(half)).endpoint(), "m")
+    model = OpenAIModel(serve([called(half, finish="length"), " More.", called(half)]).endpoint(), "m")
     assert complete(model, OFFERED, Meter()).text == "I look. More."
     with pytest.raises(Retryable, match="was cut off"):
         model.complete(OFFERED, lambda piece: None)
@@ -212,7 +168,7 @@ def test_a_server_without_tools_says_so(serve: Start) -> None:
 
 
 def test_reasoning_goes_back(serve: Start) -> None:
-    server = serve(response(THOUGHT, SAID, *CALLS), response(SAID), responds=True)
+    server = serve([response(THOUGHT, SAID, *CALLS), response(SAID)])
     model = thinker(server, effort="high")
     reply = call(model)
     assert (reply.text, reply.stop, reply.model) == (TAGS, "end", "testing/gpt-6-test-0101")
@@ -235,7 +191,7 @@ def test_reasoning_goes_back(serve: Start) -> None:
 @pytest.mark.parametrize("case", ["another model", "edited", "nothing encrypted"])
 def test_reasoning_that_is_not_sent_back(serve: Start, case: str) -> None:
     thought = {**THOUGHT, "encrypted_content": None} if case == "nothing encrypted" else THOUGHT
-    server = serve(response(thought, SAID, *CALLS), response(SAID), responds=True)
+    server = serve([response(thought, SAID, *CALLS), response(SAID)])
     found = call(thinker(server)).blocks
     assert (found is None) == (case == "nothing encrypted")
     found = replace(found, spec="testing/other") if found and case == "another model" else found
@@ -250,36 +206,32 @@ def test_reasoning_that_is_not_sent_back(serve: Start, case: str) -> None:
     assert "<observation-ab" in after["content"][0]["text"]
 
 
-@pytest.mark.parametrize(
-    ("behaviour", "stop", "words"),
-    [
-        (response(SAID, reason="max_output_tokens"), "length", "I look."),
-        (response(SAID, reason="content_filter"), "refusal", "I look."),
-        (response(SAID), "end", "I look."),
-    ],
-)
-def test_how_a_response_ends(serve: Start, behaviour: Behaviour, stop: str, words: str) -> None:
-    reply = call(thinker(serve(behaviour, responds=True)))
-    assert (reply.stop, reply.text, reply.blocks) == (stop, words, None)
+def test_how_a_response_ends(serve: Start) -> None:
+    stops = {"max_output_tokens": "length", "content_filter": "refusal", "": "end"}
+    model = thinker(serve([response(SAID, reason=reason) for reason in stops]))
+    for stop in stops.values():
+        reply = call(model)
+        assert (reply.stop, reply.text, reply.blocks) == (stop, "I look.", None)
 
 
-@pytest.mark.parametrize(
-    ("behaviour", "words"),
-    [
+def test_failed_responses_are_retryable(serve: Start) -> None:
+    failures = [
         (response(SAID, failed=True), "it fell over"),
         (chunks(*response(SAID).events[:-1]), "was cut off"),
         (chunks({"type": "error", "code": "rate_limit_exceeded", "message": "slow down"}), "rate"),
         (status(529, "too many"), "overloaded"),
-    ],
-)
-def test_failed_responses_are_retryable(serve: Start, behaviour: Behaviour, words: str) -> None:
-    with pytest.raises(Retryable, match=words):
-        thinker(serve(behaviour, responds=True)).complete(OFFERED, lambda piece: None)
+    ]
+    model = thinker(serve([behaviour for behaviour, _ in failures]))
+    for _, words in failures:
+        with pytest.raises(Retryable, match=words):
+            model.complete(OFFERED, lambda piece: None)
 
 
 def test_a_server_without_responses_gets_chat_completions(serve: Start) -> None:
     server = serve(text("from chat"))
-    reply = complete(thinker(server), OFFERED, Meter(), sleep=lambda seconds: None)
+    model = thinker(server)
+    server.responds = False
+    reply = complete(model, OFFERED, Meter(), sleep=lambda seconds: None)
     assert reply.text == "from chat"
     assert server.paths == ["/v1/responses"]
 
