@@ -32,10 +32,10 @@ class FileCommit:
     """One commit that changed a file.
 
     `date` is the author date in ISO 8601. `added` and `removed` are the numbers of lines in this file, None if they
-    were not counted or the file is binary. `path` is its path in the commit, `status` git's letter (A, M, D, T; R for a
-    rename), `was` the path before a rename. `before` and `after` are blob ids, and the modes are git's, in octal; "" if
-    there is no file or the value is unknown. `touched` are the paths that changed: the file's own, or those below a
-    directory.
+    were not counted or the file is binary. `path` is the file's path in the commit, `status` git's letter (A, M, D, T;
+    R for a rename), `was` the path before a rename. `before` and `after` are blob ids, and the modes are git's, in
+    octal; "" if there is no file or the value is unknown. `touched` lists the paths that changed: the file's own, or
+    those below a directory.
     """
 
     commit: str
@@ -68,9 +68,9 @@ class Origin(NamedTuple):
 def split_log(
     data: bytes, fields: int = 1
 ) -> Iterator[tuple[list[bytes], list[tuple[re.Match[bytes], list[bytes]]]]]:
-    """Split the output of `git log -z` with --raw or --numstat and a format of `fields` fields that begins with %x01.
-    Yields the fields and the changes of each commit; a change is a match of RAW or COUNTS and its path, or both paths
-    of a rename."""
+    """Split the output of `git log -z` with --raw or --numstat. The log's format has `fields` fields and begins with
+    %x01. Yields the fields and the changes of each commit; a change is a match of RAW or COUNTS and its path, or both
+    paths of a rename."""
     tokens = iter(data.split(b"\0")[:-1])  # text without a NUL after it is cut off
     header: list[bytes] = []
     changes: list[tuple[re.Match[bytes], list[bytes]]] = []
@@ -259,14 +259,14 @@ class TimedGit:
 
 def offline(top: Path, *args: str, names: Collection[str] = ()) -> bytes:
     """The output of `git ARGS`, which fetches nothing and reads `names` from standard input, one per line. Raises
-    GitError."""
+    GitError if git fails."""
     data = "".join(f"{name}\n" for name in names).encode()
     return git_output(top, *args, stdin=data, env=OFFLINE).stdout
 
 
 def read_blobs(top: Path, names: Collection[str], *, largest: int, most: int) -> dict[str, bytes]:
     """The blobs with these full or abbreviated ids, except those that this clone lacks, that are larger than `largest`
-    bytes, or that come after the first `most` bytes. Calls git at most four times. Raises GitError."""
+    bytes, or that come after the first `most` bytes. Calls git at most four times. Raises GitError if git fails."""
     wanted = list(dict.fromkeys(filter(None, names)))
     if not wanted:
         return {}

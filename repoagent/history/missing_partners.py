@@ -1,11 +1,11 @@
 """Missing partners: files that nearly always changed together with the changed files, but did not this time.
 
-A past commit counts by its similarity to "the changed files and one more". If it shares `a` of the `q` changed files
-and has `n` files itself, that is `a / (q + n - a - 1)`; and `a / q` if it has no other file, which is evidence against
-every partner. Its weight is the cube of that, less for older commits and more for those by the same author, who may
-habitually put such files into one commit or into two. The confidence in a partner is the weight of the commits with it
-divided by the weight of all, reduced while there is little evidence. The threshold for a warning is calibrated on the
-newest commits of the repository.
+A past commit counts by its similarity to "the changed files and one more". For a commit of `n` files, `a` of which are
+among the `q` changed files, the similarity is `a / (q + n - a - 1)`. A commit without other files is evidence against
+every partner; its similarity is `a / q`. The weight of a commit is the cube of its similarity, less for older commits
+and more for those by the same author, who may habitually put such files into one commit or into two. The confidence in
+a partner is the weight of the commits that contain it divided by the weight of all, reduced if there is little
+evidence. The threshold for a warning is calibrated on the newest commits of the repository.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ EVIDENCE = 20
 
 
 class Missing(NamedTuple):
-    """A file that changed in `together` of the last `commits` commits of the changed files.
+    """A file that changed in `together` of the last `commits` commits to the changed files.
 
     `confidence` is weighted; it is not the ratio of these numbers.
     """
@@ -45,9 +45,9 @@ def missing(
     """At most `limit` existing files, other than `files`, whose confidence is `threshold` or more, the surest first.
 
     `files` are the ids of the changed files, including deleted ones; new files have none. `threshold` is the result of
-    `calibrate`; all but the surest need 0.2 more. `author` is the change's author, as in `Commit.author` (see
-    `IndexView.author`); None if unknown. The result is empty if nothing is known about the files, because no answer is
-    better than a guess.
+    `calibrate`; all files but the surest must exceed it by 0.2. `author` is the change's author, as in `Commit.author`
+    (see `IndexView.author`); None if unknown. The result is empty if nothing is known about the files, because no
+    answer is better than a guess.
     """
     asked = frozenset(files)
     if not asked or limit < 1:

@@ -59,10 +59,10 @@ class Edge(NamedTuple):
 
 
 class Neighborhood(NamedTuple):
-    """The files that changed with `paths` (relative to the top; a folder ends with a slash) at `revision`, the commit
-    `commit` ("" before the first one).
+    """The files that changed with `paths` (relative to the top; a folder ends with a slash) at `revision`. `commit` is
+    the id of that revision's commit, "" before the first commit.
 
-    `rows` are sorted by score. `looked_at` is the number of commits of the queried files, `note` a note for the user
+    `rows` are sorted by score. `looked_at` is the number of commits to the queried files, `note` a note for the user
     ("" for none). `ids` has the full id of each commit in the evidence of a row or an edge.
     """
 

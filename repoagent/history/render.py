@@ -79,7 +79,7 @@ def legend(rows: Sequence[Neighbor]) -> str:
 
 
 def scale_of(rows: Iterable[Neighbor]) -> Callable[[float], float]:
-    """A function from a score to its share of the best one, 0 to 1, because all scores are small in a large
+    """A function that converts a score to its share of the best score, 0 to 1, because all scores are small in a large
     repository."""
     full = max(max((row.score for row in rows), default=0.0), _LEAST_SCALE)
     return lambda score: min(max(score / full, 0.0), 1.0)
@@ -92,7 +92,7 @@ def why(reasons: Sequence[str], *, short: bool = False) -> str:
 
 
 def guidance(neighborhood: Neighborhood) -> str:
-    """A sentence on how to read the rows, for below a table or a picture."""
+    """A sentence on how to read the rows, to print below a table or a picture."""
     noun = "folder" if neighborhood.paths[0].endswith(b"/") else "file"
     these = f"these {noun}s" if len(neighborhood.paths) > 1 else f"this {noun}"
     if not any(row.together for row in neighborhood.rows):
@@ -250,8 +250,8 @@ def plain(text: str, width: int) -> str:
 
 
 def worth(step: Step, place: int) -> float:
-    """How informative a commit is, `place` commits after the newest: touched symbols and many lines count more, bulk
-    commits and white space next to nothing."""
+    """How informative a commit is; `place` is its position in the history, 0 for the newest. Touched symbols and many
+    lines count more, bulk commits and changes to white space next to nothing."""
     from repoagent.history.commit_details import BULK
 
     commit, touched = step.commit, step.touched

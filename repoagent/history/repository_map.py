@@ -1,5 +1,5 @@
-"""The map of a repository as a graph: clusters of files that change together as discs of dots, colored by folder, and
-files that link two clusters.
+"""The map of a repository as a graph: clusters of files that change together, drawn as discs of dots colored by folder,
+and the files that link two clusters.
 
 Discs are placed largest first, each touching another one without overlap, as near as possible to the clusters that
 change with it.

@@ -1,7 +1,7 @@
 """Cassettes: recorded requests and replies, for tests, demos and exact re-runs.
 
 A cassette is a file of JSON lines, one per reply. A request is matched by its `key` alone, so a prompt can be reworded
-without recording again; the cassette keeps the text that was sent only for reference.
+without recording again; the text that was sent is kept only for reference.
 """
 
 from __future__ import annotations

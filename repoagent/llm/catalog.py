@@ -146,8 +146,8 @@ def named(name: str) -> str:
 
 
 def parameters(spec: str) -> float | None:
-    """The number of parameters in billions, from the name (1.5 of `ollama/qwen2.5-coder:1.5b`, 56 of `mixtral-8x7b`) or
-    from the size of the model file; None if unknown."""
+    """The number of parameters in billions, from the name (1.5 for `ollama/qwen2.5-coder:1.5b`, 56 for `mixtral-8x7b`)
+    or from the size of the model file; None if unknown."""
     if match := _SIZE.search(_base(spec)):
         return float(match[2]) * int(match[1] or 1)
     provider, _, model = parse_spec(spec)

@@ -291,8 +291,8 @@ def _masked(parts: tuple[Part, ...]) -> tuple[Part, ...]:
 
 
 def call_as_text(text: str, tools: Sequence[Schema], name: str, arguments: object) -> tuple[str, str]:
-    """The tag of a native tool call, and the text to append to the reply's `text`: an open code fence is closed, then
-    the tag follows on its own line. A call to an unknown tool keeps its name, so that it can be corrected."""
+    """A native tool call as a tag, and the text to append to the reply's `text`: it closes an open code fence and puts
+    the tag on its own line. A call to an unknown tool keeps its name, so that it can be corrected."""
     tool = next((tool for tool in tools if tool.name == name), None)
     if tool is not None and isinstance(arguments, Mapping):
         tag = tool.tag(arguments)

@@ -6,10 +6,10 @@
     make it faster
     ## [7f3a9c21] assistant · model=anthropic/claude-sonnet-5-5
 
-A heading contains the file's nonce, which no body contains, so nothing is escaped and no text can imitate a heading. A
-body extends from its heading to the next one, without the last newline. The user may edit everything. Only a line feed
-ends a line. A heading that begins with "~" instead of "#" marks a turn that is being written, or was cut short by a
-crash; it is ignored.
+A heading contains the file's nonce, which no body contains, so nothing needs to be escaped and no text can imitate a
+heading. A body extends from its heading to the next one, without the last newline. The user may edit everything. Only a
+line feed ends a line. A heading that begins with "~" instead of "#" marks a turn that is still being written or was cut
+short by a crash; such a turn is ignored.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ def to_messages(
     answers: Mapping[int, str] = MappingProxyType({}),
     attached: Mapping[str, Media | str] = MappingProxyType({}),
 ) -> tuple[Message, ...]:
-    """Alternating messages, the user's first; consecutive turns of one role become one message.
+    """`turns` as alternating messages, the user's first; consecutive turns of one role become one message.
 
     An observation is part of a user message, in a tag with a nonce that no turn contains: text from a file or a command
     cannot close the tag or imitate another speaker. Blank turns are omitted. `blocks` has the blocks of replies by turn

@@ -173,7 +173,8 @@ _LARGEST_COUNTED = 32_000_000  # bytes; pypdf takes up to 0.2 s per million
 
 
 class BrokenMedia(ValueError):
-    """The content is not a complete file of its type. The message follows the file's name: "ends too early"."""
+    """The content is not a complete file of its type. The error's message continues a sentence that begins with the
+    file's name: "ends too early"."""
 
 
 def size_of(kind: ImageType, data: bytes) -> tuple[int, int]:

@@ -98,7 +98,7 @@ def strings(value: object, without: Collection[str] = ()) -> list[str]:
 
 @dataclass(frozen=True)
 class Message:
-    """A message. The `blocks` of an assistant message are sent, while they are valid, instead of its text to the model
+    """A message. While the `blocks` of an assistant message are valid, they are sent instead of its text to the model
     that wrote them."""
 
     role: Role
@@ -231,8 +231,8 @@ def non_blank(parts: Iterable[Part]) -> list[Part]:
 def with_results(
     request: Request, is_valid: Callable[[Blocks], bool]
 ) -> Iterator[tuple[Message, Blocks | None, list[Part]]]:
-    """Each message, with either its blocks, if they are valid and can be sent, or its parts that answer calls in the
-    previous blocks. The APIs reject a call without its result, so neither is sent without the other."""
+    """Yield each message, its blocks if they are valid and can be sent (else None), and those of its parts that answer
+    calls in the previous blocks. The APIs reject a call without its result, so neither is sent without the other."""
     calls: list[str] = []
     for message, following in zip(request.messages, (*request.messages[1:], None), strict=True):
         blocks = message.blocks
@@ -286,8 +286,8 @@ class Retryable(ModelError):
 def fence(content: str, label: str = "content") -> str:
     """Quote `content` for a prompt in a tag; `label` is its name and attributes (`file path="a.py"`).
 
-    The closing tag does not occur in the content: if that contains a similar tag, both tags get an id. The same content
-    is always quoted the same way, for caching.
+    The closing tag does not occur in the content: if a similar tag does, both tags get an id. The same content is
+    always quoted the same way, for caching.
     """
     label = re.sub(r"[\x00-\x1f\x7f<>]", "?", label).strip() or "content"
     name = label.split()[0]

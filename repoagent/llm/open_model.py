@@ -101,9 +101,10 @@ def open_model(
     """The model `spec`, or the one configured for `role`, with its fallbacks.
 
     `record` is the cassette to append to, `reply` the file with the reply to a `manual` prompt. `say` is called with a
-    sentence if the repository's configuration names the model, and with one for each unsupported wish; `on_progress`
-    with what a local model is doing and the fraction done, 0 to 1. Sends nothing and imports no heavy module. Raises
-    ModelError for an unknown model or an unusable cassette, UsageError for an invalid setting.
+    sentence if the repository's configuration names the model, and with one for each setting that the model does not
+    support. `on_progress` is called with what a local model is doing and the fraction done, 0 to 1. Sends nothing and
+    imports no heavy module. Raises ModelError for an unknown model or an unusable cassette, UsageError for an invalid
+    setting.
     """
     if spec:
         first = resolve(settings, spec)

@@ -29,7 +29,7 @@ class Provider:
 
     separator: between its name and the rest of a spec. backend: its `Backend`, as `module:class` below repoagent/llm.
     usage, summary: the form of a spec and what it stands for, in help and completion. argument: what the rest of a spec
-    is: a name, a path, or a command line, which may contain a key. answered_by: who writes the replies. requires: the
+    is (a name, a path, or a command line, which may contain a key). answered_by: who writes the replies. requires: the
     modules that the extra of the same name installs. sdk: the package that sends the requests, if repoagent depends on
     it; models.toml lists its models under that name. address_variables: environment variables that redirect its
     requests.

@@ -65,8 +65,8 @@ class Price:
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of a run; None for no limit. `cost` is in US dollars, `turns` are attempts, `day` is the cost of all
-    runs in a day, `seconds` count from the creation of the meter."""
+    """The limits of a run; None for no limit. `cost` is in US dollars; `turns` limits the attempts, `day` the cost of
+    all runs in a day, and `seconds` the time since the meter was created."""
 
     turns: int | None = None
     tokens: int | None = None

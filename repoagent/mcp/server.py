@@ -39,8 +39,8 @@ log = logging.getLogger("repoagent.mcp")
 def perform(
     tool: Tool, service: Service, arguments: Mapping[str, Any], cancelled: threading.Event, progress: Progress
 ) -> ToolResult:
-    """Run a tool. Raises UsageError for arguments that do not match its schema and outside a work tree, and whatever
-    the tool raises."""
+    """Run a tool. Raises UsageError for arguments that do not match the tool's schema and outside a work tree, and
+    whatever the tool raises."""
     from repoagent.edit.guards.off_limits import gate
     from repoagent.git.worktree import open_worktree
 
@@ -67,8 +67,8 @@ def _validate(tool: Tool, arguments: Mapping[str, Any]) -> None:
 
 def serve(service: Service, end: Callable[[int], None]) -> None:
     """Serve on standard input and output until the client closes them. On a terminating signal, call `end` with its
-    number once no call is writing, or after GRACE seconds at the latest: the next command then recovers the unfinished
-    edit."""
+    number once no call is writing, or after GRACE seconds at the latest; in the latter case, the next command recovers
+    the unfinished edit."""
     server = _Server(service, end)
     try:
         anyio.run(server.run)

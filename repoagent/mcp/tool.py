@@ -71,8 +71,8 @@ class Progress(Protocol):
 
 @dataclass(frozen=True)
 class Service:
-    """The options of the server: the folder, whether it may write, the model that `review` may call, and its limit in
-    US dollars. The call that writes holds the lock `writing`."""
+    """The options of the server: the folder, whether it may write, the model that `review` may call, and the limit on
+    its cost in US dollars. The call that writes holds the lock `writing`."""
 
     cwd: Path
     write: bool = False

@@ -150,7 +150,8 @@ def select_memories(
 
 @contextmanager
 def lock_memory(folder: Path, *, timeout: float = 10.0) -> Iterator[None]:
-    """Lock the texts of the memory in `folder`. Raises Busy, Refused."""
+    """Lock the texts of the memory in `folder`. Raises Busy if a lock is not released in time, Refused if it cannot be
+    created."""
     with ExitStack() as locks:
         for name in (CONVERSATION, NOTES):  # in the order in which compacting takes them
             locks.enter_context(
@@ -498,7 +499,7 @@ def _missing_notes(folder: Path, parcel: ArchivedMemory, source: str) -> list[No
 
 def restore(layout: Layout, folder: Path) -> Memory:
     """Move back a memory that `memory gc` archived in `folder`. Raises NoArchive if it has no readable identity,
-    Refused if a memory with this name exists, and Busy."""
+    Refused if a memory with this name exists, Busy if the lock is not released in time."""
     identity = identities.load(folder)
     if identity is None:
         raise NoArchive(f"{folder} is not an archived memory: it has no readable {identities.FILE}")

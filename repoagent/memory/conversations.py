@@ -140,7 +140,8 @@ class ConversationResolver:
     warn: Warn = to_stderr
 
     def place(self, text: str, *, own: bool = False) -> ConversationRef:
-        """The conversation that `text` names: NAME or file:PATH. Raises UsageError, Refused."""
+        """The conversation that `text` names: NAME or file:PATH. Raises UsageError for an invalid name, and what `file`
+        raises."""
         if text.startswith(FILE):
             path = text.removeprefix(FILE)
             return self.file(f"./{path}" if path.startswith(FILE) else path)

@@ -35,7 +35,7 @@ def save_notes(memory: Memory, worktree: WorkTree, before: bytes, after: bytes) 
     """Save the notes that a user edited from `before` to `after`; return whether they were merged with other changes.
     Notes that another process added meanwhile follow the user's text.
 
-    Raises EditConflict if other changes conflict, Busy, Refused.
+    Raises EditConflict if other changes conflict, and what `notes.rewrite_notes` raises.
     """
 
     def change(current: bytes) -> tuple[bytes, bool]:

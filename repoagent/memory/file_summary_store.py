@@ -84,7 +84,7 @@ def read_summary(folder: Path, key: str, warn: Warn = to_stderr) -> Summary | No
 
 
 def write_summary(folder: Path, key: str, summary: Summary) -> Summary:
-    """Store a model's summary; return it with its place. Raises Refused."""
+    """Store a model's summary; return it with its place. Raises Refused if it cannot be written."""
     fields = {
         "version": str(VERSION),
         "about": summary.about,
@@ -285,8 +285,8 @@ class SummaryCache:
         return None if self.layout is None else read_summary(folder_of(self.layout), key, self.warn)
 
     def keep(self, key: str, summary: Summary) -> Summary:
-        """Store a model's summary and return it, or return the one that another process or a user has just stored.
-        Raises Refused, Busy."""
+        """Store a model's summary and return it, or return the summary that another process or a user has just stored.
+        Raises Refused if it cannot be written, Busy if the lock is not released in time."""
         if self.layout is not None and not self.trial:
             ensure(self.layout)
             folder = folder_of(self.layout)

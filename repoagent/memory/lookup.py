@@ -157,7 +157,7 @@ class FileMemory:
 def load_file_memory(
     layout: Layout, worktree: WorkTree, memory: Memory, data: bytes | None, *, warn: Warn
 ) -> FileMemory:
-    """Load a memory without changing it; `data` are the bytes of its file, None if it is gone.
+    """Load a memory without changing it; `data` is the content of its file, None if the file is gone.
 
     Unreadable parts are left out and reported, through `warn` or in the result.
     """

@@ -30,8 +30,8 @@ class Splice:
 
 
 def splices(match: Match, text: Text, others: Sequence[Match] = ()) -> list[Splice]:
-    """The splices of a placed hunk, in order; `others` are all matches of the file. Raises PatchError
-    ("indentation")."""
+    """The splices of a placed hunk, in order; `others` are all matches of the file. Raises what `rebase` and
+    `Match.changes` raise."""
     match = replace(match, hunk=rebase(match, text.lines, others))
     # Carriage returns in the hunk count if they are on the same lines as in the file.
     explicit = any(line.cr for line in match.hunk.lines) and all(

@@ -51,7 +51,8 @@ class Check(NamedTuple):
 
 
 def problem(name: str, sentence: str, level: Level = "warning") -> Check:
-    """A check from one of repoagent's error messages: the cause and, after the last semicolon or colon, the remedy."""
+    """A `Check` made from an error message of repoagent: the cause and, after the last semicolon or colon, the
+    remedy."""
     first = sentence.strip().splitlines()[0]
     for mark in ("; ", ": "):
         cause, separator, remedy = first.rpartition(mark)

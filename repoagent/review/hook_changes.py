@@ -70,8 +70,8 @@ def pushed_refs(worktree: WorkTree, remote: str, lines: bytes) -> tuple[list[Pus
     """The refs of a push to `remote` (a name or a URL), and a sentence for each part that cannot be reviewed.
 
     Each of `lines` has the local ref, its object, the remote ref and its object. Skips deleted refs, objects that are
-    not commits, and commits that the remote has. After a rebase, only commits that are on none of the remote's locally
-    known branches count: nothing is fetched.
+    not commits, and commits that the remote has. After a rebase, only commits that are on none of the remote-tracking
+    branches of `remote` count, since nothing is fetched.
     """
     pushed: dict[tuple[str, str], PushedRef] = {}
     notes = []

@@ -88,9 +88,9 @@ def merge_base(top: Path, *commits: str) -> str | None:
 
 
 def paths_by_commit(top: Path, tip: str, base: str, most: int) -> tuple[list[frozenset[str]], bool]:
-    """The paths changed by each commit, without merges, that is reachable from `tip` but not from `base`, for at most
-    `most` commits; and whether some may be missing, because git took more than 0.15 s or failed (a broken ref, a
-    partial clone that lacks trees)."""
+    """The paths that each commit changed, for at most `most` commits (no merges) that are reachable from `tip` but not
+    from `base`; and whether some may be missing, because git took more than 0.15 s or failed (a broken ref, a partial
+    clone that lacks trees)."""
     from repoagent.history.log import TimedGit
 
     try:

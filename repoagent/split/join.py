@@ -349,8 +349,8 @@ def with_ending(data: bytes, ending: bytes) -> bytes:
 def normalize_segment(
     file: str, before: bytes, after: bytes, *, utf8: bool, endings: set[bytes], last: bool = False
 ) -> tuple[bytes, list[str]]:
-    """The saved content `after` of the segment `file`, with the byte-order mark, line endings and final blank lines of
-    `before`, its content before the edit, and a sentence for each correction.
+    """The saved content `after` of the segment `file`, with its byte-order mark, line endings and final blank lines
+    restored from `before` (its content before the edit); and a sentence for each correction.
 
     `utf8` and `endings` are those of the source. The end of the `last` segment may lose blank lines. Raises Refused for
     another encoding, ambiguous line endings, a truncated file, and conflict markers.

@@ -111,7 +111,7 @@ def create_journal(root: Path, name: str, first: Mapping[str, Any], files: Mappi
 @contextmanager
 def scratch(root: Path, name: str) -> Iterator[Path]:
     """Yield a private folder in `root` that is removed after the block or, after a crash, by `abandoned`. Raises
-    Refused."""
+    Refused if it cannot be created."""
     folder, descriptor = _begin(root, name)
     try:
         yield folder

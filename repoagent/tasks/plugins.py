@@ -334,7 +334,7 @@ class UserHooks:
     one of them.
 
     audit: gets an event for each run of a hook. confined: returns the command to run instead and its environment if
-    there are unreviewed changes; None to run the command itself. timeout: the seconds that each may take.
+    there are unreviewed changes; None to run the command itself. timeout: the seconds that each command may take.
     """
 
     top: Path

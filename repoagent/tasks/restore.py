@@ -35,7 +35,8 @@ _WAIT = 1.0  # seconds to wait for another process of the same run
 
 
 def write(worktree: WorkTree, changes: Sequence[FileChange], name: str) -> None:
-    """Write all of `changes` or none, without a commit. Raises Moved, Refused, Busy."""
+    """Write all of `changes` or none, without a commit. Raises Moved if a file has changed since, Refused or Busy if
+    the files cannot be written."""
     from repoagent.git.transaction.results import Options
     from repoagent.git.transaction.transaction import Transaction
 

@@ -113,8 +113,8 @@ class RunContext:
     seen. commits: those made by this process. tools: the loop's tools. branch: the branch at the start of this process.
     accepted: files whose change the user accepted, with the accepted content; None for a deleted file. deletions: files
     that the user agreed to delete. changes_at_refusal: the run's changes when its last edit was refused; None if the
-    last edit was applied or there was none. unreviewed: whether the user has not accepted part of the change: an edit
-    that the mode allowed, or changes of an earlier process.
+    last edit was applied or there was none. unreviewed: whether part of the change was not accepted by the user,
+    because the mode allowed an edit without asking or an earlier process made it.
     """
 
     worktree: WorkTree
@@ -170,7 +170,7 @@ class RunContext:
         self.tool_context.not_ignored = frozenset()
 
     def write(self, changes: Sequence[FileChange]) -> None:
-        """Write all of `changes` or none. Raises Moved, Refused, Busy."""
+        """Write all of `changes` or none. Raises what `restore.write` raises."""
         from repoagent.edit.commit import new_edit_id
         from repoagent.tasks.restore import write
 

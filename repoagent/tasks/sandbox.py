@@ -106,8 +106,8 @@ class Confinement:
         return [*("the work tree" if root == top else named(root) for root in roots), "$TMPDIR"]
 
     def wrap(self, argv: Sequence[str], report: Path | None = None, may: May = "all") -> list[str]:
-        """The command that runs `argv` in the sandbox, in which hidden files are not visible unless `may` is "all". The
-        sandbox writes its report on a failure to `report`."""
+        """The command that runs `argv` in the sandbox, in which hidden files are not visible unless `may` is "all". If
+        the sandbox fails, it writes a report to `report`."""
         if self.sandbox is None:
             return unconfined(argv, self.policy, report)
         policy = self.policy
@@ -119,8 +119,8 @@ class Confinement:
 
 
 def hidden_paths(hidden: HiddenFiles, may: May) -> list[str]:
-    """The paths that are hidden from a command. A command that does more than read sees tracked keys, because tests
-    need them; known keys are masked in its output."""
+    """The paths that are hidden from a command. A command that does more than read sees tracked key files, because
+    tests need them; known keys are masked in its output."""
     return [
         path
         for path, known in hidden().items()

@@ -111,8 +111,8 @@ def die_with_parent() -> None:
 
 
 class Subagent:
-    """A subagent in its own process group: repoagent at `top` with `arguments`. `last` is its final event, `errors`
-    the end of its standard error."""
+    """A subagent: a repoagent process run in `top` with `arguments`, in its own process group. `last` is its final
+    event, `errors` the end of its standard error."""
 
     def __init__(self, name: str, kind: str, arguments: Sequence[str], top: Path) -> None:
         self.name, self.kind = name, kind

@@ -70,7 +70,8 @@ class Prompt:
 
 
 def prompt_of(request: Request, cache: str, spec: str = "", refused: Collection[str] = ()) -> Prompt:
-    """The request for the model `spec`, with its last four cache breakpoints, since the longest prefixes save the most.
+    """The request for the model `spec`, with only its last four cache breakpoints, since the longest prefixes save the
+    most.
 
     A reply is sent as its blocks while they are valid. A signature is bound to the model and to everything before it:
     after an edited or omitted turn, later replies are sent as text, and so are those with a prefix in `refused`.
@@ -258,7 +259,7 @@ class AnthropicModel:
         return catalog.thinks(self.name)
 
     def ignored(self) -> tuple[str, ...]:
-        """The names of the wishes that are set but not supported by this model."""
+        """The names of the fields of `Wishes` that are set but that this model does not support."""
         supported, names = self._supported_wishes(), ("effort", "temperature", "stop")
         return tuple(name for name in names if getattr(supported, name) != getattr(self.wishes, name))
 
@@ -386,7 +387,7 @@ _CHECK_SECONDS = 5.0
 
 
 class AnthropicBackend(Backend):
-    """The backend of Claude models, on Anthropic's API and on the clouds."""
+    """The backend for Claude models, on Anthropic's API and on cloud platforms."""
 
     def open_model(self, model: str, options: ModelOptions) -> Model:
         return AnthropicModel(model, options.wishes, options.seconds, self.name)

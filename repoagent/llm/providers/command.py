@@ -204,7 +204,8 @@ def _environment(agent: agents.Agent | None) -> dict[str, str]:
 
 
 def failure(command: str, ended_for: str, code: int, reply: agents.ProgramReply, stderr: str) -> ModelError:
-    """The error for a run without a reply: `ended_for` is why it was killed; otherwise `code` is its exit code."""
+    """The error for a program that gave no reply. `ended_for` says why it was killed, if it was; otherwise `code` is
+    its exit code."""
     name = f"`{agents.masked_command(command)}`"
     if ended_for:
         advice = "raise `timeout` in the configuration" if "finish" in ended_for else "check what it prints"

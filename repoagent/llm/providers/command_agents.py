@@ -146,10 +146,10 @@ def _counts(event: Event, *names: str) -> list[Any]:
 class Agent:
     """How to run a coding agent so that it only answers, and the `handler` that reads its events.
 
-    adds: (arguments in shell syntax, words): the arguments are left out if the command contains one of the words. They
-    forbid changes. The agent runs in an empty folder, so that no file in a repository can instruct it, unless the
-    command contains one of the words in `works_here`, which let it work in the current folder. drops: environment
-    variables that prevent it from starting. install, login: instructions.
+    adds: pairs of arguments (in shell syntax) and words. The arguments are added, so that the agent only answers,
+    unless the command contains one of the words. The agent runs in an empty folder, so that no file in a repository can
+    instruct it, unless the command contains one of the words in `works_here`, which let it work in the current folder.
+    drops: environment variables that prevent it from starting. install, login: instructions.
     """
 
     handler: Handler

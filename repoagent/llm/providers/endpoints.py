@@ -103,8 +103,8 @@ def endpoint_names() -> tuple[str, ...]:
 def endpoint(name: str, configured: Mapping[str, Mapping[str, Any]]) -> Endpoint | None:
     """The endpoint `name`; None if neither endpoints.toml nor the user defines its address.
 
-    `configured` is the `providers` table of the user's configuration, which overrides the known row and the
-    environment. Raises UsageError for an invalid row or address.
+    `configured` is the `providers` table of the user's configuration, which overrides endpoints.toml and the
+    environment. Raises UsageError for an invalid entry or address.
     """
     known = _known().get(name, {})
     user = configured.get(name, {})
@@ -258,7 +258,7 @@ def _get(
 
 
 class ServerBackend(Backend):
-    """The backend of servers with OpenAI's protocol, from endpoints.toml and from the configuration."""
+    """The backend for servers with OpenAI's protocol, from endpoints.toml and from the configuration."""
 
     def open_model(self, model: str, options: ModelOptions) -> Model | None:
         if (server := self._endpoint(options.settings)) is None:

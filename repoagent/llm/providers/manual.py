@@ -167,7 +167,7 @@ def _read(path: Path) -> str:
 
 
 class ManualBackend(Backend):
-    """The backend of `manual`: the user copies prompts to a model and its replies back."""
+    """The backend for `manual`: the user copies prompts to a model and its replies back."""
 
     def open_model(self, model: str, options: ModelOptions) -> Model:
         return ManualModel(reply=options.reply)

@@ -44,8 +44,9 @@ def former_names(worktree: WorkTree, path: str, commits: Collection[str | None])
     """The earlier names of `path`, newest first, each with its last blob: first from renames in the index, then from
     those in at most _DEPTH commits.
 
-    `commits` are those at which files that may be its source were last seen (None if unknown). History is read only if
-    one of these commits does not contain `path`; otherwise `path` cannot be the result of a later rename.
+    `commits` has the commits at which the files that `path` may have been renamed from were last seen (None if
+    unknown). History is read only if one of these commits does not contain `path`; otherwise `path` cannot be the
+    result of a later rename.
     """
     yield from _followed(path, _ask(worktree, "diff-index", "--cached", *_RENAMES, "HEAD", "--"))
 
@@ -78,8 +79,8 @@ def _followed(path: str, raw: bytes | None) -> Iterator[tuple[str, str]]:
 
 
 def same_through_history(worktree: WorkTree, path: str, data: bytes, since: str) -> bool:
-    """Whether history shows `path` as one file from commit `since` to HEAD: it is in both, was never added, removed or
-    renamed in between, and HEAD contains `data`."""
+    """Whether history shows `path` as one file from commit `since` to HEAD: it is in both commits, was never added,
+    removed or renamed in between, and has the content `data` at HEAD."""
     versions = _lookup(worktree, path, (since, "HEAD"))
     blob = _ask(worktree, "hash-object", "--stdin", "--path", path, stdin=data)
     if len(versions) != 2 or blob is None:  # a path with a line break

@@ -197,7 +197,8 @@ def listing(layout: Layout, *, warn: Warn = to_stderr) -> list[tuple[str, str]]:
 
 
 def memory_lock(layout: Layout) -> AbstractContextManager[None]:
-    """The lock for all identities of a repository. Raises Busy after ten seconds, Refused."""
+    """The lock for all identities of a repository. Raises Busy if it is not released within ten seconds, Refused if it
+    cannot be created."""
     return locked(layout.memory_lock, what="this repository's memory")
 
 
@@ -205,7 +206,7 @@ _FIRST = re.compile(r"seen(-[0-9a-f]{8})?\.z")  # the files of a memory that are
 
 
 def clear_unborn(layout: Layout) -> None:
-    """Remove temporary files, and memories whose identity was never written. Raises Busy, Refused."""
+    """Remove temporary files, and memories whose identity was never written. Raises what `memory_lock` raises."""
     if not layout.memory.is_dir():
         return
     sweep(layout.memory)
@@ -228,7 +229,7 @@ def relink(
     the memory.
 
     To undo a re-keying, pass the former path, even if the file is gone. Raises Refused if there is no such file or it
-    has another memory, what `read_source` raises, and Busy.
+    has another memory, and what `read_source` and `memory_lock` raise.
     """
     name, top = memory.folder.name, str(worktree.top)
     with memory_lock(layout), open_index(layout, warn) as index:

@@ -278,7 +278,8 @@ def query_index(
     warn: Warn,
     progress: Progress | None = None,
 ) -> _Result:
-    """Run `query` on an up-to-date index: the one on disk, or a temporary one. Raises Busy."""
+    """Run `query` on an up-to-date index: the one on disk, or a temporary one. Raises Busy if another process keeps the
+    index locked for more than a minute."""
     path = index_file(layout)
     try:
         for _ in range(3):

@@ -21,9 +21,9 @@ _FIELDS = re.compile(r"(?m)^([a-z]+):[ \t]*(.*)$")
 
 
 class Passage(NamedTuple):
-    """`file` is the path of the file it is about, "" if none; `line` its first line, counted from 1, in the plain file
-    that contains it; `title` the length of its heading in `text`; `name` its name if there is no file; `blob` the
-    abbreviated id of the version that a note is about."""
+    """A searchable piece of text. `file` is the path of the file that it is about, "" if none; `line` is its first
+    line, counted from 1, in the plain file that contains it; `title` the length of its heading in `text`; `name` its
+    name if there is no file; `blob` the abbreviated id of the version that a note is about."""
 
     kind: Kind
     file: str

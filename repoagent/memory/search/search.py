@@ -74,8 +74,8 @@ class SearchResult:
 @dataclass(frozen=True)
 class Search:
     """Search options: at most `limit` hits, of these kinds, about these files or files in these folders (() means all),
-    in snippets of `width` characters, with recency as of `today`. The plain file `without` is not searched: for
-    example, the conversation that the query comes from."""
+    in snippets of `width` characters; the age of a passage is counted back from `today`. The plain file `without` is
+    not searched: for example, the conversation that the query comes from."""
 
     limit: int = _RESULTS
     kinds: Sequence[Kind] = ()

@@ -1,5 +1,5 @@
-"""Find the locations of each hunk at the strictest level that has any, and choose one, or explain why none can be
-chosen."""
+"""Find the possible locations of each hunk, at the strictest level that yields any, and choose one of them, or explain
+why none can be chosen."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def place_hunks(hunks: Sequence[Hunk], text: Text, *, strict: bool = False) -> l
 
 
 def find_matches(hunk: Hunk, index: FileIndex, *, strict: bool = False) -> list[Match]:
-    """All matches of `hunk` at the strictest level that has any; `strict` allows only exact ones.
+    """All matches of `hunk` at the strictest level that yields any; `strict` allows only exact matches.
 
     Raises PatchError if all old lines are blank. A hunk that is already applied is not matched loosely.
     """
@@ -164,8 +164,8 @@ def choose(
 
     The criteria are, in this order: the newline mark at the end of the file; the heading after `@@`; the order of the
     hunks; the header's line number, shifted as the previous hunks were. A criterion that no match satisfies is ignored,
-    except for the heading. For loose matches the order does not count, and the number counts only between equally good
-    ones.
+    except for the heading. For loose matches, the order of the hunks does not count, and the line number counts only
+    between equally good matches.
     """
     chosen: dict[int, Match] = {
         number: matches[0] for number, matches in enumerate(options) if len(matches) == 1

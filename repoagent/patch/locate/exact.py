@@ -68,8 +68,9 @@ def _whitespace_of_all(lines: Sequence[str]) -> list[str]:
 
 
 class FileIndex:
-    """The lines of a file, looked up by text. What a level needs is created on demand; levels with equal keys share it.
-    The rows of a key are also created on demand: a list for each line of a large file would dominate the cost."""
+    """The lines of a file, for look-up by text. The keys of a level are computed on demand, and levels with equal keys
+    share them. The list of rows with a key is also created on demand, since lists for all keys of a large file would
+    dominate the cost."""
 
     def __init__(self, lines: Sequence[str]) -> None:
         self.lines = lines
@@ -127,7 +128,7 @@ def index_of(lines: tuple[str, ...]) -> FileIndex:
 
 def find_old(old: Sequence[Line], index: FileIndex, level: str) -> list[int]:
     """The rows at which a hunk's old side begins. At level WHITESPACE, text inside quotes must be equal in deleted
-    lines; so must the quotation marks, if that leaves any row."""
+    lines, and so must the quotation marks, unless no row satisfies that."""
     rows = index.find([line.text for line in old], level)
     if level != WHITESPACE:
         return rows

@@ -172,7 +172,8 @@ class Block:
         return f"{self.path}:{numbers[0]}" + (f"-{numbers[-1]}" if numbers[-1] > numbers[0] else "")
 
     def first(self, *, old: bool) -> int:
-        """The number of the block's first line on that side; cached line numbers are relative to it."""
+        """The number of the block's first line on the new side, or on the `old` one; cached line numbers are relative
+        to it."""
         return next((row.number for row in self.rows if (row.sign == "-") is old), 0)
 
     def key(self, question: str) -> str:

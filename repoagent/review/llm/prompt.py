@@ -50,7 +50,7 @@ def instructions(rules: Sequence[str], tools: Sequence[Tool]) -> str:
 
 class Prompts:
     """The prompts for a review of the files `paths`. `warnings` are about the context files and the dismissals. Raises
-    RepoagentError."""
+    GitError if git fails."""
 
     def __init__(
         self, change: Change, session: ReviewSession, protocol: str, paths: Sequence[str], why_not: WhyNot

@@ -256,7 +256,7 @@ class ChangeSet:
 def open_change_set(worktree: WorkTree, folder: Path) -> ChangeSet:
     """Read the changes stored in `folder`; an empty set if there are none. Settles writes that a kill interrupted.
 
-    Raises Newer for a newer version, Refused if the index is malformed or bytes are missing.
+    Raises NewerFormat if the index has a newer version, Refused if it is malformed or bytes are missing.
     """
     value = json_files.read_document(folder / INDEX, version=VERSION)
     if value is None:

@@ -62,9 +62,10 @@ class Stopped(RepoagentError):
 
 
 def message(run: Run, text: str) -> Path:
-    """Write `text` to the inbox of a run, which reads it before its next call. Returns the file.
+    """Write `text` to the inbox of a run, which reads it before its next model call. Returns the path of the message.
 
-    Raises UsageError for text that is empty or too long, NotRunning, Refused.
+    Raises UsageError for text that is empty or too long, NotRunning if the run has ended, Refused if the message cannot
+    be written.
     """
     if not text.strip():
         raise UsageError("the message is empty")
@@ -98,7 +99,8 @@ def _messages(folder: Path) -> list[str]:
 
 
 def stop(run: Run) -> list[Run]:
-    """Ask a run and its subagents to stop, and return them. Raises NotRunning, Refused."""
+    """Ask a run and its subagents to stop, and return them. Raises NotRunning if the run has ended, Refused if the
+    request cannot be written."""
     targets = _with_subagents(run)
     for target in targets:
         if not os.path.lexists(target.run_dir.stop):  # of any type: it is never opened
@@ -110,7 +112,7 @@ def terminate_run(run: Run) -> list[Run]:
     """Send SIGTERM to the processes of a run and its subagents. Returns the runs that got it.
 
     A process gets it only if it holds the lock of the run, and has the process id, start time and boot recorded in
-    run.json. Raises NotRunning, and Refused without permission to signal a process.
+    run.json. Raises NotRunning if the run has ended, Refused without permission to signal a process.
     """
     ended = []
     for target in _with_subagents(run):
@@ -152,8 +154,8 @@ def _refuse_ended(run: Run, arguments: str = "") -> None:
 
 def delete(run: Run) -> bool:
     """Remove the directory of a run, and archive its conversation if its name was generated. Returns whether the
-    conversation was archived and can be restored with `restore_conversation`. Raises Busy if the run is live, Refused
-    if the directory cannot be removed."""
+    conversation was archived and can be restored with `restore_conversation`. Raises Busy if the run is still running,
+    Refused if the directory cannot be removed."""
     run_dir = run.run_dir
     data = None
     with ExitStack() as stack:
@@ -173,7 +175,7 @@ def delete(run: Run) -> bool:
 
 def restore_conversation(layout: Layout, name: str, *, warn: Warn = to_stderr) -> RunDirectory:
     """Restore the conversation of a deleted run, by its full name. Raises NothingDone if it still exists, UsageError if
-    there was none, Refused."""
+    there was none, and what `conversation_changes.undo` raises."""
     conversation = named(layout, name)
     if conversation.path.exists():
         raise NothingDone(f"conversation {conversation.name} still exists, so there is nothing to restore")
@@ -358,7 +360,8 @@ def live_run(run_dir: RunDirectory, record: Record, *, warn: Warn = to_stderr) -
     """Hold the run for the block: create its directory or resume it. Records an error that ends the block, unless
     `LiveRun.ended` was called; a block that ends without either counts as failed.
 
-    Raises Busy, which names the process that holds the run; Refused; Newer for a run.json of a newer version.
+    Raises Busy, which names the process that holds the run; NewerFormat if run.json has a newer version; Refused if the
+    run's files cannot be used.
     """
     layout, name = run_dir.layout, run_dir.name
     ensure(layout)

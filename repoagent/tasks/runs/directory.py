@@ -196,7 +196,7 @@ def to_dict(record: Record) -> dict[str, Any]:
 
 
 def from_dict(value: Mapping[str, Any]) -> Record:
-    """Read a record, even one of an earlier version; fields of a wrong type count as missing."""
+    """Read a record, even one of an earlier version; fields of the wrong type count as missing."""
     if not value.keys() >= _EARLIER.keys():
         value = {**{name: value[old] for name, old in _EARLIER.items() if old in value}, **value}
     checked: dict[str, Any] = {"cost": _amount(value.get("cost", 0.0))}
@@ -288,7 +288,7 @@ def pid_start(pid: int) -> str:
 
 def terminate(record: Record) -> bool:
     """Send SIGTERM to the process of a run; False if it is gone, or its id now belongs to another process. Raises
-    PermissionError."""
+    PermissionError if it belongs to another user."""
     if record.boot != boot() or not record.pid_start or pid_start(record.pid) != record.pid_start:
         return False
     try:
