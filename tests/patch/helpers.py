@@ -47,10 +47,6 @@ def after(answer: str, source: bytes = APP, **options: Any) -> bytes:
     return result.changes[0].after
 
 
-def level(answer: str, source: bytes = APP) -> str:
-    return run(answer, source).placements[0].level
-
-
 def refused(answer: str, source: bytes = APP, **options: Any) -> PatchRefused:
     with pytest.raises(PatchRefused) as caught:
         run(answer, source, **options)

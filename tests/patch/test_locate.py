@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from repoagent.patch.locate.exact import LEVELS, FileIndex
-from tests.patch.helpers import APP, after, fenced, level, reasons, refused, run
+from repoagent.patch.refusal import READING
+from tests.patch.helpers import APP, after, fenced, reasons, refused, run
 
 CHANGED = APP.replace(b'"hello "', b'"hi "')
 DOC, OLD, NEW = '     """Say hello."""', '-    return "hello " + name', '+    return "hi " + name'
@@ -88,8 +89,11 @@ def hunk(*lines: str) -> str:
     ],
 )
 def test_a_tolerance(tolerance: str, lines: tuple[str, ...], source: bytes, expected: bytes) -> None:
-    assert after(hunk(*lines), source) == expected
-    assert level(hunk(*lines), source) == tolerance
+    applied = run(hunk(*lines), source)
+    assert applied.changes[0].after == expected
+    (placement,) = applied.placements
+    assert placement.level == tolerance
+    assert {*placement.tolerances} - READING.keys() == {tolerance} - {"exact"}
 
 
 def test_an_exact_location_wins_over_a_looser_one() -> None:
@@ -161,7 +165,9 @@ def test_a_refusal(reason: str, lines: tuple[str, ...], source: bytes) -> None:
 def test_two_equal_locations_are_refused_with_their_lines() -> None:
     error = refused(fenced(f"@@\n{RETURN}"), TWICE)
     assert error.reasons == {"ambiguous"}
-    assert "lines 2, 7" in str(error)
+    assert "lines 2, 7" in str(error) and "Around line 2:\n     1  def a():\n     2      x = 1\n" in str(
+        error
+    )
 
 
 @pytest.mark.parametrize(

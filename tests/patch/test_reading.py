@@ -16,8 +16,8 @@ from repoagent.patch.model import SourceText
 from repoagent.patch.parse.answer import parse
 from repoagent.patch.parse.blocks import patch_spans
 from repoagent.patch.parse.retractions import offers_choice, revision_of
-from repoagent.patch.refusal import PatchError, PatchRefused
-from tests.patch.helpers import APP, after, fenced, reasons
+from repoagent.patch.refusal import READING, PatchError, PatchRefused
+from tests.patch.helpers import APP, after, fenced, reasons, refused, run
 
 _TEXTS = r"""
 ```diff|```|````|~~~|   ```|- ```diff|1. ```|```python f.py|text ```|--- a/f|+++ b/f|+++ /dev/null|@@ -1,2 +1,2 @@|@@
@@ -209,13 +209,15 @@ def test_fifty_megabytes_of_junk(name: str) -> None:
 )
 def test_prose_between_two_patches(prose: str, withdrawn: bool, choice: bool) -> None:
     assert (revision_of(prose) > 0, offers_choice(prose)) == (withdrawn, choice)
-    patches = parse(
+    answer = (
         fenced("@@\n-import sys\n+import os\n") + f"\n{prose}\n\n" + fenced("@@\n-import sys\n+import re\n")
     )
-    assert [(patch.block, patch.revises, patch.alternative) for patch in patches] == [
+    assert [(patch.block, patch.revises, patch.alternative) for patch in parse(answer)] == [
         (0, False, False),
         (1, withdrawn, choice),
     ]
+    if choice:
+        assert "app.py: the answer offers several versions." in str(refused(answer))
 
 
 EXACT = (
@@ -229,6 +231,7 @@ def test_strict_accepts_diffs_of_tools() -> None:
         f"```diff\n{EXACT}```\n",
         f"Prose.\n\n```diff\n{EXACT}```\nMore.\n",
         EXACT.replace("\n", "\r\n"),
+        EXACT.replace("-1,2 +1,2", "-71,2 +71,2"),  # it stands elsewhere
     ):
         assert after(answer, strict=True) == APP.replace(b"import sys", b"import os")
     assert after("app.py\n<<<<<<< SEARCH\nimport sys\n=======\nimport os\n>>>>>>> REPLACE\n", strict=True)
@@ -237,26 +240,26 @@ def test_strict_accepts_diffs_of_tools() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("answer", "name"),
-    [
-        (EXACT.replace("-1,2", "-1,3"), "counts"),
-        (EXACT.replace("@@ -1,2 +1,2 @@", "@@"), "numbers"),
-        (EXACT.replace("+++ b/app.py\n", ""), "header"),
-        (EXACT.replace("a/app.py", "/home/app.py").replace("b/app.py", "/home/app.py"), "path"),
-        (EXACT.replace("\n \n", "\n\n"), "blank-context"),
-        (
-            EXACT.replace("-1,2 +1,2", "-1,4 +1,4").replace("\n \n", "\n \n \ndef greet(name):\n"),
-            "bare-context",
-        ),
-        (_each("> ", EXACT), "quoted"),
-        (_each("    ", EXACT), "indented"),
-        (_WRAPS["numbered"](EXACT), "numbered"),
-        (EXACT.replace("\n \n", "\n-\n+\n"), "marked-context"),
-    ],
-)
-def test_strict_refuses_each_tolerance_by_its_name(answer: str, name: str) -> None:
+READ_TOLERANTLY = {
+    "counts": EXACT.replace("-1,2", "-1,3"),
+    "numbers": EXACT.replace("@@ -1,2 +1,2 @@", "@@"),
+    "header": EXACT.replace("+++ b/app.py\n", ""),
+    "path": EXACT.replace("a/app.py", "/home/app.py").replace("b/app.py", "/home/app.py"),
+    "blank-context": EXACT.replace("\n \n", "\n\n"),
+    "bare-context": EXACT.replace("-1,2 +1,2", "-1,4 +1,4").replace("\n \n", "\n \n \ndef greet(name):\n"),
+    "quoted": _each("> ", EXACT),
+    "indented": _each("    ", EXACT),
+    "numbered": _WRAPS["numbered"](EXACT),
+    "marked-context": EXACT.replace("\n \n", "\n-\n+\n"),
+    "invisible": f"Sure:\n\n\u200b{EXACT}",
+}
+
+
+@pytest.mark.parametrize("name", READING)
+def test_each_tolerance_of_the_parser_is_named_and_strict_refuses_it(name: str) -> None:
+    answer = READ_TOLERANTLY[name]
     assert after(answer) == APP.replace(b"import sys", b"import os")
+    assert run(answer).placements[0].tolerances == (name,)
     assert reasons(answer, strict=True) == {"strict"}
     with pytest.raises(PatchRefused, match=rf"{name} \("):
         after(answer, strict=True)
