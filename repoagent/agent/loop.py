@@ -37,7 +37,7 @@ class Agent(Protocol):
 
 @dataclass(frozen=True)
 class ModelAgent:
-    """A model, with the prompts that `render` makes from the state: usually one; the replies to several are joined.
+    """A model, with the prompts that `render` makes from the state (usually one; the replies to several are joined).
 
     `continues` is passed to `llm.complete`. The result of `on_reply` for a request and its reply is added to the `meta`
     of the turn. Raises what `llm.complete` raises: LimitReached before a call that would exceed a limit, ModelError.
@@ -103,7 +103,7 @@ End = Literal["finished", "rejected", "answered"]
 
 @dataclass(frozen=True)
 class LoopEvent:
-    """An event to display: the `text` of a whole "reply" or of its "dropped" part, the start of an "action", an
+    """An event to display: a whole "reply" or its "dropped" part (in `text`), the start of an "action", or an
     "observation". `words` is the text of a reply for the user, without its actions and patches."""
 
     kind: Literal["reply", "dropped", "action", "observation"]
@@ -182,7 +182,7 @@ def account(tools: Iterable[Tool], state: State) -> tuple[str, tuple[str, ...]]:
 
 
 def replay(tools: Iterable[Tool], state: State) -> None:
-    """Repeat the actions in `state` of tools whose effect exists only in their process (`Tool.replay`).
+    """Repeat those actions in `state` whose effect existed only in the process that performed them (`Tool.replay`).
 
     Call it before `run` to continue a conversation in a new process. Raises the action's own error, or Refused, if an
     action that succeeded before fails now.

@@ -322,8 +322,8 @@ def protocol_text(
     tools: Iterable[Tool], edits: Literal["edits", "changes"] = "edits", *, native: bool = False
 ) -> str:
     """The part of a prompt that describes the format of replies: the protocol, and the texts of `tools` and of the
-    loop's own tools. With "edits", the first edit that applies ends the run; with "changes", there may be many.
-    `native`: leave out the tools that can be called, which are described by schemas (`schemas`)."""
+    loop's own tools. If `edits` is "edits", the first edit that applies ends the run; if it is "changes", there may be
+    many. `native`: leave out the tools that can be called, which are described by schemas (`schemas`)."""
     by_name = {tool.name: tool for tool in (*OWN, *tools)}
     edit = by_name.pop(EDIT, None)
     described = [tool for name, tool in by_name.items() if name in TAGGED or not native]
@@ -424,7 +424,7 @@ def messages_of(
     blocks_of: Callable[[Turn], Blocks | None],
     attached: Mapping[str, Media | str] = MappingProxyType({}),
 ) -> tuple[Message, ...]:
-    """Like `to_messages`, with the blocks of each reply that has some, and the call that each observation answers. A
+    """Like `to_messages`, but includes the stored blocks of each reply, and the call that each observation answers. A
     reply whose calls were not all performed is sent as text."""
     by_name = {tool.name: tool for tool in (*OWN, *tools)}
     loose = EDIT in by_name and by_name[EDIT].loose

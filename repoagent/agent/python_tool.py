@@ -54,7 +54,8 @@ _MERCY = 5.0  # seconds between the first interrupt and ending the kernel
 
 
 class Message(NamedTuple):
-    """A message from the kernel; only the types of these fields are checked. `public`: on the channel for output."""
+    """A message from the kernel; only the types of these fields are checked. `public`: whether it came on the channel
+    for output."""
 
     kind: str
     parent: object
@@ -175,7 +176,7 @@ class Kernel:
 
     def connect(self, seconds: float = _START) -> None:
         """Open the client's sockets (again after a message above the size limit closed one), and wait at most `seconds`
-        until the kernel answers and publishes. Raises UsageError."""
+        until the kernel answers and publishes. Raises UsageError if it does not."""
         import zmq
         from jupyter_client.blocking.client import BlockingKernelClient
 

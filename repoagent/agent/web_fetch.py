@@ -162,7 +162,8 @@ class Net:
 @dataclass(frozen=True)
 class Page:
     """A response. data: the body, decompressed; cut: whether the rest of the body was dropped. kind: the content type
-    in lower case, without parameters; charset: its parameter, or ""; broken: whether it ended too early."""
+    in lower case, without parameters; charset: the `charset` parameter, or ""; broken: whether the response ended too
+    early."""
 
     url: Url
     status: int

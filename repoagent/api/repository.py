@@ -291,8 +291,8 @@ class Repository:
         about the files, `strict` turns off all tolerances of the patch. `settings` are further options by key: limits
         ("max_cost" in US dollars, "max_tokens", "max_turns"), "effort", "edit.scope", "edit.format".
 
-        Raises NothingDone (declined by the model or by `decide`), UsageError, Refused (does not apply, or is not
-        allowed), ModelError, LimitReached, CheckFailed (by `check` or a hook), Busy.
+        Raises NothingDone (declined by the model or by `decide`), UsageError, Refused (the change does not apply, or is
+        not allowed), ModelError, LimitReached, CheckFailed (by `check` or a hook), Busy.
         """
         from repoagent.api.results import edit_result
         from repoagent.edit.edit import edit
@@ -343,7 +343,7 @@ class Repository:
         allow_sensitive: bool = False,
         settings: Mapping[str, object] | None = None,
     ) -> EditResult:
-        """Apply a patch, any text that contains changes or a `git.DiffIndex` with patches, and commit exactly that
+        """Apply a patch (any text that contains changes, or a `git.DiffIndex` with patches), and commit exactly that
         change. No model is called.
 
         `sources` are the blobs that the patch was made for, by path: each a `git.Blob`, or at least seven hex digits of
@@ -416,8 +416,8 @@ class Repository:
 
         `mode` determines what is allowed without asking: nothing in "read-only" and "ask", edits in "auto-edit", edits
         and sandboxed commands in "auto". `allow` answers the questions, and `decide` those about edits in mode "ask";
-        without them the answer is no. `name` is the conversation: an existing one is resumed (with the prompt "" where
-        it stopped); None starts a new one. `on_event` gets each action and observation. `limits`
+        without them the answer is no. `name` is the name of the conversation: an existing one is resumed (where it
+        stopped, if the prompt is ""); None starts a new one. `on_event` gets each action and observation. `limits`
         (`repoagent.llm.usage.Limits`) replace those of the configuration. `branch` is a new branch, in a separate
         linked work tree, and `worktree` a folder for it, as with --branch and --worktree.
 
@@ -479,7 +479,8 @@ class Repository:
         return relative(self._worktree, os.fspath(path), self.top)
 
     def read(self, file: StrPath) -> tuple[Source, bytes]:
-        """A file and its bytes. Raises UsageError if it is missing, and what `git.files.read_source` raises."""
+        """Read a file; return its source and its bytes. Raises UsageError if it is missing, and what
+        `git.files.read_source` raises."""
         from repoagent.git.files import no_such_file, read_source
 
         source = read_source(self._worktree, self._path(file))

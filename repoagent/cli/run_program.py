@@ -1,6 +1,6 @@
 """Run the program, and turn every outcome into one sentence and one exit code; report internal errors.
 
-A command appends functions to call after its error was reported to `at_end`.
+A command appends to `at_end` the functions to call after its error has been reported.
 """
 
 from __future__ import annotations

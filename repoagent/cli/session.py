@@ -158,8 +158,8 @@ class Repository(NamedTuple):
         return near if len(near) < len(str(path)) else str(path)
 
     def confirm(self, question: str, choices: tuple[str, str], *, refusal: str, declined: str) -> None:
-        """Ask yes or no; `choices` describes both. Raises UsageError(`refusal`) without a terminal or with --json, and
-        NothingDone(`declined`) if the answer is no."""
+        """Ask yes or no; `choices` describes the two answers. Raises UsageError(`refusal`) without a terminal or with
+        --json, and NothingDone(`declined`) if the answer is no."""
         if self.as_json or not self.terminal.can_ask:
             raise UsageError(refusal)
         if self.terminal.ask(question, dict(zip("yn", choices, strict=True))) == "n":

@@ -54,7 +54,7 @@ def whole(minimum: int = 0) -> OptionType:
 
 
 def one_of(*names: str) -> OptionType:
-    """The type of one of these words, in upper or lower case."""
+    """The type of an option that takes one of these words, in upper or lower case."""
 
     def parse(raw: object) -> str:
         if isinstance(raw, str) and raw.lower() in names:
@@ -65,7 +65,7 @@ def one_of(*names: str) -> OptionType:
 
 
 def or_none(kind: OptionType) -> OptionType:
-    """The type `kind` that also allows the word none, which unsets the value of a lower layer."""
+    """The type `kind`, extended by the word none, which unsets the value of a lower layer."""
 
     def parse(raw: object) -> Value:
         return None if isinstance(raw, str) and raw.lower() == "none" else kind.parse(raw)

@@ -410,8 +410,8 @@ def from_here(
 ) -> tuple[FilePatch, ...]:
     """Return `patches` with names relative to the top instead of the folder `prefix` ("" or ending in /).
 
-    A name counts as relative to the folder if its file exists there but not at the top; the name of a new file, if all
-    other names do."""
+    A name counts as relative to the folder if its file exists there but not at the top; the name of a new file counts
+    as relative if all other names do."""
     if not prefix:
         return tuple(patches)
     names: list[str | None] = []  # the existing file below the folder; "" if below the top, None if new

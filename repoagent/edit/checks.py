@@ -148,7 +148,7 @@ def preflight(worktree: WorkTree, request: EditRequest) -> None:
 
 
 def refuse_untracked(worktree: WorkTree, request: EditRequest, sources: Mapping[str, Source]) -> None:
-    """Raise Refused if the commit would contain more than the edit: because a file is not in the last commit, or is
+    """Raise Refused if the commit would contain more than the edit, because a file is not in the last commit or is
     missing from the work tree."""
     if not request.commits or request.commit.include_dirty:
         return

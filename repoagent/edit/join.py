@@ -53,8 +53,8 @@ class JoinedSegment:
 
 @dataclass(frozen=True)
 class JoinOutcome:
-    """The outcome of a join. `source` is the path in the index, `diff` the saved diff (None for a dry run), `fresh`
-    whether the folder was refreshed; `seconds` is wall time without the time spent waiting for the user."""
+    """The outcome of a join. `source` is the path in the split's index, `diff` the saved diff (None for a dry run),
+    `fresh` whether the folder was refreshed; `seconds` is wall time without the time spent waiting for the user."""
 
     edit_id: str
     result: CommitOutcome

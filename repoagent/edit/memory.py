@@ -188,7 +188,7 @@ def remember(
 
 def files_of_note(note: str, contents: Mapping[str, bytes]) -> set[str]:
     """The files that a note is about: those it names, else those that contain most of the code names in it; all files
-    if it has none."""
+    if it contains no code names."""
     files = {path for path in contents if PurePosixPath(path).name in note}
     if files:
         return files
@@ -315,8 +315,8 @@ class Pending:
 
 @contextmanager
 def pending(worktree: WorkTree, name: str, event: str) -> Iterator[Pending]:
-    """A record for the duration of a change. If the block saves the record but does not drop it, its end drops it
-    unless the change was made, in which case the next command completes it."""
+    """A pending record for the duration of a change. If the block saves the record but does not drop it, it is dropped
+    at the end of the block unless the change was made; then the next command completes it."""
     record = Pending(worktree, name, event)
     try:
         yield record

@@ -370,7 +370,7 @@ class Step:
 
     For a change that is already in the work tree, `old` and `new` are the current content, `was` is the content before
     the change and `done` the content after it; the current content may contain more. If `new` is the content after
-    hooks, which the user may have saved, `wrote` is what the step itself wrote.
+    hooks or after a save by the user, `wrote` is what the step itself wrote.
     """
 
     path: str

@@ -44,7 +44,8 @@ def check_path(path: str) -> None:
         raise Refused(f"{path!r} is not a path inside the work tree: use a path relative to its top")
     for name in path.split("/"):
         if name in ("", ".", ".."):
-            raise Refused(f"{path} is not a plain path inside the work tree: write it without {name!r}")
+            what = repr(name) if name else "the extra slash"
+            raise Refused(f"{path} is not a normalized path inside the work tree: remove {what}")
         for piece in name.split("\\"):
             plain = piece.translate(_HFS_IGNORED).partition(":")[0].rstrip(" .").lower()
             if plain in (".git", "git~1"):
@@ -134,8 +135,8 @@ class Content:
 
 @dataclass(frozen=True)
 class FileLocation:
-    """A file, identified by its open folder and its name in it; `temporary` is the name of our temporary file next to
-    it."""
+    """A file, identified by its open folder and its name in it; `temporary` is the name of repoagent's temporary file
+    next to it."""
 
     folder: int
     name: str

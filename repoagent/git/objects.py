@@ -17,8 +17,8 @@ _ATTRIBUTES = ("text", "eol", "crlf", "filter", "ident", "working-tree-encoding"
 
 
 def to_blob(worktree: WorkTree, path: str, content: Content, staged: Entry | None) -> Entry:
-    """Store `content`, that of the work tree's file `path`, as `git add` would with the index entry `staged`; return
-    the new entry."""
+    """Store `content`, read from the file `path` of the work tree, as `git add` would if `staged` is its index entry;
+    return the new entry."""
     if content.is_link:
         return Entry(content.mode, store(worktree, content.data))
     filtered: tuple[str, ...] = (f"--path={path}",)

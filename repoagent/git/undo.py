@@ -35,8 +35,8 @@ from repoagent.storage.layout import to_stderr
 
 @dataclass(frozen=True)
 class UndoResult:
-    """`commit` is HEAD's present commit (None: there is none). If `moved`, the branch was set to it; otherwise it is a
-    new commit, or the edit had no commit."""
+    """The result of an undo or a redo. `commit` is HEAD's present commit (None: there is none). If `moved`, the branch
+    was set to it; otherwise it is a new commit, unless the edit had no commit."""
 
     edit: Edit
     commit: str | None

@@ -231,9 +231,9 @@ def relative(worktree: WorkTree, path: Path | str, cwd: Path) -> str:
 
 
 class Facts(NamedTuple):
-    """`branch` is the short name of HEAD's branch (None if detached); `subjects` are those of the last commits, newest
-    first, without merges; `languages` as (name, number of files), most frequent first; `operation` as returned by
-    `operation()`; `unmerged` paths, sorted."""
+    """What the prompt of an edit says about a work tree. `branch` is the short name of HEAD's branch (None if
+    detached); `subjects` are those of the last commits, newest first, without merges; `languages` as (name, number of
+    files), most frequent first; `operation` as returned by `operation()`; `unmerged` paths, sorted."""
 
     branch: str | None
     subjects: tuple[str, ...]

@@ -160,7 +160,7 @@ def read_summary(folder: Path, commit: str, warn: Warn = to_stderr) -> Summary |
 
 
 def write_summary(folder: Path, summary: Summary) -> None:
-    """Save a summary in the file for its commit. Raises Refused."""
+    """Save a summary in the file for its commit. Raises Refused if the file cannot be written."""
     value = {
         "commit": summary.commit,
         "model": summary.model,

@@ -101,8 +101,8 @@ def read_history(
     """The last `limit` commits of `path` (a file or a directory, relative to the top, "." for all) at `revision`,
     newest first, and the authors of all its commits.
 
-    Without a complete index of the history (of a work tree), git gets `seconds` of wall time. Raises UsageError for an
-    unknown revision or path, NothingDone if the path has no commits yet, and GitError.
+    Unless `worktree` is a work tree with a complete history index, git gets `seconds` of wall time. Raises UsageError
+    for an unknown revision or path, NothingDone if the path has no commits yet, and GitError.
     """
     top = worktree if isinstance(worktree, Path) else worktree.top
     commit = resolve(top, revision)

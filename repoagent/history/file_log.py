@@ -60,7 +60,8 @@ def file_log(
     """The newest `limit` commits that changed `path` (a file or a directory, relative to the top) with the numbers of
     lines that each added and removed, and all commits without these numbers.
 
-    A work tree with a complete index needs no walk; else git gets `seconds`. Raises GitError.
+    If the work tree has a complete index, git does not walk the history; otherwise git gets `seconds` of wall time.
+    Raises GitError.
     """
     if isinstance(worktree, Path):
         top = worktree

@@ -108,7 +108,7 @@ def test_a_resumed_run_sends_the_same_bytes_or_reports_them_missing(repo: GitRep
     [
         ("shot.png", "cannot tell whether scripted/one accepts images"),
         ("private/a.png", "is listed in .repoagentignore"),
-        ("../away.png", "is not a plain path inside the work tree"),
+        ("../away.png", "is not a normalized path inside the work tree"),
         ("away.png", "symbolic link"),
         ("cut.png", "cut.png ends too early"),
         ("old.tiff", "binary"),

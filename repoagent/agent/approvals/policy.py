@@ -35,7 +35,7 @@ class ApprovalRequest:
     """An operation that may need approval.
 
     kind: "command", "python", "edit", "write", "browse", "tool" or "delegate"; "delete" or "sensitive" for something a
-    command has already done. what: the text for the user: the command, the summary of a diff, the URL. patterns: the
+    command has already done. what: the text for the user (the command, the summary of a diff, the URL). patterns: the
     rules that "always" would add, one per simple command; empty if "always" is not offered. why: the reason for the
     question. sandbox: the name of the sandbox, "" for none.
     """
@@ -51,7 +51,7 @@ class ApprovalRequest:
 class Verdict:
     """The decision on a request. always: add the request's patterns to the rules of this run; keep: also to the
     repository's. reason: why it was refused, for the model. by: who or what decided, for the audit. may: what a command
-    may touch; less than "all" unless the user allowed that with an answer or a rule."""
+    may touch; "all" only if an answer or a rule of the user allows the command."""
 
     allowed: bool
     always: bool = False
@@ -257,8 +257,8 @@ def _no(reason: str, by: str) -> Verdict:
 
 
 def user_rules(file: Path, key: str = "run.allow") -> tuple[str, ...]:
-    """The rules in the user's configuration `file` itself, since a list in `git config` would hide them. Raises
-    UsageError if the file cannot be read or is not TOML."""
+    """The rules in the user's configuration `file`, which is read directly because a list in `git config` would hide
+    them. Raises UsageError if the file cannot be read or is not TOML."""
     for raw in from_user_file(file):
         if raw.key.replace("-", "_").lower() == key:
             return tuple(map(str, raw.value)) if isinstance(raw.value, list) else (str(raw.value),)

@@ -55,8 +55,8 @@ _PATCHES = {"show", "log", "diff", "grep", "whatchanged", "diff-tree", "stash", 
 
 
 def obeys(words: Sequence[Word], intended: Collection[str]) -> bool:
-    """Whether a word of a command, other than the `intended` ones, makes or may make a harmless program run another one
-    or write any file. A rule whose pattern ends with `*` does not allow that."""
+    """Whether a word of a command, other than the `intended` ones, makes or may make a harmless program run another
+    program or write any file. A rule whose pattern ends with `*` does not allow that."""
     rest = [word for word in words[1:] if not word.literal or word.text not in intended]
     if words[0].text == "git":
         verb = next((word.text for word in words[1:] if not word.text.startswith("-")), "")
@@ -343,7 +343,7 @@ _GIT_VALUED = {
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule, which is one pattern. Its first use raises UsageError for an unclosed quote."""
+    """A rule, given as one pattern. Its first use raises UsageError if the pattern has an unclosed quote."""
 
     pattern: str
 
@@ -488,8 +488,8 @@ def propose(reading: Reading) -> tuple[str, ...]:
     """The patterns that together allow `reading` and similar commands; () if there are none.
 
     Commands that always pass need none. A program that can run another one (a shell, an interpreter, a build tool, a
-    test runner, `sudo`, `xargs`), deletes data or uses the network, and any unknown program, gets a pattern of exactly
-    this command.
+    test runner, `sudo`, `xargs`), deletes data or uses the network, and any unknown program, gets a pattern that
+    matches only this command.
     """
     commands = [c for c in reading.commands if c.role == "runs" and not sets_harmlessly(c)]
     patterns = tuple(dict.fromkeys(map(_pattern_of, commands)))

@@ -36,8 +36,8 @@ class Quoted:
 
 @dataclass(frozen=True)
 class Cut:
-    """The head and tail of a text of `lines` lines, without lines `first` to `last` (from 1), or without parts of them
-    if a long line was cut (`within`)."""
+    """The head and tail of a text that has `lines` lines. Lines `first` to `last` (from 1) are left out or, if
+    `within`, only parts of them, because a long line was cut."""
 
     head: str
     tail: str
@@ -79,8 +79,8 @@ def size(text: str) -> int:
 
 
 def cut(content: str, most: int, head: float = _HEAD) -> Cut:
-    """The head and tail of `content`, together at most `most` bytes, of which the head gets the fraction `head`; whole
-    lines if one fits at each end."""
+    """The head and tail of `content`, together at most `most` bytes, of which the head gets the fraction `head`. Cuts
+    between lines if a whole line fits at each end."""
     rows = content.split("\n")
     if not rows[-1]:
         rows.pop()

@@ -84,7 +84,7 @@ def without_attached(turn: Turn) -> Turn:
 
 
 def borders(turns: Sequence[Turn]) -> list[int]:
-    """The index of the first turn of each unit, which is a user message, or a reply with its observations."""
+    """The index of the first turn of each unit (a user message, or a reply with its observations)."""
     return [
         number
         for number, turn in enumerate(turns)
@@ -221,8 +221,8 @@ def _line(text: str) -> str:
 
 
 def marked(request: Request) -> Request:
-    """`request` with cache marks at the end of its first message (which stays until the next checkpoint), at the end of
-    the last request, and at its own end. Other marks stay."""
+    """`request` with cache marks at the end of its first message (the same until the next checkpoint), where the
+    previous request ended, and at its own end. Existing marks are kept."""
     of_user = [number for number, message in enumerate(request.messages) if message.role == "user"]
     messages = list(request.messages)
     for number in {*of_user[:1], *of_user[-2:]}:
@@ -232,8 +232,8 @@ def marked(request: Request) -> Request:
 
 
 def without_superseded(turns: Sequence[Turn]) -> tuple[Turn, ...]:
-    """Replace with a note each `read` whose lines were read again or whose file was edited later, results that are also
-    in a file, images and PDFs. The newest unit stays."""
+    """Replace with notes: each `read` whose lines were read again or whose file was edited later, results that are also
+    saved in a file, images and PDFs. The newest unit stays as it is."""
     newest = borders(turns)[-1] if turns else 0
     slim = list(turns)
     later: list[tuple[str, int, int]] = []  # path, first and last line
@@ -273,7 +273,7 @@ def without_superseded(turns: Sequence[Turn]) -> tuple[Turn, ...]:
 
 
 def newest(turns: Sequence[Turn]) -> tuple[int, int, int] | None:
-    """The checkpoint in effect: its index, the first turn that it retained, and its budget; None for none."""
+    """The checkpoint in effect: its index, the first turn that it retained, and its budget; None if there is none."""
     at = next(
         (n for n in reversed(range(len(turns))) if is_checkpoint(turns[n]) and "keeps" in turns[n].meta), None
     )
@@ -390,8 +390,8 @@ class Window:
         """The state for the next call: with a new checkpoint if one is due or `force` is set.
 
         `ask` sends turns and returns the reply and its metadata (model, tokens). Without `ask`, if it raises
-        LimitReached or ModelError, or if the reply is not a checkpoint, one is made from the `known` facts and the
-        first lines of the replies. Raises what writing the file raises.
+        LimitReached or ModelError, or if the reply is not a checkpoint, the program makes the checkpoint from the
+        `known` facts and the first lines of the replies. Raises what writing the file raises.
         """
         mark = newest(state.turns)
         replies = any(turn.role == "assistant" for turn in state.turns[mark[0] if mark else 0 :])
@@ -451,8 +451,8 @@ class Window:
 
 
 def room(context_tokens: int, reply_tokens: int, fixed: Request) -> int:
-    """The tokens left for turns in a context of `context_tokens`, after the reply and `fixed`, the request without
-    turns. Raises UsageError if that is too little to work with."""
+    """The tokens left for turns in a context window of `context_tokens` after subtracting the reply and `fixed` (the
+    request without turns). Raises UsageError if they are too few to work with."""
     available = context_tokens - reply_tokens - estimate(fixed).input
     if available < LEAST:
         raise UsageError(

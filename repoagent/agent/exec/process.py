@@ -31,8 +31,9 @@ _SLICE = 0.1  # seconds of one wait: Python handles a ^C that arrives just befor
 
 
 class OutputFile:
-    """Saves the first `keep` bytes of an output, and its last ones when it is closed. Raises OSError if the file cannot
-    be opened; a later error is stored in `write_error`, because the command continues even if the disk is full."""
+    """Saves the first `keep` bytes of an output and, when the output is closed, its end. Raises OSError if the file
+    cannot be opened; a later error is stored in `write_error`, because the command continues even if the disk is
+    full."""
 
     def __init__(self, file: Path, keep: int) -> None:
         self.write_error = ""
@@ -83,8 +84,8 @@ class Job:
 
 class Command:
     """A running or ended command in its own session, without input, whose output a thread copies to `file`: at most the
-    first `keep` bytes, and the end. After the end, `why` says why the sandbox ended it. Raises OSError if the command
-    cannot be started."""
+    first `keep` bytes, and the end. `why` returns the reason why the sandbox ended it, None if it did not. Raises
+    OSError if the command cannot be started."""
 
     def __init__(
         self,
@@ -207,7 +208,8 @@ class Command:
 
     @property
     def exit(self) -> int | None:
-        """The exit code, 128 plus the number of a signal, or None while it runs; 0 if the reader closed its pipe."""
+        """The exit code (after a signal, 128 plus its number), None while it runs; 0 if only the reader of a pipe
+        closed it."""
         code = self.process.poll()
         code = code if code is None or code >= 0 else 128 - code
         return 0 if code == CLOSED and "|" in self.job.text else code

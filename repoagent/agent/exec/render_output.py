@@ -106,8 +106,8 @@ _GREPS = {"grep", "egrep", "fgrep", "zgrep", "rg", "ag", "ack"}
 
 
 def bash_options(reading: Reading) -> list[str]:
-    """The bash options for a command: `pipefail`, unless a condition depends on a pipe whose reader closes it early: in
-    `make | grep -q error && ...` a match would make `make` fail."""
+    """The bash options for a command: `pipefail`, unless a condition depends on a pipe whose reader may close it early
+    (in `make | grep -q error && ...` a match would make `make` fail)."""
     early = any(map(_closes, reading.commands))
     return [] if early and _FLOW.search(reading.text) else ["-o", "pipefail"]
 
@@ -131,8 +131,8 @@ def _closes(command: Simple) -> bool:
 
 
 def unmatched(text: str, exit_code: int | None, output: str) -> str:
-    """What the exit code of the command `text` means if it is not a failure ("no match"); "" if it may be one: if a
-    command in it does more than read, or reports an error in `output`."""
+    """What the exit code of the command `text` means if it is not a failure ("no match"); "" if it may be a failure,
+    because a command in `text` does more than read, or reports an error in `output`."""
     reading = read_command(text)
     commands = [(command, _meaning(command)) for command in reading.commands if command.words]
     with_xargs = any(command.name == "xargs" for command, _ in commands)

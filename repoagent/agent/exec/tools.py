@@ -32,15 +32,15 @@ _SECONDS = re.compile(r"\d{1,6}(\.\d+)?")
 class CommandRunner:
     """Runs commands in `top` with the settings of a run.
 
-    folder: where output files go. env: the environment. wrap: returns a command line in the sandbox, which writes to a
-    report file why it ended the command; why_ended: reads that file. unshown: further variables for a command that may
-    not see hidden files. seconds_left: the time left for the run, None without a limit. watch: called before a
-    foreground command, with whether a background command may have written since the last call; its result is called
-    after the command and returns which files changed. audit: records events. shown_as: the name of an output file for
-    the model. explain: says which limit of the sandbox caused an error in an output. running: called with each
-    foreground command and its output file. timeout, longest: the default and the longest time limit, in seconds.
-    budget: bytes of output that are shown. keep: bytes of an output that are saved; keep_total: the same for all
-    outputs of the run together, not counting the end of each.
+    folder: where output files go. env: the environment. wrap: returns the command line that runs a command in the
+    sandbox, which writes to a report file why it ended the command; why_ended: reads that file. unshown: further
+    variables for a command that may not see hidden files. seconds_left: the time left for the run, None without a
+    limit. watch: called before a foreground command, with whether a background command may have written since the last
+    call; its result is called after the command and returns which files changed. audit: records events. shown_as: the
+    name of an output file for the model. explain: says which limit of the sandbox caused an error in an output.
+    running: called with each foreground command and its output file. timeout, longest: the default and the longest time
+    limit, in seconds. budget: bytes of output that are shown. keep: bytes of an output that are saved; keep_total: the
+    same for all outputs of the run together, not counting the end of each.
     """
 
     top: Path
@@ -86,8 +86,8 @@ class CommandRunner:
         )
 
     def look(self) -> Callable[[], str]:
-        """Take a snapshot of the files. The returned function takes another one, and returns which files changed in
-        between, and before the first one while a command ran in the background."""
+        """Take a snapshot of the files. The returned function takes another one, and returns which files changed
+        between the two, or while a command ran in the background before the first."""
         since = [name for name in self.background if name not in self.settled]
         self.settled.update([name for name in since if self.background[name].has_ended()])
         return self.watch(any(self.background[name].job.may != "read" for name in since))

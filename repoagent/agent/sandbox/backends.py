@@ -308,8 +308,8 @@ _SOCKETS = Path("/proc/net/unix")
 
 @dataclass(frozen=True)
 class Plan:
-    """The steps in order, the names that need placeholders (see `launch.main`), and whether the top of the work tree is
-    read-only except for its entries."""
+    """The mounts that implement a policy: the steps in order, the names that need placeholders (see `launch.main`), and
+    whether the top of the work tree is read-only except for its entries."""
 
     steps: tuple[Step, ...]
     missing: tuple[str, ...]

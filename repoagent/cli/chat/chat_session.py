@@ -155,7 +155,7 @@ class Chat:
             self.lives = self.run_dir.folder.is_dir()
 
     def note_edits(self) -> None:
-        """Update `edits` from the record of the chat: the edits in this work tree that belong to it."""
+        """Add to `edits` the edits in this work tree whose commits are in the record of the chat."""
         from repoagent.git.undo_log import list_edits
 
         if self.run_dir.folder.is_dir():

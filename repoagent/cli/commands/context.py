@@ -85,7 +85,7 @@ _SOURCES = {
 
 
 class Block(NamedTuple):
-    """A part of the prompt. `cached` is true before the last cache breakpoint."""
+    """A part of the prompt. `cached`: whether it is before the last cache breakpoint."""
 
     role: str
     part: Part
@@ -100,7 +100,8 @@ class Block(NamedTuple):
 
 
 class ShownPrompt(NamedTuple):
-    """The blocks that the first call would send to `model`, in order. `window`: its size in tokens, None if unknown."""
+    """The blocks that the first call would send to `model`, in order. `window` is the model's context window in tokens,
+    None if unknown."""
 
     model: str
     window: int | None

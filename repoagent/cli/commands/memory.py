@@ -255,7 +255,8 @@ def clear_command(repo: Repository, /, *, files: tuple[str, ...], **values: Any)
                 repo.terminal.note(described(memory, sizes))
             repo.confirm(
                 f"Clear this for {plural(len(full), 'file')}", ("move it to the archive", "change nothing"),
-                refusal="cannot ask for confirmation without a terminal; use --yes", declined="nothing was cleared",
+                refusal="cannot ask for confirmation with --json or without a terminal; use --yes",
+                declined="nothing was cleared",
             )  # fmt: skip
         for memory, _ in full:
             if (archive := editing.clear(memory, chosen)) is not None:

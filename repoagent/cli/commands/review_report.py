@@ -32,7 +32,7 @@ _STYLES = {Level.ERROR: ("bold", "red"), Level.WARNING: ("bold", "yellow"), Leve
 
 
 def reaches(reports: Iterable[Report], word: str) -> bool:
-    """Whether any finding reaches the level that `word` names; no finding reaches "never"."""
+    """Whether any finding reaches the level `word`; no finding reaches "never"."""
     worst = [level for report in reports if (level := report.worst()) is not None]
     return word != "never" and bool(worst) and max(worst) >= Level[word.upper()]
 

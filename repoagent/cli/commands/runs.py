@@ -1,4 +1,4 @@
-"""`repoagent runs`: list and show runs, control live ones, and delete past ones."""
+"""`repoagent runs`: list and show runs, control running ones, and delete past ones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _ON_A_TERMINAL = 20  # runs listed without --all
 STATES = """\b
 States:
-  running               alive
+  running               live
   done, answered        finished; answered: with a message but no changes
   unfinished            the model stopped before the task was done
   rejected              the model refused the task
@@ -78,9 +78,9 @@ def pass_run(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def refuse_live(run: Run) -> None:
-    """Raise Busy if the run is alive."""
+    """Raise Busy if the run has not ended."""
     if run.is_live:
-        raise Busy(f"{run.name} is live; stop it first with `repoagent runs stop {run.short}`")
+        raise Busy(f"{run.name} is still running; stop it first with `repoagent runs stop {run.short}`")
 
 
 def _as_object(run: Run) -> dict[str, object]:

@@ -88,7 +88,7 @@ def finish() -> None:
 
 
 def choose() -> str | None:
-    """The pager as git chooses it, None for none: GIT_PAGER, core.pager, PAGER, git's default."""
+    """The pager that git would use (GIT_PAGER, core.pager, PAGER, else git's default); None if there is none."""
     from shutil import which
 
     from repoagent.errors import RepoagentError

@@ -194,8 +194,8 @@ _UNDECIDED = re.compile(r"\s*(?:<.*|`{0,2}|~{0,2}|```.*|~~~.*)", re.DOTALL)  # m
 
 @dataclass
 class Words:
-    """Extracts the prose, without edits and actions, from a reply that arrives in pieces. `hides`: an edit is being
-    written. With `ends`, the text of <finish> and <reject> counts as prose."""
+    """Extracts the prose, without edits and actions, from a reply that arrives in pieces. `hides`: whether an edit,
+    which is not shown, is being written. With `ends`, the text of <finish> and <reject> counts as prose."""
 
     hides: bool = False
     ends: bool = False

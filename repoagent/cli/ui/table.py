@@ -189,7 +189,7 @@ class Page(NamedTuple):
                 yield from below.get(number - 1, ())
 
     def pairs(self, rows: Iterable[tuple[str, str]], *styles: str, indent: str = "") -> Iterator[str]:
-        """The lines of a two-column list: names in `styles`, and values, wrapped."""
+        """The lines of a two-column list: names, painted in `styles`, and wrapped values."""
         rows = list(rows)
         column = indent + " " * (max((columns(name) for name, _ in rows), default=0) + 2)
         for name, value in rows:

@@ -27,7 +27,7 @@ class Unwritable(RepoagentError):
 
 
 class Terminal(NamedTuple):  # a dataclass would make each start 2 ms slower
-    """`input_tty`, `output_tty` and `error_tty`: whether standard input, output and error are a terminal with a user.
+    """The standard streams. `input_tty`, `output_tty` and `error_tty`: whether each is a terminal with a user.
 
     `color` and `color_err`: whether output and error may be colored. `moves`: whether standard error can be
     overwritten. `width` is in columns. `pages`: the output may go into a pager. `warned` has the printed warnings.
@@ -344,9 +344,9 @@ def write_to(path: Path, data: bytes, option: str, *, private: bool = False) -> 
 
 
 def deliver(terminal: Terminal, text: str, output: str | None, *, browser: str = "") -> None:
-    """Write `text` to `output`, the file of -o, or as the result. On a terminal, an HTML page (`browser` is a name for
-    it) is opened in the browser instead, from a new temporary file that only the user can read; the file is not
-    deleted, because the browser may read it later."""
+    """Write `text` to `output` (the file that -o names) or, without one, as the result. On a terminal, an HTML page
+    (`browser` is a name for it) is opened in the browser instead, from a new temporary file that only the user can
+    read; the file is not deleted, because the browser may read it later."""
     if output not in (None, "-"):
         write_to(Path.cwd() / str(output), text.encode("utf-8", "surrogateescape"), "-o")
         terminal.note(f"written to {output}")

@@ -57,8 +57,8 @@ def fits_whole(data: bytes, output_tokens: int, lines: int = WHOLE_LINES) -> boo
 
 
 def choose_form(form: Form, whole: Mapping[str, bool], windows: Iterable[str]) -> Form:
-    """The form for these files: SEARCH/REPLACE instead of a whole file or function, unless each file can be rewritten
-    as a whole (`whole`, by path) or has a part that can be (the paths in `windows`)."""
+    """The form to request for these files: `form`, but SEARCH/REPLACE instead of a whole file or function, unless each
+    file can be rewritten as a whole (`whole`, by path) or has a part that can be (`windows`)."""
     if form not in LOOSE:
         return form
     parts = set(windows)
@@ -73,8 +73,8 @@ def is_rename(instruction: str) -> bool:
 
 
 def form_after(form: Form, refusals: int, *, fits: bool) -> Form:
-    """The form to request after `refusals` refused edits in a row, if the first was `form`; `fits`: the files may be
-    rewritten as a whole.
+    """The form to request after `refusals` refused edits in a row, if `form` was requested first; `fits`: the files may
+    be rewritten as a whole.
 
     Never changes from whole text to blocks: a small model copies the example of a block into its answer.
     """

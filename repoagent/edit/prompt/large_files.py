@@ -34,7 +34,7 @@ LONG_LINE = 2_000  # characters; a longer line was hardly written by hand
 
 @dataclass(frozen=True)
 class Budget:
-    """The maximum bytes of a long file's parts and of its outline in a prompt."""
+    """The maximum sizes, in bytes, of a long file's parts and of its outline in a prompt."""
 
     parts: int
     map: int
@@ -42,8 +42,8 @@ class Budget:
 
 def too_long(sizes: Mapping[str, int], inline: int, room: int | None) -> dict[str, Budget]:
     """The files not to show in full, with their budgets: those above `inline` bytes and, if the others together exceed
-    `room` bytes, the longest of these. Together they take at most about the size of one inline file, or half of the
-    remaining `room`; the other half is left for what the model reads."""
+    `room` bytes, the longest of the others. Their parts and outlines together take at most about the size of one inline
+    file, or half of the remaining `room`; the other half is left for what the model reads."""
     left, waiting = room, len(sizes)
     cut: list[str] = []
     for path in sorted(sizes, key=sizes.__getitem__):

@@ -58,8 +58,8 @@ def encode(worktree: WorkTree, message: str | bytes, errors: str = "strict") -> 
 
 
 def prepare(journal: EditJournal, status: Status, message: bytes, options: Options) -> None:
-    """Durably save what hooks could lose, according to `status`; then write the message, and an index of HEAD plus the
-    change, to the journal's folder, and create the new branch named in `options`."""
+    """Durably save what hooks could lose, according to `status`; then write to the journal's folder the message, and an
+    index with HEAD plus the change, and create the new branch named in `options`."""
     worktree, branch = journal.worktree, options.branch
     own = {planned.path for planned in journal.record.planned}
     others = tuple(path for path in status.changed if path not in own)

@@ -71,7 +71,7 @@ class OtherChanges:
         )
 
     def notes(self, folder: Path) -> tuple[str, ...]:
-        """The sentences, which name `folder`: the journal's final folder, with the kept bytes."""
+        """The sentences, which name `folder`, the final folder of the journal, where the kept bytes are."""
         return tuple(sentence.replace(KEPT_FOLDER, str(folder)) for sentence in self.sentences)
 
     def remarks(self, folder: Path) -> tuple[str, ...]:
@@ -119,7 +119,7 @@ class HookFailed(CheckFailed):
 
 
 def and_unchanged(remarks: Sequence[str]) -> str:
-    """The end of a sentence about a failure: everything was restored, except as stated in `remarks`."""
+    """The end of a sentence about a failure, which says that everything was restored, except as stated in `remarks`."""
     if not remarks:
         return ", and everything was restored"
     return f". {'. '.join(remarks)}. Everything else was restored"
@@ -142,8 +142,8 @@ class UnfinishedTransaction(Refused):
 
 @dataclass(frozen=True)
 class InPlace:
-    """A change that is already in the work tree. `current` has the content of paths that have changed since (None: no
-    file): it stays uncommitted, except that the paths in `whole` are committed with it."""
+    """A change that is already in the work tree. `current` has the content of the paths that have changed since (None:
+    no file). These further changes stay uncommitted, except for the paths in `whole`."""
 
     current: Mapping[str, Content | None] = field(default_factory=dict)
     whole: Collection[str] = ()

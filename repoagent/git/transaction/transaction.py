@@ -211,9 +211,9 @@ class Transaction(BaseTransaction):
     def commit(self, message: str | bytes, *, at_once: bool = False) -> results.CommitResult:
         """Make the commit, with the user's hooks, signature and identity.
 
-        A str is encoded in i18n.commitEncoding. `at_once`: no program has run and the user was not asked anything since
-        the transaction was entered, so the user's other work is not read again. Raises HookFailed, with everything
-        restored, if git or a hook refuses, and Busy if HEAD was moved.
+        A str is encoded in i18n.commitEncoding. `at_once`: since the transaction was entered, no program has run and
+        the user has not been asked anything, so the user's other work is not read again. Raises HookFailed, with
+        everything restored, if git or a hook refuses, and Busy if HEAD was moved.
         """
         text = commit.encode(self._worktree, message)
         if self._status is None or not at_once:

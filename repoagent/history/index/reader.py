@@ -269,8 +269,8 @@ _TRIES = 3  # known tips to compare a new one with; git may have pruned the newe
 
 
 class Reach(NamedTuple):
-    """`bounds` of the indexed commits that a tip reaches; `new` has the hexadecimal ids of the others, oldest first. A
-    tip with a `floor` is valid only while the index has no number below it."""
+    """The commits that a tip reaches: `bounds` of the indexed ones; `new` has the hexadecimal ids of the others, oldest
+    first. A tip with a `floor` is valid only while the index has no number below it."""
 
     bounds: tuple[int, ...]
     new: tuple[bytes, ...] = ()

@@ -46,7 +46,7 @@ def put(place: tuple[str | int, ...], value: object) -> Change:
         (put(("version",), 2), "has format version 2, newer than the supported 1"),
         (put(("version",), "1"), "not a JSON object with a version"),
         (lambda c: c.pop("source"), "source is missing"),
-        (put(("source", "path"), "../a.py"), "write it without '..'"),
+        (put(("source", "path"), "../a.py"), "remove '..'"),
         (put(("source", "path"), "/etc/../etc/passwd"), "is not normalized"),
         (put(("source", "path"), "x/.GIT/hooks/y"), "is in a git directory"),
         (put(("source", "path"), "a\0b"), "is not a path inside"),

@@ -101,7 +101,7 @@ def program(
 
 
 def install(filter_: bytes) -> None:
-    """Filter the system calls of this process and its children from now on; set `no_new_privs` before."""
+    """Filter the system calls of this process and its children from now on. Set `no_new_privs` first."""
     buffer = ctypes.create_string_buffer(filter_, len(filter_))
     count = len(filter_) // 8
     head = ctypes.create_string_buffer(struct.pack("HxxxxxxP", count, ctypes.addressof(buffer)), 16)
