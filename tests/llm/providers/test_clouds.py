@@ -86,8 +86,14 @@ def serve(put: Set, tmp_path: Path) -> Iterator[Start]:
         ) -> Server:
             default = Vertex if model is GOOGLE else Bedrock
             server = running.enter_context(messages_server(script, handler or default))
-            google = google_environment(server, tmp_path, **more) if model is GOOGLE else None
-            put(**(google or aws_environment(server, tmp_path)))
+            google = model is GOOGLE
+            put(
+                **(
+                    google_environment(server, tmp_path, **more)
+                    if google
+                    else aws_environment(server, tmp_path)
+                )
+            )
             return server
 
         yield start
@@ -101,9 +107,8 @@ def nowhere(put: Set, tmp_path: Path) -> None:
     put(ANTHROPIC_VERTEX_PROJECT_ID="a-project", CLOUD_ML_REGION="europe-north9")
 
 
-def call(model: AnthropicModel) -> tuple[Reply, list[str]]:
-    pieces: list[str] = []
-    return model.complete(ask(), pieces.append), pieces
+def call(model: AnthropicModel) -> Reply:
+    return model.complete(ask(), lambda piece: None)
 
 
 def refused(model: AnthropicModel, kind: type[ModelError] = ModelError) -> str:
@@ -143,50 +148,36 @@ def test_a_broken_event_is_not_a_reply(serve: Start) -> None:
 
 
 INVALID, DENIED = "ValidationException", "AccessDeniedException"
-TRANSIENT = [
-    (AWS, aws_exception("throttlingException", "Too many tokens", after="part"), "hit its rate limit"),
-    (AWS, aws_exception("internalServerException", "oops"), "500: oops"),
-    (AWS, aws_exception("modelTimeoutException", "slow"), "504: slow"),
-    (AWS, aws_status(424, "ModelErrorException", "it broke"), "the server failed (424: it broke)"),
-    (GOOGLE, google_status(429, "RESOURCE_EXHAUSTED", "Quota exceeded"), "has hit its rate limit"),
-    (GOOGLE, error_event("part"), "overloaded"),
-]
-FINAL = [
-    (AWS, aws_exception("validationException", "bad", after="part"), "accept the request (400: bad)"),
-    (AWS, aws_status(400, INVALID, "prompt is too long: 9 > 8"), "too long"),
-    (AWS, aws_status(400, INVALID, "with on-demand throughput"), "sonnet-5-5, and the region"),
-    (AWS, aws_status(404, "ResourceNotFoundException", "gone"), f"has no {AWS.spec} (gone)"),
-    (AWS, aws_status(403, DENIED, f"no {SESSION}"), f"is not allowed to use {AWS.spec} (no [key])"),
-    (
-        AWS,
-        aws_status(403, "InvalidSignatureException", SESSION),
-        "the key (InvalidSignatureException): check",
-    ),
-    (AWS, aws_status(429, "ThrottlingException", "Too many tokens per day"), "cannot pay for this call (Too"),
-    (AWS, page(), "it answered with text/html"),
-    (GOOGLE, google_status(401, "UNAUTHENTICATED", TOKEN), "the key (UNAUTHENTICATED): run `gcloud"),
-    (GOOGLE, google_status(403, "PERMISSION_DENIED", TOKEN), f"{GOOGLE.spec} ([key]): enable the Vertex AI"),
-    (GOOGLE, google_status(400, "FAILED_PRECONDITION", "not servable in region x"), f"has no {GOOGLE.spec}"),
-]
+REJECTIONS = {
+    AWS: [
+        (aws_exception("throttlingException", "Too many tokens", after="part"), "hit its rate limit", Retryable),
+        (aws_exception("internalServerException", "oops"), "500: oops", Retryable),
+        (aws_exception("modelTimeoutException", "slow"), "504: slow", Retryable),
+        (aws_status(424, "ModelErrorException", "it broke"), "the server failed (424: it broke)", Retryable),
+        (aws_exception("validationException", "bad", after="part"), "accept the request (400: bad)", ModelError),
+        (aws_status(400, INVALID, "prompt is too long: 9 > 8"), "too long", ModelError),
+        (aws_status(400, INVALID, "with on-demand throughput"), "sonnet-5-5, and the region", ModelError),
+        (aws_status(404, "ResourceNotFoundException", "gone"), f"has no {AWS.spec} (gone)", ModelError),
+        (aws_status(403, DENIED, f"no {SESSION}"), f"is not allowed to use {AWS.spec} (no [key])", ModelError),
+        (aws_status(403, "InvalidSignatureException", SESSION), "the key (InvalidSignatureException): check", ModelError),
+        (aws_status(429, "ThrottlingException", "Too many tokens per day"), "cannot pay for this call (Too", ModelError),
+        (page(), "it answered with text/html", ModelError),
+    ],
+    GOOGLE: [
+        (google_status(429, "RESOURCE_EXHAUSTED", "Quota exceeded"), "has hit its rate limit", Retryable),
+        (error_event("part"), "overloaded", Retryable),
+        (google_status(401, "UNAUTHENTICATED", TOKEN), "the key (UNAUTHENTICATED): run `gcloud", ModelError),
+        (google_status(403, "PERMISSION_DENIED", TOKEN), f"{GOOGLE.spec} ([key]): enable the Vertex AI", ModelError),
+        (google_status(400, "FAILED_PRECONDITION", "not servable in region x"), f"has no {GOOGLE.spec}", ModelError),
+    ],
+}  # fmt: skip
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize(
-    ("model", "script", "words", "kind"),
-    [*((*row, Retryable) for row in TRANSIENT), *((*row, ModelError) for row in FINAL)],
-)
-def test_rejections(
-    serve: Start, model: AnthropicModel, script: Script, words: str, kind: type[ModelError]
-) -> None:
-    serve(model, script)
-    assert words in refused(model, kind)
-
-
-def test_a_rejection_of_each_cloud(serve: Start) -> None:
-    """A sample of the table above in each run of the tests."""
-    for model, script, words in (FINAL[5], FINAL[8]):
-        serve(model, script)
-        assert words in refused(model)
+@EACH
+def test_rejections(serve: Start, model: AnthropicModel) -> None:
+    serve(model, [script for script, _, _ in REJECTIONS[model]])
+    for _, words, kind in REJECTIONS[model]:
+        assert words in refused(model, kind)
 
 
 def test_the_usage_of_a_throttled_stream(serve: Start) -> None:
@@ -207,7 +198,7 @@ def test_an_arn_is_one_part_of_the_path(serve: Start) -> None:
 def test_a_key_of_bedrock(serve: Start, put: Set) -> None:
     server = serve(AWS, ["ok", status(403, "no model for secret-bearer")])
     put(AWS_BEARER_TOKEN_BEDROCK="secret-bearer")
-    assert call(AWS)[0].text == "ok"
+    assert call(AWS).text == "ok"
     assert server.requests[0].headers["authorization"] == "Bearer secret-bearer"
     assert "no model for [key]" in refused(AWS)
 
@@ -237,17 +228,12 @@ def test_wrong_settings_of_aws(
 
 def test_the_region_and_the_keys_of_a_profile(serve: Start, put: Set, tmp_path: Path) -> None:
     server = serve(AWS, "ok")
-    put(
-        AWS_REGION="",
-        AWS_ACCESS_KEY_ID="",
-        AWS_SECRET_ACCESS_KEY="",
-        AWS_SESSION_TOKEN="",
-        AWS_PROFILE="work",
-    )
+    keys_of_the_environment = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+    put(**dict.fromkeys(keys_of_the_environment, ""), AWS_REGION="", AWS_PROFILE="work")
     (tmp_path / "aws-config").write_text("[profile work]\nregion = ap-south-9\n")
     keys = f"[work]\naws_access_key_id = {ACCESS_KEY}\naws_secret_access_key = {SECRET}\n"
     (tmp_path / "aws-credentials").write_text(keys)
-    assert call(AWS)[0].text == "ok"
+    assert call(AWS).text == "ok"
     assert "/ap-south-9/bedrock/" in server.requests[0].headers["authorization"]
 
 
@@ -290,23 +276,11 @@ def test_the_project_of_the_credentials(serve: Start, put: Set) -> None:
     ("variables", "account", "words"),
     [
         ({"CLOUD_ML_REGION": ""}, {}, "no region is set for Vertex AI: set CLOUD_ML_REGION"),
-        (
-            {"ANTHROPIC_VERTEX_PROJECT_ID": ""},
-            {"project_id": ""},
-            "no Google Cloud project is set: set ANTHROPIC_",
-        ),
-        (
-            {"ANTHROPIC_VERTEX_BASE_URL": "127.0.0.1:9/x"},
-            {},
-            "check ANTHROPIC_VERTEX_BASE_URL and CLOUD_ML_REGION",
-        ),
-        (
-            {"ANTHROPIC_VERTEX_BASE_URL": "http://[::1"},
-            {},
-            "check ANTHROPIC_VERTEX_BASE_URL and CLOUD_ML_REGION",
-        ),
+        ({"ANTHROPIC_VERTEX_PROJECT_ID": ""}, {"project_id": ""}, "no Google Cloud project is set: set ANTHROPIC_"),
+        ({"ANTHROPIC_VERTEX_BASE_URL": "127.0.0.1:9/x"}, {}, "check ANTHROPIC_VERTEX_BASE_URL and CLOUD_ML_REGION"),
+        ({"ANTHROPIC_VERTEX_BASE_URL": "http://[::1"}, {}, "check ANTHROPIC_VERTEX_BASE_URL and CLOUD_ML_REGION"),
     ],
-)
+)  # fmt: skip
 def test_wrong_settings_of_google(
     serve: Start, put: Set, variables: dict[str, str], account: dict[str, str], words: str
 ) -> None:

@@ -21,7 +21,6 @@ from repoagent.errors import ModelError
 from repoagent.llm.model import Reply, Retryable, Usage
 from repoagent.llm.providers.command import CommandModel
 from repoagent.llm.providers.command_agents import full_command, masked_command
-from tests.conftest import GitRepo
 from tests.llm.ask import ask
 
 FAKES = {
@@ -82,19 +81,20 @@ def event(**fields):
 """
 
 
-@pytest.fixture(autouse=True)
-def programs(tmp_path: Path, repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The programs on PATH, in a repository; what was seen of the last call is in the file that is returned."""
-    folder = tmp_path / "bin"
-    folder.mkdir()
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The programs on PATH, in an empty folder; what was seen of the last call is in the file that is returned."""
+    for folder in ("bin", "here"):
+        (tmp_path / folder).mkdir()
     for name, script in FAKES.items():
-        (folder / name).write_text(HEAD.format(python=sys.executable) + script)
-        (folder / name).chmod(0o755)
-    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+        path = tmp_path / "bin" / name
+        path.write_text(HEAD.format(python=sys.executable) + script)
+        path.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
     monkeypatch.setenv("SEEN", str(tmp_path / "seen.json"))
     monkeypatch.setenv("CLAUDECODE", "1")
-    monkeypatch.setenv("GIT_DIR", str(repo.top / ".git"))
-    monkeypatch.chdir(repo.top)
+    monkeypatch.setenv("GIT_DIR", "/no/such/repository/.git")
+    monkeypatch.chdir(tmp_path / "here")
     return tmp_path / "seen.json"
 
 
@@ -114,15 +114,11 @@ def plan(monkeypatch: pytest.MonkeyPatch, **fields: object) -> None:
     [
         ("claude -p", "claude -p (claude-sonnet-5-5)", Usage(3, 7, 20, 5, dollars=0.01)),
         ("claude", "claude (claude-sonnet-5-5)", Usage(3, 7, 20, 5, dollars=0.01)),
-        (
-            "claude -p --output-format json",
-            "claude -p --output-format json (claude-haiku-5-5)",
-            Usage(3, 7, 20, 5, dollars=0.01),
-        ),
+        ("claude -p --output-format json", "claude -p --output-format json (claude-haiku-5-5)", Usage(3, 7, 20, 5, dollars=0.01)),
         ("codex exec", "codex exec", Usage(40, 9, 60, 0)),
         ("codex -m gpt-6", "codex -m gpt-6", Usage(40, 9, 60, 0)),
     ],
-)
+)  # fmt: skip
 def test_known_commands(command: str, model: str, usage: Usage, programs: Path) -> None:
     got, shown = reply(command)
     assert got.text.strip() == "done"
@@ -133,12 +129,12 @@ def test_known_commands(command: str, model: str, usage: Usage, programs: Path) 
 
 
 @pytest.mark.parametrize("command", ["claude -p", "codex exec"])
-def test_an_agent_runs_in_an_empty_folder(command: str, programs: Path, repo: GitRepo) -> None:
+def test_an_agent_runs_in_an_empty_folder(command: str, programs: Path) -> None:
     reply(command)
     seen = json.loads(programs.read_text())
     assert seen["files"] == []
     assert "GIT_DIR" not in seen["env"]
-    assert repo.status() == ""  # its arguments forbid edits
+    assert not list(Path.cwd().iterdir())  # its arguments forbid edits
     assert not Path(seen["cwd"]).exists()  # a temporary folder, removed afterwards
 
 
@@ -146,21 +142,19 @@ def test_an_agent_runs_in_an_empty_folder(command: str, programs: Path, repo: Gi
     "command",
     ["claude -p --allowedTools Edit", "codex exec --sandbox=workspace-write --skip-git-repo-check"],
 )
-def test_explicit_permissions_run_in_this_folder(command: str, programs: Path, repo: GitRepo) -> None:
+def test_explicit_permissions_run_in_this_folder(command: str, programs: Path) -> None:
     reply(command)
-    assert json.loads(programs.read_text())["cwd"] == str(repo.top)
+    assert json.loads(programs.read_text())["cwd"] == str(Path.cwd())
 
 
-def test_text_if_the_command_selects_it() -> None:
+def test_a_shell_line_and_a_selected_format_are_left_alone(
+    programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     got, shown = reply("claude -p --output-format text")
     assert got.text == shown == "done\n"
     assert got.usage.estimated
-
-
-def test_a_shell_line_is_left_alone(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CLAUDECODE")
-    got, _ = reply("claude --tools x | tail -n 1")
-    assert got.text == "done\n"
+    assert reply("claude --tools x | tail -n 1")[0].text == "done\n"
     assert json.loads(programs.read_text())["args"] == ["--tools", "x"]
 
 
@@ -169,10 +163,7 @@ def test_a_shell_line_is_left_alone(programs: Path, monkeypatch: pytest.MonkeyPa
     [
         ("cat", "cat"),
         ("llm -m X", "llm -m X"),
-        (
-            "KEY=1 ~/bin/codex e",
-            "KEY=1 ~/bin/codex e --json --sandbox read-only --skip-git-repo-check --ephemeral",
-        ),
+        ("KEY=1 ~/bin/codex e", "KEY=1 ~/bin/codex e --json --sandbox read-only --skip-git-repo-check --ephemeral"),
         ("codex exec --yolo --json", "codex exec --yolo --json --skip-git-repo-check --ephemeral"),
         ("claude -p > x", "claude -p > x"),
         ("claude -p # mine", "claude -p # mine"),
@@ -180,7 +171,7 @@ def test_a_shell_line_is_left_alone(programs: Path, monkeypatch: pytest.MonkeyPa
         ("claude 'open", "claude 'open"),
         ("", ""),
     ],
-)
+)  # fmt: skip
 def test_arguments_added_to_a_command(command: str, line: str) -> None:
     assert full_command(command) == line
     assert full_command(line) == line
@@ -195,16 +186,10 @@ def test_a_key_is_never_shown() -> None:
 @pytest.mark.parametrize(
     ("command", "fields", "words"),
     [
-        (
-            "claude -p",
-            {"code": 1, "result": {"is_error": True, "result": "Invalid API key · Please run /login"}},
-            r"`claude -p` failed: Invalid API key · Please run /login; start `claude` once and log in",
-        ),
-        (
-            "claude -p",
-            {"code": 1, "result": {"is_error": True, "result": "You've hit your limit · resets 3am (Europe/Berlin)"}},
-            "failed: You've hit your limit · resets 3am",
-        ),
+        ("claude -p", {"code": 1, "result": {"is_error": True, "result": "Invalid API key · Please run /login"}},
+         r"`claude -p` failed: Invalid API key · Please run /login; start `claude` once and log in"),
+        ("claude -p", {"code": 1, "result": {"is_error": True, "result": "You've hit your limit · resets 3am (Europe/Berlin)"}},
+         "failed: You've hit your limit · resets 3am"),
         ("claude -p", {"result": {"subtype": "error_max_turns", "result": None}}, "failed: error_max_turns"),
         ("claude -p", {"result": {"type": "other"}}, "printed output in an unknown format"),
         ("claude -p", {"text": " "}, "printed no reply"),
@@ -212,6 +197,7 @@ def test_a_key_is_never_shown() -> None:
         ("codex exec", {"failed": "unexpected status 401 Unauthorized"}, "401 Unauthorized; run `codex login`"),
     ],
 )  # fmt: skip
+@pytest.mark.usefixtures("programs")
 def test_failures_quote_the_program(
     command: str, fields: dict[str, object], words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -221,6 +207,7 @@ def test_failures_quote_the_program(
     assert not isinstance(caught.value, Retryable)
 
 
+@pytest.mark.usefixtures("programs")
 def test_an_overload_is_retryable_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     overload = {"is_error": True, "result": 'API Error: 529 {"type":"overloaded_error"}'}
     plan(monkeypatch, code=1, result=overload)
@@ -229,25 +216,22 @@ def test_an_overload_is_retryable_and_counted(monkeypatch: pytest.MonkeyPatch) -
     assert caught.value.usage == Usage(3, 7, 20, 5, dollars=0.01)
 
 
-@pytest.mark.parametrize(
-    ("reason", "stop"), [("max_tokens", "length"), ("refusal", "refusal"), (None, "end")]
-)
-def test_why_it_stopped(reason: str | None, stop: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    plan(monkeypatch, result={"stop_reason": reason})
-    assert reply("claude -p")[0].stop == stop
+@pytest.mark.usefixtures("programs")
+def test_why_it_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    for reason, stop in {"max_tokens": "length", "refusal": "refusal", None: "end"}.items():
+        plan(monkeypatch, result={"stop_reason": reason})
+        assert reply("claude -p")[0].stop == stop
 
 
 def test_a_program_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
-    with pytest.raises(
-        ModelError, match=r"cannot run `codex exec`: .*; to install it: npm install -g @openai/codex"
-    ):
+    advice = r"cannot run `codex exec`: .*; to install it: npm install -g @openai/codex"
+    with pytest.raises(ModelError, match=advice):
         reply("codex exec")
 
 
-def test_noise_before_the_events(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    path = tmp_path / "bin" / "claude"
-    path.write_text(
-        path.read_text().replace("def event", "print('Loaded cached credentials.')\ndef event", 1)
-    )
+def test_noise_before_the_events(programs: Path) -> None:
+    path = programs.parent / "bin/claude"
+    noise = "print('Loaded cached credentials.')\ndef event"
+    path.write_text(path.read_text().replace("def event", noise, 1))
     assert reply("claude -p")[0].text == "done"

@@ -16,6 +16,7 @@ from tests.llm.providers import openai_server
 from tests.llm.providers.messages_server import Script, Server, error_event, status
 
 Start = Callable[[Script], Server]
+Serve = Callable[..., openai_server.Server]
 CLAUDE = AnthropicModel("claude-sonnet-5-5")
 SHOT, PAPER = media(png(), "shot.png"), media(pdf(), "paper.pdf")
 
@@ -55,28 +56,22 @@ def test_attachments_count_as_breakpoints(server_with: Start) -> None:
     assert not any("cache_control" in block for block in server.requests[1].body["messages"][0]["content"])
 
 
-@pytest.mark.parametrize(
-    ("answer", "words"),
-    [
-        (
-            status(400, "messages.0.content.1.image.source.base64: image exceeds 5 MB maximum"),
-            "does not accept the request (400: messages.0.content.1.image.source.base64: image exceeds 5 MB maximum). "
-            "The attachment was shot.png (image/png, 30 x 20 pixels, ",
-        ),
+def test_rejections_of_claude_mention_the_attachment(server_with: Start) -> None:
+    big = "messages.0.content.1.image.source.base64: image exceeds 5 MB maximum"
+    attached = "The attachment was shot.png (image/png, 30 x 20 pixels, "
+    protected = "The PDF is password protected."
+    rejections = [
+        (status(400, big), f"does not accept the request (400: {big}). {attached}"),
         (status(400, "Could not process image"), ": make it smaller, convert it, or leave it out"),
-        (status(413, "Request exceeds the maximum size"), "The attachment was shot.png"),
-        (
-            error_event(kind="invalid_request_error", message="The PDF is password protected."),
-            "The attachment was",
-        ),
-    ],
-)
-def test_rejections_of_claude_mention_the_attachment(server_with: Start, answer: Script, words: str) -> None:
-    server_with(answer)
-    with pytest.raises(ModelError) as raised:
-        CLAUDE.complete(showing(SHOT, PAPER), print)
-    assert words in str(raised.value) and "\n" not in str(raised.value)
-    assert not isinstance(raised.value, Retryable) and len(str(raised.value)) < 400
+        (status(413, "Request exceeds the maximum size"), attached),
+        (error_event(kind="invalid_request_error", message=protected), "The attachment was"),
+    ]
+    server_with([answer for answer, _ in rejections])
+    for _, words in rejections:
+        with pytest.raises(ModelError) as raised:
+            CLAUDE.complete(showing(SHOT, PAPER), print)
+        assert words in str(raised.value) and "\n" not in str(raised.value)
+        assert not isinstance(raised.value, Retryable) and len(str(raised.value)) < 400
 
 
 def test_an_error_about_something_else_is_left_alone(server_with: Start) -> None:
@@ -84,28 +79,24 @@ def test_an_error_about_something_else_is_left_alone(server_with: Start) -> None
     for kind, request in ((ModelError, showing(SHOT)), (Retryable, showing(SHOT)), (ModelError, showing())):
         with pytest.raises(kind) as raised:
             CLAUDE.complete(request, print)
-        assert "Attached" not in str(raised.value)
+        assert "attachment" not in str(raised.value)
 
 
 def openai(server: openai_server.Server, *traits: str) -> OpenAIModel:
     return OpenAIModel(server.endpoint("testing", *traits), "some-model")
 
 
-@pytest.mark.soak
-def test_the_parts_that_chat_completions_gets() -> None:
+def test_the_parts_that_chat_completions_gets(serve: Serve) -> None:
     photo = media(jpeg(), "photo.jpg")
-    with openai_server.openai_server(["a cat", "ok"]) as server:
-        model = openai(server, "pdf")
-        assert model.complete(showing(photo, PAPER), print).text == "a cat"
-        model.complete(showing(), print)
+    server = serve(["a cat", "ok"])
+    model = openai(server, "pdf")
+    assert model.complete(showing(photo, PAPER), print).text == "a cat"
+    model.complete(showing(), print)
     system, user = server.requests[0].body["messages"]
     assert system == {"role": "system", "content": "You look."}
     label, image, second, file, words = user["content"]
-    assert (label, second) == (
-        {"type": "text", "text": "photo.jpg:\n"},
-        {"type": "text", "text": "paper.pdf:\n"},
-    )
-    assert words == {"type": "text", "text": "what is it?"}
+    texts = ["photo.jpg:\n", "paper.pdf:\n", "what is it?"]
+    assert [label, second, words] == [{"type": "text", "text": said} for said in texts]
     head, _, data = image["image_url"]["url"].partition(",")
     assert (image["type"], head, b64decode(data)) == ("image_url", "data:image/jpeg;base64", photo.data)
     assert (file["type"], file["file"]["filename"]) == ("file", "paper.pdf")
@@ -115,43 +106,40 @@ def test_the_parts_that_chat_completions_gets() -> None:
     assert server.requests[1].body["messages"][1]["content"] == "what is it?"
 
 
-def test_breakpoints_with_attachments() -> None:
-    with openai_server.openai_server("ok") as server:
-        model = OpenAIModel(server.endpoint("testing", "breakpoints"), "anthropic/claude-x")
-        parts = (Part("long", cache=True), Part("see:", media=SHOT), Part("\n"), Part("go"), Part(" \n"))
-        model.complete(Request((), (Message("user", parts),)), print)
-    kinds = [
-        (part["type"], "cache_control" in part) for part in server.requests[0].body["messages"][0]["content"]
-    ]
-    assert kinds == [("text", True), ("text", False), ("image_url", False), ("text", False)]
+def test_breakpoints_with_attachments(serve: Serve) -> None:
+    """And a blank text after an image is dropped, with breakpoints or without."""
+    server = serve(["ok", "ok"])
+    claude = OpenAIModel(server.endpoint("testing", "breakpoints"), "anthropic/claude-x")
+    parts = (Part("long", cache=True), Part("see:", media=SHOT), Part("\n"), Part("go"), Part(" \n"))
+    claude.complete(Request((), (Message("user", parts),)), print)
+    openai(server).complete(Request((), (Message("user", parts[1:3]),)), print)
+    with_breakpoints, without = (sent.body["messages"][0]["content"] for sent in server.requests)
+    assert [(part["type"], "cache_control" in part) for part in with_breakpoints] == [
+        ("text", True), ("text", False), ("image_url", False), ("text", False),
+    ]  # fmt: skip
+    assert [part["type"] for part in without] == ["text", "image_url"]
 
 
-def test_a_blank_text_after_an_image_is_dropped() -> None:
-    with openai_server.openai_server("ok") as server:
-        request = Request((), (Message("user", (Part("see:", media=SHOT), Part("\n"))),))
-        openai(server).complete(request, print)
-    content = server.requests[0].body["messages"][0]["content"]
-    assert [part["type"] for part in content] == ["text", "image_url"]
-
-
-def test_a_pdf_is_not_sent_to_a_server_that_takes_none() -> None:
+def test_a_pdf_is_not_sent_to_a_server_that_takes_none(serve: Serve) -> None:
+    server = serve("ok")
     words = "does not accept PDFs over this protocol. Send the PDF's text .pdftotext"
-    with openai_server.openai_server("ok") as server, pytest.raises(UsageError, match=words):
+    with pytest.raises(UsageError, match=words):
         openai(server).complete(showing(PAPER), print)
     assert server.requests == []
 
 
-def test_rejections_of_a_server_mention_the_attachment() -> None:
-    answers = [
-        openai_server.status(400, "some-model does not support image input"),
-        openai_server.status(413, "request too large"),
-    ]
-    with openai_server.openai_server(answers) as server:
-        for words in (
+def test_rejections_of_a_server_mention_the_attachment(serve: Serve) -> None:
+    rejections = [
+        (
+            400,
+            "some-model does not support image input",
             "does not accept the request (400: some-model does not",
-            "too long for testing/some-model",
-        ):
-            with pytest.raises(ModelError) as raised:
-                openai(server).complete(showing(SHOT), print)
-            assert words in str(raised.value)
-            assert "The attachment was shot.png (image/png, 30 x 20 pixels" in str(raised.value)
+        ),
+        (413, "request too large", "too long for testing/some-model"),
+    ]
+    server = serve([openai_server.status(code, message) for code, message, _ in rejections])
+    for _, _, words in rejections:
+        with pytest.raises(ModelError) as raised:
+            openai(server).complete(showing(SHOT), print)
+        assert words in str(raised.value)
+        assert "The attachment was shot.png (image/png, 30 x 20 pixels" in str(raised.value)
