@@ -198,17 +198,16 @@ TWINS = "if x:\n    def f():\n        return 1\nelse:\n    def f():\n        ret
         ("", APP, Touched(added=("App", "main"))),  # its members come with it
         (LOCAL, LOCAL.replace("1", "2"), Touched(changed=("f",))),  # with its local function
         (TWINS, TWINS.replace("2", "3"), Touched(changed=("f",))),
+        (
+            APP,
+            APP.replace("App", "Application"),
+            Touched(changed=("main",), renamed=(("App", "Application"),)),
+        ),
     ],
 )
 def test_definitions_added_removed_changed_and_renamed(before: str, after: str, expected: Touched) -> None:
     old, new = parts("a.py", before.encode()), parts("a.py", after.encode())
     assert old is not None and new is not None and compare(old, new) == expected
-
-
-def test_a_renamed_class_renames_its_members(repo: GitRepo) -> None:
-    old, new = parts("a.py", APP.encode()), parts("a.py", APP.replace("App", "Application").encode())
-    assert old is not None and new is not None
-    assert compare(old, new).renamed == (("App", "Application"),)
 
 
 def test_deleted_links_directories_and_files_without_a_grammar(repo: GitRepo) -> None:

@@ -147,7 +147,7 @@ commits = st.builds(
 )
 
 
-@settings(deadline=None)
+@settings(max_examples=50)
 @given(st.lists(commits, max_size=6), st.lists(st.integers(1, 40), max_size=30))
 def test_a_stream_is_read_wherever_it_is_cut(commits: list[Record], cuts: list[int]) -> None:
     data, chunks = b"", []
@@ -202,6 +202,7 @@ WORDS = st.binary(max_size=20).map(lambda word: word.replace(b"\0", b""))
 COUNTS = st.none() | st.tuples(st.integers(0, 99), st.integers(0, 99))
 
 
+@settings(max_examples=50)
 @given(rows=st.lists(st.tuples(WORDS, WORDS, COUNTS, WORDS)), cut=st.integers(0, 50))
 def test_a_log_is_read_as_far_as_it_goes(
     rows: list[tuple[bytes, bytes, tuple[int, int] | None, bytes]], cut: int

@@ -17,6 +17,7 @@ from repoagent.history.index import index
 from repoagent.history.neighbors import Neighborhood, neighborhood
 from repoagent.history.recent_commits import QuickLook
 from tests.conftest import GitRepo
+from tests.history.histories import commit_files
 
 
 def ask(repo: GitRepo, *paths: str, revision: str = "HEAD", picture: bool = False) -> Neighborhood:
@@ -27,23 +28,11 @@ def together(found: Neighborhood) -> dict[str, tuple[int, int]]:
     return {row.path.decode(): (row.together, row.commits) for row in found.rows if row.together}
 
 
-def long_history(repo: GitRepo, commits: int) -> None:
-    """`core.c` and `core.h` in every hundredth of so many commits."""
-    lines = []
-    for number in range(1, commits + 1):
-        names = ["core.c", "core.h"] if number % 100 == 0 else [f"other{number % 50}.c", "other.h"]
-        lines.append(
-            f"commit refs/heads/main\ncommitter A <a@example.com> {1_600_000_000 + number} +0000\ndata 1\nx\n"
-        )
-        for name in names:
-            lines.append(f"M 100644 inline {name}\ndata {len(str(number))}\n{number}\n")
-    repo.git("fast-import", "--quiet", "--force", stdin="".join(lines).encode())
-    repo.git("reset", "-q", "--hard")
+PAIR = "core.py test_core.py"
 
 
 def test_a_small_history_is_indexed_at_once(repo: GitRepo) -> None:
-    for number in range(3):
-        repo.commit("pair", **{"core.py": f"{number}", "test_core.py": f"{number}"})
+    commit_files(repo, *[PAIR] * 3)
     found = ask(repo, "core.py")
     assert (found.state, found.note, found.looked_at) == ("whole", "", 3)
     assert together(found) == {"test_core.py": (3, 3)}
@@ -53,8 +42,7 @@ def test_a_small_history_is_indexed_at_once(repo: GitRepo) -> None:
 
 
 def test_the_index_follows_a_rename_and_says_the_present_name(repo: GitRepo) -> None:
-    for number in range(3):
-        repo.commit("pair", **{"core.py": f"{number}\n" * 20, "test_core.py": f"{number}"})
+    commit_files(repo, *[PAIR] * 3)
     repo.git("mv", "core.py", "kernel.py")
     repo.commit("rename")
     assert together(ask(repo, "kernel.py"))["test_core.py"][0] == 3
@@ -68,7 +56,10 @@ def test_the_index_follows_a_rename_and_says_the_present_name(repo: GitRepo) -> 
 def test_while_it_is_being_built_the_files_own_commits_answer(
     repo: GitRepo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    long_history(repo, 3000)
+    often = (
+        f"other{number % 50}.c other.h" if number % 100 else "core.c core.h" for number in range(1, 3001)
+    )
+    commit_files(repo, *often)
     monkeypatch.setattr(task, "MINING_SECONDS", 0.0)
     monkeypatch.setattr(index, "mine_in_background", lambda worktree: None)
     found = ask(repo, "core.c", picture=True)
@@ -83,8 +74,7 @@ def test_while_it_is_being_built_the_files_own_commits_answer(
 
 
 def test_without_a_place_for_an_index_there_is_an_answer_all_the_same(repo: GitRepo) -> None:
-    for number in range(2):
-        repo.commit("pair", **{"core.py": f"{number}", "test_core.py": f"{number}"})
+    commit_files(repo, *[PAIR] * 2)
     repo.write(".repoagent", "not a folder")
     found = ask(repo, "core.py")
     assert found.state == "recent" and found.note.startswith("no index: ")
@@ -92,10 +82,7 @@ def test_without_a_place_for_an_index_there_is_an_answer_all_the_same(repo: GitR
 
 
 def test_a_picture_has_the_edges_between_neighbors_too(repo: GitRepo) -> None:
-    for number in range(4):
-        repo.commit("three", **{"a.c": f"{number}", "b.c": f"{number}", "c.c": f"{number}"})
-    for number in range(4):
-        repo.commit("two", **{"b.c": f"x{number}", "c.c": f"x{number}"})
+    commit_files(repo, *["a.c b.c c.c"] * 4, *["b.c c.c"] * 4)
     found = ask(repo, "a.c", picture=True)
     edges = {(edge.one, edge.other): edge for edge in found.edges}
     assert {(b"a.c", b"b.c"), (b"a.c", b"c.c"), (b"b.c", b"c.c")} <= set(edges)
@@ -105,19 +92,15 @@ def test_a_picture_has_the_edges_between_neighbors_too(repo: GitRepo) -> None:
 
 
 def test_a_folder_stands_for_its_files_and_is_not_its_own_neighbor(repo: GitRepo) -> None:
-    for number in range(3):
-        repo.commit("pair", **{"lib/a.c": f"{number}", "lib/b.c": f"{number}", "doc/lib.md": f"{number}"})
+    commit_files(repo, *["lib/a.c lib/b.c doc/lib.md"] * 3)
     found = ask(repo, "lib", picture=True)
     assert found.paths == (b"lib/",) and together(found) == {"doc/lib.md": (3, 3)}
     assert [edge.one for edge in found.edges if edge.other == b"doc/lib.md"] == [b"lib/"]
 
 
 def test_many_files_of_a_folder_are_not_all_looked_at(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
-    from repoagent.history import neighbors
-
-    monkeypatch.setattr(neighbors, "FILES_OF_FOLDER", 2)
-    for number in range(4):
-        repo.commit("one", **{f"lib/{number}.c": f"{number} " * 50, "other.h": f"{number}"})
+    monkeypatch.setattr(task, "FILES_OF_FOLDER", 2)
+    commit_files(repo, *(f"lib/{number}.c other.h" for number in range(4)))
     found = ask(repo, "lib")
     assert found.note == "based on the 2 most recently changed of the 4 files in lib"
     assert found.looked_at == 2
@@ -142,8 +125,7 @@ def test_what_stands_for_nothing_is_refused(repo: GitRepo) -> None:
 
 
 def test_an_index_that_breaks_as_it_is_read(repo: GitRepo, capsys: pytest.CaptureFixture[str]) -> None:
-    for number in range(3):
-        repo.commit("pair", **{"core.py": f"{number}", "test_core.py": f"{number}"})
+    commit_files(repo, *[PAIR] * 3)
     ask(repo, "core.py")
     with closing(sqlite3.connect(repo.top / ".repoagent/history.db")) as connection:
         connection.execute("DROP TABLE touch")
@@ -177,21 +159,15 @@ def quick(repo: GitRepo, path: str) -> dict[str, tuple[int, int]]:
 
 
 def test_partners_are_ranked_and_counted(repo: GitRepo) -> None:
-    for n in range(4):
-        repo.commit("pair", **{"core.py": f"{n}", "test_core.py": f"{n}"})
-    for n in range(2):
-        repo.commit("other pair", **{"core.py": f"x{n}", "docs.md": f"{n}"})
-    repo.commit("alone", **{"core.py": "alone"})
-    repo.commit("once", **{"core.py": "once", "stray.txt": "1"})
+    commit_files(repo, *[PAIR] * 4, *["core.py docs.md"] * 2, "core.py", "core.py stray.txt")
     found = quick(repo, "core.py")
     assert found == {"test_core.py": (4, 8), "docs.md": (2, 8), "stray.txt": (1, 8)}
     assert next(iter(found)) == "test_core.py"
 
 
 def test_deleted_files_and_floods_are_no_partners(repo: GitRepo) -> None:
-    for n in range(3):
-        repo.commit("pair", **{"core.py": f"{n}", "gone.py": f"{n}"})
-        repo.commit("flood", **{f"many/{k}.txt": f"{n}" for k in range(150)}, **{"core.py": f"flood {n}"})
+    flood = " ".join(f"many/{number}.txt" for number in range(150))
+    commit_files(repo, *["core.py gone.py", f"core.py {flood}"] * 3)
     repo.git("rm", "-q", "gone.py")
     repo.commit("remove it")
     assert quick(repo, "core.py") == {}

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repoagent.git.process import GitError
@@ -94,6 +94,7 @@ def test_a_budget_keeps_the_newest_and_the_most_telling() -> None:
     assert history_block(steps, limit=0) == ""
 
 
+@settings(max_examples=50)
 @given(budget=st.integers(1, 2000), count=st.integers(1, 40), author=st.text(max_size=100))
 def test_a_block_fits_its_budget(budget: int, count: int, author: str) -> None:
     steps = [replace(step, commit=replace(step.commit, author=author)) for step in many(count)]

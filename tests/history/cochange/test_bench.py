@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 import bench.cochange.history
 from bench.cochange.history import Change, MemoryView, load, without_renames
-from bench.cochange.methods import (
-    BASELINES,
-)
+from bench.cochange.methods import BASELINES
 from bench.cochange.missing import KERNEL, Asked, figures
 from bench.cochange.missing import replay as replay_missing
 from bench.cochange.replay import Figures, replay, sample
 from tests.conftest import GitRepo
-
-MakeRepo = Callable[..., GitRepo]
+from tests.history.histories import history
 
 
 def change(number: int, *paths: str) -> Change:
@@ -51,40 +48,33 @@ def test_only_earlier_commits_are_known() -> None:
 
 
 def test_baselines_by_hand() -> None:
-    history = MemoryView()
-    for number, paths in enumerate(["a b", "a b", "b", "b", "b", "b", "a c", "a c"]):
-        history.add(change(number, *paths.split()))
-    a, b, c = (history.file(path) for path in (b"a", b"b", b"c"))
+    view = history("a b", "a b", "b", "b", "b", "b", "a c", "a c")
+    a, b, c = (view.file(path) for path in (b"a", b"b", b"c"))
     assert a is not None and b is not None and c is not None
-    assert BASELINES["plain counts"](history, [a]) == [c, b]  # as many; c was seen last
-    assert BASELINES["code-maat"](history, [a]) == [c, b]  # 2 of 3 against 2 of 5 revisions on average
-    assert BASELINES["ROSE"](history, [a]) == [b, c]
-    assert BASELINES["ROSE"](history, [a, b]) == []  # no further file changed with both
-    assert BASELINES["TARMAQ"](history, [b, c]) == [a]
+    assert BASELINES["plain counts"](view, [a]) == [c, b]  # as many; c was seen last
+    assert BASELINES["code-maat"](view, [a]) == [c, b]  # 2 of 3 against 2 of 5 revisions on average
+    assert BASELINES["ROSE"](view, [a]) == [b, c]
+    assert BASELINES["ROSE"](view, [a, b]) == []  # no further file changed with both
+    assert BASELINES["TARMAQ"](view, [b, c]) == [a]
 
 
 def test_history_is_loaded_with_renames_and_kept(
-    make_repo: MakeRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    repo: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bench.cochange.history, "CACHE", tmp_path / "kept")
-    repo = make_repo()
-    text = "".join(f"line {n}\n" for n in range(30))
-    repo.write("old\nname", text)
-    repo.write("b", "1")
-    repo.commit("one")
+    repo.commit("one", **{"old\nname": "".join(f"line {n}\n" for n in range(30)), "b": "1"})
     repo.git("mv", "old\nname", "new")
-    repo.write("b", "2")
-    repo.commit("two")
+    repo.commit("two", b="2")
     repo.git("rm", "-q", "b")
-    repo.git("commit", "-q", "-m", "three")
-    changes = [found for found in load(repo.top) if found.entries]
-    assert [sorted(found.entries) for found in changes[-3:]] == [
+    repo.commit("three")
+    changes = load(repo.top)
+    assert [sorted(found.entries) for found in changes[1:]] == [
         [(b"A", b"b", b"b"), (b"A", b"old\nname", b"old\nname")],
         [(b"M", b"b", b"b"), (b"R", b"old\nname", b"new")],
         [(b"D", b"b", b"b")],
     ]
     assert len(list((tmp_path / "kept").iterdir())) == 1
-    assert [found for found in load(repo.top) if found.entries] == changes
+    assert load(repo.top) == changes
 
 
 def test_a_rename_is_a_deletion_and_an_addition_by_path_and_a_copy_an_addition() -> None:
@@ -96,20 +86,9 @@ def test_a_rename_is_a_deletion_and_an_addition_by_path_and_a_copy_an_addition()
     assert without_renames(Change(5, b"one", entries)).entries == by_path
 
 
-def changes(*commits: str) -> list[Change]:
-    known: set[bytes] = set()
-    made = []
-    for second, commit in enumerate(commits):
-        paths = commit.encode().split()
-        made.append(
-            Change(second, b"ann", tuple((b"M" if path in known else b"A", path, path) for path in paths))
-        )
-        known.update(paths)
-    return made
-
-
 def test_each_file_of_a_late_commit_is_left_out_once_and_the_kernel_names_it() -> None:
-    run = replay_missing(changes(*["a b", "c"] * 50), seed=1)
+    commits = ["a b", "c"] * 50
+    run = replay_missing([change(number, *paths.split()) for number, paths in enumerate(commits)], seed=1)
     left_out = [query for query in run.asked[KERNEL] if query.dropped is not None]
     assert len(left_out) == 2 * 10
     assert all(query.weight == 0.5 and query.best[0][1] == query.dropped for query in left_out)

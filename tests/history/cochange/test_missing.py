@@ -19,29 +19,7 @@ from repoagent.history.missing_partners import (
     missing,
     surest,
 )
-
-DAY = 86400
-
-
-def history(*commits: str, author: bytes = b"ann@example.org") -> MemoryView:
-    """A view of commits, oldest first; each is its paths by space, `-path` for a deletion and `old>new` for a rename."""
-    view = MemoryView()
-    known: set[bytes] = set()
-    for day, commit in enumerate(commits):
-        entries = []
-        for word in commit.encode().split():
-            if word.startswith(b"-"):
-                entries.append((b"D", word[1:], word[1:]))
-                known.discard(word[1:])
-            elif b">" in word:
-                old, _, new = word.partition(b">")
-                entries.append((b"R", old, new))
-                known.add(new)
-            else:
-                entries.append((b"M" if word in known else b"A", word, word))
-                known.add(word)
-        view.add(Change(day * DAY, author, tuple(entries)))
-    return view
+from tests.history.histories import history
 
 
 def ask(view: MemoryView, *paths: bytes, threshold: float = 0.3, limit: int = 3) -> list[Missing]:

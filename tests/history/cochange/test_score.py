@@ -13,24 +13,7 @@ from hypothesis import strategies as st
 
 from bench.cochange.history import Change, MemoryView
 from repoagent.history.cochange import Alive, Neighbor, View, alike, neighbors, stem, words
-
-START = 1_700_000_000
-
-
-def history(*commits: str) -> MemoryView:
-    """Commits, oldest first: paths by space, `+path` is added, `-path` deleted, `old>new` renamed."""
-    view = MemoryView()
-    for number, commit in enumerate(commits):
-        view.add(Change(START + number * 1000, b"one@example.com", tuple(map(_entry, commit.split()))))
-    return view
-
-
-def _entry(text: str) -> tuple[bytes, bytes, bytes]:
-    if ">" in text:
-        before, _, after = text.partition(">")
-        return b"R", before.encode(), after.encode()
-    letter, path = (text[0], text[1:]) if text[0] in "+-" else ("M", text)
-    return {"+": b"A", "-": b"D", "M": b"M"}[letter], path.encode(), path.encode()
+from tests.history.histories import DAY, START, history
 
 
 def ask(view: MemoryView, *paths: str, limit: int = 20, min_score: float = 0.0) -> list[Neighbor]:
@@ -99,7 +82,7 @@ def test_neighbors(case: str) -> None:
 
 def test_evidence_and_names_for_an_untracked_file() -> None:
     (row,) = ask(history(*["x/a.c y/b.c"] * 50), "x/a.c")
-    assert (row.together, row.commits, row.last) == (50, 50, START + 49_000)
+    assert (row.together, row.commits, row.last) == (50, 50, START + 49 * DAY)
     assert row.evidence == tuple(range(49, 29, -1))
     rows = ask(
         history("+tests/test_new.py", "+src/other.py +CHANGES.md", "src/other.py CHANGES.md"), "src/new.py"

@@ -21,6 +21,7 @@ from repoagent.history.index.index import ITSELF, LOCK, State, mine_in_backgroun
 from repoagent.history.index.schema import NoCommits, NoIndex
 from repoagent.storage.locks import locked
 from tests.conftest import GitRepo
+from tests.history.histories import commit_files
 
 
 def update(top: Path, revision: str = "HEAD") -> tuple[State, list[str]]:
@@ -55,13 +56,7 @@ def recorded_tree(top: Path) -> str:
 
 def many(repo: GitRepo, count: int, start: int = 0) -> None:
     """So many commits, each of two files, one of them in all."""
-    stream = "".join(
-        f"commit refs/heads/main\ncommitter A <a@b> {1_600_000_000 + n} +0000\ndata 0\n"
-        + ("from refs/heads/main^0\n" if n == start else "")
-        + f"M 100644 inline all\ndata {len(str(n))}\n{n}\nM 100644 inline f{n % 50}\ndata {len(str(n))}\n{n}\n"
-        for n in range(start, start + count)
-    )
-    repo.git("fast-import", "--quiet", stdin=stream.encode())
+    commit_files(repo, *(f"all f{number % 50}" for number in range(start, start + count)), start=start)
 
 
 def test_before_the_first_commit_and_before_it_is_mined(
@@ -98,7 +93,6 @@ def test_a_long_history_is_the_same_whether_mined_at_once_or_bit_by_bit(repo: Gi
 
     for start in range(0, 800, 160):
         many(repo, 160, start)
-        repo.git("checkout", "-q", "-f", "main")
         (repo.top / f"d{start}").mkdir()
         repo.git("mv", "-f", "f0", f"d{start}/moved")
         repo.git("commit", "-q", "-m", "moved")
@@ -162,7 +156,6 @@ def test_readers_do_not_wait_for_an_update(repo: GitRepo, monkeypatch: pytest.Mo
 @pytest.mark.soak
 def test_processes_at_once_and_one_that_is_killed(repo: GitRepo) -> None:
     many(repo, 3000)
-    repo.git("reset", "-q", "--hard", "main")
     code = (
         "import sys; from pathlib import Path; from repoagent.git.worktree import open_worktree as worktree;"
         "from repoagent.history.index.index import open_index; open_index(worktree(Path(sys.argv[1]))).update()"
@@ -255,7 +248,6 @@ SQL = {"foreign": "CREATE TABLE theirs (x)", "table": "DROP TABLE touch", **VERS
 )
 def test_a_damaged_index_is_rebuilt_and_one_of_a_newer_version_refused(repo: GitRepo, harm: str) -> None:
     many(repo, 300)
-    repo.git("reset", "-q", "--hard", "main")
     update(repo.top)
     expected = commits(repo.top, "f1")
     path = repo.top / ".repoagent/history.db"

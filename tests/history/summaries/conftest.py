@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,6 +46,3 @@ def model(tmp_path: Path) -> Program:
     program = Program(folder)
     program.answers()
     return program
-
-
-Make = Callable[[str], Program]

@@ -40,6 +40,7 @@ from repoagent.history.log import FileCommit
 from repoagent.llm.providers.command import CommandModel
 from repoagent.llm.usage import Limits, Meter, Price
 from tests.conftest import GitRepo
+from tests.history.histories import commit_files
 from tests.history.summaries.conftest import Program
 
 ID, OTHER = "ab" * 20, "cd" * 20
@@ -179,11 +180,6 @@ def small_calls(monkeypatch: pytest.MonkeyPatch) -> int:
     return 2
 
 
-def grow(repo: GitRepo, count: int) -> None:
-    for number in range(count):
-        repo.commit(f"change {number}", **{"a.txt": f"{number}\n", "b.txt": f"{number}\n"})
-
-
 def read(repo: GitRepo, path: str = "a.txt") -> tuple[tuple[Step, ...], dict[str, Summary]]:
     steps = read_history(repo.top, path, seconds=20).steps
     return steps, read_summaries(layout(open_worktree(repo.top)).summaries, steps)
@@ -206,7 +202,7 @@ def pay(
 
 
 def test_one_call_for_several_commits_and_never_again(repo: GitRepo, model: Program) -> None:
-    grow(repo, 4)
+    commit_files(repo, *["a.txt b.txt"] * 4)
     outcome = pay(repo, model)
     assert (len(model.prompts), len(outcome.summaries)) == (1, 5)
     steps, known = read(repo)
@@ -223,7 +219,7 @@ def test_one_call_for_several_commits_and_never_again(repo: GitRepo, model: Prog
 def test_a_failed_call_saves_nothing_and_earlier_calls_stay(
     repo: GitRepo, model: Program, small_calls: int
 ) -> None:
-    grow(repo, 2)
+    commit_files(repo, *["a.txt b.txt"] * 2)
     model.answers("if count: sys.exit('out of order')")
     assert [len(batch) for batch in planned(repo).batches] == [2, 1]
     outcome = Outcome()
@@ -239,7 +235,7 @@ def test_a_failed_call_saves_nothing_and_earlier_calls_stay(
 def test_the_cost_is_known_and_limits_hold_before_the_call(
     repo: GitRepo, model: Program, small_calls: int
 ) -> None:
-    grow(repo, 3)
+    commit_files(repo, *["a.txt b.txt"] * 3)
     todo = planned(repo)
     assert todo.cost(None) is None and todo.usage.input > 300
     assert todo.cost(Price(1.0, 2.0)) == pytest.approx((todo.usage.input + 2 * todo.usage.output) / 1e6)
@@ -277,7 +273,7 @@ def test_the_files_of_summaries(tmp_path: Path) -> None:
 
 
 def test_missing_and_garbled_lines_are_not_saved(repo: GitRepo, model: Program) -> None:
-    grow(repo, 3)
+    commit_files(repo, *["a.txt b.txt"] * 3)
     model.answers(
         "lines = [line for line in lines if not line.startswith(('2.1', '3.0'))] + ['4.0: another']"
     )

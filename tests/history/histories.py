@@ -1,0 +1,37 @@
+"""Histories of a few letters: of a repository, by `git fast-import`, and in memory alone."""
+
+from __future__ import annotations
+
+from bench.cochange.history import Change, MemoryView
+from tests.conftest import GitRepo
+
+START, DAY = 1_700_000_000, 86_400
+
+
+def commit_files(repo: GitRepo, *commits: str, start: int = 0) -> None:
+    """Commits on main, oldest first. Each gives the files that it names, by space, a content of twenty lines that
+    no other commit has, from the number `start` on."""
+    stream = []
+    for number, names in enumerate(commits, start):
+        stream.append(f"commit refs/heads/main\ncommitter A <a@b> {1_600_000_000 + number} +0000\ndata 0\n")
+        stream += ["from refs/heads/main^0\n"] if number == start else []
+        data = f"{number}\n" * 20
+        stream += [f"M 100644 inline {name}\ndata {len(data)}\n{data}\n" for name in names.split()]
+    repo.git("fast-import", "--quiet", stdin="".join(stream).encode())
+    repo.git("reset", "-q", "--hard", "main")
+
+
+def history(*commits: str) -> MemoryView:
+    """Commits, a day apart and oldest first: paths by space, `+path` is added, `-path` deleted, `old>new` renamed."""
+    view = MemoryView()
+    for number, commit in enumerate(commits):
+        view.add(Change(START + number * DAY, b"one@example.com", tuple(map(_entry, commit.split()))))
+    return view
+
+
+def _entry(text: str) -> tuple[bytes, bytes, bytes]:
+    if ">" in text:
+        before, _, after = text.partition(">")
+        return b"R", before.encode(), after.encode()
+    letter, path = (text[0], text[1:]) if text[0] in "+-" else ("M", text)
+    return {"+": b"A", "-": b"D", "M": b"M"}[letter], path.encode(), path.encode()
