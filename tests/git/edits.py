@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 import subprocess
+import sys
 import time
+import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -32,6 +36,10 @@ def change(repo: GitRepo, path: str, old: str | bytes, new: str | bytes) -> File
 
 def new_file(path: str, data: bytes, mode: str = "100644") -> FileChange:
     return FileChange(None, path, None, data, None, mode)
+
+
+def delete(repo: GitRepo, path: str) -> FileChange:
+    return FileChange(path, None, repo.read(path), None, "100644", None)
 
 
 def lines(other: Mapping[int, str] | None = None) -> str:
@@ -66,6 +74,43 @@ def keep(repo: GitRepo, *changes: FileChange) -> None:
     with Transaction(worktree(repo), changes, Options(no_commit=True)) as transaction:
         transaction.write()
         transaction.keep()
+
+
+def dies(action: Callable[[], object], code: int = -signal.SIGKILL) -> None:
+    """Do it in a child process that ends with this exit code (negative: by this signal)."""
+    child = os.fork()
+    if child == 0:
+        action()
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == code
+
+
+class Child:
+    """The edit of line 5 in a process and session of its own; `meanwhile` is done between writing and committing."""
+
+    def __init__(self, repo: GitRepo, meanwhile: Callable[[], object] = lambda: None) -> None:
+        self._output, end = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            try:
+                os.setsid()
+                os.dup2(end, 2)
+                sys.stderr = os.fdopen(2, "w", buffering=1)
+                with Transaction(worktree(repo), [shout(repo, 5)]) as transaction:
+                    transaction.write()
+                    meanwhile()
+                    transaction.commit("edit")
+            except BaseException:  # noqa: BLE001
+                traceback.print_exc()
+            os._exit(0)
+        os.close(end)
+
+    def ended(self) -> str:
+        """What it has written to its standard error, when it has ended."""
+        with os.fdopen(self._output) as output:
+            said = output.read()
+        os.waitpid(self.pid, 0)
+        return said
 
 
 def wait_for(path: Path) -> None:
@@ -143,6 +188,3 @@ def committed(repo: GitRepo, path: str, commit: str = "HEAD") -> str:
 
 def staged(repo: GitRepo, path: str) -> str:
     return repo.git("show", f":{path}")
-
-
-Script = Callable[[str, str], Path]

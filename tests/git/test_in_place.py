@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
+from typing import Any
 
 import pytest
 
 from repoagent.errors import NothingDone, Refused
 from repoagent.git.file_writer import Moved
 from repoagent.git.files import REGULAR, Content, FileChange
+from repoagent.git.transaction import commit
 from repoagent.git.transaction.finish import recover
-from repoagent.git.transaction.results import HookFailed, InPlace
+from repoagent.git.transaction.results import CommitResult, InPlace
 from repoagent.git.transaction.transaction import Transaction
 from repoagent.git.undo import redo, undo
 from repoagent.git.worktree import open_worktree
 from tests.conftest import GitRepo
+from tests.git.edits import dies
 
 OLD = b"".join(b"line %d\n" % n for n in range(30))
 NEW = OLD.replace(b"line 15\n", b"line fifteen\n")
@@ -28,10 +29,10 @@ def _change(path: str, before: bytes | None, after: bytes | None) -> FileChange:
     return FileChange(path if old else None, path if new else None, before, after, old, new)
 
 
-def _commit(repo: GitRepo, *changes: FileChange) -> str:
-    with Transaction(open_worktree(repo.top), changes, edit_id="e1", in_place=InPlace()) as edit:
+def _commit(repo: GitRepo, *changes: FileChange, place: InPlace | None = None) -> CommitResult:
+    with Transaction(open_worktree(repo.top), changes, edit_id="e1", in_place=place or InPlace()) as edit:
         edit.write()
-        return edit.commit("change it\n").commit
+        return edit.commit("change it\n")
 
 
 def _three(repo: GitRepo, before: bytes = OLD, after: bytes = NEW) -> list[FileChange]:
@@ -91,46 +92,25 @@ def test_undo_unstages_the_change(repo: GitRepo, case: str) -> None:
     assert repo.git("ls-files", "-s") == then and repo.read("f") == now
 
 
-def test_committing_the_change_before_the_commit(repo: GitRepo) -> None:
-    repo.commit(f=OLD)
-    repo.commit(f=NEW)
-    with pytest.raises(NothingDone):
+@pytest.mark.parametrize(
+    ("commits", "now", "error", "match"),
+    [
+        ([OLD, NEW], NEW, NothingDone, "already contains this change"),
+        ([OLD], NEW + b"later\n", Moved, "f changed"),
+        ([], NEW, Refused, "not tracked"),  # and not committed whole
+    ],
+    ids=["committed before", "other content", "untracked"],
+)
+def test_a_change_that_is_not_committed(
+    repo: GitRepo, commits: list[bytes], now: bytes, error: type[Exception], match: str
+) -> None:
+    for content in commits:
+        repo.commit(f=content)
+    repo.write("f", now)
+    head = repo.head()
+    with pytest.raises(error, match=match):
         _commit(repo, _change("f", OLD, NEW))
-    assert repo.read("f") == NEW
-
-
-def test_a_file_with_other_content_is_refused(repo: GitRepo) -> None:
-    repo.commit(f=OLD)
-    repo.write("f", NEW + b"later\n")
-    with pytest.raises(Moved):
-        _commit(repo, _change("f", OLD, NEW))
-    assert repo.read("f") == NEW + b"later\n"
-
-
-def test_an_untracked_file_is_not_committed_whole(repo: GitRepo) -> None:
-    repo.commit(g=b"g\n")
-    repo.write("f", NEW)
-    with pytest.raises(Refused, match="not tracked"):
-        _commit(repo, _change("f", OLD, NEW))
-    assert repo.read("f") == NEW
-
-
-def test_a_failing_hook_leaves_the_change_in_the_files(repo: GitRepo) -> None:
-    before = repo.commit(f=OLD)
-    repo.write("f", NEW)
-    repo.hook("pre-commit", "echo never; exit 1\n")
-    with pytest.raises(HookFailed, match="never"):
-        _commit(repo, _change("f", OLD, NEW))
-    assert (repo.head(), repo.read("f"), repo.status()) == (before, NEW, " M f\n")
-
-
-def test_a_formatter_in_a_hook_is_folded_in(repo: GitRepo) -> None:
-    repo.commit(f=OLD)
-    repo.write("f", NEW)
-    repo.hook("pre-commit", "grep -q FIFTEEN f && exit 0; sed -i s/fifteen/FIFTEEN/ f; exit 1\n")
-    _commit(repo, _change("f", OLD, NEW))
-    assert b"FIFTEEN" in repo.git("show", "HEAD:f").encode()
-    assert repo.status() == ""
+    assert (repo.read("f"), repo.head()) == (now, head)
 
 
 MY_9 = NEW.replace(b"line 9\n", b"mine 9\n")
@@ -139,10 +119,11 @@ MY_9 = NEW.replace(b"line 9\n", b"mine 9\n")
 @pytest.mark.parametrize(
     ("now", "head", "file"),
     [
+        (NEW, NEW.replace(b"fifteen", b"FIFTEEN"), NEW.replace(b"fifteen", b"FIFTEEN")),
         (MY_9, NEW.replace(b"fifteen", b"FIFTEEN"), MY_9.replace(b"fifteen", b"FIFTEEN")),
         (NEW.replace(b"line fifteen\n", b"mine\n"), NEW, NEW.replace(b"line fifteen\n", b"mine\n")),
     ],
-    ids=["elsewhere", "on the lines of the change"],
+    ids=["alone", "elsewhere", "on the lines of the change"],
 )
 def test_a_formatter_and_work_on_top_of_the_change(
     repo: GitRepo, now: bytes, head: bytes, file: bytes
@@ -151,16 +132,15 @@ def test_a_formatter_and_work_on_top_of_the_change(
     repo.commit(f=OLD)
     repo.write("f", now)
     repo.hook("pre-commit", "grep -q fifteen f || exit 0; sed -i s/fifteen/FIFTEEN/ f; exit 1\n")
-    place = InPlace({"f": Content(now)})
-    with Transaction(open_worktree(repo.top), [_change("f", OLD, NEW)], edit_id="e1", in_place=place) as edit:
-        edit.write()
-        result = edit.commit("change it\n")
-    assert "your own changes to f are not in the commit: they stay in the file" in result.notes
+    mine = now != NEW
+    result = _commit(repo, _change("f", OLD, NEW), place=InPlace({"f": Content(now)} if mine else {}))
+    assert ("your own changes to f are not in the commit: they stay in the file" in result.notes) is mine
     assert (repo.git("show", "HEAD:f").encode(), repo.read("f")) == (head, file)
-    assert repo.status() == " M f\n" and result.folded == (("f",) if head != NEW else ())
-    if file == MY_9.replace(b"fifteen", b"FIFTEEN"):
+    assert repo.status() == (" M f\n" if mine else "")
+    assert result.folded == (("f",) if head != NEW else ())
+    if head != NEW:
         undo(open_worktree(repo.top))
-        assert repo.read("f") == OLD.replace(b"line 9\n", b"mine 9\n")
+        assert repo.read("f") == now.replace(b"fifteen", b"15")
 
 
 def test_files_that_are_committed_whole(repo: GitRepo) -> None:
@@ -168,34 +148,9 @@ def test_files_that_are_committed_whole(repo: GitRepo) -> None:
     repo.write("f", MY_9)
     repo.write("g", b"new\n")
     changes = [_change("f", OLD, NEW), _change("g", b"old\n", b"new\n")]
-    place = InPlace({"f": Content(MY_9)}, {"f", "g"})
-    with Transaction(open_worktree(repo.top), changes, in_place=place) as edit:
-        edit.write()
-        result = edit.commit("change it\n")
+    result = _commit(repo, *changes, place=InPlace({"f": Content(MY_9)}, {"f", "g"}))
     assert "the commit includes your own changes to f" in result.notes
     assert repo.git("show", "HEAD:f").encode() == MY_9 and repo.status() == ""
-
-
-KILLED = """
-import os, signal, sys
-from repoagent.git.transaction.results import InPlace; from repoagent.git.transaction.transaction import Transaction; from repoagent.git.worktree import open_worktree
-from repoagent.git.files import REGULAR, FileChange
-from repoagent.git.transaction import commit
-from pathlib import Path
-from repoagent.git.files import Content
-change = FileChange("f", "f", Path("old").read_bytes(), Path("new").read_bytes(), REGULAR, REGULAR)
-when = sys.argv[1]
-run_commit = commit.run_commit
-def dies(*args, **kwargs):
-    if when == "after":
-        run_commit(*args, **kwargs)
-    os.kill(os.getpid(), signal.SIGKILL)
-commit.run_commit = dies
-found = {"f": Content(Path("f").read_bytes())} if sys.argv[2] == "mine" else {}
-with Transaction(open_worktree(Path.cwd()), [change], edit_id="e1", in_place=InPlace(found)) as edit:
-    edit.write()
-    edit.commit("change it\\n")
-"""
 
 
 @pytest.mark.parametrize("mine", [False, True])
@@ -207,14 +162,18 @@ def test_a_kill_leaves_the_files_as_they_are_and_the_commit_made_or_not(
     before = repo.commit(f=OLD)
     here = NEW.replace(b"line fifteen\n", b"mine\n") if mine else NEW
     repo.write("f", here)
-    (repo.top / ".git" / "info" / "exclude").write_text("old\nnew\n")
-    repo.write("old", OLD)
-    repo.write("new", NEW)
-    arguments = [when, "mine" if mine else ""]
-    done = subprocess.run(
-        [sys.executable, "-c", KILLED, *arguments], cwd=repo.top, check=False, env={**os.environ}
-    )
-    assert done.returncode == -signal.SIGKILL
+    run_commit = vars(commit)["run_commit"]
+
+    def killed(*arguments: Any, **options: Any) -> None:
+        if when == "after":
+            run_commit(*arguments, **options)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def act() -> None:
+        vars(commit)["run_commit"] = killed
+        _commit(repo, _change("f", OLD, NEW), place=InPlace({"f": Content(here)} if mine else {}))
+
+    dies(act)
     worktree = open_worktree(repo.top)
     assert recover(worktree)
     assert repo.read("f") == here

@@ -16,7 +16,6 @@ import pytest
 
 from repoagent.git import file_writer
 from repoagent.git import undo as undo_module
-from repoagent.git.files import FileChange
 from repoagent.git.process import GitError
 from repoagent.git.transaction import commit, finish, other_files, transaction
 from repoagent.git.transaction.finish import recover
@@ -26,7 +25,10 @@ from repoagent.git.undo import undo
 from repoagent.git.undo_log import list_edits
 from tests.conftest import GitRepo
 from tests.git.edits import (
+    Child,
     committed,
+    delete,
+    dies,
     edit,
     journals,
     keep,
@@ -40,36 +42,14 @@ from tests.git.edits import (
 from tests.git.snapshot import visible
 
 LINES, EDITED = lines(), lines({5: "LINE 5"})
-ROOT = Path(__file__).parents[2]
-KILL = "os.kill(os.getpid(), 9)"
-PID = "(repo.top / 'pid').write_text(str(os.getpid()))"
 
 
-def run_in_child(repo: GitRepo, code: str) -> subprocess.Popen[bytes]:
-    """Make the edit of line 5 in a separate process; `code` is run between writing and committing."""
-    program = (
-        "import os, sys, time\n"
-        "from pathlib import Path\n"
-        "from tests.conftest import GitRepo\n"
-        "from tests.git.edits import shout, worktree\n"
-        "from repoagent.git.transaction.transaction import Transaction\n"
-        f"repo = GitRepo(Path({str(repo.top)!r}))\n"
-        "with Transaction(worktree(repo), [shout(repo, 5)]) as transaction:\n"
-        "    transaction.write()\n"
-        f"    {code}\n"
-        "    transaction.commit('edit')\n"
-    )
-    pipe = subprocess.PIPE
-    return subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, stdout=pipe, stderr=pipe)
+def kill_itself() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
-def dies(action: Callable[[], object], code: int = 9) -> None:
-    """Do it in a child process that ends with this exit code (negative: by this signal)."""
-    child = os.fork()
-    if child == 0:
-        action()
-        os._exit(0)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == code
+def note_pid(repo: GitRepo) -> Callable[[], object]:
+    return lambda: repo.write("pid", str(os.getpid()))
 
 
 RECOVER = """
@@ -86,13 +66,14 @@ def test_nothing_to_recover_and_a_living_owner(repo: GitRepo) -> None:
     with Transaction(worktree(repo), [shout(repo, 5)]) as transaction:
         transaction.write()
         command = [sys.executable, "-c", RECOVER, str(repo.top)]
-        assert subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout == b"[]\n"
+        root = Path(__file__).parents[2]
+        assert subprocess.run(command, cwd=root, capture_output=True, check=True).stdout == b"[]\n"
         transaction.commit("edit\n")
     assert recover(worktree(repo)) == []
 
 
 def test_a_file_saved_after_the_kill_is_left(repo: GitRepo) -> None:
-    run_in_child(repo, KILL).communicate()
+    Child(repo, kill_itself).ended()
     repo.write("a.txt", "saved since\n")
     (note,) = recover(worktree(repo))
     assert "a.txt changed" in note and journals(repo) == []
@@ -103,7 +84,7 @@ def test_a_file_saved_after_the_kill_is_left(repo: GitRepo) -> None:
 
 def test_a_file_torn_in_place_is_restored(repo: GitRepo) -> None:
     os.link(repo.top / "a.txt", repo.top / "b.txt")
-    run_in_child(repo, KILL).communicate()
+    Child(repo, kill_itself).ended()
     (repo.top / "a.txt").write_bytes(EDITED.encode()[:30] + LINES.encode()[30:])
     recover(worktree(repo))
     assert repo.read("a.txt").decode() == repo.read("b.txt").decode() == LINES
@@ -111,7 +92,7 @@ def test_a_file_torn_in_place_is_restored(repo: GitRepo) -> None:
 
 def test_another_program_removed_the_lock_and_continued(repo: GitRepo) -> None:
     repo.hook("post-commit", "kill -9 $(cat pid)\n")
-    run_in_child(repo, PID).communicate()
+    Child(repo, note_pid(repo)).ended()
     (repo.top / ".git/hooks/post-commit").unlink()
     (repo.top / ".git/index.lock").unlink()
     repo.write("README.md", "mine\n")
@@ -124,7 +105,7 @@ def test_another_program_removed_the_lock_and_continued(repo: GitRepo) -> None:
 
 
 def test_another_process_holds_the_lock(repo: GitRepo) -> None:
-    run_in_child(repo, KILL).communicate()
+    Child(repo, kill_itself).ended()
     lock = repo.top / ".git/index.lock"
     lock.unlink()
     lock.write_bytes(b"another git")
@@ -137,12 +118,9 @@ def test_another_process_holds_the_lock(repo: GitRepo) -> None:
 def test_killed_by_a_hook_while_git_goes_on(repo: GitRepo, hook: str) -> None:
     repo.write("README.md", "mine\n")
     repo.hook(hook, "kill -9 $(cat pid); sleep 0.5\n")
-    child = run_in_child(repo, PID)
-    child.wait()
+    Child(repo, note_pid(repo)).ended()
     assert recover(worktree(repo)) == []  # git still runs
-    notes = recovered(repo)
-    child.communicate()
-    assert "was committed as" in notes[0]
+    assert "was committed as" in recovered(repo)[0]
     assert repo.status() == " M README.md\n?? pid\n" and committed(repo, "a.txt") == EDITED
 
 
@@ -151,14 +129,18 @@ def test_interrupted(repo: GitRepo, where: str) -> None:
     before = visible(repo)
     waiting = "for n in $(seq 25); do sleep 0.1; done\n"
     repo.hook("post-commit" if "after" in where else "pre-commit", f"touch .git/started; {waiting}")
-    body = "(repo.top / '.git/started').touch(); [time.sleep(0.1) for _ in range(25)]"
-    child = run_in_child(repo, body if where == "body" else "pass")
+
+    def waits() -> None:
+        if where == "body":
+            repo.write(".git/started", "")
+            time.sleep(2.5)
+
+    child = Child(repo, waits)
     wait_for(repo.top / ".git/started")
     for _ in range(1 + where.count("twice")):
-        child.send_signal(signal.SIGINT)
+        os.kill(child.pid, signal.SIGINT)
         time.sleep(0.01)
-    _, errors = child.communicate(timeout=30)
-    assert b"KeyboardInterrupt" in errors and recover(worktree(repo)) == [] and journals(repo) == []
+    assert "KeyboardInterrupt" in child.ended() and recover(worktree(repo)) == [] and journals(repo) == []
     if "after" in where:
         assert committed(repo, "a.txt") == EDITED and repo.status() == ""
     else:
@@ -169,10 +151,10 @@ def test_interrupted_while_a_hook_goes_on(repo: GitRepo) -> None:
     before = visible(repo)
     slow = "sed 's/LINE 5/  LINE 5/' a.txt > .git/new; touch .git/started; sleep 0.7; cat .git/new > a.txt; touch .git/end\n"
     repo.hook("pre-commit", slow)
-    child = run_in_child(repo, "pass")
+    child = Child(repo)
     wait_for(repo.top / ".git/started")
-    child.send_signal(signal.SIGINT)
-    child.communicate(timeout=30)
+    os.kill(child.pid, signal.SIGINT)
+    child.ended()
     wait_for(repo.top / ".git/end")
     assert recover(worktree(repo)) == [] and visible(repo) == before
 
@@ -200,7 +182,7 @@ def test_interrupted_while_git_starts(repo: GitRepo, monkeypatch: pytest.MonkeyP
 
 
 def test_a_broken_journal_is_kept_and_named(repo: GitRepo) -> None:
-    run_in_child(repo, KILL).communicate()
+    Child(repo, kill_itself).ended()
     (folder,) = (repo.top / ".git/repoagent/journal").iterdir()
     (folder / "journal.json").write_text("{")
     (note,) = recover(worktree(repo))
@@ -208,11 +190,22 @@ def test_a_broken_journal_is_kept_and_named(repo: GitRepo) -> None:
     assert journals(repo) == []
 
 
+def test_a_message_that_waits_for_the_users_commit_survives_a_kill(repo: GitRepo) -> None:
+    """git has removed it before the hook runs, so only the next command can restore it."""
+    waiting = repo.write(".git/MERGE_MSG", "picked, not committed yet\n")
+    repo.hook("post-commit", "kill -9 $(cat pid)\n")
+    Child(repo, note_pid(repo)).ended()
+    assert not waiting.exists()
+    (note,) = recovered(repo)
+    assert "is now complete" in note and waiting.read_text() == "picked, not committed yet\n"
+    assert repo.status() == "?? pid\n" and journals(repo) == []
+
+
 def test_saved_files_are_left_and_lost_ones_restored(repo: GitRepo) -> None:
     repo.write("README.md", "mine\n")
     repo.write("src/app.py", "mine too\n")
     repo.hook("pre-commit", "git checkout -q -- README.md src/app.py; kill -9 $(cat pid)\nexit 1\n")
-    run_in_child(repo, PID).communicate()
+    Child(repo, note_pid(repo)).ended()
     repo.write("src/app.py", "saved hours later\n")
     (note,) = recovered(repo)
     assert "src/app.py changed" in note
@@ -223,7 +216,7 @@ def test_saved_files_are_left_and_lost_ones_restored(repo: GitRepo) -> None:
 
 
 def kill_instead(module: Any, name: str) -> None:
-    vars(module)[name] = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
+    vars(module)[name] = lambda *_, **__: kill_itself()
 
 
 # the function before which an edit is killed, and whether its commit exists then
@@ -246,12 +239,7 @@ def test_killed_while_editing(repo: GitRepo, module: Any, name: str, done: bool)
     repo.write("a.txt", lines({9: "mine 9"}))
     repo.write("README.md", "staged\n")
     repo.git("add", "README.md")
-    app = repo.read("src/app.py")
-    changes = [
-        shout(repo, 5),
-        new_file("n/new.txt", b"new\n"),
-        FileChange("src/app.py", None, app, None, "100644", None),
-    ]
+    changes = [shout(repo, 5), new_file("n/new.txt", b"new\n"), delete(repo, "src/app.py")]
     before = visible(repo)
 
     def killed() -> None:
@@ -260,7 +248,7 @@ def test_killed_while_editing(repo: GitRepo, module: Any, name: str, done: bool)
         kill_instead(module, name)
         edit(repo, *changes, branch="topic")
 
-    dies(killed, -signal.SIGKILL)
+    dies(killed)
     notes = "".join(recover(worktree(repo)))
     assert recover(worktree(repo)) == [] and journals(repo) == []
     if done:
@@ -285,7 +273,7 @@ def test_killed_while_the_branch_moves_before_another_commit(repo: GitRepo, move
         kill_instead(undo_module, "archive" if moved else "git")
         undo(worktree(repo))
 
-    dies(killed, -signal.SIGKILL)
+    dies(killed)
     (repo.top / ".git/index.lock").unlink(missing_ok=True)
     for number in range(on_top):
         repo.git("commit", "-q", "--allow-empty", "--only", "-m", f"mine {number}")
@@ -305,7 +293,7 @@ def test_killed_while_unstaging(repo: GitRepo) -> None:
         kill_instead(undo_module, "archive")
         undo(worktree(repo))
 
-    dies(killed, -signal.SIGKILL)
+    dies(killed)
     (note,) = recover(worktree(repo))
     assert note.endswith("is now complete") and repo.status() == "" and repo.read("a.txt").decode() == LINES
 
@@ -329,7 +317,7 @@ def test_a_kill_or_a_failure_after_recording_an_edit_without_a_commit(
     else:
 
         def killed() -> None:
-            vars(finish)["to_dict"] = lambda *_: os._exit(9)
+            kill_instead(finish, "to_dict")
             keep(repo, shout(repo, 5))
 
         dies(killed)
@@ -348,7 +336,7 @@ def test_the_lock_of_a_new_branch_that_a_killed_git_has_left(repo: GitRepo) -> N
         with Transaction(worktree(repo), [shout(repo, 5)], Options(branch="topic")) as transaction:
             transaction.write()
             repo.write(".git/refs/heads/topic.lock", f"{repo.head()}\n")
-            vars(commit)["switch_to_new"] = lambda *_: os._exit(9)
+            kill_instead(commit, "switch_to_new")
             transaction.commit("edit")
 
     dies(killed)
@@ -396,7 +384,7 @@ def test_killed_while_creating_a_branch(repo: GitRepo, how: str) -> None:
             switch(*arguments)
         elif how == "half a switch":
             KILLED[how](repo)
-        os._exit(9)
+        kill_itself()
 
     def act() -> None:
         vars(commit)["switch_to_new"] = killed

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -19,8 +17,21 @@ from repoagent.git.files import FileChange
 from repoagent.git.transaction.results import HookFailed, InPlace
 from repoagent.git.transaction.transaction import Transaction
 from repoagent.git.undo import redo, undo
+from repoagent.git.undo_log import list_edits
 from tests.conftest import GitRepo
-from tests.git.edits import committed, edit, journals, lines, new_file, recovered, shout, wait_for, worktree
+from tests.git.edits import (
+    Child,
+    committed,
+    delete,
+    edit,
+    journals,
+    lines,
+    new_file,
+    recovered,
+    shout,
+    wait_for,
+    worktree,
+)
 
 LINES = lines()
 EDITED = LINES.replace("line 5", "LINE 5")
@@ -58,23 +69,32 @@ def kept(sentences: str) -> list[str]:
     return [Path(name).read_text() for name in re.findall(r"/\S+/(?:edits|kept)/[^\s;,.]+", sentences)]
 
 
-def test_another_file_saved_while_a_hook_runs_is_left(repo: GitRepo) -> None:
-    repo.write("README.md", "first\n")
-    repo.write("src/app.py", "lost\n")
-    save = lambda: (repo.write("README.md", "first and second\n"), (repo.top / "src/app.py").unlink())  # noqa: E731
+def test_other_files_saved_while_a_hook_runs_are_left(repo: GitRepo) -> None:
+    """Whatever was done to them; only what was lost is restored."""
+    names = ["saved", "lost", "again", "mode", "link"]
+    repo.commit("more", **dict.fromkeys(names, "committed\n"))
+    for name in names:
+        repo.write(name, f"my {name}\n")
+    (repo.top / "again").unlink()
+
+    def save() -> None:
+        repo.write("saved", "my second\n")
+        (repo.top / "lost").unlink()
+        repo.write("again", "again\n")
+        (repo.top / "mode").chmod(0o755)
+        (repo.top / "link").unlink()
+        (repo.top / "link").symlink_to("a.txt")
+
     with while_a_hook_waits(repo, save):
         result = edit(repo, shout(repo, 5))
-    assert repo.read("README.md") == b"first and second\n"
-    assert repo.read("src/app.py") == b"lost\n" and result.restored == ("src/app.py",)
-    (note,) = result.notes
-    assert note.startswith("README.md changed") and kept(note) == ["first\n"]
-
-
-def test_a_deleted_file_that_is_written_again_stays(repo: GitRepo) -> None:
-    (repo.top / "README.md").unlink()
-    with while_a_hook_waits(repo, lambda: repo.write("README.md", "again\n")):
-        result = edit(repo, shout(repo, 5))
-    assert repo.read("README.md") == b"again\n" and "README.md" in result.notes[0]
+    assert {name: repo.read(name) for name in names[:4]} == {
+        "saved": b"my second\n", "lost": b"my lost\n", "again": b"again\n", "mode": b"my mode\n",
+    }  # fmt: skip
+    assert os.access(repo.top / "mode", os.X_OK) and (repo.top / "link").is_symlink()
+    assert result.restored == ("lost",)
+    assert "again, which you had deleted, exists again" in result.notes[0]
+    assert [note.split()[0] for note in result.notes[1:]] == ["link", "mode", "saved"]
+    assert kept(" ".join(result.notes)) == ["my link\n", "my saved\n"]
 
 
 @pytest.mark.parametrize("hook", [True, False])
@@ -96,28 +116,14 @@ def test_the_text_of_head_is_lost_work_only_after_a_hook(
     assert hook or kept(result.notes[0]) == ["mine\n"]
 
 
-def test_a_mode_and_a_link_of_the_users_stay(repo: GitRepo) -> None:
-    repo.write("README.md", "mine\n")
-    repo.write("src/app.py", "mine too\n")
-
-    def save() -> None:
-        (repo.top / "README.md").chmod(0o755)
-        (repo.top / "src/app.py").unlink()
-        (repo.top / "src/app.py").symlink_to("../a.txt")
-
-    with while_a_hook_waits(repo, save):
-        result = edit(repo, shout(repo, 5))
-    assert os.access(repo.top / "README.md", os.X_OK) and (repo.top / "src/app.py").is_symlink()
-    assert result.restored == () and kept(" ".join(result.notes)) == ["mine too\n"]
-
-
-@pytest.mark.parametrize("in_head", ["staged", "announced"])
-def test_a_new_file_that_a_hook_removes_comes_back(repo: GitRepo, in_head: str) -> None:
-    repo.write("new.txt", "mine\n")
-    repo.git("add", *(["-N"] if in_head == "announced" else []), "new.txt")
-    repo.hook("pre-commit", "rm new.txt\n")
-    assert edit(repo, shout(repo, 5)).restored == ("new.txt",)
-    assert repo.read("new.txt") == b"mine\n"
+def test_new_files_that_a_hook_removes_come_back(repo: GitRepo) -> None:
+    for name in ("announced", "staged"):
+        repo.write(name, f"my {name}\n")
+    repo.git("add", "staged")
+    repo.git("add", "-N", "announced")
+    repo.hook("pre-commit", "rm announced staged\n")
+    assert edit(repo, shout(repo, 5)).restored == ("announced", "staged")
+    assert (repo.read("announced"), repo.read("staged")) == (b"my announced\n", b"my staged\n")
 
 
 def test_only_the_edit_is_undone_if_the_hook_fails(repo: GitRepo) -> None:
@@ -149,36 +155,33 @@ def test_a_save_on_the_lines_of_the_edit_is_left(repo: GitRepo) -> None:
     assert sorted(kept(str(caught.value))) == sorted([EDITED, LINES])
 
 
-@pytest.mark.parametrize("what", ["made", "deleted", "renamed"])
-def test_a_save_of_a_created_or_deleted_file_is_left(repo: GitRepo, what: str) -> None:
+def test_saves_of_created_deleted_and_renamed_files_are_left(repo: GitRepo) -> None:
     old = repo.read("a.txt")
-    the_change, path = {
-        "made": (new_file("new.txt", b"new\n"), "new.txt"),
-        "deleted": (FileChange("a.txt", None, old, None, "100644", None), "a.txt"),
-        "renamed": (FileChange("a.txt", "b.txt", old, EDITED.encode(), "100644", "100644"), "b.txt"),
-    }[what]
-    with (
-        while_a_hook_waits(repo, lambda: repo.write(path, "saved\n"), "exit 1"),
-        pytest.raises(HookFailed, match=f"{path} changed"),
-    ):
-        edit(repo, the_change)
-    assert repo.read(path) == b"saved\n"
-    assert what == "deleted" or repo.read("a.txt") == old
+    rename = FileChange("a.txt", "renamed", old, EDITED.encode(), "100644", "100644")
+    changes = [new_file("made", b"new\n"), delete(repo, "README.md"), rename]
+    paths = ["README.md", "made", "renamed"]
+    save = lambda: [repo.write(path, "saved\n") for path in paths]  # noqa: E731
+    with while_a_hook_waits(repo, save, "exit 1"), pytest.raises(HookFailed) as caught:
+        edit(repo, *changes)
+    for path in paths:
+        assert repo.read(path) == b"saved\n" and f"{path} changed" in str(caught.value)
+    assert repo.read("a.txt") == old
 
 
 def test_a_change_in_place_keeps_what_is_saved_on_top(repo: GitRepo) -> None:
     """Like the commit of a whole run."""
     the_change = shout(repo, 5)
     repo.write("a.txt", EDITED)
-    saved = EDITED.replace("line 9", "saved 9")
+    saved, head = EDITED.replace("line 9", "saved 9"), repo.head()
     with (
-        while_a_hook_waits(repo, lambda: repo.write("a.txt", saved), "exit 1"),
-        pytest.raises(HookFailed, match=r"a\.txt changed"),
+        while_a_hook_waits(repo, lambda: repo.write("a.txt", saved), "echo never; exit 1"),
+        pytest.raises(HookFailed, match=r"(?s)a\.txt changed.*never"),
         Transaction(worktree(repo), [the_change], in_place=InPlace()) as transaction,
     ):
         transaction.write()
         transaction.commit("edit\n")
     assert repo.read("a.txt").decode() == saved and journals(repo) == []
+    assert (repo.head(), repo.status()) == (head, " M a.txt\n")
 
 
 @pytest.mark.parametrize("way", ["undo", "redo"])
@@ -190,12 +193,15 @@ def test_undo_and_redo_that_fail_leave_what_was_saved(
     if way == "redo":
         undo(worktree(repo))
     repo.write("README.md", "first\n")
+    head = repo.head()
     now = LINES if way == "redo" else EDITED
     becomes = EDITED if way == "redo" else LINES
     save = lambda: repo.write("a.txt", becomes.replace("line 9", "saved 9"))  # noqa: E731
     with while_a_hook_waits(repo, save, "exit 1"), pytest.raises(HookFailed, match=r"a\.txt changed after"):
         (undo if way == "undo" else redo)(worktree(repo))
     assert repo.read("a.txt").decode() == now.replace("line 9", "saved 9")
+    assert repo.git("diff", "--cached") == "" and repo.head() == head and journals(repo) == []
+    assert list_edits(worktree(repo))[0].undone == (way == "redo")
     (repo.top / ".git/began").unlink()
     (repo.top / ".git/go").unlink()
     repo.write("a.txt", now)
@@ -213,28 +219,16 @@ def test_partly_undone_work_in_the_file_of_the_edit_stays(repo: GitRepo) -> None
     assert committed(repo, "a.txt") == EDITED
 
 
-CHILD = """
-import sys
-from pathlib import Path
-from tests.conftest import GitRepo
-from tests.git.edits import edit, shout
-repo = GitRepo(Path(sys.argv[1]))
-edit(repo, shout(repo, 5))
-"""
-
-
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGKILL])
 def test_a_save_before_an_interrupt_or_a_kill_stays(repo: GitRepo, ending: signal.Signals) -> None:
     repo.write("README.md", "first\n")
     repo.hook("pre-commit", "touch .git/began; sleep 20\n")
-    command = [sys.executable, "-c", CHILD, str(repo.top)]
-    root, pipe = Path(__file__).parents[2], subprocess.PIPE
-    child = subprocess.Popen(command, cwd=root, stderr=pipe, text=True, start_new_session=True)
+    child = Child(repo)
     wait_for(repo.top / ".git/began")
     repo.write("a.txt", EDITED.replace("line 9", "saved 9"))
     repo.write("README.md", "second\n")
     os.killpg(child.pid, ending)  # as a terminal does it
-    said = child.communicate()[1]
+    said = child.ended()
     if journals(repo):
         said += "".join(recovered(repo))
     assert repo.read("a.txt").decode() == SAVED and repo.read("README.md") == b"second\n"
