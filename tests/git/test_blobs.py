@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from repoagent.git.files import Content
+from repoagent.errors import Refused
+from repoagent.git.files import Content, FileChange
 from repoagent.git.index import read_entries
 from repoagent.git.objects import from_blob, read_blobs, store, to_blob
 from tests.conftest import GitRepo
@@ -14,12 +13,6 @@ from tests.git.edits import change, committed, edit, new_file, staged, worktree
 
 CRLF = "".join(f"line {n}\r\n" for n in range(1, 11))
 LF = CRLF.replace("\r\n", "\n")
-
-
-def as_git_adds(repo: GitRepo, path: str, data: bytes) -> str:
-    repo.write(path, data)
-    repo.git("add", path)
-    return repo.git("rev-parse", f":{path}").strip()
 
 
 @pytest.mark.soak
@@ -36,9 +29,10 @@ def test_the_same_blob_as_git_add(repo: GitRepo, attributes: str, autocrlf: str,
     entry = read_entries(worktree(repo), ["w.txt"])["w.txt"].entry
     for data in (CRLF.replace("5", "five").encode(), LF.replace("5", "five").encode()):
         ours = to_blob(worktree(repo), "w.txt", Content(data), entry)
-        theirs = as_git_adds(repo, "w.txt", data)
+        repo.write("w.txt", data)
+        repo.git("add", "w.txt")
+        assert ours.oid == repo.git("rev-parse", ":w.txt").strip()
         repo.git("update-index", "--cacheinfo", f"100644,{entry.oid},w.txt")
-        assert ours.oid == theirs
 
 
 @pytest.mark.parametrize("attributes", ["* text eol=crlf\n", "* text=auto\n"])
@@ -52,38 +46,22 @@ def test_crlf_file_with_other_work_in_it(repo: GitRepo, attributes: str) -> None
     edit(repo, change(repo, "w.txt", "line 2", "LINE 2"))
     assert committed(repo, "w.txt") == staged(repo, "w.txt") == LF.replace("line 2", "LINE 2")
     assert repo.read("w.txt").decode() == CRLF.replace("line 2", "LINE 2").replace("line 9", "mine 9")
+    edit(repo, new_file("new.txt", CRLF.encode()))
+    assert committed(repo, "new.txt") == LF and repo.read("new.txt").decode() == CRLF
     assert repo.status() == " M w.txt\n"
 
 
-def test_new_file_is_normalised(repo: GitRepo) -> None:
-    repo.write(".gitattributes", "* text=auto\n")
-    repo.commit("attributes")
-    edit(repo, new_file("w.txt", CRLF.encode()))
-    assert committed(repo, "w.txt") == LF and repo.read("w.txt").decode() == CRLF and repo.status() == ""
-
-
-@pytest.fixture
-def filtered(repo: GitRepo) -> GitRepo:
-    """Upper case in the repository, lower case in the work tree."""
+def test_a_filter_and_a_rename_out_of_it(repo: GitRepo) -> None:
+    """Upper case in the repository, lower case in the work tree, as a checkout writes it."""
     repo.git("config", "filter.case.clean", "tr a-z A-Z")
     repo.git("config", "filter.case.smudge", "tr A-Z a-z")
     repo.write(".gitattributes", "*.low filter=case\n")
     repo.write("w.low", LF)
     repo.commit("filtered")
-    return repo
-
-
-def test_rename_out_of_a_filter(filtered: GitRepo) -> None:
-    from repoagent.git.files import FileChange
-
-    repo = filtered
+    entry = read_entries(worktree(repo), ["w.low"])["w.low"].entry
+    assert from_blob(worktree(repo), "w.low", entry) == Content(LF.encode())
     edit(repo, FileChange("w.low", "w.txt", LF.encode(), LF.encode(), "100644", "100644"))
     assert committed(repo, "w.txt") == LF and repo.status() == ""
-
-
-def test_from_blob_is_what_a_checkout_writes(filtered: GitRepo) -> None:
-    entry = read_entries(worktree(filtered), ["w.low"])["w.low"].entry
-    assert from_blob(worktree(filtered), "w.low", entry) == Content(LF.encode())
 
 
 def test_binary_file(repo: GitRepo) -> None:
@@ -92,19 +70,16 @@ def test_binary_file(repo: GitRepo) -> None:
     edit(repo, change(repo, "b.bin", b"one", b"ONE"))
     assert repo.status() == ""
     repo.write("b.bin", b"\0ONE\0mine\0")
-    from repoagent.errors import Refused
-
     with pytest.raises(Refused, match="cannot separate"):
         edit(repo, change(repo, "b.bin", b"ONE", b"three"))
 
 
-def test_many_blobs_in_one_call(repo: GitRepo) -> None:
+def test_many_blobs_in_one_call_and_a_link_outside_that_is_only_text(repo: GitRepo) -> None:
+    tree, link = worktree(repo), Content(b"/etc/passwd", "120000")
     contents = [b"", b"\n", b"no newline", b"line\n" * 1000, b"\0binary\n\0"]
-    oids = [store(worktree(repo), data) for data in contents]
-    assert read_blobs(worktree(repo), oids) == dict(zip(oids, contents, strict=True))
-
-
-def test_link_outside_is_only_text(repo: GitRepo, tmp_path: Path) -> None:
-    entry = to_blob(worktree(repo), "link", Content(b"/etc/passwd", "120000"), None)
-    assert entry.mode == "120000" and read_blobs(worktree(repo), [entry.oid])[entry.oid] == b"/etc/passwd"
-    assert from_blob(worktree(repo), "link", entry) == Content(b"/etc/passwd", "120000")
+    oids = [store(tree, data) for data in contents]
+    entry = to_blob(tree, "link", link, None)
+    assert read_blobs(tree, [*oids, entry.oid]) == dict(
+        zip([*oids, entry.oid], [*contents, link.data], strict=True)
+    )
+    assert entry.mode == "120000" and from_blob(tree, "link", entry) == link

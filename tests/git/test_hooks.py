@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -16,10 +14,12 @@ import pytest
 from repoagent.errors import Exit, Refused
 from repoagent.git.transaction.finish import recover
 from repoagent.git.transaction.results import HookFailed, UnfinishedTransaction
+from repoagent.git.undo import undo
 from tests.conftest import GitRepo
 from tests.git.edits import (
     change,
     committed,
+    dies,
     edit,
     lines,
     new_file,
@@ -106,16 +106,17 @@ def test_hook_sees_what_is_committed_and_the_usual_environment(repo: GitRepo, tm
     assert ours == usual | {"GIT_CONFIG_PARAMETERS"}
 
 
-WAYS = [
-    "exit 1\n",
-    "git add -u; exit 1\n",
-    "exit 255\n",
-    "kill -9 $$\n",
-    "kill -9 $PPID\n",
-    "git add -A; exit 3\n",
-]
+WAYS = {
+    # how a hook fails, and what the message says
+    "exit 1\n": "(?s)everything was restored.*neither git nor a hook gave a reason$",
+    "git add -u; exit 1\n": ".",
+    "exit 255\n": ".",
+    "kill -9 $$\n": ".",
+    "kill -9 $PPID\n": ".",
+    "git add -A; exit 3\n": ".",
+}
 FAILING = [
-    pytest.param(name, way, ".", marks=[] if n % 3 == m else pytest.mark.soak)
+    pytest.param(name, way, WAYS[way], marks=[] if n % 3 == m else pytest.mark.soak)
     for m, name in enumerate(["pre-commit", "prepare-commit-msg", "commit-msg"])
     for n, way in enumerate(WAYS)
 ]  # fmt: skip
@@ -125,13 +126,12 @@ FAILING = [
     ("name", "script", "match"),
     [
         *FAILING,
-        ("pre-commit", "echo no good >&2; exit 1\n", "(?s)everything was restored.*no good"),
-        ("pre-commit", "exit 1\n", "(?s)everything was restored.*neither git nor a hook gave a reason$"),
+        ("pre-commit", "git checkout -q -- .; echo no good >&2; exit 1\n", "(?s)README.md, b.txt were lost.*no good"),
         ("commit-msg", ': > "$1"\n', "empty commit message"),
         ("reference-transaction", 'test "$1" != prepared\n', "hook"),
         ("post-checkout", None, r"pre-commit.*No such file|cannot (run|exec)"),
     ],
-)
+)  # fmt: skip
 def test_that_fail(messy: GitRepo, name: str, script: str | None, match: str) -> None:
     if script is None:
         messy.hook("pre-commit", "").write_text("#!/nowhere/python\n")
@@ -153,16 +153,17 @@ def test_that_fail(messy: GitRepo, name: str, script: str | None, match: str) ->
 
 
 @pytest.mark.parametrize(
-    ("name", "script"),
+    ("names", "script"),
     [
-        *((name, "exit 1\n") for name in ("post-commit", "post-index-change", "post-rewrite")),
+        ("post-commit post-index-change post-rewrite", "exit 1\n"),
         ("reference-transaction", 'test "$1" != committed\n'),
         ("reference-transaction", 'test "$1" != aborted\n'),
         ("post-commit", "sleep 30 &\n"),
     ],
 )
-def test_that_fail_too_late_to_count(messy: GitRepo, name: str, script: str) -> None:
-    messy.hook(name, script)
+def test_that_fail_too_late_to_count(messy: GitRepo, names: str, script: str) -> None:
+    for name in names.split():
+        messy.hook(name, script)
     only(messy, "a.txt", "line 2", "LINE 2")
 
 
@@ -198,6 +199,13 @@ def test_changes_of_a_failing_hook(repo: GitRepo) -> None:
     with pytest.raises(HookFailed, match=r"a\.txt changed"):
         edit(repo, shout(repo, 5))
     assert repo.read("a.txt").decode() == LINES + "more\nmore\n"
+    repo.write("a.txt", LINES)
+    repo.hook("pre-commit", "rm a.txt; ln -s README.md a.txt; exit 1\n")
+    with pytest.raises(HookFailed, match=r"a\.txt changed") as caught:
+        edit(repo, shout(repo, 2))
+    assert (repo.top / "a.txt").is_symlink()
+    kept = next(word for word in str(caught.value).split() if "/old-0" in word).rstrip(".;")
+    assert Path(kept).read_text() == LINES
 
 
 TOUCHING = [
@@ -263,21 +271,17 @@ def test_sweep_of_other_work(repo: GitRepo, make_repo: Callable[[str], GitRepo])
     assert repo.git("log", "-1", "--format=%P").strip() == result.parent
 
 
-def test_file_made_by_a_hook_is_part_of_the_commit(repo: GitRepo) -> None:
-    repo.hook(
-        "pre-commit",
-        "wc -l a.txt > COUNT; echo >> README.md; echo x > build.log; git add COUNT README.md\n",
+def test_files_changed_and_made_by_a_hook_are_part_of_the_commit_and_of_its_undo(repo: GitRepo) -> None:
+    script = (
+        f"{FORMAT}wc -l a.txt > COUNT; echo >> README.md; echo x > build.log; git add COUNT README.md a.txt\n"
     )
-    result = edit(repo, shout(repo, 5))
-    assert result.folded == ("COUNT", "README.md")
+    repo.hook("pre-commit", script)
+    before = visible(repo)
+    result = edit(repo, change(repo, "a.txt", "line 5", "LINE    5"))
+    assert result.folded == ("COUNT", "README.md", "a.txt")
     assert "COUNT" in repo.git("ls-tree", "--name-only", "HEAD") and repo.status() == "?? build.log\n"
-
-
-def test_hook_that_destroys_other_work_and_fails(repo: GitRepo) -> None:
-    repo.write("README.md", "mine\n")
-    repo.write("src/app.py", "mine too\n")
-    repo.hook("pre-commit", "git checkout -q -- . \nexit 1\n")
-    refused(repo, HookFailed, "", shout(repo, 5))
+    undo(worktree(repo))
+    assert changed(before, visible(repo)) == {"file build.log", "status build.log"}
 
 
 def test_that_delete_the_file(messy: GitRepo) -> None:
@@ -330,15 +334,6 @@ def test_that_put_something_in_the_place_of_a_file(repo: GitRepo, script: str, c
     nothing_left(repo)
 
 
-def test_that_put_a_link_in_the_place_of_the_file_and_fail(repo: GitRepo) -> None:
-    repo.hook("pre-commit", "rm a.txt; ln -s README.md a.txt; exit 1\n")
-    with pytest.raises(HookFailed, match=r"a\.txt changed") as caught:
-        edit(repo, shout(repo, 2))
-    assert (repo.top / "a.txt").is_symlink()
-    kept = next(word for word in str(caught.value).split() if "/old-0" in word).rstrip(".;")
-    assert Path(kept).read_text() == LINES
-
-
 def test_that_rewrite_the_message(messy: GitRepo) -> None:
     messy.hook("prepare-commit-msg", 'echo "# not a comment\n---\nTicket: 1" >> "$1"\n')
     trailer = 'git interpret-trailers --in-place --trailer Change-Id:1 "$1"\n'
@@ -349,8 +344,14 @@ def test_that_rewrite_the_message(messy: GitRepo) -> None:
     assert "# not a comment\n---\nTicket: 1" in message
 
 
-@pytest.mark.parametrize("adds", ["git add README.md", 'sed -i "s/2/Z/" a.txt; git add README.md a.txt'])
-@pytest.mark.parametrize("branch", [None, "new"])
+@pytest.mark.parametrize(
+    ("adds", "branch"),
+    [
+        ("git add README.md", None),
+        ("git add README.md", "new"),
+        ('sed -i "s/2/Z/" a.txt; git add README.md a.txt', None),
+    ],
+)
 def test_veto_of_the_second_reference_update(
     messy: GitRepo, tmp_path: Path, adds: str, branch: str | None
 ) -> None:
@@ -380,11 +381,8 @@ def test_veto_of_the_second_reference_update_after_a_crash(messy: GitRepo, tmp_p
     messy.hook("reference-transaction", f'test "$1" != prepared || ! test -e {tmp_path}/x\n')
     messy.hook("post-commit", f"touch {tmp_path}/x; kill -9 $(ps -o ppid= -p $PPID)\n")
     before, head = seen(messy), messy.head()
-    child = os.fork()
-    if child == 0:
-        edit(messy, shout(messy, 2))
-        os._exit(0)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL and messy.head() != head
+    dies(lambda: edit(messy, shout(messy, 2)))
+    assert messy.head() != head
     (note,) = recovered(messy)
     assert "rolled back" in note and "README.md" in note
     assert messy.head() == head
@@ -413,71 +411,30 @@ def test_that_sweep_in_and_commit_on_top(messy: GitRepo) -> None:
     nothing_left(messy)
 
 
-@pytest.mark.parametrize(
-    "stages", ["git add b.txt", "git add -N untracked.txt", "git rm -q --cached src/app.py"]
-)
-def test_that_stage_something_after_the_commit(repo: GitRepo, stages: str) -> None:
+def test_that_stage_something_after_the_commit(repo: GitRepo) -> None:
     """It is in the index that git used, which must not become the user's."""
     repo.commit("more", **{"b.txt": LINES})
     repo.write("b.txt", "mine\n")
     repo.write("untracked.txt", "mine\n")
-    repo.hook("post-commit", f"{stages}\n")
+    repo.hook("post-commit", "git add b.txt; git add -N untracked.txt; git rm -q --cached src/app.py\n")
     before = seen(repo, "a.txt")
     edit(repo, shout(repo, 2))
     unchanged(repo, before, "a.txt")
     nothing_left(repo)
 
 
-FIXER = """
-import sys
-changed = False
-for path in sys.argv[1:]:
-    old = open(path).read()
-    new = old.replace("    ", " ")
-    if new != old:
-        open(path, "w").write(new)
-        changed = True
-sys.exit(changed)
+CONFIGURATION = """\
+repos:
+- repo: local
+  hooks:
+  - {id: never, name: never, language: system, entry: sh -c 'echo so many; exit 1', files: txt}
 """
 
 
-@pytest.fixture
-def pre_commit(repo: GitRepo) -> GitRepo:
-    """A repository with the real pre-commit and a formatter in it that needs no download."""
-    repo.write("fix.py", FIXER).chmod(0o755)
-    repo.write(
-        ".pre-commit-config.yaml",
-        "repos:\n- repo: local\n  hooks:\n  - id: fix\n    name: fix\n    language: system\n"
-        f"    entry: {sys.executable} fix.py\n    files: \\.txt$\n",
-    )
-    repo.write("b.txt", "b 1\nb 2\nb 3\n")
-    repo.commit("configure")
+def test_real_pre_commit_that_fails(repo: GitRepo) -> None:
+    repo.commit("configure", **{".pre-commit-config.yaml": CONFIGURATION})
     program = Path(sys.executable).with_name("pre-commit")
     subprocess.run([program, "install"], cwd=repo.top, check=True, capture_output=True)
-    return repo
-
-
-@pytest.mark.soak
-def test_real_pre_commit_with_other_work(pre_commit: GitRepo) -> None:
-    repo = pre_commit
-    repo.write("a.txt", lines(WORK))
-    repo.write("b.txt", "b 1\nstaged 2\nb 3\n")
-    repo.git("add", "b.txt")
-    repo.write("b.txt", "b 1\nstaged 2\nunstaged    3\n")
-    repo.write("README.md", "mine\n")
-    before = seen(repo, "a.txt")
-    result = edit(repo, change(repo, "a.txt", "line 2", "LINE    2"))
-    assert committed(repo, "a.txt") == lines(EDITED)
-    assert repo.git("show", "--name-only", "--format=", "HEAD") == "a.txt\n"
-    assert repo.read("a.txt").decode() == lines(BOTH)
-    unchanged(repo, before, "a.txt")
-    assert result.restored == ()
-
-
-def test_real_pre_commit_that_fails(pre_commit: GitRepo) -> None:
-    repo = pre_commit
-    repo.write("fix.py", "raise SystemExit('never')\n")
-    repo.commit("stricter")
     repo.write("a.txt", lines(WORK))
     repo.write("README.md", "mine\n")
-    refused(repo, HookFailed, "never", shout(repo, 2))
+    refused(repo, HookFailed, "so many", shout(repo, 2))

@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -38,11 +37,23 @@ def edited(base: bytes, *lines: tuple[int, bytes]) -> bytes:
     return b"".join(parts)
 
 
-def test_changes_apart_are_merged(tmp_path: Path) -> None:
-    version, after = edited(BASE, (3, b"mine\nmore\n")), edited(BASE, (17, b"edit\n"))
-    assert merge(no_repository(tmp_path), version, BASE, after) == edited(
-        BASE, (3, b"mine\nmore\n"), (17, b"edit\n")
-    )
+MARKED = b"<<<<<<< ours\na\n=======\nb\n>>>>>>> theirs\n" + BASE
+
+
+@pytest.mark.parametrize(
+    ("version", "before", "after", "merged"),
+    [
+        (
+            edited(BASE, (3, b"mine\nmore\n")), BASE, edited(BASE, (17, b"edit\n")),
+            edited(BASE, (3, b"mine\nmore\n"), (17, b"edit\n")),
+        ),
+        (MARKED + b"mine\n", MARKED, b"edit\n" + MARKED, b"edit\n" + MARKED + b"mine\n"),
+        (b"\0a", b"\0b", b"\0c", Conflict()),
+    ],
+    ids=["changes apart", "text that looks like conflict markers", "binary, without lines"],
+)  # fmt: skip
+def test_merge(tmp_path: Path, version: bytes, before: bytes, after: bytes, merged: bytes | Conflict) -> None:
+    assert merge(no_repository(tmp_path), version, before, after) == merged
 
 
 @pytest.mark.parametrize(
@@ -108,14 +119,18 @@ def _side(lines: list[tuple[str, int]], who: bytes, end: bytes) -> list[tuple[by
     ]
 
 
-def _carried_to_the_byte(mine: list[tuple[str, int]], edit: list[tuple[str, int]], end: bytes) -> None:
-    kept = _side([("keep", 0)] * 6, b"", end)
-    ours, theirs = _side(mine, b"mine", end), _side(edit, b"edit", end)
-    base, version, after = (b"".join(map(b"".join, side)) for side in (kept, ours, theirs))
-    sides = list(zip(ours, theirs, kept, strict=True))
-    merged = b"".join((m if e == k else e) + n + f for (m, n), (e, f), (k, _) in sides)
-    with tempfile.TemporaryDirectory() as folder:
-        here = no_repository(Path(folder))
+@pytest.mark.parametrize("examples", [25, pytest.param(1000, marks=pytest.mark.soak)])
+def test_a_line_is_merged_where_it_belongs_to_one_side(tmp_path: Path, examples: int) -> None:
+    here = no_repository(tmp_path)
+
+    @settings(max_examples=examples, deadline=None)
+    @given(LINES, LINES, st.sampled_from([b"\n", b"\r\n"]))
+    def merged_to_the_byte(mine: list[tuple[str, int]], edit: list[tuple[str, int]], end: bytes) -> None:
+        kept = _side([("keep", 0)] * 6, b"", end)
+        ours, theirs = _side(mine, b"mine", end), _side(edit, b"edit", end)
+        base, version, after = (b"".join(map(b"".join, side)) for side in (kept, ours, theirs))
+        sides = list(zip(ours, theirs, kept, strict=True))
+        merged = b"".join((m if e == k else e) + n + f for (m, n), (e, f), (k, _) in sides)
         carried = merge(here, version, base, after, exact=True)
         if isinstance(carried, Conflict) or version == after:
             return
@@ -128,34 +143,7 @@ def _carried_to_the_byte(mine: list[tuple[str, int]], edit: list[tuple[str, int]
             back = merge(here, carried, one, base, exact=True)
             assert back == other or isinstance(back, Conflict)
 
-
-@settings(max_examples=25, deadline=None)
-@given(LINES, LINES, st.sampled_from([b"\n", b"\r\n"]))
-def test_a_line_is_merged_where_it_belongs_to_one_side(
-    mine: list[tuple[str, int]], edit: list[tuple[str, int]], end: bytes
-) -> None:
-    _carried_to_the_byte(mine, edit, end)
-
-
-@pytest.mark.soak
-@settings(max_examples=1000, deadline=None)
-@given(LINES, LINES, st.sampled_from([b"\n", b"\r\n"]))
-def test_any_line_is_merged_where_it_belongs_to_one_side(
-    mine: list[tuple[str, int]], edit: list[tuple[str, int]], end: bytes
-) -> None:
-    _carried_to_the_byte(mine, edit, end)
-
-
-def test_text_that_looks_like_conflict_markers(tmp_path: Path) -> None:
-    marked = b"<<<<<<< ours\na\n=======\nb\n>>>>>>> theirs\n" + BASE
-    assert (
-        merge(no_repository(tmp_path), marked + b"mine\n", marked, b"edit\n" + marked)
-        == b"edit\n" + marked + b"mine\n"
-    )
-
-
-def test_binary_is_a_conflict_without_lines(tmp_path: Path) -> None:
-    assert merge(no_repository(tmp_path), b"\0a", b"\0b", b"\0c") == Conflict()
+    merged_to_the_byte()
 
 
 def test_entries(repo: GitRepo) -> None:
@@ -186,18 +174,13 @@ def test_lines_in_words() -> None:
     assert lines_text([(3, 3), (7, 9)]) == "line 3 and lines 7-9"
 
 
-@pytest.mark.parametrize(
-    ("key", "value"), [("diff.interHunkContext", "30"), ("diff.context", "9"), ("diff.algorithm", "patience")]
-)
-def test_settings_of_the_user_do_not_widen_the_lines(repo: GitRepo, key: str, value: str) -> None:
-    repo.git("config", key, value)
+def test_settings_and_attributes_of_the_user_do_not_change_the_lines(repo: GitRepo) -> None:
     mine, edit = edited(BASE, (2, b"mine\n"), (7, b"mine\n")), edited(BASE, (7, b"edit\n"), (12, b"edit\n"))
-    assert merge(worktree(repo), mine, BASE, edit) == Conflict(((7, 7),))
-
-
-def test_attributes_of_the_user_do_not_hide_the_lines(repo: GitRepo) -> None:
+    for key, value in {"interHunkContext": "30", "context": "9", "algorithm": "patience"}.items():
+        repo.git("config", f"diff.{key}", value)
+        assert merge(worktree(repo), mine, BASE, edit) == Conflict(((7, 7),)), key
+        repo.git("config", "--unset", f"diff.{key}")
     repo.write(".gitattributes", "* -diff\n")
-    mine, edit = edited(BASE, (7, b"mine\n")), edited(BASE, (7, b"edit\n"))
     assert merge(worktree(repo), mine, BASE, edit) == Conflict(((7, 7),))
 
 
@@ -218,12 +201,8 @@ def test_a_killed_merge_leaves_nothing(repo: GitRepo, tmp_path: Path) -> None:
     program.chmod(0o755)
     folder = tmp_path / "temporary"
     folder.mkdir()
-    environment = {
-        **os.environ,
-        "GIT": shutil.which("git") or "",
-        "PATH": f"{program.parent}:{os.environ['PATH']}",
-        "TMPDIR": str(folder),
-    }
+    path = f"{program.parent}:{os.environ['PATH']}"
+    environment = {**os.environ, "GIT": shutil.which("git") or "", "PATH": path, "TMPDIR": str(folder)}
     child = subprocess.run([sys.executable, "-c", MERGE, str(repo.top)], env=environment, check=False)
     assert child.returncode == -signal.SIGKILL and list(folder.iterdir()) == []
     journal = repo.top / ".git" / "repoagent" / "journal"

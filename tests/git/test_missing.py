@@ -12,18 +12,9 @@ from repoagent.git.files import no_such_file, similar_paths
 from tests.conftest import GitRepo
 
 PATHS = [
-    "README.md",
-    "docs/api.rst",
-    "docs/conf.py",
-    "setup.py",
-    "src/pkg/__init__.py",
-    "src/pkg/adapters.py",
-    "src/pkg/api.py",
-    "src/pkg/sessions.py",
-    "tests/__init__.py",
-    "tests/test_api.py",
-    "web/app.py",
-]
+    "README.md", "docs/api.rst", "docs/conf.py", "setup.py", "src/pkg/__init__.py", "src/pkg/adapters.py",
+    "src/pkg/api.py", "src/pkg/sessions.py", "tests/__init__.py", "tests/test_api.py", "web/app.py",
+]  # fmt: skip
 NEAR = {
     "src/pkg/api.py": ["src/pkg/apy.py", "src/pkg/aip.py", "src/pgk/api.py", "api.py", "pkg/apy.py", "src/apy.py", "lib/v2/api.py"],
     "src/pkg/sessions.py": ["sesion.py"], "src/pkg/adapters.py": ["adaptor.py"], "README.md": ["readme.rst"],

@@ -78,20 +78,12 @@ def test_index_files(repo: GitRepo) -> None:
     entries = index.read_entries(tree, ["a.txt", "README.md", "none"], copy)
     assert entries["a.txt"].skip_worktree and not entries["README.md"].skip_worktree and len(entries) == 2
     new = {"a.txt": Entry("100755", oid), "src/app.py": None, "src": Entry("100644", oid)}
-    marks = {
-        "a.txt": entries["a.txt"],
-        "src": Staged(Entry("100644", oid), assume_unchanged=True),
-        "src/app.py": entries["README.md"],
-    }
+    marked = Staged(Entry("100644", oid), assume_unchanged=True)
+    marks = {"a.txt": entries["a.txt"], "src": marked, "src/app.py": entries["README.md"]}
     index.put_entries(tree, copy, new, marks)
-    assert index.read_entries(tree, [*new, "README.md"], copy) == {
-        "README.md": entries["README.md"],
-        "a.txt": Staged(Entry("100755", oid), True),
-        "src": Staged(Entry("100644", oid), False, True),
-    }
-    assert index.staged_entries(tree, ["src/app.py"]).keys() == {
-        "src/app.py"
-    }  # the user's index is as before
+    expected = {"README.md": entries["README.md"], "a.txt": Staged(Entry("100755", oid), True), "src": marked}
+    assert index.read_entries(tree, [*new, "README.md"], copy) == expected
+    assert [*index.staged_entries(tree, ["src/app.py"])] == ["src/app.py"]  # the user's index is as before
     assert index.paths_by_blob(tree)[oid] == ["README.md"]
     index.reset_to(tree, copy, repo.head())
     assert index.write_tree(tree, copy) == repo.git("rev-parse", "HEAD^{tree}").strip()

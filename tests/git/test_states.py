@@ -6,7 +6,6 @@ each version of the file (HEAD, staged, work tree) gets that line, or the edit i
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -18,7 +17,7 @@ from repoagent.git.transaction.results import Options
 from repoagent.git.transaction.transaction import Transaction
 from repoagent.git.undo import redo, undo
 from tests.conftest import GitRepo
-from tests.git.edits import change, edit, keep, lines, new_file, shout, undo_and_redo, worktree
+from tests.git.edits import change, delete, edit, keep, lines, new_file, shell, shout, undo_and_redo, worktree
 from tests.git.snapshot import as_before, changed, snapshot, untouched
 from tests.git.states import PATH, text
 
@@ -209,32 +208,26 @@ def _offers(repo: GitRepo, change: FileChange, before: dict[str, tuple[object, .
     as_before(repo, after)
 
 
-MADE = {
-    "a new file": lambda repo: new_file("new/dir/x.txt", b"x\n"),
-    "an empty file": lambda repo: new_file("empty.txt", b""),
-    "an executable": lambda repo: new_file("run.sh", b"#!/bin/sh\n", "100755"),
-    "a new link": lambda repo: new_file("new_link", b"sub/a.txt", "120000"),
-    "another target": lambda repo: FileChange(
-        "link.txt", "link.txt", b"sub/a.txt", b"README", "120000", "120000"
-    ),
-    "a link for a file": lambda repo: FileChange(PATH, PATH, repo.read(PATH), b"x", "100644", "120000"),
-    "a file for a link": lambda repo: FileChange(
-        "link.txt", "link.txt", b"sub/a.txt", b"x\n", "120000", "100644"
-    ),
-    "no link": lambda repo: FileChange("link.txt", None, b"sub/a.txt", None, "120000", None),
-    "the last of a folder": lambda repo: FileChange(PATH, None, repo.read(PATH), None, "100644", None),
-    "a folder for a file": lambda repo: FileChange(
-        "link.txt", "link.txt/x", b"sub/a.txt", b"sub/a.txt", "120000", "120000"
-    ),
-}
+SEVERAL: dict[str, Callable[[GitRepo], list[FileChange]]] = {
+    "new ones and the last of a folder": lambda repo: [
+        new_file("new/dir/x.txt", b"x\n"), new_file("empty.txt", b""), new_file("new_link", b"sub/a.txt", "120000"),
+        new_file("run.sh", b"#!/bin/sh\n", "100755"), delete(repo, PATH),
+    ],
+    "another target": lambda repo: [FileChange("link.txt", "link.txt", b"sub/a.txt", b"README", "120000", "120000")],
+    "a link for a file, and no link": lambda repo: [
+        FileChange(PATH, PATH, repo.read(PATH), b"x", "100644", "120000"),
+        FileChange("link.txt", None, b"sub/a.txt", None, "120000", None),
+    ],
+    "a file for a link": lambda repo: [FileChange("link.txt", "link.txt", b"sub/a.txt", b"x\n", "120000", "100644")],
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", [kind for kind in MADE if kind != "a folder for a file"])
+@pytest.mark.parametrize("kind", SEVERAL)
 def test_several_files_amid_other_work(busy: GitRepo, kind: str) -> None:
-    the_change = MADE[kind](busy)
-    paths = {the_change.path, the_change.old_path} - {None}
+    changes = SEVERAL[kind](busy)
+    paths = {one.name for one in changes}
     before = snapshot(busy)
-    edit(busy, the_change)
+    edit(busy, *changes)
     after = snapshot(busy)
     allowed = {f"{what} {path}" for path in paths for what in ("file", "index")} | {"ref refs/heads/main"}
     assert changed(before, after) <= allowed | {"folder new", "folder new/dir", "folder sub"}
@@ -242,43 +235,39 @@ def test_several_files_amid_other_work(busy: GitRepo, kind: str) -> None:
     undo_and_redo(busy, before, after)
 
 
+REPLACED = {
+    # what the user has done, the edit in that place, why only a whole commit can have it, and what that changes
+    "a folder for a file": (
+        "rm a.txt", new_file("a.txt/inner.txt", b"new\n"),
+        r"a\.txt/inner\.txt would replace a\.txt, whose deletion is uncommitted", {"D a.txt", "A a.txt/inner.txt"},
+    ),
+    "a file for a folder": (
+        "rm -r src", new_file("src", b"new\n"),
+        r"src would replace src/app\.py, whose deletion is uncommitted", {"D src/app.py", "A src"},
+    ),
+    "a link for a file": (
+        "ln -sf README.md a.txt", FileChange("a.txt", "a.txt", b"README.md", b"src/app.py", "120000", "120000"),
+        r"cannot separate .* from other uncommitted work in that file.*--include-dirty", {"T a.txt"},
+    ),
+}  # fmt: skip
+
+
 @pytest.mark.parametrize("is_staged", [True, False])
-@pytest.mark.parametrize("to", ["a folder", "a file"])
-def test_the_path_of_a_file_removed_by_the_user(repo: GitRepo, is_staged: bool, to: str) -> None:
-    """A folder in place of a file of git, or the reverse: only if that removal is in the commit."""
-    gone, new = ("a.txt", "a.txt/inner.txt") if to == "a folder" else ("src/app.py", "src")
-    if gone == "a.txt":
-        (repo.top / gone).unlink()
-    else:
-        shutil.rmtree(repo.top / "src")
+@pytest.mark.parametrize("case", REPLACED)
+def test_what_the_user_has_put_in_the_place_of_another(repo: GitRepo, is_staged: bool, case: str) -> None:
+    """It is committed only together with the edit."""
+    script, the_change, match, committed = REPLACED[case]
+    shell(repo, script)
     if is_staged:
         repo.git("add", "-A")
     before = snapshot(repo)
-    with pytest.raises(Refused, match=f"{new} would replace {gone}, whose deletion is uncommitted"):
-        edit(repo, new_file(new, b"new\n"))
-    untouched(repo, before)
-    made = edit(repo, new_file(new, b"new\n"), include_dirty=True)
-    assert set(repo.git("diff-tree", "-r", "--name-only", "HEAD^", "HEAD").split()) == {new, gone}
-    assert repo.status() == "" and made.taken_out == ()
-    undo(worktree(repo))
-    as_before(repo, before)
-
-
-@pytest.mark.parametrize("state", ["staged", "unstaged"])
-def test_a_file_that_became_a_link(repo: GitRepo, state: str) -> None:
-    (repo.top / "a.txt").unlink()
-    (repo.top / "a.txt").symlink_to("README.md")
-    if state == "staged":
-        repo.git("add", "a.txt")
-    before = snapshot(repo)
-    the_change = FileChange("a.txt", "a.txt", b"README.md", b"src/app.py", "120000", "120000")
-    with pytest.raises(
-        Refused, match=r"cannot separate .* from other uncommitted work in that file.*--include-dirty"
-    ):
+    with pytest.raises(Refused, match=match):
         edit(repo, the_change)
     untouched(repo, before)
-    edit(repo, the_change, include_dirty=True)
-    assert repo.git("ls-tree", "HEAD", "a.txt").startswith("120000") and repo.status() == ""
+    made = edit(repo, the_change, include_dirty=True)
+    changes = repo.git("diff-tree", "-r", "--name-status", "HEAD^", "HEAD").splitlines()
+    assert {line.replace("\t", " ") for line in changes} == committed
+    assert repo.status() == "" and made.taken_out == ()
     undo(worktree(repo))
     as_before(repo, before)
 
@@ -418,16 +407,15 @@ def test_a_repository_without_a_commit(make_repo: Callable[[str], GitRepo], stag
     assert redo(worktree(repo)).commit == made.commit
 
 
-@pytest.mark.parametrize("kind", ["untracked", "ignored"])
-def test_a_file_where_the_edit_would_make_one(repo: GitRepo, kind: str) -> None:
+def test_a_file_where_the_edit_would_make_one(repo: GitRepo) -> None:
     repo.commit("ignore", **{".gitignore": "*.log\n"})
-    path = "new.log" if kind == "ignored" else "new.txt"
-    repo.write(path, "mine\n")
-    before = snapshot(repo)
-    for options in (Options(), Options(no_commit=True), Options(include_dirty=True)):
-        with (
-            pytest.raises(Refused, match=f"{path} changed on disk, and the new content was kept"),
-            Transaction(worktree(repo), [new_file(path, b"new\n")], options) as transaction,
-        ):
-            transaction.write()
-        untouched(repo, before)
+    for path in ("untracked.txt", "ignored.log"):
+        repo.write(path, "mine\n")
+        before = snapshot(repo)
+        for options in (Options(), Options(no_commit=True), Options(include_dirty=True)):
+            with (
+                pytest.raises(Refused, match=f"{path} changed on disk, and the new content was kept"),
+                Transaction(worktree(repo), [new_file(path, b"new\n")], options) as transaction,
+            ):
+                transaction.write()
+            untouched(repo, before)

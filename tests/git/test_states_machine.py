@@ -182,20 +182,11 @@ class TakingTurns(RuleBasedStateMachine):
         assert sorted(path.name for path in self.repo.top.iterdir()) == [".git", "a.txt", "other.txt"]
 
 
-def _with(examples: int, steps: int) -> settings:
-    return settings(
-        max_examples=examples,
-        stateful_step_count=steps,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-    )
-
-
 @pytest.mark.soak
 def test_users_and_edits_take_turns() -> None:
-    run_state_machine_as_test(TakingTurns, settings=_with(3, 12))
-
-
-@pytest.mark.soak
-def test_users_and_edits_take_turns_for_long() -> None:
-    run_state_machine_as_test(TakingTurns, settings=_with(80, 30))
+    run_state_machine_as_test(
+        TakingTurns,
+        settings=settings(
+            max_examples=80, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
+        ),
+    )

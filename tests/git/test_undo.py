@@ -3,14 +3,13 @@ commit and its files."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from repoagent.errors import NothingDone, Refused
 from repoagent.git.files import FileChange
-from repoagent.git.transaction.results import HookFailed, Options
+from repoagent.git.transaction.results import Options
 from repoagent.git.transaction.transaction import Transaction
 from repoagent.git.undo import redo, undo
 from repoagent.git.undo_log import list_edits
@@ -19,6 +18,7 @@ from tests.conftest import GitRepo
 from tests.git.edits import (
     change,
     committed,
+    delete,
     edit,
     keep,
     lines,
@@ -57,9 +57,13 @@ def test_an_edit_below_the_tip_is_reverted(repo: GitRepo) -> None:
     assert repo.git("log", "-1", "--format=%s") == 'Revert "Shout"\n'
     assert committed(repo, "a.txt") == lines({8: "mine 8"})
     assert "unstaged 10" in repo.git("diff")
+    with pytest.raises(Refused, match="already been undone"):
+        undo(worktree(repo), name)
     redo(worktree(repo), name)
     assert committed(repo, "a.txt") == lines({2: "LINE 2", 8: "mine 8"})
     assert repo.git("log", "-1", "--format=%s") == "Shout\n"
+    with pytest.raises(Refused, match="not been undone"):
+        redo(worktree(repo), name)
     assert undo(worktree(repo), name).moved
 
 
@@ -70,9 +74,11 @@ def test_an_edit_below_the_tip_is_reverted(repo: GitRepo) -> None:
         ("git tag v1", False),
         ("git update-ref refs/remotes/origin/main HEAD", False),
         ("git worktree add -q --detach ../other", False),
+        ("git worktree add -q --detach ../on; git -C ../on commit -q --allow-empty -m top", False),
+        ("git worktree add -q -b other ../on; git -C ../on commit -q --allow-empty -m top", False),
         ("echo mine > README.md; git stash -q", True),
     ],
-    ids=["branch", "tag", "remote", "worktree", "stash"],
+    ids=["branch", "tag", "remote", "worktree", "worktree on top", "branch on top", "stash"],
 )
 def test_a_commit_that_others_have_is_reverted(repo: GitRepo, script: str, moved: bool) -> None:
     made = edit(repo, shout(repo, 2))
@@ -88,16 +94,6 @@ def test_after_an_amend_with_more_in_it_only_the_edit_is_reverted(repo: GitRepo)
     assert not undo(worktree(repo)).moved
     assert committed(repo, "a.txt") == lines() and repo.status() == ""
     assert committed(repo, "README.md") == "mine\n"
-
-
-def test_an_edit_is_undone_once(repo: GitRepo) -> None:
-    edit_line_2(repo)
-    undo(worktree(repo), ID)
-    with pytest.raises(Refused, match="already been undone"):
-        undo(worktree(repo), ID)
-    redo(worktree(repo), ID)
-    with pytest.raises(Refused, match="not been undone"):
-        redo(worktree(repo), ID)
 
 
 def test_undo_unstages_an_edit_without_a_commit(repo: GitRepo) -> None:
@@ -145,14 +141,6 @@ def test_undo_leaves_a_change_staged_in_a_merge(repo: GitRepo) -> None:
     assert visible(repo) == before and (repo.top / ".git" / "MERGE_HEAD").exists()
 
 
-def test_undo_includes_the_changes_of_hooks(repo: GitRepo) -> None:
-    repo.hook("pre-commit", "sed -i 's/  */ /g' a.txt; wc -l a.txt > COUNT; git add COUNT a.txt\n")
-    before = visible(repo)
-    edit(repo, change(repo, "a.txt", "line 5", "LINE    5"))
-    undo(worktree(repo))
-    assert visible(repo) == before
-
-
 def test_after_a_reset_on_the_same_branch(repo: GitRepo) -> None:
     edit(repo, shout(repo, 2))
     first = list_edits(worktree(repo))[-1].id
@@ -167,7 +155,6 @@ def test_after_a_reset_on_the_same_branch(repo: GitRepo) -> None:
 
 
 LINES = lines()
-Act = Callable[[GitRepo], object]
 
 
 def other_edits(repo: GitRepo) -> list[FileChange]:
@@ -175,7 +162,7 @@ def other_edits(repo: GitRepo) -> list[FileChange]:
     return [
         shout(repo, 5),
         new_file("made/new.txt", b"new\n"),
-        FileChange("README.md", None, repo.read("README.md"), None, "100644", None),
+        delete(repo, "README.md"),
         FileChange("src/app.py", "lib/main.py", app, app + b"# more\n", "100644", "100755"),
     ]
 
@@ -219,9 +206,12 @@ LATER = {
 }
 
 
-@pytest.mark.parametrize("later", LATER)
-@pytest.mark.parametrize("path", ["a.txt", "b.txt"], ids=["modified", "renamed"])
+@pytest.mark.parametrize(
+    ("later", "path"),
+    [*((later, "a.txt") for later in LATER), ("both", "b.txt"), ("committed and unstaged", "b.txt")],
+)
 def test_later_work_in_the_file_stays(repo: GitRepo, later: str, path: str) -> None:
+    """Also if the edit has renamed it to `path`."""
     data = repo.read("a.txt")
     edit(repo, FileChange("a.txt", path, data, data.replace(b"line 2", b"LINE 2"), "100644", "100644"))
     acts, status = LATER[later]
@@ -242,36 +232,33 @@ def test_later_work_in_the_file_stays(repo: GitRepo, later: str, path: str) -> N
         as_before(repo, after)
 
 
-@pytest.mark.parametrize("how", ["unstaged", "staged", "committed"])
-def test_overlapping_later_work_is_refused_and_kept(repo: GitRepo, how: str) -> None:
+LATER_2 = "sed -i 's/LINE 2/later 2/' a.txt"
+SAME_LINES = r"a\.txt has later changes on the same lines \(line 2"
+REFUSED = {
+    # what is done after the edit, which is on the branch topic, and why it is not undone
+    "overlapping": (LATER_2, Refused, SAME_LINES),
+    "overlapping, staged": (f"{LATER_2}; git add a.txt", Refused, SAME_LINES),
+    "overlapping, committed": (f"{LATER_2}; git commit -qam later", Refused, SAME_LINES),
+    "overlapping, only staged": (
+        f"{LATER_2}; git add a.txt; git show HEAD:a.txt > a.txt", Refused, r"a\.txt has other staged changes on line 2",
+    ),
+    "undone by hand": (
+        "git revert --no-edit HEAD", NothingDone, "the undo would not change any file; choose another edit",
+    ),
+    "on another branch": (
+        "git checkout -q main", Refused, r"not in this branch's history: switch to its branch \(topic\)",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_refused_undo_changes_nothing(repo: GitRepo, case: str) -> None:
+    script, error, match = REFUSED[case]
+    repo.git("checkout", "-q", "-b", "topic")
     edit_line_2(repo)
-    replace(repo, "LINE 2", "later 2")
-    if how != "unstaged":
-        repo.git("add", "a.txt")
-    if how == "committed":
-        repo.commit("later")
+    shell(repo, script)
     before = snapshot(repo)
-    with pytest.raises(Refused, match=r"a\.txt has later changes on the same lines \(line 2"):
-        undo(worktree(repo))
-    untouched(repo, before)
-
-
-def test_overlapping_staged_work_that_is_not_in_the_file(repo: GitRepo) -> None:
-    edit_line_2(repo)
-    replace(repo, "LINE 2", "later 2")
-    repo.git("add", "a.txt")
-    replace(repo, "later 2", "LINE 2")
-    before = snapshot(repo)
-    with pytest.raises(Refused, match=r"a\.txt has other staged changes on line 2"):
-        undo(worktree(repo))
-    untouched(repo, before)
-
-
-def test_an_edit_undone_by_hand(repo: GitRepo) -> None:
-    edit_line_2(repo)
-    repo.git("revert", "--no-edit", "HEAD")
-    before = snapshot(repo)
-    with pytest.raises(NothingDone, match="the undo would not change any file; choose another edit"):
+    with pytest.raises(error, match=match):
         undo(worktree(repo))
     untouched(repo, before)
 
@@ -290,20 +277,6 @@ def test_redo_after_new_commits_and_gc(repo: GitRepo) -> None:
     assert undo(worktree(repo)).moved and committed(repo, "a.txt") == LINES.replace("line 9", "later 9")
 
 
-@pytest.mark.parametrize("what", ["undo", "redo"])
-def test_a_failing_hook_leaves_everything(repo: GitRepo, what: str) -> None:
-    edit_line_2(repo)
-    repo.commit("later", **{"b.txt": "b\n"})
-    if what == "redo":
-        undo(worktree(repo))
-    repo.hook("pre-commit", "exit 1\n")
-    before = snapshot(repo)
-    with pytest.raises(HookFailed):
-        (undo if what == "undo" else redo)(worktree(repo))
-    as_before(repo, before)
-    assert list_edits(worktree(repo))[0].undone == (what == "redo")
-
-
 def test_a_file_committed_whole_is_staged_again(repo: GitRepo) -> None:
     replace(repo, "line 2", "staged 2")
     repo.git("add", "a.txt")
@@ -318,48 +291,41 @@ def test_a_file_committed_whole_is_staged_again(repo: GitRepo) -> None:
         as_before(repo, after)
 
 
-@pytest.mark.parametrize("kind", ["taken", "gone", "by hand"])
-def test_a_rename_whose_places_have_changed(repo: GitRepo, kind: str) -> None:
+@pytest.mark.parametrize(
+    ("script", "match"),
+    [
+        ("echo another > a.txt", r"a\.txt exists again"),
+        ("rm b.txt", r"b\.txt was deleted"),
+        ("mv b.txt a.txt", None),
+    ],
+)
+def test_a_rename_whose_places_have_changed(repo: GitRepo, script: str, match: str | None) -> None:
+    """It is undone if the user has already moved the file back."""
     before, data = snapshot(repo), repo.read("a.txt")
     edit(repo, FileChange("a.txt", "b.txt", data, data, "100644", "100644"))
-    if kind == "taken":
-        repo.write("a.txt", "another\n")
-    elif kind == "gone":
-        (repo.top / "b.txt").unlink()
-    else:
-        (repo.top / "b.txt").rename(repo.top / "a.txt")
+    shell(repo, script)
+    after = snapshot(repo)
+    if match is None:
         undo(worktree(repo))
         as_before(repo, before)
-        return
-    after = snapshot(repo)
-    with pytest.raises(Refused, match=r"a\.txt exists again" if kind == "taken" else r"b\.txt was deleted"):
-        undo(worktree(repo))
-    untouched(repo, after)
+    else:
+        with pytest.raises(Refused, match=match):
+            undo(worktree(repo))
+        untouched(repo, after)
 
 
-def amend(repo: GitRepo) -> None:
-    repo.git("commit", "-q", "--amend", "-m", f"better words\n\nRepoagent-Edit: {ID}")
+REBASE = (
+    "git checkout -q -b upstream HEAD^; git commit -q --allow-empty -m upstream; git rebase -q upstream main; "
+    "git branch -q -D upstream"
+)
+PICK = "; git checkout -q -b picked HEAD^; git cherry-pick main; git branch -q -D main"
+AMEND = f"git commit -q --amend -m 'better words' -m 'Repoagent-Edit: {ID}'"
 
 
-def rebase(repo: GitRepo) -> None:
-    repo.git("checkout", "-q", "-b", "upstream", "HEAD^")
-    repo.write("other.txt", "other\n")
-    repo.commit("upstream")
-    repo.git("rebase", "-q", "upstream", "main")
-    repo.git("branch", "-q", "-D", "upstream")
-
-
-def pick(repo: GitRepo) -> None:
-    rebase(repo)
-    repo.git("checkout", "-q", "-b", "picked", "HEAD^")
-    repo.git("cherry-pick", "main")
-    repo.git("branch", "-q", "-D", "main")
-
-
-@pytest.mark.parametrize("rewrite", [amend, rebase, pick])
-def test_a_rewritten_commit_is_undone_and_redone(repo: GitRepo, rewrite: Act) -> None:
+@pytest.mark.parametrize("script", [AMEND, REBASE, REBASE + PICK], ids=["amended", "rebased", "picked"])
+def test_a_rewritten_commit_is_undone_and_redone(repo: GitRepo, script: str) -> None:
     edit_line_2(repo)
-    rewrite(repo)
+    shell(repo, script)
     after = snapshot(repo)
     assert undo(worktree(repo)).moved and repo.read("a.txt").decode() == LINES
     assert redo(worktree(repo)).moved
@@ -384,26 +350,6 @@ def test_a_squash_merged_edit_is_taken_out_of_it(repo: GitRepo, indented: bool) 
     assert f"This reverts edit {ID} in commit {squashed}." in repo.git("log", "-1", "--format=%b")
     assert committed(repo, "a.txt") == LINES and committed(repo, "topic.txt") == "topic\n"
     assert repo.git("rev-parse", "HEAD^").strip() == squashed and repo.status() == ""
-
-
-def test_an_edit_of_another_branch_is_refused_by_its_name(repo: GitRepo) -> None:
-    repo.git("checkout", "-q", "-b", "topic")
-    edit_line_2(repo)
-    repo.git("checkout", "-q", "main")
-    before = snapshot(repo)
-    with pytest.raises(Refused, match=r"not in this branch's history: switch to its branch \(topic\)"):
-        undo(worktree(repo))
-    untouched(repo, before)
-
-
-@pytest.mark.parametrize("options", [["--detach"], ["-b", "other"]], ids=" ".join)
-def test_a_work_tree_on_top_of_the_commit_keeps_it(repo: GitRepo, tmp_path: Path, options: list[str]) -> None:
-    edit_line_2(repo)
-    made = repo.head()
-    linked = GitRepo(tmp_path / "linked")
-    repo.git("worktree", "add", "-q", *options, str(linked.top))
-    linked.git("commit", "-q", "--allow-empty", "-m", "on it")
-    assert not undo(worktree(repo)).moved and repo.git("rev-parse", "HEAD^").strip() == made
 
 
 def test_in_a_linked_work_tree(repo: GitRepo, tmp_path: Path) -> None:

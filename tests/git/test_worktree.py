@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -98,20 +99,17 @@ def test_a_work_tree_of_a_bare_repository(repo: GitRepo, tmp_path: Path, name: s
     assert layout(worktree).root == bare / "repoagent"
 
 
-def test_a_linked_work_tree_of_a_submodule(repo: GitRepo, tmp_path: Path) -> None:
-    other = GitRepo(tmp_path / "other")
-    other.top.mkdir()
-    other.git("init", "-q")
+def test_a_linked_work_tree_of_a_submodule(
+    repo: GitRepo, make_repo: Callable[[str], GitRepo], tmp_path: Path
+) -> None:
+    other = make_repo("other")
     other.commit("one", x="1")
     repo.git("-c", "protocol.file.allow=always", "submodule", "add", "-q", str(other.top), "sub")
-    main = open_worktree(repo.top / "sub")
-    assert main.top == repo.top / "sub"
-    GitRepo(main.top).git("worktree", "add", "-q", str(tmp_path / "linked"))
-    assert (
-        layout(open_worktree(tmp_path / "linked")).root
-        == layout(main).root
-        == repo.top / "sub" / ".repoagent"
-    )
+    main, linked = GitRepo(repo.top / "sub"), tmp_path / "linked"
+    main.git("worktree", "add", "-q", str(linked))
+    assert open_worktree(main.top).top == main.top
+    for top in (main.top, linked):
+        assert layout(open_worktree(top)).root == main.top / ".repoagent"
 
 
 def test_git_dir_of_the_environment_holds_in_every_folder(
@@ -126,7 +124,7 @@ def test_git_dir_of_the_environment_holds_in_every_folder(
     assert open_worktree(repo.top / "src") == worktree  # GIT_DIR alone would make src the top
 
 
-def test_relative(repo: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_relative_paths(repo: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     worktree = open_worktree(repo.top)
     src = repo.top / "src"
     assert relative(worktree, "app.py", src) == "src/app.py"
@@ -137,13 +135,10 @@ def test_relative(repo: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     for outside in ("../../x", "/etc/passwd", tmp_path):
         with pytest.raises(UsageError, match=f"{re.escape(str(outside))} is outside the work tree"):
             relative(worktree, outside, src)
-
-
-def test_relative_resolves_links_of_folders_but_not_the_last(repo: GitRepo, tmp_path: Path) -> None:
+    # links of folders are resolved, but not the last
     (tmp_path / "link").symlink_to(repo.top)
     (repo.top / "lib").symlink_to("src")
     (repo.top / "app").symlink_to("src/app.py")
-    worktree = open_worktree(repo.top)
     assert relative(worktree, "link/a.txt", tmp_path) == "a.txt"
     assert relative(worktree, "lib/app.py", repo.top) == "src/app.py"
     assert relative(worktree, "app", repo.top) == "app"

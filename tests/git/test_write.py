@@ -59,24 +59,20 @@ def failing(number: int) -> Callable[..., Any]:
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o600, 0o755, 0o4711, 0o444, 0o640])
-def test_the_file_is_replaced_and_its_mode_stays(file: Path, system: str, mode: int) -> None:
-    file.chmod(mode)
-    inode = file.stat().st_ino
-    replace(file)
-    assert file.read_bytes() == NEW.data and only(file.parent) == ["file"]
-    assert file.stat().st_ino != inode and file.stat().st_mode & 0o7777 == mode
-
-
-def test_attributes_and_owner_stay(file: Path) -> None:
+def test_the_file_is_replaced_and_its_metadata_stays(file: Path, system: str, mode: int) -> None:
     if ROOT_USER:
         os.chown(file, 12345, 54321)
-    try:
+    file.chmod(mode)
+    noted = False
+    with suppress(OSError):  # there may be no extended attributes here
         os.setxattr(file, "user.note", b"mine")
-    except OSError:
-        pytest.skip("no extended attributes here")
-    owner = file.stat().st_uid, file.stat().st_gid
+        noted = True
+    before = file.stat()
     replace(file)
-    assert os.getxattr(file, "user.note") == b"mine" and (file.stat().st_uid, file.stat().st_gid) == owner
+    assert file.read_bytes() == NEW.data and only(file.parent) == ["file"]
+    now = file.stat()
+    assert (now.st_uid, now.st_gid, now.st_mode & 0o7777) == (before.st_uid, before.st_gid, mode)
+    assert now.st_ino != before.st_ino and (not noted or os.getxattr(file, "user.note") == b"mine")
 
 
 @pytest.mark.parametrize("number", [errno.EMLINK, errno.EBUSY, errno.EACCES, errno.EXDEV])
@@ -259,28 +255,23 @@ def test_torn_is_recognized(old: bytes, new: bytes, cut: int) -> None:
     assert not torn(None, OLD, NEW) and not torn(OLD, None, NEW)
 
 
-@pytest.mark.parametrize("left", [OLD.data, NEW.data[:3]])
 @pytest.mark.parametrize("suffix", ["", ".old"])
-def test_the_temporary_file_of_a_kill(file: Path, left: bytes, suffix: str) -> None:
-    """Including the second name of the old file if two files cannot be exchanged."""
-    file.with_name(f".temporary{suffix}").write_bytes(left)
-    file.write_bytes(NEW.data)
-    assert revert_step(file.parent, Step("file", OLD, NEW, ".temporary"))
-    assert file.read_bytes() == OLD.data and only(file.parent) == ["file"]
-
-
-@pytest.mark.parametrize("suffix", ["", ".old"])
-@pytest.mark.parametrize("now", [NEW.data, b"saved once more"])
-def test_a_save_in_the_temporary_file_of_a_kill(file: Path, now: bytes, suffix: str) -> None:
-    """A save during our write is not lost: it is in place of ours, or where it was written."""
+@pytest.mark.parametrize(
+    ("left", "now"),
+    [(OLD, NEW), (Content(NEW.data[:3]), NEW), (THEIRS, NEW), (THEIRS, Content(b"saved once more"))],
+)
+def test_the_temporary_file_of_a_kill(file: Path, left: Content, now: Content, suffix: str) -> None:
+    """Including the second name of the old file if two files cannot be exchanged. A save during our write is not lost:
+    it is in place of ours, or where it was written."""
     temporary = file.with_name(f".temporary{suffix}")
-    temporary.write_bytes(b"saved")
-    file.write_bytes(now)
-    assert not revert_step(file.parent, Step("file", OLD, NEW, ".temporary"))
-    if now == NEW.data:
-        assert file.read_bytes() == b"saved" and only(file.parent) == ["file"]
+    temporary.write_bytes(left.data)
+    file.write_bytes(now.data)
+    saved = left == THEIRS
+    assert revert_step(file.parent, Step("file", OLD, NEW, ".temporary")) is not saved
+    if now == NEW:
+        assert file.read_bytes() == (THEIRS if saved else OLD).data and only(file.parent) == ["file"]
     else:
-        assert file.read_bytes() == now and temporary.read_bytes() == b"saved"
+        assert (file.read_bytes(), temporary.read_bytes()) == (now.data, THEIRS.data)
 
 
 @pytest.mark.parametrize("mode", ["100644", "100755"])
