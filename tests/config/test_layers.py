@@ -161,13 +161,8 @@ def test_a_repository_only_lowers_limits(layout: Layout, clean_environment: Path
         try:
             settings = shared(layout, f"{key} = {higher}")
         except UsageError:
-            assert key not in {
-                "max_tokens",
-                "max_cost",
-                "max_cost_per_day",
-                "max_output_tokens",
-                "run.max_time",
-            }
+            no_limit = "max_tokens max_cost max_cost_per_day max_output_tokens run.max_time"
+            assert key not in no_limit.split()
             continue  # the others have no "none"
         assert settings[key] == 5
         assert "may only lower" in settings.warnings[0]
@@ -298,11 +293,13 @@ def some_text(option: Option) -> str:
 
 
 def test_every_option_can_be_set_by_its_environment_variable(tmp_path: Path) -> None:
-    for option in OPTIONS:
-        key = option.key.replace("*", "some")
-        settings = load(None, tmp_path, env={variable(key): some_text(option)})
-        assert settings.origin(key) == f"environment {variable(key)}"
-        assert settings.warnings == ()
+    keys = {option.key.replace("*", "some"): option for option in OPTIONS}
+    env = {variable(key): some_text(option) for key, option in keys.items()}
+    settings = load(None, tmp_path, env=env)
+    assert {key: settings.origin(key) for key in keys} == {
+        key: f"environment {variable(key)}" for key in keys
+    }
+    assert settings.warnings == ()
 
 
 def test_every_default_is_a_value_that_its_option_takes() -> None:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import signal
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,6 +36,37 @@ def edited(data: bytes, lines: int = 3) -> bytes:
     return b"".join([b"changed\n"] * lines + parts[lines:])
 
 
+def killed_at(number: int, act: Callable[[], object]) -> bool:
+    """Do `act` in a process that is killed before its change of the disk with this number; whether it was."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # a fork with threads: none of them matters
+        child = os.fork()
+    if child == 0:
+        seen = 0
+
+        def counted(function: Callable[..., object]) -> Callable[..., object]:
+            def call(*args: object, **named: object) -> object:
+                nonlocal seen
+                seen += 1
+                if seen == number:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return function(*args, **named)
+
+            return call
+
+        for name in ("write", "fsync", "replace", "unlink", "mkdir"):
+            setattr(os, name, counted(getattr(os, name)))
+        code = 1
+        try:
+            act()
+            code = 0
+        finally:
+            os._exit(code)
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0
+    return os.WIFSIGNALED(status)
+
+
 @dataclass(frozen=True)
 class Desk:
     repo: GitRepo
@@ -38,13 +74,15 @@ class Desk:
     layout: Layout
 
     def remember(self, path: str) -> Memory:
-        commit = self.repo.git("rev-parse", "-q", "--verify", "HEAD", ok=False).strip() or None
-        return remember(
-            self.layout, self.worktree, path, (self.worktree.top / path).read_bytes(), commit=commit
-        )
+        """Make, or keep up to date, the memory of `path`."""
+        try:
+            commit: str | None = self.repo.head()
+        except AssertionError:
+            commit = None  # there is none yet
+        return remember(self.layout, self.worktree, path, self.repo.read(path), commit=commit, warn=fail)
 
     def resolve(self, path: str) -> Memory | None:
-        return resolve(self.layout, self.worktree, path, (self.worktree.top / path).read_bytes(), warn=fail)
+        return resolve(self.layout, self.worktree, path, self.repo.read(path), warn=fail)
 
     def known(self, path: str) -> Memory:
         memory = self.resolve(path)
@@ -70,12 +108,25 @@ def desk_at(top: Path) -> Desk:
 
 
 @pytest.fixture
-def desk(repo: GitRepo) -> Desk:
+def two_files(
+    request: pytest.FixtureRequest, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> GitRepo:
+    """`a.py` and `b.py`, committed (once for all tests)."""
+    template = tmp_path_factory.getbasetemp() / "a-and-b"
+    if not template.exists():
+        repo: GitRepo = request.getfixturevalue("repo")
+        repo.commit("two files", **{"a.py": text("a"), "b.py": text("b")})
+        repo.top.rename(template)
+    shutil.copytree(template, tmp_path / "repo")
+    repo = GitRepo(tmp_path / "repo")
+    repo.git("update-index", "-q", "--refresh")
+    return repo
+
+
+@pytest.fixture
+def desk(two_files: GitRepo) -> Desk:
     """`a.py` and `b.py`, committed, and both remembered."""
-    repo.write("a.py", text("a"))
-    repo.write("b.py", text("b"))
-    repo.commit("two files")
-    desk = desk_at(repo.top)
+    desk = desk_at(two_files.top)
     desk.remember("a.py")
     desk.remember("b.py")
     return desk

@@ -6,6 +6,7 @@ import json
 import os
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,14 +26,8 @@ from tests.memory.conftest import Desk, text
 
 @pytest.mark.parametrize(
     "content",
-    [
-        b"",
-        b"[]",
-        b'{"version": 1}',
-        b'{"version": 1, "path": "a.py", "keys": []}',
-        b'{"version":1,"path":"x","blobs":[1]}',
-    ],
-)
+    [b"", b"[]", b'{"version": 1}', b'{"version": 1, "path": "a.py", "keys": []}', b'{"version":1,"path":"x","blobs":[1]}'],
+)  # fmt: skip
 def test_a_broken_identity_is_set_aside_and_the_others_work(desk: Desk, content: bytes) -> None:
     memory = desk.known("a.py")
     add_note(memory.notes, "worth keeping")
@@ -48,29 +43,14 @@ def test_a_broken_identity_is_set_aside_and_the_others_work(desk: Desk, content:
     assert again.folder != memory.folder
 
 
-def rewrite(desk: Desk, **values: Any) -> Path:
-    """Change the identity of `a.py` by hand."""
-    file = desk.known("a.py").folder / "identity.json"
-    file.write_text(json.dumps({**json.loads(file.read_bytes()), **values}, indent=4))
-    return file
-
-
 def test_a_newer_identity_is_named_and_not_touched(desk: Desk) -> None:
-    file = rewrite(desk, version=2)
+    file = desk.known("a.py").folder / "identity.json"
+    file.write_text(json.dumps({**json.loads(file.read_bytes()), "version": 2}))
     before = file.read_bytes()
     warnings: list[str] = []
     assert resolve(desk.layout, desk.worktree, "a.py", text("a"), warn=warnings.append) is None
     assert len(warnings) == 1 and "identity.json has format version 2" in warnings[0]
     assert file.read_bytes() == before
-
-
-def test_edits_by_hand_are_taken_as_they_are(desk: Desk) -> None:
-    folder = rewrite(desk, path="lost.py").parent
-    desk.repo.write("lost.py", text("a"))
-    (desk.worktree.top / "a.py").unlink()
-    assert desk.folder("lost.py") == folder.name
-    folder.rename(folder.with_name("renamed by hand"))
-    assert desk.folder("lost.py") == "renamed by hand"
 
 
 def test_a_linked_memory_folder_is_refused(desk: Desk, tmp_path: Path) -> None:
@@ -153,15 +133,9 @@ def test_keys_do_not_pile_up() -> None:
 
 
 def record(number: int, **changed: Any) -> EditRecord:
-    fields = {
-        "id": f"id{number}",
-        "time": f"2026-11-{number:02}T10:00:00+00:00",
-        "path": "a.py",
-        "request": f"request {number}",
-        "source_blob": "a" * 40,
-        "result_blob": "b" * 40,
-    }
-    return EditRecord(**{**fields, **changed})
+    time = f"2026-11-{number:02}T10:00:00+00:00"
+    plain = EditRecord(f"id{number}", time, "a.py", f"request {number}", "a" * 40, "b" * 40)
+    return replace(plain, **changed)
 
 
 def test_edit_records_come_back_and_the_last_state_counts(tmp_path: Path) -> None:

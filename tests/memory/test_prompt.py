@@ -53,6 +53,8 @@ def test_notes_on_an_older_text_say_so(desk: Desk) -> None:
     shown = block(desk.known("a.py"), 1000).splitlines()
     assert shown[1].endswith("about the old (about an older version of this file)")
     assert shown[2].endswith("about the new")
+    (hit,) = search(desk.layout, "old")
+    assert hit.stale and hit_line(hit).endswith("about the old (about an older version of this file)")
 
 
 def test_a_memory_from_a_clone_is_marked(desk: Desk) -> None:

@@ -6,10 +6,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -26,6 +24,7 @@ from repoagent.memory.edit_records import append_edit, exchanges
 from repoagent.memory.identity.record import Identity, Memory
 from repoagent.memory.notes import COMPACTED, Note, read_notes
 from repoagent.memory.prompt import exchanges_block, failing_line, prose_of, reason_of
+from tests.memory.conftest import killed_at
 from tests.memory.test_files import record
 
 SAID_NO = Turn(
@@ -246,12 +245,12 @@ def test_a_kill_at_any_write_leaves_every_exchange_somewhere(memory: Memory) -> 
         say(memory, number, f"request {number}")
     before = memory.conversation.read_bytes()
     ends = []
-    for fatal in range(30):
+    for number in range(1, 60):
         memory.conversation.write_bytes(before)
         memory.notes.unlink(missing_ok=True)
         for path in (memory.folder / "archive").glob("*"):
             path.unlink()
-        killed = in_a_child_that_dies(memory, fatal)
+        killed = killed_at(number, lambda: compact(memory))
         parts = list((memory.folder / "archive").glob("conversation-*"))
         said = {turn.text for path in [*parts, memory.conversation] for turn in loads(path.read_text()).turns}
         assert {f"request {number}" for number in range(1, 6)} <= said
@@ -260,29 +259,3 @@ def test_a_kill_at_any_write_leaves_every_exchange_somewhere(memory: Memory) -> 
         if not killed:
             break
     assert len(ends) > 5 and len(set(ends)) == 1 and ends[0][1] == 3
-
-
-def in_a_child_that_dies(memory: Memory, fatal: int) -> bool:
-    """Compact in a child that is killed at its write or rename number `fatal`; whether it was."""
-    child = os.fork()
-    if child == 0:
-        left = fatal
-        real = {name: getattr(os, name) for name in ("write", "replace")}
-
-        def counted(name: str) -> Callable[..., Any]:
-            def call(*args: Any, **named: Any) -> Any:
-                nonlocal left
-                if left == 0:
-                    os.kill(os.getpid(), signal.SIGKILL)
-                left -= 1
-                return real[name](*args, **named)
-
-            return call
-
-        for name in real:
-            setattr(os, name, counted(name))
-        try:
-            compact(memory)
-        finally:
-            os._exit(0)  # nothing of the test goes on in the child
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL

@@ -34,15 +34,17 @@ def test_a_journal_keeps_its_files(root: Path) -> None:
     made.keep("bytes", b"before\r\n")
     made.save({"state": "second", "name": os.fsdecode(b"\xff")})
     assert record(made.folder) == {"version": 1, "state": "second", "name": os.fsdecode(b"\xff")}
-    assert (
-        read_stored(made.folder, "mark") == b"\0mark" and read_stored(made.folder, "bytes") == b"before\r\n"
-    )
+    assert read_stored(made.folder, "mark") == b"\0mark"
+    assert read_stored(made.folder, "bytes") == b"before\r\n"
+    with pytest.raises(IncompleteJournal, match="gone"):
+        read_stored(made.folder, "gone")
     assert made.folder == root / "one" and made.name == "one"
     assert made.folder.stat().st_mode & 0o077 == 0
     made.close()
 
 
 def test_a_journal_of_a_living_owner_is_left_alone(root: Path) -> None:
+    assert list(abandoned(root)) == []  # there is not even a folder
     made = create_journal(root, "one", {}, {})
     assert list(abandoned(root)) == []
     with pytest.raises(Refused):
@@ -58,10 +60,8 @@ def test_a_journal_of_a_living_owner_is_left_alone(root: Path) -> None:
 def test_a_killed_owner_leaves_it(root: Path) -> None:
     killed_owner(root).wait()
     (found,) = abandoned(root)
-    assert (
-        record(found.folder) == {"version": 1, "state": "x"}
-        and read_stored(found.folder, "bytes") == b"before"
-    )
+    assert record(found.folder) == {"version": 1, "state": "x"}
+    assert read_stored(found.folder, "bytes") == b"before"
     found.retire()
     found.close()
     assert list(root.iterdir()) == []
@@ -91,50 +91,32 @@ def test_retired_to_another_place(root: Path, tmp_path: Path) -> None:
     assert list(abandoned(root)) == [] and read_stored(tmp_path / "kept" / "one", "bytes") == b"x"
 
 
-def test_without_a_root_there_are_no_journals(root: Path) -> None:
-    assert list(abandoned(root)) == []
-
-
 @pytest.mark.parametrize("seconds", [2 * journal._UNNAMED_SECONDS, -3600.0])
 def test_half_made_ones_are_left_for_a_moment(root: Path, seconds: float) -> None:
     half = root / ".new-two"
     half.mkdir(parents=True)
+    with (half / "owner").open("wb") as owner:
+        fcntl.flock(owner, fcntl.LOCK_EX)
+        assert list(abandoned(root)) == [] and half.exists()
+    assert list(abandoned(root)) == [] and not half.exists()  # its owner has ended
+    half.mkdir()
     assert list(abandoned(root)) == [] and half.exists()
     then = time.time() - seconds  # the clock may have been set back since
     os.utime(half, (then, then))
     assert list(abandoned(root)) == [] and not half.exists()
 
 
-def test_half_made_ones_are_left_while_their_owner_lives(root: Path) -> None:
-    half = root / ".new-two"
-    half.mkdir(parents=True)
-    with (half / "owner").open("wb") as owner:
-        fcntl.flock(owner, fcntl.LOCK_EX)
-        assert list(abandoned(root)) == [] and half.exists()
-    assert list(abandoned(root)) == [] and not half.exists()
-
-
-def test_missing_content_is_reported_by_name(root: Path) -> None:
-    made = create_journal(root, "one", {}, {})
-    with pytest.raises(IncompleteJournal, match="gone"):
-        read_stored(made.folder, "gone")
-    made.close()
-
-
-def test_a_broken_record_is_set_aside(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    made = create_journal(root, "one", {}, {})
-    (made.folder / "journal.json").write_text("[]")
-    assert record(made.folder) is None
-    assert "journal.json" in capsys.readouterr().err and (made.folder / "journal.json.broken-1").exists()
-    made.close()
-
-
-def test_a_newer_record_is_refused(root: Path) -> None:
+def test_a_newer_record_is_refused_and_a_broken_one_set_aside(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     made = create_journal(root, "one", {}, {})
     (made.folder / "journal.json").write_text('{"version": 2}')
     with pytest.raises(json_files.NewerFormat):
         record(made.folder)
     assert (made.folder / "journal.json").read_text() == '{"version": 2}'
+    (made.folder / "journal.json").write_text("[]")
+    assert record(made.folder) is None
+    assert "journal.json" in capsys.readouterr().err and (made.folder / "journal.json.broken-1").exists()
     made.close()
 
 

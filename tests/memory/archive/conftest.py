@@ -85,9 +85,7 @@ def make_pair(repo: GitRepo, tmp_path: Path) -> Callable[[bytes, bytes], Pair]:
     """Commit `a.py` and `b.py` with these bytes, and remember them where they come from."""
 
     def make(a: bytes, b: bytes) -> Pair:
-        repo.write("a.py", a)
-        repo.write("b.py", b)
-        repo.commit("two files")
+        repo.commit("two files", **{"a.py": a, "b.py": b})
         repo.git("clone", "-q", str(repo.top), str(tmp_path / "here"))
         there = desk_at(repo.top)
         there.remember("a.py")

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import sys
-import warnings
-from collections.abc import Callable
 
 import pytest
 
 from repoagent.errors import RepoagentError
 from repoagent.llm.conversation import loads
-from repoagent.memory.conversation_changes import change, undo
+from tests.memory.conftest import killed_at
 from tests.memory.conversations.conftest import Talks
 
 _WORKER = """
@@ -42,7 +38,8 @@ for step in range(steps):
 """
 
 
-def together(talks: Talks, workers: int, steps: int) -> None:
+@pytest.mark.parametrize(("workers", "steps"), [(2, 12), pytest.param(8, 60, marks=pytest.mark.soak)])
+def test_processes_lose_nothing(talks: Talks, workers: int, steps: int) -> None:
     place = talks.make("shared")
     names = [f"{'ae'[number % 2]}{number}" for number in range(workers)]
     top = str(talks.desk.worktree.top)
@@ -57,58 +54,19 @@ def together(talks: Talks, workers: int, steps: int) -> None:
     assert len(loads(place.path.read_text()).turns) == 5 + steps * ((workers + 1) // 2)
 
 
-def test_two_processes_lose_nothing(talks: Talks) -> None:
-    together(talks, 2, 12)
-
-
 @pytest.mark.soak
-def test_eight_processes_lose_nothing(talks: Talks) -> None:
-    together(talks, 8, 60)
-
-
-def killed_at(number: int, act: Callable[[], object]) -> bool:
-    """Do `act` in a process that is killed before its change of the disk with this number; whether it came so far."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # a fork with threads: none of them matters
-        child = os.fork()
-    if child == 0:
-        seen = 0
-
-        def counted(function: Callable[..., object]) -> Callable[..., object]:
-            def call(*args: object, **named: object) -> object:
-                nonlocal seen
-                seen += 1
-                if seen == number:
-                    os.kill(os.getpid(), signal.SIGKILL)
-                return function(*args, **named)
-
-            return call
-
-        for name in ("write", "fsync", "replace", "unlink", "mkdir"):
-            setattr(os, name, counted(getattr(os, name)))
-        code = 1
-        try:
-            act()
-            code = 0
-        finally:
-            os._exit(code)
-    _, status = os.waitpid(child, 0)
-    assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0
-    return os.WIFSIGNALED(status)
-
-
-def kill_everywhere(talks: Talks, after: Callable[[bytes], bytes | None]) -> None:
-    """A change killed at each step leaves old or new, and can be taken back if and only if it came to be."""
-    desk = talks.desk
+@pytest.mark.parametrize("end", [b"more\n", None], ids=["changed", "deleted"])
+def test_a_change_killed_at_each_step_leaves_old_or_new(talks: Talks, end: bytes | None) -> None:
+    """And it can be undone if and only if it came to be."""
     for number in range(1, 100):
         place = talks.make(f"talk {number}")
         old = place.path.read_bytes()
-        new = after(old)
-        goes_on = killed_at(number, lambda: change(desk.layout, place, old, new, "edit"))  # noqa: B023
+        new = None if end is None else old + end
+        goes_on = killed_at(number, lambda: talks.edit(place, old, new))  # noqa: B023
         present = place.path.read_bytes() if place.path.exists() else None
         assert present in (old, new)
         try:
-            undo(desk.layout, place)
+            talks.undo(place)
         except RepoagentError:
             assert present == old
         else:
@@ -119,9 +77,3 @@ def kill_everywhere(talks: Talks, after: Callable[[bytes], bytes | None]) -> Non
             assert number > 5 and not list(place.path.parent.rglob(".tmp-*"))
             return
     raise AssertionError("it never came to its end")
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("end", [b"more\n", None], ids=["changed", "deleted"])
-def test_killed_at_each_step(talks: Talks, end: bytes | None) -> None:
-    kill_everywhere(talks, lambda old: None if end is None else old + end)

@@ -11,12 +11,9 @@ from pathlib import Path
 
 from repoagent.errors import Refused
 from repoagent.git.files import read_source
-from repoagent.git.worktree import WorkTree, layout, open_worktree
 from repoagent.memory.identity.record import Memory
-from repoagent.memory.identity.store import memories, remember, resolve
-from repoagent.storage.layout import Layout
-from tests.conftest import GitRepo
-from tests.memory.conftest import fail
+from repoagent.memory.identity.store import memories
+from tests.memory.conftest import desk_at, fail
 
 
 @dataclass
@@ -27,12 +24,8 @@ class Stage:
     folders: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.repo = GitRepo(self.top)
-        self.worktree: WorkTree = open_worktree(self.top)
-        self.layout: Layout = layout(self.worktree)
-
-    def git(self, *args: str) -> str:
-        return self.repo.git(*args)
+        self.desk = desk_at(self.top)
+        self.repo, self.layout, self.git = self.desk.repo, self.desk.layout, self.desk.repo.git
 
     def sh(self, command: str) -> None:
         subprocess.run(["sh", "-ec", command], cwd=self.top, check=True, capture_output=True)
@@ -45,20 +38,16 @@ class Stage:
         self.write(path + ".tmp", data)
         (self.top / (path + ".tmp")).replace(self.top / path)
 
-    def know(self, name: str, path: str) -> Memory:
+    def know(self, name: str, path: str) -> None:
         """Make, or keep up to date, the memory of `path`, called `name` from now on."""
-        data = (self.top / path).read_bytes()
-        commit = self.repo.git("rev-parse", "-q", "--verify", "HEAD", ok=False).strip() or None
-        memory = remember(self.layout, self.worktree, path, data, commit=commit, warn=fail)
-        self.folders[name] = memory.folder.name
-        return memory
+        self.folders[name] = self.desk.remember(path).folder.name
 
     def ask(self, path: str) -> Memory | None:
         try:
-            data = read_source(self.worktree, path).data
+            data = read_source(self.desk.worktree, path).data
         except Refused:
             return None
-        return None if data is None else resolve(self.layout, self.worktree, path, data, warn=fail)
+        return None if data is None else self.desk.resolve(path)
 
     def files(self) -> list[str]:
         found = []

@@ -26,9 +26,9 @@ from tests.memory.conftest import Desk, atomic_save, edited, fail, text
 
 
 @pytest.fixture(autouse=True)
-def many(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However few memories there are, their hints are in the file."""
-    monkeypatch.setattr(hints, "FEW", 0)
+def few(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However few memories there are, their hints are in the file, unless the parameter is larger."""
+    monkeypatch.setattr(hints, "FEW", getattr(request, "param", 0))
 
 
 @pytest.fixture
@@ -134,7 +134,7 @@ def test_damage_that_shows_late_is_reported_and_mended(desk: Desk, file: Path) -
     assert desk.folder("a.py")
 
 
-@pytest.mark.parametrize("settled", [False, True])
+@pytest.mark.parametrize(("few", "settled"), [(0, False), (0, True), (8, False)], indirect=["few"])
 def test_folders_copied_renamed_and_deleted_by_hand(desk: Desk, settled: bool) -> None:
     memory, folder = desk.layout.memory, desk.known("a.py").folder
     if settled:
@@ -162,6 +162,7 @@ def test_a_folder_that_gets_its_identity_late(desk: Desk) -> None:
     assert desk.folder("a.py") == "late"
 
 
+@pytest.mark.parametrize("few", [0, 8], indirect=True)
 def test_an_identity_edited_by_hand(desk: Desk) -> None:
     a = desk.known("a.py")
     settle(desk)

@@ -56,34 +56,6 @@ def test_many_small_saves_add_up(desk: Desk) -> None:
         assert desk.folder("a.py") == mine
 
 
-def test_two_renames_in_a_row_pulled_at_once(desk: Desk) -> None:
-    mine = desk.folder("a.py")
-    for old, new in (("a.py", "m.py"), ("m.py", "z.py")):
-        desk.repo.git("mv", old, new)
-        atomic_save(desk.worktree.top / new, edited((desk.worktree.top / new).read_bytes(), 10))
-        desk.repo.commit(f"to {new}")
-    atomic_save(desk.worktree.top / "z.py", text("z"))
-    assert desk.resolve("z.py") is None  # that git can't tell yet
-    desk.repo.commit("rewritten")
-    assert desk.folder("z.py") == mine
-
-
-def test_a_rewrite_that_is_not_committed_is_not_linked_by_history(desk: Desk) -> None:
-    atomic_save(desk.worktree.top / "a.py", text("quite another"))
-    assert desk.resolve("a.py") is None
-    desk.repo.commit("the user says that it is the same file")
-    assert desk.resolve("a.py") is not None
-
-
-def test_rewritten_in_place(desk: Desk) -> None:
-    mine = desk.folder("a.py")
-    (desk.worktree.top / "a.py").write_bytes(text("all new"))
-    memory = desk.known("a.py")
-    assert (memory.folder.name, memory.reason) == (mine, "rewritten in place")
-    assert memory.identity.is_of_older_text("2020-01-01", "")
-    assert desk.known("a.py").reason == ""
-
-
 def test_our_own_edit_may_change_everything(desk: Desk) -> None:
     before = desk.known("a.py")
     atomic_save(desk.worktree.top / "renamed.py", text("not a line is left"))

@@ -40,13 +40,16 @@ def expect(shelf: Shelf, warnings: int = 0) -> None:
     assert len(shelf.warnings) == warnings
 
 
-@pytest.mark.parametrize("damage", ["empty", "foreign", "cut", "torn", "zeros"])
+@pytest.mark.parametrize("damage", ["empty", "foreign", "cut", "torn", "zeros", "of another program"])
 def test_a_broken_index_is_made_again(parser: Shelf, damage: str) -> None:
     parser.notes("a.py", *(f"the cache number {number} is shared with {number * 7}" for number in range(200)))
     expect(parser)
     place = parser.root / "recall.db"
     data = place.read_bytes()
+    with closing(sqlite3.connect(parser.root / "other.db")) as connection:
+        connection.execute("CREATE TABLE words (mine)")
     broken = {
+        "of another program": (parser.root / "other.db").read_bytes(),
         "empty": b"",
         "foreign": b"not a database at all\n" * 100,
         "cut": data[: len(data) // 2 // 4096 * 4096 + 100],
@@ -59,13 +62,6 @@ def test_a_broken_index_is_made_again(parser: Shelf, damage: str) -> None:
     if damage != "empty":
         assert (parser.root / "recall.db.broken-1").read_bytes() == broken
         assert "recall.db.broken-1" in parser.warnings[0]
-
-
-def test_another_programs_database_is_set_aside(parser: Shelf) -> None:
-    with closing(sqlite3.connect(parser.root / "recall.db")) as connection:
-        connection.execute("CREATE TABLE words (mine)")
-    expect(parser, warnings=1)
-    assert (parser.root / "recall.db.broken-1").exists()
 
 
 def test_a_missing_index_and_an_older_one(parser: Shelf) -> None:
@@ -222,17 +218,6 @@ def searching(top: Path, *words: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=Path.cwd()
     )
-
-
-@pytest.mark.soak
-def test_several_processes_make_one_index(shelf: Shelf, tmp_path: Path) -> None:
-    for number in range(60):
-        shelf.notes(f"f{number}.py", *(f"the parser of part {part} in {number}" for part in range(10)))
-    crowd = [searching(tmp_path, "parser", "lexer", "parser") for _ in range(4)]
-    for each in crowd:
-        out, err = each.communicate(timeout=60)
-        assert (out.split(), err) == (["10", "0", "10"], "")
-    assert shelf.rows() == shelf.rebuilt()
 
 
 @pytest.mark.soak

@@ -14,7 +14,7 @@ from repoagent.memory.notes import add_note
 from repoagent.memory.search import index
 from repoagent.memory.search.search import Search, hit_line, search
 from repoagent.storage.layout import Layout
-from tests.memory.conftest import Desk, fail, text
+from tests.memory.conftest import Desk, fail
 from tests.memory.search.shelf import Shelf
 from tests.memory.test_files import record
 
@@ -109,16 +109,6 @@ def test_one_edit_of_several_files_is_one_hit(shelf: Shelf) -> None:
     assert sorted([hit.file, *hit.also]) == ["a.py", "b.py", "c.py"]
     where = f"{hit.file} (and {hit.also[0]}, {hit.also[1]})"
     assert lines(shelf.layout, "cache")[0].startswith(f"{where}: 2026-11-01: share")
-
-
-def test_a_note_on_an_older_version_is_marked(desk: Desk) -> None:
-    memory = desk.known("a.py")
-    add_note(memory.notes, "about the old", blob=memory.identity.blob)
-    (desk.worktree.top / "a.py").write_bytes(text("all new"))
-    desk.resolve("a.py")
-    (hit,) = search(desk.layout, "old")
-    assert hit.stale
-    assert lines(desk.layout, "old")[0].endswith("about the old (about an older version of this file)")
 
 
 def test_the_best_passage_represents_its_file(shelf: Shelf) -> None:

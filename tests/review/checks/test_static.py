@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
+import re
+from collections.abc import Sequence
 
 from repoagent.git.worktree import layout
 from repoagent.review.finding import Finding, Report
@@ -35,51 +36,53 @@ def with_line(line: str, code: str = CODE) -> str:
     return code.replace("    return", f"    {line}\n    return")
 
 
-@pytest.mark.parametrize(
-    ("path", "before", "after", "rule", "line"),
-    [
-        ("a.py", CODE, CODE + "<<<<<<< HEAD\n", "conflict-marker", 6),
-        ("a.c", "int a;\n", "int a;\n<<<<<<< HEAD\nint b;\n", "conflict-marker", 2),
-        ("a.md", "Title\n\nText.\n", "Title\n" + CONFLICT, "conflict-marker", 2),
-        ("a.py", '"""T.\n\n~~~~\n"""\n', f'"""T.\n{CONFLICT}\n~~~~\n"""\n', "conflict-marker", 2),
-        ("a.unknown", "x\n", "x\n" + CONFLICT, "conflict-marker", 2),
-        ("a.rst", "Title\n", "Title\n=======\n\nText\n=======\n", "", 0),
-        ("a.md", "Text\n", f"Text\n```\n{CONFLICT}```\n", "", 0),
-        ("a.sh", "cat\n", "cat <<EOF\n<<<<<<< HEAD\nEOF\n", "", 0),
-        ("tests/test_a.py", CODE, f'{CODE}TEXT = """\\\n{CONFLICT}"""\n', "", 0),
-        ("a.md", "Text\n" + CONFLICT, "Text again\n" + CONFLICT + CONFLICT, "", 0),
-        ("a.py", CODE, CODE.replace("(path):", "(path:"), "parse-error", 4),
-        ("b.js", "function a() {\n  return 1;\n}\n", "function a( {\n  return 1;\n}\n", "parse-error", 1),
-        ("c.c", C_CODE, C_CODE.replace("1;", "(1;"), "parse-error", 3),
-        ("a.c", MANY, MANY.replace("return 250;", "return 250);"), "parse-error", 250 * 5 + 3),
-        ("a.py", "def (:\n", "def (:\ndef (:\n", "", 0),  # it did not parse before
-        ("help.py", CODE, f'{CODE}TOKEN = "{TOKEN}"\n', "secret", 6),
-        ("tests/test_a.py", CODE, f'{CODE}TOKEN = "{TOKEN}"\n', "", 0),
-        ("a.py", CODE, CODE + URL, "", 0),  # the password says that it is an example
-        ("a.py", f'T = "{TOKEN}"\n', f'# moved\nTOKEN = "{TOKEN}"\n', "", 0),
-        ("a.py", CODE, with_line("breakpoint()"), "debug-leftover", 5),
-        ("a.py", CODE, with_line("import pdb; pdb.set_trace()"), "debug-leftover", 5),
-        ("a.py", CODE, with_line('print("here")'), "debug-leftover", 5),
-        ("a.py", CODE, with_line("print(path)"), "debug-leftover", 5),
-        ("a.py", CODE, with_line('print(f"{path=}")'), "debug-leftover", 5),
-        ("a.py", CODE, with_line("x = 1  # TODO REMOVE"), "debug-leftover", 5),
-        # files that print normally
-        ("a.py", CODE + 'print("done")\n', with_line('print("x")', CODE + 'print("done")\n'), "", 0),
-        ("scripts/a.py", CODE, with_line('print("x")'), "", 0),
-        ("tests/test_a.py", CODE, with_line('print("x")'), "", 0),
-        ("a.py", "#!/usr/bin/env python\n" + CODE, with_line('print("x")', "#!/usr/bin/env python\n" + CODE), "", 0),
-        # output that does not look like debugging
-        ("a.py", CODE, with_line('print("No such command.")'), "", 0),
-        ("a.py", CODE, with_line("print(\n        path,\n    )"), "", 0),
-        ("a.py", CODE, with_line("log.print(path)"), "", 0),
-    ],
-)  # fmt: skip
-def test_rules_of_one_file(repo: GitRepo, path: str, before: str, after: str, rule: str, line: int) -> None:  # noqa: PLR0917
-    expected = [(rule, path, line)] if rule else []
-    result = findings(repo, {path: before}, {path: after})
-    assert brief(result) == expected
-    if rule == "parse-error" and path == "a.py":
-        assert result[0].title.startswith("a.py no longer parses as python: ")
+ONE_FILE = [
+    ("a.py", CODE, CODE + "<<<<<<< HEAD\n", "conflict-marker", 6),
+    ("a.c", "int a;\n", "int a;\n<<<<<<< HEAD\nint b;\n", "conflict-marker", 2),
+    ("a.md", "Title\n\nText.\n", "Title\n" + CONFLICT, "conflict-marker", 2),
+    ("a.py", '"""T.\n\n~~~~\n"""\n', f'"""T.\n{CONFLICT}\n~~~~\n"""\n', "conflict-marker", 2),
+    ("a.unknown", "x\n", "x\n" + CONFLICT, "conflict-marker", 2),
+    ("a.rst", "Title\n", "Title\n=======\n\nText\n=======\n", "", 0),
+    ("a.md", "Text\n", f"Text\n```\n{CONFLICT}```\n", "", 0),
+    ("a.sh", "cat\n", "cat <<EOF\n<<<<<<< HEAD\nEOF\n", "", 0),
+    ("tests/test_a.py", CODE, f'{CODE}TEXT = """\\\n{CONFLICT}"""\n', "", 0),
+    ("a.md", "Text\n" + CONFLICT, "Text again\n" + CONFLICT + CONFLICT, "", 0),
+    ("a.py", CODE, CODE.replace("(path):", "(path:"), "parse-error", 4),
+    ("b.js", "function a() {\n  return 1;\n}\n", "function a( {\n  return 1;\n}\n", "parse-error", 1),
+    ("c.c", C_CODE, C_CODE.replace("1;", "(1;"), "parse-error", 3),
+    ("a.c", MANY, MANY.replace("return 250;", "return 250);"), "parse-error", 250 * 5 + 3),
+    ("a.py", "def (:\n", "def (:\ndef (:\n", "", 0),  # it did not parse before
+    ("help.py", CODE, f'{CODE}TOKEN = "{TOKEN}"\n', "secret", 6),
+    ("tests/test_a.py", CODE, f'{CODE}TOKEN = "{TOKEN}"\n', "", 0),
+    ("a.py", CODE, CODE + URL, "", 0),  # the password says that it is an example
+    ("a.py", f'T = "{TOKEN}"\n', f'# moved\nTOKEN = "{TOKEN}"\n', "", 0),
+    ("a.py", CODE, with_line("breakpoint()"), "debug-leftover", 5),
+    ("a.py", CODE, with_line("import pdb; pdb.set_trace()"), "debug-leftover", 5),
+    ("a.py", CODE, with_line('print("here")'), "debug-leftover", 5),
+    ("a.py", CODE, with_line("print(path)"), "debug-leftover", 5),
+    ("a.py", CODE, with_line('print(f"{path=}")'), "debug-leftover", 5),
+    ("a.py", CODE, with_line("x = 1  # TODO REMOVE"), "debug-leftover", 5),
+    # files that print normally
+    ("a.py", CODE + 'print("done")\n', with_line('print("x")', CODE + 'print("done")\n'), "", 0),
+    ("scripts/a.py", CODE, with_line('print("x")'), "", 0),
+    ("tests/test_a.py", CODE, with_line('print("x")'), "", 0),
+    ("a.py", "#!/usr/bin/env python\n" + CODE, with_line('print("x")', "#!/usr/bin/env python\n" + CODE), "", 0),
+    # output that does not look like debugging
+    ("a.py", CODE, with_line('print("No such command.")'), "", 0),
+    ("a.py", CODE, with_line("print(\n        path,\n    )"), "", 0),
+    ("a.py", CODE, with_line("log.print(path)"), "", 0),
+]  # fmt: skip
+
+
+def test_rules_of_one_file(repo: GitRepo) -> None:
+    """Each of `ONE_FILE` is in a folder of its own."""
+    rows = [(f"{number}/{path}", *row) for number, (path, *row) in enumerate(ONE_FILE)]
+    before, after = ({row[0]: str(row[side]) for row in rows} for side in (1, 2))
+    result = findings(repo, before, after)
+    assert {*brief(result)} == {(rule, path, line) for path, _, _, rule, line in rows if rule}
+    assert len(result) == len({*brief(result)})
+    titles = [finding.title for finding in result if finding.rule == "parse-error"]
+    assert any(re.match(r"\d+/a.py no longer parses as python: ", title) for title in titles)
 
 
 def test_a_secret_is_never_shown(repo: GitRepo) -> None:
@@ -96,46 +99,50 @@ COOKIES = "def merge_cookies(a, b):\n    return a\n\n\ndef create(a):\n    retur
 RENAMED = {"src/pkg/cookies.py": COOKIES.replace("merge_cookies", "merge")}
 
 
-@pytest.mark.parametrize(
-    ("user", "is_use"),
-    [
-        ("from .cookies import create, merge_cookies\n", True),
-        ("from pkg.cookies import merge_cookies as merge\n", True),
-        ("from . import cookies\n\n\ndef f(a):\n    return cookies.merge_cookies(a, a)\n", True),
-        ("import pkg.cookies as c\n\nX = c.merge_cookies\n", True),
-        ("if True:\n    from .cookies import (\n        merge_cookies,\n    )\n", True),
-        ("from other.cookies import merge_cookies\n", False),
-        (
-            "try:\n    from .cookies import merge_cookies\nexcept ImportError:\n    merge_cookies = None\n",
-            False,
-        ),
-        ("def f(cookies):\n    return cookies.merge_cookies()\n", False),
-        ("# from .cookies import merge_cookies\n", False),
-        ('TEXT = "merge_cookies"\n', False),
-    ],
-)
-def test_uses_of_a_renamed_function_in_another_file(repo: GitRepo, user: str, is_use: bool) -> None:
-    result = findings(repo, {"src/pkg/cookies.py": COOKIES, "src/pkg/user.py": user}, RENAMED)
-    assert brief(result) == ([("removed-symbol", "src/pkg/cookies.py", 1)] if is_use else [])
-    for finding in result:
+USERS = [
+    ("from .cookies import create, merge_cookies\n", True),
+    ("from pkg.cookies import merge_cookies as merge\n", True),
+    ("from . import cookies\n\n\ndef f(a):\n    return cookies.merge_cookies(a, a)\n", True),
+    ("import pkg.cookies as c\n\nX = c.merge_cookies\n", True),
+    ("if True:\n    from .cookies import (\n        merge_cookies,\n    )\n", True),
+    ("from other.cookies import merge_cookies\n", False),
+    ("try:\n    from .cookies import merge_cookies\nexcept ImportError:\n    merge_cookies = None\n", False),
+    ("def f(cookies):\n    return cookies.merge_cookies()\n", False),
+    ("# from .cookies import merge_cookies\n", False),
+    ('TEXT = "merge_cookies"\n', False),
+]  # fmt: skip
+
+
+def in_packages(rows: Sequence[Files]) -> Files:
+    """The files of each row, with a number after each `pkg`."""
+    return {
+        path.replace("pkg", f"pkg{number}"): text and text.replace("pkg", f"pkg{number}")
+        for number, files in enumerate(rows)
+        for path, text in files.items()
+    }
+
+
+def test_uses_of_a_renamed_function_in_another_file(repo: GitRepo) -> None:
+    before = in_packages([{"src/pkg/cookies.py": COOKIES, "src/pkg/user.py": user} for user, _ in USERS])
+    result = findings(repo, before, in_packages([RENAMED] * len(USERS)))
+    expected = [f"src/pkg{number}/" for number, (_, is_use) in enumerate(USERS) if is_use]
+    assert brief(result) == [("removed-symbol", f"{folder}cookies.py", 1) for folder in expected]
+    for finding, folder in zip(result, expected, strict=True):
         assert finding.location.old and finding.quote == "def merge_cookies(a, b):"
-        assert finding.title.startswith("merge_cookies was removed, but src/pkg/user.py:")
+        assert finding.title.startswith(f"merge_cookies was removed, but {folder}user.py:")
         assert "merge_cookies" in finding.body
 
 
-@pytest.mark.parametrize(
-    "after",
-    [
+def test_a_symbol_that_moved_or_whose_users_changed_too(repo: GitRepo) -> None:
+    before = {"src/pkg/cookies.py": COOKIES, "src/pkg/user.py": "from .cookies import merge_cookies\n"}
+    after: list[Files] = [
         {"src/pkg/cookies.py": "from .jar import merge_cookies\n", "src/pkg/jar.py": COOKIES},
         {"src/pkg/cookies.py": COOKIES.replace("def merge_cookies(a, b)", "def __getattr__(name)")},
         {"src/pkg/cookies.py": "from .jar import *\n", "src/pkg/jar.py": "x = 1\n"},
         {"src/pkg/cookies.py": "", "src/pkg/user.py": "X = 1\n"},
         {"src/pkg/cookies.py": None, "src/pkg/user.py": None},
-    ],
-)
-def test_a_symbol_that_moved_or_whose_users_changed_too(repo: GitRepo, after: Files) -> None:
-    before = {"src/pkg/cookies.py": COOKIES, "src/pkg/user.py": "from .cookies import merge_cookies\n"}
-    assert findings(repo, before, after) == []
+    ]
+    assert findings(repo, in_packages([before] * len(after)), in_packages(after)) == []
 
 
 HELPER = "def helper():\n    return 1\n\n\ndef f():\n    return helper()\n"
@@ -153,24 +160,29 @@ def test_the_most_used_name_comes_first_and_the_others_are_counted(repo: GitRepo
     assert finding.title == "helper was removed, but a.py:6 still uses it"
 
 
-@pytest.mark.parametrize(
-    ("path", "before", "after", "other", "user"),
-    [
-        ("lib/a.js", "exports.parse = function () {};\nexports.b = 1;\n", "exports.b = 1;\n",
-         "lib/b.js", "const { parse } = require('./a');\nparse();\n"),
-        ("lib/a.js", "exports.parse = function () {};\n", "\n",
-         "test/b.js", "var a = require('../lib/a.js');\na.parse();\n"),
-        ("lib/a.ts", "export function parse() {}\nexport const b = 1;\n", "export const b = 1;\n",
-         "lib/b.ts", "import { b, parse as p } from './a';\np(b);\n"),
-        ("p/a.go", "package p\n\nfunc parseIt() int { return 1 }\n", "package p\n",
-         "p/b.go", "package p\n\nfunc b() int { return parseIt() }\n"),
-        ("a.c", "int parse_it(void)\n{\n\treturn 1;\n}\n", "int other;\n",
-         "b.c", "int parse_it(void);\n\nint b(void)\n{\n\treturn parse_it();\n}\n"),
-    ],
-)  # fmt: skip
-def test_other_languages(repo: GitRepo, path: str, before: str, after: str, other: str, user: str) -> None:  # noqa: PLR0917
-    result = findings(repo, {path: before, other: user}, {path: after})
-    assert [finding.rule for finding in result] == ["removed-symbol"]
+OTHER_LANGUAGES = [
+    ("lib/a.js", "exports.parse = function () {};\nexports.b = 1;\n", "exports.b = 1;\n",
+     "lib/b.js", "const { parse } = require('./a');\nparse();\n"),
+    ("lib/a.js", "exports.parse = function () {};\n", "\n",
+     "test/b.js", "var a = require('../lib/a.js');\na.parse();\n"),
+    ("lib/a.ts", "export function parse() {}\nexport const b = 1;\n", "export const b = 1;\n",
+     "lib/b.ts", "import { b, parse as p } from './a';\np(b);\n"),
+    ("p/a.go", "package p\n\nfunc parseIt() int { return 1 }\n", "package p\n",
+     "p/b.go", "package p\n\nfunc b() int { return parseIt() }\n"),
+    ("a.c", "int parse_it(void)\n{\n\treturn 1;\n}\n", "int other;\n",
+     "b.c", "int parse_it(void);\n\nint b(void)\n{\n\treturn parse_it();\n}\n"),
+]  # fmt: skip
+
+
+def test_other_languages(repo: GitRepo) -> None:
+    before, after = {}, {}
+    for number, (path, old, new, other, user) in enumerate(OTHER_LANGUAGES):
+        before |= {f"{number}/{path}": old, f"{number}/{other}": user}
+        after[f"{number}/{path}"] = new
+    result = findings(repo, before, after)
+    assert [(finding.rule, finding.location.path) for finding in result] == [
+        ("removed-symbol", path) for path in after
+    ]
 
 
 def test_a_fixed_but_unstaged_caller_still_counts(repo: GitRepo) -> None:
