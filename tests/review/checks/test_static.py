@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+import pytest
+
 from repoagent.git.worktree import layout
 from repoagent.review.finding import Finding, Report
 from repoagent.review.report_formats import FORMATS, render
@@ -63,10 +65,10 @@ ONE_FILE = [
     ("a.py", CODE, with_line('print(f"{path=}")'), "debug-leftover", 5),
     ("a.py", CODE, with_line("x = 1  # TODO REMOVE"), "debug-leftover", 5),
     # files that print normally
-    ("a.py", CODE + 'print("done")\n', with_line('print("x")', CODE + 'print("done")\n'), "", 0),
-    ("scripts/a.py", CODE, with_line('print("x")'), "", 0),
-    ("tests/test_a.py", CODE, with_line('print("x")'), "", 0),
-    ("a.py", "#!/usr/bin/env python\n" + CODE, with_line('print("x")', "#!/usr/bin/env python\n" + CODE), "", 0),
+    ("a.py", CODE + 'print("done")\n', with_line("print(path)", CODE + 'print("done")\n'), "", 0),
+    ("scripts/a.py", CODE, with_line("print(path)"), "", 0),
+    ("tests/test_a.py", CODE, with_line("print(path)"), "", 0),
+    ("a.py", "#!/usr/bin/env python\n" + CODE, with_line("print(path)", "#!/usr/bin/env python\n" + CODE), "", 0),
     # output that does not look like debugging
     ("a.py", CODE, with_line('print("No such command.")'), "", 0),
     ("a.py", CODE, with_line("print(\n        path,\n    )"), "", 0),
@@ -74,8 +76,9 @@ ONE_FILE = [
 ]  # fmt: skip
 
 
-def test_rules_of_one_file(repo: GitRepo) -> None:
+def test_rules_of_one_file(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of `ONE_FILE` is in a folder of its own."""
+    monkeypatch.setattr("repoagent.review.checks.run.STATIC_SECONDS", 60.0)
     rows = [(f"{number}/{path}", *row) for number, (path, *row) in enumerate(ONE_FILE)]
     before, after = ({row[0]: str(row[side]) for row in rows} for side in (1, 2))
     result = findings(repo, before, after)
@@ -114,9 +117,13 @@ USERS = [
 
 
 def in_packages(rows: Sequence[Files]) -> Files:
-    """The files of each row, with a number after each `pkg`."""
+    """The files of each row, with a number after each `pkg` and `merge_cookies`."""
+
+    def numbered(text: str, number: int) -> str:
+        return re.sub("pkg|merge_cookies", rf"\g<0>{number}", text)
+
     return {
-        path.replace("pkg", f"pkg{number}"): text and text.replace("pkg", f"pkg{number}")
+        numbered(path, number): text and numbered(text, number)
         for number, files in enumerate(rows)
         for path, text in files.items()
     }
@@ -125,12 +132,12 @@ def in_packages(rows: Sequence[Files]) -> Files:
 def test_uses_of_a_renamed_function_in_another_file(repo: GitRepo) -> None:
     before = in_packages([{"src/pkg/cookies.py": COOKIES, "src/pkg/user.py": user} for user, _ in USERS])
     result = findings(repo, before, in_packages([RENAMED] * len(USERS)))
-    expected = [f"src/pkg{number}/" for number, (_, is_use) in enumerate(USERS) if is_use]
-    assert brief(result) == [("removed-symbol", f"{folder}cookies.py", 1) for folder in expected]
-    for finding, folder in zip(result, expected, strict=True):
-        assert finding.location.old and finding.quote == "def merge_cookies(a, b):"
-        assert finding.title.startswith(f"merge_cookies was removed, but {folder}user.py:")
-        assert "merge_cookies" in finding.body
+    expected = [number for number, (_, is_use) in enumerate(USERS) if is_use]
+    assert brief(result) == [("removed-symbol", f"src/pkg{number}/cookies.py", 1) for number in expected]
+    for finding, number in zip(result, expected, strict=True):
+        name = f"merge_cookies{number}"
+        assert finding.location.old and finding.quote == f"def {name}(a, b):" and name in finding.body
+        assert finding.title.startswith(f"{name} was removed, but src/pkg{number}/user.py:")
 
 
 def test_a_symbol_that_moved_or_whose_users_changed_too(repo: GitRepo) -> None:
@@ -139,6 +146,7 @@ def test_a_symbol_that_moved_or_whose_users_changed_too(repo: GitRepo) -> None:
         {"src/pkg/cookies.py": "from .jar import merge_cookies\n", "src/pkg/jar.py": COOKIES},
         {"src/pkg/cookies.py": COOKIES.replace("def merge_cookies(a, b)", "def __getattr__(name)")},
         {"src/pkg/cookies.py": "from .jar import *\n", "src/pkg/jar.py": "x = 1\n"},
+        {"src/pkg/cookies.py": "", "src/pkg/jar.py": COOKIES},
         {"src/pkg/cookies.py": "", "src/pkg/user.py": "X = 1\n"},
         {"src/pkg/cookies.py": None, "src/pkg/user.py": None},
     ]
