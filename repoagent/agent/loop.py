@@ -248,7 +248,7 @@ class _Run:
             return end
         if warning := repetition(steps(self.state.turns), lambda step: self.parse(step).actions):
             if any(turn.meta.get("extra") == REPEATED for turn in self.previous):
-                stuck = "the model is stuck in a loop; rephrase the request, or use another --model"
+                stuck = "the model is stuck in a loop; rephrase the request, or choose another model"
                 raise self.failure or ModelError(stuck)
             self.add(Observation("repeated", warning, ok=False), extra=REPEATED)
         return None
@@ -317,8 +317,8 @@ class _Run:
 
     def correct(self, problem: str, data: Mapping[str, object] | None = None) -> None:
         error = ModelError(
-            f"the model's output is still malformed after 3 corrections ({problem.rstrip('.')}); try again, or use "
-            "another --model"
+            f"the model's output is still malformed after 3 corrections ({problem.rstrip('.')}); try again, or "
+            "choose another model with --model"
         )
         text = f"Nothing in your last reply was performed: {problem}"
         self.add(Observation("correction", text, ok=False, data=data or {}, error=error), extra="correction")

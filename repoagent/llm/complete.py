@@ -218,17 +218,17 @@ def complete(
             reason = " ".join(reply.text.split())[:300]
             raise ModelError(
                 f"{model.spec} declined this request{f': {reason}' if reason else ''}. "
-                "Rephrase it, or use another --model"
+                "Rephrase it, or choose another model with --model"
             )
         text = join(text, reply.text)
         _refuse_too_long(model, len(text))
         if not text.strip() and reply.stop == "length":
             raise ModelError(
                 f"{model.spec} used up its output limit before it wrote anything: ask for a smaller "
-                "change, or use another --model"
+                "change, or choose another model with --model"
             )
         if not text.strip():
-            raise ModelError(f"{model.spec} sent an empty reply: try again, or use another --model")
+            raise ModelError(f"{model.spec} sent an empty reply: try again, or choose another model")
         if reply.stop == "end" or not continues:
             blocks = (
                 reply.blocks if text == reply.text else None

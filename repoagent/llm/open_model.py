@@ -272,7 +272,7 @@ def check_attachments(settings: Settings, spec: str, media: Collection[Media]) -
         return ""
     problem, is_certain = _media_problem(settings, spec, media)
     if problem and is_certain:
-        raise UsageError(f"{problem}, or use another --model")
+        raise UsageError(f"{problem}; otherwise choose another model with --model")
     return problem
 
 

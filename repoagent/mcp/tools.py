@@ -378,7 +378,7 @@ def review(
     findings_text, files_text = (f"{count} {noun}{'s' * (count != 1)}" for count, noun in counts)
     head = f"{report.title}: {findings_text} in {files_text}."
     body = _block(lines, "findings") if lines else ""
-    remarks = [*map("not reviewed: {}".format, report.unseen), *report.notes]
+    remarks = [*map("not checked: {}".format, report.unseen), *report.notes]
     return ToolResult("\n".join(filter(None, [head, body, *remarks])), data)
 
 

@@ -115,7 +115,7 @@ def change(
     with _locked(layout, place) as present:
         if present != before:
             raise ConcurrentChange(
-                f"another process has just changed {place.name}; nothing was done, try again"
+                f"another process has just changed {place.name}, so nothing was done; try again"
             )
         return _write(layout, place, present, after, command)
 

@@ -263,7 +263,7 @@ def summarize(
         text = parse_summary(reply.text, question.words)
         if not text:
             raise ModelError(
-                f"{llm.display_name(model.spec)} gave no usable summary of {question.about}; try another --model"
+                f"{llm.display_name(model.spec)} gave no usable summary of {question.about}; choose another model"
             )
         name = llm.public(reply.model or model.spec)
         return Summary(text, question.about, name, now())

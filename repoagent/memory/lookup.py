@@ -77,7 +77,7 @@ def find_target(
         loaded = [index.identity(folder) for folder in index.names(EARLIER, path)]
     current = sorted({identity.path for identity in loaded if identity is not None})
     remedy = f"it was renamed to {quote(current[0])}" if current else ""
-    raise no_such_file(path, worktree.top, reason="and it has no memory", remedy=remedy)
+    raise no_such_file(path, worktree.top, reason="and there is no memory for it", remedy=remedy)
 
 
 def _by_folder(layout: Layout, worktree: WorkTree, name: str, warn: Warn) -> MemoryTarget:
@@ -109,7 +109,7 @@ def _deleted(layout: Layout, worktree: WorkTree, path: str, warn: Warn) -> Memor
     if len(matches) > 1:
         names = ", ".join(memory.folder.name for memory in matches)
         raise UsageError(
-            f"{path} is ambiguous: several deleted files had this path; name the memory: {names}"
+            f"{path} is ambiguous: several deleted files had this path; name one of their memories ({names})"
         )
     return matches[0] if matches else None
 

@@ -90,7 +90,7 @@ def render_github(report: Report) -> str:
             lines.append(
                 f"repoagent: {omitted} not shown here: GitHub shows at most {MOST} of each kind per step"
             )
-    for sentence in (*map("not reviewed: {}".format, report.unseen), *report.notes):
+    for sentence in (*map("not checked: {}".format, report.unseen), *report.notes):
         # break up command syntax, old and new, so that the runner does not execute a sentence
         harmless = re.sub(":(?=:)", ": ", plain_line(sentence)).replace("##[", "## [")
         lines.append(f"repoagent: {harmless}")
@@ -151,7 +151,7 @@ def render_sarif(report: Report) -> str:
 
 def _log(report: Report, included: Sequence[tuple[Finding, bool]], total: int) -> dict[str, object]:
     rules = list(dict.fromkeys([*RULES, *(finding.rule for finding, _ in included)]))
-    sentences = [*map("not reviewed: {}".format, report.unseen), *report.notes]
+    sentences = [*map("not checked: {}".format, report.unseen), *report.notes]
     if len(included) < total:
         omitted = count(total - len(included), "result")
         sentences.insert(0, f"{omitted} left out: code hosts limit the size of a report.")

@@ -163,7 +163,7 @@ def _suggestion(report: Report, finding: Finding) -> str:
 
 
 def _tail(report: Report) -> Iterator[str]:
-    sentences = [*map("not reviewed: {}".format, report.unseen), *report.notes]
+    sentences = [*map("not checked: {}".format, report.unseen), *report.notes]
     remaining = SENTENCES
     for index, sentence in enumerate(sentences):
         line = f"- {as_text(shorten(plain_line(sentence), 500))}"

@@ -204,7 +204,7 @@ def _summarize(
         )  # fmt: skip
     garbled = len(outcome.garbled)
     if garbled == todo.commits:
-        raise ModelError(f"{display_name(ready.model.spec)} wrote no usable summary; try another --model")
+        raise ModelError(f"{display_name(ready.model.spec)} wrote no usable summary; choose another model")
     if garbled:
         terminal.warn(f"the model wrote no usable summary of {plural(garbled, 'commit')}")
     summaries.report(terminal, ready)

@@ -63,7 +63,7 @@ def show(report: Report, terminal: Terminal, *, top: Path | None = None, brief: 
         text = (re.sub(r"^(\s*):(?=:)", r"\1: ", line.replace("##[", "## [")) for line in text)
     page.write(text, terminal)
     for sentence in report.unseen:
-        terminal.warn(f"not reviewed: {sentence}")
+        terminal.warn(f"not checked: {sentence}")
     for sentence in report.notes:
         terminal.note(sentence, "dim")
 

@@ -196,7 +196,7 @@ def _environment(agent: agents.Agent | None) -> dict[str, str]:
     level = int(depth) if depth.isdecimal() else 0
     if level >= _DEEPEST:
         raise ModelError(
-            f"repoagent is calling itself through a command: model, {level} levels deep: use a program that "
+            f"repoagent is calling itself through a `command:` model, {level} levels deep: use a program that "
             "does not run repoagent"
         )
     drops = {"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", *agent.drops} if agent else set()

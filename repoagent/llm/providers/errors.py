@@ -33,7 +33,7 @@ _TRANSIENT = {429: "the account has hit its rate limit", 529: "the server is ove
 _REJECTIONS = {
     401: ("{host} rejected the key ({message})", "set a valid one"),
     402: ("the account cannot pay for this call ({message})", "check its limits and billing"),
-    403: ("the key is not allowed to use {spec} ({message})", "use another key or another --model"),
+    403: ("the key is not allowed to use {spec} ({message})", "use another key or another model"),
     404: ("{host} has no {spec} ({message})", "check the name"),
     413: ("the prompt is too long for {spec} ({message})", "name fewer files, or a part of the file"),
 }

@@ -207,5 +207,5 @@ def review_chunk(
         run(agent, offered, state, before_finish=collector.object, before_answer=collector.insist)
     if collector.only_words:
         raise ModelError(
-            "the model does not report findings in the required form; try again, or use another --model"
+            "the model does not report findings in the required form; try again, or choose another model"
         )

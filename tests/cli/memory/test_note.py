@@ -19,7 +19,7 @@ WRONG = (
     (["src/a.py", ""], "empty note"),
     (["src/a.py", " \n "], "empty note"),
     (["src/a.py", "x" * 4001], "the note has 4,001 characters, more than the limit of 4,000"),
-    (["nowhere.py", "x"], "no such file: nowhere.py, and it has no memory"),
+    (["nowhere.py", "x"], "no such file: nowhere.py, and there is no memory for it"),
     (["src", "x"], "src is a folder; name a file (`repoagent memory list src`"),
     (["../x", "x"], "../x is outside the work tree"),
     (["00000000", "x"], "no file or memory named 00000000"),

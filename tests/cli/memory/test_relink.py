@@ -14,7 +14,7 @@ def test_bad_input_is_one_sentence(ask: Ask, context: Desk) -> None:
         (["src/a.py", "--from", "src/a.py"], 1, "src/a.py already has that memory"),
         (["nowhere.py", "--from", "src/a.py"], 3, "no such file: nowhere.py"),
         (["new.py"], 2, "missing option '--from'"),
-        (["new.py", "--from", "nowhere.py"], 2, "no such file: nowhere.py, and it has no memory"),
+        (["new.py", "--from", "nowhere.py"], 2, "no such file: nowhere.py, and there is no memory for it"),
     ):
         done = ask("relink", *arguments)
         assert (done.code, done.out) == (code, "") and sentence in done.err, arguments

@@ -74,5 +74,6 @@ def test_orphans_and_their_replacements(ask: Ask, context: Desk) -> None:
     done = ask("show", "src/a.py")
     assert (
         done.code == 2
-        and "src/a.py is ambiguous: several deleted files had this path; name the memory" in done.err
+        and "src/a.py is ambiguous: several deleted files had this path; name one of their memories"
+        in done.err
     )

@@ -146,7 +146,7 @@ def test_paths_are_relative_to_the_current_folder(
     show(given, Terminal.open("never"), top=tmp_path)
     out, err = capsys.readouterr()
     assert f"\n  ../src/find.py:4  [{finding().id}]\n" in out
-    assert err == "warning: not reviewed: big.c: too large^[\nbe patient\n"
+    assert err == "warning: not checked: big.c: too large^[\nbe patient\n"
     assert os.sep + str(tmp_path) not in out
 
 

@@ -113,7 +113,7 @@ Any name with a semicolon runs a program.
 
 </details>
 
-- not reviewed: big.c: too large
+- not checked: big.c: too large
 
 <sub>model `m/x`; to dismiss a finding: <code>repoagent review dismiss ID</code></sub>
 """

@@ -92,7 +92,7 @@ def test_unreviewed_parts_are_notifications_and_messages_are_cut() -> None:
     result = run(finding(body="x" * 50_000), unseen=("big.c: too large\x1b",), notes=("be patient",))
     notifications = result["invocations"][0]["toolExecutionNotifications"]
     assert [entry["message"]["text"] for entry in notifications] == [
-        "not reviewed: big.c: too large^[",
+        "not checked: big.c: too large^[",
         "be patient",
     ]
     assert len(result["results"][0]["message"]["text"]) == 8_000
