@@ -1,7 +1,7 @@
 """The last commits of some files, read by one `git log` within a time limit while other work proceeds.
 
 Used while there is no index: the commits that the log has printed before the time limit count. Renames are not
-followed, and a neighbor's commits without these files are unknown.
+followed, and a neighbor's commits that do not touch these files are unknown.
 """
 
 from __future__ import annotations

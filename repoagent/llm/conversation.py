@@ -221,8 +221,8 @@ def to_messages(
 
 
 def observation_openings(messages: Iterable[Message]) -> tuple[str, ...]:
-    """The opening of the observations in `messages`, with their nonce: an observation that a model invents in its reply
-    would begin the same way. () if there are none."""
+    """The text that begins each observation in `messages`, with its nonce: an observation that a model invents in its
+    reply would begin the same way. () if there are no observations."""
     for message in messages:
         for part in message.parts:
             if part.name == "observation" and (match := _OPENING.match(part.text)):

@@ -275,7 +275,8 @@ _REFERENCE = re.compile(r"(([0-9a-f]{32})\.[a-z]{3,4}) (\d{1,9}) (.+)", re.DOTAL
 
 
 class Reference(NamedTuple):
-    """The attachment recorded in a turn: the name of the copy, the start of its hash, its tokens, and the path."""
+    """The attachment recorded in a turn: the name of the copy, the start of its hash, its tokens, and the file's
+    name."""
 
     copy: str
     hash: str
@@ -291,7 +292,7 @@ def reference(turn: Turn) -> Reference | None:
 
 @dataclass(frozen=True)
 class Attachments:
-    """The copies of attachments in `folder`. `why_not` returns why the current model cannot take these files together,
+    """The copies of attachments in `folder`. `why_not` returns why the current model cannot take given files together,
     "" if it can."""
 
     folder: Path

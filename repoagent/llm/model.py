@@ -70,8 +70,8 @@ class Blocks:
     """A reply in its API's own form, to be sent back unchanged: thinking with signatures, and tool calls. The text of
     the reply has the same content without the thinking.
 
-    spec: the model that wrote it. prefix: a hash of the request it answers, "" if nothing is signed: a signature is
-    valid for that model and prefix only. calls: the id of each call, and its tag in the text.
+    spec: the model that wrote it. prefix: a hash of the request that it answers, since a signature is valid only for
+    that model and request; "" if nothing is signed. calls: the id of each call, and its tag in the text.
     """
 
     spec: str

@@ -34,7 +34,7 @@ class NoModel(ModelError):
 
 @dataclass(frozen=True)
 class AbsentModel:
-    """Stands in for a model if none is configured, for an agent that may not need one."""
+    """A placeholder if no model is configured, for an agent that may not need a model."""
 
     why: str
     spec: str = "none"

@@ -79,7 +79,7 @@ class Limits:
 class Meter:
     """Counts every attempt of a run, including failed ones, and its cost at the price of its model.
 
-    A `part` is counted here as well, and is subject to these limits in addition to its own.
+    The attempts of a `part` are counted here as well, and are subject to these limits in addition to its own.
     """
 
     limits: Limits = field(default_factory=Limits)

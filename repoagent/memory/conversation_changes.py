@@ -78,7 +78,7 @@ def _load_text(layout: Layout, name: str) -> bytes | None:
 
 
 def changes(layout: Layout, *, warn: Warn = to_stderr) -> list[Change]:
-    """All changes by commands, oldest first. Raises Refused if a newer repoagent wrote any."""
+    """All changes by commands, oldest first. Raises Refused if a newer repoagent wrote any of them."""
     path = log_folder(layout) / "changes.jsonl"
     records = []
     for value in json_files.read_records(path, warn=warn):

@@ -80,8 +80,8 @@ OnPart = Callable[[str, int, int], None]  # path, number of finished parts, numb
 
 
 def words_of_part(words: int) -> int:
-    """The length in words of a part's summary for a summary of `words`, rounded to one of a few steps so that part
-    summaries can be reused for other lengths."""
+    """The length, in words, of the summary of a part if that of the file has `words` words. There are only a few
+    lengths, so that part summaries can be reused for file summaries of other lengths."""
     return next((part for most, part in ((300, 120), (800, 300)) if words <= most), 600)
 
 

@@ -237,7 +237,7 @@ def read_record(folder: Path, path: str, warn: Warn = to_stderr) -> SummaryRecor
 
 
 def write_record(folder: Path, record: SummaryRecord) -> None:
-    """Store the last summary of a path. Raises Refused."""
+    """Store the last summary of a path. Raises Refused if it cannot be written."""
     value = asdict(record)
     value["summary"] = value.pop("key")
     json_files.write_document(_record_file(folder, record.path), value, version=VERSION)
@@ -302,7 +302,7 @@ class SummaryCache:
         )
 
     def remember(self, record: SummaryRecord) -> None:
-        """Store the last summary of a path. Raises Refused."""
+        """Store the last summary of a path. Raises Refused if it cannot be written."""
         if self.layout is not None and not self.trial and record.path and self.last(record.path) != record:
             ensure(self.layout)
             write_record(folder_of(self.layout), record)

@@ -152,8 +152,8 @@ class FilePatch:
 
 
 def unchanged_as_context(lines: Sequence[Line]) -> tuple[Line, ...]:
-    """The same change with each `-x` and its equal `+x` replaced by context, at both ends of a run of changed lines and
-    for elisions."""
+    """`lines` with each `-x` and its equal `+x` replaced by context, at both ends of a run of changed lines and for
+    elisions."""
     result: list[Line] = []
     at = 0
     while at < len(lines):

@@ -236,7 +236,7 @@ def rebase(match: Match, lines: Sequence[str], others: Sequence[Match] = ()) -> 
     """The match's hunk with the file's indentation in its added lines. `others` are all matches of the file.
 
     The common lines of hunk and file show how the indentation differs: not at all, by a constant prefix, by the number
-    of spaces for each step, or by spaces instead of tabs. Raises PatchError ("indentation") if the lines contradict
+    of spaces for each level, or by spaces instead of tabs. Raises PatchError ("indentation") if the lines contradict
     each other or are ambiguous.
     """
     hunk = match.hunk

@@ -259,8 +259,8 @@ def suffix_of(path: str) -> str:
 
 
 def fill_names(names: Sequence[str | None], suffix: str) -> list[str]:
-    """`names` with a new name for each None that sorts between its neighbors: a number if one is free, otherwise the
-    name before it and letters."""
+    """`names`, with each None replaced by a new name that sorts between its neighbors: a number if one is free,
+    otherwise the name before it and letters."""
     stems = [name.partition(".")[0] if name else "" for name in names]
     first = next((re.sub("[a-z]", "", stem) for stem in stems if stem), "")
     before = "0" * (len(first) or max(_DIGITS, len(str(len(names)))))

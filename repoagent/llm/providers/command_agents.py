@@ -92,8 +92,8 @@ class Reader:
 
 
 def claude(reply: ProgramReply, event: Event) -> str:
-    """Read an event of `claude -p --output-format stream-json` (or json, which prints only the last one) into `reply`;
-    return the text to show."""
+    """Read an event of `claude -p --output-format stream-json` (or json, which prints only the last event) into
+    `reply`; return the text to show."""
     kind = event.get("type")
     if kind == "system" and event.get("subtype") == "init":
         reply.model = str(event.get("model") or "")

@@ -45,12 +45,12 @@ class Endpoint:
 
     @property
     def address(self) -> str:
-        """The URL for messages, without a password."""
+        """The URL to show in messages, without a password."""
         return display_address(self.base_url)
 
     @property
     def address_setting(self) -> str:
-        """The settings that determine the address, for messages."""
+        """The names of the settings that determine the address, to show in messages."""
         variable = self.hint("address_variable")
         setting = f"providers.{self.name}.base_url in your configuration"
         return f"{variable} or {setting}" if variable else setting
@@ -61,7 +61,7 @@ class Endpoint:
         return bool(self.key_variables) and not self.local and "key_optional" not in self.traits
 
     def hint(self, kind: str) -> str:
-        """`key_page`, `start`, `get` or `address_variable` of a known server; "" if not defined."""
+        """The field `kind` of a known server (`key_page`, `start`, `get` or `address_variable`); "" if not defined."""
         return str(_known().get(self.name, {}).get(kind, ""))
 
     def no_response(self, error: Exception, seconds: float | None, secrets: list[str]) -> ModelError:

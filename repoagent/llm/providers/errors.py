@@ -118,7 +118,7 @@ class ServerError:
 
 
 def parse_error(status: int, body: object, code: str = "") -> ServerError:
-    """Parse the error `body` of any server: {"error": {…}}, {"error": "text"}, their inner value, {"detail": …},
+    """Parse the error `body` of any server: {"error": {…}}, {"error": "text"}, the value in either, {"detail": …},
     {"message": {…}}, a list of one of these, plain text, or HTML. `code` is the error code from a header."""
     if isinstance(body, str):
         with suppress(ValueError):

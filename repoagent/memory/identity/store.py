@@ -158,7 +158,7 @@ def _save(
 
 
 def rekeying(reason: str, file: WorkTreeFile) -> Rekeying:
-    """The event of tying `file` to a memory now, for this `reason`."""
+    """The event that records that `file` is now tied to a memory, with the `reason`."""
     return Rekeying(now(), reason, file.path, file.key, file.blob)
 
 

@@ -147,9 +147,9 @@ def hit_line(hit: Hit) -> str:
 
 
 class Query(NamedTuple):
-    """`words` are the stems of significant words, `common` those of the others, and `raw` all words unstemmed; `names`
-    are the compound names, and `joined` consecutive words as one name; the words of each phrase in `phrases` must occur
-    in that order."""
+    """A parsed query. `words` are the stems of significant words, `common` those of the others, and `raw` all words
+    unstemmed; `names` are the compound names, and `joined` consecutive words as one name; the words of each phrase in
+    `phrases` must occur in that order."""
 
     words: tuple[str, ...]
     names: tuple[str, ...]

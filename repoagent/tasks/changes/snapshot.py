@@ -32,7 +32,8 @@ _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 
 
 class FileState(NamedTuple):
-    """An uncommitted or untracked path: its signature (None: unknown, or no file), and its bytes if it is followed."""
+    """An uncommitted or untracked path: its signature (None: unknown, or no file), and its content. A file that exceeds
+    the limits is not `followed`: its content is not read."""
 
     signature: tuple[int, ...] | None
     content: Content | None
@@ -91,8 +92,7 @@ def _read(
 def differences(
     worktree: WorkTree, earlier: Snapshot, later: Snapshot
 ) -> Iterator[tuple[str, Content | None, Content | None, bool]]:
-    """Yield each path that differs, its old and new content, and whether it is followed; if it is not, both contents
-    are None."""
+    """Yield each path that differs, its old and new content, and whether both are known; if not, they are None."""
     for path in sorted({*earlier.files, *later.files}):
         before, after = earlier.files.get(path), later.files.get(path)
         if before and after and before.signature == after.signature is not None:

@@ -95,8 +95,8 @@ def read_run(run_dir: RunDirectory, *, warn: Warn = to_stderr) -> Run:
 
 
 def find(layout: Layout, name: str, *, warn: Warn = to_stderr) -> Run:
-    """The run with this name, short name or unique prefix of either, or "last": the newest that is not a subagent and
-    has started. Raises UsageError, which suggests similar names."""
+    """The run with this name, short name or unique prefix of either, or, for "last", the newest run that has started
+    and is not a subagent. Raises UsageError, which suggests similar names."""
     return chosen(runs(layout, warn=warn), name)
 
 
