@@ -182,8 +182,8 @@ def _with_note(plan: Plan, item: _Item, text: str) -> Plan:
 
 
 def performed(plan: Plan, action: Action) -> tuple[Plan, str]:
-    """The plan after `action`, and a sentence on what was done ("" if it only shows the plan). A pure function, so that
-    replaying the actions rebuilds the plan. Raises UsageError if the action is invalid."""
+    """The plan after `action`, and a sentence on what was done ("" if the action only shows the plan). A pure function,
+    so that replaying the actions rebuilds the plan. Raises UsageError if the action is invalid."""
     check_arguments(action, ("add", "n", "state", "title"))
     args = {name: value.strip() for name, value in action.args.items()}
     id, note = args.get("n", "").rstrip(".:"), action.body

@@ -18,7 +18,7 @@ from repoagent.llm.conversation import Turn, append, read
 class State:
     """The turns so far. With a `file`, each new turn is written to it first, so a killed run can be resumed without
     paying for a reply twice. `nonce` marks the program's own text in the prompt; `plan` is the text of the run's plan
-    before a reply, "" for none."""
+    at the time of the next reply, "" for none."""
 
     turns: tuple[Turn, ...] = ()
     nonce: str = field(default_factory=lambda: os.urandom(4).hex())
@@ -44,7 +44,8 @@ class State:
 def open_state(file: Path) -> State:
     """The state in a conversation file; if it does not exist, an empty one that will be saved there.
 
-    Raises BrokenConversation, NewerConversation, Refused.
+    Raises BrokenConversation if the file is malformed, NewerConversation if it has a newer format, Refused if it cannot
+    be read.
     """
     conversation = read(file)
     return State(conversation.turns, conversation.nonce, file) if conversation else State(file=file)

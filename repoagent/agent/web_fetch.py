@@ -127,7 +127,7 @@ def ip_address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | Non
 
 
 def resolve(host: str, port: int) -> list[str]:
-    """The IP addresses of `host`, in the order in which to try them. Raises OSError."""
+    """The IP addresses of `host`, in the order in which to try them. Raises OSError if the name cannot be resolved."""
     entries = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(entry[4][0]) for entry in entries))
 

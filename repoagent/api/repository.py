@@ -456,7 +456,8 @@ class Repository:
     def undo(self, edit_id: str | None = None) -> UndoResult:
         """Undo the last edit, or the edit with this id. Moves the branch back if the edit's commit is its tip and on no
         other ref, otherwise reverts the commit in a new one; keeps other changes, even in the same files. Raises
-        NothingDone, Refused, Busy."""
+        NothingDone if there is no edit to undo, Refused if it cannot be undone, Busy if another program changes the
+        repository."""
         from repoagent.edit.undo import undo
 
         self._settle()

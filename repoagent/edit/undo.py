@@ -69,7 +69,7 @@ def last_request(worktree: WorkTree) -> LastRequest:
     """
     edits = list_edits(worktree)
     if not edits:
-        raise NothingDone("no edit to request again")
+        raise NothingDone("no edit to try again: this work tree has none yet")
     edit = edits[-1]
     present = resolve_all(
         layout(worktree), worktree, ((path, content_of(worktree, path)) for path in edit.paths)

@@ -335,7 +335,7 @@ def plan(
     output_tokens: int = OUTPUT_TOKENS,
 ) -> Plan:
     """The questions about `steps` without a `known` summary. `why_not` says why a path may not be sent;
-    `context_tokens` is the model's context window. Raises GitError."""
+    `context_tokens` is the model's context window. Raises GitError if git fails."""
     from repoagent.llm.model import Usage
     from repoagent.llm.usage import estimate
 
@@ -378,8 +378,8 @@ def summarize(
     """Ask the model, and save each answer at once in the files and in `outcome`, so that both are complete even after
     an interrupt.
 
-    A failed call saves nothing. `on_batch` is called with the number of commits done and the total. Raises ModelError,
-    LimitReached, Refused.
+    A failed call saves nothing. `on_batch` is called with the number of commits done and the total. Raises what
+    `complete` raises, and Refused if an answer cannot be saved.
     """
     from repoagent.llm.complete import complete
     from repoagent.llm.model import public

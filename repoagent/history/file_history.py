@@ -184,7 +184,8 @@ def prompt_block(
     worktree: WorkTree, path: str, commits: int, *, seconds: float = SECONDS, summaries: Path | None = None
 ) -> str:
     """A file's authors and at most `commits` of its newest and most informative commits for a prompt, at 45 tokens
-    each; "" for a file that git does not know. `summaries` is the folder with summaries by models. Raises GitError."""
+    each; "" for a file that git does not know. `summaries` is the folder with summaries by models. Raises GitError if
+    git fails."""
     recent, whole = file_log(worktree, path, commits * _CANDIDATES, seconds=seconds)
     found = steps(worktree.top, recent.commits, limit=commits * _CANDIDATES, seconds=_OUTLINES)
     people = authors_of(whole.commits, partial=whole.partial)

@@ -61,7 +61,7 @@ def file_log(
     lines that each added and removed, and all commits without these numbers.
 
     If the work tree has a complete index, git does not walk the history; otherwise git gets `seconds` of wall time.
-    Raises GitError.
+    Raises GitError if git fails.
     """
     if isinstance(worktree, Path):
         top = worktree
@@ -91,7 +91,7 @@ def read_log(
     `path` is relative to the top of the work tree. Merges count only if no other commit has changed the path; renames
     are followed; names are those of `.mailmap`. After `seconds` of wall time (None for no limit) the commits so far are
     the result, marked as partial; following renames may take as long again. Commits made before `since` (seconds since
-    1970) are left out. Raises GitError.
+    1970) are left out. Raises GitError if git fails.
     """
     age = () if since is None else (f"--max-age={since}",)
 
@@ -152,7 +152,7 @@ def _at_boundary(commit: FileCommit) -> FileCommit:
 
 
 def is_shallow(top: Path) -> bool:
-    """Whether the repository is a shallow clone, which lacks older commits. Raises GitError."""
+    """Whether the repository is a shallow clone, which lacks older commits. Raises GitError if git fails."""
     return git_output(top, "rev-parse", "--is-shallow-repository").stdout.strip() == b"true"
 
 
@@ -184,7 +184,8 @@ def look_up(
     top: Path, path: str, commits: Sequence[str], limit: int
 ) -> tuple[FileHistory, FileHistory] | None:
     """Like `file_log`, from the ids of all commits of a file, newest first: four calls to git, none of which walks the
-    history. None if the file cannot be followed through these commits. Raises GitError."""
+    history. None if the file cannot be followed through these commits. Raises GitError if git fails, for example
+    because an object is missing."""
     whole = parse_log(offline(top, *_PINNED, "--no-patch", LOG_FORMAT, names=commits), path)
     latest = whole[:limit]
     ids = [commit.commit for commit in latest]

@@ -236,7 +236,7 @@ WORKFLOW = "--- /dev/null\n+++ b/.github/workflows/x.yml\n@@ -0,0 +1 @@\n+on: pu
     ("patch", "files", "error", "words"),
     [
         (PATCH, (), UsageError, r"changes src/app\.py, which is missing from `sources`"),
-        (PATCH, ("src/app.py", "a.txt"), UsageError, "does not change that file"),
+        (PATCH, ("src/app.py", "a.txt"), UsageError, "does not change a.txt"),
         (PATCH, ("unknown blob",), Refused, "git does not have that blob"),
         (PATCH.replace("'hello '", "'bye '"), ("src/app.py",), Refused, "bye"),
         (WORKFLOW, (), Refused, "which you did not request"),  # it gets executed

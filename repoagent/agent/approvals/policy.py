@@ -83,7 +83,7 @@ class Gate:
     "" for none; why_none: why there is none, as a sentence. top, writable: the work tree, and other folders that
     commands may write to; protected: paths that they may not write. path: the commands' PATH. off_limits: why a path of
     the work tree is hidden from models, None if it is not. withheld: the hidden files, and their names in git. blobs:
-    whether any of the given git object names is the content of a hidden file.
+    whether any of the given git objects (by name) has the content of a hidden file.
     """
 
     mode: Mode
@@ -130,8 +130,8 @@ class Gate:
                     return _no(reason, f"deny rule {rule.pattern}")
         denies_commands = any(rule.kind == "command" for rule in self.deny)
         if reading and reading.doubt and denies_commands and self.mode == "auto":
-            reason = f"cannot tell whether the user's rules deny it: {reading.doubt}. "
-            return _no(reason + "Write the command in a simpler form.", "deny rules")
+            reason = f"cannot tell whether the user's rules deny this command: {reading.doubt}. "
+            return _no(reason + "Write it in a simpler form.", "deny rules")
         return None
 
     def _unasked(self, request: ApprovalRequest, check: _Check) -> Verdict | None:
@@ -151,11 +151,8 @@ class Gate:
             if check.reading is None:
                 return _no("the mode is read-only.", "mode read-only")
             few = "" if self.sandbox else " (without a sandbox, few commands qualify)"
-            why = (
-                check.reading.doubt
-                or check.why_hidden()
-                or f"cannot be sure that this command only reads{few}"
-            )
+            doubt = check.reading.doubt and f"this command is ambiguous ({check.reading.doubt})"
+            why = doubt or check.why_hidden() or f"cannot be sure that this command only reads{few}"
             return _no(f"the mode is read-only: {why}.", "mode read-only")
         if kind in {"edit", "write"} and mode in {"auto", "auto-edit"}:
             return Verdict(True, by=f"mode {mode}")
@@ -227,7 +224,7 @@ class _Check:
     def why_hidden(self) -> str:
         """The reason if a command that only reads may show a hidden file; else ""."""
         if any(only_reads(command) and self.hidden.may_be_shown_by(command) for command in self.commands):
-            return "it may show a file that is hidden from the model; name other files or commits"
+            return "this command may show a file that is hidden from the model; name other files or commits"
         return ""
 
     def may_write(self, target: Word) -> bool:

@@ -224,8 +224,8 @@ class HiddenFiles:
     """The files of the work tree `top` that models may not see.
 
     off_limits: why a path of the work tree is hidden, None if it is not. withheld: the existing hidden files, relative
-    to the top, and their names in git. blobs: whether any of the given git object names is the content of a hidden
-    file.
+    to the top, and their names in git. blobs: whether any of the given git objects (by name) has the content of a
+    hidden file.
     """
 
     top: Path

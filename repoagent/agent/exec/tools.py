@@ -179,7 +179,7 @@ class CommandRunner:
         variables: Mapping[str, str] = MappingProxyType({}),
     ) -> Command:
         """Start `argv` for `job` in its sandbox, with `variables` added to its environment. At most `keep` bytes of its
-        output, and the end, go to `file`. Raises OSError."""
+        output, and the end, go to `file`. Raises OSError if the command cannot be started."""
         report = file.with_name(f".{file.stem.removeprefix('.')}.why")
         env = {**environment(self.env), **variables, **(self.unshown() if job.may != "all" else {})}
 
@@ -195,7 +195,7 @@ class CommandRunner:
         return max(0, min(self.keep, self.keep_total - sum(file.stat().st_size for file in self._outputs())))
 
     def next_file(self, label: str) -> Path:
-        """Create an empty output file. Raises OSError."""
+        """Create an empty output file. Raises OSError if that fails."""
         self.folder.mkdir(parents=True, exist_ok=True)
         slug = re.sub(r"[^A-Za-z0-9]+", "-", label).strip("-").lower()[:32].rstrip("-") or "command"
         number = max((int(file.name.split("-")[0]) for file in self._outputs()), default=0) + 1
@@ -227,8 +227,8 @@ class CommandRunner:
             parts.append(f"Some of the output was not saved: {command.output.write_error}.")
         if command.left_running:
             parts.append(
-                'Processes that it left running were killed; use background="yes" for anything that should keep '
-                "running."
+                'Processes that the command left running were killed; use background="yes" for anything that should '
+                "keep running."
             )
         text = "\n".join(filter(None, [*parts, changed, self.explain(output).strip()]))
         ok = command.exit == 0 or bool(meaning)
@@ -274,8 +274,8 @@ class CommandRunner:
         raise UsageError(f'name the command, as in command="b1" ({choices}).')
 
     def time_limit(self, text: str) -> float:
-        """The time limit in seconds for timeout="TEXT", or the time left for the run if that is less. Raises
-        UsageError."""
+        """The time limit in seconds for timeout="TEXT", or the time left for the run if that is less. Raises UsageError
+        for an invalid or too large number."""
         text = text.strip().removesuffix("s").strip() or f"{self.timeout:g}"
         if not _SECONDS.fullmatch(text) or not 0 < float(text) <= self.longest:
             raise UsageError(f'timeout="{text}": use a number of seconds, at most {self.longest:g}.')

@@ -44,8 +44,8 @@ _LAUNCH = (
 class Sandbox:
     """A way to confine a command: `bubblewrap`, the program at the path `program`, or `landlock`.
 
-    sizes: bubblewrap can limit the size of a tmpfs (since 0.7). mounting: whether mounts cover paths, because the user
-    may create mount namespaces; otherwise Landlock works alone.
+    sizes: bubblewrap can limit the size of a tmpfs (since 0.7). mounting: whether the user may create mount namespaces,
+    so that mounts can cover paths; otherwise Landlock works alone.
     """
 
     name: Literal["bubblewrap", "landlock"]

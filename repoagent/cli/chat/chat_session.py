@@ -188,8 +188,8 @@ class Chat:
 
 
 def open_chat(options: SimpleNamespace, repo: Repository) -> Chat:
-    """Open a new or a resumed chat, with the model and the limits from options and settings. Raises ModelError and
-    UsageError."""
+    """Open a new or a resumed chat, with the model and the limits from options and settings. Raises whatever
+    `chosen_name` and `model_setup` raise."""
     worktree, layout, settings, terminal = repo.worktree, repo.layout, repo.settings, repo.terminal
     name, fresh = run_options.chosen_name(options, worktree, "chat")
     note = "" if fresh else run_options.inherit_options(options, settings, RunDirectory(layout, name))
@@ -211,7 +211,7 @@ def open_chat(options: SimpleNamespace, repo: Repository) -> Chat:
 def open_model(
     options: SimpleNamespace, settings: Settings, terminal: Terminal, limits: Limits
 ) -> ModelSetup:
-    """The model from the settings, and a meter. Raises ModelError and UsageError."""
+    """The model from the settings, and a meter. Raises whatever `model_setup` raises."""
     from repoagent.edit.model_setup import model_setup
 
     with terminal.working("opening the model") as working:

@@ -426,8 +426,8 @@ def stop_command(repo: Repository, run: Run, /, *, now: bool) -> int:
 
     reached = stop(run)
     if not now:
-        more = "before its next model call; use --now to end it at once"
-        report(repo, reached, f"asked {_all_of(reached)} to stop {more}")
+        more = "will stop before the next model call; use --now to stop at once"
+        report(repo, reached, f"{_all_of(reached)} {more}")
         return Exit.DONE
     ended = terminate_run(run)
     try:

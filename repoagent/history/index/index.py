@@ -75,7 +75,8 @@ class Index:
             self._open.pop().close()
 
     def resolve(self, revision: str) -> bytes:
-        """The hexadecimal id of the commit that a revision names, cached. Raises UsageError, NoCommits."""
+        """The hexadecimal id of the commit that a revision names, cached. Raises UsageError if it names none, NoCommits
+        for HEAD before the first commit."""
         if revision not in self._tips:
             peeled = ("--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
             result = git_output(self._top, "rev-parse", *peeled, ok=(0, 1, 128))
@@ -105,7 +106,7 @@ class Index:
 
         While another process updates the index, return its state so far, or raise Busy with `insist`. With `head`, the
         revision (passed as an id) is HEAD, and its tree is recorded. Raises UsageError for an unknown revision,
-        NoCommits before the first commit, GitError.
+        NoCommits before the first commit, GitError if git fails.
         """
         tip, head = self._tip(revision), head or revision == "HEAD"
         current, tree = (None, None) if rebuild else self._current(tip)

@@ -332,8 +332,8 @@ def go_forward(connection: sqlite3.Connection, walk: Walk, tip: bytes, reached: 
 
 
 def record_tree(connection: sqlite3.Connection, top: Path, tip: bytes) -> None:
-    """Record which paths exist in the tree of `tip`: from its difference from the recorded tree if possible, else from
-    the whole tree."""
+    """Record which paths exist in the tree of `tip`: by comparing it with the recorded tree if possible, otherwise by
+    listing the whole tree."""
     before = value(connection, "alive")
     if before == tip:
         return

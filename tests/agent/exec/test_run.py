@@ -184,7 +184,9 @@ def test_child_with_the_pipe_open_does_not_delay_the_result(bench: Bench) -> Non
     began = time.monotonic()
     seen = bench.run("sleep 60 & echo $!")
     assert (
-        time.monotonic() - began < 5 and seen.ok and "Processes that it left running were killed" in seen.text
+        time.monotonic() - began < 5
+        and seen.ok
+        and "Processes that the command left running were killed" in seen.text
     )
     pid = int(seen.text.split("\n")[2])
     until(lambda: not alive(pid))

@@ -191,7 +191,7 @@ def test_message_and_wait(
 
 def test_stop_and_stop_now(ask: Ask, alive: subprocess.Popen[str]) -> None:
     done = ask("stop", "alive")
-    assert done.code == 0 and "use --now to end it at once" in done.out
+    assert done.code == 0 and "use --now to stop at once" in done.out
     assert ask("--live", "--json").json["runs"][0]["state"] == "running"  # until it checks for requests
     done = ask("stop", "alive", "--now", "--json")
     assert done.code == 0 and done.json["ended"] == ["alive"] and done.json["runs"][0]["state"] == "stopped"
