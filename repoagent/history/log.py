@@ -178,7 +178,7 @@ def stream(top: Path, *walk: str, blobs: bool = True) -> Generator[Record, None,
 
 
 def records(chunks: Iterable[bytes]) -> Iterator[Record]:
-    """The records in git's output, in chunks of any size. An incomplete change at the end is left out."""
+    """The records in git's output, given in chunks of any size. An incomplete change at the end is left out."""
     rest, header = b"", b""
     changes: list[Change] = []
     for chunk in chunks:

@@ -298,7 +298,7 @@ class CommitHeader:
 def read_headers(top: Path, ids: Iterable[str]) -> dict[str, CommitHeader]:
     """The commits with these full ids, by id, except those that do not exist (because they were pruned, for example).
 
-    Invalid UTF-8 is decoded with replacement characters. Raises GitError.
+    Invalid UTF-8 is decoded with replacement characters. Raises GitError if git fails.
     """
     commits = list(dict.fromkeys(ids))
     if not commits:

@@ -34,8 +34,8 @@ _CHANGED = 50  # most new files that are compared with a missing one
 
 @dataclass(frozen=True)
 class FileLocation:
-    """`path` is the file's recorded path in this work tree. `at` is its current path if that differs: the new path of a
-    moved file, or the absolute path of a file that only another work tree has."""
+    """The location of a memory's file. `path` is its recorded path in this work tree. `at` is its current path if that
+    differs: the new path of a moved file, or the absolute path of a file that only another work tree has."""
 
     state: State
     path: str
@@ -147,8 +147,8 @@ _USED = ("conversation.md", "edits.jsonl", "notes.md")  # identity.json also cha
 
 
 class Measure(NamedTuple):
-    """`size` is the total size of the memory's files in bytes; `used` is the time of the last addition in seconds since
-    1970."""
+    """The size and last use of a memory. `size` is the total size of its files in bytes; `used` is the time of the last
+    addition in seconds since 1970."""
 
     size: int
     edits: int

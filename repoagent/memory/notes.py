@@ -43,8 +43,9 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True)
 class Note:
-    """`day` is "YYYY-MM-DD", `blob` the abbreviated hash of the version that the note describes, and `source` its
-    author: a model's name, USER, PROGRAM (it records an event) or COMPACTED; "" if a user left them out."""
+    """One note on a file. `day` is "YYYY-MM-DD", `blob` the abbreviated hash of the version that the note describes,
+    and `source` its author: a model's name, USER, PROGRAM (it records an event) or COMPACTED; "" if a user left them
+    out."""
 
     text: str
     day: str = ""

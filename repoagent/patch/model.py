@@ -99,8 +99,9 @@ class Hunk:
 
 
 class Revision(IntEnum):
-    """What the text before a patch says about earlier patches: nothing (NEUTRAL), that this patch is a better VERSION,
-    that it seems to CORRECT them, that it is the corrected patch (NEW), or that they are withdrawn."""
+    """What the text before a patch says about earlier patches: nothing (NEUTRAL), that this patch is a better version
+    (VERSION), that it seems to correct them (CORRECTS), that it is the corrected patch (NEW), or that they are
+    withdrawn (WITHDRAWS)."""
 
     NEUTRAL = 0
     VERSION = 1

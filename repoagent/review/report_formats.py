@@ -87,9 +87,7 @@ def render_github(report: Report) -> str:
     for level in sorted(levels, reverse=True):
         if levels[level] > MOST:
             omitted = count(levels[level] - MOST, f"more {level.word}")
-            lines.append(
-                f"repoagent: {omitted} not shown here: GitHub shows at most {MOST} of each kind per step"
-            )
+            lines.append(f"repoagent: {omitted} not shown; GitHub shows at most {MOST} of each kind per step")
     for sentence in (*map("not checked: {}".format, report.unseen), *report.notes):
         # break up command syntax, old and new, so that the runner does not execute a sentence
         harmless = re.sub(":(?=:)", ": ", plain_line(sentence)).replace("##[", "## [")

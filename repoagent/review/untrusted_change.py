@@ -83,7 +83,7 @@ def tree_of(change: Change, worktree: WorkTree) -> Tree:
 
 def settings_before(change: Change, worktree: WorkTree, layout: Layout, settings: Settings) -> Settings:
     """The settings for the review; for a foreign change, with the repository's old configuration. Raises UsageError if
-    that is invalid."""
+    that configuration is invalid."""
     if not is_foreign(change):
         return settings
     from repoagent.config.layers import with_repository

@@ -184,7 +184,7 @@ class SplitOptions:
     language: str | None = None
 
     def language_of(self, text: SourceText) -> str | None:
-        """The language of the grammar for `text`; None without one."""
+        """The language of the grammar for `text`; None without a grammar."""
         if self.language is not None:
             return None if self.language == PLAIN else self.language
         return language_of(text.path, text.data)

@@ -35,7 +35,7 @@ _NO_SECRETS = {"PWD", "OLDPWD"}
 
 def secrets_of(env: Mapping[str, str] | None = None) -> dict[str, str]:
     """The variables in `env` (default: the environment) whose names mark them as secrets, except those whose values are
-    short or file paths."""
+    short, or are file paths."""
     return {
         name: value
         for name, value in (os.environ if env is None else env).items()

@@ -482,7 +482,8 @@ _FAMILIES = {
 
 
 def family(path: str) -> str:
-    """The family of the file's language, whose languages can call each other's methods; "" for any other language."""
+    """The family of languages, which can call each other's methods, that the file's language belongs to; "" if it
+    belongs to none."""
     return _FAMILIES.get(PurePath(path).suffix, "")
 
 

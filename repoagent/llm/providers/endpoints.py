@@ -180,7 +180,7 @@ def find_key(endpoint: Endpoint) -> Key | None:
 
 
 def list_models(endpoint: Endpoint, key: Key | None = None, *, seconds: float = 5.0) -> list[str]:
-    """The models listed by the server. `key` is looked up if it is None. Raises ModelError."""
+    """The models listed by the server. `key` is looked up if it is None. Raises ModelError if it gives none."""
     body = _get(endpoint, f"{endpoint.base_url}/models", key or find_key(endpoint), seconds)
     rows = body.get("data") if isinstance(body, dict) else body  # Together sends a bare list
     if not isinstance(rows, list):

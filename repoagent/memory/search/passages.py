@@ -37,7 +37,7 @@ class Passage(NamedTuple):
 
 def of_file(path: str, text: str, about: str) -> Iterator[Passage]:
     """The passages of the plain file `path`, relative to `.repoagent`; `about` is the file of its memory, "" if
-    unknown. Raises NewerConversation."""
+    unknown. Raises NewerConversation if a newer repoagent wrote it."""
     parts = path.split("/")
     if parts[0] == "conversations":
         yield from conversation(text, "", parts[-1].removesuffix(".md"))
@@ -82,7 +82,7 @@ def edits(text: str, file: str) -> Iterator[Passage]:
 def conversation(text: str, file: str, name: str = "") -> Iterator[Passage]:
     """The turns of a conversation; long ones are split. A broken conversation is treated as plain text.
 
-    Raises NewerConversation.
+    Raises NewerConversation if a newer repoagent wrote it.
     """
     try:
         turns = loads(text).turns

@@ -67,7 +67,7 @@ def is_test(path: str) -> bool:
 
 
 def attributes(top: Path, change: Change, paths: Sequence[str]) -> Attributes:
-    """The attributes of these paths after the change; for a foreign change, those before it. One git call."""
+    """The attributes of these paths after the change; for a foreign change, those before it. Calls git once."""
     if not paths:
         return Attributes()
     source = {

@@ -1,7 +1,8 @@
 """partner-missing: a file that usually changes together with the changed files is missing.
 
-The score and its threshold are those of `history.cochange`; the threshold is calibrated on single commits of the
-repository, so a short branch is checked commit by commit. A partner is missing if no commit of the branch touches it.
+The confidence and its threshold are those of `history.missing_partners`; the threshold is calibrated on single commits
+of the repository, so a short branch is checked commit by commit. A partner is missing if no commit of the branch
+touches it.
 """
 
 from __future__ import annotations

@@ -321,7 +321,7 @@ class LiveRun:
         self._write(settled=True)
 
     def failed(self, error: BaseException) -> None:
-        """Record that the run ended with `error`. Only warn if that cannot be written."""
+        """Record that the run ended with `error`. Only warns if the record cannot be written."""
         code = error.exit_code if isinstance(error, RepoagentError) else Exit.INTERNAL
         text = str(error)
         match error:

@@ -112,7 +112,7 @@ def test_the_most_important_annotations_come_first_and_the_others_are_counted() 
     subject = report(*notes, finding(level=Level.WARNING), finding())
     assert [name for name, _, _ in commands(subject)] == ["error", "warning", *["notice"] * 10]
     last = render(subject, "github").decode().splitlines()[-1]
-    assert last == "repoagent: 3 more notes not shown here: GitHub shows at most 10 of each kind per step"
+    assert last == "repoagent: 3 more notes not shown; GitHub shows at most 10 of each kind per step"
 
 
 def test_equal_findings_have_different_fingerprints_for_gitlab() -> None:
