@@ -158,8 +158,8 @@ class Request:
 class Wishes:
     """The user's settings for a model; None and () leave the choice to the provider.
 
-    effort: how much to think: low, medium, high, xhigh or max. stop: texts that end a reply. cache: how long to cache a
-    prompt prefix, "5m", "1h" or "off". `open_model.open_model` reports settings that a model does not support.
+    effort: how much to think (low, medium, high, xhigh or max). stop: texts that end a reply. cache: how long to cache
+    a prompt prefix, "5m", "1h" or "off". `open_model.open_model` reports settings that a model does not support.
     """
 
     effort: str | None = None

@@ -75,7 +75,7 @@ def collect(
     memories without a file, by path, and the total number of memories.
 
     A memory stays if its path, or a version that it has seen, is in any work tree, on any branch or in a stash; if it
-    is locked, or an edit to its file is being recorded. Raises Refused if the archive cannot be written.
+    is locked; or if an edit to its file is being recorded. Raises Refused if the archive cannot be written.
     """
     cutoff = (time.time() if now is None else now) - days * _DAY
     with open_index(layout, warn) as index:

@@ -137,7 +137,7 @@ class NoteStatus:
 @dataclass(frozen=True)
 class FileMemory:
     """The contents of a memory. `turns` and the number of `exchanges` describe the conversation; `broken` is the error
-    if it cannot be read, else "". `archived` are the other files in the archive."""
+    if it cannot be read, else "". `archived` lists the other files in the archive."""
 
     memory: Memory
     location: FileLocation

@@ -60,9 +60,9 @@ def apply_answer(
 def read_answer(
     answer: str, *, loose: bool = False, known: Collection[str] = (), ended: bool = False
 ) -> tuple[FilePatch, ...]:
-    """The patches in an answer, as written. `loose` is as in `patch_spans`, `known` are names of files; `ended`: the
-    answer is complete, so a fence may be unclosed. Raises PatchRefused for an answer that is malformed or has more than
-    LARGEST characters."""
+    """The patches in an answer, as written. `loose` is as in `patch_spans`, `known` has the names of known files;
+    `ended`: the answer is complete, so a fence may be unclosed. Raises PatchRefused for an answer that is malformed or
+    has more than LARGEST characters."""
     from repoagent.patch.parse.answer import parse
 
     if len(answer) > LARGEST:

@@ -45,8 +45,8 @@ def segments(
     """The segments of `data`, at most `target` bytes each except those marked `oversize`; () for no bytes.
 
     Without `language`, `path` and the first lines determine it. `natural` gives each outermost unit (a definition, a
-    section, a key) a separate segment instead of packing neighbors together. `kept` are the byte offsets of the cuts of
-    an earlier split, relocated to this text: they are kept if they are still good. Raises UsageError for a `language`
+    section, a key) a separate segment instead of packing neighbors together. `kept` has the byte offsets of an earlier
+    split's cuts, relocated to this text; they are kept if they are still good. Raises UsageError for a `language`
     without a grammar.
     """
     if not data:

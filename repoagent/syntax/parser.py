@@ -1,9 +1,9 @@
 """Parse bytes into a syntax tree, and find the syntax errors in a tree.
 
-Some scanners overflow the buffer of 1,024 bytes that tree-sitter provides for their state: that of YAML writes 4 bytes
-for each open block and stops two bytes too late at the 254th; that of Python writes one byte too many at 511 open
-blocks inside a string, and that of Ruby two for its here-documents. Text that may cause this is parsed with a copy of
-the grammar whose scanner first writes to a larger buffer (`_BoundedGrammar`).
+Some scanners overflow the buffer of 1,024 bytes that tree-sitter provides for their state: YAML's writes 4 bytes for
+each open block and stops two bytes too late, at the 254th; Python's writes one byte too many at 511 open blocks inside
+a string, and Ruby's two for its here-documents. Text that may cause this is parsed with a copy of the grammar whose
+scanner first writes to a larger buffer (`_BoundedGrammar`).
 """
 
 from __future__ import annotations

@@ -30,8 +30,8 @@ _NAME = re.compile(r"[a-z][a-z0-9]*(?:[_-][a-z0-9]+)*")
 
 @dataclass(frozen=True)
 class AgentType:
-    """A type of agent. `tools`, `model` and `mode` are None to inherit the parent's. Every agent also has the loop's
-    own tools: think, message, finish and reject."""
+    """A type of agent. None for `tools`, `model` or `mode` means the parent's. Every agent also has the loop's own
+    tools: think, message, finish and reject."""
 
     name: str
     description: str

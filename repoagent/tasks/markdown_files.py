@@ -76,8 +76,8 @@ def text_field(fields: Mapping[str, Any], key: str) -> str:
 class MarkdownFolder:
     """A folder of Markdown files.
 
-    top: the top of the repository, if the folder belongs to one: links out of it are refused, and `why_not`, called
-    with paths relative to it, says which files are hidden. None for a user's own folder, in which all links are
+    top: the top of the repository, if the folder belongs to one. Links out of it are then refused, and `why_not`,
+    called with paths relative to it, says which files are hidden. None for a user's own folder, in which all links are
     allowed. option: the option that names the folder, which must then exist; "" for a default folder.
     """
 

@@ -80,9 +80,9 @@ class Uses:
 
 @dataclass(frozen=True)
 class Answer:
-    """The uses of a symbol, or of all symbols that `file` defines. `unused` are its symbols that no other file uses,
-    and `more` is the number of symbols above the limit. `left_out` has a sentence for each reason why files were
-    skipped."""
+    """The uses of a symbol, or of all symbols that `file` defines. `unused` lists the symbols of `file` that no other
+    file uses, and `more` is the number of symbols above the limit. `left_out` has a sentence for each reason why files
+    were skipped."""
 
     asked: str
     file: str | None

@@ -69,9 +69,9 @@ def uses_block(
     *,
     known: Collection[str] = (),
 ) -> str:
-    """For each symbol that the request names, except the `known` ones, a line with the files other than `files` (those
-    to edit) that use it, and one with its tests; "" if there is none. `targets` are pairs of file and symbol that the
-    user pointed at."""
+    """For each symbol that the request names, except the `known` ones, a line with the files that use it, other than
+    `files` (those to edit), and a line with its tests; "" if there are none. `targets` are pairs of file and symbol
+    that the user pointed at."""
     symbols = named_symbols(worktree, instruction, files, targets, why_not)
     symbols = [uses for uses in symbols if uses.symbol not in known]
     lines = [line for uses in symbols if (line := _elsewhere(uses, files))]

@@ -33,7 +33,7 @@ def parse(
     """All patches of an answer, in order.
 
     Raises PatchError for a patch that cannot be parsed. A fence without a file name is a whole file only if it is the
-    only block of the answer, or if `loose` (see `patch_spans`); then its names are None. `known` are names of files,
+    only block of the answer, or if `loose` (see `patch_spans`); then its names are None. `known` has names of files,
     which are recognized in any form. `ended`: the answer is complete, so hunks without counts in an unclosed fence are
     complete.
     """

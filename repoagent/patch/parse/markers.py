@@ -161,7 +161,7 @@ def without_numbers(
     r"""The lines without the one or two numbers before each of them; None if they are not numbered.
 
     Examples: `12 | -old`, `12: -old`, `12\t-old`, ` 12 -old`, and for both sides `12 13 same`. `counts` and `start` are
-    the lengths and the first line in the header, if these are the lines of one hunk.
+    the line counts and the first line number in the header, if these are the lines of one hunk.
     """
     nonblank = [line for line in lines if line.strip()]
     if not nonblank or not all(_START_NUMBER.match(line) for line in nonblank):

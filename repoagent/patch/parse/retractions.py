@@ -261,7 +261,7 @@ def offers_choice(prose: str) -> bool:
 
 
 def without_withdrawn(patches: Sequence[FilePatch], known: Collection[str]) -> list[FilePatch]:
-    """The patches in an answer that its prose does not withdraw; `known` are the names of known files.
+    """The patches in an answer that its prose does not withdraw; `known` has the names of known files.
 
     Raises PatchRefused if the prose withdraws something, but it is unclear what.
     """
