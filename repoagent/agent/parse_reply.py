@@ -206,8 +206,9 @@ _EXAMPLE = re.compile(r"<(\w+)[^<>]*(?:/>|>.*?</\1>)", re.DOTALL)
 
 
 def foreign(parts: Sequence[Piece]) -> str | None:
-    """The name of the tool that a reply without actions calls in the format of another program: a tag with the name of
-    a tool, or `<tool_call>` and `<invoke>`; "" for a shell block at its end, None for an answer to the user."""
+    """The name of the tool that a reply without actions calls in another program's format (a tag with the name of a
+    tool, or `<tool_call>` and `<invoke>`); "" for a shell block at the end of the reply, None for an answer to the
+    user."""
     prose = "".join(piece.text for piece in parts if piece.kind in {"prose", "slip"})
     if call := _CALL.search(prose):
         named = _NAMED.search(prose, call.end()) if re.fullmatch(_WRAPPERS, call[1]) else None

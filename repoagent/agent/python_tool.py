@@ -129,8 +129,8 @@ def _text(content: Mapping[str, object], key: str) -> str:
 
 
 class Kernel:
-    """A running or ended kernel. `version` is its Python version; `withheld`: the files that were hidden from it when
-    it started, with their inodes; None if it may see all."""
+    """A running or ended kernel. `version` is its Python version; `withheld` has the files that were hidden from it
+    when it started, with their inodes; None if it may see all files."""
 
     def __init__(self, runner: CommandRunner, python: str, scratch: Path) -> None:
         """Start a kernel and wait until it answers. Raises UsageError if it does not."""

@@ -64,7 +64,7 @@ def load(
 
 
 def with_repository(settings: Settings, layout: Layout, data: bytes, *, alone: bool = False) -> Settings:
-    """`settings` with `data` instead of `.repoagent/config.toml`; higher layers stay the same.
+    """`settings` with `data` in place of the content of `.repoagent/config.toml`; higher layers stay the same.
 
     With `alone`, use only the defaults and `data`. Raises what `load` raises.
     """

@@ -35,8 +35,8 @@ def read_limit(window: int | None) -> int:
 
 @dataclass(frozen=True)
 class Draft:
-    """The files of an edit: `sources` as read, by path, and `edits`, the changes so far, one per file in order of first
-    change."""
+    """The files of an edit. `sources` are the files as read, by path; `edits` are the changes so far, one per file, in
+    the order of the first change."""
 
     sources: Mapping[str, Source]
     edits: tuple[FileChange, ...] = ()

@@ -171,8 +171,8 @@ def is_shared(worktree: WorkTree, commit: str) -> bool:
 
 
 def is_as_stored(worktree: WorkTree, made: Commit) -> bool:
-    """Whether git shows the parents that the commit records: not in a shallow, grafted or replaced history, where
-    moving HEAD to the parent would move it elsewhere."""
+    """Whether git shows the parents that the commit records. It does not in a shallow, grafted or replaced history,
+    where moving HEAD to the parent would move it elsewhere."""
     raw = git(worktree.top, "cat-file", "commit", made.oid, env={"GIT_NO_REPLACE_OBJECTS": "1"})
     lines = raw.partition(b"\n\n")[0].splitlines()
     return [line[7:].decode() for line in lines if line.startswith(b"parent ")] == list(made.parents)

@@ -78,8 +78,9 @@ def authors_of(commits: Iterable[FileCommit], *, partial: bool = False) -> Autho
 
 @dataclass(frozen=True)
 class HistoryReport:
-    """`path` is relative to the top, `revision` the id of the commit it was read at. `partial`: older commits may be
-    missing. `notes` are sentences for the user: the file was deleted, the clone is shallow, time ran out."""
+    """The history of a file or folder. `path` is relative to the top, `revision` the id of the commit it was read at.
+    `partial`: older commits may be missing. `notes` are sentences for the user: the file was deleted, the clone is
+    shallow, time ran out."""
 
     path: str
     revision: str

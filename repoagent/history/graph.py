@@ -1,9 +1,9 @@
 """The graph behind a picture: files as positioned nodes, links and groups; and the neighbors of some files as such a
 graph.
 
-Groups: the Louvain method (Blondel, Guillaume, Lambiotte and Lefebvre, "Fast unfolding of communities in large
-networks", 2008), with a fixed order of nodes, so that the same graph has the same groups. The queried files are in the
-middle, neighbors on an ellipse around them, group by group, with labels that point outward and do not overlap.
+Groups are found with the Louvain method (Blondel, Guillaume, Lambiotte and Lefebvre, "Fast unfolding of communities in
+large networks", 2008), with a fixed order of nodes, so that the same graph has the same groups. The queried files are
+in the middle, neighbors on an ellipse around them, group by group, with labels that point outward and do not overlap.
 """
 
 from __future__ import annotations

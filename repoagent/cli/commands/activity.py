@@ -1,4 +1,5 @@
-"""`repoagent activity`: the edits, undos, reviews and runs in this repository; `--cost`: what model calls cost."""
+"""`repoagent activity`: the edits, undos, reviews and runs in this repository and, with --cost, what model calls
+cost."""
 
 from __future__ import annotations
 

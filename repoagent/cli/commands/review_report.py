@@ -44,7 +44,7 @@ def save_for_dismissal(dirs: Layout, report: Report) -> None:
 
 
 class Brief(NamedTuple):
-    """The short form for hooks: findings of rules below the level `below` (None: at any level) are shown as headings
+    """The short form for hooks. Findings of rules below the level `below` (None: at any level) are shown as headings
     only; `why` is a hint on how to see the rest."""
 
     below: Level | None

@@ -1,5 +1,5 @@
 """The layout of results: `Page` (width, colors and characters of a terminal or a pipe), tables, and texts for their
-cells: an age, a bar, a shortened path.
+cells (an age, a bar, a shortened path).
 
 All tables look alike: no rules, a dim header, numbers right-aligned, and one or two columns that shrink to fit the
 terminal. Importing rich's tables would take ten times as long as importing this module.
@@ -44,7 +44,7 @@ class Column(NamedTuple):
 
 
 def ago(seconds: float, *, short: bool = False) -> str:
-    """A duration in its largest suitable unit: "3 weeks ago", short "3w"."""
+    """A duration in its largest suitable unit: "3 weeks ago" or, in short form, "3w"."""
     days = seconds / 86400
     for unit, length, first in _SPANS:
         if days >= first:

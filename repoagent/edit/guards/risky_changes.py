@@ -189,8 +189,8 @@ def listed(path: str) -> str | None:
 
 
 def obeyed_by_git(worktree: WorkTree, options: Sequence[str] = ()) -> tuple[str | None, dict[str, str]]:
-    """The hooks folder if it is inside the work tree, else None; and the other paths in the work tree that git, called
-    with `options`, would run or read, each with the reason, whether or not it exists. Calls git once."""
+    """The hooks folder if it is inside the work tree, else None; and the other paths in the work tree, existing or not,
+    that git, called with `options`, would run or read, each with the reason. Calls git once."""
     arguments = ("config", "-z", "--list", "--show-origin", "--includes")
     fields = os.fsdecode(git_output(worktree.top, *options, *arguments).stdout).split("\0")[:-1]
     obeyed: dict[str, str] = {}

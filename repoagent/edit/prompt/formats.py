@@ -57,8 +57,9 @@ def fits_whole(data: bytes, output_tokens: int, lines: int = WHOLE_LINES) -> boo
 
 
 def choose_form(form: Form, whole: Mapping[str, bool], windows: Iterable[str]) -> Form:
-    """The form to request for these files: `form`, but SEARCH/REPLACE instead of a whole file or function, unless each
-    file can be rewritten as a whole (`whole`, by path) or has a part that can be (`windows`)."""
+    """The form to request for these files: `form`, unless that is a whole file or function. Then it is SEARCH/REPLACE
+    if a file neither can be rewritten as a whole (`whole`, by path) nor has a part that can (the paths in `windows`), a
+    function if there are such parts, else a whole file."""
     if form not in LOOSE:
         return form
     parts = set(windows)

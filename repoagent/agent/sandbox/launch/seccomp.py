@@ -60,8 +60,8 @@ def supported() -> bool:
 def program(
     families: Sequence[int], *, deny_truncate: bool = False, shared: bool = False, machine: str = ""
 ) -> bytes:
-    """The filter: `socket` accepts only `families`. `deny_truncate`: for a Landlock version that does not control
-    truncate; `shared`: the command has no namespaces of its own.
+    """The filter program. It lets `socket` use only `families`. `deny_truncate`: for a Landlock version that does not
+    control truncate; `shared`: the command has no namespaces of its own.
 
     Arguments are compared by their low 32 bits, as in the kernel. Calls of another architecture fail with ENOSYS.
     """
