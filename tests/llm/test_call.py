@@ -8,7 +8,7 @@ import pytest
 
 from repoagent.errors import LimitReached, ModelError
 from repoagent.llm.complete import ATTEMPTS, Fallback, complete
-from repoagent.llm.model import OnText, Reply, Request, Retryable, Usage
+from repoagent.llm.model import Model, OnText, Reply, Request, Retryable, Usage
 from repoagent.llm.providers.anthropic import AnthropicModel
 from repoagent.llm.usage import Limits, Meter, Price
 from tests.llm.ask import Scripted, ask
@@ -23,7 +23,7 @@ class Listener:
         self.waits: list[tuple[float, str]] = []
         self.slept: list[float] = []
 
-    def run(self, model: Scripted, meter: Meter | None = None) -> Reply:
+    def run(self, model: Model, meter: Meter | None = None, jitter: float = 0.0) -> Reply:
         return complete(
             model,
             ask(),
@@ -32,7 +32,7 @@ class Listener:
             on_void=self.void,
             on_wait=lambda seconds, reason: self.waits.append((seconds, reason)),
             sleep=self.slept.append,
-            jitter=lambda: 0.0,
+            jitter=lambda: jitter,
         )
 
     def hear(self, piece: str) -> None:
@@ -58,9 +58,8 @@ def test_failures_are_waited_out_and_counted() -> None:
 
 def test_the_server_decides_how_long_to_wait() -> None:
     listener = Listener()
-    listener.run(
-        Scripted([Retryable("rate", retry_after=33), Retryable("rate", retry_after=0), Reply("x", "end")])
-    )
+    waits = [Retryable("rate", retry_after=seconds) for seconds in (33, 0)]
+    listener.run(Scripted([*waits, Reply("x", "end")]))
     assert listener.slept == [33, 0]
 
 
@@ -70,27 +69,17 @@ OVERLOADED = Retryable("the server is overloaded")
 @pytest.mark.parametrize(
     ("answers", "words", "calls", "slept"),
     [
-        (
-            [OVERLOADED] * 9,
-            r"the server is overloaded \(tried 5 times\): try again later",
-            ATTEMPTS,
-            [1, 2, 4, 8],
-        ),
+        ([OVERLOADED] * 9, r"the server is overloaded \(tried 5 times\): try again later", ATTEMPTS, [1, 2, 4, 8]),
         ([Retryable("the rate limit is reached", retry_after=3600)], "asks to retry in 60 minutes", 1, []),
         ([ModelError("bad key")], "bad key", 1, []),
         ([Reply(f"part {n} ", "length") for n in range(9)], "still cut off after 3 continuations", 4, []),
         ([Reply("part", "length"), Reply(" ", "length"), Reply("more", "end")], "still cut off", 2, []),
-        (
-            [Reply("because\nof this", "refusal")],
-            "declined this request: because of this. Rephrase it",
-            1,
-            [],
-        ),
+        ([Reply("because\nof this", "refusal")], "declined this request: because of this. Rephrase it", 1, []),
         ([Reply("", "refusal")], r"declined this request\. Rephrase", 1, []),
         ([Reply(" \n", "end")], "sent an empty reply", 1, []),
         ([Reply("", "length")], "before it wrote anything", 1, []),
     ],
-)
+)  # fmt: skip
 def test_errors_that_end_a_call(
     answers: list[Reply | Exception], words: str, calls: int, slept: list[float]
 ) -> None:
@@ -105,15 +94,7 @@ def test_errors_that_end_a_call(
 def test_text_of_a_broken_attempt_is_void(server_with: Callable[[Script], Server]) -> None:
     server_with([status(429, retry_after=2), cut("the first try"), "the second"])
     listener, meter = Listener(), Meter()
-    reply = complete(
-        AnthropicModel("claude-sonnet-5-5"),
-        ask(),
-        meter,
-        on_text=listener.hear,
-        on_void=listener.void,
-        sleep=listener.slept.append,
-        jitter=lambda: 1.0,
-    )
+    reply = listener.run(AnthropicModel("claude-sonnet-5-5"), meter, jitter=1.0)
     assert listener.shown == reply.text == "the second"
     assert listener.slept == [2.0, 3.0]
     assert meter.attempts == 3
@@ -121,9 +102,8 @@ def test_text_of_a_broken_attempt_is_void(server_with: Callable[[Script], Server
 
 
 def test_a_cut_reply_is_continued(server_with: Callable[[Script], Server]) -> None:
-    server = server_with(
-        [text("one two ", stop="max_tokens"), text("three ", stop="max_tokens"), text("four")]
-    )
+    cut_short = [text(said, stop="max_tokens") for said in ("one two ", "three ")]
+    server = server_with([*cut_short, "four"])
     reply = complete(AnthropicModel("claude-sonnet-5-5"), ask("count"), Meter())
     assert (reply.text, reply.stop) == ("one two three four", "end")
     assert reply.usage.input == 300
@@ -179,28 +159,15 @@ def paid(text: str = "done") -> Reply:
     return Reply(text, "end", Usage(100, 0))
 
 
-def run_fallback(model: Fallback, meter: Meter | None = None) -> tuple[Reply, list[tuple[float, str]]]:
-    waits: list[tuple[float, str]] = []
-    done = complete(
-        model,
-        ask(),
-        meter or Meter(),
-        on_wait=lambda seconds, why: waits.append((seconds, why)),
-        sleep=lambda seconds: None,
-    )
-    return done, waits
-
-
 def test_the_fallback_takes_over_after_two_failures() -> None:
     first, second = Scripted([BUSY, BUSY], spec="a/one"), Scripted([paid(), paid()], spec="b/two")
-    model = Fallback([first, second])
+    model, listener = Fallback([first, second]), Listener()
     meter = Meter(price_of=PRICES.get)
-    done, waits = run_fallback(model, meter)
-    assert done.text == "done"
-    assert waits[1] == (0.0, "the server is overloaded: continuing with b/two")
+    assert listener.run(model, meter).text == "done"
+    assert listener.waits[1] == (0.0, "the server is overloaded: continuing with b/two")
     assert (model.spec, meter.attempts, len(first.seen), len(second.seen)) == ("b/two", 3, 2, 1)
     assert meter.cost == pytest.approx(20 + 0.1)  # each attempt at the price of the model it was made at
-    run_fallback(model)
+    listener.run(model)
     assert (len(first.seen), len(second.seen)) == (2, 2)
 
 
@@ -218,7 +185,7 @@ def test_when_the_fallback_takes_over(
 ) -> None:
     models = [Scripted(first, spec="a/one"), Scripted(second, spec="b/two")]
     try:
-        result = run_fallback(Fallback(models))[0].text
+        result = Listener().run(Fallback(models)).text
     except ModelError as error:
         result = str(error)
     assert outcome in result
@@ -227,9 +194,7 @@ def test_when_the_fallback_takes_over(
 
 def test_tools_are_offered_if_all_models_take_them() -> None:
     """When they are offered, it is unknown which model will answer."""
-    one, two, tagged = (
-        Scripted([], spec=f"a/{name}", takes=frozenset(takes))
-        for name, takes in [("one", {"tools", "stop"}), ("two", {"tools"}), ("three", {"stop"})]
-    )
+    takes = {"one": {"tools", "stop"}, "two": {"tools"}, "three": {"stop"}}
+    one, two, tagged = (Scripted([], spec=f"a/{name}", takes=frozenset(some)) for name, some in takes.items())
     assert "tools" in Fallback([one, two]).takes
     assert Fallback([one, two, tagged]).takes == {"stop"}

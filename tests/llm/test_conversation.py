@@ -26,22 +26,10 @@ NONCE = "7f3a9c21"
 HEADING = f"## [{NONCE}] user\n"
 
 roles = st.sampled_from(["user", "assistant", "observation"])
-tricky = st.sampled_from(
-    [
-        *(
-            HEADING,
-            f"## [{NONCE}] assistant · a=b",
-            NONCE,
-            "## [",
-            f"</observation-{NONCE}>",
-            "```\n",
-            "# ",
-            '"',
-            " · ",
-        ),
-        *("\n", "\r\n", "\r", "\x00", "\u2028", "\x85", "\f", "\udcff", "\ud800", "\ufeff"),
-    ]
-)
+tricky = st.sampled_from([
+    HEADING, f"## [{NONCE}] assistant · a=b", NONCE, "## [", f"</observation-{NONCE}>", "```\n", "# ", '"', " · ",
+    "\n", "\r\n", "\r", "\x00", "\u2028", "\x85", "\f", "\udcff", "\ud800", "\ufeff",
+])  # fmt: skip
 texts = st.lists(tricky | st.text(st.characters(), max_size=8), max_size=8).map("".join)
 names = st.from_regex(r"[A-Za-z0-9_.-]{1,8}", fullmatch=True)
 turns = st.lists(st.builds(Turn, roles, texts, st.dictionaries(names, texts, max_size=3)), max_size=5)
@@ -112,19 +100,13 @@ def test_edits_by_hand_are_kept(tmp_path: Path) -> None:
 
 def test_an_editor_that_writes_crlf(tmp_path: Path) -> None:
     path = tmp_path / "conversation.md"
-    path.write_bytes(
-        dumps([Turn("user", "one"), Turn("assistant", "two", {"a": "b"})], NONCE)
-        .replace("\n", "\r\n")
-        .encode()
-    )
+    text = dumps([Turn("user", "one"), Turn("assistant", "two", {"a": "b"})], NONCE)
+    path.write_bytes(text.replace("\n", "\r\n").encode())
     append(path, Turn("user", "three"))
     found = read(path)
     assert found
-    assert [(turn.role, turn.text.strip()) for turn in found.turns] == [
-        ("user", "one"),
-        ("assistant", "two"),
-        ("user", "three"),
-    ]
+    said = [("user", "one"), ("assistant", "two"), ("user", "three")]
+    assert [(turn.role, turn.text.strip()) for turn in found.turns] == said
     assert found.turns[1].meta == {"a": "b"}
 
 
@@ -147,11 +129,8 @@ def test_a_torn_heading_is_text_or_completed_and_nothing_is_lost(
 @pytest.mark.parametrize("before", [0, 1])
 def test_turns_that_a_crash_cut_are_completed_once(tmp_path: Path, before: int, cut: int) -> None:
     path = tmp_path / "conversation.md"
-    turns = [
-        Turn("user", "one", {"edit": "x"}),
-        Turn("assistant", "two\nlines"),
-        Turn("observation", "three"),
-    ]
+    answers = [Turn("assistant", "two\nlines"), Turn("observation", "three")]
+    turns = [Turn("user", "one", {"edit": "x"}), *answers]
     append(path, *([Turn("user", "earlier")] * before), turns[0])
     start = path.read_bytes()
     append(path, *turns[1:])
@@ -163,13 +142,7 @@ def test_turns_that_a_crash_cut_are_completed_once(tmp_path: Path, before: int, 
     append(path, *turns[1:])
     found = read(path)
     assert found
-    assert [turn.text for turn in found.turns[before:]] == [
-        "one",
-        "two\nlines",
-        "three",
-        "two\nlines",
-        "three",
-    ]
+    assert [turn.text for turn in found.turns[before:]] == [one.text for one in (*turns, *answers)]
 
 
 @pytest.mark.parametrize(
@@ -236,13 +209,14 @@ def test_an_observation_cannot_close_its_tag(text: str, later: str) -> None:
 
 
 def test_messages() -> None:
-    said = [
-        Turn("assistant", "left over"),
-        Turn("user", "a"),
-        Turn("observation", "b"),
-        Turn("assistant", " "),
-        Turn("user", "c"),
+    roles_and_texts = [
+        ("assistant", "left over"),
+        ("user", "a"),
+        ("observation", "b"),
+        ("assistant", " "),
+        ("user", "c"),
     ]
+    said = [Turn(role, text) for role, text in roles_and_texts]
     first, second, third = to_messages(said, NONCE)
     assert [first.role, second.role, third.role] == ["user", "assistant", "user"]
     assert third.text == f"a\n\n<observation-{NONCE}>\nb\n</observation-{NONCE}>\n\nc"

@@ -64,20 +64,17 @@ def test_a_fence_that_is_opened_again_is_dropped() -> None:
     assert join(REPLY[:at], "```diff\n" + REPLY[REPLY.rfind("\n", 0, at) + 1 :]) == REPLY
 
 
-def test_a_closing_fence_does_not_count_as_an_opening_one() -> None:
-    at = REPLY.index("```\n\nAnd")
-    assert join(REPLY[:at], REPLY[at:]) == REPLY
-    assert join("```\ncode\n", "```\n") == "```\ncode\n```\n"
-
-
-def test_a_nested_fence_is_kept() -> None:
-    document = "```markdown\n# Title\n\n"
-    assert join(document, "```python\nx = 1\n") == document + "```python\nx = 1\n"
-
-
-@pytest.mark.parametrize("repeated", ["}\n", "    }\n", "\n", "+\n", "return x\n", "- - - - ", "ab"])
-def test_possible_repetitions_are_kept(repeated: str) -> None:
-    assert join(f"first\n{repeated}", f"{repeated}last\n") == f"first\n{repeated}{repeated}last\n"
+@pytest.mark.parametrize(
+    ("first", "last"),
+    [
+        ("```\ncode\n", "```\n"),  # a closing fence is no opening one
+        ("```markdown\n# Title\n\n", "```python\nx = 1\n"),  # a nested fence
+        # what may be meant to be there twice
+        *((f"first\n{line}", f"{line}last\n") for line in ("}\n", "    }\n", "\n", "+\n", "return x\n", "- - - - ", "ab")),
+    ],
+)  # fmt: skip
+def test_nothing_else_is_dropped(first: str, last: str) -> None:
+    assert join(first, last) == first + last
 
 
 @pytest.mark.parametrize(

@@ -23,9 +23,8 @@ def settings(tmp_path: Path, **flags: object) -> Settings:
     return load(None, tmp_path, flags={name.replace("__", "."): value for name, value in flags.items()})
 
 
-@pytest.mark.parametrize(
-    "spec",
-    [
+def test_a_model_keeps_its_name(tmp_path: Path) -> None:
+    for spec in (
         "anthropic/claude-opus-5-5",
         "bedrock/us.anthropic.claude-opus-5-5-v1:0",
         "vertex/claude-opus-5-5@20261001",
@@ -36,11 +35,9 @@ def settings(tmp_path: Path, **flags: object) -> Settings:
         "command:a/b:c",
         "manual",
         GGUF,
-    ],
-)
-def test_a_model_keeps_its_name(tmp_path: Path, spec: str) -> None:
-    assert open_model(settings(tmp_path, model=spec)).spec == spec
-    assert open_model(settings(tmp_path), spec=spec).spec == spec
+    ):
+        assert open_model(settings(tmp_path, model=spec)).spec == spec
+        assert open_model(settings(tmp_path), spec=spec).spec == spec
 
 
 def test_a_recorder_keeps_the_name_of_its_model(tmp_path: Path) -> None:
@@ -59,12 +56,13 @@ def test_no_model_and_no_key_names_the_ways(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setenv("ANTHROPIC_API_KEY", "")
     with pytest.raises(ModelError) as raised:
         open_model(settings(tmp_path))
-    for way in (
+    ways = (
         "export ANTHROPIC_API_KEY=",
         "repoagent help docs/models.md",
         '"command:claude -p"',
         "--model manual",
-    ):
+    )
+    for way in ways:
         assert way in str(raised.value)
     preload(None)  # nothing to load, no warning
 
@@ -98,16 +96,14 @@ def test_any_server_is_a_provider_by_its_address(tmp_path: Path) -> None:
 
 
 def test_aliases(tmp_path: Path) -> None:
-    mine = settings(
-        tmp_path, model="quick", alias__quick="fast", alias__fast="openai/gpt-x", alias__local=GGUF
-    )
+    names = {"alias__quick": "fast", "alias__fast": "openai/gpt-x", "alias__local": GGUF}
+    mine = settings(tmp_path, model="quick", **names)
     assert open_model(mine).spec == "openai/gpt-x"
     assert (choose_model(mine).origin, choose_model(mine).why) == ("flag --model", "alias quick")
     assert open_model(mine, spec="local").spec == GGUF
     assert choose_model(settings(tmp_path, model="sonnet")).why == "newest sonnet"
-    assert open_model(settings(tmp_path, model="best")).spec.startswith(
-        "anthropic/"
-    )  # one of those that are there
+    best = open_model(settings(tmp_path, model="best")).spec
+    assert best.startswith("anthropic/")  # one of those that are there
 
 
 def test_aliases_in_a_circle(tmp_path: Path) -> None:
@@ -149,14 +145,8 @@ def test_unsupported_wishes_are_reported(tmp_path: Path) -> None:
 
 
 def test_the_configuration_describes_a_model(tmp_path: Path) -> None:
-    configured = settings(
-        tmp_path,
-        **{
-            "models.acme/some.input": 1.0,
-            "models.acme/some.output": 2.0,
-            "models.acme/some.format": "search",
-        },
-    )
+    row = {"input": 1.0, "output": 2.0, "format": "search"}
+    configured = settings(tmp_path, **{f"models.acme/some.{name}": value for name, value in row.items()})
     found = model_info(configured, "acme/some")
     assert found.price is not None
     assert (found.price.input, found.price.output, found.format) == (1.0, 2.0, "search")

@@ -4,7 +4,7 @@ user."""
 from __future__ import annotations
 
 import json
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from pathlib import Path
@@ -37,20 +37,11 @@ PRICES = {SONNET: Price(2.0, 10.0, 0.1, 2.5), "free/one": Price()}
     ("limits", "used", "most", "words"),
     [
         (Limits(turns=1), Usage(), 9, r"1 model call: .*--max-turns"),
-        (
-            Limits(tokens=1000),
-            Usage(input=100, output=300, cache_read=100),
-            500,
-            r"limit of 1,000 tokens \(500 used, about 501 to be sent\).*--max-tokens",
-        ),
-        (
-            Limits(cost=0.01),
-            Usage(input=1000, output=500),
-            1499,
-            r"limit of \$0\.01 \(\$0\.0070 spent.*--max-cost",
-        ),
+        (Limits(tokens=1000), Usage(input=100, output=300, cache_read=100), 500,
+         r"limit of 1,000 tokens \(500 used, about 501 to be sent\).*--max-tokens"),
+        (Limits(cost=0.01), Usage(input=1000, output=500), 1499, r"limit of \$0\.01 \(\$0\.0070 spent.*--max-cost"),
     ],
-)
+)  # fmt: skip
 def test_limits_are_checked_before_the_call(limits: Limits, used: Usage, most: int, words: str) -> None:
     meter = Meter(limits, PRICES.get)
     meter.before_attempt(Usage(input=most), SONNET)
@@ -66,9 +57,8 @@ def test_limits_are_checked_before_the_call(limits: Limits, used: Usage, most: i
 def test_a_limit_on_cost_needs_a_price() -> None:
     for limits, name in ((Limits(cost=1.0), "--max-cost"), (Limits(day=1.0), "max_cost_per_day")):
         meter = Meter(limits, PRICES.get)
-        with pytest.raises(
-            UsageError, match=rf'{name} needs the price of some/other.*\[models."some/other"\]'
-        ):
+        words = rf'{name} needs the price of some/other.*\[models."some/other"\]'
+        with pytest.raises(UsageError, match=words):
             meter.before_attempt(Usage(), "some/other")
         assert meter.attempts == 0
 
@@ -139,19 +129,11 @@ def test_a_part_counts_for_the_whole_and_obeys_both_limits() -> None:
         whole.part(Limits()).before_attempt(Usage(input=31), "m")
 
 
-@pytest.mark.parametrize(
-    ("amount", "digits", "text"),
-    [
-        (0.00001, 0, "$0.00001"),
-        (2.0, 0, "$2"),
-        (0.5, 0, "$0.5"),
-        (0.01234, 4, "$0.0123"),
-        (0.00001, 4, "$0.00001"),
-    ],
-)
-def test_no_amount_is_rounded_to_nothing(amount: float, digits: int, text: str) -> None:
-    assert dollars(amount, digits) == text
-    assert cost_text(0.0) == "free" and cost_text(0.5) == "$0.5000"
+def test_no_amount_is_rounded_to_nothing() -> None:
+    for amount, text in ((0.00001, "$0.00001"), (2.0, "$2"), (0.5, "$0.5")):
+        assert dollars(amount, 0) == text
+    assert (dollars(0.01234, 4), dollars(0.00001, 4)) == ("$0.0123", "$0.00001")
+    assert (cost_text(0.0), cost_text(0.5)) == ("free", "$0.5000")
 
 
 USAGE = Usage(100, 20, 3, 4)
@@ -166,12 +148,8 @@ def test_a_call_round_trips(tmp_path: Path) -> None:
     spend_log.add("openai/gpt-x", USAGE, 0.25)
     spend_log.add("ollama/llama", USAGE, None)
     first, second = read(tmp_path / "spent")
-    assert (first.model, first.run, first.repository, first.files) == (
-        "openai/gpt-x",
-        "20261122-1",
-        "/some/repository",
-        ("a.py", "b c.py"),
-    )
+    assert (first.model, first.run) == ("openai/gpt-x", "20261122-1")
+    assert (first.repository, first.files) == ("/some/repository", ("a.py", "b c.py"))
     assert (first.usage, first.cost, second.cost) == (USAGE, 0.25, None)
     assert datetime.fromisoformat(first.time).tzinfo is not None
     assert spend_log.today() == 0.25
@@ -210,15 +188,12 @@ def test_a_failed_write_stops_an_edit_only_if_a_limit_depends_on_it(tmp_path: Pa
 
 
 def test_concurrent_writers_lose_nothing(tmp_path: Path) -> None:
-    def spend() -> None:
+    def spend(_: int) -> None:
         for _ in range(5):
             SpendLog(tmp_path).add("a/b", USAGE, 0.5)
 
-    threads = [threading.Thread(target=spend) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(spend, range(8)))
     assert SpendLog(tmp_path).today() == 20.0
 
 

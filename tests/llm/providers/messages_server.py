@@ -76,21 +76,18 @@ def text(
     report_usage: bool = True,
     first_delay: float = 0.0,
     delay: float = 0.0,
-    pieces: int = 5,
     explanation: str | None = None,
-    model: str = "claude-test",
 ) -> Behaviour:
-    """A reply in about `pieces` deltas. `stop` is the API's stop reason (max_tokens, refusal, …); `usage`
+    """A reply in about five deltas. `stop` is the API's stop reason (max_tokens, refusal, …); `usage`
     names tokens as the API does, by default one for four characters; `thinking` comes in a block before."""
     used = {"input_tokens": 100, "output_tokens": -(-len(reply + thinking) // 4), **(usage or {})}
-    events = [_start(used if report_usage else None, model)]
+    events = [_start(used if report_usage else None)]
     blocks = [("thinking", thinking)] * bool(thinking) + [("text", reply)] * bool(reply)
     for index, (kind, content) in enumerate(blocks):
         empty = {"type": kind, kind: ""} | ({"signature": ""} if kind == "thinking" else {})
         events.append({"type": "content_block_start", "index": index, "content_block": empty})
-        size = -(-len(content) // pieces)
-        for at in range(0, len(content), size):
-            delta = {"type": f"{kind}_delta", kind: content[at : at + size]}
+        for piece in _pieces(content, 5):
+            delta = {"type": f"{kind}_delta", kind: piece}
             events.append({"type": "content_block_delta", "index": index, "delta": delta})
         events.append({"type": "content_block_stop", "index": index})
     details = {"type": "refusal", "category": "cyber", "explanation": explanation} if explanation else None
@@ -108,7 +105,7 @@ def blocks(
     """A reply of such blocks as the API describes them, each in several deltas. `stop` is the stop reason, `at` the
     stop sequence that was hit."""
     used = {"input_tokens": 100, "output_tokens": 10, **(usage or {})}
-    events = [_start(used, "claude-test")]
+    events = [_start(used)]
     for index, block in enumerate(content):
         deltas: list[dict[str, Any]] = []
         empty = dict(block)
@@ -132,8 +129,8 @@ def blocks(
     return Behaviour(events=(*events, last, {"type": "message_stop"}))
 
 
-def _pieces(whole: str) -> list[str]:
-    size = max(1, -(-len(whole) // 3))
+def _pieces(whole: str, count: int = 3) -> list[str]:
+    size = max(1, -(-len(whole) // count))
     return [whole[at : at + size] for at in range(0, len(whole), size)]
 
 
@@ -157,8 +154,7 @@ def status(code: int, message: str = "", *, kind: str = "", **headers: str | flo
 
 def cut(reply: str, *, cleanly: bool = False) -> Behaviour:
     """The connection breaks during the reply; `cleanly`: the body ends properly, but the message does not."""
-    whole = text(reply)
-    return Behaviour(events=whole.events[:-3], cut=not cleanly)
+    return Behaviour(events=text(reply).events[:-3], cut=not cleanly)
 
 
 def error_event(reply: str = "", *, kind: str = "overloaded_error", message: str = "Overloaded") -> Behaviour:
@@ -172,12 +168,12 @@ def page(html: str = "<html>please log in</html>") -> Behaviour:
     return Behaviour(body=html)
 
 
-def _start(usage: Mapping[str, int] | None, model: str) -> dict[str, Any]:
+def _start(usage: Mapping[str, int] | None) -> dict[str, Any]:
     message: dict[str, Any] = {
         "id": "msg_test",
         "type": "message",
         "role": "assistant",
-        "model": model,
+        "model": "claude-test",
         "content": [],
         "stop_reason": None,
         "stop_sequence": None,

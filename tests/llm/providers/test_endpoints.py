@@ -1,31 +1,30 @@
-"""Names, addresses and keys of endpoints: known and configured ones."""
+"""Names, addresses and keys of endpoints; models, availability and windows of a real server on this machine."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
+import socket
+import time
+from collections.abc import Callable, Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from repoagent.errors import UsageError
+from repoagent.errors import ModelError, UsageError
 from repoagent.llm.providers.endpoints import (
     Endpoint,
     Key,
+    ServerBackend,
+    context_of,
     display_address,
     endpoint,
     endpoint_names,
     find_key,
+    list_models,
 )
+from tests.llm.providers.openai_server import KEY, KEY_VARIABLE, Server, openai_server, raw, status
 
 SECRET = "sk-secret-42"
-
-
-@pytest.fixture(autouse=True)
-def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in os.environ:
-        if name.endswith(("_API_KEY", "_TOKEN")) or name == "OLLAMA_HOST":
-            monkeypatch.delenv(name)
 
 
 def made(name: str, own: Mapping[str, Mapping[str, object]] | None = None) -> Endpoint:
@@ -35,43 +34,30 @@ def made(name: str, own: Mapping[str, Mapping[str, object]] | None = None) -> En
 
 
 def test_every_ready_name_is_usable() -> None:
-    assert {"openai", "google", "openrouter", "together", "groq", "mistral", "deepseek", "xai"} < set(
-        endpoint_names()
-    )
+    known = {"openai", "google", "openrouter", "together", "groq", "mistral", "deepseek", "xai"}
+    assert known < set(endpoint_names())
     for name in endpoint_names():
         ready = made(name)
-        assert ready.name == name
-        assert ready.key_variables
+        assert ready.name == name and ready.key_variables
         assert ready.needs_key is not ready.local
         assert ready.base_url.startswith("http://127.0.0.1" if ready.local else "https://")
-    assert {name for name in endpoint_names() if made(name).local} == {
-        "ollama",
-        "llamacpp",
-        "lmstudio",
-        "vllm",
-    }
+    local = {name for name in endpoint_names() if made(name).local}
+    assert local == {"ollama", "llamacpp", "lmstudio", "vllm"}
     assert made("google").key_variables == ("GEMINI_API_KEY", "GOOGLE_API_KEY")
 
 
 def test_a_users_own_row_adds_and_overrides() -> None:
     own: dict[str, dict[str, object]] = {
-        "mine": {
-            "base_url": "https://host.example/v1/",
-            "api_key_env": "MY_KEY",
-        },
+        "mine": {"base_url": "https://host.example/v1/", "api_key_env": "MY_KEY"},
         "near": {"base_url": "http://[::1]:9/v1", "traits": ["grammar"]},
         "openai": {"base_url": "http://localhost:4000"},
     }
     assert made("mine", own) == Endpoint("mine", "https://host.example/v1", ("MY_KEY",))
-    assert made("near", own) == Endpoint(
-        "near", "http://[::1]:9/v1", local=True, traits=frozenset({"grammar"})
-    )
+    near = Endpoint("near", "http://[::1]:9/v1", local=True, traits=frozenset({"grammar"}))
+    assert made("near", own) == near
     proxied = made("openai", own)
-    assert (proxied.base_url, proxied.local, proxied.key_variables) == (
-        "http://localhost:4000",
-        True,
-        ("OPENAI_API_KEY",),
-    )
+    assert (proxied.base_url, proxied.local) == ("http://localhost:4000", True)
+    assert proxied.key_variables == ("OPENAI_API_KEY",)
     assert endpoint("unknown", own) is None
     assert endpoint("half", {"half": {"api_key_env": "X"}}) is None
 
@@ -79,10 +65,8 @@ def test_a_users_own_row_adds_and_overrides() -> None:
 def test_addresses_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", "https://proxy.example/v1/")
     assert made("openai").base_url == "https://proxy.example/v1"
-    assert (
-        made("openai", {"openai": {"base_url": "https://mine.example/v1"}}).base_url
-        == "https://mine.example/v1"
-    )
+    own = {"openai": {"base_url": "https://mine.example/v1"}}
+    assert made("openai", own).base_url == "https://mine.example/v1"
     monkeypatch.setenv("OPENAI_BASE_URL", "proxy.example")
     with pytest.raises(UsageError, match="OPENAI_BASE_URL is not a URL"):
         endpoint("openai", {})
@@ -141,3 +125,92 @@ def test_where_a_key_comes_from(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_url_is_shown_without_its_password() -> None:
     assert display_address(f"https://me:{SECRET}@host:8/v1?key={SECRET}") == "https://host:8/v1"
+
+
+def test_models(serve: Callable[..., Server]) -> None:
+    openrouter = {"data": [{"id": "a/one"}, {"id": "models/two", "pricing": None}, {"no": "id"}, "text"]}
+    for page, expected in ((openrouter, ["a/one", "two"]), ([{"id": "b"}], ["b"])):  # Together: a bare list
+        assert list_models(serve((), {"/v1/models": page}).endpoint(keyed=False)) == expected
+
+
+@pytest.mark.parametrize(
+    ("page", "words"),
+    [
+        (status(401, f"bad {KEY}"), "the server rejected the key (given)"),
+        (status(404), "returned 404: check the base URL"),
+        (status(500), "returned 500"),
+        (raw(b"<html>hello</html>"), "is not a model server"),
+        ({"object": "list"}, "did not return a list of models"),
+        (raw(b"3"), "did not return a list of models"),
+    ],
+)
+def test_invalid_lists_of_models(serve: Callable[..., Server], page: Any, words: str) -> None:
+    with pytest.raises(ModelError) as raised:
+        list_models(serve((), {"/v1/models": page}).endpoint(keyed=False), Key(KEY, "given"))
+    assert words in str(raised.value)
+    assert KEY not in str(raised.value)
+
+
+def problem(server: Endpoint) -> str:
+    row = {"base_url": server.base_url, "api_key_env": KEY_VARIABLE}
+    settings: Any = SimpleNamespace(family=lambda name: {server.name: row})
+    try:
+        return ServerBackend(server.name).check(settings, "").problem
+    except ModelError as error:
+        return str(error)
+
+
+def test_why_an_endpoint_is_unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(KEY_VARIABLE, KEY)
+    with openai_server(pages={"/v1/models": {"data": []}}) as server:
+        ollama = server.endpoint("ollama")
+        assert problem(ollama) == ""
+    assert problem(ollama).startswith(f"no server at {server.url}/v1: start it with `ollama serve`, or check")
+    assert "cannot reach http" in problem(Endpoint("mine", "http://no-such-host.invalid/v1"))
+    monkeypatch.setenv(KEY_VARIABLE, KEY + "\n")
+    assert "invalid character" in problem(ollama)
+    monkeypatch.delenv(KEY_VARIABLE)
+    assert problem(Endpoint("mine", "http://host.invalid/v1")) == f"no key: set {KEY_VARIABLE}"
+
+
+SHOW = {
+    "parameters": 'stop  "x"\nnum_ctx                        16384\n',
+    "model_info": {"llama.context_length": 131_072},
+}
+
+
+@pytest.mark.parametrize(
+    ("traits", "pages", "expected"),
+    [
+        (["ollama_api"], {"/api/ps": {"models": [{"name": "m:latest", "context_length": 4096}]}, "/api/show": SHOW}, 4096),
+        (["ollama_api"], {"/api/ps": {"models": [{"name": "other", "context_length": 4096}]}, "/api/show": SHOW}, 16384),
+        (["ollama_api"], {"/api/ps": {"models": []}, "/api/show": {"parameters": "stop x"}}, None),
+        (["ollama_api"], {}, None),
+        (["lmstudio_api"], {"/api/v0/models": {"data": [{"id": "m", "loaded_context_length": 8192, "max_context_length": 99}]}}, 8192),
+        (["lmstudio_api"], {"/api/v0/models": {"data": [{"id": "m", "max_context_length": 99}]}}, None),
+        (["props"], {"/props": {"default_generation_settings": {"n_ctx": 2048}}}, 2048),
+        (["props"], {"/props": {"default_generation_settings": None}}, None),
+        ([], {"/v1/models": {"data": [{"id": "x", "max_model_len": 1}, {"id": "m", "max_model_len": 32768}]}}, 32768),
+        ([], {"/v1/models": {"data": [{"id": "m"}]}, "/props": {"default_generation_settings": {"n_ctx": 2048}}}, 2048),
+        ([], {"/v1/models": raw(b"<html>")}, None),
+        (["props"], {"/props": raw(b"[1]")}, None),
+    ],
+)  # fmt: skip
+def test_context(
+    serve: Callable[..., Server], traits: list[str], pages: dict[str, Any], expected: int | None
+) -> None:
+    server = serve((), pages)
+    assert context_of(server.endpoint("testing", *traits, keyed=False), "m") == expected
+    asked = len(server.paths)
+    assert context_of(server.endpoint("testing", *traits, keyed=False, local=False), "m") is None
+    assert len(server.paths) == asked  # another machine is not asked
+
+
+def test_the_query_for_the_context_has_a_time_limit() -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        started = time.monotonic()
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/v1"
+        assert context_of(Endpoint("mine", url, local=True), "m", seconds=0.4) is None
+        assert time.monotonic() - started < 2

@@ -13,12 +13,13 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from repoagent.errors import ModelError
 from repoagent.llm.catalog import parameters
-from repoagent.llm.model import Request, Retryable, Wishes
+from repoagent.llm.model import Reply, Request, Retryable, Wishes
 from repoagent.llm.providers import llamacpp as local_engine
 from repoagent.llm.providers.llamacpp import DEFAULT_WINDOW, LocalModel, model_file
 from tests.llm.ask import ask
@@ -34,6 +35,10 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def short(request: Request, tokens: int = 12) -> Request:
     return replace(request, max_output_tokens=tokens)
+
+
+def complete(path: Path | str, request: Request | None = None, **options: Any) -> Reply:
+    return LocalModel(str(path), **options).complete(request or short(ask()), lambda _: None)
 
 
 def engine_of(path: Path) -> local_engine.Engine:
@@ -72,34 +77,33 @@ def test_a_reply_is_streamed_and_counted(model: Path, capfd: pytest.CaptureFixtu
 
 
 def test_wishes_and_a_grammar(model: Path) -> None:
-    text = LocalModel(str(model)).complete(short(ask(), 40), lambda _: None).text
+    text = complete(model, short(ask(), 40)).text
     sign = next(sign for sign in text[4:] if sign.isascii() and sign.isprintable())
-    stopped = LocalModel(str(model), Wishes(stop=(sign,))).complete(short(ask(), 40), lambda _: None)
+    stopped = complete(model, short(ask(), 40), wishes=Wishes(stop=(sign,)))
     assert (stopped.text, stopped.stop) == (text.split(sign)[0], "end")
-    hot = LocalModel(str(model), Wishes(temperature=3.0)).complete(short(ask(), 40), lambda _: None)
-    assert hot.text != text
-    bound = replace(ask(), grammar='root ::= "git " ("add" | "rm")')
-    assert LocalModel(str(model)).complete(bound, lambda _: None).text in ("git add", "git rm")
+    assert complete(model, short(ask(), 40), wishes=Wishes(temperature=3.0)).text != text
+    assert complete(model, replace(ask(), grammar='root ::= "git " ("add" | "rm")')).text in (
+        "git add",
+        "git rm",
+    )
     with pytest.raises(Retryable, match="does not support grammar: continuing without it"):
-        LocalModel(str(model)).complete(replace(ask(), grammar="root ::= ("), lambda _: None)
+        complete(model, replace(ask(), grammar="root ::= ("))
 
 
 @pytest.mark.soak
 def test_a_prompt_longer_than_the_window(model: Path) -> None:
     with pytest.raises(ModelError, match=r"the prompt is too long for local/.*\b16384\b"):
-        LocalModel(str(model)).complete(ask("word " * 20_000), lambda _: None)
+        complete(model, ask("word " * 20_000))
 
 
 def test_a_reply_that_fills_the_window_is_cut(tmp_path: Path) -> None:
-    small = LocalModel(str(write_tiny_model(tmp_path / "small.gguf", context=512)))
-    assert small.complete(ask(), lambda _: None).stop == "length"
+    assert complete(write_tiny_model(tmp_path / "small.gguf"), ask()).stop == "length"
 
 
 def test_the_progress_of_the_prompt(model: Path) -> None:
     seen: list[float] = []
-    LocalModel(str(model), on_prompt=seen.append).complete(short(ask("word " * 1_000)), lambda _: None)
-    assert seen == sorted(seen)
-    assert seen[-1] == 1.0
+    complete(model, short(ask("word " * 500)), on_prompt=seen.append)
+    assert len(seen) > 1 and seen == sorted(seen) and seen[-1] == 1.0
 
 
 def test_the_window(model: Path) -> None:
@@ -123,7 +127,7 @@ def test_a_path_that_is_not_a_model_file(
     if content is not None:
         (tmp_path / name).write_bytes(content)
     with pytest.raises(ModelError, match=reason):
-        LocalModel(f"{tmp_path}/{name}").complete(ask(), lambda _: None)
+        complete(f"{tmp_path}/{name}")
     assert (parameters(f"local/{tmp_path}/{name}") or 0) < 0.01
 
 
@@ -136,44 +140,38 @@ def test_a_path_in_the_home_folder(model: Path, monkeypatch: pytest.MonkeyPatch)
 def test_one_model_is_loaded_at_a_time(model: Path, tmp_path: Path) -> None:
     """Another file, a replaced file and another window end the process and start another one."""
     second = write_tiny_model(tmp_path / "second.gguf", context=32_768)
-    LocalModel(str(model)).complete(short(ask()), lambda _: None)
+    complete(model)
     before = engine_of(model).process
     for context in (None, None, 256):
-        small = LocalModel(str(second), context=context)
-        assert small.complete(short(ask()), lambda _: None).text
+        assert complete(second, context=context).text
         after = engine_of(second).process
         assert after is not before and before.returncode is not None
         before = after
         os.utime(second, (1, 1))
     with pytest.raises(ModelError, match=r"the prompt is too long for local/.*\b256\b"):
-        small.complete(ask("word " * 400), lambda _: None)
+        complete(second, ask("word " * 400), context=256)
 
 
 def test_without_the_library(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "xllamacpp", None)
     with pytest.raises(ModelError, match=r"pip install 'git-repoagent\[local\]'$"):
-        LocalModel(str(model)).complete(ask(), lambda _: None)
+        complete(model)
 
 
-def test_a_file_that_llama_cpp_rejects(tmp_path: Path) -> None:
-    path = write_tiny_model(tmp_path / "odd.gguf", numbers={"llama.attention.key_length": 8})
-    with pytest.raises(ModelError) as error:
-        LocalModel(str(path)).complete(ask(), lambda _: None)
-    assert f"llama.cpp cannot load {path}: " in str(error.value)
-    assert "\n" not in str(error.value)
-    assert not local_engine._engines
-
-
-def test_a_file_that_is_cut_short(model: Path, tmp_path: Path) -> None:
-    path = tmp_path / "cut.gguf"
-    path.write_bytes(model.read_bytes()[:-100])
-    with pytest.raises(ModelError, match=r"llama\.cpp cannot load .*incomplete"):
-        LocalModel(str(path)).complete(ask(), lambda _: None)
+def test_files_that_llama_cpp_rejects(model: Path, tmp_path: Path) -> None:
+    odd = write_tiny_model(tmp_path / "odd.gguf", numbers={"llama.attention.key_length": 8})
+    cut = tmp_path / "cut.gguf"
+    cut.write_bytes(model.read_bytes()[:-100])
+    for path, reason in ((odd, ""), (cut, ".*incomplete")):
+        with pytest.raises(ModelError, match=rf"llama\.cpp cannot load {path}: {reason}") as error:
+            complete(path)
+        assert "\n" not in str(error.value)
+        assert not local_engine._engines
 
 
 @LINUX
 def test_the_process_that_runs_it(model: Path) -> None:
-    LocalModel(str(model)).complete(short(ask()), lambda _: None)
+    complete(model)
     engine = engine_of(model)
     environment = Path(f"/proc/{engine.process.pid}/environ").read_bytes().split(b"\0")
     assert b"OMP_WAIT_POLICY=PASSIVE" in environment
@@ -195,21 +193,19 @@ def test_nothing_of_the_current_folder_is_imported(tmp_path: Path, monkeypatch: 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", ["", *sys.path])
     write_tiny_model(tmp_path / "tiny.gguf")
-    assert LocalModel("tiny.gguf").complete(short(ask()), lambda _: None).text
+    assert complete("tiny.gguf").text
     assert not (tmp_path / "imported").exists()
 
 
 def test_llama_cpp_ends_in_the_middle(model: Path) -> None:
-    local = LocalModel(str(model))
-
     def kill(_: str) -> None:
         engine_of(model).process.kill()
         engine_of(model).process.wait()
 
     with pytest.raises(ModelError, match=r"in the middle of its reply: llama\.cpp was killed") as error:
-        local.complete(short(ask(), 15_000), kill)
+        LocalModel(str(model)).complete(short(ask(), 15_000), kill)
     assert not isinstance(error.value, Retryable)
-    assert local.complete(short(ask()), lambda _: None).text
+    assert complete(model).text
 
 
 def test_an_interrupt_while_it_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,11 +218,11 @@ def test_an_interrupt_while_it_loads(tmp_path: Path, monkeypatch: pytest.MonkeyP
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        LocalModel(str(path), on_progress=interrupt).complete(ask(), lambda _: None)
+        complete(path, on_progress=interrupt)
     assert seen[0].process.returncode == -signal.SIGKILL
     assert not seen[0].folder.exists()
     heard: list[float] = []
-    assert LocalModel(str(path), on_progress=heard.append).complete(short(ask()), lambda _: None).text
+    assert complete(path, on_progress=heard.append).text
     assert heard[-1] == 1.0
 
 
@@ -284,12 +280,8 @@ print("whole", flush=True)
     ("number", "code", "said"), [(signal.SIGINT, 130, "interrupted\n"), (signal.SIGKILL, -9, "")]
 )
 def test_a_signal_leaves_no_process_behind(model: Path, number: int, code: int, said: str) -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", SCRIPT, str(model)],
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": "."},
-    ) as run:
+    command, env = [sys.executable, "-c", SCRIPT, str(model)], {**os.environ, "PYTHONPATH": "."}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) as run:
         assert run.stdout
         child, folder = run.stdout.readline().split()
         run.send_signal(number)

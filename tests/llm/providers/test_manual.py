@@ -7,12 +7,15 @@ import json
 import re
 import stat
 import sys
+import time
 from pathlib import Path
 
+import pyperclip
 import pytest
 
 from repoagent.errors import ModelError
 from repoagent.llm.model import Reply, render
+from repoagent.llm.providers import manual
 from repoagent.llm.providers.manual import ManualModel
 from tests.cli.screens import Screen, python
 from tests.conftest import GitRepo
@@ -185,3 +188,34 @@ def test_an_edit_by_hand(repo: GitRepo) -> None:
         screen.send("y\r")
         assert screen.end() == 0
     assert repo.read("a.txt").startswith(b"one\nline 2\n")
+
+
+# The clipboard alone, with programs on PATH that behave like the real ones.
+
+
+@pytest.fixture
+def xclip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The only program on PATH."""
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    monkeypatch.setenv("DISPLAY", ":0")
+    monkeypatch.setattr("platform.system", lambda: "Linux")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(pyperclip, "copy", pyperclip.lazy_load_stub_copy)  # it looks for a program once
+    monkeypatch.setattr(pyperclip, "paste", pyperclip.lazy_load_stub_paste)
+    (tmp_path / "xclip").touch(0o755)
+    return tmp_path / "xclip"
+
+
+@pytest.mark.parametrize("script", ["echo 'Error: no display' >&2; exit 1", "exit 0", "printf '\\377'"])
+def test_a_program_that_drops_the_text(xclip: Path, script: str) -> None:
+    xclip.write_text(f"#!/bin/sh\n{script}\n")
+    assert not manual.copy_to_clipboard("x" * 1_000_000)
+
+
+def test_a_program_that_hangs(xclip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(manual, "TIMEOUT", 0.2)
+    xclip.write_text("#!/bin/sh\nexec /bin/sleep 2\n")
+    start = time.monotonic()
+    assert not manual.copy_to_clipboard("text")
+    assert manual.paste_from_clipboard() is None
+    assert time.monotonic() - start < 1.5

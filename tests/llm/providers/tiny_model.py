@@ -8,26 +8,19 @@ from pathlib import Path
 import gguf
 import numpy as np
 
-_EMBEDDING, _HEADS, _LAYERS, _FEED = 32, 2, 1, 64
+_EMBEDDING, _HEADS, _FEED = 32, 2, 64
 _TEMPLATE = "{% for message in messages %}<{{ message.role }}>{{ message.content }}{% endfor %}<assistant>"
 
 
-def write_tiny_model(
-    path: Path,
-    *,
-    context: int = 512,
-    kind: str = "model",
-    template: str = _TEMPLATE,
-    numbers: Mapping[str, int] | None = None,
-) -> Path:
+def write_tiny_model(path: Path, *, context: int = 512, numbers: Mapping[str, int] | None = None) -> Path:
     """A GGUF file at `path`: llama architecture, one layer, a token for each byte. `numbers` are more entries
     of its header."""
     writer = gguf.GGUFWriter(path, "llama")
-    writer.add_type(kind)
+    writer.add_type("model")
     writer.add_name("Tiny Noise")
     writer.add_context_length(context)
     writer.add_embedding_length(_EMBEDDING)
-    writer.add_block_count(_LAYERS)
+    writer.add_block_count(1)
     writer.add_feed_forward_length(_FEED)
     writer.add_head_count(_HEADS)
     writer.add_head_count_kv(_HEADS)
@@ -45,8 +38,7 @@ def write_tiny_model(
     writer.add_bos_token_id(1)
     writer.add_eos_token_id(2)
     writer.add_unk_token_id(0)
-    if template:
-        writer.add_chat_template(template)
+    writer.add_chat_template(_TEMPLATE)
     for tensor, shape in _shapes(len(tokens)).items():
         weights = np.random.default_rng([4, len(tensor), *shape]).normal(0, 0.3, shape)
         if tensor.endswith("norm.weight"):
@@ -63,16 +55,18 @@ def write_tiny_model(
 
 
 def _shapes(vocabulary: int) -> dict[str, tuple[int, ...]]:
-    square, wide = (_EMBEDDING, _EMBEDDING), (_FEED, _EMBEDDING)
-    shapes: dict[str, tuple[int, ...]] = {
+    square, wide, line = (_EMBEDDING, _EMBEDDING), (_FEED, _EMBEDDING), (_EMBEDDING,)
+    layer = {f"attn_{part}": square for part in ("q", "k", "v", "output")}
+    layer |= {
+        "ffn_gate": wide,
+        "ffn_up": wide,
+        "ffn_down": (_EMBEDDING, _FEED),
+        "attn_norm": line,
+        "ffn_norm": line,
+    }
+    whole = {
         "token_embd.weight": (vocabulary, _EMBEDDING),
-        "output_norm.weight": (_EMBEDDING,),
+        "output_norm.weight": line,
         "output.weight": (vocabulary, _EMBEDDING),
     }
-    for layer in range(_LAYERS):
-        block = f"blk.{layer}."
-        shapes |= {f"{block}attn_{part}.weight": square for part in ("q", "k", "v", "output")}
-        shapes |= {f"{block}ffn_gate.weight": wide, f"{block}ffn_up.weight": wide}
-        shapes |= {f"{block}ffn_down.weight": (_EMBEDDING, _FEED)}
-        shapes |= {f"{block}attn_norm.weight": (_EMBEDDING,), f"{block}ffn_norm.weight": (_EMBEDDING,)}
-    return shapes
+    return {**whole, **{f"blk.0.{tensor}.weight": shape for tensor, shape in layer.items()}}
