@@ -81,7 +81,7 @@ def arguments(text: str) -> dict[str, str] | None:
 
 
 def closing(name: str, mark: str | None) -> re.Pattern[str]:
-    """The pattern of the tag that closes the tag `name` with the id `mark`."""
+    """The pattern of the closing tag for `name`, with the id `mark` unless it is None."""
     if mark is None:
         return re.compile(rf"</{name}\s*>")
     return re.compile(rf"""</{name}\s+id\s*=\s*["']{re.escape(mark)}["']\s*>""")

@@ -32,7 +32,7 @@ class Agent(Protocol):
     and any agent can continue it."""
 
     def step(self, state: State) -> Turn:
-        """The next reply, a turn of the role "assistant", with at most one model call; its `meta` is saved."""
+        """The next reply, as a turn with the role "assistant", whose `meta` is saved. Makes at most one model call."""
 
 
 @dataclass(frozen=True)
@@ -118,8 +118,8 @@ class Outcome:
     """How a run ended. `text` is the model's final message: what it did, why it rejected the task, its answer or
     question.
 
-    `commit_message` is the last one in the replies of the run ("" for none), `notes` are all of them. `words` is the
-    other text of the last reply; `messages` are those sent to the user during the run.
+    `commit_message` is the last commit message in the replies of the run ("" for none), `notes` has all notes in them.
+    `words` is the other text of the last reply; `messages` are those sent to the user during the run.
     """
 
     kind: End

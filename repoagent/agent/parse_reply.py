@@ -389,7 +389,7 @@ _ARGUMENT = re.compile(r'(?<![\w$/<-])([A-Za-z_][\w-]*)=(?:"([^"\n]*)")?')
 
 
 def schemas(tools: Iterable[Tool]) -> tuple[Schema, ...]:
-    """The schemas of the `tools` that can be called; the others are written in the text of a reply."""
+    """The schemas of the `tools` that can be called natively; calls of the others are tags in the text of a reply."""
     tools = tuple(tools)
     tags = [tag for tool in tools for tag in _TAG.finditer(tool.text)]
     result = []

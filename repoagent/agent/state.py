@@ -114,7 +114,7 @@ class Tool:
     needs: Needs | Callable[[Action], Needs] = "writes"
 
     def needed_by(self, action: Action) -> Needs:
-        """The `needs` of an action of this tool."""
+        """What `action`, a call of this tool, needs; see `needs`."""
         return self.needs(action) if callable(self.needs) else self.needs
 
 

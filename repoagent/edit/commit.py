@@ -236,8 +236,8 @@ _FILLER = re.compile(r"^(sure|certainly|okay|ok|of course)[,.!]\s*", re.IGNORECA
 
 
 def compose(account: str, instruction: str, trailer: str = "") -> str:
-    """Compose a commit message from `account` (the model's text for the commit), or from `instruction` if that is
-    empty.
+    """Compose a commit message from `account` (the model's text for the commit) or, if that is empty, from
+    `instruction`.
 
     The subject is one line of at most 72 columns; the rest moves to the body. The case of a model's subject line is
     kept; an instruction is capitalized. Prose in the body is wrapped at 72 columns; lists, quotes, indented and
@@ -319,8 +319,8 @@ def signed(
     edit_id: str,
     model: str = "",
 ) -> str:
-    """Add repoagent's trailers to a message, unless the settings turn them off: `model` ("" for none), the edit, the
-    original blobs."""
+    """Add repoagent's trailers to a message: `model` ("" for none), the edit and the original blobs, unless the
+    settings turn them off."""
     if not settings.switch("commit.trailers"):
         return message
     paths = [change.old_path for change in changes if change.old_path is not None]

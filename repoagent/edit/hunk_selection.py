@@ -70,7 +70,7 @@ def _is_whole(change: FileChange) -> bool:
 
 
 def split(piece: Piece) -> tuple[Piece, ...]:
-    """The parts of a hunk between which there are context lines; the piece itself if it cannot be split."""
+    """The parts of a hunk that context lines separate; the piece itself if it cannot be split."""
     blocks = _blocks(piece.hunk) if piece.hunk is not None else []
     parts = []
     for number, (changed, lines, old, new) in enumerate(blocks):

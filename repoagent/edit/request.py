@@ -160,8 +160,8 @@ def split_arguments(
 ) -> tuple[list[str], str | None]:
     """Split `FILE... INSTRUCTION` into the files and the instruction, None if it is missing.
 
-    With `create` a last argument that looks like a path is a new file; otherwise raises UsageError, so that a mistyped
-    name is not sent to a model as an instruction.
+    If the last argument looks like a path, it is a new file with `create`; without it, UsageError is raised, so that a
+    mistyped name is not sent to a model as an instruction.
     """
     if instruction_elsewhere or not arguments:
         return list(arguments), None

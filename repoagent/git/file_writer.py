@@ -449,7 +449,8 @@ def new_folders(top: Path, steps: Sequence[Step]) -> tuple[str, ...]:
 def revert_step(top: Path, step: Step) -> bool:
     """Restore `old` if the file has exactly what the step wrote; False if another program has changed it.
 
-    If the process was killed and left another program's save next to the file, that save replaces the step's bytes.
+    If a killed process left another program's version of the file under a temporary name, that version replaces the
+    step's bytes.
     """
     save: Path | None = None
     for name in (step.temporary, step.temporary + BACKUP_SUFFIX):  # remove our files that a kill has left

@@ -177,8 +177,8 @@ def switch_to_new(worktree: WorkTree, name: str, index: Path, came_from: str, ma
 
 
 def switch_back(worktree: WorkTree, name: str, head: str | None, branch: str | None, mark: str) -> None:
-    """Undo `switch_to_new`, even if git was killed halfway, if the branch `name` is still at `head` and HEAD is on it
-    or on `branch`. A branch that another program has created since, according to the reflogs, stays."""
+    """Undo `switch_to_new` (git may have been killed halfway), provided that the branch `name` is still at `head` and
+    HEAD is on it or on `branch`. A branch that another program has created since, according to the reflogs, stays."""
     ref = f"refs/heads/{name}"
     current = git(worktree.top, "symbolic-ref", "--quiet", "HEAD", ok=(0, 1)).decode().strip()
     commit = git(worktree.top, "rev-parse", "--quiet", "--verify", ref, ok=(0, 1)).decode().strip()

@@ -334,7 +334,7 @@ def plan(
     context_tokens: int | None = None,
     output_tokens: int = OUTPUT_TOKENS,
 ) -> Plan:
-    """The questions about `steps` without a `known` summary. `why_not` says why a path may not be sent;
+    """The questions about those `steps` that have no `known` summary. `why_not` says why a path may not be sent;
     `context_tokens` is the model's context window. Raises GitError if git fails."""
     from repoagent.llm.model import Usage
     from repoagent.llm.usage import estimate

@@ -103,7 +103,7 @@ def read_history(
     newest first, and the authors of all its commits.
 
     Unless `worktree` is a work tree with a complete history index, git gets `seconds` of wall time. Raises UsageError
-    for an unknown revision or path, NothingDone if the path has no commits yet, and GitError.
+    for an unknown revision or path, NothingDone if the path has no commits yet, GitError if git fails.
     """
     top = worktree if isinstance(worktree, Path) else worktree.top
     commit = resolve(top, revision)

@@ -49,9 +49,9 @@ class ApprovalRequest:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The decision on a request. always: add the request's patterns to the rules of this run; keep: also to the
-    repository's. reason: why it was refused, for the model. by: who or what decided, for the audit. may: what a command
-    may touch; "all" only if an answer or a rule of the user allows the command."""
+    """The decision on a request. always: add the request's patterns to the rules of this run; keep: also add them to
+    those of the repository. reason: why it was refused, for the model. by: who or what decided, for the audit. may:
+    what a command may touch; "all" only if an answer or a rule of the user allows the command."""
 
     allowed: bool
     always: bool = False

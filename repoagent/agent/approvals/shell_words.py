@@ -176,7 +176,7 @@ class Unwrapped(NamedTuple):
 
 
 def unwrap(command: Simple) -> Unwrapped:
-    """The commands that `command` runs, if its words show them."""
+    """The commands that `command` runs, as far as its words show."""
     name = command.name.rpartition("/")[2]
     two = " ".join(word.text for word in command.words[:2])
 

@@ -69,7 +69,7 @@ def pieces(text: str) -> list[str | Quoted]:
 
 
 def whole(piece: str | Quoted) -> str:
-    """The text of a piece."""
+    """A piece as text, with its fence if it is quoted."""
     return piece if isinstance(piece, str) else fence(piece.content, piece.label)
 
 

@@ -1,9 +1,10 @@
 """Select the turns of a conversation to send to a model, and replace older ones with a checkpoint: the model's summary
 of the work so far, and the facts that the program knows.
 
-Without a checkpoint all turns are sent. With one: the user's messages, the checkpoint, the turns that it retained, and
-all later ones. So until the next checkpoint a request only grows at its end, and the provider can cache its prefix. For
-the same reason, superseded results are reduced to one line only when a checkpoint is made.
+Without a checkpoint all turns are sent. With a checkpoint, these are sent: the user's messages, the checkpoint, the
+turns that it retained, and all later ones. So until the next checkpoint a request only grows at its end, and the
+provider can cache its prefix. For the same reason, superseded results are reduced to one line only when a checkpoint is
+made.
 """
 
 from __future__ import annotations

@@ -208,8 +208,8 @@ class Command:
 
     @property
     def exit(self) -> int | None:
-        """The exit code (after a signal, 128 plus its number), None while it runs; 0 if only the reader of a pipe
-        closed it."""
+        """The exit code (after a signal, 128 plus its number), None while it runs; 0 if it failed only because the
+        reader of a pipe closed it."""
         code = self.process.poll()
         code = code if code is None or code >= 0 else 128 - code
         return 0 if code == CLOSED and "|" in self.job.text else code

@@ -39,7 +39,7 @@ def is_running() -> bool:
 
 
 def start(width: int) -> None:
-    """Send standard output to the pager. `width` is the terminal's, which cannot be determined later."""
+    """Send standard output to the pager. `width` is the width of the terminal, which cannot be determined later."""
     if is_running() or (program := choose()) is None:
         return
     sys.stdout.flush()

@@ -256,7 +256,7 @@ class Words:
 
 
 class Plain:
-    """Replaces `Markdown` on a terminal without styles: sanitized text."""
+    """Replaces `Markdown` on a terminal without styles; it only sanitizes the text."""
 
     holds_table = False
 

@@ -63,7 +63,7 @@ def why_content_is_off_limits(data: bytes) -> str | None:
 
 
 def gate(top: Path, named: Collection[str], further: bytes = b"") -> WhyNot:
-    """Make a function that returns why a path may not be shown to a model or edited by it, None if it may.
+    """Make a function that returns the reason why a path may not be shown to a model or edited by it, or None.
 
     `.repoagentignore` (gitignore syntax, at the top of the work tree) applies even to named files; likely secrets are
     allowed if the user named them. `further` has more lines in the same syntax.

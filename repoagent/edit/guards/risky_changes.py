@@ -175,7 +175,8 @@ def described(sensitive: Sequence[Concern]) -> str:
 
 
 def listed(path: str) -> str | None:
-    """The reason in LIST for a path, compared as the most permissive file system does; None if it is not listed."""
+    """The reason that LIST gives for a path, compared as the most permissive file system does; None if it is not
+    listed."""
     plain = "/".join(_INVISIBLE.sub("", part).split(":")[0].rstrip(". ").lower() for part in path.split("/"))
     name = plain.rsplit("/", 1)[-1]
     for why, patterns in LIST:

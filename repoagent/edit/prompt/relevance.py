@@ -234,8 +234,8 @@ Touched = tuple[int, int, int]
 
 
 def recently_touched(worktree: WorkTree, path: str, size: int, since: int | None) -> tuple[Touched, ...]:
-    """The lines that the last commits (at most COMMITS, fewer for a huge file, none before `since`, seconds since 1970)
-    added to or changed in a file of `size` bytes.
+    """The lines of a file of `size` bytes that recent commits added or changed: at most COMMITS commits, fewer for a
+    huge file, and none before `since` (seconds since 1970).
 
     Line numbers are those of each commit, which is accurate enough here.
     """

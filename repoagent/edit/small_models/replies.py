@@ -158,7 +158,7 @@ class ShownFile:
 
 
 class Piece(NamedTuple):
-    """The `lines` to replace `rows` with (None: the whole file)."""
+    """The `lines` that replace `rows` (None: the whole file)."""
 
     rows: Rows | None
     lines: tuple[str, ...]

@@ -183,8 +183,9 @@ def restore_mixed_files(journal: EditJournal, written: Mapping[str, Content | No
 
 
 def steps_to_revert(journal: EditJournal) -> list[Step]:
-    """The steps, with the content that they wrote themselves instead of that after hooks. If hooks were killed between
-    a stash and its pop, a file has only the committed content or is missing; the step then reverts that state."""
+    """The steps, with the content that they wrote themselves instead of the content after hooks. If hooks were killed
+    between a stash and its pop, a file has only the committed content or is missing; the step then reverts that
+    state."""
     record, top = journal.record, journal.worktree.top
     written = [
         step if step.wrote is None else replace(step, new=step.wrote, wrote=None) for step in record.steps

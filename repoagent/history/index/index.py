@@ -144,7 +144,8 @@ class Index:
     def view(self, revision: str = "HEAD") -> IndexView:
         """A snapshot of the indexed history that `revision` reaches.
 
-        Raises UsageError for an unknown revision, NoCommits, and NoIndex if nothing has been indexed.
+        Raises UsageError for an unknown revision, NoCommits before the first commit, NoIndex if nothing has been
+        indexed.
         """
         tip = self._tip(revision)
         connection = self._reader()

@@ -235,7 +235,7 @@ def go_back(connection: sqlite3.Connection, walk: Walk, progress: Progress | Non
     """Add older commits, newest first, until the deadline or the end of the history. Each batch is stored together with
     the position reached.
 
-    Raises NoIndex if git cannot read even the first commit, and sqlite3.Error.
+    Raises NoIndex if git cannot read even the first commit, sqlite3.Error if the index cannot be written.
     """
     done, low = get(connection, "done"), get(connection, "low")
     ends = {  # for each path, the file and the kind of its oldest known event
