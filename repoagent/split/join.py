@@ -69,7 +69,7 @@ class SegmentEdits:
         for edit in self.edits:
             if edit.before and not edit.after:
                 notes.append(
-                    f"{edit.file} is empty, which deletes all its lines ({len(lines_of(edit.before)):,})"
+                    f"{edit.file} is empty, so all its lines are deleted ({len(lines_of(edit.before)):,})"
                 )
         if self.other_files:
             more = ", ..." if len(self.other_files) > _LISTED_FILES else ""

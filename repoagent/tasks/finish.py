@@ -201,7 +201,7 @@ class Finishing:
         if remaining.gone:
             names = names_of(remaining.gone, 5)
             say(
-                f"note: the run's change to {names} is no longer in your files: something removed it during "
+                f"note: the run's change to {names} is no longer in your files; something removed it during "
                 "the run"
             )
         if remaining.committed:  # the run cannot undo it any more

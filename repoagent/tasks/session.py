@@ -327,7 +327,7 @@ class RunSession:
         names = [change.name for change in context.change_set.changes]
         text = "all its changes are committed"
         if names:
-            text = f"its uncommitted changes are still in your files: {', '.join(names)}"
+            text = f"its uncommitted changes ({', '.join(names)}) are still in your files"
         if context.run_dir.conversation.exists():
             ensure(context.layout)
             text += f"; the conversation is in {context.run_dir.conversation}"

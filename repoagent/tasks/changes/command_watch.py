@@ -262,7 +262,7 @@ class Watch:
             self.change_set.add_candidates(changed)
             names = described(changed)
             self.say(
-                f"note: you or a command in the background changed {names}: that is not part of the run's "
+                f"note: you or a command in the background changed {names}; that is not part of the run's "
                 "change unless the model keeps it"
             )
             texts.append(
