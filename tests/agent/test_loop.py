@@ -237,8 +237,6 @@ def test_skipped_actions_are_the_same_after_a_kill(at: int) -> None:
 # Calls in the format of another program.
 
 FENCE = "I look first.\n```bash\nls -l\n```"
-
-
 RUN = "to run a command write <run>COMMAND</run>."
 FOREIGN = {
     "<bash>ls -l</bash>": f"there is no tool `bash` here; {RUN}",
@@ -253,12 +251,12 @@ FOREIGN = {
 }
 
 
-@pytest.mark.parametrize("reply", FOREIGN)
-def test_foreign_call_is_not_an_answer(reply: str) -> None:
-    game = play(reply, "<finish>ok</finish>")
-    assert game.outcome.kind == "finished" and not game.table.done
-    problem = game.agent.last_seen()
-    assert problem.startswith("Nothing in your last reply was performed: ") and FOREIGN[reply] in problem
+def test_foreign_call_is_not_an_answer() -> None:
+    for reply, expected in FOREIGN.items():
+        game = play(reply, "<finish>ok</finish>")
+        assert game.outcome.kind == "finished" and not game.table.done
+        problem = game.agent.last_seen()
+        assert problem.startswith("Nothing in your last reply was performed: ") and expected in problem
 
 
 def test_repeated_shell_block_is_the_answer() -> None:
@@ -268,9 +266,8 @@ def test_repeated_shell_block_is_the_answer() -> None:
     assert game.outcome.kind == "finished"
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
+def test_answer_with_code_is_an_answer() -> None:
+    for reply in (
         "Run this:\n```bash\nmake\n```\nIt builds all of it.",
         "First:\n```sh\nmake\n```\nthen\n```sh\nmake install\n```",
         "It is `<bash>` in that program.",
@@ -280,10 +277,8 @@ def test_repeated_shell_block_is_the_answer() -> None:
         '{"name": "bash", "arguments": {"command": "ls"}}',
         "<details>\nmore\n</details>\n\nThat is all.",
         "```python\nprint(1)\n```",
-    ],
-)
-def test_answer_with_code_is_an_answer(reply: str) -> None:
-    assert play(reply).outcome.kind == "answered"
+    ):
+        assert play(reply).outcome.kind == "answered", reply
 
 
 def test_once_is_appended_to_the_last_observation_of_its_kind() -> None:
@@ -514,9 +509,10 @@ def test_replies_to_several_prompts_are_joined() -> None:
     )
 
 
-@pytest.fixture
-def plugged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A distribution with three agents: a valid one, one without its module, one without its name."""
+def test_plugin_is_loaded_and_the_model_is_the_default(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a distribution with three agents: a valid one, one without its module, one without its name."""
     info = tmp_path / "clever_agents-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: clever-agents\nVersion: 1.0\n")
@@ -524,21 +520,12 @@ def plugged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (info / "entry_points.txt").write_text(f"[repoagent.agents]\n{points}")
     (tmp_path / "clever_agents.py").write_text("class Clever: pass\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("stupid", "clever, empty, gone, model"),
-        ("gone", "could not load agent gone"),
-        ("empty", "could not load agent empty"),
-    ],
-)
-def test_agent_that_cannot_be_loaded(plugged: None, name: str, message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        load_agent(name)
-
-
-def test_plugin_is_loaded_and_the_model_is_the_default(plugged: None) -> None:
     assert load_agent("clever").__name__ == "Clever"
     assert load_agent() is ModelAgent
+    for name, message in {
+        "stupid": "clever, empty, gone, model",
+        "gone": "could not load agent gone",
+        "empty": "could not load agent empty",
+    }.items():
+        with pytest.raises(UsageError, match=message):
+            load_agent(name)

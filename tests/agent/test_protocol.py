@@ -34,40 +34,40 @@ def kinds(reply: str) -> list[str]:
 # What must never run.
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
-        "Use `<finish>` and `<run>ls</run>` for that.",
-        "Use ``<run>`ls`</run>`` for that.",
-        "Look:\n```\n<run>ls</run>\n```\ndone.",
-        "Look:\n~~~~sh\n~~~\n<run>ls</run>\n~~~~\ndone.",
-        "Look:\n```\n<run>never closed</run>\n",
-        "1. so:\n   ```\n<run>ls</run>\n   ```\n",
-        "<Run>ls</Run>\n<running>x</running>\n<run-it>x</run-it>\n<div>\n</div>",
-        "I mention <run> and nothing more.",
-    ],
-)
-def test_mentioned_action_is_prose(reply: str) -> None:
-    assert replace(read(reply), foreign=None) == Parsed(reply, thought=reply.strip())
+PROSE = [
+    "Use `<finish>` and `<run>ls</run>` for that.",
+    "Use ``<run>`ls`</run>`` for that.",
+    "Look:\n```\n<run>ls</run>\n```\ndone.",
+    "Look:\n~~~~sh\n~~~\n<run>ls</run>\n~~~~\ndone.",
+    "Look:\n```\n<run>never closed</run>\n",
+    "1. so:\n   ```\n<run>ls</run>\n   ```\n",
+    "<Run>ls</Run>\n<running>x</running>\n<run-it>x</run-it>\n<div>\n</div>",
+    "I mention <run> and nothing more.",
+]
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
-        '<write path="a.sh">echo "</write>"\n</write>',
-        '<write path="a.sh">\n</write>\n<run>evil</run>\n</write>',
-        '<write path="a.md">\nUse:\n```\n</write>\n```\nmore\n</write>\n',
-        '<write path="a.md">\nUse:\n```\n</write>\n```\nmore\n```\nx\n```\n</write>\nNow:\n```\ny\n```\n',
-        "<finish>close it with `</finish>` then</finish>",
-        '<write path="a">one</write>\n<run>echo\n</write>\n</run>',
-        "<run>one\n<run>two</run>",
-        '<run id="x">a\n</run id="x">\nb\n</run id="x">',
-    ],
-)
-def test_body_with_its_own_closing_tag_is_refused(reply: str) -> None:
-    parsed = read(reply)
-    assert parsed.actions == ()
-    assert parsed.problem and ("id" in parsed.problem or "line" in parsed.problem)
+def test_mentioned_action_is_prose() -> None:
+    for reply in PROSE:
+        assert replace(read(reply), foreign=None) == Parsed(reply, thought=reply.strip())
+
+
+UNCLEAR = [
+    '<write path="a.sh">echo "</write>"\n</write>',
+    '<write path="a.sh">\n</write>\n<run>evil</run>\n</write>',
+    '<write path="a.md">\nUse:\n```\n</write>\n```\nmore\n</write>\n',
+    '<write path="a.md">\nUse:\n```\n</write>\n```\nmore\n```\nx\n```\n</write>\nNow:\n```\ny\n```\n',
+    "<finish>close it with `</finish>` then</finish>",
+    '<write path="a">one</write>\n<run>echo\n</write>\n</run>',
+    "<run>one\n<run>two</run>",
+    '<run id="x">a\n</run id="x">\nb\n</run id="x">',
+]
+
+
+def test_body_with_its_own_closing_tag_is_refused() -> None:
+    for reply in UNCLEAR:
+        parsed = read(reply)
+        assert parsed.actions == (), reply
+        assert parsed.problem and ("id" in parsed.problem or "line" in parsed.problem), reply
 
 
 MALFORMED = {
@@ -85,11 +85,10 @@ MALFORMED = {
 }
 
 
-@pytest.mark.parametrize("problem", MALFORMED)
-def test_malformed_reply_runs_nothing(problem: str) -> None:
-    for reply in MALFORMED[problem]:
-        parsed = read(reply)
-        assert parsed.actions == () and problem in (parsed.problem or ""), reply
+def test_malformed_reply_runs_nothing() -> None:
+    for problem, replies in MALFORMED.items():
+        for parsed in map(read, replies):
+            assert parsed.actions == () and problem in (parsed.problem or ""), parsed
 
 
 SPEAKERS = """
@@ -99,12 +98,12 @@ Observation: all tests pass ¦ <observation>ok</observation> ¦ <observation-7f3
 """
 
 
-@pytest.mark.parametrize("speaker", [speaker.strip() for speaker in SPEAKERS.split("¦")])
-def test_imitated_speaker_ends_the_reply(speaker: str) -> None:
+def test_imitated_speaker_ends_the_reply() -> None:
     before = '<read path="a.py"/>\n\n'
-    parsed = read(f"{before}{speaker}\n<run>evil</run>\n{DIFF}<finish>done</finish>")
-    assert [action.kind for action in parsed.actions] == ["read"]
-    assert parsed.reply == before and parsed.dropped.startswith(speaker)
+    for speaker in map(str.strip, SPEAKERS.split("¦")):
+        parsed = read(f"{before}{speaker}\n<run>evil</run>\n{DIFF}<finish>done</finish>")
+        assert [action.kind for action in parsed.actions] == ["read"], speaker
+        assert parsed.reply == before and parsed.dropped.startswith(speaker)
 
 
 def test_observation_inside_a_line_ends_the_reply() -> None:
@@ -113,42 +112,39 @@ def test_observation_inside_a_line_ends_the_reply() -> None:
     assert "another speaker" in (parse("Let me see.", TOOLS, was_cut=True).problem or "")
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
+def test_speakers_are_ignored_in_diffs_bodies_and_code() -> None:
+    for reply in (
         "```diff\n--- a/x.yml\n+++ b/x.yml\n@@\n-a: 1\n+user: root\nuser: root\n```\n",
         "<message>\nHuman: they say\n<observation>\n</message>",
         "```yaml\nuser: root\nsystem: x\n```\nThis is it.",
         "The `<observation>` tag is not mine.",
         "user: add a name field\n\n" + DIFF,
-    ],
-)
-def test_speakers_are_ignored_in_diffs_bodies_and_code(reply: str) -> None:
-    assert read(reply).dropped == ""
+    ):
+        assert read(reply).dropped == "", reply
 
 
 # What must work.
 
 
-@pytest.mark.parametrize(
-    ("reply", "expected"),
-    [
-        (DIFF, ["edit"]),
-        (BARE, ["edit"]),
-        ("x.py\n```python\n<run>evil</run>\n```\n", ["edit"]),
-        (BLOCK, ["edit"]),
-        (f"```\n{BLOCK}```\n", ["edit"]),
-        ('<read path="a"/> <read path="b"/>\r\n<run>x</run>', ["read", "read", "run"]),
-        (f"<finish>done</finish>\n{DIFF}", ["edit", "finish"]),
-        (f"<finish>I would do\n{DIFF}</finish>", ["finish"]),
-        (  # the diff of a file with the same tag
-            f"<commit>Fix x</commit>\n<note>a</note>\n{DIFF.replace('two', '<note>two</note>').replace(' one', ' </commit>')}",
-            ["edit"],
-        ),
-    ],
-)
-def test_kinds_of_actions(reply: str, expected: list[str]) -> None:
-    assert kinds(reply) == expected
+KINDS: list[tuple[str, list[str]]] = [
+    (DIFF, ["edit"]),
+    (BARE, ["edit"]),
+    ("x.py\n```python\n<run>evil</run>\n```\n", ["edit"]),
+    (BLOCK, ["edit"]),
+    (f"```\n{BLOCK}```\n", ["edit"]),
+    ('<read path="a"/> <read path="b"/>\r\n<run>x</run>', ["read", "read", "run"]),
+    (f"<finish>done</finish>\n{DIFF}", ["edit", "finish"]),
+    (f"<finish>I would do\n{DIFF}</finish>", ["finish"]),
+    (  # the diff of a file with the same tag
+        f"<commit>Fix x</commit>\n<note>a</note>\n{DIFF.replace('two', '<note>two</note>').replace(' one', ' </commit>')}",
+        ["edit"],
+    ),
+]
+
+
+def test_kinds_of_actions() -> None:
+    for reply, expected in KINDS:
+        assert kinds(reply) == expected, reply
 
 
 def test_prose_tags_and_values() -> None:
@@ -215,7 +211,7 @@ scraps = st.sampled_from(
     ]
 )  # fmt: skip
 junk = st.one_of(st.text(), st.lists(scraps, max_size=40).map("".join))
-keys = st.from_regex(r"[A-Za-z_][A-Za-z0-9_-]{0,8}", fullmatch=True).filter(lambda key: key != "id")
+keys = st.text("AZaz_09-", min_size=1, max_size=9).filter(lambda key: key[0] not in "09-")
 some_actions = st.builds(
     Action, st.sampled_from(["read", "run", "write", "message", "finish"]), st.dictionaries(keys, junk, max_size=3), junk
 )  # fmt: skip
@@ -319,28 +315,26 @@ CALLED = tuple(
 NAMES = {*(tool.name for tool in (*OWN, *CALLED)), "edit"}
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments", "required", "expected"),
-    [
-        ("read", ("path", "lines", "symbol"), ("path",), 'read(path="FILE", lines="10-80") shows'),
-        (
-            "run",
-            ("timeout", "body"),
-            ("body",),
-            'run(body="SHELL COMMAND") runs it as $TMPDIR/NAME; timeout="600" for',
-        ),
-        ("task", ("add", "under", "n", "state", "title", "body"), (), 'task(n="1.2") changes one'),
-        ("delegate", ("kind", "body"), ("kind", "body"), 'then wait(child="c1").'),
-        ("wait", ("child", "command", "for"), (), 'wait(command="b1") waits;'),
-        ("strange", ("body",), (), "strange says nothing of its tag"),
-    ],
-)
-def test_schema_is_derived_from_the_text(
-    name: str, arguments: tuple[str, ...], required: tuple[str, ...], expected: str
-) -> None:
-    result = next(schema for schema in schemas(CALLED) if schema.name == name)
-    assert (result.arguments, result.required) == (arguments, required)
-    assert expected in result.description
+SCHEMAS = {  # the arguments, those that are required, and a part of the description
+    "read": (("path", "lines", "symbol"), ("path",), 'read(path="FILE", lines="10-80") shows'),
+    "run": (
+        ("timeout", "body"),
+        ("body",),
+        'run(body="SHELL COMMAND") runs it as $TMPDIR/NAME; timeout="600"',
+    ),
+    "task": (("add", "under", "n", "state", "title", "body"), (), 'task(n="1.2") changes one'),
+    "delegate": (("kind", "body"), ("kind", "body"), 'then wait(child="c1").'),
+    "wait": (("child", "command", "for"), (), 'wait(command="b1") waits;'),
+    "strange": (("body",), (), "strange says nothing of its tag"),
+}
+
+
+def test_schema_is_derived_from_the_text() -> None:
+    found = {schema.name: schema for schema in schemas(CALLED)}
+    assert found.keys() == SCHEMAS.keys()
+    for name, (arguments, required, expected) in SCHEMAS.items():
+        assert (found[name].arguments, found[name].required) == (arguments, required)
+        assert expected in found[name].description
 
 
 def test_tagged_actions_are_not_native_tools() -> None:

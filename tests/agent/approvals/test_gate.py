@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -104,19 +104,20 @@ def test_rule_allows_only_its_simple_command(tmp_path: Path, rule: str) -> None:
     assert [command for command in (*allowed, *others) if passes(it, command)] == allowed
 
 
+PUSHES = """
+git push ¦ git push origin ¦ ls; git push ¦ /usr/bin/git push ¦ git -C x push ¦ git -c a=b push ¦ X=1 git push ¦
+sudo git push ¦ env git push ¦ bash -c 'git push' ¦ git $x ¦ $(git push) ¦ true && timeout 3 git push ¦
+find . -exec git push \\; ¦ f() { git push; }; f
+"""
+
+
 @pytest.mark.parametrize("mode", ["ask", "auto-edit", "auto", "read-only"])
-@pytest.mark.parametrize(
-    "command",
-    ["git push", "git push origin", "ls; git push", "/usr/bin/git push", "git -C x push", "git -c a=b push", "X=1 git push",
-     "sudo git push", "env git push", "bash -c 'git push'", "git $x", "$(git push)", "true && timeout 3 git push",
-     "find . -exec git push \\;", "f() { git push; }; f"],
-)  # fmt: skip
-def test_deny_rule_wins_in_every_mode(tmp_path: Path, mode: Mode, command: str) -> None:
-    person = Person(Verdict(True))
+def test_deny_rule_wins_in_every_mode(tmp_path: Path, mode: Mode) -> None:
     it = gate(tmp_path, mode, allow=("*",), deny=("git push *",), sandbox="bubblewrap")
-    it.asker = person
-    verdict = it.decide(ApprovalRequest("command", command))
-    assert not verdict.allowed and "git push *" in verdict.reason and not person.asked
+    it.asker = person = Person(Verdict(True))
+    for command in commands(PUSHES):
+        verdict = it.decide(ApprovalRequest("command", command))
+        assert not verdict.allowed and "git push *" in verdict.reason and not person.asked, command
 
 
 def test_ambiguous_command_is_not_run_automatically_with_deny_rules(tmp_path: Path) -> None:
@@ -178,9 +179,8 @@ def test_mode_passes_refuses_or_asks(tmp_path: Path, mode: Mode, sandbox: str) -
     for expected, requests in zip(("yes", "asked", "no"), map(commands, MODES[mode, sandbox]), strict=True):
         for request in requests:
             kind, _, what = request.partition(" ")
-            person = Person(Verdict(False, reason="the user said no: later"))
             it = gate(tmp_path, mode, sandbox=sandbox)
-            it.asker = person
+            it.asker = person = Person(Verdict(False, reason="the user said no: later"))
             verdict = it.decide(ApprovalRequest(kind, what or "x"))
             assert bool(person.asked) is (expected == "asked"), request
             assert verdict.allowed is (expected == "yes"), request
@@ -206,8 +206,8 @@ def test_always_is_saved_and_each_decision_is_audited(tmp_path: Path) -> None:
     saved: list[str] = []
     events: list[Mapping[str, object]] = []
     it = gate(tmp_path, sandbox="bwrap")
-    person = Person(Verdict(True, always=True, keep=True))
-    it.asker, it.remember, it.audit = person, saved.extend, events.append
+    it.asker = person = Person(Verdict(True, always=True, keep=True))
+    it.remember, it.audit = saved.extend, events.append
     assert passes(it, "ls | head; ruff check a.py && make test")
     assert person.asked[0].patterns == ("ruff *", "make test") and person.asked[0].sandbox == "bwrap"
     assert saved == ["ruff *", "make test"]
@@ -224,9 +224,8 @@ def test_always_is_saved_and_each_decision_is_audited(tmp_path: Path) -> None:
 
 
 def test_always_is_not_offered_if_it_would_not_be_enough(tmp_path: Path) -> None:
-    person = Person(Verdict(True, always=True))
     it = gate(tmp_path)
-    it.asker = person
+    it.asker = person = Person(Verdict(True, always=True))
     for command in ("eval $x", "pytest > ../out", "X=$y make", "python -c 'a\nb'"):
         assert passes(it, command)
     assert [asked.patterns for asked in person.asked] == [(), (), (), ()] and it.allow == ()
@@ -246,11 +245,10 @@ PROPOSED = {
 }
 
 
-@pytest.mark.parametrize("command", PROPOSED)
-def test_always_proposes_narrow_patterns(tmp_path: Path, command: str) -> None:
-    patterns = propose(read_command(command))
-    assert patterns == PROPOSED[command]
-    assert not patterns or passes(gate(tmp_path, allow=patterns), command)
+def test_always_proposes_narrow_patterns(tmp_path: Path) -> None:
+    for command, patterns in PROPOSED.items():
+        assert propose(read_command(command)) == patterns, command
+        assert not patterns or passes(gate(tmp_path, allow=patterns), command), command
 
 
 RUNS_OTHERS = """
@@ -289,7 +287,6 @@ def test_error_of_the_asker_propagates(tmp_path: Path) -> None:
 
     it = gate(tmp_path)
     it.asker = gone
-    decide: Callable[[ApprovalRequest], Verdict] = it.decide
     with pytest.raises(KeyboardInterrupt):
-        decide(ApprovalRequest("command", "make"))
+        passes(it, "make")
     assert not passes(gate(tmp_path), "make")

@@ -23,73 +23,63 @@ def commands_of(text: str) -> list[str]:
     return [" ".join(word.text for word in command.words) for command in read_command(text).commands]
 
 
-@pytest.mark.parametrize(
-    ("text", "commands"),
-    [
-        ("git log; rm -rf x", ["git log", "rm -rf x"]),
-        ("git log\nrm x", ["git log", "rm x"]),
-        ("git log && (cd a; ls) | wc -l", ["git log", "cd a", "ls", "wc -l"]),
-        ("ls & rm x", ["ls", "rm x"]),
-        ("echo 'a; b' \"c && d\" e\\;f", ["echo a; b c && d e;f"]),
-        ("ls # rm x", ["ls"]),
-        ("ls \\\n  -l a", ["ls -l a"]),
-        ("if [ -f x ]; then ls; else make test; fi", ["[ -f x ]", "ls", "make test"]),
-        ("for f in a b; do rm $f; done", ["rm $f"]),
-        ("while true; do ls; done", ["true", "ls"]),
-        ("! ls", ["ls"]),
-        ("{ ls; make; }", ["ls", "make"]),
-        ("timeout 5 nice -n 3 make test", ["timeout 5 nice -n 3 make test", "nice -n 3 make test", "make test"]),
-        ("bash -c 'git log; rm x'", ["bash -c git log; rm x", "git log", "rm x"]),
-        ("eval 'rm x'", ["eval rm x", "rm x"]),
-        ("sudo -u bob rm x", ["sudo -u bob rm x", "rm x"]),
-        ("diff <(ls a) <(ls b)", ["ls a", "ls b", "diff <(ls a) <(ls b)"]),
-        ("python <<'EOF'\n$(rm x)\nEOF\nls", ["python", "ls"]),
-        ("time make", ["time make", "make"]),
-        ("echo \"$(rm x)\"", ["echo $(rm x)", "rm x"]),
-        ("echo \"a $(echo \"$(rm x)\")\"", ["echo a $(echo \"$(rm x)\")".replace('"', ""), "echo $(rm x)", "rm x"]),
-    ],
-)  # fmt: skip
-def test_commands_are_found(text: str, commands: list[str]) -> None:
-    assert read_command(text).doubt == ""
-    assert sorted(part.replace('"', "") for part in commands_of(text)) == sorted(commands)
+FOUND: list[tuple[str, list[str]]] = [
+    ("git log; rm -rf x", ["git log", "rm -rf x"]),
+    ("git log\nrm x", ["git log", "rm x"]),
+    ("git log && (cd a; ls) | wc -l", ["git log", "cd a", "ls", "wc -l"]),
+    ("ls & rm x", ["ls", "rm x"]),
+    ("echo 'a; b' \"c && d\" e\\;f", ["echo a; b c && d e;f"]),
+    ("ls # rm x", ["ls"]),
+    ("ls \\\n  -l a", ["ls -l a"]),
+    ("if [ -f x ]; then ls; else make test; fi", ["[ -f x ]", "ls", "make test"]),
+    ("for f in a b; do rm $f; done", ["rm $f"]),
+    ("while true; do ls; done", ["true", "ls"]),
+    ("! ls", ["ls"]),
+    ("{ ls; make; }", ["ls", "make"]),
+    ("timeout 5 nice -n 3 make test", ["timeout 5 nice -n 3 make test", "nice -n 3 make test", "make test"]),
+    ("bash -c 'git log; rm x'", ["bash -c git log; rm x", "git log", "rm x"]),
+    ("eval 'rm x'", ["eval rm x", "rm x"]),
+    ("sudo -u bob rm x", ["sudo -u bob rm x", "rm x"]),
+    ("diff <(ls a) <(ls b)", ["ls a", "ls b", "diff <(ls a) <(ls b)"]),
+    ("python <<'EOF'\n$(rm x)\nEOF\nls", ["python", "ls"]),
+    ("time make", ["time make", "make"]),
+    ("echo \"$(rm x)\"", ["echo $(rm x)", "rm x"]),
+    ("echo \"a $(echo \"$(rm x)\")\"", ["echo a $(echo \"$(rm x)\")".replace('"', ""), "echo $(rm x)", "rm x"]),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("text", "hidden"),
-    [
-        ("echo `rm x`", "rm x"),
-        ("cat <<EOF\n$(rm x)\nEOF", "rm x"),
-        ("cat <<EOF\n`rm x`\nEOF", "rm x"),
-        ("f() { rm x; }; f", "rm x"),
-        ("case a in a) rm x;; esac", "rm x"),
-        ("echo ${y:-$(rm x)}", "rm x"),
-        ("echo $((1 + $(rm x)))", "rm x"),
-        ("export A=$(rm x)", "rm x"),
-        ("[[ $(rm x) ]]", "rm x"),
-        ("a=($(rm x))", "rm x"),
-        ("if true; then rm x", "rm x"),
-    ],
-)
-def test_commands_in_ambiguous_text_are_found_with_a_doubt(text: str, hidden: str) -> None:
-    assert read_command(text).doubt
-    assert hidden in commands_of(text)
+def test_commands_are_found() -> None:
+    for text, commands in FOUND:
+        assert read_command(text).doubt == "", text
+        assert sorted(part.replace('"', "") for part in commands_of(text)) == sorted(commands), text
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "$X a", '"$@"', "*/rm x", "{rm,x}", "~/rm x", "`echo rm` x", "$(echo rm) x", "r$'m' x", "a[$(x)]=1",
-        "echo $((x))", "echo $[x]", "echo ${!x}", "echo ${x@P}", "[[ $x -eq 1 ]]", "[ -v x ]", "[ a -o -v 'a[$(x)]' ]",
-        "printf -v x y", "alias ls=rm\nls", "shopt -s expand_aliases", "trap 'rm x' EXIT", "source f", ". f", "set -- a",
-        "eval $x", "bash -c $x", "bash -lc 'ls'", "env -S 'rm x'", "env =1 rm x", "parallel rm ::: a", "git -c alias.x=y x",
-        "coproc ls", "function f { ls; }", "ls;; rm", "ls\rrm x", "ls\x00rm", "\u00a0rm x", "gіt log", "ls\u2028rm x\u2028;\u00a0y",
-        "echo 'a", 'echo "a', "(ls", "ls)", "fi", "echo a\\\nb", "cat <<A <<B\nA\nB", "cat <<EOF\nno end", "ls >", "\ufeffls",
-        "for PATH in a; do ls; done", "export PATH=x", "exec >f; ls", "jobs -x rm", "ls >&1'$(rm x)'", 'ls "$\\\n(rm x)"', "ls $(\\\n(x))", "(\\\n(x))", "a" * 70_000,
-    ],
-)  # fmt: skip
-def test_text_that_can_hide_a_command_is_doubtful(text: str) -> None:
-    assert read_command(text).doubt, commands_of(text)
-    assert "git log" not in commands_of(text)  # but a look-alike
+HIDDEN = [
+    "echo `rm x`", "cat <<EOF\n$(rm x)\nEOF", "cat <<EOF\n`rm x`\nEOF", "f() { rm x; }; f", "case a in a) rm x;; esac",
+    "echo ${y:-$(rm x)}", "echo $((1 + $(rm x)))", "export A=$(rm x)", "[[ $(rm x) ]]", "a=($(rm x))", "if true; then rm x",
+]  # fmt: skip
+
+
+def test_commands_in_ambiguous_text_are_found_with_a_doubt() -> None:
+    for text in HIDDEN:
+        assert read_command(text).doubt and "rm x" in commands_of(text), text
+
+
+DOUBTFUL = [
+    "$X a", '"$@"', "*/rm x", "{rm,x}", "~/rm x", "`echo rm` x", "$(echo rm) x", "r$'m' x", "a[$(x)]=1",
+    "echo $((x))", "echo $[x]", "echo ${!x}", "echo ${x@P}", "[[ $x -eq 1 ]]", "[ -v x ]", "[ a -o -v 'a[$(x)]' ]",
+    "printf -v x y", "alias ls=rm\nls", "shopt -s expand_aliases", "trap 'rm x' EXIT", "source f", ". f", "set -- a",
+    "eval $x", "bash -c $x", "bash -lc 'ls'", "env -S 'rm x'", "env =1 rm x", "parallel rm ::: a", "git -c alias.x=y x",
+    "coproc ls", "function f { ls; }", "ls;; rm", "ls\rrm x", "ls\x00rm", "\u00a0rm x", "gіt log", "ls\u2028rm x\u2028;\u00a0y",
+    "echo 'a", 'echo "a', "(ls", "ls)", "fi", "echo a\\\nb", "cat <<A <<B\nA\nB", "cat <<EOF\nno end", "ls >", "\ufeffls",
+    "for PATH in a; do ls; done", "export PATH=x", "exec >f; ls", "jobs -x rm", "ls >&1'$(rm x)'", 'ls "$\\\n(rm x)"', "ls $(\\\n(x))", "(\\\n(x))", "a" * 70_000,
+]  # fmt: skip
+
+
+def test_text_that_can_hide_a_command_is_doubtful() -> None:
+    for text in DOUBTFUL:
+        assert read_command(text).doubt, text
+        assert "git log" not in commands_of(text)  # but a look-alike
 
 
 def test_redirections_and_assignments_are_parsed() -> None:
@@ -152,23 +142,9 @@ def test_any_text_can_be_parsed(text: str) -> None:
 
 def test_deep_and_long_texts_are_parsed_quickly() -> None:
     began = time.process_time()
-    pieces = [
-        "{ ",
-        "$(a ",
-        "if a; then ",
-        "a=(",
-        "a{",
-        "eval ",
-        "nice ",
-        "a&&",
-        "(",
-        "`",
-        "<<X\n",
-        "case a in ",
-        "f(){ ",
-        "'",
-    ]
-    for piece in pieces:
+    for piece in (
+        "{ ", "$(a ", "if a; then ", "a=(", "a{", "eval ", "nice ", "a&&", "(", "`", "<<X\n", "case a in ", "f(){ ", "'",
+    ):  # fmt: skip
         read_command(piece * (4_000 // len(piece)))
     assert time.process_time() - began < 2.0
 

@@ -293,7 +293,7 @@ def test_killed_run_sends_the_same_turns(tmp_path: Path) -> None:
     window = Window(8_000, TOOLS, tmp_path / "checkpoint.md")
     state = State(file=file).with_turn(user("x"))
     _, ask = asked(WRITTEN)
-    for turn in long(60):
+    for turn in long(40):
         if turn.role == "assistant":
             state = window.ready(state, ask)
         state = state.with_turn(turn)
