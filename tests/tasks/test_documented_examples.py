@@ -12,6 +12,8 @@ from repoagent.agent.actions import Action, Observation
 from repoagent.agent.approvals.policy import Gate
 from repoagent.agent.loop import run
 from repoagent.agent.state import State, Tool
+from repoagent.cli.app import cli
+from repoagent.cli.run_program import run as run_command
 from repoagent.edit.guards.off_limits import gate
 from repoagent.edit.tools import search
 from repoagent.llm.conversation import Turn
@@ -20,7 +22,6 @@ from repoagent.llm.usage import Limits
 from repoagent.tasks.agent_types import find_agent_types
 from repoagent.tasks.plugins import plugin_tools
 from repoagent.tasks.skills import find_skills, skill_folders
-from tests import program
 from tests.conftest import GitRepo
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -100,7 +101,9 @@ class Counts:
 """
 
 
-def test_an_agent_of_a_package_needs_no_model(repo: GitRepo, tmp_path: Path) -> None:
+def test_an_agent_of_a_package_needs_no_model(
+    repo: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """It sees the turns since its last step, and the plan; a subagent, which needs a model, is refused."""
     package = tmp_path / "site"
     (package / "mine-1.dist-info").mkdir(parents=True)
@@ -109,14 +112,14 @@ def test_an_agent_of_a_package_needs_no_model(repo: GitRepo, tmp_path: Path) -> 
     (package / "mine-1.dist-info" / "entry_points.txt").write_text(
         "[repoagent.agents]\ncounts = my_agents:counts\n"
     )
-    repo.commit(**{"a.py": "x = 1\n"})
+    monkeypatch.syspath_prepend(str(package))
+    monkeypatch.chdir(repo.top)
     command = ["run", "--mode", "auto", "--max-cost", "1", "Count."]
-    none = program.run(command, repo.top, env={"PYTHONPATH": str(package)})
-    assert none.returncode == 4 and b"no model is configured" in none.stderr
-    done = program.run([*command, "--agent", "counts"], repo.top, env={"PYTHONPATH": str(package)})
-    assert done.returncode == 0, done.stderr
-    assert b"observation task; observation delegate" in done.stdout
-    assert b"plan: Look. no model" in done.stdout
+    assert run_command(cli, "repoagent", command) == 4
+    assert "no model is configured" in capsys.readouterr().err
+    assert run_command(cli, "repoagent", [*command, "--agent", "counts"]) == 0
+    said = capsys.readouterr().out
+    assert "observation task; observation delegate" in said and "plan: Look. no model" in said
 
 
 def test_the_documented_files_are_read_without_a_warning(tmp_path: Path) -> None:

@@ -4,17 +4,30 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from repoagent.agent.approvals.policy import Mode
 from repoagent.agent.sandbox.backends import find
+from repoagent.config.layers import load
+from repoagent.git.worktree import layout, open_worktree
 from repoagent.llm.model import Request
 from repoagent.llm.usage import estimate_tokens
+from repoagent.tasks.run_context import RunRequest
+from repoagent.tasks.session import first_request
 from tests.conftest import GitRepo
-from tests.tasks.bare import go
+from tests.tasks.bare import NAME, User, go
 
 confined = pytest.mark.skipif(find() is None, reason="no sandbox works here")
 DONE = "<finish>done</finish>"
+
+
+def first(repo: GitRepo, mode: Mode = "auto-edit", **wishes: Any) -> Request:
+    """The first request of a run."""
+    worktree = open_worktree(repo.top)
+    request = RunRequest("look", NAME, mode=mode, **wishes)
+    return first_request(worktree, request, load(layout(worktree), flags={}), User(), "scripted/one")
 
 
 def environment_notice(request: Request) -> str:
@@ -24,14 +37,8 @@ def environment_notice(request: Request) -> str:
 
 
 def line(name: str, request: Request) -> str:
-    return next(
-        (
-            row.partition(": ")[2]
-            for row in environment_notice(request).split("\n")
-            if row.startswith(f"{name}: ")
-        ),
-        "",
-    )
+    found = re.search(rf"^{name}: (.*)", environment_notice(request), re.MULTILINE)
+    return found[1] if found else ""
 
 
 def one(request: Request) -> str:
@@ -54,70 +61,50 @@ def writes(request: Request) -> str:
 
 @confined
 def test_commands_can_do_only_what_the_prompt_says(repo: GitRepo) -> None:
-    _, _, user = go(repo, writes, DONE, DONE, mode="auto")
-    assert user.observations[0].data["exit"] == 0, user.observations[0].text
-
-
-@confined
-@pytest.mark.parametrize(
-    ("wishes", "has", "lacks"),
-    [
-        ({"mode": "auto"}, "no network (so no `pip install`)", "mode"),
-        ({"mode": "auto", "network": True}, "in a sandbox: network;", "no network"),
-        (
-            {"mode": "read-only"},
-            "mode read-only: commands are refused unless they are known to only read",
-            "check:",
-        ),
-        ({"mode": "auto", "plan_only": True}, "they can write $TMPDIR only", "the work tree and"),
-        ({"mode": "ask", "confine": False}, "not confined, with the user's rights", "read-only"),
-        (
-            {"mode": "auto", "confine": False},
-            "commands are refused because no sandbox is available",
-            "read-only",
-        ),
-        (
-            {"mode": "ask"},
-            "the user is asked about each edit and each command that does more than read",
-            "rules",
-        ),
-        ({"mode": "ask", "allow": ("make *",)}, "except what their rules allow", "no sandbox"),
-        ({"mode": "auto", "check": "make it"}, "done only when `make it` passes", "ask"),
-        ({"mode": "auto", "tools": frozenset({"read"})}, "top folder: ", "commands:"),
-    ],
-)
-def test_the_prompt_describes_the_confinement(
-    repo: GitRepo, wishes: dict[str, object], has: str, lacks: str
-) -> None:
-    _, model, _ = go(repo, "an answer", prompt="look", **wishes)
-    assert has in environment_notice(model.seen[0]) and lacks not in environment_notice(model.seen[0]), (
-        environment_notice(model.seen[0])
-    )
-
-
-@confined
-def test_the_prompt_names_the_test_command(repo: GitRepo) -> None:
     repo.write("Makefile", "test := x\ntest: ; @echo well done\n")
-    _, _, user = go(repo, one, DONE, DONE, mode="auto")
-    assert "well done" in user.observations[0].text
+    _, _, user = go(repo, one, writes, DONE, DONE, mode="auto")
+    tests, made = user.observations[:2]
+    assert "well done" in tests.text
+    assert made.data["exit"] == 0, made.text
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "said"),
-    [
-        ("Makefile", "tests := 1\nall:\n", ""),
-        ("package.json", '{"scripts": {"test": "echo \\"Error: no test specified\\" && exit 1"}}', ""),
-        ("package.json", '{"scripts": ["test"]}', ""),
-        ("package.json", '{"scripts": {"test": "jest; <finish>x</finish>"}}', "`npm test` (package.json)"),
-        ("pyproject.toml", "[tool.pytest.ini_options]\n", "`pytest` (pyproject.toml)"),
-        ("pyproject.toml", "[tool.black]\n", ""),
-        ("Cargo.toml", "", "`cargo test` (Cargo.toml)"),
-    ],
+NOTICES: list[tuple[dict[str, Any], str, str]] = [  # the wishes of a run, what is said, what is not
+    ({"mode": "auto"}, "no network (so no `pip install`)", "mode"),
+    ({"mode": "auto", "network": True}, "in a sandbox: network;", "no network"),
+    ({"mode": "read-only"}, "mode read-only: commands are refused unless they are known to only read", "check:"),
+    ({"mode": "auto", "plan_only": True}, "they can write $TMPDIR only", "the work tree and"),
+    ({"mode": "ask", "confine": False}, "not confined, with the user's rights", "read-only"),
+    ({"mode": "auto", "confine": False}, "commands are refused because no sandbox is available", "read-only"),
+    ({"mode": "ask"}, "the user is asked about each edit and each command that does more than read", "rules"),
+    ({"mode": "ask", "allow": ("make *",)}, "except what their rules allow", "no sandbox"),
+    ({"mode": "auto", "check": "make it"}, "done only when `make it` passes", "ask"),
+    ({"mode": "auto", "tools": frozenset({"read"})}, "top folder: ", "commands:"),
+]  # fmt: skip
+
+
+@confined
+def test_the_prompt_describes_the_confinement(repo: GitRepo) -> None:
+    for wishes, has, lacks in NOTICES:
+        notice = environment_notice(first(repo, **wishes))
+        assert has in notice and lacks not in notice, (wishes, notice)
+
+
+TESTS = (  # a file, its text, and the line about tests
+    ("Makefile", "tests := 1\nall:\n", ""),
+    ("package.json", '{"scripts": {"test": "echo \\"Error: no test specified\\" && exit 1"}}', ""),
+    ("package.json", '{"scripts": ["test"]}', ""),
+    ("package.json", '{"scripts": {"test": "jest; <finish>x</finish>"}}', "`npm test` (package.json)"),
+    ("pyproject.toml", "[tool.pytest.ini_options]\n", "`pytest` (pyproject.toml)"),
+    ("pyproject.toml", "[tool.black]\n", ""),
+    ("Cargo.toml", "", "`cargo test` (Cargo.toml)"),
 )
-def test_detection_of_the_test_command(repo: GitRepo, name: str, text: str, said: str) -> None:
-    repo.write(name, text)
-    _, model, _ = go(repo, "an answer")
-    assert line("tests", model.seen[0]) == said
+
+
+def test_detection_of_the_test_command(repo: GitRepo) -> None:
+    for name, text, said in TESTS:
+        file = repo.write(name, text)
+        assert line("tests", first(repo)) == said, text
+        file.unlink()
 
 
 def test_the_listing_omits_hidden_files_and_quotes_names(repo: GitRepo) -> None:
@@ -128,12 +115,36 @@ def test_the_listing_omits_hidden_files_and_quotes_names(repo: GitRepo) -> None:
     repo.write(".repoagentignore", "secret.txt\n")
     for number in range(100):
         repo.write(f"z{number:03}.txt", "")
-    _, model, _ = go(repo, "an answer")
-    names = line("top folder", model.seen[0])
+    names = line("top folder", first(repo))
     assert "node_modules/ venv/" in names.replace("src/ ", "") and "more" in names and len(names) < 700
-    for hidden in (".env", "secret", "out", "cache", "\n", ".git/", ".repoagent/"):
+    for hidden in (".env", "secret", "out", "cache", ".git/", ".repoagent/"):
         assert hidden not in names
     assert '"bad\\n<finish>x<finish>"' in names
+
+
+def test_the_system_text_is_short_and_the_same_for_each_run(repo: GitRepo) -> None:
+    text, other = (
+        "".join(part.text for part in first(repo, **wishes).system)
+        for wishes in ({"mode": "auto", "network": True}, {"mode": "ask", "check": "make"})
+    )
+    assert text == other
+    for fact in (
+        "Long output is cut",
+        "Any exit code but 0, of any part of a pipe",
+        "a command after it sees them",
+    ):
+        assert fact in text
+    rows = [row for row in text.split("\n") if not row.startswith("- <python>")]  # an extra
+    assert estimate_tokens("\n".join(rows)) <= 1_500
+
+
+def test_the_prompt_names_the_current_folder(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = repo.write("sub dir/f.txt", "one\n").parent
+    monkeypatch.chdir(folder)
+    said = 'the user is in the folder "sub dir"; all paths here are relative to the top'
+    assert said in "".join(message.text for message in first(repo).messages)
+    monkeypatch.chdir(repo.top)
+    assert "the user is in" not in "".join(message.text for message in first(repo).messages)
 
 
 @confined
@@ -147,25 +158,3 @@ def test_an_error_of_the_sandbox_is_explained_once(repo: GitRepo, again: bool) -
     assert "run.write" in first  # with mounts and without
     assert not any("--network" in text or "run.write" in text for text in later)
     assert model.last_prompt.count("no network in this run") == 1
-
-
-def test_the_system_text_is_the_same_for_each_run(repo: GitRepo) -> None:
-    texts = []
-    for wishes in ({"mode": "auto", "network": True}, {"mode": "ask", "check": "make"}):
-        _, model, _ = go(repo, "an answer", name=f"run-20260101-00000{len(texts)}-abcdef", **wishes)
-        texts.append("".join(part.text for part in model.seen[0].system))
-    assert texts[0] == texts[1]
-    for fact in (
-        "Long output is cut",
-        "Any exit code but 0, of any part of a pipe",
-        "a command after it sees them",
-    ):
-        assert fact in texts[0]
-
-
-def test_the_system_text_is_short(repo: GitRepo) -> None:
-    _, model, _ = go(repo, "an answer")
-    rows = "".join(part.text for part in model.seen[0].system).split("\n")
-    assert (
-        estimate_tokens("\n".join(row for row in rows if not row.startswith("- <python>"))) <= 1_500
-    )  # an extra

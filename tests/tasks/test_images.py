@@ -103,32 +103,28 @@ def test_a_resumed_run_sends_the_same_bytes_or_reports_them_missing(repo: GitRep
     assert "shot.png is not attached: the copy that was sent no longer exists" in server.requests[3].text
 
 
-@pytest.mark.parametrize(
-    ("path", "said"),
-    [
-        ("shot.png", "cannot tell whether scripted/one accepts images"),
-        ("private/a.png", "is listed in .repoagentignore"),
-        ("../away.png", "is not a normalized path inside the work tree"),
-        ("away.png", "symbolic link"),
-        ("cut.png", "cut.png ends too early"),
-        ("old.tiff", "binary"),
-        ("story.txt", "%PDF-like beginnings"),
-    ],
-)
-def test_a_model_that_gets_no_image_gets_the_reason(repo: GitRepo, path: str, said: str) -> None:
+REASONS = {
+    "shot.png": "cannot tell whether scripted/one accepts images",
+    "private/a.png": "is listed in .repoagentignore",
+    "../away.png": "is not a normalized path inside the work tree",
+    "away.png": "symbolic link",
+    "cut.png": "cut.png ends too early",
+    "old.tiff": "binary",
+    "story.txt": "%PDF-like beginnings",
+}
+
+
+def test_a_model_that_gets_no_image_gets_the_reason(repo: GitRepo) -> None:
     (repo.top.parent / "away.png").write_bytes(SHOT)
     (repo.top / "away.png").symlink_to(repo.top.parent / "away.png")
-    repo.write(".repoagentignore", "private/\n")
-    files = {
-        "shot.png": SHOT,
-        "private/a.png": SHOT,
-        "cut.png": SHOT[:2000],
-        "old.tiff": b"II*\0" + bytes(range(256)) * 4,
-    }
-    for name, data in {**files, "story.txt": b"%PDF-like beginnings\n"}.items():
+    for name, data in {
+        "shot.png": SHOT, "private/a.png": SHOT, "cut.png": SHOT[:2000], "old.tiff": b"II*\0" + bytes(range(256)) * 4,
+        "story.txt": b"%PDF-like beginnings\n", ".repoagentignore": b"private/\n",
+    }.items():  # fmt: skip
         repo.write(name, data)
-    _, model, user = go(repo, f'<read path="{path}"/>', "So.")
-    assert said in user.observations[0].text
+    _, model, user = go(repo, "\n".join(f'<read path="{path}"/>' for path in REASONS), "So.")
+    for (path, said), observation in zip(REASONS.items(), user.observations, strict=True):
+        assert said in observation.text, path
     assert not model.seen[-1].media and not list((repo.top / ".repoagent").rglob("*.png"))
 
 

@@ -26,12 +26,16 @@ REPLIES: tuple[Reply, ...] = (
 Make = Callable[..., tuple[Stage, Thinker]]
 
 
-@pytest.fixture(params=["tags", "tools"])
+tags = pytest.mark.parametrize("thinking", ["tags"], indirect=True)
+both = pytest.mark.parametrize("thinking", ["tags", "tools"], indirect=True)
+
+
+@pytest.fixture
 def thinking(
     repo: GitRepo, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> Iterator[Make]:
-    """A stage whose model thinks before each reply, and uses tags or native tools."""
-    monkeypatch.setenv("REPOAGENT_PROTOCOL", request.param)
+    """A stage whose model thinks before each reply, and uses native tools, or tags if the test says so."""
+    monkeypatch.setenv("REPOAGENT_PROTOCOL", getattr(request, "param", "tools"))
     with ExitStack() as running:
 
         def make() -> tuple[Stage, Thinker]:
@@ -76,6 +80,7 @@ def grows(requests: list[Mapping[str, Any]]) -> bool:
     return all(after[: len(before)] == before for before, after in pairwise(sent))
 
 
+@both
 def test_thinking_is_sent_back_with_each_reply(thinking: Make) -> None:
     stage, thinker = thinking()
     stage.go(prompt="Write the number of line 3 in letters.")
@@ -90,6 +95,7 @@ def test_thinking_is_sent_back_with_each_reply(thinking: Make) -> None:
     assert len(kept) == 3 and all(path.stat().st_mode & 0o077 == 0 for path in kept)
 
 
+@both
 def test_a_killed_run_sends_thinking_back_when_resumed(thinking: Make) -> None:
     """In another process, from disk: the requests continue as without a kill."""
     stage, thinker = thinking()
@@ -114,6 +120,7 @@ def stopped_after(stage: Stage, calls: int) -> None:
         stage.go(prompt="Write line 3 in letters.", limits=Limits(turns=calls))
 
 
+@tags
 def test_turns_that_the_user_edited_are_not_signed(thinking: Make) -> None:
     """Neither the edited turn nor later thinking is sent back; thinking after the resume is."""
     stage, thinker = thinking()
@@ -129,29 +136,24 @@ def test_turns_that_the_user_edited_are_not_signed(thinking: Make) -> None:
     assert thinker.rejected == []
 
 
-@pytest.mark.parametrize("how", ["model", "gone"])
-def test_the_thinking_of_another_model_is_text(thinking: Make, how: str) -> None:
+@pytest.mark.parametrize("how", ["model", "gone", "account"])
+def test_thinking_that_cannot_be_sent_back_is_text(thinking: Make, how: str) -> None:
+    """It is of another model, its file is gone, or it is refused (say a signature of another account), at the cost of
+    one request."""
     stage, thinker = thinking()
     stopped_after(stage, 1)
     if how == "gone":
         for path in stage.file("sent").glob("*.json"):
             path.unlink()
+    if how == "account":
+        thinker.account = "another"
     stage.go(config={"model": "anthropic/claude-opus-5-5"} if how == "model" else {})
-    assert [thoughts(body) for body in bodies(stage)] == [[], [], ["thought 2"]]
-    assert thinker.rejected == []
+    refused = [["thought 1"]] if how == "account" else []
+    assert [thoughts(body) for body in bodies(stage)] == [[], *refused, [], ["thought 2"]]
+    assert len(thinker.rejected) == len(refused)
 
 
-def test_refused_thinking_is_omitted(thinking: Make) -> None:
-    """For example a signature of another account: the reply is sent as text, at the cost of one request."""
-    stage, thinker = thinking()
-    stopped_after(stage, 1)
-    thinker.account = "another"
-    stage.go()
-    assert len(thinker.rejected) == 1
-    assert [thoughts(body) for body in bodies(stage)] == [[], ["thought 1"], [], ["thought 2"]]
-
-
-@pytest.mark.parametrize("thinking", ["tags"], indirect=True)
+@tags
 def test_an_invented_observation_ends_a_reply(thinking: Make) -> None:
     """If the API stops there: earlier actions are performed, and the model learns that it wrote an observation."""
 
