@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from repoagent.agent.actions import Observation
 from repoagent.agent.approvals.policy import ApprovalRequest, Verdict
@@ -16,13 +17,14 @@ from repoagent.edit.ui import Decision, Proposal
 from repoagent.git.worktree import layout, open_worktree
 from repoagent.llm.model import OnText, Reply, Request, Usage
 from repoagent.llm.usage import Limits, Meter
+from repoagent.storage import json_files
 from repoagent.tasks.run_context import RunRequest
 from repoagent.tasks.runs.directory import RunDirectory
 from repoagent.tasks.session import RunOutcome, run
 from tests.conftest import GitRepo
 
 NAME = "run-20260101-000000-abcdef"
-Answer = str | Exception | Callable[[Request], str]
+Answer = str | BaseException | Callable[[Request], str]
 
 
 @dataclass
@@ -123,3 +125,9 @@ DONE = "<commit>\nMake it two\n</commit>\n<finish>it is two</finish>"
 
 def run_dir(repo: GitRepo, name: str = NAME) -> RunDirectory:
     return RunDirectory(layout(open_worktree(repo.top)), name)
+
+
+def audited(repo: GitRepo, kind: str) -> list[dict[str, Any]]:
+    """The lines of this kind in the audit."""
+    lines = json_files.read_records(layout(open_worktree(repo.top)).audit)
+    return [line for line in lines if line["kind"] == kind]

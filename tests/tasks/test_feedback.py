@@ -11,6 +11,7 @@ from tests.tasks.bare import Answer, go
 FINISH = "<finish>done</finish>"
 DONE = f"<commit>\nsay it once\n</commit>\n{FINISH}"
 QUOTED = "one\ntwo\nthree\nfour\nfive\nsix\n\u201cseven\u201d is it\neight\n"
+COMMITTED = {"f.txt": QUOTED}
 LOOSE = (
     "```diff\n--- a/f.txt\n+++ b/f.txt\n@@ -1,2 +1,2 @@\n one\n-two\n+2\n"
     '@@ -7,2 +7,2 @@\n "seven" is it\n-eight\n+8\n'
@@ -28,7 +29,6 @@ def if_told(words: str, then: str = DONE) -> Answer:
 
 @pytest.mark.parametrize("fence", ["```\n", ""])
 def test_tolerances_of_a_hunk_are_reported(repo: GitRepo, fence: str) -> None:
-    repo.commit(**{"f.txt": QUOTED})
     said = "Applied: f.txt:1, f.txt:7.\nHunk 2 of f.txt, line 7: lines matched ignoring typographic punctuation; "
     unclosed = "The fence of the diff was not closed; the diff was read to the end of the answer.\n"
     said += "the file's own was kept.\n" + unclosed * (not fence)
@@ -39,13 +39,11 @@ def test_tolerances_of_a_hunk_are_reported(repo: GitRepo, fence: str) -> None:
 
 
 def test_an_exact_hunk_has_no_remarks(repo: GitRepo) -> None:
-    repo.commit(**{"f.txt": QUOTED})
     _, _, user = go(repo, LOOSE.replace('"seven"', "\u201cseven\u201d") + "```\n", DONE)
     assert user.observations[0].text == "Applied: f.txt:1, f.txt:7."
 
 
 def test_the_message_of_a_skipped_finish_is_kept(repo: GitRepo) -> None:
-    repo.commit(**{"f.txt": QUOTED})
     kept = "Its commit message is kept: send only `<finish>`"
     outcome, _, _ = go(repo, f"{LOOSE}```\n<run>false</run>\n{DONE}", if_told(kept, FINISH), mode="auto")
     assert outcome.kind == "done"

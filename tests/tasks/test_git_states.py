@@ -20,11 +20,7 @@ from tests.tasks.bare import DONE, EDIT, NAME, User, diff, go, run_dir
 NO_COMMIT = Options(no_commit=True)
 
 
-@pytest.fixture
-def repo(repo: GitRepo) -> GitRepo:
-    """A repository with f.txt committed."""
-    repo.commit(**{"f.txt": "one\n"})
-    return repo
+COMMITTED = {"f.txt": "one\n"}
 
 
 def _then(act: Callable[[], object]) -> Callable[[Request], str]:
@@ -79,16 +75,6 @@ def test_a_missing_committer_and_a_locked_index_are_refused_first(
     assert _is_new(repo)
 
 
-def test_the_prompt_names_the_current_folder(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
-    repo.commit(**{"sub dir/f.txt": "one\n"})
-    monkeypatch.chdir(repo.top / "sub dir")
-    _, model, _ = go(repo, "nothing to do")
-    assert 'the user is in the folder "sub dir"; all paths here are relative to the top' in model.last_prompt
-    monkeypatch.chdir(repo.top)
-    _, model, _ = go(repo, "nothing to do", name="run-20260101-000000-bbbbbb")
-    assert "the user is in" not in model.last_prompt
-
-
 @pytest.mark.parametrize(
     ("command", "commit", "after", "note"),
     [
@@ -96,12 +82,17 @@ def test_the_prompt_names_the_current_folder(repo: GitRepo, monkeypatch: pytest.
             "commit -qam mine",
             Options(),
             "two\n",
-            "note: the last commit already contains the run's change to f.txt",
+            "the last commit already contains the run's change to f.txt",
         ),
         ("commit -qam mine", Options(), "two\nmine\n", ""),
-        ("stash -q", Options(), "one\n", "the run's change to f.txt is no longer in your files"),
-        ("stash -q", NO_COMMIT, "one\n", "the run's change to f.txt is no longer in your files"),
-        ("reset -q --hard", Options(), "one\n", "the run's change to f.txt is no longer in your files"),
+        *[
+            (command, commit, "one\n", "the run's change to f.txt is no longer in your files")
+            for command, commit in (
+                ("stash -q", Options()),
+                ("stash -q", NO_COMMIT),
+                ("reset -q --hard", Options()),
+            )
+        ],
     ],
 )
 def test_a_change_that_the_user_committed_or_undid_is_not_left(
@@ -155,22 +146,28 @@ def test_a_restore_unstages_the_change(repo: GitRepo, rejected: bool) -> None:
     assert repo.git("show", ":f.txt") == "one\n2\n3\nmine\n"
 
 
-def test_a_run_that_ends_during_a_rebase_reports_no_commit(repo: GitRepo) -> None:
+@pytest.mark.parametrize(
+    ("options", "rebase", "ends"),
+    [
+        (("rebase.autoStash=true", "sequence.editor=sed -i s/^pick/edit/"), ("-iq",), "--continue"),
+        ((), ("-q", "--autostash", "-x", "false"), "--abort"),
+    ],
+)
+def test_a_rebase_during_the_run(
+    repo: GitRepo, options: tuple[str, ...], rebase: tuple[str, ...], ends: str
+) -> None:
+    """The commit is refused, and made after the rebase when the run is resumed."""
     repo.commit(**{"g.txt": "g\n"})
     repo.commit(**{"g.txt": "later\n"})
-    user = User()
-
-    def rebase() -> None:
-        options = ("-c", "rebase.autoStash=true", "-c", "sequence.editor=sed -i s/^pick/edit/")
-        repo.git(*options, "rebase", "-iq", "HEAD^")
-
+    user, words = User(), [word for option in options for word in ("-c", option)]
     with pytest.raises(Refused, match="a rebase is in progress"):
-        go(repo, EDIT, _then(rebase), user=user)
+        go(repo, EDIT, _then(lambda: repo.git(*words, "rebase", *rebase, "HEAD^", ok=False)), user=user)
     assert user.messages == []
-    assert uncommitted_files(open_worktree(repo.top), run_dir(repo)) == ()
-    repo.git("rebase", "--continue")
-    outcome, _, _ = go(repo, DONE, prompt="")
-    assert (repo.git("show", "HEAD:f.txt"), repo.status(), len(outcome.commits)) == ("two\n", "", 1)
+    assert uncommitted_files(open_worktree(repo.top), run_dir(repo)) == ()  # they are stashed
+    repo.git("rebase", ends)
+    outcome, _, _ = go(repo, prompt="")
+    assert (outcome.kind, outcome.left, outcome.commits) == ("done", (), (repo.head(),))
+    assert (repo.git("show", "HEAD:f.txt"), repo.status()) == ("two\n", "")
 
 
 def test_a_branch_that_was_switched_during_the_run_is_reported(repo: GitRepo) -> None:
@@ -275,15 +272,3 @@ def test_many_files_created_by_one_command_are_read_once(repo: GitRepo) -> None:
         in first
         and "It created u/x0001, which git does not track" in second
     )
-
-
-def test_a_rebase_that_stops_during_the_run(repo: GitRepo) -> None:
-    """The commit is refused, and made after the rebase when the run is resumed."""
-    repo.commit(**{"g.txt": "g\n"})
-    stop = _then(lambda: repo.git("rebase", "-q", "--autostash", "-x", "false", "HEAD^", ok=False))
-    with pytest.raises(Refused, match="a rebase is in progress"):
-        go(repo, EDIT, stop)
-    repo.git("rebase", "--abort")
-    assert repo.read("f.txt") == b"two\n"
-    outcome, _, _ = go(repo, prompt="")
-    assert (outcome.kind, outcome.left, outcome.commits) == ("done", (), (repo.head(),))

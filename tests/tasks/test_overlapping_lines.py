@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
-from repoagent.agent.approvals.policy import ApprovalRequest, Verdict
+from repoagent.agent.approvals.policy import Verdict
 from repoagent.cli.app import cli
 from repoagent.cli.run_program import run as run_command
 from repoagent.edit.undo import undo
@@ -22,11 +23,7 @@ from tests.tasks.bare import DONE, EDIT, NAME, Answer, User, diff, go, run_dir
 REST = "".join(f"{n}\n" for n in range(10))
 
 
-@pytest.fixture
-def repo(repo: GitRepo) -> GitRepo:
-    """A repository with f.txt committed."""
-    repo.commit(**{"f.txt": "one\n" + REST})
-    return repo
+COMMITTED = {"f.txt": "one\n" + REST}
 
 
 def then(repo: GitRepo, reply: str, **files: str | bytes | None) -> Answer:
@@ -164,32 +161,35 @@ def test_undo_refuses_a_change_on_the_same_line(repo: GitRepo) -> None:
 # -- the run changes the user's lines again
 
 
-def test_an_inseparable_line_is_reported_with_the_remedies(repo: GitRepo) -> None:
-    before = repo.head()
+@pytest.mark.parametrize("whole", [True, False])
+def test_an_inseparable_line_is_reported_with_the_remedies(repo: GitRepo, whole: bool) -> None:
+    """Nothing is restored; then it is committed whole, or restored by hand."""
+    before, worktree = repo.head(), open_worktree(repo.top)
     with pytest.raises(
         Inseparable,
         match=r"changed the same lines in f\.txt \(line 1\): .* --include-dirty .* by hand, .* restore",
     ):
         go(repo, *mix(repo))
+    done = restore_changes(worktree, run_dir(repo))
+    assert (done.paths, dict(done.left)) == ((), {"f.txt": ((1, 1),)})
     assert (repo.head(), repo.read("f.txt")) == (before, ("again\n" + REST).encode())
-    assert "+again" in uncommitted_diff(open_worktree(repo.top), run_dir(repo))
-
-
-def test_an_inseparable_file_is_committed_whole(repo: GitRepo) -> None:
-    with pytest.raises(Inseparable):
-        go(repo, *mix(repo))
-    repo.write("f.txt", "again\n" + REST + "more\n")
-    outcome, model, user = go(repo, prompt="", commit=Options(include_dirty=True))
-    assert "note: the commit includes your own changes to f.txt (line 1)" in notes(user)
-    assert (model.seen, outcome.left, repo.status()) == ([], (), "")
-    assert repo.git("show", "HEAD:f.txt") == "again\n" + REST + "more\n"
+    assert "+again" in uncommitted_diff(worktree, run_dir(repo))
+    if whole:
+        repo.write("f.txt", "again\n" + REST + "more\n")
+        outcome, model, user = go(repo, prompt="", commit=Options(include_dirty=True))
+        assert "note: the commit includes your own changes to f.txt (line 1)" in notes(user)
+        assert (model.seen, outcome.left, repo.status()) == ([], (), "")
+        assert repo.git("show", "HEAD:f.txt") == "again\n" + REST + "more\n"
+    else:
+        repo.git("checkout", "-q", "f.txt")
+        assert not restore_changes(worktree, run_dir(repo)).left
+        assert uncommitted_files(worktree, run_dir(repo)) == ()
 
 
 def test_an_inseparable_file_is_committed_by_hand(repo: GitRepo) -> None:
     repo.commit(**{"g.txt": "one\n"})
-    edits = mix(repo)
     with pytest.raises(Inseparable):
-        go(repo, diff("g.txt", "one", "two"), *edits)
+        go(repo, diff("g.txt", "one", "two"), *mix(repo))
     repo.git("commit", "-qm", "mine", "f.txt")
     outcome, _, user = go(repo, prompt="")
     assert (outcome.left, repo.status(), len(outcome.commits)) == ((), "", 1)
@@ -202,65 +202,37 @@ def test_the_user_is_asked_to_include_a_whole_file(repo: GitRepo, yes: bool) -> 
     before = repo.commit(**{"g.txt": "one\n" + REST})
     repo.write("g.txt", "one\n" + REST + "dirty\n")
     user = User(allows=lambda request: Verdict(request.kind != "include" or yes))
-
-    def run() -> None:
+    with nullcontext() if yes else pytest.raises(Inseparable):
         go(repo, diff("g.txt", "one", "two"), *mix(repo), user=user, mode="ask")
-
     if yes:
-        run()
         assert repo.git("show", "HEAD:f.txt") == "again\n" + REST
         assert repo.git("show", "HEAD:g.txt") == "two\n" + REST
         assert repo.status() == " M g.txt\n"
     else:
-        with pytest.raises(Inseparable):
-            run()
         assert repo.head() == before
-    assert [(one.kind, "+again" in one.what) for one in user.requests if one.kind == "include"] == [
-        ("include", True)
-    ]
+    assert ["+again" in one.what for one in user.requests if one.kind == "include"] == [True]
 
 
 def test_the_user_is_asked_about_earlier_work(repo: GitRepo) -> None:
     repo.write("f.txt", "mine\n" + REST)
     repo.write("u.txt", "one\n")
-    requests: list[ApprovalRequest] = []
-
-    def allows(request: ApprovalRequest) -> Verdict:
-        requests.append(request)
-        return Verdict(True)
-
     edits = [diff("f.txt", "mine", "two"), diff("u.txt", "one", "two")]
-    go(repo, *edits, DONE, user=User(allows=allows), mode="ask")
-    assert [request.kind for request in requests] == ["include", "include"]
+    _, _, user = go(repo, *edits, DONE, mode="ask")
+    assert [request.kind for request in user.requests] == ["include", "include"]
     assert (repo.status(), repo.git("show", "HEAD:u.txt")) == ("", "two\n")
 
 
 # -- restore
 
 
-def half_done(repo: GitRepo) -> None:
-    """A run that left its change in g.txt, and a line of the user's on its own line in f.txt."""
-    repo.commit(**{"g.txt": "one\n"})
-    edits = [diff("g.txt", "one", "two"), EDIT]
-    go(repo, *edits, then(repo, DONE, f_txt="mine\n" + REST), commit=Options(no_commit=True))
-
-
-def test_restore_leaves_overlapping_changes(repo: GitRepo) -> None:
-    with pytest.raises(Inseparable):
-        go(repo, *mix(repo))
-    done = restore_changes(open_worktree(repo.top), run_dir(repo))
-    assert (done.paths, dict(done.left)) == ((), {"f.txt": ((1, 1),)})
-    repo.git("checkout", "-q", "f.txt")
-    assert not restore_changes(open_worktree(repo.top), run_dir(repo)).left
-    assert uncommitted_files(open_worktree(repo.top), run_dir(repo)) == ()
-
-
 @pytest.mark.parametrize("whole", [False, True])
 def test_restore_skips_overlapping_lines_or_keeps_a_copy(
     repo: GitRepo, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], whole: bool
 ) -> None:
-    """With the command, whose exit code is 3 for a skipped file."""
-    half_done(repo)
+    """With the command, whose exit code is 3 for a skipped file: the user has changed a line that the run changed."""
+    repo.commit(**{"g.txt": "one\n"})
+    edits = [diff("g.txt", "one", "two"), EDIT]
+    go(repo, *edits, then(repo, DONE, f_txt="mine\n" + REST), commit=Options(no_commit=True))
     monkeypatch.chdir(repo.top)
     restore = ["runs", "restore", "last", "--yes", "--json"]
     if whole:

@@ -8,53 +8,33 @@ import pytest
 
 from repoagent.agent.approvals.policy import Verdict
 from repoagent.agent.python_tool import LOST_STATE
-from repoagent.git.worktree import layout, open_worktree
-from repoagent.storage import json_files
 from tests.conftest import GitRepo
-from tests.tasks.bare import Model, User, go
+from tests.tasks.bare import DONE, User, audited, go
 
-DONE = "<commit>\nMake it two\n</commit>\n<finish>done</finish>"
-
-
-def _prompt(model: Model) -> str:
-    return "".join(part.text for part in model.seen[0].system)
+COMMITTED = {"f.txt": "one\n"}
 
 
 def test_a_kernel_lives_as_long_as_its_run(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PYTEST_CURRENT_TEST", raising=False)
-    repo.commit(**{"f.txt": "one\n"})
     write = "<python>\nfrom pathlib import Path\nx = 40\nPath('f.txt').write_text('two\\n')\n</python>"
-    user = User()
-    outcome, model, _ = go(repo, write, "<python>x + 2</python>", DONE, user=user)
+    outcome, model, user = go(repo, write, "<python>x + 2</python>", DONE)
     assert outcome.kind == "done" and repo.git("show", "HEAD:f.txt") == "two\n"
     assert "\n42\n" in model.last_prompt and "f.txt" in user.observations[0].text
     assert [request.kind for request in user.requests] == ["python", "python"]
-    runs = [
-        event
-        for event in json_files.read_records(layout(open_worktree(repo.top)).audit)
-        if event["kind"] == "python"
-    ]
-    assert [event["how"] for event in runs] == ["done", "done"]
-
-    _, model, _ = go(repo, "<finish>there</finish>", prompt="go on", user=User())
-    assert model.last_prompt.count(LOST_STATE) == 1
-    _, model, _ = go(repo, "<finish>there</finish>", prompt="and on", user=User())
-    assert model.last_prompt.count(LOST_STATE) == 1
+    assert [event["how"] for event in audited(repo, "python")] == ["done", "done"]
+    for more in ("go on", "and on"):
+        _, model, _ = go(repo, "<finish>there</finish>", prompt=more)
+        assert model.last_prompt.count(LOST_STATE) == 1
 
 
 def test_browse_needs_the_option_and_approval(repo: GitRepo, clean_environment: Path) -> None:
-    repo.commit(**{"f.txt": "one\n"})
-    asks = (
-        '<browse url="https://localhost/"/>',
-        '<browse url="https://a.example/?f=one"/>',
-        "<finish>no</finish>",
-    )
+    asks = ('<browse url="https://localhost/"/>', '<browse url="https://a.example/?f=one"/>')
     file = clean_environment / ".config" / "repoagent" / "config.toml"
     file.parent.mkdir(parents=True)
     file.write_text("run.browse = true\n")
     user = User(allows=lambda request: Verdict("localhost" in request.what, reason="not there"))
-    _, model, _ = go(repo, *asks, user=user)
-    assert "<browse url=" in _prompt(model)
+    _, model, _ = go(repo, *asks, "<finish>no</finish>", user=user)
+    assert "<browse url=" in model.seen[0].system[0].text
     assert "not on the public internet" in user.observations[0].text
     assert "not there" in user.observations[1].text
     assert [request.patterns for request in user.requests] == [

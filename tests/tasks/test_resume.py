@@ -26,22 +26,25 @@ from repoagent.tasks.runs.control import live_run
 from repoagent.tasks.runs.directory import Record
 from repoagent.tasks.subagents import write_spec
 from tests.conftest import GitRepo
-from tests.tasks.bare import DONE, EDIT, NAME, diff, go, run_dir
+from tests.tasks.bare import DONE, EDIT, NAME, Answer, diff, go, run_dir
 
-
-@pytest.fixture
-def repo(repo: GitRepo) -> GitRepo:
-    """A repository with f.txt committed."""
-    repo.commit(**{"f.txt": "one\n"})
-    return repo
+COMMITTED = {"f.txt": "one\n"}
 
 
 class Killed(BaseException):
     pass
 
 
-def dies(*_: object, **__: object) -> None:
-    raise Killed
+def killed(repo: GitRepo, *replies: Answer, at: tuple[object, str] | None = None, **wishes: object) -> None:
+    """A run that is killed when it calls the function `at`, or at last."""
+
+    def dies(*_: object, **__: object) -> None:
+        raise Killed
+
+    with pytest.MonkeyPatch.context() as patched, pytest.raises(Killed):
+        if at:
+            patched.setattr(*at, dies)
+        go(repo, *replies, *([] if at else [Killed()]), **wishes)
 
 
 def record(repo: GitRepo) -> dict[str, object]:
@@ -55,22 +58,15 @@ def observations(repo: GitRepo) -> list[tuple[str, str]]:
     return [(turn.meta["kind"], turn.text) for turn in conversation.turns if turn.role == "observation"]
 
 
-def test_a_commit_is_recorded_once(repo: GitRepo) -> None:
-    first, _, _ = go(repo, EDIT, DONE)
-    again, _, _ = go(repo, "nothing more to do", prompt="and now?")
-    assert (len(first.commits), again.commits) == (1, ())
-    assert record(repo)["commits"] == list(first.commits)
-
-
 @pytest.mark.parametrize("each", [False, True])
-def test_killed_after_the_commit(repo: GitRepo, monkeypatch: pytest.MonkeyPatch, each: bool) -> None:
+def test_killed_after_the_commit(repo: GitRepo, each: bool) -> None:
     """The change set still contains the committed change: it is not committed again, and the commit counts as the
     run's."""
     before = repo.head()
-    with monkeypatch.context() as patched, pytest.raises(Killed):
-        patched.setattr(ChangeSet, "committed", dies)
-        go(repo, EDIT, DONE, commit_per_edit=each)
-    made = repo.head()
+    killed(repo, EDIT, DONE, commit_per_edit=each, at=(ChangeSet, "committed"))
+    made, worktree = repo.head(), open_worktree(repo.top)
+    assert uncommitted_files(worktree, run_dir(repo)) == () == restore_changes(worktree, run_dir(repo)).paths
+    assert (repo.read("f.txt"), repo.status()) == (b"two\n", "")
     outcome, _, _ = go(repo, *([DONE] if each else []), prompt="", commit_per_edit=each)
     assert (outcome.kind, outcome.left, repo.head(), record(repo)["commits"]) == ("done", (), made, [made])
     assert repo.git("rev-parse", "HEAD^").strip() == before
@@ -80,9 +76,7 @@ def test_killed_after_the_commit(repo: GitRepo, monkeypatch: pytest.MonkeyPatch,
 
 def test_killed_after_an_edit_was_written(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is not written again, and the model and the user's hook get the file names."""
-    with monkeypatch.context() as patched, pytest.raises(Killed):
-        patched.setattr(file_tools, "_note_written", dies)
-        go(repo, EDIT)
+    killed(repo, EDIT, at=(file_tools, "_note_written"))
     monkeypatch.setenv("REPOAGENT_RUN__AFTER_EDIT", "cat")
     outcome, _, _ = go(repo, DONE, prompt="")
     assert outcome.kind == "done"
@@ -108,15 +102,12 @@ def test_a_file_that_is_saved_repeatedly_during_the_commit(
     assert (len(outcome.commits), outcome.left, len(tries)) == (1, (), commit.TRIES + 1)
 
 
-def test_changes_of_an_interrupted_command_are_reported(
-    repo: GitRepo, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_changes_of_an_interrupted_command_are_reported(repo: GitRepo) -> None:
     """It is unknown whether the command or the user made them: they are committed if kept, and reported otherwise."""
     repo.commit(**{"g.txt": "g\n", "h.txt": "h\n"})
     repo.write("h.txt", "mine\n")
-    with monkeypatch.context() as patched, pytest.raises(Killed):
-        patched.setattr(command_watch.Watch, "_after_command", dies)
-        go(repo, EDIT, "<run>echo G > g.txt; echo new > n.txt; echo more >> h.txt</run>", confine=False)
+    command = "<run>echo G > g.txt; echo new > n.txt; echo more >> h.txt</run>"
+    killed(repo, EDIT, command, confine=False, at=(command_watch.Watch, "_after_command"))
     outcome, model, _ = go(
         repo, '<keep path="g.txt"/>', '<keep path="n.txt"/>', DONE, "<finish>it is two</finish>", prompt=""
     )
@@ -126,35 +117,23 @@ def test_changes_of_an_interrupted_command_are_reported(
     )
     assert outcome.kind == "done"
     assert "changed again" not in model.last_prompt  # f.txt, which the run had changed before
+    notices = [text for kind, text in observations(repo) if kind == "repository"]
+    assert all("f.txt" not in text for text in notices) and "the user's uncommitted work: h.txt" in notices[0]
     assert repo.git("show", "--format=", "--name-only", "HEAD").split() == ["f.txt", "g.txt", "n.txt"]
     assert repo.read("h.txt") == b"mine\nmore\n"
     assert repo.status() == " M h.txt\n"
 
 
-def test_killed_after_a_restore(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_killed_after_a_restore(repo: GitRepo) -> None:
     """The file is restored, but not the change set: it is not listed any more."""
-    with monkeypatch.context() as patched, pytest.raises(Killed):
-        patched.setattr(ChangeSet, "drop", dies)
-        go(repo, EDIT, '<restore path="f.txt"/>')
+    killed(repo, EDIT, '<restore path="f.txt"/>', at=(ChangeSet, "drop"))
     assert repo.read("f.txt") == b"one\n"
     outcome, _, _ = go(repo, "<finish>left as it is</finish>", prompt="", confine=False)
     assert (outcome.kind, outcome.left, repo.status()) == ("done", (), "")
 
 
-def test_the_runs_own_changes_are_not_listed_as_the_users(repo: GitRepo) -> None:
-    repo.commit(**{"g.txt": "g\n"})
-    repo.write("g.txt", "mine\n")
-    with pytest.raises(Killed):
-        go(repo, EDIT, Killed())  # type: ignore[arg-type]
-    go(repo, DONE, prompt="")
-    notices = [text for kind, text in observations(repo) if kind == "repository"]
-    assert all("f.txt" not in text for text in notices)
-    assert "the user's uncommitted work: g.txt" in notices[-1]
-
-
 def test_changes_that_the_user_undid_are_reported(repo: GitRepo) -> None:
-    with pytest.raises(Killed):
-        go(repo, EDIT, Killed())  # type: ignore[arg-type]
+    killed(repo, EDIT)
     repo.git("checkout", "f.txt")
     outcome, model, _ = go(repo, EDIT, DONE, prompt="")
     assert "The files no longer contain your changes to f.txt" in model.last_prompt
@@ -164,12 +143,10 @@ def test_changes_that_the_user_undid_are_reported(repo: GitRepo) -> None:
 
 def test_without_the_folder_of_the_run(repo: GitRepo) -> None:
     """Only the conversation exists, as in another clone: the model is asked once to look at the files."""
-    with pytest.raises(Killed):
-        go(repo, EDIT, Killed())  # type: ignore[arg-type]
+    killed(repo, EDIT)
     shutil.rmtree(run_dir(repo).folder)
     repo.git("checkout", "f.txt")
-    with pytest.raises(Killed):
-        go(repo, Killed(), prompt="")  # type: ignore[arg-type]
+    killed(repo, prompt="")
     outcome, model, _ = go(repo, EDIT, DONE, prompt="")
     assert model.last_prompt.count("continues without its run's folder") == 1
     assert (outcome.kind, repo.git("show", "HEAD:f.txt")) == ("done", "two\n")
@@ -231,8 +208,7 @@ def test_a_system_error_of_an_edit_ends_the_run(repo: GitRepo, each: bool) -> No
 def test_a_sub_agent_that_outlived_its_parent(repo: GitRepo) -> None:
     """Its changes are merged once when the run is resumed, and committed with the others."""
     repo.commit(**{"g.txt": "g\n"})
-    with pytest.raises(Killed):
-        go(repo, EDIT, Killed())  # type: ignore[arg-type]
+    killed(repo, EDIT)
     child_dir = run_dir(repo, "run-20260101-000001-abcdef")
     write_spec(child_dir, RunRequest("do it", child_dir.name, "worker", NAME, "auto-edit"), Limits())
     change_set = open_change_set(open_worktree(repo.top), child_dir.changes)
@@ -250,8 +226,7 @@ def test_a_sub_agent_that_outlived_its_parent(repo: GitRepo) -> None:
 @pytest.mark.parametrize("long", [False, True])
 def test_the_answer_of_a_finished_sub_agent_is_not_lost(repo: GitRepo, *, long: bool) -> None:
     """Its parent was killed before it stored the answer: it is reported once when the run is resumed."""
-    with pytest.raises(Killed):
-        go(repo, EDIT, Killed())  # type: ignore[arg-type]
+    killed(repo, EDIT)
     answer = "It is in signs.py. " * (500 if long else 1) + "The end."
     for number, state in enumerate(("answered", "failed")):
         child_dir = run_dir(repo, f"run-20260101-00000{number}-abcde{number}")
@@ -297,15 +272,6 @@ def test_interrupted_at_a_write(repo: GitRepo, monkeypatch: pytest.MonkeyPatch, 
     assert [change.name for change in changes] == (["f.txt"] if written else [])
     outcome, _, _ = go(repo, DONE, prompt="")
     assert (outcome.kind, repo.git("show", "HEAD:f.txt"), outcome.left) == ("done", "two\n", ())
-
-
-def test_restore_does_not_revert_committed_changes(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as patched, pytest.raises(Killed):
-        patched.setattr(ChangeSet, "committed", dies)
-        go(repo, EDIT, DONE)
-    worktree = open_worktree(repo.top)
-    assert uncommitted_files(worktree, run_dir(repo)) == () == restore_changes(worktree, run_dir(repo)).paths
-    assert (repo.read("f.txt"), repo.status()) == (b"two\n", "")
 
 
 @pytest.mark.parametrize("said", ["mine", "run-20260101-000000-abcdef"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 
 import pytest
@@ -13,14 +14,10 @@ from repoagent.git.worktree import open_worktree
 from repoagent.llm.model import Request
 from repoagent.llm.usage import Limits
 from tests.conftest import GitRepo
-from tests.tasks.bare import DONE, EDIT, NAME, User, diff, go
+from tests.tasks.bare import DONE, EDIT, NAME, User, diff, go, run_dir
 
-
-@pytest.fixture
-def repo(repo: GitRepo) -> GitRepo:
-    """A repository with f.txt committed."""
-    repo.commit(**{"f.txt": "one\n"})
-    return repo
+COMMITTED = {"f.txt": "one\n"}
+FLOW = "<run>mkdir -p .github/workflows; echo 'on: push' >> .github/workflows/x.yml</run>"
 
 
 def _conversation(repo: GitRepo) -> str:
@@ -44,6 +41,9 @@ def test_an_edit_is_written_immediately_and_committed_at_the_end(repo: GitRepo) 
     outcome, _, _ = go(repo, '<read path="f.txt"/>', EDIT, look)
     assert seen == [(b"two\n", True)]
     assert (outcome.kind, outcome.text, outcome.left) == ("done", "it is two", ())
+    again, _, _ = go(repo, "nothing more to do", prompt="and now?")
+    assert again.commits == () and len(outcome.commits) == 1  # a commit is recorded once
+    assert json.loads(run_dir(repo).record.read_text())["commits"] == list(outcome.commits)
     assert repo.git("log", "-1", "--format=%s %(trailers:key=Assisted-by,valueonly)").split("\n")[0] == (
         "Make it two repoagent:scripted/one"
     )
@@ -62,12 +62,23 @@ def test_a_file_that_was_not_read_can_be_patched_but_not_replaced(repo: GitRepo)
     assert repo.read("g.txt") == b"long\n" * 50
 
 
-def test_two_files_are_written_both_or_not_at_all(repo: GitRepo) -> None:
+@pytest.mark.parametrize(
+    ("replies", "left", "told"),
+    [  # one file of two is refused, a question after a change, an answer after a refused edit
+        ((EDIT + diff("g.txt", "nonsense", "x"), *["<finish>gave up</finish>"] * 2), (), "Your last edit was refused"),
+        ((EDIT, "Shall I also change g?", "Really: shall I?"), ("f.txt",), ""),
+        ((diff("f.txt", "uno", "dos"), "f.txt says two.", "It does."), (), "your last edit was refused and nothing has changed since"),
+    ],
+)  # fmt: skip
+def test_a_run_that_only_stops_is_questioned_once_and_unfinished(
+    repo: GitRepo, replies: tuple[str, ...], left: tuple[str, ...], told: str
+) -> None:
     repo.commit(**{"g.txt": "g\n"})
-    finish = "<finish>gave up</finish>"
-    outcome, model, _ = go(repo, EDIT + diff("g.txt", "nonsense", "x"), finish, finish)
-    assert outcome.kind == "unfinished" and "Your last edit was refused" in model.last_prompt
-    assert (repo.read("f.txt"), repo.read("g.txt"), repo.status()) == (b"one\n", b"g\n", "")
+    outcome, model, _ = go(repo, *replies)
+    assert (outcome.kind, outcome.left) == ("unfinished", left) and told in model.last_prompt
+    assert (repo.read("f.txt"), repo.read("g.txt")) == (b"two\n" if left else b"one\n", b"g\n")
+    again, _, _ = go(repo, DONE, prompt="no")  # a new prompt starts over
+    assert (again.kind, repo.status()) == ("done", "")
 
 
 def test_a_rejection_is_sent_to_the_model_and_five_end_the_run(repo: GitRepo) -> None:
@@ -79,46 +90,82 @@ def test_a_rejection_is_sent_to_the_model_and_five_end_the_run(repo: GitRepo) ->
     assert repo.status() == ""
 
 
-@pytest.mark.parametrize("mode", ["read-only", "ask"])
-def test_a_read_only_run_writes_nothing(repo: GitRepo, mode: str) -> None:
-    _outcome, model, _ = go(repo, EDIT, "the answer", mode=mode, plan_only=mode == "ask")
+@pytest.mark.parametrize("only", [{"mode": "read-only"}, {"mode": "ask", "plan_only": True}])
+def test_a_read_only_run_writes_nothing_and_offers_no_changes(repo: GitRepo, only: dict[str, object]) -> None:
+    _, model, _ = go(repo, '<delegate kind="edit">change it</delegate>', EDIT, "the answer", **only)
     assert repo.status() == ""
-    for word in ("patch", "commit message"):
-        assert word not in model.last_prompt
+    for words in ("patch", "commit message", "what was done, and how it was checked", "\n- edit:"):
+        assert words not in model.last_prompt
     assert "Change nothing" in model.last_prompt
+    assert "unknown kind edit: choose one of explore" in model.last_prompt
 
 
-def test_a_reply_without_an_action_after_a_change_is_questioned_once(repo: GitRepo) -> None:
-    outcome, _, _person = go(repo, EDIT, "Shall I also change g?", "Really: shall I?")
-    assert (outcome.kind, outcome.left) == ("unfinished", ("f.txt",))
-    assert repo.read("f.txt") == b"two\n"
-    again, _, _ = go(repo, DONE, prompt="no")
-    assert (again.kind, repo.status()) == ("done", "")
-
-
-def test_a_declined_task_leaves_no_changes(repo: GitRepo) -> None:
+@pytest.mark.parametrize("each", [False, True])
+def test_a_declined_task_leaves_no_changes_but_commits(repo: GitRepo, each: bool) -> None:
+    user = User()
     with pytest.raises(NothingDone, match="can't be done"):
-        go(repo, EDIT, "<reject>can't be done</reject>")
-    assert (repo.read("f.txt"), repo.status()) == (b"one\n", "")
+        go(repo, EDIT, "<reject>can't be done</reject>", commit_per_edit=each, user=user)
+    assert (repo.read("f.txt"), repo.status()) == (b"two\n" if each else b"one\n", "")
+    note = f"note: the run had already made commit {repo.head()[:7]} (`repoagent undo`"
+    assert any(message.startswith(note) for message in user.messages) == each
 
 
-def test_a_run_cannot_finish_with_open_tasks(repo: GitRepo) -> None:
-    outcome, _model, user = go(
-        repo, '<task add="First"/>', EDIT, DONE, '<finish open="it is optional">two</finish>'
+def test_a_sensitive_file_is_refused_to_the_model(repo: GitRepo) -> None:
+    repo.commit(**{".github/workflows/x.yml": "on: pull\n"})
+    restore = '<restore path=".github/workflows/x.yml"/>'
+    outcome, model, _ = go(repo, EDIT, FLOW, DONE, restore + DONE, mode="ask")
+    assert "is run by a server on a push" in model.last_prompt
+    assert (outcome.kind, repo.status()) == ("done", "")
+    assert repo.git("show", "--format=", "--name-only", "HEAD") == "f.txt\n"
+
+
+@pytest.mark.parametrize(
+    ("replies", "wishes"),
+    [
+        ((EDIT,), {"check": "grep three f.txt"}),
+        ((EDIT, FLOW), {"mode": "ask"}),  # a sensitive file
+        ((), {"mode": "read-only", "check": "false"}),
+    ],
+)
+def test_the_third_reason_not_to_finish_ends_the_run(
+    repo: GitRepo, replies: tuple[str, ...], wishes: dict[str, object]
+) -> None:
+    before = repo.commit(**{".github/workflows/x.yml": "on: pull\n"})
+    tries = (DONE, f"<run>ls</run>\n{DONE}", f"<run>pwd</run>\n{DONE}")
+    with pytest.raises(CheckFailed, match="after 3 tries") as error:
+        go(repo, *replies, *tries, **wishes)
+    assert ("Your files contain the change; resume with" if replies else "Resume with") in str(error.value)
+    assert (repo.head(), repo.read("f.txt")) == (before, b"two\n" if replies else b"one\n")
+    if "check" in wishes:
+        assert go(repo, DONE, prompt="never mind the check")[0].kind == "done"
+
+
+@pytest.mark.parametrize("broken", ["folder", "latin-1"])
+def test_an_unreadable_plan_is_renamed_and_rebuilt(repo: GitRepo, broken: str) -> None:
+    """The run cannot finish until its tasks are done, or it says why one is open."""
+    plan = run_dir(repo).plan
+
+    def spoil(request: Request) -> str:
+        text = plan.read_text()
+        plan.unlink()
+        if broken == "folder":
+            plan.mkdir()
+            (plan / "mine").write_text("kept")
+        else:
+            plan.write_bytes((text + "caf\xe9\n").encode("latin-1"))
+        return DONE
+
+    last = (
+        '<task n="1" state="done"/>' + DONE if broken == "folder" else '<finish open="optional">two</finish>'
     )
-    assert next(seen.text for seen in user.observations if seen.kind == "finish").startswith(
-        "Tasks of the plan are open: 1 First"
-    )
-    assert outcome.text.endswith("Still open: it is optional")
-
-
-def test_a_failed_check_is_sent_to_the_model_and_the_third_ends_the_run(repo: GitRepo) -> None:
-    before = repo.head()
-    with pytest.raises(CheckFailed, match="after 3 tries"):
-        go(repo, EDIT, DONE, f"<run>ls</run>\n{DONE}", f"<run>pwd</run>\n{DONE}", check="grep three f.txt")
-    assert (repo.head(), repo.read("f.txt")) == (before, b"two\n")
-    outcome, _, _ = go(repo, DONE, prompt="never mind the check")
-    assert outcome.kind == "done"
+    outcome, _, user = go(repo, '<task add="Make it two"/>', EDIT, spoil, last)
+    refused = next(seen.text for seen in user.observations if seen.kind == "finish")
+    assert refused.startswith("Tasks of the plan are open: 1 Make it two")
+    assert (outcome.kind, len(outcome.commits)) == ("done", 1)
+    assert outcome.text.endswith("Still open: optional") == (broken != "folder")
+    assert "renamed it to plan.md.broken-1" in "\n".join(user.messages)
+    aside = plan.with_name("plan.md.broken-1")
+    assert (aside / "mine").read_text() == "kept" if aside.is_dir() else b"caf\xe9" in aside.read_bytes()
 
 
 @pytest.mark.parametrize("last", ["<finish>b.py is not done</finish>", "I can't: b.py is not done."])
@@ -133,42 +180,28 @@ def test_a_run_that_changes_nothing_after_a_failed_check_ends(repo: GitRepo, las
     assert outcome.kind == "done"
 
 
-def test_a_reply_without_an_action_after_a_refused_edit_is_not_an_answer(repo: GitRepo) -> None:
-    outcome, model, _ = go(repo, diff("f.txt", "uno", "dos"), "f.txt says two.", "It does.")
-    assert outcome.kind == "unfinished"
-    assert "your last edit was refused and nothing has changed since" in model.last_prompt
-    outcome, _, _ = go(repo, DONE, prompt="finish")  # a new prompt starts over
-    assert outcome.kind == "done"
-
-
 def test_a_command_may_replace_a_refused_edit(repo: GitRepo) -> None:
     replies = [diff("f.txt", "uno", "dos"), "<run>sed -i s/one/dos/ f.txt</run>", DONE]
     outcome, _, _ = go(repo, *replies, mode="auto", allow=("sed *",))
     assert (outcome.kind, repo.git("show", "HEAD:f.txt")) == ("done", "dos\n")
 
 
-@pytest.mark.parametrize("by_user", [False, True])
-def test_the_runs_own_edit_is_known_after_a_resume(repo: GitRepo, by_user: bool) -> None:
-    repo.commit(**{"f.txt": "one\n1\n2\n3\n4\n"})
-    with pytest.raises(LimitReached):
-        go(repo, '<read path="f.txt"/>', EDIT, limits=Limits(turns=2))
+@pytest.mark.parametrize(("error", "by_user"), [(LimitReached, True), (ModelError, False)])
+def test_changes_before_an_error_are_committed_by_the_next_process(
+    repo: GitRepo, error: type[Exception], by_user: bool
+) -> None:
+    """It knows the run's own edit, and is told what the user has changed since."""
+    before = repo.commit(**{"f.txt": "one\n1\n2\n3\n4\n"})
+    limits = Limits(turns=2) if error is LimitReached else None
+    with pytest.raises(error):
+        go(repo, '<read path="f.txt"/>', EDIT, ModelError("no network"), limits=limits)
+    assert (repo.head(), repo.read("f.txt")) == (before, b"two\n1\n2\n3\n4\n")
     if by_user:
         repo.write("f.txt", "two\n1\n2\n3\nfour\n")
-    _, model, _ = go(repo, diff("f.txt", "two", "dos"), DONE, prompt="")
+    outcome, model, _ = go(repo, diff("f.txt", "two", "dos"), DONE, prompt="")
     assert ("Since you last read f.txt, the content has changed" in model.last_prompt) == by_user
-
-
-@pytest.mark.parametrize("error", [LimitReached, ModelError])
-def test_changes_before_an_error_are_committed_by_the_next_process(
-    repo: GitRepo, error: type[Exception]
-) -> None:
-    before = repo.head()
-    limits = Limits(turns=1) if error is LimitReached else None
-    with pytest.raises(error):
-        go(repo, EDIT, ModelError("no network"), limits=limits)
-    assert (repo.head(), repo.read("f.txt")) == (before, b"two\n")
-    outcome, _, _ = go(repo, DONE, prompt="")
-    assert (outcome.kind, repo.status()) == ("done", "")
+    assert (outcome.kind, repo.status()) == ("done", " M f.txt\n" if by_user else "")
+    assert repo.git("show", "HEAD:f.txt") == "dos\n1\n2\n3\n4\n"
 
 
 def test_a_commit_per_edit(repo: GitRepo) -> None:
@@ -220,15 +253,6 @@ def test_changes_by_a_command_are_shown_before_the_commit(repo: GitRepo, wanted:
     files = repo.git("diff", "--name-only", before, "HEAD").split()
     assert files == (["f.txt", "g.txt"] if wanted else ["f.txt"])
     assert repo.status() == ""
-
-
-def test_commits_before_a_declined_task_are_reported(repo: GitRepo) -> None:
-    user = User()
-    with pytest.raises(NothingDone):
-        go(repo, EDIT, "<reject>no</reject>", commit_per_edit=True, user=user)
-    assert user.messages[-1].startswith(
-        f"note: the run had already made commit {repo.head()[:7]} (`repoagent undo`"
-    )
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from repoagent.git.worktree import layout, open_worktree
-from repoagent.storage import json_files
+from repoagent.git.worktree import open_worktree
 from repoagent.tasks.changes.change_set import open_change_set
 from repoagent.tasks.changes.command_watch import Watch
 from tests.conftest import GitRepo
-from tests.tasks.bare import go
+from tests.tasks.bare import audited, go
 
 
 def test_the_audit_records_what_a_command_writes(repo: GitRepo) -> None:
@@ -20,11 +19,7 @@ def test_the_audit_records_what_a_command_writes(repo: GitRepo) -> None:
     before = repo.git("rev-parse", "HEAD:a.txt").strip()
     command = "echo two > a.txt; rm gone.txt; echo new > new.txt"
     go(repo, f"<run>{command}</run>", "<finish>a</finish>", "<finish>b</finish>")
-    lines = [
-        one
-        for one in json_files.read_records(layout(open_worktree(repo.top)).audit)
-        if one["kind"] == "write"
-    ]
+    lines = audited(repo, "write")
     found = {one["path"]: (one["before"], one["after"]) for one in lines if one["by"] == "command"}
     after = repo.git("hash-object", "a.txt").strip()
     gone, new = repo.git("rev-parse", "HEAD~1:gone.txt").strip(), repo.git("hash-object", "new.txt").strip()

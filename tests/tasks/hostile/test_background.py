@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from repoagent.git.worktree import layout, open_worktree
 from repoagent.llm.model import Request
-from repoagent.storage import json_files
 from tests.conftest import GitRepo
-from tests.tasks.bare import User, diff, go
+from tests.tasks.bare import User, audited, diff, go
 
 FINISH = "<finish>done</finish>"
 WAITS = "until [ -e go ]; do sleep 0.02; done; echo b >b.txt; echo c >c.txt; rm go"
@@ -38,12 +36,8 @@ def test_changes_in_the_background_are_candidates(repo: GitRepo) -> None:
     assert any("or you, changed b.txt, c.txt (new), d.txt" in one for one in user.messages)
     assert set(repo.git("show", "--format=", "--name-only", "HEAD").split()) == {"a.txt", "b.txt"}
     assert repo.git("status", "--porcelain").split() == ["M", "d.txt", "??", "c.txt"]
-    written = [
-        one
-        for one in json_files.read_records(layout(open_worktree(repo.top)).audit)
-        if one["kind"] == "write"
-    ]
-    assert {one["path"] for one in written if one.get("by") == "background"} == {"b.txt", "c.txt", "d.txt"}
+    written = {one["path"] for one in audited(repo, "write") if one.get("by") == "background"}
+    assert written == {"b.txt", "c.txt", "d.txt"}
 
 
 def test_the_runs_own_changes_are_not_candidates(repo: GitRepo) -> None:

@@ -13,7 +13,6 @@ from tests.llm.providers.messages_server import messages_server
 from tests.tasks.scenarios.stage import PYTHON, Stage
 
 QUICK = {  # run with all tests, a few seconds in total; the others run with `make soak`
-    "test_fix_a_failing_test",
     "test_only_the_edited_words_of_a_file_change[latin-1]",
     "test_resume_after_a_limit[turns]",
     "test_the_users_work_in_the_same_file_stays_uncommitted[False]",

@@ -17,13 +17,6 @@ from tests.tasks.scenarios.stage import BUMP, FIX, Look, Stage, change, finish, 
 Make = Callable[..., Stage]
 
 
-def test_fix_a_failing_test(stage: Make) -> None:
-    task = stage()
-    assert task.go(*FIX, prompt="Make the failing test pass.").kind == "done"
-    assert task.kinds() == ["run", "read", "edit", "run", "finish"]
-    task.whole("convert/rounding.py")
-
-
 @pytest.mark.parametrize(
     ("path", "old", "new", "data"),
     [
@@ -54,7 +47,8 @@ def test_the_users_work_in_the_same_file_stays_uncommitted(stage: Make, staged: 
     task.repo.write("convert/rounding.py", mine)
     task.repo.git("add", "docs/mass.md", *(["convert/rounding.py"] if staged else []))
     task.repo.write("notes.txt", "untracked\n")
-    task.go(*FIX, prompt="Make the failing test pass.")
+    assert task.go(*FIX, prompt="Make the failing test pass.").kind == "done"
+    assert task.kinds() == ["run", "read", "edit", "run", "finish"]
     assert "mine" not in task.repo.git("show", "HEAD:convert/rounding.py")
     assert task.repo.read("convert/rounding.py") == mine.replace(b"str(value)", b"str(round(value))")
     letters = "M " if staged else " M"
