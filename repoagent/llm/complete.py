@@ -162,7 +162,7 @@ def complete(
     small model that reaches the limit is usually in a loop.
 
     Raises LimitReached before a call that would exceed a limit of `meter`; ModelError if the model is unreachable,
-    refuses, writes nothing, or its reply is still truncated after three continuations.
+    refuses, or writes nothing, or if its reply is still truncated after three continuations.
     """
     text = ""
     usage = Usage()

@@ -233,7 +233,8 @@ def dumps(parcels: Sequence[ArchivedMemory], object_format: str = "sha1") -> byt
 def read_archive(stream: IO[bytes], name: str) -> list[ArchivedMemory]:
     """Read an archive; `name` is for messages.
 
-    Raises NoArchive if it is not an archive, is truncated or too large, or has invalid members; and NewerFormat.
+    Raises NoArchive if it is not an archive, is truncated or too large, or has invalid members; NewerFormat if a newer
+    repoagent wrote it.
     """
     try:
         files = _read_files(stream)

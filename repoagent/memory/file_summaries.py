@@ -252,8 +252,8 @@ def summarize(
 ) -> FileSummary:
     """The summary of `file`, in about `words` words.
 
-    Each usable answer is stored at once, so that nothing already paid for is lost. Raises ModelError, LimitReached,
-    Refused, and KeyboardInterrupt on ^C.
+    Each usable answer is stored at once, so that nothing already paid for is lost. Raises what `llm.complete.complete`
+    raises, ModelError for an unusable answer, Refused if an answer cannot be stored, and KeyboardInterrupt on ^C.
     """
 
     def ask(question: Question) -> Summary:

@@ -167,8 +167,7 @@ class Row:
 
 @dataclass(frozen=True)
 class RowFilter:
-    """Selects the rows for these files and folders (empty: all) and states (empty: all), in `order`, at most
-    `limit`."""
+    """Selects the rows for these files and folders and with these states (empty: all), in `order`, at most `limit`."""
 
     paths: Collection[str] = ()
     states: Collection[State] = ()

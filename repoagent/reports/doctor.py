@@ -264,7 +264,7 @@ def _settings(worktree: WorkTree | None) -> Settings:
 
 def check_configuration(worktree: WorkTree | None) -> Iterator[Check]:
     """Whether every configuration source is readable, which values in it are ignored, and which addresses replace the
-    providers' own: keys and prompts are sent there."""
+    providers' own, since keys and prompts are sent there."""
     from repoagent.config.settings import user_file
     from repoagent.llm.providers.endpoints import display_address
 

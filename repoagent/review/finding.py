@@ -142,8 +142,8 @@ class Finding(NamedTuple):
 class Report:
     """The result of one review.
 
-    `findings` are in the order in which they are shown: by level, then by file and line. `unseen` has a phrase for
-    each part of the change that was not reviewed; `notes` are further sentences for the user.
+    `findings` are in the order in which they are shown: by level, then by file and line. `unseen` has a phrase for each
+    part of the change that was not checked; `notes` are further sentences for the user.
     """
 
     title: str  # "the staged change", "main..topic (3 commits)"

@@ -46,8 +46,8 @@ def create(text: SourceText, options: SplitOptions, folder: Path | None = None) 
     """Write the split of `text` into `folder` (None: the default one), which is new, empty, or contains an earlier
     split of the same file.
 
-    Raises Refused if it contains anything else or edited segments that are not merged, and if a system call fails;
-    UsageError if it is not a folder or is in a git directory. Nothing is written in these cases.
+    Raises Refused if the folder contains anything else, or edited segments that are not merged, and if a system call
+    fails; UsageError if it is not a folder or is in a git directory. Nothing is written in these cases.
     """
     if folder is None:
         folder = default_folder(text)

@@ -45,7 +45,7 @@ def nested(parent: Symbol | None, name: str, kind: str, lines: tuple[int, int], 
 
 def symbols_by_level(items: Sequence[tuple[int, int, str, str]], total: int, kind: str) -> tuple[Symbol, ...]:
     """The symbols for `items` (row, counted from 0; level; name; signature), in order, in a text of `total` lines. Each
-    extends to the row before the next item of the same or a lower level, and contains the items between."""
+    symbol extends to the row before the next item of the same or a lower level, and contains the items in between."""
     ends = [total] * len(items)
     waiting: list[int] = []
     for number, (row, level, _, _) in enumerate(items):

@@ -92,8 +92,7 @@ class MarkdownFolder:
         return self.top is None
 
     def shown(self, path: Path) -> str:
-        """`path` for a message, relative to the top of the repository, or to the user's home as `~/...`, if it is
-        there."""
+        """`path` for a message: relative to the top of the repository, or as `~/...` if it is in the user's home."""
         for start, prefix in ((self.top, ""), (Path(os.environ.get("HOME") or "/nowhere"), "~/")):
             if start is not None and path.is_relative_to(start):
                 return prefix + path.relative_to(start).as_posix()

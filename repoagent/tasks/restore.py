@@ -143,8 +143,8 @@ def _settled(worktree: WorkTree, run_dir: RunDirectory) -> ChangeSet:
 
 
 class RestoreResult(NamedTuple):
-    """paths: the restored files. left: the files left unchanged, because someone changed the same lines. copies: the
-    saved content of files that were restored whole."""
+    """The result of restoring a run's changes. paths: the restored files. left: the files left unchanged, because
+    someone changed the same lines. copies: the saved content of files that were restored whole."""
 
     paths: tuple[str, ...]
     left: Overlaps

@@ -40,8 +40,8 @@ _AFTER = re.compile(rf"\s+{_SORT}", re.IGNORECASE)
 def start_search(
     worktree: WorkTree, text: str, why_not: WhyNot, known: Collection[str] = ()
 ) -> Callable[[], str]:
-    """Start a search for the symbols in `text` that are not `known`, for a run. Calling the result waits for the search
-    and returns a notice for the model, "" if the repository defines none of them; that call may raise GitError. A large
+    """Start a run's search for the symbols in `text` that are not `known`. Calling the result waits for the search and
+    returns a notice for the model, "" if the repository defines none of them; that call may raise GitError. A large
     repository is not searched."""
     try:
         is_large = (worktree.git_dir / "index").stat().st_size > INDEX

@@ -228,8 +228,8 @@ def relink(
     """Tie `memory` to `path`, and record that a file still at its former path is another file. Returns the new state of
     the memory.
 
-    To undo a re-keying, pass the former path, even if the file is gone. Raises Refused if there is no such file or it
-    has another memory, and what `read_source` and `memory_lock` raise.
+    To undo a re-keying, pass the former path, even if the file is gone. Raises Refused if there is no such file or the
+    file has another memory, and what `read_source` and `memory_lock` raise.
     """
     name, top = memory.folder.name, str(worktree.top)
     with memory_lock(layout), open_index(layout, warn) as index:

@@ -42,7 +42,7 @@ class ModelAnswer:
     """A model's verified findings.
 
     `dropped` has the reason for each finding that could not be verified. `unseen` has a phrase for each part of the
-    change that was not reviewed, `notes` sentences for the user. `error` is the reason why the review is incomplete (no
+    change that was not checked, `notes` sentences for the user. `error` is the reason why the review is incomplete (no
     model, no network, a limit); it is also in the `notes`, and the findings made before it still count.
     """
 

@@ -67,10 +67,10 @@ def is_at_result(change: FileChange, path: str, current: Content | None) -> bool
 
 @dataclass
 class ChangeSet:
-    """changes: the run's changes, in the order of first change. candidates: changes that commands made in untracked
-    files or at an unknown time; see `keep`. overlapping: paths in which the run changed lines again after someone else
-    had, each with these lines. pending: changes announced by `will_write`, and possibly not written yet. edit:
-    identifies the last written edit, so that it is not repeated after a kill.
+    """The record of a run's changes. changes: the run's changes, in the order of first change. candidates: changes that
+    commands made in untracked files or at an unknown time; see `keep`. overlapping: paths in which the run changed
+    lines again after someone else had, each with these lines. pending: changes announced by `will_write`, and possibly
+    not written yet. edit: identifies the last written edit, so that it is not repeated after a kill.
     """
 
     worktree: WorkTree
@@ -103,8 +103,8 @@ class ChangeSet:
         )
 
     def will_commit(self, edit_id: str, mark: str = "", *, settled: bool = False) -> None:
-        """Announce the commit of edit `edit_id`, so that a kill neither loses nor repeats it. It commits the edit that
-        `mark` identifies or, without a mark, all changes. With `settled`, record that it was made."""
+        """Announce the commit of edit `edit_id`, so that a kill neither loses nor repeats it. The commit contains the
+        edit that `mark` identifies or, without a mark, all changes. With `settled`, record that it was made."""
         value = {"edit": edit_id, "mark": mark, "settled": settled}
         json_files.write_document(self.folder / _COMMIT, value, version=VERSION)
 

@@ -262,7 +262,7 @@ class LiveRun:
         self._update(commits=tuple(dict.fromkeys((*self._earlier.commits, *commits))))
 
     def control(self) -> dict[str, str]:
-        """Return at most AT_ONCE new messages, in order, each text by its file name. Call before each model call, and
+        """Return the texts of at most AT_ONCE new messages, in order, by file name. Call before each model call, and
         before the run ends; the next call to this or to `confirm` confirms that the conversation contains them. Links,
         pipes and files above LARGEST are set aside with a warning.
 
