@@ -34,7 +34,7 @@ class NoModel(ModelError):
 
 @dataclass(frozen=True)
 class AbsentModel:
-    """A placeholder if no model is configured, for an agent that may not need a model."""
+    """A placeholder for an agent that may not need a model, used if none is configured."""
 
     why: str
     spec: str = "none"

@@ -40,7 +40,7 @@ def boolean(description: str) -> Schema:
 
 
 def array(item: Schema, description: str, minimum: int = 0, maximum: int = 100) -> Schema:
-    """The schema of a list of `item`, with at most `maximum` of them."""
+    """The schema of a list of `minimum` to `maximum` values, each with the schema `item`."""
     return {
         "type": "array", "items": item, "minItems": minimum, "maxItems": maximum, "description": description
     }  # fmt: skip

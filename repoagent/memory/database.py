@@ -58,7 +58,7 @@ class Schema(NamedTuple):
 
 
 def explained(path: Path, error: sqlite3.Error) -> Exception:
-    """Convert a SQLite error to Damaged, Unusable, or UsageError if SQLite lacks a module."""
+    """Convert a SQLite error to Damaged or Unusable, or to UsageError if SQLite lacks a module."""
     if str(error).startswith("no such module"):
         return UsageError("this Python's SQLite lacks full-text search (FTS5); use another Python")
     if isinstance(error, sqlite3.OperationalError) and str(error).startswith(_OUTSIDE):

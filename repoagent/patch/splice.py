@@ -20,7 +20,7 @@ from repoagent.patch.render import differing
 
 @dataclass(frozen=True)
 class Splice:
-    """Replace the lines `start:end` of the file with `lines`. `endings` is set if the hunk determines them."""
+    """Replaces the lines `start:end` of the file with `lines`. `endings` is set if the hunk determines them."""
 
     start: int
     end: int

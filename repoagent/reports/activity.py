@@ -50,7 +50,8 @@ class Event:
 
 @dataclass(frozen=True)
 class Activity:
-    """`events` and `spent` (the model calls for this repository, including failed ones), oldest first."""
+    """What happened in a repository: `events`, and `spent` (the model calls for it, including failed ones), oldest
+    first."""
 
     events: tuple[Event, ...]
     spent: tuple[SpendEntry, ...]

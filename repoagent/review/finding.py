@@ -105,7 +105,7 @@ class Evidence(NamedTuple):
 
 
 class Suggestion(NamedTuple):
-    """Replace the lines at `location` with `text`: whole lines, each with its line ending; "" removes them."""
+    """Replaces the lines at `location` with `text`: whole lines, each with its line ending; "" removes them."""
 
     location: Location
     text: str

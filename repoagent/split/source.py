@@ -164,7 +164,8 @@ def is_binary(data: bytes) -> bool:
 
 
 def wide_encoding(data: bytes) -> str:
-    """ "UTF-16" or "UTF-32" for a text with its byte-order mark, otherwise "". Without one, the text is binary."""
+    """ "UTF-16" or "UTF-32" for a text with its byte-order mark, otherwise "". Without the mark, such a text counts as
+    binary."""
     return next((name for mark, name in WIDE_MARKS.items() if data.startswith(mark)), "")
 
 

@@ -114,7 +114,7 @@ def new_client(platform: str, http: httpx2.Client) -> CloudClient:
 
 
 def library_errors(platform: str) -> tuple[type[Exception], ...]:
-    """The exceptions of a cloud's libraries for missing or wrong credentials."""
+    """The exceptions that a cloud's libraries raise for missing or wrong credentials."""
     if platform == "anthropic":
         return ()
     if platform == "vertex":
@@ -127,7 +127,7 @@ def library_errors(platform: str) -> tuple[type[Exception], ...]:
 
 
 def stream_errors(platform: str) -> tuple[type[Exception], ...]:
-    """The exceptions for a malformed stream."""
+    """The exceptions that a malformed stream can raise."""
     if platform != "bedrock":
         return (ValueError,)
     from botocore.eventstream import ParserError

@@ -91,7 +91,7 @@ class FileIndex:
         return self._keys[level]
 
     def counts(self, level: str) -> Counter[str]:
-        """How many lines have each key."""
+        """The number of lines with each key."""
         keys = self.keys(level)
         if id(keys) not in self._counts:
             self._counts[id(keys)] = Counter(keys)
@@ -189,7 +189,7 @@ class Placement:
 
 @dataclass(frozen=True)
 class Change:
-    """Replace the rows `start:end` of the file with `added`."""
+    """Replaces the rows `start:end` of the file with `added`."""
 
     start: int
     end: int

@@ -258,7 +258,7 @@ def pack(blocks: Iterable[Block], budget: int) -> list[tuple[Block, ...]]:
 
 
 def review_order(path: str) -> tuple[int, str]:
-    """Sort key for the files of a change: source, tests, configuration and data, prose."""
+    """The sort key for the files of a change: source, tests, configuration and data, prose."""
     kind = 3 if _PROSE.search(path) else 2 if _DATA.search(path) else int(file_kinds.is_test(path))
     return kind, path
 

@@ -49,7 +49,7 @@ _NOTHING = re.compile(
 
 @dataclass
 class FindingCollector:
-    """Collect the findings in the replies about one chunk."""
+    """Collects the findings in the replies about one chunk."""
 
     views: Mapping[str, FileView]
     levels: Mapping[str, Level]

@@ -56,7 +56,7 @@ class Run:
 
     @property
     def starting(self) -> bool:
-        """Whether the run is running but has not written its record yet."""
+        """Whether the run has begun but has not written its record yet."""
         return self.is_live and not self.record.started
 
     @property
