@@ -1,6 +1,9 @@
-"""Histories of a few letters: of a repository, by `git fast-import`, and in memory alone."""
+"""Histories in a few letters: of a repository, by `git fast-import`, and in memory alone; and partial clones."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from bench.cochange.history import Change, MemoryView
 from tests.conftest import GitRepo
@@ -19,6 +22,23 @@ def commit_files(repo: GitRepo, *commits: str, start: int = 0) -> None:
         stream += [f"M 100644 inline {name}\ndata {len(data)}\n{data}\n" for name in names.split()]
     repo.git("fast-import", "--quiet", stdin="".join(stream).encode())
     repo.git("reset", "-q", "--hard", "main")
+
+
+def partial_clone(repo: GitRepo, blobs: str, *options: str) -> GitRepo:
+    """A clone next to the repository that lacks `blob:none` or `tree:0`."""
+    repo.git("config", "uploadpack.allowFilter", "true")
+    repo.git("config", "uploadpack.allowAnySHA1InWant", "true")
+    clone = GitRepo(repo.top.with_name("partial"))
+    repo.git("clone", "-q", f"--filter={blobs}", *options, repo.top.as_uri(), str(clone.top))
+    return clone
+
+
+@contextmanager
+def without_a_fetch(clone: GitRepo) -> Iterator[None]:
+    """Check that no object comes."""
+    before = clone.git("count-objects", "-v")
+    yield
+    assert clone.git("count-objects", "-v") == before
 
 
 def history(*commits: str) -> MemoryView:

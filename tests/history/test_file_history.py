@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import stat
 import subprocess
 from pathlib import Path
 
@@ -19,6 +18,8 @@ from repoagent.history.file_log import commits_of, file_log, look_up
 from repoagent.history.index.index import open_index
 from repoagent.history.log import FileCommit
 from tests.conftest import GitRepo
+from tests.git.edits import shell
+from tests.history.histories import partial_clone, without_a_fetch
 
 APP = "import os\n\n\nclass App:\n    def run(self):\n        return 1\n\n    def stop(self):\n        return 2\n\n\ndef main():\n    App().run()\n"
 
@@ -45,11 +46,7 @@ def test_what_git_and_the_outline_say(repo: GitRepo) -> None:
     repo.commit("change", **{"app.py": APP.replace("return 1", "return 10")})
     repo.commit("space", **{"app.py": APP.replace("return 1", "return 10").replace("\n\n\n", "\n\n\n\n")})
     repo.commit("imports", **{"app.py": APP.replace("os", "sys")})
-    repo.git("mv", "app.py", "src/core.py")
-    repo.commit("move")
-    path = repo.top / "src/core.py"
-    path.chmod(path.stat().st_mode | stat.S_IXUSR)
-    repo.commit("mode")
+    shell(repo, "git mv app.py src/core.py; git commit -qm move; chmod +x src/core.py; git commit -qam mode")
     found = done(repo.top, "src/core.py")
     assert [did(step) for step in found] == [
         "made executable", "moved from app.py", "changes App.run", "white space only", "changes App.run",
@@ -68,44 +65,35 @@ def test_large_files_and_lack_of_time_cost_symbols_only(repo: GitRepo) -> None:
     assert done(repo.top, "small.py")[0].touched == Touched(added=("f",))
 
 
-def objects(clone: Path) -> str:
-    command = ["git", "count-objects", "-v"]
-    return subprocess.run(command, cwd=clone, capture_output=True, text=True, check=True).stdout
-
-
-def test_a_partial_clone_fetches_nothing(repo: GitRepo, tmp_path: Path) -> None:
-    repo.git("config", "uploadpack.allowFilter", "true")
-    repo.git("config", "uploadpack.allowAnySHA1InWant", "true")
+def test_a_partial_clone_fetches_nothing(repo: GitRepo) -> None:
     for number in range(3):
         repo.commit(f"change {number}", **{"app.py": APP.replace("return 1", f"return {number}")})
-    clone = tmp_path / "partial"
-    subprocess.run(["git", "clone", "-q", "--filter=blob:none", repo.top.as_uri(), clone], check=True)
-    before = objects(clone)
-    found = done(clone, "app.py")
-    assert objects(clone) == before
+    clone = partial_clone(repo, "blob:none")
+    with without_a_fetch(clone):
+        found = done(clone.top, "app.py")
     assert [(s.commit.subject, s.touched, s.files) for s in found] == [
         (f"change {n}", None, 1) for n in (2, 1, 0)
     ]
-    subprocess.run(["git", "cat-file", "-p", "HEAD~1:app.py"], cwd=clone, check=True, capture_output=True)
-    assert objects(clone) != before  # git fetches where it may: what is here now tells of one commit
-    before = objects(clone)
-    assert [step.touched for step in done(clone, "app.py")] == [Touched(changed=("App.run",)), None, None]
-    assert objects(clone) == before
+    before = clone.git("count-objects", "-v")
+    clone.git("cat-file", "-p", "HEAD~1:app.py")
+    assert (
+        clone.git("count-objects", "-v") != before
+    )  # git fetches where it may: now there is a text to compare
+    with without_a_fetch(clone):
+        assert [step.touched for step in done(clone.top, "app.py")] == [
+            Touched(changed=("App.run",)),
+            None,
+            None,
+        ]
 
 
-def test_a_clone_without_trees_says_what_it_can(
-    repo: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    repo.git("config", "uploadpack.allowFilter", "true")
-    clone = tmp_path / "bare"
-    command = ["git", "clone", "-q", "--bare", "--filter=tree:0", repo.top.as_uri(), clone]
-    subprocess.run(command, check=True)
-    before = objects(clone)
-    monkeypatch.setenv("GIT_DIR", str(clone))
-    assert done(clone, "a.txt") == []
-    commit = FileCommit(repo.head(), "a", "A", "2026-01-01", "s", None, None, "a.txt")
-    assert steps(clone, [commit]) == [Step(commit)]
-    assert objects(clone) == before
+def test_a_clone_without_trees_says_what_it_can(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+    clone = partial_clone(repo, "tree:0", "--bare")
+    monkeypatch.setenv("GIT_DIR", str(clone.top))
+    with without_a_fetch(clone):
+        assert done(clone.top, "a.txt") == []
+        commit = FileCommit(repo.head(), "a", "A", "2026-01-01", "s", None, None, "a.txt")
+        assert steps(clone.top, [commit]) == [Step(commit)]
 
 
 def test_odd_names(repo: GitRepo) -> None:
@@ -122,10 +110,8 @@ def test_only_merges_have_changed_it(repo: GitRepo) -> None:
     for number in range(2):
         repo.git("checkout", "-q", "-b", f"side{number}", "main")
         repo.commit("side", **{f"s{number}.txt": f"{number}\n"})
-        repo.git("checkout", "-q", "main")
-        repo.git("merge", "-q", "--no-ff", "--no-commit", f"side{number}")
-        repo.write("evil.py", f"def f():\n    return {number}\n")
-        repo.commit(f"merge {number}")
+        shell(repo, f"git checkout -q main; git merge -q --no-ff --no-commit side{number}")
+        repo.commit(f"merge {number}", **{"evil.py": f"def f():\n    return {number}\n"})
     found = [(step.commit.subject, did(step)) for step in done(repo.top, "evil.py")]
     assert found == [("merge 1", "changes f"), ("merge 0", "added; with f")]
 
@@ -198,13 +184,9 @@ TWINS = "if x:\n    def f():\n        return 1\nelse:\n    def f():\n        ret
         ("", APP, Touched(added=("App", "main"))),  # its members come with it
         (LOCAL, LOCAL.replace("1", "2"), Touched(changed=("f",))),  # with its local function
         (TWINS, TWINS.replace("2", "3"), Touched(changed=("f",))),
-        (
-            APP,
-            APP.replace("App", "Application"),
-            Touched(changed=("main",), renamed=(("App", "Application"),)),
-        ),
+        (APP, APP.replace("App", "Application"), Touched(changed=("main",), renamed=(("App", "Application"),))),
     ],
-)
+)  # fmt: skip
 def test_definitions_added_removed_changed_and_renamed(before: str, after: str, expected: Touched) -> None:
     old, new = parts("a.py", before.encode()), parts("a.py", after.encode())
     assert old is not None and new is not None and compare(old, new) == expected
@@ -212,11 +194,7 @@ def test_definitions_added_removed_changed_and_renamed(before: str, after: str, 
 
 def test_deleted_links_directories_and_files_without_a_grammar(repo: GitRepo) -> None:
     repo.commit("link", **{"l.txt": "x\n"})
-    (repo.top / "l.txt").unlink()
-    (repo.top / "l.txt").symlink_to("a.txt")
-    repo.commit("made a link")
-    repo.git("rm", "-q", "l.txt")
-    repo.commit("gone")
+    shell(repo, "ln -sf a.txt l.txt; git commit -qam 'made a link'; git rm -q l.txt; git commit -qm gone")
     assert said(repo.top, "l.txt") == ["deleted", "made a symbolic link", "added"]
     assert said(repo.top, "a.txt") == ["added"]
     repo.commit("two", **{"src/app.py": "def greet():\n    pass\n", "src/b.py": "x = 1\n"})
@@ -241,7 +219,7 @@ def test_the_index_gives_the_same_as_the_walk(repo: GitRepo) -> None:
     found, walked = both(worktree, odd)
     assert commits_of(worktree, odd, "HEAD") == [step.commit.commit for step in walked.steps]
     assert found.people == walked.people
-    names = [
+    names = (
         "commit",
         "subject",
         "author",
@@ -252,7 +230,7 @@ def test_the_index_gives_the_same_as_the_walk(repo: GitRepo) -> None:
         "removed",
         "old_mode",
         "new_mode",
-    ]
+    )
     for one, other in zip(found.steps, walked.steps, strict=True):
         assert (one.was, one.files, one.touched) == (other.was, other.files, other.touched)
         for side in ("before", "after"):  # the walk has abbreviated ids

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import stat
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from repoagent.git.process import GitError
 from repoagent.history.file_log import FileHistory, file_log
 from repoagent.history.log import Record, counts_of, parse_log, records, renamed, split_log, stream
 from tests.conftest import GitRepo
+from tests.git.edits import shell
 
 
 def whole(top: Path, path: str, limit: int = 8) -> FileHistory:
@@ -45,23 +45,21 @@ def test_commits_of_a_file_with_lines_and_failures_of_git(repo: GitRepo, tmp_pat
 
 
 def test_merges_do_not_count_and_both_sides_do(repo: GitRepo) -> None:
-    repo.git("switch", "-qc", "side")
-    repo.commit("on side", **{"a.txt": "top\n" + repo.read("a.txt").decode()})
-    repo.git("switch", "-q", "main")
-    repo.commit("on main", **{"a.txt": repo.read("a.txt").decode() + "end\n"})
-    repo.git("merge", "-q", "--no-ff", "-m", "the merge", "side")
+    shell(repo, "git switch -qc side; sed -i '1i top' a.txt; git commit -qam 'on side'; git switch -q main")
+    shell(repo, "echo end >> a.txt; git commit -qam 'on main'; git merge -q --no-ff -m 'the merge' side")
     subjects = [commit.subject for commit in whole(repo.top, "a.txt").commits]
     assert sorted(subjects) == ["first commit", "on main", "on side"]
 
 
 def test_renames_are_followed_whatever_the_settings_of_the_user(repo: GitRepo) -> None:
     grow(repo, "old.txt", 2)
-    (repo.top / "dir").mkdir()
-    repo.git("mv", "old.txt", "dir/mid.txt")
-    repo.commit("rename one", **{"dir/mid.txt": repo.read("dir/mid.txt").decode() + "more\n"})
-    repo.git("mv", "dir/mid.txt", "new.txt")
-    repo.commit("rename two")
-    repo.commit("last", **{"new.txt": repo.read("new.txt").decode() + "last\n"})
+    shell(
+        repo, "mkdir dir; git mv old.txt dir/mid.txt; echo more >> dir/mid.txt; git commit -qam 'rename one'"
+    )
+    shell(
+        repo,
+        "git mv dir/mid.txt new.txt; git commit -qm 'rename two'; echo last >> new.txt; git commit -qam last",
+    )
     history, streamed = whole(repo.top, "new.txt"), list(stream(repo.top, "HEAD"))
     assert [(c.subject, c.path, c.added, c.removed, c.status) for c in history.commits] == [
         ("last", "new.txt", 1, 0, "M"),
@@ -115,12 +113,7 @@ def test_authors_and_encodings(repo: GitRepo) -> None:
 
 def test_binary_and_mode_changes(repo: GitRepo) -> None:
     repo.commit("binary", **{"b.bin": b"\0\1\2" * 100})
-    path = repo.top / "b.bin"
-    path.chmod(path.stat().st_mode | stat.S_IXUSR)
-    repo.commit("mode")
-    path.unlink()
-    path.symlink_to("a.txt")
-    repo.commit("link")
+    shell(repo, "chmod +x b.bin; git commit -qam mode; ln -sf a.txt b.bin; git commit -qam link")
     link, *older = whole(repo.top, "b.bin").commits
     assert [(c.subject, c.status, c.added) for c in older] == [("mode", "M", None), ("binary", "A", None)]
     assert (link.subject, link.status) == ("link", "T")
@@ -165,16 +158,8 @@ def test_a_stream_is_read_wherever_it_is_cut(commits: list[Record], cuts: list[i
 def test_odd_names_and_authors_in_a_stream(make_repo: Callable[[str], GitRepo]) -> None:
     repo = make_repo("odd")
     names = {
-        b"caf\xe9",
-        b"\nnewline first",
-        b"a\nb",
-        b"M",
-        b"R100",
-        b":100644 x",
-        b"t\tab",
-        b'"quoted"',
-        b"\x01",
-    }
+        b"caf\xe9", b"\nnewline first", b"a\nb", b"M", b"R100", b":100644 x", b"t\tab", b'"quoted"', b"\x01",
+    }  # fmt: skip
     for name in names:
         (repo.top / name.decode("utf-8", "surrogateescape")).write_bytes(name)
     repo.git("add", "-A")

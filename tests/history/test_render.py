@@ -126,8 +126,8 @@ def test_foreign_text_is_one_short_printable_line(author: str, subject: str) -> 
     assert len(block) < 200
 
 
-def prompt(repo: GitRepo, path: str, commits: int = 8, **options: float) -> str:
-    return prompt_block(open_worktree(repo.top), path, commits, **{"seconds": 20, **options})
+def prompt(repo: GitRepo, path: str, commits: int = 8, summaries: Path | None = None) -> str:
+    return prompt_block(open_worktree(repo.top), path, commits, seconds=20, summaries=summaries)
 
 
 def grow(repo: GitRepo, count: int) -> None:
@@ -155,13 +155,9 @@ def test_nothing_to_say(repo: GitRepo, make_repo: Callable[[str], GitRepo]) -> N
 def test_lines_of_a_model_come_instead(repo: GitRepo) -> None:
     grow(repo, 1)
     folder = layout(open_worktree(repo.top)).summaries
-    assert "— added; with f" in prompt_block(
-        open_worktree(repo.top), "app.py", 8, seconds=20, summaries=folder
-    )
+    assert "— added; with f" in prompt(repo, "app.py", summaries=folder)
     write_summary(folder, Summary(repo.head(), "adds everything", {"app.py": "adds f, for a start"}))
-    assert "change 0 — adds f, for a start, +2 −0" in prompt_block(
-        open_worktree(repo.top), "app.py", 8, seconds=20, summaries=folder
-    )
+    assert "change 0 — adds f, for a start, +2 −0" in prompt(repo, "app.py", summaries=folder)
 
 
 @pytest.mark.soak

@@ -26,15 +26,13 @@ linear = st.lists(st.lists(operations, min_size=1, max_size=3), min_size=1, max_
 class History:
     """The truth: which file each path is, and in which commits each file changed, oldest first."""
 
-    contents: dict[str, tuple[str, int]] = field(
-        default_factory=dict
-    )  # path: its unique text, how often changed
+    # path: its unique text, how often changed
+    contents: dict[str, tuple[str, int]] = field(default_factory=dict)
     files: dict[str, int] = field(default_factory=dict)
     deleted: dict[str, int] = field(default_factory=dict)  # paths whose file was deleted under that name
     changed: dict[int, list[int]] = field(default_factory=dict)
-    copies: dict[int, list[tuple[int, int]]] = field(
-        default_factory=dict
-    )  # file: at which commit, from which file
+    # file: at which commit, from which file
+    copies: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
     stream: list[str] = field(default_factory=list)
     texts: int = 0
 

@@ -21,7 +21,7 @@ from repoagent.history.index.index import ITSELF, LOCK, State, mine_in_backgroun
 from repoagent.history.index.schema import NoCommits, NoIndex
 from repoagent.storage.locks import locked
 from tests.conftest import GitRepo
-from tests.history.histories import commit_files
+from tests.history.histories import commit_files, partial_clone, without_a_fetch
 
 
 def update(top: Path, revision: str = "HEAD") -> tuple[State, list[str]]:
@@ -121,22 +121,18 @@ def test_a_shallow_clone_and_when_it_is_deepened(repo: GitRepo, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("blobs", ["blob:none", "tree:0"])
-def test_a_partial_clone_fetches_nothing(repo: GitRepo, tmp_path: Path, blobs: str) -> None:
+def test_a_partial_clone_fetches_nothing(repo: GitRepo, blobs: str) -> None:
     repo.git("mv", "a.txt", "b.txt")
     moved = repo.commit("moved")
-    repo.git("config", "uploadpack.allowFilter", "true")
-    top = tmp_path / "partial"
-    command = ["git", "clone", "-q", "--no-checkout", f"--filter={blobs}", f"file://{repo.top}", top]
-    subprocess.run(command, check=True)
-    GitRepo(top).git("config", "protocol.file.allow", "always")  # goes before protocol.allow
-    before = set((top / ".git/objects/pack").iterdir())
-    if blobs == "tree:0":
-        with pytest.raises(NoIndex, match="lacks the trees of its history"):
-            update(top)
-    else:
-        assert update(top)[0].complete
-        assert commits(top, "b.txt")[0] == moved and len(commits(top, "b.txt")) == 2
-    assert set((top / ".git/objects/pack").iterdir()) == before
+    clone = partial_clone(repo, blobs, "--no-checkout")
+    clone.git("config", "protocol.file.allow", "always")  # goes before protocol.allow
+    with without_a_fetch(clone):
+        if blobs == "tree:0":
+            with pytest.raises(NoIndex, match="lacks the trees of its history"):
+                update(clone.top)
+        else:
+            assert update(clone.top)[0].complete
+            assert commits(clone.top, "b.txt")[0] == moved and len(commits(clone.top, "b.txt")) == 2
 
 
 def test_readers_do_not_wait_for_an_update(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from repoagent.git.worktree import open_worktree
 from repoagent.history.index import miner
-from repoagent.history.index.index import open_index
+from repoagent.history.index.index import State, open_index
 from repoagent.history.index.reader import IndexView
 from tests.history.index.histories import History, Operation, branching, linear, make, make_branching, run
 
@@ -40,44 +40,31 @@ def check(top: Path, history: History, ids: list[str]) -> None:
 
 
 @_SETTINGS
-@given(linear, st.lists(st.integers(0, 9), max_size=3))
+@given(linear, st.lists(st.integers(0, 9), max_size=3), st.integers(0, 9))
 @pytest.mark.soak
 def test_a_file_has_its_commits_whichever_way_they_are_mined(
-    clean_environment: Path, commits: list[list[Operation]], steps: list[int]
+    clean_environment: Path, commits: list[list[Operation]], steps: list[int], start: int
 ) -> None:
-    with tempfile.TemporaryDirectory() as folder:
+    """At once, in steps, or ended again and again."""
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         top = Path(folder).resolve() / "repo"
         history, ids = make(top, commits)
-        with open_index(open_worktree(top)) as index:
-            assert index.update("main").complete
+
+        def mined(revision: str, seconds: float | None = None) -> State:
+            with open_index(open_worktree(top)) as index:
+                return index.update(revision, seconds=seconds)
+
+        assert mined("main").complete
         check(top, history, ids)
         run(top, "clean", "-fdxq")
         for step in sorted({min(step, len(ids) - 1) for step in steps}):
-            with open_index(open_worktree(top)) as index:
-                index.update(ids[step])
-        with open_index(open_worktree(top)) as index:
-            assert index.update("main").commits == len(ids)
+            mined(ids[step])
+        assert mined("main").commits == len(ids)
         check(top, history, ids)
-
-
-@_SETTINGS
-@given(linear, st.integers(0, 9))
-@pytest.mark.soak
-def test_mining_that_is_ended_again_and_again_gives_the_same(
-    clean_environment: Path, commits: list[list[Operation]], start: int
-) -> None:
-    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        run(top, "clean", "-fdxq")
         patch.setattr(miner, "_LOOK", 1)
-        top = Path(folder).resolve() / "repo"
-        history, ids = make(top, commits)
-        with open_index(open_worktree(top)) as index:
-            index.update(ids[min(start, len(ids) - 1)], seconds=0)
-        for _ in range(2 * len(ids) + 1):
-            with open_index(open_worktree(top)) as index:
-                if index.update("main", seconds=0).complete:
-                    break
-        else:
-            raise AssertionError("it does not come to its end")
+        mined(ids[min(start, len(ids) - 1)], seconds=0)
+        assert any(mined("main", seconds=0).complete for _ in range(2 * len(ids) + 1))
         check(top, history, ids)
 
 
