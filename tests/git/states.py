@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import GitRepo
+from tests.git.edits import shell
 
 PATH = "sub/a.txt"
 LINES = tuple(f"line {n}\n" for n in range(1, 21))
@@ -38,41 +39,20 @@ def busy_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     repo.git(*_IDENTITY, "commit", "-q", "-m", "first")
     repo.write("staged.txt", "stashed\n")
     repo.git(*_IDENTITY, "stash", "-q")
-    _work(repo)
+    shell(repo, WORK)
     return repo.top
 
 
-def _work(repo: GitRepo) -> None:
-    repo.write("staged.txt", "staged\n")
-    repo.write("both.txt", text(l3="staged"))
-    repo.write("new_staged.txt", "new\n")
-    repo.git("rm", "-q", "gone_staged.txt")
-    repo.git("mv", "old_name.txt", "new_name.txt")
-    _replace_by_link(repo, "typed_staged.txt")
-    (repo.top / "mode_staged.sh").chmod(0o755)
-    repo.git("add", "staged.txt", "both.txt", "new_staged.txt", "typed_staged.txt", "mode_staged.sh")
-    repo.write("both.txt", text(l3="staged", l18="unstaged"))
-    (repo.top / "gone.txt").unlink()
-    _replace_by_link(repo, "typed.txt")
-    (repo.top / "mode.sh").chmod(0o755)
-    (repo.top / "folder_now.txt").unlink()
-    repo.write("folder_now.txt/inner.txt", "inner\n")
-    shutil.rmtree(repo.top / "file_now")
-    repo.write("file_now", "a file now\n")
-    repo.write("intended.txt", "intended\n")
-    repo.git("add", "-N", "intended.txt")
-    repo.write("untracked.txt", "untracked\n")
-    repo.write("ignored.log", "ignored\n")
-    (repo.top / "empty").mkdir()
-    repo.git("update-index", "--assume-unchanged", "marked.txt")
-    repo.git("update-index", "--skip-worktree", "skipped.txt")
-    repo.write("marked.txt", "behind git's back\n")
-    (repo.top / "skipped.txt").unlink()
-
-
-def _replace_by_link(repo: GitRepo, path: str) -> None:
-    (repo.top / path).unlink()
-    (repo.top / path).symlink_to("sub/a.txt")
+WORK = """
+echo staged > staged.txt; sed -i 's/line 3$/staged/' both.txt; echo new > new_staged.txt
+git rm -q gone_staged.txt; git mv old_name.txt new_name.txt; ln -sf sub/a.txt typed_staged.txt; chmod +x mode_staged.sh
+git add staged.txt both.txt new_staged.txt typed_staged.txt mode_staged.sh
+sed -i 's/line 18/unstaged/' both.txt; rm gone.txt; ln -sf sub/a.txt typed.txt; chmod +x mode.sh
+rm folder_now.txt; mkdir folder_now.txt; echo inner > folder_now.txt/inner.txt; rm -r file_now; echo a file now > file_now
+echo intended > intended.txt; git add -N intended.txt; echo untracked > untracked.txt; echo ignored > ignored.log; mkdir empty
+git update-index --assume-unchanged marked.txt; git update-index --skip-worktree skipped.txt
+echo "behind git's back" > marked.txt; rm skipped.txt
+"""
 
 
 @pytest.fixture

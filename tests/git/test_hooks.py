@@ -26,6 +26,7 @@ from tests.git.edits import (
     only,
     recovered,
     refused,
+    shell,
     shout,
     staged,
     worktree,
@@ -91,11 +92,20 @@ def test_formatter_that_loses_work_in_the_file_and_passes_the_second_time(
     unchanged(messy, before, "a.txt")
 
 
-def test_hook_sees_what_is_committed_and_the_usual_environment(repo: GitRepo, tmp_path: Path) -> None:
+@pytest.mark.parametrize("where", [None, pytest.param("absolute", marks=pytest.mark.soak), ".husky/_"])
+def test_hook_sees_what_is_committed_and_the_usual_environment(
+    repo: GitRepo, tmp_path: Path, where: str | None
+) -> None:
+    """Wherever the hooks are."""
     repo.write("README.md", "staged\n")
     repo.git("add", "README.md")
     out = tmp_path / "out"
-    repo.hook("pre-commit", f"(git diff --cached --name-only; pwd; env | grep ^GIT_ | sort) > {out}\n")
+    hook = repo.hook("pre-commit", f"(git diff --cached --name-only; pwd; env | grep ^GIT_ | sort) > {out}\n")
+    if where is not None:
+        folder = tmp_path / "hooks" if where == "absolute" else repo.top / where
+        folder.mkdir(parents=True)
+        hook.rename(folder / hook.name)
+        repo.git("config", "core.hooksPath", str(folder) if where == "absolute" else where)
     edit(repo, shout(repo, 5))
     names, top, *variables = out.read_text().splitlines()
     assert (names, top) == ("a.txt", str(repo.top))
@@ -178,19 +188,6 @@ def test_no_verify_and_a_hook_that_is_not_executable(messy: GitRepo, tmp_path: P
     only(messy, "a.txt", "line 4", "LINE 4")
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize("where", ["hooks", ".husky/_", "absolute"])
-def test_in_another_place(messy: GitRepo, where: str, tmp_path: Path) -> None:
-    folder = tmp_path / "hooks" if where == "absolute" else messy.top / where
-    folder.mkdir(parents=True)
-    messy.git("config", "core.hooksPath", str(folder) if where == "absolute" else where)
-    hook = folder / "pre-commit"
-    hook.write_text(f"#!/bin/sh\npwd > {tmp_path}/ran\n")
-    hook.chmod(0o755)
-    only(messy, "a.txt", "line 2", "LINE 2")
-    assert (tmp_path / "ran").read_text() == f"{messy.top}\n"
-
-
 def test_changes_of_a_failing_hook(repo: GitRepo) -> None:
     """White space is the hook's; anything else cannot be distinguished from a save."""
     repo.hook("pre-commit", "sed -i 's/$/ /' a.txt; exit 1\n")
@@ -254,12 +251,8 @@ def test_sweep_of_other_work(repo: GitRepo, make_repo: Callable[[str], GitRepo])
     repo.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(other.top), "sub")
     repo.commit("more")
     GitRepo(repo.top / "sub").commit("two", x="y\n")
-    repo.write("README.md", "mine\n")
-    repo.write("src/app.py", "staged\n")
-    repo.write("added.txt", "added\n")
-    repo.git("add", "src/app.py", "added.txt")
-    repo.write("untracked.txt", "untracked\n")
-    (repo.top / "gone.txt").unlink()
+    shell(repo, "echo staged > src/app.py; echo added > added.txt; git add src/app.py added.txt; rm gone.txt")
+    shell(repo, "echo mine > README.md; echo untracked > untracked.txt")
     before = visible(repo)
     repo.hook("pre-commit", "sleep 0.05; git add -A\n")
     time.sleep(0.05)
@@ -294,17 +287,10 @@ def test_that_delete_the_file(messy: GitRepo) -> None:
 
 
 IN_THE_WAY = [
-    "rm -rf src\n",
-    "rm README.md; mkdir README.md\n",
-    "rm README.md; mkdir README.md; touch README.md/x\n",
-    "rm -rf src; touch src\n",
-    "rm -rf src; ln -s /nowhere src\n",
-    "rm -rf src; ln -s . src\n",
-    "rm README.md; mkfifo README.md\n",
-    "rm a.txt; mkdir a.txt\n",
-    "rm a.txt; mkdir a.txt; touch a.txt/x\n",
-    "rm a.txt; mkfifo a.txt\n",
-]
+    "rm -rf src", "rm -rf src; touch src", "rm -rf src; ln -s /nowhere src", "rm -rf src; ln -s . src",
+    *(f"rm {path}; {made}".format(path) for path in ("README.md", "a.txt")
+      for made in ("mkdir {0}", "mkdir {0}; touch {0}/x", "mkfifo {0}")),
+]  # fmt: skip
 
 
 @pytest.mark.soak
@@ -315,7 +301,7 @@ def test_that_put_something_in_the_place_of_a_file(repo: GitRepo, script: str, c
     repo.write("README.md", "mine\n")
     repo.write("src/app.py", "mine too\n")
     before, head = seen(repo, "a.txt"), repo.head()
-    repo.hook("pre-commit", f"{script}exit {code}\n")
+    repo.hook("pre-commit", f"{script}; exit {code}\n")
     edited = shout(repo, 2)
     try:
         edit(repo, edited)

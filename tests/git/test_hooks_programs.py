@@ -7,17 +7,19 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from repoagent.git.files import blob_hash
 from repoagent.git.transaction.finish import recover
+from tests import program
 from tests.conftest import GitRepo
 from tests.edit.conftest import GREET, Script, script
-from tests.git.edits import change, edit, journals, lines, staged, worktree
+from tests.git.edits import change, edit, journals, lines, shell, staged, worktree
 from tests.git.snapshot import nothing_left, seen, unchanged
+from tests.program import Running
 
 __all__ = ["script"]  # a fixture
 pytestmark = pytest.mark.soak
@@ -26,44 +28,25 @@ LINES = lines()
 WAIT_SECONDS = 30.0
 
 
+WORK = r"""
+cp a.txt b.txt; git add b.txt; git commit -qm more; sed -i 's/line 9/staged 9/' b.txt; git add b.txt
+sed -i 's/line 6/unstaged 6/' a.txt b.txt; printf '\n\n# mine\n' >> src/app.py; echo untracked > untracked.txt
+"""
+
+
 @pytest.fixture
 def messy(repo: GitRepo) -> GitRepo:
     """Staged and unstaged work, in the file of the edit (src/app.py) too."""
-    repo.write("b.txt", LINES)
-    repo.commit("more")
-    repo.write("b.txt", LINES.replace("line 9", "staged 9"))
-    repo.git("add", "b.txt")
-    repo.write("b.txt", LINES.replace("line 9", "staged 9").replace("line 6", "unstaged 6"))
-    repo.write("a.txt", LINES.replace("line 6", "unstaged 6"))
-    repo.write("src/app.py", repo.read("src/app.py") + b"\n\n# mine\n")
-    repo.write("untracked.txt", "untracked\n")
+    shell(repo, WORK)
     return repo
 
 
 @pytest.fixture
-def start(repo: GitRepo, tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
-    """`repoagent ARGS` with a scripted model, in a process group of its own, as a terminal gives one."""
-    running: list[subprocess.Popen[bytes]] = []
-
-    def start(script: Script, *args: str) -> subprocess.Popen[bytes]:
-        script.replies(GREET)
-        process = subprocess.Popen(
-            [sys.executable, "-m", "repoagent", *args],
-            cwd=repo.top,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env={**os.environ, "REPOAGENT_MODEL": script.spec},
-            start_new_session=True,
-        )
-        running.append(process)
-        return process
-
-    yield start
-    for process in running:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
+def start(repo: GitRepo, script: Script) -> Callable[[], Running]:
+    """An edit of src/app.py with a scripted model, in a process group of its own, as a terminal gives one."""
+    script.replies(GREET)
+    edit = ("edit", "src/app.py", "greet with a comma", "--yes")
+    return lambda: program.start(edit, repo.top, env={"REPOAGENT_MODEL": script.spec})
 
 
 def until(condition: Callable[[], bool]) -> None:
@@ -73,17 +56,16 @@ def until(condition: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-EDIT = ("edit", "src/app.py", "greet with a comma", "--yes")
-Start = Callable[..., subprocess.Popen[bytes]]
+Start = Callable[[], Running]
 
 
 @pytest.mark.parametrize("name", ["pre-commit", "commit-msg"])
 def test_hook_that_never_ends_and_is_interrupted(
-    messy: GitRepo, script: Script, start: Start, tmp_path: Path, name: str
+    messy: GitRepo, start: Start, tmp_path: Path, name: str
 ) -> None:
     messy.hook(name, f"git stash -q --keep-index 2> /dev/null\ntouch {tmp_path}/began\nsleep 60\n")
     before, head = seen(messy), messy.head()
-    process = start(script, *EDIT)
+    process = start()
     until((tmp_path / "began").exists)
     os.killpg(process.pid, signal.SIGINT)
     assert process.wait(timeout=WAIT_SECONDS) == 130
@@ -102,16 +84,16 @@ repos:
 
 
 def test_pre_commit_killed_while_it_has_stashed(
-    messy: GitRepo, script: Script, start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    messy: GitRepo, start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The user's unstaged work is only in its cache then, and the files contain only the committed text."""
     monkeypatch.setenv("PRE_COMMIT_HOME", str(tmp_path / "cache"))
     (tmp_path / "hooks.yaml").write_text(CONFIGURATION.replace("BEGAN", str(tmp_path / "began")))
-    program = Path(sys.executable).with_name("pre-commit")
-    install = [str(program), "install", "-c", str(tmp_path / "hooks.yaml")]
+    pre_commit = Path(sys.executable).with_name("pre-commit")
+    install = [str(pre_commit), "install", "-c", str(tmp_path / "hooks.yaml")]
     subprocess.run(install, cwd=messy.top, check=True, capture_output=True)
     before, head = seen(messy), messy.head()
-    process = start(script, *EDIT)
+    process = start()
     until((tmp_path / "began").exists)
     assert b"unstaged" not in messy.read("a.txt") and b"mine" not in messy.read("src/app.py")
     os.killpg(process.pid, signal.SIGKILL)
@@ -122,9 +104,7 @@ def test_pre_commit_killed_while_it_has_stashed(
     nothing_left(messy)
 
 
-def test_own_commands_in_a_hook_leave_the_edit_alone(
-    messy: GitRepo, script: Script, start: Start, tmp_path: Path
-) -> None:
+def test_own_commands_in_a_hook_leave_the_edit_alone(messy: GitRepo, start: Start, tmp_path: Path) -> None:
     """They see a journal whose owner is alive, and the lock; none of them may wait for it."""
     command = f"'{sys.executable}' -m repoagent"
     messy.hook(
@@ -133,9 +113,9 @@ def test_own_commands_in_a_hook_leave_the_edit_alone(
         f"{command} edit a.txt more --yes --dry-run\ntest -e .git/index.lock\n",
     )
     before = seen(messy, "src/app.py")
-    process = start(script, *EDIT)
-    out = process.communicate(timeout=WAIT_SECONDS)[0].decode()
-    assert process.returncode == 0, out
+    process = start()
+    _, errors = process.communicate()
+    assert process.returncode == 0, errors
     said = (tmp_path / "out").read_text()
     assert "Traceback" not in said and "rolled back" not in said
     assert messy.git("diff", "--name-only", "HEAD^", "HEAD") == "src/app.py\n"

@@ -44,18 +44,6 @@ def _three(repo: GitRepo, before: bytes = OLD, after: bytes = NEW) -> list[FileC
     return [_change("f", before, after), _change("new", None, b"n\n"), _change("gone", b"x\n", None)]
 
 
-def test_commits_only_the_change_in_the_file(repo: GitRepo) -> None:
-    changes = _three(repo)
-    repo.write("other", b"mine\n")
-    stamp = (repo.top / "f").stat()
-    _commit(repo, *changes)
-    names = repo.git("show", "--format=", "--name-status", "HEAD").split()
-    assert names == ["M", "f", "D", "gone", "A", "new"]
-    assert repo.status() == " M other\n"
-    now = (repo.top / "f").stat()
-    assert (now.st_ino, now.st_mtime_ns) == (stamp.st_ino, stamp.st_mtime_ns)  # no build tool sees a change
-
-
 MINE = OLD.replace(b"line 2\n", b"line two\n")  # the user's
 PART = OLD.replace(b"line 15\n", b"line fifteen\n")  # the first of two places that the edit changes
 WHOLE = PART.replace(b"line 25\n", b"line twenty-five\n")
@@ -74,20 +62,28 @@ STAGED = {
 
 
 @pytest.mark.parametrize("case", STAGED)
-def test_undo_unstages_the_change(repo: GitRepo, case: str) -> None:
+def test_only_the_change_is_committed_and_undo_unstages_it(repo: GitRepo, case: str) -> None:
     """No more of the change stays in the index than of other work."""
     staged, left = STAGED[case]
     mine = TWO in staged
     now, before = (data.replace(b"line 2\n", TWO) if mine else data for data in (WHOLE, OLD))
     changes = _three(repo, before, staged)
     repo.git("add", "-A")
-    repo.write("f", now)
+    repo.write("other", b"mine\n")
+    stamp = repo.write("f", now).stat()
     _commit(repo, _change("f", before, now), *changes[1:])
     assert repo.git("show", "HEAD:f").encode() == WHOLE
+    names = repo.git("show", "--format=", "--name-status", "HEAD").split()
+    assert names == ["M", "f", "D", "gone", "A", "new"] and repo.read("other") == b"mine\n"
+    there = (repo.top / "f").stat()
+    assert (there.st_ino, there.st_mtime_ns) == (
+        stamp.st_ino,
+        stamp.st_mtime_ns,
+    )  # no build tool sees a change
     then = repo.git("ls-files", "-s")
     undo(open_worktree(repo.top), "e1")
     assert (repo.git("show", ":f").encode(), repo.git("show", "HEAD:f").encode()) == (left, OLD)
-    assert repo.read("f") == before and repo.status() == ("M  f\n" if left == MINE else "")
+    assert repo.read("f") == before and repo.status() == ("M  f\n" if left == MINE else "") + " M other\n"
     redo(open_worktree(repo.top), "e1")
     assert repo.git("ls-files", "-s") == then and repo.read("f") == now
 

@@ -9,7 +9,7 @@ import re
 import time
 from itertools import count
 from pathlib import Path
-from typing import Any
+from unittest.mock import DEFAULT, Mock
 
 import pytest
 from hypothesis import given, settings
@@ -113,11 +113,7 @@ def test_the_lock_is_exclusive_and_names_its_holder(
         journal.create(tree, Record(name, "edit", COMMITTING, True)) for name in ("first", "second")
     )
     if not links:
-
-        def no_links(*_: object) -> None:
-            raise OSError(errno.EPERM, "no links")
-
-        monkeypatch.setattr(os, "link", no_links)
+        monkeypatch.setattr(os, "link", Mock(side_effect=OSError(errno.EPERM, "no links")))
     lock = tree.git_dir / "index.lock"
     first.lock_index()
     assert first.has_lock() and not second.has_lock()
@@ -267,13 +263,7 @@ def test_a_file_that_is_saved_while_it_is_restored(
 ) -> None:
     repo.write("README.md", "mine\n")
     repo.hook("pre-commit", "rm README.md\n")
-    write, saves = other_files.write_file, iter([Moved({})] * times)
-
-    def saved_first(*arguments: Any) -> None:
-        for error in saves:
-            raise error
-        write(*arguments)
-
+    saved_first = Mock(wraps=other_files.write_file, side_effect=[*[Moved({})] * times, DEFAULT])
     monkeypatch.setattr(other_files, "write_file", saved_first)
     result = edit(repo, shout(repo, 5))
     assert result.restored == (("README.md",) if times == 1 else ())

@@ -107,18 +107,15 @@ def test_the_trailers_are_ours_whatever_is_configured(
     assert not (repo.top / "RAN").exists()
 
 
-def test_trailers_with_the_git_directory_in_the_environment(
+def test_trailers_with_a_signoff_and_the_git_directory_in_the_environment(
     repo: GitRepo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    text = with_trailers("Subject\n\nBody.\n", TRAILER, repo.top)
+    assert commit(repo, text, signoff=True) == text + "Signed-off-by: Ada Tester <ada@example.com>\n"
     repo.git("config", "trailer.ifmissing", "doNothing")
     monkeypatch.setenv("GIT_DIR", str(repo.top / ".git"))
     monkeypatch.setenv("GIT_WORK_TREE", str(repo.top))
     assert with_trailers("Subject\n", [("A", "b")], repo.top) == "Subject\n\nA: b\n"
-
-
-def test_signoff_goes_with_the_trailers(repo: GitRepo) -> None:
-    text = with_trailers("Subject\n\nBody.\n", TRAILER, repo.top)
-    assert commit(repo, text, signoff=True) == text + "Signed-off-by: Ada Tester <ada@example.com>\n"
 
 
 @pytest.mark.parametrize(

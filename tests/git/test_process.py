@@ -69,7 +69,7 @@ def test_exit_codes_streams_and_errors(repo: GitRepo) -> None:
         output.read(1)  # leaving early ends git
 
 
-def test_index_files(repo: GitRepo) -> None:
+def test_index_files(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
     tree, copy = worktree(repo), repo.top / ".git" / "copy"
     repo.git("update-index", "--skip-worktree", "a.txt")
     index.copy_index(tree, copy)
@@ -89,20 +89,17 @@ def test_index_files(repo: GitRepo) -> None:
     assert index.write_tree(tree, copy) == repo.git("rev-parse", "HEAD^{tree}").strip()
     index.reset_to(tree, copy, None)
     assert index.read_entries(tree, ["a.txt"], copy) == {}
-    (repo.top / ".git/index").unlink()
-    index.copy_index(tree, copy)
-    assert not copy.exists()
-
-
-def test_a_copy_of_the_index_is_whole_or_absent(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A rollback reads it, and git refuses one that is cut short."""
-    copy, write = repo.top / ".git" / "copy", Path.write_bytes
+    write = Path.write_bytes
 
     def fill_the_disk(path: Path, data: bytes) -> int:
         write(path, data[:10])
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_bytes", fill_the_disk)
-    with pytest.raises(OSError, match="No space left"):
-        index.copy_index(worktree(repo), copy)
+    with monkeypatch.context() as patch:  # a copy is whole or absent: git refuses one that is cut short
+        patch.setattr(Path, "write_bytes", fill_the_disk)
+        with pytest.raises(OSError, match="No space left"):
+            index.copy_index(tree, copy)
+    assert not copy.exists()
+    (repo.top / ".git/index").unlink()
+    index.copy_index(tree, copy)
     assert not copy.exists()

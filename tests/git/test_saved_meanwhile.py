@@ -28,6 +28,7 @@ from tests.git.edits import (
     lines,
     new_file,
     recovered,
+    shell,
     shout,
     wait_for,
     worktree,
@@ -76,16 +77,8 @@ def test_other_files_saved_while_a_hook_runs_are_left(repo: GitRepo) -> None:
     for name in names:
         repo.write(name, f"my {name}\n")
     (repo.top / "again").unlink()
-
-    def save() -> None:
-        repo.write("saved", "my second\n")
-        (repo.top / "lost").unlink()
-        repo.write("again", "again\n")
-        (repo.top / "mode").chmod(0o755)
-        (repo.top / "link").unlink()
-        (repo.top / "link").symlink_to("a.txt")
-
-    with while_a_hook_waits(repo, save):
+    saves = "echo my second > saved; rm lost; echo again > again; chmod +x mode; ln -sf a.txt link"
+    with while_a_hook_waits(repo, lambda: shell(repo, saves)):
         result = edit(repo, shout(repo, 5))
     assert {name: repo.read(name) for name in names[:4]} == {
         "saved": b"my second\n", "lost": b"my lost\n", "again": b"again\n", "mode": b"my mode\n",
@@ -128,13 +121,9 @@ def test_new_files_that_a_hook_removes_come_back(repo: GitRepo) -> None:
 
 def test_only_the_edit_is_undone_if_the_hook_fails(repo: GitRepo) -> None:
     repo.write("README.md", "first\n")
-
-    def save() -> None:
-        repo.write("a.txt", EDITED.replace("line 9", "saved 9"))
-        repo.write("README.md", "second\n")
-
+    saves = "sed -i 's/line 9/saved 9/' a.txt; echo second > README.md"
     with (
-        while_a_hook_waits(repo, save, "exit 1"),
+        while_a_hook_waits(repo, lambda: shell(repo, saves), "exit 1"),
         pytest.raises(HookFailed, match=r"a\.txt changed") as caught,
     ):
         edit(repo, shout(repo, 5), new_file("new.txt", b"new\n"))

@@ -248,9 +248,7 @@ def test_work_tree_of_the_configuration(
 def dirty(repo: GitRepo) -> GitRepo:
     """Staged and unstaged work in other files."""
     repo.commit("more", **{"b.txt": "b\n"})
-    repo.write("README.md", "mine\n")
-    repo.git("add", "README.md")
-    repo.write("b.txt", "mine too\n")
+    shell(repo, "echo mine > README.md; git add README.md; echo mine too > b.txt")
     return repo
 
 

@@ -53,12 +53,6 @@ def made(repo: GitRepo, before: dict[str, object], done: Done) -> None:
     nothing_left(repo)
 
 
-def test_with_git_dir_and_work_tree(repo: GitRepo, git: Run, tmp_path: Path) -> None:
-    before = seen(repo, "src/app.py")
-    options = (f"--git-dir={repo.top}/.git", f"--work-tree={repo.top}")
-    made(repo, before, git(*options, "-C", "src", "repoagent", *EDIT[:1], "app.py", *EDIT[2:], cwd=repo.top))
-
-
 def test_dotfiles_in_a_bare_repository(repo: GitRepo, git: Run, tmp_path: Path) -> None:
     repo.git("clone", "-q", "--bare", ".", str(tmp_path / "dots"))
     shutil.rmtree(repo.top / ".git")

@@ -1,16 +1,25 @@
-"""Reading a source: the files that must not be read first."""
+"""Reading a source: the files that must not be read first, and last the missing ones, for which near names are suggested."""
 
 from __future__ import annotations
 
 import os
 import socket
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from repoagent.errors import Refused
-from repoagent.git.files import blob_hash, check_path, is_ignored, is_tracked, read_source
+from repoagent.git.files import (
+    blob_hash,
+    check_path,
+    is_ignored,
+    is_tracked,
+    no_such_file,
+    read_source,
+    similar_paths,
+)
 from repoagent.git.worktree import WorkTree, open_worktree
 from tests.conftest import GitRepo
 
@@ -116,36 +125,84 @@ def test_the_mode_is_of_the_disk_unless_it_has_none(
 
 
 def test_binary(repo: GitRepo, worktree: WorkTree) -> None:
-    for content, binary in (
-        (b"text", False),
-        (b"\x89PNG\0", True),
-        (b"x" * 8000 + b"\0", False),
-        ("text".encode("utf-16"), False),
-        ("text".encode("utf-16-be"), True),
-        (b"", False),
-    ):
+    for content in (b"text", b"x" * 8000 + b"\0", "text".encode("utf-16"), b""):
         repo.write("f", content)
-        assert read_source(worktree, "f").binary is binary
+        assert not read_source(worktree, "f").binary
+    for content in (b"\x89PNG\0", "text".encode("utf-16-be")):
+        repo.write("f", content)
+        assert read_source(worktree, "f").binary
 
 
-def test_ignored(repo: GitRepo, worktree: WorkTree) -> None:
+def test_ignored_and_tracked(repo: GitRepo, worktree: WorkTree) -> None:
     repo.write(".gitignore", "*.log\nbuild/\n!keep.log\n")
-    repo.write("kept.log", "x")
-    repo.git("add", "-f", "kept.log")
+    for name in ("kept.log", "a[b].txt", "untracked"):
+        repo.write(name, "x")
+    repo.git("add", "-f", "kept.log", "a[b].txt")
     odd = [":(top)x.log", "b*/y.log", "new\nline.log", os.fsdecode(b"\xff.log")]
     paths = ["a.txt", "x.log", "keep.log", "kept.log", "build/deep/x", "-x.log", *odd]
     assert is_ignored(worktree, paths) == {"x.log", "build/deep/x", "-x.log", *odd}
     assert is_ignored(worktree, []) == set() == is_ignored(worktree, ["a.txt"])
-
-
-def test_tracked(repo: GitRepo, worktree: WorkTree) -> None:
-    repo.write("a[b].txt", "x")
-    repo.write("untracked", "x")
-    repo.git("add", "a[b].txt")
-    assert is_tracked(worktree, ["a.txt", "src", "src/app.py", "untracked", "none", "a[b].txt", "*"]) == {
-        "a.txt",
-        "src/app.py",
-        "a[b].txt",
-    }
+    tracked = {"a.txt", "src/app.py", "a[b].txt"}
+    assert is_tracked(worktree, [*tracked, "src", "untracked", "none", "*"]) == tracked
     assert is_tracked(worktree, []) == set()
     assert is_tracked(worktree, [*(f"none{n}" for n in range(1200)), "a.txt"]) == {"a.txt"}
+
+
+PATHS = [
+    "README.md", "docs/api.rst", "docs/conf.py", "setup.py", "src/pkg/__init__.py", "src/pkg/adapters.py",
+    "src/pkg/api.py", "src/pkg/sessions.py", "tests/__init__.py", "tests/test_api.py", "web/app.py",
+]  # fmt: skip
+NEAR = {
+    "src/pkg/api.py": ["src/pkg/apy.py", "src/pkg/aip.py", "src/pgk/api.py", "api.py", "pkg/apy.py", "src/apy.py", "lib/v2/api.py"],
+    "src/pkg/sessions.py": ["sesion.py"], "src/pkg/adapters.py": ["adaptor.py"], "README.md": ["readme.rst"],
+    "setup.py": ["setup"], "docs/conf.py": ["docs/conf.p"], "tests/__init__.py src/pkg/__init__.py": ["__init__.py"],
+    "": ["z.py", "settings.py", "src/pkg/models.py"],
+}  # fmt: skip
+
+
+def test_only_near_names_are_suggested() -> None:
+    for near, names in NEAR.items():
+        assert {name: similar_paths(name, PATHS) for name in names} == dict.fromkeys(names, near.split())
+
+
+def test_the_sentence_on_a_missing_file(
+    repo: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for path in ("src/pkg/api.py", "web/with space.py", "a/twin.py", "b/twin.py", "c/lost.py", "gone.py"):
+        repo.write(path, "x\n")
+    repo.commit("more")
+    repo.write("src/new_module.py", "not tracked\n")
+    repo.write(".gitignore", "*.log\n")
+    repo.write("build.log", "ignored\n")
+    for path in ("c/lost.py", "gone.py"):
+        (repo.top / path).unlink()
+    monkeypatch.chdir(repo.top)
+    for name, rest in {
+        "api.py": "; did you mean src/pkg/api.py?",
+        "pkg/api.py": "; did you mean src/pkg/api.py?",
+        "src/pkg/apy.py": "; did you mean src/pkg/api.py?",
+        "web/with spaces.py": "; did you mean 'web/with space.py'?",
+        "new_module.py": "; did you mean src/new_module.py?",
+        "twin.py": "; did you mean a/twin.py or b/twin.py?",
+        "biuld.log": "",
+        "lost.py": "",
+        "gone.py": ", which git still tracks; `git restore gone.py` restores it",
+    }.items():
+        assert str(no_such_file(name, repo.top)) == f"no such file: {name}{rest}"
+    assert str(no_such_file("new.py", repo.top, remedy="use -x")) == "no such file: new.py; use -x"
+    monkeypatch.chdir(repo.top / "web")
+    from_top = no_such_file("src/pkg/api.py", Path.cwd())
+    assert from_top.worded(os.path.relpath).endswith("did you mean ../src/pkg/api.py?")
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside/api.py").write_text("x\n")
+    monkeypatch.chdir(tmp_path / "outside")
+    assert str(no_such_file("apy.py", Path.cwd())) == "no such file: apy.py"
+
+
+def test_fifty_thousand_files_are_compared_quickly() -> None:
+    paths = [f"src/part{number % 97}/module_{number}.py" for number in range(50_000)]
+    similar_paths("warm.py", ["up.py"])  # the import
+    start = time.process_time()
+    near = similar_paths("src/part3/modul_4853.py", paths)
+    assert near[0] == "src/part3/module_4853.py"
+    assert time.process_time() - start < 1.0  # 0.1 s on an idle machine; pairwise difflib takes 5 s

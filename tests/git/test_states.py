@@ -202,10 +202,7 @@ def _offers(repo: GitRepo, change: FileChange, before: dict[str, tuple[object, .
     }  # fmt: skip
     whole = None if change.after is None else Version(change.after.decode(), change.mode or "")
     assert found(repo, change.path or PATH) == (whole, whole, whole)
-    undo(worktree(repo))
-    assert (repo.top / PATH).read_bytes() == change.before
-    redo(worktree(repo))
-    as_before(repo, after)
+    undo_and_redo(repo, before, after)
 
 
 SEVERAL: dict[str, Callable[[GitRepo], list[FileChange]]] = {
@@ -235,6 +232,7 @@ def test_several_files_amid_other_work(busy: GitRepo, kind: str) -> None:
     undo_and_redo(busy, before, after)
 
 
+LINES = lines().encode()
 REPLACED = {
     # what the user has done, the edit in that place, why only a whole commit can have it, and what that changes
     "a folder for a file": (
@@ -249,12 +247,18 @@ REPLACED = {
         "ln -sf README.md a.txt", FileChange("a.txt", "a.txt", b"README.md", b"src/app.py", "120000", "120000"),
         r"cannot separate .* from other uncommitted work in that file.*--include-dirty", {"T a.txt"},
     ),
+    "a new file": (
+        "cp a.txt b.txt", FileChange("b.txt", "b.txt", LINES, LINES.upper(), "100644", "100644"),
+        r"b\.txt is (not tracked|staged but not in the last commit).*--include-dirty", {"A b.txt"},
+    ),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("is_staged", [True, False])
 @pytest.mark.parametrize("case", REPLACED)
-def test_what_the_user_has_put_in_the_place_of_another(repo: GitRepo, is_staged: bool, case: str) -> None:
+def test_what_the_user_has_made_or_put_in_the_place_of_another(
+    repo: GitRepo, is_staged: bool, case: str
+) -> None:
     """It is committed only together with the edit."""
     script, the_change, match, committed = REPLACED[case]
     shell(repo, script)
@@ -309,24 +313,20 @@ IN_PROGRESS = {
 }  # fmt: skip
 
 
+FORK = """
+echo base > README.md; git commit -qam base; echo stashed > README.md; git stash -q
+git checkout -q -b side; echo side > README.md; git commit -qam 'side 1'
+echo other > other.txt; git add other.txt; git commit -qm 'side 2'
+git checkout -q main; echo main > README.md; git commit -qam main; git format-patch -q --stdout -1 side~1 > ../side.patch
+"""
+
+
 @pytest.fixture
 def fork(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> GitRepo:
     """`main` and `side` both changed README.md from "base"; a stash too. `side` has one more commit."""
     monkeypatch.setenv("GIT_EDITOR", "true")
     monkeypatch.setenv("GIT_SEQUENCE_EDITOR", "sed -i '1s/^pick/edit/'")
-    repo.write("README.md", "base\n")
-    repo.commit("base")
-    repo.write("README.md", "stashed\n")
-    repo.git("stash", "-q")
-    repo.git("checkout", "-q", "-b", "side")
-    repo.write("README.md", "side\n")
-    repo.commit("side 1")
-    repo.write("other.txt", "other\n")
-    repo.commit("side 2")
-    repo.git("checkout", "-q", "main")
-    repo.write("README.md", "main\n")
-    repo.commit("main")
-    repo.top.with_name("side.patch").write_text(repo.git("format-patch", "--stdout", "-1", "side~1"))
+    shell(repo, FORK)
     return repo
 
 

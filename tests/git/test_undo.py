@@ -13,7 +13,6 @@ from repoagent.git.transaction.results import Options
 from repoagent.git.transaction.transaction import Transaction
 from repoagent.git.undo import redo, undo
 from repoagent.git.undo_log import list_edits
-from repoagent.git.worktree import open_worktree
 from tests.conftest import GitRepo
 from tests.git.edits import (
     change,
@@ -277,20 +276,6 @@ def test_redo_after_new_commits_and_gc(repo: GitRepo) -> None:
     assert undo(worktree(repo)).moved and committed(repo, "a.txt") == LINES.replace("line 9", "later 9")
 
 
-def test_a_file_committed_whole_is_staged_again(repo: GitRepo) -> None:
-    replace(repo, "line 2", "staged 2")
-    repo.git("add", "a.txt")
-    replace(repo, "staged 2", "unstaged 2")
-    before = snapshot(repo)
-    edit(repo, change(repo, "a.txt", "unstaged 2", "LINE 2"), include_dirty=True)
-    after = snapshot(repo)
-    for _ in range(2):
-        undo(open_worktree(repo.top))
-        as_before(repo, before)
-        redo(open_worktree(repo.top))
-        as_before(repo, after)
-
-
 @pytest.mark.parametrize(
     ("script", "match"),
     [
@@ -336,16 +321,11 @@ def test_a_rewritten_commit_is_undone_and_redone(repo: GitRepo, script: str) -> 
 def test_a_squash_merged_edit_is_taken_out_of_it(repo: GitRepo, indented: bool) -> None:
     repo.git("checkout", "-q", "-b", "topic")
     edit_line_2(repo)
-    repo.write("topic.txt", "topic\n")
-    repo.commit("more of it")
-    repo.git("checkout", "-q", "main")
-    repo.git("merge", "-q", "--squash", "topic")
-    words = (
-        ["--no-edit"] if indented else ["-m", f"Topic (#1)\n\n* edit\n\nRepoagent-Edit: {ID}\n\n* more of it"]
-    )
-    repo.git("commit", "-q", *words)
+    repo.commit("more of it", **{"topic.txt": "topic\n"})
+    shell(repo, "git checkout -q main; git merge -q --squash topic; git branch -q -D topic")
+    words = f"-m 'Topic (#1)' -m '* edit' -m 'Repoagent-Edit: {ID}' -m '* more of it'"
+    shell(repo, f"git commit -q {'--no-edit' if indented else words}")
     squashed = repo.head()
-    repo.git("branch", "-q", "-D", "topic")
     assert not undo(worktree(repo)).moved
     assert f"This reverts edit {ID} in commit {squashed}." in repo.git("log", "-1", "--format=%b")
     assert committed(repo, "a.txt") == LINES and committed(repo, "topic.txt") == "topic\n"

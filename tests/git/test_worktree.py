@@ -1,4 +1,4 @@
-"""Finding the work tree: missing ones first, then every kind."""
+"""Finding the work tree: missing ones first, then every kind; and the facts of its repository."""
 
 from __future__ import annotations
 
@@ -11,11 +11,26 @@ from pathlib import Path
 import pytest
 
 from repoagent.errors import UsageError
-from repoagent.git.worktree import layout, open_at_head, open_worktree, relative
+from repoagent.git.worktree import (
+    Facts,
+    current_branch,
+    gather_facts,
+    layout,
+    open_at_head,
+    open_worktree,
+    operation,
+    relative,
+)
 from tests.conftest import GitRepo
+from tests.git.edits import shell
 
 
-def test_outside_a_repository(tmp_path: Path) -> None:
+def test_outside_a_work_tree(repo: GitRepo, tmp_path: Path) -> None:
+    repo.git("clone", "-q", "--bare", ".", str(tmp_path / "bare.git"))
+    with pytest.raises(UsageError, match=r"bare repository.*worktree add"):
+        open_worktree(tmp_path / "bare.git")
+    with pytest.raises(UsageError, match="inside a git directory"):
+        open_worktree(repo.top / ".git" / "refs")
     with pytest.raises(UsageError, match=r"not in a git work tree.*git init"):
         open_worktree(tmp_path)
     with pytest.raises(UsageError, match="no such folder"):
@@ -29,14 +44,6 @@ def test_outside_a_repository(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="line break"):
         open_worktree(tmp_path / "two\nlines")
     assert open_worktree(tmp_path / "one").object_format == "sha256"
-
-
-def test_a_bare_repository_and_the_git_directory(repo: GitRepo, tmp_path: Path) -> None:
-    repo.git("clone", "-q", "--bare", ".", str(tmp_path / "bare.git"))
-    with pytest.raises(UsageError, match=r"bare repository.*worktree add"):
-        open_worktree(tmp_path / "bare.git")
-    with pytest.raises(UsageError, match="inside a git directory"):
-        open_worktree(repo.top / ".git" / "refs")
 
 
 def test_no_git_and_an_old_git(repo: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,3 +149,86 @@ def test_relative_paths(repo: GitRepo, tmp_path: Path, monkeypatch: pytest.Monke
     assert relative(worktree, "link/a.txt", tmp_path) == "a.txt"
     assert relative(worktree, "lib/app.py", repo.top) == "src/app.py"
     assert relative(worktree, "app", repo.top) == "app"
+
+
+FORK = """
+git branch other; echo ours > a.txt; git commit -qam ours; git switch -q other; echo theirs > a.txt; git commit -qam theirs
+echo b > b.txt; git add b.txt; git commit -qm 'second of theirs'; git switch -q main
+"""
+
+
+@pytest.fixture
+def fork(repo: GitRepo) -> GitRepo:
+    """`main` and `other` with a conflict in a.txt; `other` has two commits that `main` lacks."""
+    shell(repo, FORK)
+    return repo
+
+
+def test_am_bisect_the_pause_of_a_series_and_reftable(fork: GitRepo) -> None:
+    worktree = open_worktree(fork.top)
+    patch = fork.git("format-patch", "--stdout", "other~2..other~1")
+    fork.git("am", stdin=patch.encode(), ok=False)
+    assert operation(worktree) == "am"
+    fork.git("am", "--abort")
+    fork.git("cherry-pick", "other~1", "other", ok=False)
+    fork.git("checkout", "--theirs", "a.txt")
+    fork.git("commit", "-qam", "picked")
+    assert not (fork.top / ".git" / "CHERRY_PICK_HEAD").exists()
+    assert operation(worktree) == "cherry-pick"
+    fork.git("cherry-pick", "--abort", ok=False)
+    fork.git("cherry-pick", "--quit")
+    assert operation(worktree) is None
+    (fork.top / ".git" / "reftable").mkdir()
+    assert operation(worktree) is None
+    fork.git("update-ref", "CHERRY_PICK_HEAD", "other")
+    assert operation(worktree) == "cherry-pick"
+    (fork.top / ".git" / "reftable").rmdir()
+    fork.git("update-ref", "-d", "CHERRY_PICK_HEAD")
+    fork.git("bisect", "start")
+    assert operation(worktree) == "bisect"
+
+
+def test_each_work_tree_has_its_own_operation(fork: GitRepo, tmp_path: Path) -> None:
+    fork.git("worktree", "add", "-q", str(tmp_path / "linked"))
+    fork.git("merge", "other", ok=False)
+    assert operation(open_worktree(fork.top)) == "merge"
+    assert operation(open_worktree(tmp_path / "linked")) is None
+    assert gather_facts(open_worktree(fork.top)).unmerged == ("a.txt",)
+
+
+def test_an_unborn_branch(make_repo: Callable[[str], GitRepo]) -> None:
+    repo = make_repo("new")
+    repo.git("symbolic-ref", "HEAD", "refs/heads/topic/one")
+    gathered = gather_facts(open_worktree(repo.top))
+    assert gathered == Facts("topic/one", (), (), None, ())
+
+
+def test_head(repo: GitRepo) -> None:
+    worktree = open_worktree(repo.top)
+    repo.git("switch", "-q", "-c", "topic/größe")
+    assert current_branch(worktree) == "topic/größe"
+    repo.git("switch", "-q", "--detach")
+    assert current_branch(worktree) is None
+    (repo.top / ".git" / "HEAD").unlink()
+    (repo.top / ".git" / "HEAD").symlink_to("refs/heads/main")
+    assert current_branch(worktree) == "main"
+
+
+def test_subjects_without_merges(fork: GitRepo) -> None:
+    latin = ("-c", "i18n.commitEncoding=latin1")
+    fork.git(*latin, "commit", "-q", "--allow-empty", "-F", "-", stdin=b"gr\xf6\xdfe")
+    fork.git("merge", "-q", "-s", "ours", "-m", "a merge", "other")
+    gathered = gather_facts(open_worktree(fork.top))
+    assert sorted(gathered.subjects) == ["first commit", "größe", "ours", "second of theirs", "theirs"]
+
+
+def test_languages(repo: GitRepo) -> None:
+    names = ("x.PY", "y.py", "z.tsx", ".gitignore", "src/.hidden", "Makefile", "a.b.xyz")
+    for name in (*names, os.fsdecode(b"\xff.go")):
+        repo.write(name, "")
+    repo.git("add", "-A")
+    languages = gather_facts(open_worktree(repo.top)).languages
+    assert languages[0] == ("Python", 3)
+    assert dict(languages) == {
+        "Python": 3, "TypeScript": 1, "Go": 1, ".txt": 1, "Markdown": 1, ".xyz": 1,
+    }  # fmt: skip
