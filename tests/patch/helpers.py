@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from textwrap import dedent
 from typing import Any
 
@@ -12,6 +12,7 @@ from repoagent.patch.apply_answer import Applied, apply_answer
 from repoagent.patch.model import SourceText
 from repoagent.patch.refusal import PatchRefused
 
+Sources = bytes | Mapping[str, bytes | SourceText]  # the bytes are those of app.py
 APP = b'''import sys
 
 
@@ -35,23 +36,31 @@ def fenced(diff: str, path: str | None = "app.py", info: str = "diff") -> str:
     return f"Here it is:\n\n```{info}\n{header}{dedent(diff).strip(chr(10))}\n```\nDone.\n"
 
 
-def run(answer: str, source: bytes = APP, **options: Any) -> Applied:
-    """Apply the answer to a single file, app.py."""
-    return apply_answer(answer, {"app.py": SourceText(source)}, **options)
+def run(answer: str, sources: Sources = APP, **options: Any) -> Applied:
+    files = {"app.py": sources} if isinstance(sources, bytes) else sources
+    known = {name: file if isinstance(file, SourceText) else SourceText(file) for name, file in files.items()}
+    return apply_answer(answer, known, **options)
 
 
-def after(answer: str, source: bytes = APP, **options: Any) -> bytes:
-    result = run(answer, source, **options)
-    assert len(result.changes) == 1
-    assert result.changes[0].after is not None
-    return result.changes[0].after
+def after(answer: str, sources: Sources = APP, **options: Any) -> bytes:
+    """The content of the only file that changes."""
+    (change,) = run(answer, sources, **options).changes
+    assert change.after is not None
+    return change.after
 
 
-def refused(answer: str, source: bytes = APP, **options: Any) -> PatchRefused:
+def changed(answer: str, sources: Sources, **options: Any) -> dict[str, bytes | None]:
+    """The content of each file that changes; None if it is deleted or renamed."""
+    changes = run(answer, sources, **options).changes
+    gone = {change.old_path: None for change in changes if change.old_path and change.old_path != change.path}
+    return {**gone, **{change.name: change.after for change in changes}}
+
+
+def refused(answer: str, sources: Sources = APP, **options: Any) -> PatchRefused:
     with pytest.raises(PatchRefused) as caught:
-        run(answer, source, **options)
+        run(answer, sources, **options)
     return caught.value
 
 
-def reasons(answer: str, source: bytes = APP, **options: Any) -> Collection[str]:
-    return refused(answer, source, **options).reasons
+def reasons(answer: str, sources: Sources = APP, **options: Any) -> Collection[str]:
+    return refused(answer, sources, **options).reasons

@@ -8,12 +8,9 @@ import pytest
 
 from repoagent.git.files import FileChange
 from repoagent.patch import apply_answer as entry
-from repoagent.patch.apply_answer import apply_answer
-from repoagent.patch.model import SourceText
-from repoagent.patch.refusal import PatchRefused
 from repoagent.patch.render import canonical_diff
 from tests.conftest import GitRepo
-from tests.patch.helpers import APP, after, fenced, reasons, run
+from tests.patch.helpers import APP, after, fenced, reasons, refused, run
 
 
 def test_the_largest_answer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,10 +133,9 @@ def test_a_rename_without_changes_is_similar_by_100_percent() -> None:
 
 
 def test_of_many_files_those_with_similar_names_are_listed() -> None:
-    sources = {f"src/{name}.py": SourceText(APP) for name in [*"abcdefghijklm", "reader", "readers"]}
-    with pytest.raises(PatchRefused) as caught:
-        apply_answer(fenced("@@\n-nothing\n+x\n", path="lib/readres.py"), sources)
-    assert "src/reader" in str(caught.value) and str(caught.value).count(".py") <= 7
+    sources = dict.fromkeys([f"src/{name}.py" for name in [*"abcdefghijklm", "reader", "readers"]], APP)
+    error = str(refused(fenced("@@\n-nothing\n+x\n", path="lib/readres.py"), sources))
+    assert "src/reader" in error and error.count(".py") <= 7
 
 
 @pytest.mark.parametrize("at_end", [True, False])

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from repoagent.patch.apply_answer import Applied, apply_answer
-from repoagent.patch.model import SourceText
 from repoagent.patch.parse.blocks import patch_spans
-from repoagent.patch.refusal import PatchRefused
-from tests.patch.helpers import APP, after, reasons
+from tests.patch.helpers import APP, after, changed, reasons
 
 CHANGED = APP.replace(b'"hello "', b'"hi "')
 UPDATE = '''\
@@ -60,18 +57,6 @@ def test_an_envelope_without_its_end_is_truncated(answer: str) -> None:
     assert reasons(answer) == {"cut-off"}
 
 
-def made(answer: str, sources: dict[str, bytes]) -> dict[str, bytes | None]:
-    known = {name: SourceText(data) for name, data in sources.items()}
-    applied: Applied = apply_answer(answer, known, may_create=lambda path: path.startswith("new"))
-    result: dict[str, bytes | None] = {}
-    for change in applied.changes:
-        if change.old_path and change.old_path != change.path:
-            result[change.old_path] = None
-        if change.path:
-            result[change.path] = change.after
-    return result
-
-
 def test_all_directives() -> None:
     answer = """\
 *** Begin Patch
@@ -93,9 +78,8 @@ def test_all_directives() -> None:
 *** End of File
 *** End Patch
 """
-    sources = {"gone.txt": b"x\n", "old.txt": b"one\ntwo\n", "last.txt": b"tail\nmiddle\ntail\n"}
-    sources["last.txt"] = b"head\ntail\n"
-    assert made(answer, sources) == {
+    sources = {"gone.txt": b"x\n", "old.txt": b"one\ntwo\n", "last.txt": b"head\ntail\n"}
+    assert changed(answer, sources, may_create=lambda path: path.startswith("new")) == {
         "new/a.txt": b"first\n\nthird\n",
         "gone.txt": None,
         "old.txt": None,
@@ -137,22 +121,23 @@ def test_headings_decide_between_equal_locations(headings: str, number: int) -> 
     )
     parts = TWINS.split(b"x = 1")
     expected = b"x = 1".join(parts[: number + 1]) + b"x = 2" + b"x = 1".join(parts[number + 1 :])
-    assert made(answer, {"t.py": TWINS}) == {"t.py": expected}
+    assert changed(answer, {"t.py": TWINS}) == {"t.py": expected}
 
 
 @pytest.mark.parametrize("heading", ["@@ def run(self):", "@@ class C:", "@@", "@@ class B:"])
 def test_an_addition_with_only_a_heading_is_refused(heading: str) -> None:
     answer = f"*** Begin Patch\n*** Update File: t.py\n{heading}\n+        y = 2\n*** End Patch\n"
-    with pytest.raises(PatchRefused) as caught:
-        made(answer, {"t.py": TWINS})
-    assert caught.value.reasons == {"no-context"}
+    assert reasons(answer, {"t.py": TWINS}) == {"no-context"}
 
 
-def test_changes_before_any_file_are_refused() -> None:
-    assert reasons("*** Begin Patch\n@@\n-import sys\n+import os\n*** End Patch\n") == {"malformed"}
-
-
-def test_added_files_that_exist_and_updated_files_that_do_not() -> None:
-    assert reasons("*** Begin Patch\n*** Add File: app.py\n+x\n*** End Patch\n") == {"exists"}
-    assert reasons("*** Begin Patch\n*** Update File: b.py\n@@\n-x\n+y\n*** End Patch\n") == {"unknown-file"}
-    assert reasons("*** Begin Patch\n*** Add File: ../x\n+x\n*** End Patch\n") == {"bad-path"}
+@pytest.mark.parametrize(
+    ("lines", "reason"),
+    [
+        ("@@\n-import sys\n+import os\n", "malformed"),  # before any file
+        ("*** Add File: app.py\n+x\n", "exists"),
+        ("*** Update File: b.py\n@@\n-x\n+y\n", "unknown-file"),
+        ("*** Add File: ../x\n+x\n", "bad-path"),
+    ],
+)
+def test_refused_directives(lines: str, reason: str) -> None:
+    assert reasons(f"*** Begin Patch\n{lines}*** End Patch\n") == {reason}

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from repoagent.patch.apply_answer import apply_answer
-from repoagent.patch.model import SourceText
 from repoagent.patch.refusal import PatchRefused
+from tests.patch import helpers
 
 NOTES = "# T\n\nintro\n\n```\nrun one\n```\n\ntext\n\n```sh\nrun two\n```\n\nend\n"
 HUNK = "@@ -3,7 +3,7 @@\n-intro\n+INTRO\n \n```\n run one\n```\n \n-text\n+TEXT\n"
@@ -19,9 +18,7 @@ def fenced(hunks: str, mark: str = "```", info: str = "diff", after: str = "Done
 
 
 def after(answer: str, notes: str = NOTES) -> str:
-    (change,) = apply_answer(answer, {"notes.md": SourceText(notes.encode())}).changes
-    assert change.after is not None
-    return change.after.decode()
+    return helpers.after(answer, {"notes.md": notes.encode()}).decode()
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from repoagent.patch.apply_answer import apply_answer
-from repoagent.patch.model import SourceText
-from repoagent.patch.refusal import NoPatch, PatchRefused
-from tests.patch.helpers import APP, after, fenced, reasons, run
+from repoagent.patch.refusal import NoPatch
+from tests.patch.helpers import APP, after, changed, fenced, reasons, run
 
 CHANGED = APP.replace(b'"hello "', b'"hi "')
 HUNK = """\
@@ -17,20 +15,10 @@ HUNK = """\
 -    return "hello " + name
 +    return "hi " + name
 """
-TWO = {"app.py": SourceText(APP), "lib/other.py": SourceText(APP)}
-
-
-def changed(answer: str, sources: dict[str, SourceText] = TWO) -> list[str]:
-    """The names of the changed files; checks that each has the content that the hunk describes."""
-    applied = apply_answer(answer, sources)
-    assert all(change.after == CHANGED for change in applied.changes)
-    return [change.name for change in applied.changes]
 
 
 def test_a_nameless_diff_that_fits_two_files_is_refused() -> None:
-    with pytest.raises(PatchRefused) as caught:
-        apply_answer(f"```diff\n{HUNK}```\n", TWO)
-    assert caught.value.reasons == {"unknown-file"}
+    assert reasons(f"```diff\n{HUNK}```\n", {"app.py": APP, "lib/other.py": APP}) == {"unknown-file"}
 
 
 BODY = HUNK.split("\n", 1)[1]
@@ -81,16 +69,11 @@ def test_combined_diffs_are_refused(diff: str) -> None:
         assert reasons(answer) == {"combined"}
 
 
-FILES = {"app.py": SourceText(APP), "x.txt": SourceText(b"one\ntwo\n")}
+FILES = {"app.py": APP, "x.txt": b"one\ntwo\n"}
 
 
-def moved(
-    header: str, hunk: str = "@@ -1,2 +1,2 @@\n one\n-two\n+zwei\n"
-) -> list[tuple[str | None, str | None, bytes | None]]:
-    applied = apply_answer(
-        f"```diff\n{header}\n{hunk}```\n", FILES, may_create=lambda path: path.startswith("y")
-    )
-    return [(change.old_path, change.path, change.after) for change in applied.changes]
+def moved(header: str, hunk: str = "@@ -1,2 +1,2 @@\n one\n-two\n+zwei\n") -> dict[str, bytes | None]:
+    return changed(f"```diff\n{header}\n{hunk}```\n", FILES, may_create=lambda path: path.startswith("y"))
 
 
 @pytest.mark.parametrize(
@@ -106,18 +89,18 @@ def moved(
     ],
 )
 def test_renames(header: str) -> None:
-    assert moved(header) == [("x.txt", "y.txt", b"one\nzwei\n")]
+    assert moved(header) == {"x.txt": None, "y.txt": b"one\nzwei\n"}
 
 
 def test_copies_and_modes() -> None:
     copy = "diff --git a/x.txt b/y.txt\nsimilarity index 50%\ncopy from x.txt\ncopy to y.txt"
-    assert moved(copy) == [(None, "y.txt", b"one\nzwei\n")]
-    assert moved(copy, "") == [(None, "y.txt", b"one\ntwo\n")]
+    assert moved(copy) == {"y.txt": b"one\nzwei\n"}
+    assert moved(copy, "") == {"y.txt": b"one\ntwo\n"}
     mode = "diff --git a/x.txt b/x.txt\nold mode 100644\nnew mode 100755"
-    assert moved(mode, "") == [("x.txt", "x.txt", b"one\ntwo\n")]
-    (placement,) = apply_answer(f"```diff\n{mode}\n```\n", FILES).placements
+    assert moved(mode, "") == {"x.txt": b"one\ntwo\n"}
+    (placement,) = run(f"```diff\n{mode}\n```\n", FILES).placements
     assert (placement.level, placement.line, placement.hunk) == ("mode", 1, 0)
-    assert moved(f"{mode}\n--- a/x.txt\n+++ b/x.txt") == [("x.txt", "x.txt", b"one\nzwei\n")]
+    assert moved(f"{mode}\n--- a/x.txt\n+++ b/x.txt") == {"x.txt": b"one\nzwei\n"}
 
 
 @pytest.mark.parametrize(
@@ -140,20 +123,15 @@ def test_copies_and_modes() -> None:
     ],
 )
 def test_headers_that_are_refused(diff: str, reason: str) -> None:
-    with pytest.raises(PatchRefused) as caught:
-        moved(diff.rstrip("\n"), "")
-    assert caught.value.reasons == {reason}
+    assert reasons(f"```diff\n{diff}```\n", FILES, may_create=lambda path: path == "y") == {reason}
 
 
 def test_a_mode_without_hunks_does_not_apply_to_the_next_file() -> None:
     for name in ("y/x.txt", "x.txt"):
-        sources = {"app.py": SourceText(APP), name: SourceText(b"one\n")}
         mode = f"diff --git a/{name} b/{name}\nold mode 100644\nnew mode 100755\n"
-        applied = apply_answer(f"```diff\n{mode}--- a/app.py\n+++ b/app.py\n{HUNK}```\n", sources)
-        assert {(change.path, change.mode) for change in applied.changes} == {
-            (name, "100755"),
-            ("app.py", "100644"),
-        }
+        answer = f"```diff\n{mode}--- a/app.py\n+++ b/app.py\n{HUNK}```\n"
+        modes = {change.path: change.mode for change in run(answer, {"app.py": APP, name: b"one\n"}).changes}
+        assert modes == {name: "100755", "app.py": "100644"}
 
 
 def test_a_file_truncated_after_its_header_refuses_the_whole_answer() -> None:
@@ -167,11 +145,9 @@ def test_a_name_matched_by_its_tail_is_reported() -> None:
 
 
 def test_a_whole_text_for_a_possibly_new_name_is_never_another_file() -> None:
-    sources = {"src/app.py": SourceText(b"one\n")}
-    applied = apply_answer("```python app.py\ntwo\n```\n", sources, may_create=lambda path: path == "app.py")
-    assert [(change.old_path, change.path) for change in applied.changes] == [(None, "app.py")]
-    applied = apply_answer("```python app.py\ntwo\n```\n", sources)
-    assert [change.path for change in applied.changes] == ["src/app.py"]
+    answer, sources = "```python app.py\ntwo\n```\n", {"src/app.py": b"one\n"}
+    assert [*changed(answer, sources, may_create=lambda path: path == "app.py")] == ["app.py"]
+    assert [*changed(answer, sources)] == ["src/app.py"]
 
 
 def test_prose_similar_to_a_header() -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from repoagent.patch.apply_answer import apply_answer, read_answer
-from repoagent.patch.model import SourceText
+from repoagent.patch.apply_answer import read_answer
 from repoagent.patch.paths import known_path
-from repoagent.patch.refusal import NoPatch, PatchRefused
+from repoagent.patch.refusal import NoPatch
+from tests.patch import helpers
+from tests.patch.helpers import after, reasons, run
 
 BEFORE, AFTER = b"one\ntwo\nthree\n", b"one\n2\nthree\n"
 HUNK = "@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n"
@@ -17,16 +18,9 @@ BLOCK = "<<<<<<< SEARCH\ntwo\n=======\n2\n>>>>>>> REPLACE\n"
 
 def changed(answer: str, *known: str) -> list[str]:
     """The files that an answer changes from BEFORE to AFTER, if all `known` ones are BEFORE; no other may change."""
-    applied = apply_answer(answer, {name: SourceText(BEFORE) for name in known})
-    assert all((change.before, change.after) == (BEFORE, AFTER) for change in applied.changes)
-    return [change.name for change in applied.changes]
-
-
-def refusal(answer: str, *known: str) -> str:
-    with pytest.raises(PatchRefused) as caught:
-        apply_answer(answer, {name: SourceText(BEFORE) for name in known})
-    (problem,) = caught.value.problems
-    return problem.reason
+    changes = run(answer, dict.fromkeys(known, BEFORE)).changes
+    assert all((change.before, change.after) == (BEFORE, AFTER) for change in changes)
+    return [change.name for change in changes]
 
 
 @pytest.mark.parametrize(
@@ -55,10 +49,9 @@ def test_the_name_of_a_known_file_may_have_any_form(answer: str, name: str) -> N
 
 def test_a_word_that_is_also_a_file_is_not_a_name_unless_marked() -> None:
     whole = "```\none\n2\nthree\n```\n"
-    with pytest.raises(NoPatch):
-        apply_answer(f"build\n\n{whole}", {"build": SourceText(BEFORE), "b.txt": SourceText(BEFORE)})
-    with pytest.raises(NoPatch):
-        apply_answer("```make\none\n2\nthree\n```\n", {"make": SourceText(BEFORE), "b": SourceText(BEFORE)})
+    for answer in (f"build\n\n{whole}", whole.replace("```", "```build", 1)):
+        with pytest.raises(NoPatch):
+            changed(answer, "build", "b.txt")
     assert changed(f"`build`:\n\n{whole}", "build", "b.txt") == ["build"]
 
 
@@ -114,7 +107,7 @@ def test_a_header_right_after_a_hunk(counts: str, header: str) -> None:
 def test_half_a_header_without_a_hunk_line(side: str, name: str) -> None:
     assert changed(f"```diff\n{side}{name}\n{BARE}```\n", name, "g.py") == [name]
     assert changed(f"```diff f.py\n{side}{name}\n{BARE}```\n", name, "g.py") == [name]
-    assert refusal(f"```diff\n{side}{name}\n{BARE}```\n", "src/h.py") == "unknown-file"
+    assert reasons(f"```diff\n{side}{name}\n{BARE}```\n", {"src/h.py": BEFORE}) == {"unknown-file"}
 
 
 def test_a_deleted_comment_that_looks_like_half_a_header() -> None:
@@ -123,37 +116,31 @@ def test_a_deleted_comment_that_looks_like_half_a_header() -> None:
         "```diff\n--- a/q.sql\n+++ b/q.sql\n@@ -1,2 +1 @@\n select 1;\n--- a/f.sql\n"
         "@@ -4 +3 @@\n-select 3;\n+select 4;\n```\n"
     )
-    applied = apply_answer(answer, {"q.sql": SourceText(before), "f.sql": SourceText(BEFORE)})
-    assert [change.after for change in applied.changes] == [b"select 1;\nselect 2;\nselect 4;\n"]
+    assert after(answer, {"q.sql": before, "f.sql": BEFORE}) == b"select 1;\nselect 2;\nselect 4;\n"
 
 
 RENAMED = "diff --git a/f.py b/g.py\nsimilarity index 80%\nrename from f.py\nrename to g.py\n"
 FIRST = "--- a/f.py\n+++ b/g.py\n@@ -1,2 +1,2 @@\n-one\n+1\n two\n"
 
 
+def renamed(answer: str, sources: dict[str, bytes]) -> dict[str, bytes | None]:
+    return helpers.changed(answer, sources, may_create=lambda _: True)
+
+
 def test_a_hunk_without_a_name_continues_the_file_that_is_renamed() -> None:
     answer = (
         f"```diff\n{RENAMED}{FIRST}```\n\nfurther down\n\n```diff\n@@ -4,2 +4,2 @@\n four\n-five\n+5\n```\n"
     )
-    sources = {"f.py": SourceText(b"one\ntwo\nthree\nfour\nfive\n"), "z.py": SourceText(b"z\n")}
-    (change,) = apply_answer(answer, sources, may_create=lambda _: True).changes
-    assert (change.old_path, change.path) == ("f.py", "g.py")
-    assert change.after == b"1\ntwo\nthree\nfour\n5\n"
+    sources = {"f.py": b"one\ntwo\nthree\nfour\nfive\n", "z.py": b"z\n"}
+    assert renamed(answer, sources) == {"f.py": None, "g.py": b"1\ntwo\nthree\nfour\n5\n"}
 
 
 def test_no_line_below_the_names_of_a_renamed_file_is_lost() -> None:
+    names, before = f"```diff\n{RENAMED}--- a/f.py\n+++ b/g.py\n", {"f.py": BEFORE}
     numbered = "1:  one\n2: -two\n2: +2\n3:  three\n"
-    (change,) = apply_answer(
-        f"```diff\n{RENAMED}--- a/f.py\n+++ b/g.py\n{numbered}```\n",
-        {"f.py": SourceText(BEFORE)},
-        may_create=lambda _: True,
-    ).changes
-    assert (change.path, change.after) == ("g.py", AFTER)
-    pure = f"```diff\n{RENAMED}--- a/f.py\n+++ b/g.py\n\n```\n"
-    (change,) = apply_answer(pure, {"f.py": SourceText(BEFORE)}, may_create=lambda _: True).changes
-    assert (change.path, change.after) == ("g.py", BEFORE)
-    junk = "1| one; 2| two becomes 2\n"
-    assert refusal(f"```diff\n{RENAMED}--- a/f.py\n+++ b/g.py\n{junk}```\n", "f.py") == "cut-off"
+    assert renamed(f"{names}{numbered}```\n", before) == {"f.py": None, "g.py": AFTER}
+    assert renamed(f"{names}\n```\n", before) == {"f.py": None, "g.py": BEFORE}
+    assert reasons(f"{names}1| one; 2| two becomes 2\n```\n", before) == {"cut-off"}
 
 
 def test_a_path_with_a_space_in_the_info_string_of_a_fence() -> None:

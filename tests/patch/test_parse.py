@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from repoagent.patch.apply_answer import apply_answer, apply_patches, read_answer
+from repoagent.patch.apply_answer import apply_patches, read_answer
 from repoagent.patch.model import SourceText
 from repoagent.patch.parse.blocks import patch_spans
 from repoagent.patch.refusal import NoPatch, PatchRefused
@@ -87,8 +87,7 @@ def test_the_only_fence_can_be_the_whole_of_the_only_file() -> None:
 def test_a_whole_markdown_file_with_fences_in_it() -> None:
     before = b"# A\n\n```sh\nmake\n```\n\nend\n"
     answer = "README.md\n```markdown\n# B\n\n```sh\nmake\n```\n\nend\n```\nbye\n"
-    applied = apply_answer(answer, {"README.md": SourceText(before)})
-    assert applied.changes[0].after == before.replace(b"# A", b"# B")
+    assert after(answer, {"README.md": before}) == before.replace(b"# A", b"# B")
 
 
 def test_a_quotation_next_to_a_diff_is_not_a_whole_file() -> None:

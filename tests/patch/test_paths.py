@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from repoagent.patch.apply_answer import apply_answer
 from repoagent.patch.model import SourceText
 from repoagent.patch.paths import bad_path
 from repoagent.patch.refusal import NoPatch, PatchRefused
+from tests.patch.helpers import changed, reasons, refused, run
 
 _EVIL = """\
 |/etc/passwd|../x|a/../../x|a/./x|a//x|./.git/config|.git/config|a/.git/hooks/pre-commit|.GIT/config|.Git/x|.git./x
@@ -29,8 +29,7 @@ def test_bad_paths(path: str) -> None:
 def test_an_existing_file_may_have_any_name(name: str) -> None:
     header = name.replace("\\", "\\\\").replace("\n", "\\n").replace("\t", "\\t")
     answer = f'--- "a/{header}"\n+++ "b/{header}"\n@@\n-old\n+new\n'
-    changes = apply_answer(answer, {name: SourceText(b"old\n")}).changes
-    assert [(change.path, change.after) for change in changes] == [(name, b"new\n")]
+    assert changed(answer, {name: b"old\n"}) == {name: b"new\n"}
 
 
 @pytest.mark.parametrize(
@@ -61,9 +60,9 @@ def test_good_paths(path: str) -> None:
     ],
 )
 def test_no_answer_reaches_a_bad_path(answer: str, path: str) -> None:
-    sources = {"f": SourceText(b"one\n"), "etc/passwd": SourceText(b"one\n"), "k/x": SourceText(b"one\n")}
+    sources = dict.fromkeys(("f", "etc/passwd", "k/x"), b"one\n")
     try:
-        applied = apply_answer(answer.format(path=path), sources, may_create=lambda _: True)
+        applied = run(answer.format(path=path), sources, may_create=lambda _: True)
     except (PatchRefused, NoPatch):
         return
     for change in applied.changes:
@@ -73,116 +72,85 @@ def test_no_answer_reaches_a_bad_path(answer: str, path: str) -> None:
 
 
 def test_bad_paths_are_refused_even_when_they_are_known() -> None:
-    sources = {".git/config": SourceText(b"one\n")}
-    with pytest.raises(PatchRefused) as caught:
-        apply_answer("```diff\n--- a/.git/config\n+++ b/.git/config\n@@\n-one\n+two\n```\n", sources)
-    assert caught.value.reasons == {"bad-path"}
+    answer = "```diff\n--- a/.git/config\n+++ b/.git/config\n@@\n-one\n+two\n```\n"
+    assert reasons(answer, {".git/config": b"one\n"}) == {"bad-path"}
 
 
-ONE = {
-    "src/app.py": SourceText(b"one\n"),
-    "lib/app.py": SourceText(b"one\n"),
-    "lib/b.py": SourceText(b"one\n"),
-}
+ONE = {"src/app.py": b"one\n", "lib/app.py": b"one\n", "lib/b.py": b"one\n"}
 EDIT = "```diff\n--- {0}\n+++ {1}\n@@\n-one\n+two\n```\n"
 
 
-def changed(old: str, new: str) -> list[str]:
-    return [change.name for change in apply_answer(EDIT.format(old, new), ONE).changes]
-
-
-def why(old: str, new: str, sources: dict[str, SourceText] = ONE) -> frozenset[str]:
-    with pytest.raises(PatchRefused) as caught:
-        apply_answer(EDIT.format(old, new), sources)
-    return caught.value.reasons
-
-
-def test_the_longest_common_tail_counts_if_it_is_unique() -> None:
-    assert changed("a/b.py", "b/b.py") == ["lib/b.py"]
-    assert changed("/home/me/repo/src/app.py", "/home/me/repo/src/app.py") == ["src/app.py"]
-    assert changed("a/repo/lib/app.py", "b/repo/lib/app.py") == ["lib/app.py"]
-    assert why("a/app.py", "b/app.py") == {"unknown-file"}
-    assert why("../lib/b.py", "../lib/b.py") == {"bad-path"}
-    assert why("a/ib/b.py", "b/ib/b.py") == {"unknown-file"}
+@pytest.mark.parametrize(
+    ("old", "new", "name"),
+    [
+        ("a/b.py", "b/b.py", "lib/b.py"),  # the longest common tail counts if it is unique
+        ("/home/me/repo/src/app.py", "/home/me/repo/src/app.py", "src/app.py"),
+        ("a/repo/lib/app.py", "b/repo/lib/app.py", "lib/app.py"),
+        ("a/app.py", "b/app.py", None),
+        ("a/ib/b.py", "b/ib/b.py", None),
+        ("a/nowhere.py", "b/nowhere.py", None),
+        ("../lib/b.py", "../lib/b.py", "bad-path"),
+        ("a/lib/b.py", "b/src/app.py", None),  # two names
+        ("a/lib/b.py", "b/lib/new.py", None),
+        ("a/lib/b.py", "b/../new.py", "bad-path"),
+    ],
+)
+def test_the_file_of_a_header(old: str, new: str, name: str | None) -> None:
+    if name in ONE:
+        assert changed(EDIT.format(old, new), ONE) == {name: b"two\n"}
+    else:
+        assert reasons(EDIT.format(old, new), ONE) == {name or "unknown-file"}
 
 
 def test_a_real_folder_named_a() -> None:
-    sources = {"a/x.py": SourceText(b"one\n"), "x.py": SourceText(b"one\n")}
-    both = apply_answer(EDIT.format("a/x.py", "b/x.py"), sources)
-    assert [change.name for change in both.changes] == ["x.py"]
-    plain = apply_answer(EDIT.format("a/a/x.py", "b/a/x.py"), sources)
-    assert [change.name for change in plain.changes] == ["a/x.py"]
+    sources = {"a/x.py": b"one\n", "x.py": b"one\n"}
+    assert [*changed(EDIT.format("a/x.py", "b/x.py"), sources)] == ["x.py"]
+    assert [*changed(EDIT.format("a/a/x.py", "b/a/x.py"), sources)] == ["a/x.py"]
 
 
-def test_errors_about_scope_and_unknown_files_list_the_scope() -> None:
-    with pytest.raises(PatchRefused) as caught:
-        apply_answer(EDIT.format("a/lib/b.py", "b/lib/b.py"), ONE, scope=["src/app.py"])
-    assert caught.value.reasons == {"out-of-scope"}
-    assert "src/app.py" in str(caught.value)
-    assert why("a/nowhere.py", "b/nowhere.py") == {"unknown-file"}
-
-
-def test_two_names_in_one_header() -> None:
-    assert why("a/lib/b.py", "b/src/app.py") == {"unknown-file"}
-    assert why("a/lib/b.py", "b/lib/new.py") == {"unknown-file"}
-    assert why("a/lib/b.py", "b/../new.py") == {"bad-path"}
+def test_an_error_about_scope_lists_the_scope() -> None:
+    error = refused(EDIT.format("a/lib/b.py", "b/lib/b.py"), ONE, scope=["src/app.py"])
+    assert error.reasons == {"out-of-scope"}
+    assert "src/app.py" in str(error)
 
 
 NEW = "```diff\n--- /dev/null\n+++ b/{}\n@@ -0,0 +1 @@\n+x\n```\n"
 
 
 def test_new_files_only_where_allowed() -> None:
-    applied = apply_answer(NEW.format("lib/new.py"), ONE, may_create=lambda path: path.startswith("lib/"))
-    assert (applied.changes[0].path, applied.changes[0].after, applied.changes[0].mode) == (
-        "lib/new.py",
-        b"x\n",
-        "100644",
-    )
+    (change,) = run(NEW.format("lib/new.py"), ONE, may_create=lambda path: path.startswith("lib/")).changes
+    assert (change.path, change.after, change.mode) == ("lib/new.py", b"x\n", "100644")
     for path, reason in [
         ("other.py", "unknown-file"),
         ("lib/b.py", "exists"),
         ("lib/b.py/x", "bad-path"),
         ("lib", "bad-path"),
     ]:
-        with pytest.raises(PatchRefused) as caught:
-            apply_answer(NEW.format(path), ONE, may_create=lambda path: path.startswith("lib"))
-        assert caught.value.reasons == {reason}
+        assert reasons(NEW.format(path), ONE, may_create=lambda path: path.startswith("lib")) == {reason}
 
 
-def test_symbolic_links_are_not_edited_and_not_created() -> None:
-    assert why("a/l", "b/l", {"l": SourceText(b"one", "120000")}) == {"symlink"}
-    with pytest.raises(PatchRefused) as caught:
-        apply_answer(
-            "```diff\ndiff --git a/l b/l\nnew file mode 120000\n--- /dev/null\n+++ b/l\n@@\n+/etc\n```",
-            ONE,
-            may_create=lambda _: True,
-        )
-    assert caught.value.reasons == {"mode"}
-
-
-@pytest.mark.parametrize("action", ["rename", "copy"])
-def test_symbolic_links_are_not_created_by_moving(action: str) -> None:
-    answer = f"```diff\ndiff --git a/l b/m\n{action} from l\n{action} to m\n@@\n-one\n+/etc\n```"
-    with pytest.raises(PatchRefused) as caught:
-        apply_answer(answer, {"l": SourceText(b"one", "120000")}, may_create=lambda _: True)
-    assert caught.value.reasons == {"symlink"}
+@pytest.mark.parametrize(
+    ("header", "reason"),
+    [
+        ("--- a/l\n+++ b/l", "symlink"),
+        ("diff --git a/l b/m\nrename from l\nrename to m", "symlink"),
+        ("diff --git a/l b/m\ncopy from l\ncopy to m", "symlink"),
+        ("diff --git a/m b/m\nnew file mode 120000\n--- /dev/null\n+++ b/m", "mode"),
+    ],
+)
+def test_symbolic_links_are_not_edited_moved_or_created(header: str, reason: str) -> None:
+    hunk = "@@\n+/etc\n" if "null" in header else "@@\n-one\n+/etc\n"
+    links = {"l": SourceText(b"one", "120000")}
+    assert reasons(f"```diff\n{header}\n{hunk}```", links, may_create=lambda _: True) == {reason}
 
 
 def test_a_rename_must_not_replace_a_file() -> None:
     answer = "```diff\ndiff --git a/lib/b.py b/src/app.py\nrename from lib/b.py\nrename to src/app.py\n```"
-    with pytest.raises(PatchRefused) as caught:
-        apply_answer(answer, ONE, may_create=lambda _: True)
-    assert caught.value.reasons == {"exists"}
+    assert reasons(answer, ONE, may_create=lambda _: True) == {"exists"}
 
 
 def test_among_files_with_the_same_tail_the_one_in_which_it_fits() -> None:
-    sources = {
-        "x/app.py": SourceText(b"one\n"),
-        "y/app.py": SourceText(b"two\n"),
-        "c.py": SourceText(b"two\n"),
-    }
+    sources = {"x/app.py": b"one\n", "y/app.py": b"two\n", "c.py": b"two\n"}
     answer = "--- a/app.py\n+++ b/app.py\n@@ -1 +1 @@\n-two\n+zwei\n"
-    assert [change.path for change in apply_answer(answer, sources).changes] == ["y/app.py"]
-    sources["z/app.py"] = SourceText(b"two\n")
-    with pytest.raises(PatchRefused):
-        apply_answer(answer, sources)
+    assert changed(answer, sources) == {"y/app.py": b"zwei\n"}
+    assert reasons(answer, {**sources, "z/app.py": b"two\n"}) == {"unknown-file"}

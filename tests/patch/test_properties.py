@@ -8,10 +8,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from repoagent.patch.apply_answer import apply_answer
-from repoagent.patch.model import SourceText, decode
+from repoagent.patch.model import decode
 from repoagent.patch.refusal import PatchRefused
 from repoagent.patch.render import differing
+from tests.patch.helpers import after
 
 _TEXTS = "a|b|}|    x = 1|\ty|-- z|++ z|@@ -1 +1 @@|```| |é \u2028\x0c|return|--- q|"
 _WORDS = st.sampled_from(_TEXTS.split("|"))
@@ -37,18 +37,18 @@ def edits(draw: st.DrawFn) -> tuple[bytes, bytes]:
     return before.encode(), "\n".join(lines).removesuffix("\r").encode()
 
 
-def tool_diff(before: bytes, after: bytes) -> str:
+def tool_diff(before: bytes, result: bytes) -> str:
     """The diff of a correct tool: every line unchanged, all numbers correct."""
-    old, new = before.decode().split("\n"), after.decode().split("\n")
+    old, new = before.decode().split("\n"), result.decode().split("\n")
     ends = (old.pop(), new.pop())
     rows = [
         [f"{line}\n" for line in side] + ([end] if end else [])
         for side, end in zip((old, new), ends, strict=True)
     ]
-    result = ["diff --git a/f b/f\n"]
+    diff = ["diff --git a/f b/f\n"]
     for line in difflib.unified_diff(*rows, "a/f", "b/f"):
-        result.append(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n")
-    return "".join(result)
+        diff.append(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n")
+    return "".join(diff)
 
 
 @pytest.mark.soak
@@ -58,18 +58,18 @@ def tool_diff(before: bytes, after: bytes) -> str:
 def test_a_correct_diff_gives_exactly_the_bytes_after_or_is_refused_as_ambiguous(
     pair: tuple[bytes, bytes],
 ) -> None:
-    before, after = pair
-    if before == after:
+    before, expected = pair
+    if before == expected:
         return
-    if b"\r" in before and not (before.endswith(b"\n") and after.endswith(b"\n")):
+    if b"\r" in before and not (before.endswith(b"\n") and expected.endswith(b"\n")):
         return  # a last line without an ending gets that of the file, not that of the diff
-    answer = f"Text.\n\n````diff\n{tool_diff(before, after)}````\n"
+    answer = f"Text.\n\n````diff\n{tool_diff(before, expected)}````\n"
     try:
-        applied = apply_answer(answer, {"f": SourceText(before)}, strict=True)
+        result = after(answer, {"f": before}, strict=True)
     except PatchRefused as refused:
         assert refused.reasons <= {"ambiguous", "empties-file", "no-context"}, (str(refused), answer)
-        return
-    assert applied.changes[0].after == after
+    else:
+        assert result == expected
 
 
 @settings(max_examples=150, deadline=None)
@@ -81,8 +81,7 @@ def test_no_byte_outside_the_changed_line_changes(noise: list[bytes], data: st.D
     answer = "```diff\n--- a/f\n+++ b/f\n@@\n-the one line\n+the other line\n```\n"
     if before.startswith((b"\xff\xfe", b"\xfe\xff")):
         return
-    applied = apply_answer(answer, {"f": SourceText(before)})
-    assert applied.changes[0].after == before.replace(b"the one line", b"the other line")
+    assert after(answer, {"f": before}) == before.replace(b"the one line", b"the other line")
 
 
 @given(st.binary(max_size=60))

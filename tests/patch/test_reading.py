@@ -11,8 +11,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from repoagent.patch.apply_answer import apply_answer
-from repoagent.patch.model import SourceText
 from repoagent.patch.parse.answer import parse
 from repoagent.patch.parse.blocks import patch_spans
 from repoagent.patch.parse.retractions import offers_choice, revision_of
@@ -130,8 +128,7 @@ def test_a_wrapped_diff_results_in_the_second_text(wrap: str, words: list[str], 
     lines = difflib.unified_diff(words, changed, "a/f", "b/f", lineterm="")
     text = "".join(f"{line}\n" for line in lines)
     source = "".join(f"{line}\n" for line in words).encode()
-    applied = apply_answer(_WRAPS[wrap](text), {"f": SourceText(source)})
-    assert applied.changes[0].after == "".join(f"{line}\n" for line in changed).encode()
+    assert after(_WRAPS[wrap](text), {"f": source}) == "".join(f"{line}\n" for line in changed).encode()
 
 
 JUNK = {
@@ -276,4 +273,4 @@ def test_each_tolerance_of_the_parser_is_named_and_strict_refuses_it(name: str) 
 )
 def test_a_space_after_each_sign_of_a_new_file(lines: list[str], text: bytes) -> None:
     answer = "\n".join(["```diff", "--- /dev/null", "+++ b/new.txt", "@@", *lines, "```"])
-    assert apply_answer(answer, {}, may_create=lambda path: True).changes[0].after == text
+    assert after(answer, {}, may_create=lambda path: True) == text

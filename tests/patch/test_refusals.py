@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from repoagent.patch.apply_answer import apply_answer
-from repoagent.patch.model import SourceText
-from repoagent.patch.refusal import MOST_SHOWN, PatchRefused
+from repoagent.patch.refusal import MOST_SHOWN
 from tests.patch.helpers import APP, after, fenced, reasons, refused, run
 
 LONG = b"".join(b"def f%d(): return %d\n" % (number, number) for number in range(20))
@@ -92,9 +90,8 @@ def test_one_bad_hunk_refuses_all_files_and_every_problem_is_reported() -> None:
     diff = "--- a/{0}\n+++ b/{0}\n@@\n-{1}\n+x\n"
     files = [diff.format("a", "one"), "@@\n-gone\n+x\n", diff.format("b", "lost"), diff.format("c", "one")]
     answer = "```diff\n" + "".join(files) + "```\n"
-    with pytest.raises(PatchRefused) as caught:
-        apply_answer(answer, {name: SourceText(b"one\n") for name in "abc"})
-    assert [(p.path, p.hunk, p.reason) for p in caught.value.problems] == [
+    problems = refused(answer, dict.fromkeys("abc", b"one\n")).problems
+    assert [(problem.path, problem.hunk, problem.reason) for problem in problems] == [
         ("a", 2, "deleted-line-missing"),
         ("b", 1, "deleted-line-missing"),
     ]

@@ -6,10 +6,8 @@ import time
 
 import pytest
 
-from repoagent.patch.apply_answer import apply_answer
-from repoagent.patch.model import SourceText
 from repoagent.patch.refusal import NoPatch
-from tests.patch.helpers import after, reasons, refused
+from tests.patch.helpers import after, changed, reasons, refused, run
 
 HEAD = "--- a/app.py\n+++ b/app.py\n"
 SHOP = """def total(items):
@@ -88,7 +86,7 @@ def test_a_hunk_of_context_that_declares_a_change_lost_a_sign(hunks: str) -> Non
 # Forms
 
 
-FILES = {"src/app.py": SourceText(SHOP.encode()), "src/other.py": SourceText(b"x = 1\n")}
+FILES = {"src/app.py": SHOP.encode(), "src/other.py": b"x = 1\n"}
 
 
 @pytest.mark.parametrize(
@@ -101,8 +99,7 @@ FILES = {"src/app.py": SourceText(SHOP.encode()), "src/other.py": SourceText(b"x
     ],
 )
 def test_a_whole_file_that_a_sentence_presents(sentence: str) -> None:
-    (change,) = apply_answer(f"{sentence}\n\n```python\n{TWICE.decode()}```\n", FILES).changes
-    assert (change.path, change.after) == ("src/app.py", TWICE)
+    assert changed(f"{sentence}\n\n```python\n{TWICE.decode()}```\n", FILES) == {"src/app.py": TWICE}
 
 
 @pytest.mark.parametrize(
@@ -118,7 +115,7 @@ def test_a_whole_file_that_a_sentence_presents(sentence: str) -> None:
 )
 def test_sentences_that_do_not_present_a_whole_file(sentence: str) -> None:
     with pytest.raises(NoPatch):
-        apply_answer(f"{sentence}\n\n```python\n{TWICE.decode()}```\n", FILES, may_create=lambda path: True)
+        run(f"{sentence}\n\n```python\n{TWICE.decode()}```\n", FILES, may_create=lambda path: True)
 
 
 @pytest.mark.parametrize(
@@ -199,20 +196,15 @@ CHANGE = "@@ -1 +1 @@\n-one\n+two\n"
     ],
 )
 def test_odd_names_of_existing_files(header: str, path: str) -> None:
-    (change,) = apply_answer(header + CHANGE, {path: SourceText(b"one\n"), "x": SourceText(b"one\n")}).changes
-    assert (change.old_path, change.path, change.after) == (path, path, b"two\n")
+    assert changed(header + CHANGE, {path: b"one\n", "x": b"one\n"}) == {path: b"two\n"}
 
 
 def test_a_trailing_space_distinguishes_two_files() -> None:
-    files = {"my": SourceText(b"one\n"), "my ": SourceText(b"one\n")}
     for header, path in (("--- a/my\n+++ b/my\n", "my"), ("--- a/my \t\n+++ b/my \t\n", "my ")):
-        (change,) = apply_answer(header + CHANGE, files).changes
-        assert change.path == path
+        assert [*changed(header + CHANGE, {"my": b"one\n", "my ": b"one\n"})] == [path]
 
 
 def test_dev_null_is_no_file_next_to_another_name() -> None:
-    files = {"dev/null": SourceText(b"one\n"), "x": SourceText(b"one\n")}
-    (gone,) = apply_answer("--- a/x\n+++ b/dev/null\n@@ -1 +0,0 @@\n-one\n", files).changes
-    assert (gone.old_path, gone.path) == ("x", None)
-    (gone,) = apply_answer("--- a/dev/null\n+++ /dev/null\n@@ -1 +0,0 @@\n-one\n", files).changes
-    assert (gone.old_path, gone.path) == ("dev/null", None)
+    files = {"dev/null": b"one\n", "x": b"one\n"}
+    for header, path in (("a/x\n+++ b/dev/null", "x"), ("a/dev/null\n+++ /dev/null", "dev/null")):
+        assert changed(f"--- {header}\n@@ -1 +0,0 @@\n-one\n", files) == {path: None}

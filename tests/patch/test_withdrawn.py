@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from repoagent.patch.apply_answer import apply_answer
-from repoagent.patch.model import Revision, SourceText
+from repoagent.patch.model import Revision
 from repoagent.patch.parse.retractions import revision_of
-from repoagent.patch.refusal import PatchRefused
-from tests.patch.helpers import refused
+from tests.patch.helpers import changed, reasons
 
 SOURCE = "".join(
     f"def f{n}(x):\n    a = {n}\n    b = x + a\n    i += {n}\n    return b * {n}\n\n\n" for n in range(8)
@@ -74,16 +72,16 @@ NOT_THERE = diff(hunk(1, 10, old="    nothing = 1"))
 OTHER = diff(hunk(4, 40), path="other.py")
 
 
+FILES = {"app.py": SOURCE, "other.py": SOURCE}
+
+
 def made(answer: str) -> dict[str, list[str]]:
     """The added lines by file."""
-    sources = {path: SourceText(SOURCE) for path in ("app.py", "other.py")}
     known = SOURCE.decode().splitlines()
-    applied = apply_answer(answer, sources, may_create=lambda path: path == "new.py")
+    files = changed(answer, FILES, may_create=lambda path: path == "new.py")
     return {
-        change.name: [
-            line.strip() for line in (change.after or b"").decode().splitlines() if line not in known
-        ]
-        for change in applied.changes
+        name: [line.strip() for line in (text or b"").decode().splitlines() if line not in known]
+        for name, text in files.items()
     }
 
 
@@ -99,7 +97,7 @@ def test_unclear_prose_decides_only_for_the_same_lines(prose: str) -> None:
         (diff(hunk(1, 10), hunk(4, 40)), B),
         (diff(short(1, 1), short(4, 4)), diff(short(4, 4))),
     ):
-        assert refused(f"{first}\n{prose}\n\n{second}", SOURCE).reasons == {"ambiguous"}
+        assert reasons(f"{first}\n{prose}\n\n{second}", SOURCE) == {"ambiguous"}
 
 
 TWO_FILES = diff(hunk(1, 10)) + diff(hunk(1, 10), path="other.py")
@@ -162,10 +160,7 @@ def test_locations_of_prose_and_its_effect(answer: str, left: dict[str, list[str
     ],
 )
 def test_unclear_withdrawals(answer: str) -> None:
-    sources = {path: SourceText(SOURCE) for path in ("app.py", "other.py")}
-    with pytest.raises(PatchRefused) as caught:
-        apply_answer(answer, sources)
-    assert caught.value.reasons == {"ambiguous"}
+    assert reasons(answer, FILES) == {"ambiguous"}
 
 
 def test_the_messages_of_mails_withdraw_nothing() -> None:
@@ -184,11 +179,11 @@ def test_a_part_without_a_location_is_not_replaced_by_one_with_a_common_line(pro
     """The first hunk has no location; the second one is not another version of it."""
     first = "```diff\n--- a/app.py\n+++ b/app.py\n@@ -1,0 +2 @@\n+    # is public\n```\n"
     second = "```diff\n@@ -10,2 +11,3 @@\n     a = 4\n-    b = x + a\n+    # is public\n+    b = a\n+    c = b\n```\n"
-    assert refused(f"{first}\n{prose}\n\n{second}", SOURCE).reasons == {"no-context"}
+    assert reasons(f"{first}\n{prose}\n\n{second}", SOURCE) == {"no-context"}
 
 
 def test_a_correction_of_a_part_keeps_all_other_parts() -> None:
     """The first hunk fits nowhere, and it is not the corrected one."""
     first = diff("@@ -1,2 +1,2 @@\n nowhere\n-no such line\n+there\n", hunk(4, 40))
     answer = f"{first}\nOne correction, the rest stays:\n\n{diff(hunk(4, 41))}"
-    assert refused(answer, SOURCE).reasons == {"deleted-line-missing"}
+    assert reasons(answer, SOURCE) == {"deleted-line-missing"}
