@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 
 import repoagent
-from tests.edit.conftest import Run, run, script
-
-__all__ = ["run", "script"]
+from repoagent.cli.app import cli
+from repoagent.cli.run_program import run
 
 ROOT = Path(repoagent.__file__).parent
 PAGE = re.compile(r"docs/([\w-]+\.md)")
@@ -59,13 +58,14 @@ def test_the_pages_are_in_the_wheel(tmp_path: Path) -> None:
     assert {"git-repoagent.1", "repoagent.1", "repoagent-edit.1"} <= man
 
 
-def test_help_prints_pages_and_the_help_of_commands(run: Run) -> None:
-    page = run("help", "docs/models.md")
-    assert (page.code, page.out) == (0, (ROOT.parent / "docs/models.md").read_text("utf-8"))
-    assert run("help", "docs/models").out == page.out
-    assert run("help", "config", "init").out == run("config", "init", "--help").out
-    assert run("help").out == run("--help").out
-    wrong = run("help", "docs/../README.md")
-    assert wrong.code == 2
-    unknown = run("help", "docs/nope.md")
-    assert unknown.code == 2 and "no such page: docs/nope.md" in unknown.err
+def test_help_prints_pages(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (ROOT.parent / "docs/models.md").read_text("utf-8")
+    for name, code, out, err in (
+        ("docs/models.md", 0, page, ""),
+        ("docs/models", 0, page, ""),
+        ("docs/../README.md", 2, "", "unknown command 'docs/../README.md'"),
+        ("docs/nope.md", 2, "", "no such page: docs/nope.md"),
+    ):
+        assert run(cli, "repoagent", ("help", name)) == code
+        shown = capsys.readouterr()
+        assert shown.out == out and err in shown.err
