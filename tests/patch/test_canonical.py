@@ -111,12 +111,12 @@ def test_a_path_with_other_bytes_than_printable_ones_is_quoted(path: str, expect
 def test_large_and_dissimilar_texts_are_compared_quickly(anchors: int) -> None:
     random.seed(1)
     pool = [str(number) for number in range(50)]
-    old, new = ([random.choice(pool) for _ in range(6000)] for _ in range(2))
+    old, new = ([random.choice(pool) for _ in range(4000)] for _ in range(2))
     for number in range(anchors):  # lines that are unique on both sides stay
-        old[300 * number] = new[300 * number + 7] = f"anchor {number}"
+        old[200 * number] = new[200 * number + 7] = f"anchor {number}"
     start = time.perf_counter()
     ranges = differing(old, new)
-    assert time.perf_counter() - start < 5
+    assert time.perf_counter() - start < 3
     rebuilt, at = [], 0
     for i1, i2, j1, j2 in ranges:
         assert not any(line.startswith("anchor") for line in old[i1:i2])

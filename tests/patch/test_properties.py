@@ -72,7 +72,7 @@ def test_a_correct_diff_gives_exactly_the_bytes_after_or_is_refused_as_ambiguous
         assert result == expected
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.lists(st.binary(max_size=8), min_size=3, max_size=20), st.data())
 def test_no_byte_outside_the_changed_line_changes(noise: list[bytes], data: st.DataObject) -> None:
     noise = [line.replace(b"\n", b"").replace(b"\0", b"") for line in noise]
@@ -90,7 +90,7 @@ def test_decoding_is_reversible(data: bytes) -> None:
     assert text is None or text.encode() == data
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.lists(st.sampled_from("abcd"), max_size=30), st.lists(st.sampled_from("abcd"), max_size=30))
 def test_line_differences_rebuild_the_new_side(old: list[str], new: list[str]) -> None:
     rebuilt: list[str] = []

@@ -6,7 +6,7 @@ import codecs
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repoagent.errors import Refused
@@ -123,6 +123,7 @@ EDITORS: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
+@settings(max_examples=50, deadline=None)
 @given(
     st.lists(st.text("abé {}", max_size=5), min_size=1, max_size=6),
     st.lists(st.text("abé {}", max_size=5), min_size=1, max_size=6),

@@ -29,13 +29,13 @@ CHILD = f"""
 from repoagent.syntax.parser import error_count; from repoagent.syntax.outline import outline; from repoagent.syntax.regressions import parses_worse; from repoagent.split.splitter import segments
 from repoagent.syntax.parser import parse_within
 for name, text in {NESTED}.items():
-    for n in 253, 254, 255, 1200:
+    for n in 253, 254, 1200:
         data = text(n)
         print(name, n, parse_within(data, "yaml", 60) is not None, flush=True)
         error_count("a.yaml", data), outline("a.yaml", data), segments("a.yaml", data)
         parses_worse("a.yaml", b"a: 1\\n", data)
 string = b"rb'"  # a string without its end, then 511 blocks
-for n in 380, 511, 600:
+for n in 511, 600:
     for head in (b"", string, b'f"{{', b"x = (" + string):
         data = b"".join(b" " * i + b"if x:" + head + b"\\n" for i in range(n))
         parse_within(data, "python", 60), outline("a.py", data)

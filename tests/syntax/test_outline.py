@@ -398,7 +398,7 @@ def test_any_bytes(language: str, data: bytes) -> None:
                    "'q': {r: 1}\n", "\n"]),
     ],
 )  # fmt: skip
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_any_parts(paths: str, parts: list[str], data: st.DataObject) -> None:
     text = "".join(data.draw(st.lists(st.sampled_from(parts), max_size=30))).encode()

@@ -60,7 +60,7 @@ def test_a_language_without_a_grammar_is_refused() -> None:
 @example(b"\xff\xfea\0\r\0\n\0", 2, "a.py", False)
 @example(b"\xef\xbb\xbf", 1, "a.py", True)
 @example(b"\xff\xfe\0\0", 1, "a.txt", False)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_any_bytes(data: bytes, target: int, path: str, natural: bool) -> None:
     found = segments(path, data, target=target, natural=natural)
     check(data, target, found)
@@ -73,7 +73,7 @@ def test_any_bytes(data: bytes, target: int, path: str, natural: bool) -> None:
 
 
 @given(st.sampled_from(UNITS), st.integers(0, 2**32), st.integers(30, 900))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_damaged_code(unit: tuple[str, str, int, object], seed: int, target: int) -> None:
     chance = random.Random(seed)
     path, data = unit[0], bytearray(unit[1].encode())
@@ -98,14 +98,11 @@ def test_no_character_and_no_line_end_is_cut(encoding: str, line_end: str) -> No
     for target in (8, 33, 301):
         found = segments("a.py", data, target=target)
         check(data, target, found)
-        mark = 0
         for segment in found:
             part = data[segment.start : segment.end]
             if encoding != "gbk":
                 part.decode(encoding.removesuffix("-sig"))
             assert not (part.endswith(b"\r") and data[segment.end : segment.end + 1] == b"\n")
-            mark = segment.end
-        assert mark == len(data)
 
 
 def test_old_mac_lines_count() -> None:
@@ -127,10 +124,10 @@ def test_old_mac_lines_count() -> None:
     ],
 )
 @pytest.mark.parametrize("natural", [False, True])
-@pytest.mark.parametrize("end", [b"", b"\n"])
-def test_one_long_line_is_one_segment(path: str, line: bytes, natural: bool, end: bytes) -> None:
-    (only,) = segments(path, line + end, target=1000, natural=natural)
-    assert (only.first_line, only.last_line, only.oversize) == (1, 1, True)
+def test_one_long_line_is_one_segment(path: str, line: bytes, natural: bool) -> None:
+    for end in (b"", b"\n"):
+        (only,) = segments(path, line + end, target=1000, natural=natural)
+        assert (only.first_line, only.last_line, only.oversize) == (1, 1, True)
     around = b"/**/\n" * 300 + line + b"\n" + b"/**/\n" * 300
     found = segments(path, around, target=1000, natural=natural)
     check(around, 1000, found)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repoagent.split.pack import Candidate, pack
 from repoagent.split.splitter import segments
 
 
-def source(seed: int = 1) -> bytes:
-    chance = random.Random(seed)
+def source() -> bytes:
+    chance = random.Random(1)
     units = []
     for n in range(220):
         body = "".join(f"    a{k} = call_{k}(b, {k})\n" for k in range(chance.randrange(2, 22)))
@@ -22,8 +23,8 @@ def source(seed: int = 1) -> bytes:
     return "".join(units).encode()
 
 
-def cuts_of(data: bytes, kept: list[int] | None = None, target: int = 4096) -> list[int]:
-    return [segment.start for segment in segments("a.py", data, target=target, kept=kept or ())][1:]
+def cuts_of(data: bytes, kept: Sequence[int] = ()) -> list[int]:
+    return [segment.start for segment in segments("a.py", data, target=4096, kept=kept)][1:]
 
 
 def pieces(data: bytes, cuts: list[int]) -> list[bytes]:
@@ -80,6 +81,7 @@ def test_only_a_segment_that_grew_too_large_is_cut_again() -> None:
     assert set(carried) <= set(cuts_of(edited, carried))
 
 
+@settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(st.integers(1, 400), st.floats(0, 60)), max_size=60), st.integers(1, 200))
 def test_segments_exceed_the_limit_only_without_a_candidate(
     steps: list[tuple[int, float]], limit: int

@@ -26,7 +26,7 @@ def applied(old: bytes, new: bytes, cuts: frozenset[int] = frozenset()) -> bytes
     return b"".join([*parts, old[at:]])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(LINES, LINES, LINES, LINES, st.sets(st.integers(0, 200)))
 def test_the_changes_turn_the_old_text_into_the_new_one(
     a: bytes, b: bytes, c: bytes, d: bytes, cuts: set[int]
@@ -55,12 +55,12 @@ def test_an_offset_inside_a_replaced_range_is_crossed_and_its_edges_are_not() ->
     assert OffsetMap(old, old.replace(b"line 10\n", b"new\nnew\n"), {cut}).locate(cut) == (cut, cut, False)
 
 
-def test_a_hundred_thousand_lines_are_fast() -> None:
+def test_forty_thousand_lines_are_fast() -> None:
     rng = random.Random(6)
-    lines = [b"%d %d\n" % (n, rng.randrange(9)) if n % 3 else b"}\n" for n in range(100_000)]
+    lines = [b"%d %d\n" % (n, rng.randrange(9)) if n % 3 else b"}\n" for n in range(40_000)]
     changed = list(lines)
-    for _ in range(300):
+    for _ in range(120):
         changed[rng.randrange(len(changed))] = b"changed\n"
     start = time.process_time()
     assert applied(b"".join(lines), b"".join(changed)) == b"".join(changed)
-    assert time.process_time() - start < 5
+    assert time.process_time() - start < 2

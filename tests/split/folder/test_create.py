@@ -198,7 +198,7 @@ def test_wide_characters_are_refused(encoding: str, language: str | None) -> Non
         check_text(SourceText("a.py", SOURCE.decode().encode(encoding)), SplitOptions(language=language))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.one_of(
         st.binary(max_size=600),
@@ -218,7 +218,7 @@ def test_an_index_survives_a_round_trip(data: bytes, path: str, natural: bool) -
     assert parse_index(Path("/x/index.json"), dumped) == index
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(st.integers(0, 3), max_size=30), st.integers(1, 8))
 def test_new_names_sort_between_their_neighbours(gaps: list[int], count: int) -> None:
     names = fill_names([None] * count, ".py")
