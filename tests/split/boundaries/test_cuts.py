@@ -49,6 +49,8 @@ UNITS: list[tuple[str, str, int, str | tuple[str, ...]]] = [
     ("a.java", "/**\n" + repeated(" * Words of paragraph @,\n * more of them.\n * <p>More.\n * <pre>\n * a\n *\n * b\n * </pre>\n *\n") + " */\nclass A {}\n", 180, (" * Words", " * <p>")),
     ("a.go", repeated("// Words of paragraph @,\n// more of them.\n//\n") + "func a() {\n}\n", 120, "// Words"),
     ("a.txt", repeated("A paragraph of a few words @,\nthat has two lines.\n\n"), 150, "A paragraph"),
+    ("a.py", "def f(a):\n" + repeated("    # step @\n    b = @\n    if b:\n        c = b\n\n", 30), 300, "    # step "),
+    ("a.py", repeated("try:\n    a@()\n    b()\nexcept E:\n    c()\nelse:\n    d()\n", 30), 150, "try:"),
     ("a.unknown", repeated("sub f@ {\n    one;\n\n    two;\n}\n\n"), 150, "sub f"),
 ]  # fmt: skip
 
@@ -62,24 +64,12 @@ def test_a_unit_is_whole_and_has_its_comments(
     assert [line for line in found if not line.startswith(begins)] == []
 
 
-def test_a_long_function_is_cut_at_blank_lines_between_statements() -> None:
-    text = "def f(a):\n" + "".join(
-        f"    # step {n}\n    b = {n}\n    if b:\n        c = b\n\n" for n in range(30)
-    )
-    assert {line.rstrip("0123456789") for line in first_lines("a.py", text, 300)} == {"    # step "}
-
-
 def test_the_head_stays_with_the_body_and_a_bracket_with_what_it_ends() -> None:
     body = "".join(f"    a[{n}] = {n};\n" for n in range(60))
     for brace in (" {", "\n{"):
         text = "int before;\n" * 20 + f"\nint f(int a){brace}\n{body}}}\n" + "int after;\n" * 20
         found = first_lines("a.c", text, 260)
         assert not {"{", "}", "    a[0] = 0;"} & set(found)
-
-
-def test_the_cases_of_a_statement_stay_with_it() -> None:
-    text = "".join(f"try:\n    a{n}()\n    b()\nexcept E:\n    c()\nelse:\n    d()\n" for n in range(30))
-    assert set(first_lines("a.py", text, 150)) == {"try:"}
 
 
 def test_broken_code_costs_only_near_the_break() -> None:
@@ -90,40 +80,41 @@ def test_broken_code_costs_only_near_the_break() -> None:
     assert len(set(whole) & set(hurt)) > len(whole) * 0.6
 
 
-def test_a_script_in_html_larger_than_a_segment_is_opened() -> None:
-    script = repeated("// f@\nfunction f@(a) {\n  return a;\n}\n\n", 20)
-    data = f"<html><head>\n<script>\n{script}</script>\n</head>\n<body><p>x</p></body></html>\n".encode()
-    found = segments("a.html", data, target=300)
-    inner = [segment for segment in found[1:] if segment.boundary == "embedded"]
+FUNCTIONS = repeated("// f@\nfunction f@(a) {\n  return a;\n}\n\n", 20)
+METHODS = repeated("    /** Doc. */\n    int f@() {\n        return 1;\n    }\n\n", 4)
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "begins"),
+    [
+        ("a.html", f"<html><head>\n<script>\n{FUNCTIONS}</script>\n</head>\n<body><p>x</p></body></html>\n", "// f"),
+        ("a.md", f"# Title\n\nWords.\n\n```javascript\n{FUNCTIONS}```\n\nMore.\n", "// f"),
+    ],
+)  # fmt: skip
+def test_embedded_code_larger_than_a_segment_is_opened(path: str, text: str, begins: str) -> None:
+    data = text.encode()
+    inner = [segment for segment in segments(path, data, target=300)[1:] if segment.boundary == "embedded"]
     assert len(inner) >= 2
-    assert all(data[segment.start :].startswith(b"// f") for segment in inner)
+    assert all(data[segment.start :].startswith(begins.encode()) for segment in inner)
 
 
-def test_a_fence_in_markdown_larger_than_a_segment_is_opened() -> None:
-    code = repeated("def f@(a):\n    b = a\n    return b\n\n\n", 20)
-    data = f"# Title\n\nWords.\n\n```python\n{code}```\n\nMore.\n".encode()
-    found = segments("a.md", data, target=300)
-    assert all(data[segment.start :].startswith((b"def f", b"More")) for segment in found[1:])
-
-
-def test_natural_gives_every_unit_a_segment() -> None:
-    text = "import a\nimport b\n\nfrom c import d\n\n" + repeated(
-        "# f@\ndef f@():\n    b()\n    return 1\n\n\n", 4
-    )
-    assert first_lines("a.py", text, 16_384, natural=True) == ["# f0", "# f1", "# f2", "# f3"]
-
-
-def test_natural_opens_a_node_that_contains_all_units() -> None:
-    members = repeated("    /** Doc. */\n    int f@() {\n        return 1;\n    }\n\n", 4)
-    assert len(first_lines("A.java", f"package a;\n\nclass A {{\n{members}}}\n", 16_384, natural=True)) >= 3
-    keys = '{\n  "a": 1,\n  "b": {\n    "c": 2\n  },\n  "d": []\n}\n'
-    assert first_lines("a.json", keys, 16_384, natural=True) == ['  "b": {', '  "d": []']
-    parts = "# Title\n\nWords.\n\n" + repeated("## Part @\n\nText.\n\n", 3)
-    assert first_lines("a.md", parts, 16_384, natural=True) == ["## Part 0", "## Part 1", "## Part 2"]
+@pytest.mark.parametrize(
+    ("path", "text", "begins"),
+    [
+        ("a.py", "import a\nimport b\n\nfrom c import d\n\n" + repeated("# f@\ndef f@():\n    b()\n    return 1\n\n\n", 4),
+         ["# f0", "# f1", "# f2", "# f3"]),
+        # a node that contains all units is opened
+        ("A.java", f"package a;\n\nclass A {{\n{METHODS}}}\n", ["class A {", *["    /** Doc. */"] * 3]),
+        ("a.json", '{\n  "a": 1,\n  "b": {\n    "c": 2\n  },\n  "d": []\n}\n', ['  "b": {', '  "d": []']),
+        ("a.md", "# Title\n\nWords.\n\n" + repeated("## Part @\n\nText.\n\n", 3), ["## Part 0", "## Part 1", "## Part 2"]),
+    ],
+)  # fmt: skip
+def test_natural_gives_every_unit_a_segment(path: str, text: str, begins: list[str]) -> None:
+    assert first_lines(path, text, 16_384, natural=True) == begins
 
 
 def test_natural_opens_a_unit_that_is_too_large() -> None:
-    text = "def small():\n    a()\n    b()\n\n\ndef large():\n" + "".join(f"    a{n}()\n" for n in range(90))
+    text = "def small():\n    a()\n    b()\n\n\ndef large():\n" + repeated("    a@()\n", 90)
     found = first_lines("a.py", text, 300, natural=True)
     assert found[0] == "def large():"
     assert len(found) > 2

@@ -143,56 +143,33 @@ def test_an_edited_segment_whose_source_changed_keeps_its_base(split: Index) -> 
     assert (back.edited, back.to_merge) == (("004.py",), ())
 
 
-def test_an_edited_segment_without_source_stays(split: Index) -> None:
-    (split.folder / "004.py").write_bytes(b"mine\n")
-    done = again(split, SOURCE.replace(function("d"), b""))
-    assert done.to_merge == ("004.py",)
-    ((segment, _),) = edited_segments(done.index)
-    assert segment.start == segment.end and segment_base(done.index, segment) == function("d")
-    assert again(split, b"").edited == ("004.py",)
-    assert (split.folder / "004.py").read_bytes() == b"mine\n"
-
-
-def test_two_edited_neighbors_without_source_both_stay(split: Index) -> None:
+def test_edited_segments_without_source_stay_until_they_are_reverted(split: Index) -> None:
     (split.folder / "004.py").write_bytes(b"mine\n")
     (split.folder / "005.py").write_bytes(b"mine too\n")
-    done = again(split, SOURCE.replace(function("d") + function("e"), b""))
+    source = SOURCE.replace(function("d") + function("e"), b"")
+    done = again(split, source)
     assert done.to_merge == done.edited == ("004.py", "005.py")
-
-
-def test_a_reverted_segment_without_source_is_removed(split: Index) -> None:
-    (split.folder / "004.py").write_bytes(b"mine\n")
-    source = SOURCE.replace(function("d"), b"")
-    again(split, source)
+    for (segment, _), name in zip(edited_segments(done.index), "de", strict=True):
+        assert segment.start == segment.end and segment_base(done.index, segment) == function(name)
     (split.folder / "004.py").write_bytes(function("d"))
     assert again(split, source).removed == ("004.py",)
+    assert again(split, b"").edited == ("005.py",)
+    assert (split.folder / "005.py").read_bytes() == b"mine too\n"
 
 
 @pytest.mark.parametrize("more", [b"", b"# more at the end\n"])
 @pytest.mark.parametrize(
-    ("files", "source"),
-    [
-        (
-            {"004.py": function("d") + function("dd")},
-            SOURCE.replace(function("d"), function("d") + function("dd")),
-        ),
-        ({"004.py": b""}, SOURCE.replace(function("d"), b"")),
-        ({"004.py": function("d")[:-2]}, SOURCE.replace(function("d"), function("d")[:-2])),
-    ],
+    "edit", [function("d") + function("dd"), b"", function("d")[:-2]], ids=["more", "nothing", "less"]
 )
-def test_an_edit_in_the_source_counts_as_merged(
-    split: Index, files: dict[str, bytes], source: bytes, more: bytes
-) -> None:
-    for name, data in files.items():
-        (split.folder / name).write_bytes(data)
-    done = again(split, source + more)
-    assert done.edited == () and set(done.merged) == set(files)
+def test_an_edit_in_the_source_counts_as_merged(split: Index, edit: bytes, more: bytes) -> None:
+    (split.folder / "004.py").write_bytes(edit)
+    done = again(split, SOURCE.replace(function("d"), edit) + more)
+    assert done.edited == () and done.merged == ("004.py",)
 
 
 def test_a_missing_segment_file_is_written_again(split: Index) -> None:
     (split.folder / "004.py").unlink()
-    done = again(split, SOURCE)
-    assert done.written == ("004.py",)
+    assert again(split, SOURCE).written == ("004.py",)
 
 
 def test_a_file_in_the_way_of_a_new_segment_is_refused(split: Index) -> None:
