@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import subprocess
+import sys
+import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -65,6 +68,15 @@ def killed_at(number: int, act: Callable[[], object]) -> bool:
     _, status = os.waitpid(child, 0)
     assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0
     return os.WIFSIGNALED(status)
+
+
+def kill_after(seconds: float, code: str, *arguments: str) -> None:
+    """Start a Python program, and kill it so long after its first line of output."""
+    command = [sys.executable, "-c", code, *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stdout.readline()
+        time.sleep(seconds)
+        process.kill()
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -18,7 +15,7 @@ from repoagent.memory.identity.record import Memory
 from repoagent.memory.identity.store import memories
 from repoagent.storage.locks import locked
 from tests.memory.archive.conftest import content, fill, state
-from tests.memory.conftest import Desk, edited, fail, text
+from tests.memory.conftest import Desk, edited, fail, kill_after, text
 
 LATER = time.time() + 100 * 86_400
 
@@ -150,7 +147,6 @@ def test_locked_and_pending_memories_stay_and_unknown_files_move_along(desk: Des
 _COLLECT = """
 import sys, time
 from pathlib import Path
-from repoagent.memory.editing import clear
 from repoagent.memory.gc import collect
 from repoagent.git.worktree import layout, open_worktree
 worktree = open_worktree(Path(sys.argv[1]))
@@ -171,12 +167,7 @@ def test_a_kill_leaves_each_memory_in_place_or_archived(desk: Desk) -> None:
     desk.repo.git("rm", "-q", *paths)
     desk.repo.commit("gone")
     for turn in range(20):
-        command = [sys.executable, "-c", _COLLECT, str(desk.repo.top)]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE)
-        assert process.stdout is not None and process.stdout.readline()
-        time.sleep(0.1 + 0.03 * turn)
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
+        kill_after(0.1 + 0.03 * turn, _COLLECT, str(desk.repo.top))
         for place in sorted((desk.layout.root / "archive").glob("*")):
             restore(desk.layout, place)
         assert {path: content(desk, path) for path in paths} == wanted

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import io
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -18,12 +14,13 @@ from hypothesis import strategies as st
 from repoagent.errors import Refused
 from repoagent.llm.conversation import Turn, append, dumps
 from repoagent.memory import archive
-from repoagent.memory.edit_records import EditRecord, append_edit, read_edits
+from repoagent.memory.edit_records import EditRecord, read_edits
 from repoagent.memory.identity.record import Identity, Memory, save
 from repoagent.memory.identity.store import memories, resolve
 from repoagent.memory.notes import LIMIT, Note, add_note, add_notes, make_note, read_notes
+from repoagent.storage import json_files
 from tests.memory.archive.conftest import Pair, content, edit_of, fill, state
-from tests.memory.conftest import desk_at, edited, fail, text
+from tests.memory.conftest import desk_at, edited, fail, kill_after, text
 
 STRANGER = "".join(f"{number * 7919:x} {number * 31:b}\n" for number in range(40)).encode()
 
@@ -230,8 +227,8 @@ def test_any_memory_makes_the_round_trip(
     save(folder, memory.identity)
     memory.notes.write_text("# Notes\n\n" + "".join(f"{note}\n" for note in notes))
     memory.conversation.write_bytes(dumps(turns).encode())
-    for edit in edits:
-        append_edit(memory.edits, edit)
+    if edits:
+        memory.edits.write_bytes(b"".join(json_files.dumps(edit.to_dict()) + b"\n" for edit in edits))
     parcel = archive.pack(memory, fail)
     again = archive.read_archive(io.BytesIO(archive.dumps([parcel])), "x")[0]
     assert again.files == parcel.files
@@ -277,12 +274,7 @@ def test_a_kill_at_any_moment_leaves_whole_memories(pair: Pair, tmp_path: Path) 
         top = tmp_path / f"clone{turn}"
         pair.there.repo.git("clone", "-q", str(pair.there.repo.top), str(top))
         here = desk_at(top)
-        command = [sys.executable, "-c", _TAKE, str(top), str(tmp_path / "x.tar.gz")]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE)
-        assert process.stdout is not None and process.stdout.readline()
-        time.sleep(0.04 * turn)
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
+        kill_after(0.04 * turn, _TAKE, str(top), str(tmp_path / "x.tar.gz"))
         for memory in memories(here.layout, warn=fail) if here.layout.memory.exists() else ():
             if memory.identity.path in wanted:
                 assert content(here, memory.identity.path) == wanted[memory.identity.path]

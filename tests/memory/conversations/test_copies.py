@@ -107,17 +107,21 @@ def test_the_conversation_about_a_deleted_file_stays(talks: Talks) -> None:
         talks.at.file("a.py", make=True)
 
 
-def test_undoing_a_load_preserves_later_turns(talks: Talks) -> None:
+@pytest.mark.parametrize("loaded", [TALK[:2], ()])
+def test_turns_after_a_load_or_a_deletion_are_preserved(talks: Talks, loaded: tuple[Turn, ...]) -> None:
     place = talks.at.place("file:a.py")
     before = place.path.read_bytes()
-    talks.make("fast", TALK[:2], nonce="bbbbbbbb")
-    load(talks.layout, talks.find("fast"), place)
+    if loaded:
+        talks.make("fast", loaded, nonce="bbbbbbbb")
+        load(talks.layout, talks.find("fast"), place)
+    else:
+        change(talks.layout, place, before, None, "delete")
     append(place.path, *MORE)
-    taken = undo(talks.layout, place)
-    assert taken.merged and place.path.read_bytes().startswith(before)
+    assert undo(talks.layout, place).merged
+    assert place.path.read_bytes().startswith(before)
     assert talks.find("file:a.py").conversation.turns == (*TALK, *MORE)
     redo(talks.layout, place)
-    assert talks.find("file:a.py").conversation.turns == (*TALK[:2], *MORE)
+    assert talks.find("file:a.py").conversation.turns == (*loaded, *MORE)
 
 
 def test_a_later_change_is_a_conflict(talks: Talks) -> None:
@@ -144,18 +148,6 @@ def test_a_new_conversation_with_later_changes_is_not_removed(talks: Talks) -> N
     with pytest.raises(Refused, match="has changed since its last branch"):
         talks.undo(place)
     assert talks.find("new").conversation.turns == (*TALK, *MORE)
-
-
-def test_later_turns_follow_the_restored_conversation(talks: Talks) -> None:
-    place = talks.at.place("file:a.py")
-    before = place.path.read_bytes()
-    change(talks.layout, place, before, None, "delete")
-    append(place.path, *MORE)
-    assert undo(talks.layout, place).merged
-    assert place.path.read_bytes().startswith(before)
-    assert talks.find("file:a.py").conversation.turns == (*TALK, *MORE)
-    redo(talks.layout, place)
-    assert talks.find("file:a.py").conversation.turns == MORE
 
 
 def test_a_chain_of_changes_goes_back_and_forth(talks: Talks) -> None:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import sqlite3
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -22,7 +20,7 @@ from repoagent.memory.database import Schema, open_database
 from repoagent.memory.identity import hints
 from repoagent.memory.identity.record import Identity, load, save
 from repoagent.memory.identity.store import listing, memories, remember, resolve
-from tests.memory.conftest import Desk, atomic_save, edited, fail, text
+from tests.memory.conftest import Desk, atomic_save, edited, fail, kill_after, text
 
 
 @pytest.fixture(autouse=True)
@@ -219,13 +217,7 @@ def test_kills_while_it_is_made_and_written(desk: Desk) -> None:
         "        (w.top / '.repoagent/memory.db').unlink(missing_ok=True) if n == 7 else None\n"
     )
     for moment in (0.0, 0.05):
-        command = [sys.executable, "-c", code, str(desk.worktree.top)]
-        worker = subprocess.Popen(command, stdout=subprocess.PIPE)
-        assert worker.stdout is not None
-        worker.stdout.readline()
-        time.sleep(moment)
-        os.kill(worker.pid, signal.SIGKILL)
-        worker.communicate()
+        kill_after(moment, code, str(desk.worktree.top))
     found = dict(listing(desk.layout, warn=fail))
     assert {path: name for path, name in found.items() if path in names} == names
     with hints.open_index(desk.layout, fail) as index:

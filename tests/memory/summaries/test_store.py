@@ -45,18 +45,12 @@ def test_a_summary_reads_back_equal(tmp_path_factory: pytest.TempPathFactory, te
     assert found is not None and (found.text, found.edited) == (text, False)
 
 
-def test_a_summary_file_is_readable_text(tmp_path: Path) -> None:
-    write_summary(tmp_path, KEY, SAID)
-    text = place_of(tmp_path, KEY).read_text()
-    head, _, body = text.partition("\n\n")
-    assert head.startswith("version: 1\nabout: src/app.py, lines 1-3\nmodel: test/x\n")
-    assert body == "It is one.\n\n- main: starts it\n"
-
-
-def test_changed_line_breaks_are_not_a_correction(tmp_path: Path) -> None:
+def test_a_file_is_readable_text_and_changed_line_breaks_are_not_a_correction(tmp_path: Path) -> None:
     write_summary(tmp_path, KEY, SAID)
     place = place_of(tmp_path, KEY)
     data = place.read_bytes()
+    assert data.startswith(b"version: 1\nabout: src/app.py, lines 1-3\nmodel: test/x\n")
+    assert data.endswith(b"\n\nIt is one.\n\n- main: starts it\n")
     folded = data.replace(b"It is one.", b"It is\none.")
     for changed in (data.replace(b"\n", b"\r\n"), folded, data + b"  \n\n", b"\xef\xbb\xbf" + data):
         place.write_bytes(changed)

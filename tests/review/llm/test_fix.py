@@ -17,8 +17,10 @@ BETTER = "replace:\n|     return result * (1 + tax)\n"
 
 @pytest.fixture
 def repo(repo: GitRepo) -> GitRepo:
+    """The worse code is staged."""
     repo.commit("shop", **{"shop.py": SHOP})
     repo.write("shop.py", WORSE)
+    repo.git("add", "-A")
     return repo
 
 
@@ -68,7 +70,6 @@ def test_without_a_suggestion_the_model_edits(repo: GitRepo, run: Run, script: S
 
 @pytest.mark.soak
 def test_uncommitted_code_is_fixed_in_the_work_tree(repo: GitRepo, run: Run, script: Script) -> None:
-    repo.git("add", "-A")
     script.replies(finding(more=BETTER) + NOTHING)
     head = repo.head()
     done = run("review", "--ask", "--fix", "--yes")
@@ -80,7 +81,6 @@ def test_uncommitted_code_is_fixed_in_the_work_tree(repo: GitRepo, run: Run, scr
 
 @pytest.mark.soak
 def test_nothing_to_fix_and_a_finding_that_is_rejected(repo: GitRepo, run: Run, script: Script) -> None:
-    repo.git("add", "-A")
     script.replies(NOTHING)
     done = run("review", "--ask", "--fix", "--yes")
     assert (done.code, repo.read("shop.py")) == (1, WORSE.encode())
@@ -95,7 +95,6 @@ def test_nothing_to_fix_and_a_finding_that_is_rejected(repo: GitRepo, run: Run, 
 
 @pytest.mark.soak
 def test_strict_fails_without_a_model(repo: GitRepo, run: Run) -> None:
-    repo.git("add", "-A")
     done = run("review", "--model", "command:exit 3")
     assert done.code == 0
     assert "command:exit" in done.err
@@ -106,7 +105,6 @@ def test_strict_fails_without_a_model(repo: GitRepo, run: Run) -> None:
 
 @pytest.mark.soak
 def test_show_prompt_and_a_recording(repo: GitRepo, run: Run, script: Script) -> None:
-    repo.git("add", "-A")
     done = run("review", "--show-prompt")
     assert done.code == 0, done.err
     assert "     5 +|     return result * 1 + tax" in done.out
