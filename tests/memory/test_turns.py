@@ -146,19 +146,6 @@ def test_the_oldest_exchanges_are_archived_and_leave_a_line(memory: Memory) -> N
     assert compact(memory) is None  # the last two stay
 
 
-def test_repeating_after_a_kill_completes_the_move(memory: Memory) -> None:
-    for number in range(1, 6):
-        say(memory, number, f"request {number}")
-    before = memory.conversation.read_bytes()
-    done = compact(memory)
-    assert done is not None
-    after, notes = memory.conversation.read_bytes(), memory.notes.read_bytes()
-    memory.conversation.write_bytes(before)  # the kill came before the last step
-    assert compact(memory) == done
-    assert (memory.conversation.read_bytes(), memory.notes.read_bytes()) == (after, notes)
-    assert len(list(done.archive.parent.iterdir())) == 1
-
-
 def test_a_concurrent_save_stops_the_move(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(1, 6):
         say(memory, number, f"request {number}")
@@ -255,6 +242,7 @@ def test_a_kill_at_any_write_leaves_every_exchange_somewhere(memory: Memory) -> 
         said = {turn.text for path in [*parts, memory.conversation] for turn in loads(path.read_text()).turns}
         assert {f"request {number}" for number in range(1, 6)} <= said
         compact(memory)
+        assert len(list((memory.folder / "archive").glob("conversation-*"))) == 1
         ends.append((memory.conversation.read_bytes(), memory.notes.read_text().count("\n- ")))
         if not killed:
             break

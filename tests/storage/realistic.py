@@ -130,6 +130,10 @@ def innocent(seed: int) -> Iterator[Sample]:
     for name, text in (
         ("git id", f"commit {m.hex(40)}\n"),
         ("submodule", f" {m.hex(40)} vendor/lib (v1.2.3-4-g{m.hex(7)})\n"),
+        ("class", "class TestHTTPConnectionPoolManagerWithRetries2(Base):\n"),
+        ("private key left out", "-----BEGIN PRIVATE KEY-----\n...\n-----END PRIVATE KEY-----\n"),
+        ("getpass", "API_KEY = os.environ['ANTHROPIC_API_KEY']\npassword = getpass()\n"),
+        ("short hash", f"integrity sha512-{m.alnum(20)}==\n"),
         ("uuid", f"id = '{m.uuid()}'\n"),
         ("request id", f"X-Request-Id: {m.uuid()}\n"),
         ("npm lock", f'"integrity": "sha512-{m.base64(64)}",\n'),

@@ -98,14 +98,6 @@ def test_a_strange_gitignore_is_refused(layout: Layout, tmp_path: Path, kind: st
     assert not (tmp_path / "dangling").exists()
 
 
-def test_ensure_keeps_an_existing_gitignore(layout: Layout) -> None:
-    ensure(layout)
-    assert (layout.root / ".gitignore").read_bytes() == b"*\n"
-    (layout.root / ".gitignore").write_bytes(b"*\n!config.toml\n")
-    ensure(layout)
-    assert (layout.root / ".gitignore").read_bytes() == b"*\n!config.toml\n"
-
-
 def test_a_full_disk_leaves_no_half_of_a_gitignore(layout: Layout) -> None:
     """An empty .gitignore would remain, and git would show all files of the memory."""
     largest = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -118,6 +110,9 @@ def test_a_full_disk_leaves_no_half_of_a_gitignore(layout: Layout) -> None:
     assert not list(layout.root.iterdir())
     ensure(layout)
     assert (layout.root / ".gitignore").read_bytes() == b"*\n"
+    (layout.root / ".gitignore").write_bytes(b"*\n!config.toml\n")
+    ensure(layout)
+    assert (layout.root / ".gitignore").read_bytes() == b"*\n!config.toml\n"  # one that is there stays
 
 
 def test_a_private_file_is_for_its_owner_only(tmp_path: Path) -> None:

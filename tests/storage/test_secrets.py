@@ -76,22 +76,6 @@ def test_a_private_key_is_masked_line_by_line_and_half_of_it_too() -> None:
     assert not any(line in mask("\n".join(lines[5:8])) for line in lines)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "commit 3f786850e387550fdab836ed7e6dc881de23001b\n",
-        "id = '123e4567-e89b-12d3-a456-426614174000'\n",
-        "class TestHTTPConnectionPoolManagerWithRetries2(Base):\n",
-        "url = 'postgres://user:password@localhost/db'  # the example of each manual\n",
-        "integrity sha512-" + made("", 20) + "==\n",
-        "-----BEGIN PRIVATE KEY-----\n...\n-----END PRIVATE KEY-----\n",
-        "API_KEY = os.environ['ANTHROPIC_API_KEY']\npassword = getpass()\n",
-    ],
-)  # fmt: skip
-def test_ordinary_text_is_not_masked(text: str) -> None:
-    assert mask(text) == text
-
-
 def is_masked(sample: realistic.Sample) -> bool:
     secrets._values.clear()
     secrets._learn.cache_clear()
@@ -106,9 +90,7 @@ def test_realistic_secrets_are_masked_and_what_looks_like_one_is_not(seed: int) 
     assert len(samples) == 50 and len(others) >= 34
     missed = [one.name for one in samples if not is_masked(one)]
     alarms = [one.name for one in others if is_masked(one)]
-    print(f"missed: {missed}; false alarms: {alarms}")
-    assert len(missed) <= 8, missed
-    assert len(alarms) <= 1, alarms
+    assert len(missed) <= 1 and alarms == [], (missed, alarms)
     assert all(is_masked(one) for one in realistic.private_keys(seed))
 
 

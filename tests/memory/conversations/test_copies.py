@@ -251,6 +251,9 @@ def test_broken_conversations_are_listed_with_the_problem(talks: Talks) -> None:
     (folder / "link.md").symlink_to("/etc/passwd")
     for name in ("edit-1", "edit-2", "kept-1", "run-1"):
         talks.make(name)
+    for name in ("b.md.lock", ".hidden.md", ".md", "x.txt"):  # no conversations
+        (folder / name).write_text("")
+    (folder / "folder.md").mkdir()
     with locked(talks.layout.locks / "edit-2", what="an edit"):
         listed = {entry.place.name: entry for entry in entries(talks.layout, files=True)}
     assert {name: (entry.place.kind, entry.state) for name, entry in listed.items()} == {

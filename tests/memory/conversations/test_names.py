@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repoagent.errors import UsageError
-from repoagent.memory.conversations import checked, names, refuse_reserved
-from tests.memory.conversations.conftest import Talks
+from repoagent.memory.conversations import checked, refuse_reserved
 
 BAD = {
     "": "empty",
@@ -54,14 +53,6 @@ def test_reserved_names(name: str) -> None:
 
 def test_one_name_for_both_forms_of_a_letter() -> None:
     assert checked(unicodedata.normalize("NFD", "café")) == "café"
-
-
-def test_only_conversations_are_listed(talks: Talks) -> None:
-    folder = talks.make("b").path.parent
-    for name in ("b.md.lock", ".hidden.md", ".md", "x.txt"):
-        (folder / name).write_text("")
-    (folder / "folder.md").mkdir()
-    assert names(talks.desk.layout) == ["b"]
 
 
 @settings(max_examples=60)

@@ -84,6 +84,8 @@ def test_the_parts_of_a_large_file_add_up_to_the_file(desk: Desk) -> None:
     assert "def step_" not in joined and all(one.summary.text in joined for one in done.parts)
     assert done.summary.text == f"It is answer {len(parts) + 1}. And more."
     assert desk.calls(large()) == 0
+    assert desk.calls(large(), words=60) == 1
+    assert "in about 60 words" in desk.model.prompts[-1]
 
 
 def test_an_edit_needs_calls_for_one_part_and_the_join(desk: Desk) -> None:
@@ -102,28 +104,12 @@ def test_an_edit_needs_calls_for_one_part_and_the_join(desk: Desk) -> None:
     assert desk.ask(large(lambda number, text: text + function(99) if number == 20 else text)).paid <= 2
 
 
-def test_another_length_of_the_whole_joins_the_same_parts(desk: Desk) -> None:
-    desk.ask(large())
-    assert desk.calls(large(), words=60) == 1
-    assert "in about 60 words" in desk.model.prompts[-1]
-
-
 def test_equal_texts_need_one_call(desk: Desk) -> None:
     block = b"".join(b"%04d\n" % n for n in range(3276))
     desk.ask(block * 3, "numbers.txt")
     done = desk.ask(block * 3, "numbers.txt")
     assert done.paid == 0
     assert len({one.summary.text for one in done.parts}) + 1 == len(desk.model.requests)
-
-
-def test_refresh_preserves_corrections_by_the_user(desk: Desk) -> None:
-    parts = len(desk.ask(large()).parts)
-    part = desk.ask(large()).parts[1].summary.place
-    assert part is not None
-    part.write_text(part.read_text().replace("And more.", "And it must stay."))
-    assert desk.calls(large(), refresh=True) == parts - 1 + 1
-    assert "And it must stay." in desk.model.prompts[-1]
-    assert "And it must stay." in part.read_text()
 
 
 def test_many_long_summaries_are_cut_to_fit_one_call(desk: Desk) -> None:
@@ -146,13 +132,17 @@ def test_corrections_by_the_user_are_used(desk: Desk) -> None:
     assert desk.calls(SMALL, refresh=True) == 0
 
 
-def test_a_corrected_part_is_joined_again(desk: Desk) -> None:
-    part = desk.ask(large()).parts[0].summary.place
-    assert part is not None
-    part.write_text(part.read_text().replace("And more.", "And the order matters."))
+def test_a_corrected_part_is_joined_again_and_stays_at_a_refresh(desk: Desk) -> None:
+    parts = desk.ask(large()).parts
+    place = parts[1].summary.place
+    assert place is not None
+    place.write_text(place.read_text().replace("And more.", "And it must stay."))
     done = desk.ask(large())
     assert (done.paid, done.asked) == (0, True)
-    assert "And the order matters." in desk.model.prompts[-1]
+    assert "And it must stay." in desk.model.prompts[-1]
+    assert desk.calls(large(), refresh=True) == len(parts) - 1 + 1
+    assert "And it must stay." in desk.model.prompts[-1]
+    assert "And it must stay." in place.read_text()
 
 
 # --- what is sent

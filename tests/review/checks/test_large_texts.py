@@ -52,8 +52,3 @@ def test_a_line_of_generated_code_is_not_a_debugging_call(repo: GitRepo) -> None
     line = "x = '" + "print(console.log(" * 40_000 + "'\n"
     assert findings(repo, {"a.py": "x = 1\n", "b.js": "x = 1\n"}, {"a.py": line, "b.js": line}) == []
     assert time.process_time() - began < 10
-
-
-def test_except_star_is_parsed_if_python_supports_it() -> None:
-    text = b"try:\n    from m import gone0\nexcept* ImportError:\n    gone0 = None\n"
-    assert removed_symbol.python_uses("a.py", text, "m.py", NAMES) == []

@@ -110,6 +110,7 @@ USERS = [
     ("if True:\n    from .cookies import (\n        merge_cookies,\n    )\n", True),
     ("from other.cookies import merge_cookies\n", False),
     ("try:\n    from .cookies import merge_cookies\nexcept ImportError:\n    merge_cookies = None\n", False),
+    ("try:\n    from .cookies import merge_cookies\nexcept* ImportError:\n    merge_cookies = None\n", False),
     ("def f(cookies):\n    return cookies.merge_cookies()\n", False),
     ("# from .cookies import merge_cookies\n", False),
     ('TEXT = "merge_cookies"\n', False),
