@@ -21,8 +21,10 @@ from tests.conftest import GitRepo
 
 
 @pytest.fixture
-def layout(repo: GitRepo) -> Layout:
-    return Layout(repo.top / ".repoagent", repo.top / ".git")
+def layout(tmp_path: Path) -> Layout:
+    """That of `repo`, if the test names it before; otherwise there is no repository."""
+    (tmp_path / "repo").mkdir(exist_ok=True)
+    return Layout(tmp_path / "repo" / ".repoagent", tmp_path / "repo" / ".git")
 
 
 def user(home: Path, text: str) -> Path:

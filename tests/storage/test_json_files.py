@@ -53,18 +53,8 @@ def test_a_complete_last_line_without_newline_counts(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "data",
-    [
-        b"",
-        b"{",
-        b"[]",
-        b"{}",
-        b'{"version": "1"}',
-        b'{"version": true}',
-        b'{"version": 0}',
-        b"[" * 100_000,
-        b"\xff",
-    ],
-)
+    [b"", b"{", b"[]", b"{}", b'{"version": "1"}', b'{"version": true}', b'{"version": 0}', b"[" * 100_000, b"\xff"],
+)  # fmt: skip
 def test_a_broken_document_is_set_aside_by_name(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "index.json"
     path.write_bytes(data)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -85,65 +86,44 @@ def test_notes_that_moved_to_the_archive_do_not_come_back(pair: Pair) -> None:
     pair.expect_nothing_new(data)
 
 
-def renamed(pair: Pair) -> None:
-    pair.here.repo.git("mv", "a.py", "moved.py")
-    pair.here.repo.commit("moved")
-
-
-def removed(pair: Pair) -> None:
-    pair.here.repo.git("rm", "-q", "a.py")
-    pair.here.repo.commit("gone")
-
-
-def replaced(pair: Pair) -> None:
-    removed(pair)
-    pair.here.repo.write("a.py", STRANGER)
-    pair.here.repo.commit("another file")
-
-
-def rewritten(pair: Pair) -> None:
-    pair.here.repo.write("a.py", STRANGER)
-    pair.here.repo.commit("rewritten: git has it as one file")
-
-
 A, B = text("a"), text("b")
 GONE, OTHER = "no file a.py", "a.py is a different file"
+RENAMED, REMOVED = "git mv a.py moved.py; git commit -qm x", "git rm -q a.py; git commit -qm x"
+REPLACED = f"{REMOVED}; cp ../stranger a.py; git add a.py; git commit -qm x"
 
 
 @pytest.mark.parametrize(
-    ("files", "change", "why", "owner"),
+    ("files", "command", "why", "owner"),
     [
-        ((A, B), lambda pair: pair.here.repo.write("a.py", edited(A, 10)), "", "a.py"),
-        ((A, B), rewritten, "", "a.py"),
-        ((A, B), renamed, GONE, "moved.py"),
-        ((A, B), replaced, OTHER, None),
-        ((A, A), removed, GONE, None),  # b.py existed at the same time
-        ((b"", B), renamed, GONE, None),  # an empty file proves nothing
+        ((A, B), "cp ../edited a.py", "", "a.py"),
+        ((A, B), "cp ../stranger a.py; git commit -qam x", "", "a.py"),  # git has it as one file
+        ((A, B), RENAMED, GONE, "moved.py"),
+        ((A, B), REPLACED, OTHER, None),
+        ((A, A), REMOVED, GONE, None),  # b.py existed at the same time
+        ((b"", B), RENAMED, GONE, None),  # an empty file proves nothing
     ],
     ids=["changed", "rewritten", "renamed", "replaced", "twin", "empty"],
 )
 def test_a_memory_is_attached_to_its_file_only(
-    make_pair: Callable[[bytes, bytes], Pair],
-    files: tuple[bytes, bytes],
-    change: Callable[[Pair], None],
-    why: str,
-    owner: str | None,
-) -> None:
+    make_pair: Callable[[bytes, bytes], Pair], files: tuple[bytes, bytes], command: str, why: str, owner: str | None
+) -> None:  # fmt: skip
     pair = make_pair(*files)
     fill(pair.there.remember("a.py"), "one")
-    change(pair)
+    top = pair.here.worktree.top
+    (top.parent / "edited").write_bytes(edited(A, 10))
+    (top.parent / "stranger").write_bytes(STRANGER)
+    subprocess.run(["sh", "-ec", command], cwd=top, check=True)
     data = pair.packed("a.py")
     (arrival,) = pair.take(data)
     outcome = (None, "orphaned") if why else ("a.py", "new")
     assert (arrival.at, arrival.outcome, arrival.why) == (*outcome, why)
-    present = [path for path in ("a.py", "b.py", "moved.py") if (pair.here.worktree.top / path).exists()]
-    assert [path for path in present if pair.here.folder(path) == arrival.folder] == (
-        [owner] if owner else []
-    )
+    present = [path for path in ("a.py", "b.py", "moved.py") if (top / path).exists()]
+    owners = [path for path in present if pair.here.folder(path) == arrival.folder]
+    assert owners == ([owner] if owner else [])
     if owner:
         assert content(pair.here, owner) == content(pair.there, "a.py")
     pair.expect_nothing_new(data)
-    if change is replaced:
+    if command == REPLACED:
         pair.here.repo.git("checkout", "-q", "HEAD~2", "--", "a.py")
         assert pair.here.folder("a.py") == arrival.folder  # the right file is back
 

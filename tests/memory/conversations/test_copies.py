@@ -79,10 +79,12 @@ def test_a_branch_ends_at_its_turn(talks: Talks) -> None:
     with pytest.raises(Refused, match=r"already exists; choose another name$"):
         branch(talks.layout, talks.find("file:a.py"), place)
     append(place.path, *MORE)
+    with pytest.raises(Refused, match="has changed since its last branch"):
+        talks.undo(place)
     assert talks.find("other").conversation.turns == (*TALK[:2], *MORE)
 
 
-def test_the_conversation_follows_a_renamed_file(talks: Talks) -> None:
+def test_the_conversation_follows_a_renamed_file_and_stays_if_it_is_deleted(talks: Talks) -> None:
     top = talks.desk.worktree.top
     assert talks.at.place("file:a.py").key == talks.at.file("a.py").key
     (top / "a.py").rename(top / "moved.py")
@@ -98,11 +100,8 @@ def test_the_conversation_follows_a_renamed_file(talks: Talks) -> None:
     for path in ("gone.py", "/etc/passwd", "../x", ".git/config"):
         with pytest.raises((UsageError, Refused)):
             talks.at.place(f"file:{path}")
-
-
-def test_the_conversation_about_a_deleted_file_stays(talks: Talks) -> None:
-    (talks.desk.worktree.top / "a.py").unlink()
-    assert talks.find("file:a.py").conversation.turns == TALK
+    (top / "a.py").unlink()
+    assert talks.find("file:a.py").conversation.turns == TALK[:2]
     with pytest.raises(UsageError, match=r"no such file: a\.py"):
         talks.at.file("a.py", make=True)
 
@@ -139,15 +138,6 @@ def test_a_later_change_is_a_conflict(talks: Talks) -> None:
     place.path.unlink()
     with pytest.raises(Refused, match="has changed since its last edit"):
         talks.undo(place)
-
-
-def test_a_new_conversation_with_later_changes_is_not_removed(talks: Talks) -> None:
-    place = talks.place("new")
-    branch(talks.layout, talks.find("file:a.py"), place)
-    append(place.path, *MORE)
-    with pytest.raises(Refused, match="has changed since its last branch"):
-        talks.undo(place)
-    assert talks.find("new").conversation.turns == (*TALK, *MORE)
 
 
 def test_a_chain_of_changes_goes_back_and_forth(talks: Talks) -> None:

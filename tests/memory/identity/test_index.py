@@ -9,7 +9,6 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -50,14 +49,6 @@ def execute(file: Path, *statements: str) -> None:
     with closing(sqlite3.connect(file)) as connection, connection:
         for statement in statements:
             connection.execute(statement)
-
-
-def at_once(work: Callable[[], None]) -> None:
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
 
 
 def test_few_memories_need_no_file(desk: Desk, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -224,22 +215,6 @@ def test_kills_while_it_is_made_and_written(desk: Desk) -> None:
         assert all(name in index.names(hints.PATH, path) for path, name in names.items())
 
 
-def test_several_at_once(desk: Desk, file: Path) -> None:
-    """Reading and making it at once, starting without a file, gives each thread the right answer."""
-    right: dict[str, str | None] = {}
-    for number in range(12):
-        desk.repo.write(f"m{number}.py", text(f"m{number}"))
-        right[f"m{number}.py"] = desk.remember(f"m{number}.py").folder.name
-    file.unlink()
-    wrong: list[object] = []
-
-    def look() -> None:
-        wrong.extend(path for path, name in right.items() if find(desk, path) != (name, []))
-
-    at_once(look)
-    assert wrong == []
-
-
 def test_a_look_at_a_known_file_reads_no_other(desk: Desk) -> None:
     settle(desk)
     a = desk.folder("a.py")
@@ -268,5 +243,9 @@ def test_threads_that_create_a_database_at_once_do_not_set_it_aside(tmp_path: Pa
             open_database(path, Schema(0x123, 1, "CREATE TABLE item (name)"), messages.append).close()
             messages.append("opened")
 
-        at_once(create)
+        threads = [threading.Thread(target=create) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
     assert messages == ["opened"] * 80

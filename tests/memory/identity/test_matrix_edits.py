@@ -51,46 +51,42 @@ def called(stage: Stage, **paths: str) -> None:
     stage.folders.update({name: by_path[path] for name, path in paths.items()})
 
 
-def did(done: object) -> None:
-    assert getattr(done, "code", getattr(done, "returncode", None)) == 0, done
-
-
 @pytest.mark.soak
 def test_edit_undo_redo_and_apply(stage: Stage, run: Run, script: Script, tmp_path: Path) -> None:
     script.replies(CHANGE)
-    did(run("edit", "a.py", "shout", "--yes"))
+    run("edit", "a.py", "shout", "--yes", code=0)
     called(stage, a="a.py")
     stage.expect({"a.py": "a"})
     for command in ("undo", "redo"):
-        did(run(command))
+        run(command, code=0)
         stage.expect({"a.py": "a"})
     stage.sh("mv b.py t; mv a.py b.py; mv t a.py")  # and an edit of what is at its name now
     stage.repo.commit("swap")
     script.replies(diff("b.py", " a shouts 0 on line 0", "-a says 1 on line 1", "+a shouts 1 on line 1"))
-    did(run("edit", "b.py", "shout again", "--yes"))
+    run("edit", "b.py", "shout again", "--yes", code=0)
     stage.expect({"b.py": "a"})
     assert [edit.request for edit in read_edits(stage.layout.memory / stage.folders["a"] / "edits.jsonl")][
         -1
     ] == "shout again"
     patch = tmp_path / "fix.patch"
     patch.write_text(diff("a.py", "-b says 0 on line 0", "+b whispers 0 on line 0").partition("\n")[2][:-4])
-    did(program.run(["apply", "-y", str(patch)], stage.top))
+    assert program.run(["apply", "-y", str(patch)], stage.top).returncode == 0
     called(stage, b="a.py")
-    did(run("undo"))
+    run("undo", code=0)
     stage.expect({"b.py": "a", "a.py": "b"})
 
 
 @pytest.mark.soak
 def test_an_edit_that_renames_and_is_undone(stage: Stage, run: Run, script: Script) -> None:
     script.replies(CHANGE)
-    did(run("edit", "a.py", "shout", "--yes"))
+    run("edit", "a.py", "shout", "--yes", code=0)
     called(stage, a="a.py")
     script.replies(renamed("a.py", "c.py"))
-    did(run("edit", "a.py", "c.py", "rename it", "--yes", "--create"))
+    run("edit", "a.py", "c.py", "rename it", "--yes", "--create", code=0)
     stage.expect({"c.py": "a"}, a="renamed from a.py")
-    did(run("undo"))
+    run("undo", code=0)
     stage.expect({"a.py": "a"}, a="renamed from c.py")
-    did(run("redo"))
+    run("redo", code=0)
     stage.expect({"c.py": "a"}, a="renamed from a.py")
 
 
@@ -101,16 +97,16 @@ def test_an_edit_that_deletes_one_and_makes_another(
 ) -> None:
     """Neither is the other, whichever of the two is there."""
     script.replies(CHANGE)
-    did(run("edit", "a.py", "shout", "--yes"))
+    run("edit", "a.py", "shout", "--yes", code=0)
     called(stage, a="a.py")
     script.replies(deleted("a.py", stage.repo.read("a.py")) + created("new.py", b"import os\n" * 9))
     options = ("--create",) if is_committed else ("--create", "--no-commit")
-    did(run("edit", "a.py", "new.py", "delete a.py and write new.py instead", "--yes", *options))
+    run("edit", "a.py", "new.py", "delete a.py and write new.py instead", "--yes", *options, code=0)
     called(stage, new="new.py")
     stage.expect({"new.py": "new"})
-    did(run("undo"))
+    run("undo", code=0)
     stage.expect({"a.py": "a"})
-    did(run("redo"))
+    run("redo", code=0)
     stage.expect({"new.py": "new"})
 
 

@@ -60,17 +60,9 @@ def test_a_file_is_readable_text_and_changed_line_breaks_are_not_a_correction(tm
 
 @pytest.mark.parametrize(
     "data",
-    [
-        b"",
-        b"no head at all\n",
-        b"version: 1\nabout: x\n\n   \n",
-        b"version: 0\n\ntext\n",
-        b"version: one\n\ntext\n",
-        b"version: 1\nand a line\n\ntext\n",
-        b"\xff\xfe\x00",
-        b"version: \xd9\xa1\n\ntext\n",
-    ],
-)
+    [b"", b"no head at all\n", b"version: 1\nabout: x\n\n   \n", b"version: 0\n\ntext\n", b"version: one\n\ntext\n",
+     b"version: 1\nand a line\n\ntext\n", b"\xff\xfe\x00", b"version: \xd9\xa1\n\ntext\n"],
+)  # fmt: skip
 def test_a_broken_file_is_set_aside_by_name(tmp_path: Path, data: bytes) -> None:
     place = place_of(tmp_path, KEY)
     place.parent.mkdir(parents=True)

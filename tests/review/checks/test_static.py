@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from repoagent.git.worktree import layout
-from repoagent.review.finding import Finding, Report
+from repoagent.review.finding import Finding
 from repoagent.review.report_formats import FORMATS, render
 from repoagent.review.review import ReviewSession, review
 from tests.conftest import GitRepo
@@ -20,11 +20,6 @@ def findings(repo: GitRepo, before: Files, after: Files) -> list[Finding]:
     stage(repo, before, commit="before")
     stage(repo, after)
     return list(static(repo).findings)
-
-
-def full_review(repo: GitRepo) -> Report:
-    worktree, settings = settings_of(repo, {})
-    return review(read(repo.top), ReviewSession(worktree, layout(worktree), settings))
 
 
 CODE = "import os\n\n\ndef size(path):\n    return os.stat(path).st_size\n"
@@ -91,7 +86,8 @@ def test_rules_of_one_file(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_secret_is_never_shown(repo: GitRepo) -> None:
     stage(repo, {"help.py": CODE}, commit="before")
     stage(repo, {"help.py": f'{CODE}TOKEN = "{TOKEN}"\n'})
-    report = full_review(repo)
+    worktree, settings = settings_of(repo, {})
+    report = review(read(repo.top), ReviewSession(worktree, layout(worktree), settings))
     assert report.findings[0].quote == 'TOKEN = "***"' and b'TOKEN = "***"' in report.by_file["help.py"]
     for form in FORMATS:
         assert TOKEN[:12].encode() not in render(report, form)
