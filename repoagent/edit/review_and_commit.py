@@ -131,7 +131,7 @@ def agreed(
         if answer is not None:
             raise Unwanted(f"{CANCELLED}; {saved}", paths)
         use = "use --allow-sensitive to allow it"
-        raise Unasked(f"{described(unasked)}, which you did not request: {use}; {saved}", paths)
+        raise Unasked(f"the change goes beyond your request: {described(unasked)}; {use}; {saved}", paths)
     return replace(proposal, accepted=decision.by_person)
 
 

@@ -88,7 +88,7 @@ def test_a_shared_value_says_where_it_is_and_whether_it_is_used(repo: GitRepo, c
     assert repo.read(".repoagent/.gitignore") == b"*\n"
     assert repo.status() == ""
     done = config("--shared", "max_turns", "4", REPOAGENT_MAX_TURNS="9")
-    assert "warning: this value has no effect: environment REPOAGENT_MAX_TURNS sets 9\n" in done.err
+    assert "warning: this value has no effect: environment REPOAGENT_MAX_TURNS sets it to 9\n" in done.err
     done = config("--shared", "max_turns", "40")
     assert "may only lower a limit: ignored max_turns = 40" in done.err
 

@@ -239,7 +239,7 @@ WORKFLOW = "--- /dev/null\n+++ b/.github/workflows/x.yml\n@@ -0,0 +1 @@\n+on: pu
         (PATCH, ("src/app.py", "a.txt"), UsageError, "does not change a.txt"),
         (PATCH, ("unknown blob",), Refused, "git does not have that blob"),
         (PATCH.replace("'hello '", "'bye '"), ("src/app.py",), Refused, "bye"),
-        (WORKFLOW, (), Refused, "which you did not request"),  # it gets executed
+        (WORKFLOW, (), Refused, "the change goes beyond your request"),  # it gets executed
         (PATCH, ("failing hook",), CheckFailed, "not like this"),
     ],
 )

@@ -153,7 +153,7 @@ def _write(session: Session, key: str, values: tuple[str, ...], options: SimpleN
     else:
         terminal.note(f"{'set' if values else 'unset'} {spelled} in {path}")
     if values and setting.value != value:
-        terminal.warn(f"this value has no effect: {setting.origin} sets {setting.shown or 'none'}")
+        terminal.warn(f"this value has no effect: {setting.origin} sets it to {setting.shown or 'none'}")
 
 
 def _as_object(setting: Setting) -> dict[str, object]:
