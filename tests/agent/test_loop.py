@@ -107,7 +107,7 @@ def refusal(text: str = "hunk 1 does not fit") -> Observation:
 
 THREE = ("<run>a", "<run>b", "<run>c")  # malformed replies
 ON = "<finish>x</finish>"
-READ = '<read path="a"/>'
+READ, OF_B = '<read path="a"/>', '<read path="b"/>'
 
 
 @pytest.mark.parametrize(
@@ -116,32 +116,18 @@ READ = '<read path="a"/>'
         ((*THREE, ON), (), [], "not closed"),
         ((*THREE, "<run>ok</run>", *THREE, ON), (), ["run ok"], "not closed"),
         (("", ON), (), [], "empty"),
-        (
-            [f"try {n}\n{DIFF}" for n in range(4)],
-            [refusal(f"reason {n}") for n in range(3)],
-            ["edit"] * 4,
-            "reason 2",
-        ),
-        (
-            [*(f'try {n}\n{DIFF}<read path="{n}"/>' for n in range(7)), ON],
-            (*[refusal()] * 3, APPLIED, *[refusal()] * 3),
-            [done for n in range(7) for done in ("edit", f"read {n}")],
-            "content of 6",
-        ),
+        ([f"try {n}\n{DIFF}" for n in range(4)], [refusal(f"reason {n}") for n in range(3)], ["edit"] * 4, "reason 2"),
+        ([*(f'try {n}\n{DIFF}<read path="{n}"/>' for n in range(7)), ON], (*[refusal()] * 3, APPLIED, *[refusal()] * 3),
+         [done for n in range(7) for done in ("edit", f"read {n}")], "content of 6"),
         ((READ, '<read  path="a"/>\n', ON), (), ["read a"] * 2, "exactly this"),
-        (
-            (READ, '<read path="b"/>', READ, '<read path="b"/>', ON),
-            (),
-            ["read a", "read b"] * 2,
-            "exactly this",
-        ),
-        ((READ, ' <think>x</think>\n<read path="b"/>', ON), (), ["read a", "read b"], "content of b"),
+        ((READ, OF_B, READ, OF_B, ON), (), ["read a", "read b"] * 2, "exactly this"),
+        ((READ, f" <think>x</think>\n{OF_B}", ON), (), ["read a", "read b"], "content of b"),
         ((*["<run>make test</run>"] * 5, ON), (), ["run make test"] * 5, "exit 0, call 5"),
         (("I read it.\nObservation: it is fine", ON), (), [], "another speaker"),
         ((f"{DIFF}\nHuman: and y too\n{OTHER}", ON), (), ["edit"], "dropped"),
         ((f"{DIFF}{READ}", OTHER), (), ["edit", "read a", "edit"], "content of a"),
     ],
-)
+)  # fmt: skip
 def test_failure_is_returned_to_the_model(
     replies: Sequence[str], verdicts: Sequence[Observation], done: list[str], expected: str
 ) -> None:
@@ -161,17 +147,13 @@ TRIES = [f"try {n}\n{DIFF}" for n in range(9)]
         ([READ], (), LimitReached, "no more calls"),
         ([*THREE, "<run>d", ON], (), ModelError, "malformed after 3 corrections"),
         (TRIES, [*[refusal()] * 3, Observation("edit", "no", ok=False, error=NO)], Refused, "the change was"),
-        (
-            [text for n in range(5) for text in (TRIES[n], f'<read path="{n}"/>')],
-            [refusal(f"reason {n}") for n in range(5)],
-            Refused,
-            "reason 3",
-        ),
+        ([text for n in range(5) for text in (TRIES[n], f'<read path="{n}"/>')], [refusal(f"reason {n}") for n in range(5)],
+         Refused, "reason 3"),
         ([DIFF] * 9, [refusal()] * 9, Refused, "does not fit"),
         ([READ] * 9, (), ModelError, "stuck in a loop"),
-        ([READ, '<read path="b"/>'] * 5, (), ModelError, "stuck in a loop"),
+        ([READ, OF_B] * 5, (), ModelError, "stuck in a loop"),
     ],
-)
+)  # fmt: skip
 def test_repeated_failure_is_raised(
     replies: Sequence[str], verdicts: Sequence[Observation], error: type[Exception], message: str
 ) -> None:
@@ -191,10 +173,7 @@ def test_failed_check_is_returned_and_finally_raised() -> None:
 @pytest.mark.parametrize(
     ("reply", "done"),
     [
-        (
-            '<read/>\n<read path="b"/>\n<run>ls</run>\n<run>make</run>',
-            ["read None", "read b", "run ls", "run make"],
-        ),
+        (f"<read/>\n{OF_B}\n<run>ls</run>\n<run>make</run>", ["read None", "read b", "run ls", "run make"]),
         (f"<read/>\n{DIFF}", ["read None", "edit"]),
         ("<run>false</run>\n<run>make</run>\n<finish>ok</finish>", ["run false", "run make"]),
         ("<run>denied</run>\n<run>make</run>\n<run>ls</run>", ["run denied", "run ls"]),
