@@ -3,53 +3,32 @@
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from repoagent.config.layers import load
-from repoagent.edit.model_setup import model_setup
 from repoagent.git.worktree import layout, open_worktree
-from repoagent.llm.usage import Limits
-from repoagent.tasks.run_context import RunRequest
-from repoagent.tasks.session import run
 from tests.conftest import GitRepo
 from tests.llm.media.files import pdf, png
-from tests.llm.providers.messages_server import Received, Server, messages_server
-from tests.tasks.bare import NAME, User, go
+from tests.llm.providers.messages_server import Received, Script, Server
+from tests.tasks.bare import NAME, go
+from tests.tasks.scenarios.stage import Stage
 
 SHOT = png(800, 600, noise=4000)
 READ = '<read path="shot.png"/>'
-Serve = Callable[..., Server]
+Serve = Callable[[Script], Server]
 
 
 @pytest.fixture
-def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
-    with ExitStack() as running:
-
-        def serve(*replies: Any) -> Server:
-            left = list(replies)
-
-            def script(received: Received) -> str:
-                reply = left.pop(0)
-                return reply if isinstance(reply, str) else str(reply(received))
-
-            server = running.enter_context(messages_server(script))
-            for key, value in server.environment.items():
-                monkeypatch.setenv(key, value)
-            return server
-
-        yield serve
-
-
-def work(repo: GitRepo, prompt: str = "Look.", model: str = "anthropic/claude-sonnet-5-5") -> str:
-    worktree = open_worktree(repo.top)
-    settings = load(layout(worktree), flags={"model": model, "timeout": 5})
-    ready = model_setup(settings, limits=Limits(turns=20))
-    return run(worktree, RunRequest(prompt, NAME, mode="auto-edit"), settings, User(), ready).text
+def stage(repo: GitRepo, serve: Serve) -> Stage:
+    """With shot.png, and a model behind the server."""
+    repo.write("shot.png", SHOT)
+    stage = Stage(repo)
+    stage.server = serve(stage.script)
+    return stage
 
 
 def images(received: Any) -> list[tuple[int, int, bytes]]:
@@ -68,11 +47,10 @@ def says_what_it_sees(received: Received) -> str:
     return f"<finish>{len(seen[0][2])} bytes</finish>" if seen else "<finish>nothing</finish>"
 
 
-def test_an_image_is_sent_again_at_the_same_position(repo: GitRepo, serve: Serve) -> None:
-    repo.write("shot.png", SHOT)
-    server = serve(READ, '<read path="src/app.py"/>', says_what_it_sees)
-    assert work(repo) == f"{len(SHOT)} bytes"
-    first, second = server.requests[1:]
+def test_an_image_is_sent_again_at_the_same_position(repo: GitRepo, stage: Stage) -> None:
+    said = stage.go(READ, '<read path="src/app.py"/>', says_what_it_sees, prompt="Look.").text
+    assert said == f"{len(SHOT)} bytes"
+    first, second = stage.requests[1:]
     ((message, block, data),) = images(first)
     assert data == SHOT and images(second) == [(message, block, SHOT)]
     content = first.body["messages"][message]["content"]
@@ -89,18 +67,17 @@ def test_an_image_is_sent_again_at_the_same_position(repo: GitRepo, serve: Serve
     assert [path.read_bytes() for path in (repo.top / ".repoagent").rglob("*.png")] == [SHOT]
 
 
-def test_a_resumed_run_sends_the_same_bytes_or_reports_them_missing(repo: GitRepo, serve: Serve) -> None:
-    repo.write("shot.png", SHOT)
+def test_a_resumed_run_sends_the_same_bytes_or_reports_them_missing(repo: GitRepo, stage: Stage) -> None:
     repo.write("paper.pdf", pdf(2))
-    server = serve(f'{READ}\n<read path="paper.pdf"/>', "I see.", says_what_it_sees, says_what_it_sees)
-    work(repo)
+    reads = f'{READ}\n<read path="paper.pdf"/>'
+    stage.go(reads, "I see.", says_what_it_sees, says_what_it_sees, prompt="Look.")
     repo.write("shot.png", png(1, 1))
-    assert work(repo, "Again.") == f"{len(SHOT)} bytes"
-    assert [data for *_, data in images(server.requests[2])] == [SHOT, pdf(2)]
+    assert stage.go(prompt="Again.").text == f"{len(SHOT)} bytes"
+    assert [data for *_, data in images(stage.requests[2])] == [SHOT, pdf(2)]
     for path in (repo.top / ".repoagent").rglob("*.png"):
         path.write_bytes(png(2, 2))  # the file has changed since it was sent
-    assert work(repo, "And now?") == f"{len(pdf(2))} bytes"
-    assert "shot.png is not attached: the copy that was sent no longer exists" in server.requests[3].text
+    assert stage.go(prompt="And now?").text == f"{len(pdf(2))} bytes"
+    assert "shot.png is not attached: the copy that was sent no longer exists" in stage.requests[3].text
 
 
 REASONS = {
@@ -128,14 +105,13 @@ def test_a_model_that_gets_no_image_gets_the_reason(repo: GitRepo) -> None:
     assert not model.seen[-1].media and not list((repo.top / ".repoagent").rglob("*.png"))
 
 
-def test_a_text_model_gets_a_description(repo: GitRepo, tmp_path: Path) -> None:
-    repo.write("shot.png", SHOT)
+def test_a_text_model_gets_a_description(repo: GitRepo, stage: Stage, tmp_path: Path) -> None:
     program = tmp_path / "model.sh"
     program.write_text(
         f"#!/bin/sh\nif grep -q 'not known to accept images'; then echo Seen.; else echo '{READ}'; fi\n"
     )
     program.chmod(0o755)
-    assert work(repo, model=f"command:{program}") == "Seen."
+    assert stage.go(prompt="Look.", config={"model": f"command:{program}"}).text == "Seen."
     kept = (repo.top / ".repoagent/conversations" / f"{NAME}.md").read_text()
     assert "model.sh is not known to accept images; if it does" in kept
     assert f"; shot.png: image/png, 800 x 600 pixels, {len(SHOT):,} bytes." in kept
@@ -153,7 +129,7 @@ def test_an_edit_sees_the_image(repo: GitRepo, serve: Serve) -> None:
         size = len(images(received)[0][2])
         return f"```diff\n--- a/f.txt\n+++ b/f.txt\n@@ -1 +1 @@\n-one\n+{size}\n```\n"
 
-    serve(READ, changes)
+    serve(lambda received: changes(received) if images(received) else READ)
     worktree = open_worktree(repo.top)
     settings = load(layout(worktree), flags={"model": "anthropic/claude-sonnet-5-5"})
     edit(worktree, EditRequest("Write its size.", (Target("f.txt"),)), settings, NonInteractive())

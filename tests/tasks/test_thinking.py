@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -16,14 +15,13 @@ from repoagent.errors import LimitReached, NothingDone
 from repoagent.llm.usage import Limits
 from tests import program
 from tests.conftest import GitRepo
-from tests.llm.providers.messages_server import Behaviour, Received, blocks, messages_server
+from tests.llm.providers.messages_server import Behaviour, Received, Script, Server, blocks
 from tests.llm.providers.thinking_server import Thinker, unmarked
 from tests.tasks.scenarios.stage import MODEL, Reply, Stage, change, finish
 
 REPLIES: tuple[Reply, ...] = (
     '<read path="a.txt"/>', change("a.txt", "line 3", "line three"), finish("Change a line")
 )  # fmt: skip
-Make = Callable[..., tuple[Stage, Thinker]]
 
 
 tags = pytest.mark.parametrize("thinking", ["tags"], indirect=True)
@@ -32,21 +30,17 @@ both = pytest.mark.parametrize("thinking", ["tags", "tools"], indirect=True)
 
 @pytest.fixture
 def thinking(
-    repo: GitRepo, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> Iterator[Make]:
+    repo: GitRepo,
+    serve: Callable[[Script], Server],
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+) -> tuple[Stage, Thinker]:
     """A stage whose model thinks before each reply, and uses native tools, or tags if the test says so."""
     monkeypatch.setenv("REPOAGENT_PROTOCOL", getattr(request, "param", "tools"))
-    with ExitStack() as running:
-
-        def make() -> tuple[Stage, Thinker]:
-            stage = Stage(repo, replies=REPLIES)
-            thinker = Thinker(lambda received: str(stage.script(received)))
-            stage.server = running.enter_context(messages_server(thinker))
-            for key, value in stage.server.environment.items():
-                monkeypatch.setenv(key, value)
-            return stage, thinker
-
-        yield make
+    stage = Stage(repo, replies=REPLIES)
+    thinker = Thinker(lambda received: str(stage.script(received)))
+    stage.server = serve(thinker)
+    return stage, thinker
 
 
 def native() -> bool:
@@ -81,8 +75,8 @@ def grows(requests: list[Mapping[str, Any]]) -> bool:
 
 
 @both
-def test_thinking_is_sent_back_with_each_reply(thinking: Make) -> None:
-    stage, thinker = thinking()
+def test_thinking_is_sent_back_with_each_reply(thinking: tuple[Stage, Thinker]) -> None:
+    stage, thinker = thinking
     stage.go(prompt="Write the number of line 3 in letters.")
     sent = bodies(stage)
     assert [thoughts(body) for body in sent] == [["thought 1", "thought 2"][:n] for n in range(3)]
@@ -96,9 +90,9 @@ def test_thinking_is_sent_back_with_each_reply(thinking: Make) -> None:
 
 
 @both
-def test_a_killed_run_sends_thinking_back_when_resumed(thinking: Make) -> None:
+def test_a_killed_run_sends_thinking_back_when_resumed(thinking: tuple[Stage, Thinker]) -> None:
     """In another process, from disk: the requests continue as without a kill."""
-    stage, thinker = thinking()
+    stage, thinker = thinking
     running: list[program.Running] = []
     stage.at[3] = lambda: running[0].send_signal(signal.SIGKILL)
     words = ["run", "--model", MODEL, "--mode", "auto-edit"]
@@ -121,9 +115,9 @@ def stopped_after(stage: Stage, calls: int) -> None:
 
 
 @tags
-def test_turns_that_the_user_edited_are_not_signed(thinking: Make) -> None:
+def test_turns_that_the_user_edited_are_not_signed(thinking: tuple[Stage, Thinker]) -> None:
     """Neither the edited turn nor later thinking is sent back; thinking after the resume is."""
-    stage, thinker = thinking()
+    stage, thinker = thinking
     stopped_after(stage, 2)
     file = stage.file("conversations", f"{stage.name}.md")
     text = file.read_text()
@@ -137,10 +131,10 @@ def test_turns_that_the_user_edited_are_not_signed(thinking: Make) -> None:
 
 
 @pytest.mark.parametrize("how", ["model", "gone", "account"])
-def test_thinking_that_cannot_be_sent_back_is_text(thinking: Make, how: str) -> None:
+def test_thinking_that_cannot_be_sent_back_is_text(thinking: tuple[Stage, Thinker], how: str) -> None:
     """It is of another model, its file is gone, or it is refused (say a signature of another account), at the cost of
     one request."""
-    stage, thinker = thinking()
+    stage, thinker = thinking
     stopped_after(stage, 1)
     if how == "gone":
         for path in stage.file("sent").glob("*.json"):
@@ -154,7 +148,7 @@ def test_thinking_that_cannot_be_sent_back_is_text(thinking: Make, how: str) -> 
 
 
 @tags
-def test_an_invented_observation_ends_a_reply(thinking: Make) -> None:
+def test_an_invented_observation_ends_a_reply(thinking: tuple[Stage, Thinker]) -> None:
     """If the API stops there: earlier actions are performed, and the model learns that it wrote an observation."""
 
     def imitates(received: Received) -> str:
@@ -168,7 +162,7 @@ def test_an_invented_observation_ends_a_reply(thinking: Make) -> None:
             {"type": "text", "text": said}, **({"stop": "stop_sequence", "at": at} if found else {})
         )
 
-    stage, _ = thinking()
+    stage, _ = thinking
     assert stage.server is not None
     stage.behave = ends
     stage.server._script = stage.script  # without the thinking

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import GitRepo
-from tests.llm.providers.messages_server import messages_server
+from tests.llm.providers.messages_server import Script, Server
 from tests.tasks.scenarios.stage import PYTHON, Stage
 
 QUICK = {  # run with all tests, a few seconds in total; the others run with `make soak`
@@ -30,21 +29,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture
-def stage(
-    make_repo: Callable[[str], GitRepo], monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Callable[..., Stage]]:
+def stage(make_repo: Callable[[str], GitRepo], serve: Callable[[Script], Server]) -> Callable[..., Stage]:
     """`stage({"more.txt": "…"})`: a repository with the files PYTHON and the additional ones."""
-    with ExitStack() as running:
 
-        def make(further: dict[str, bytes | str] | None = None) -> Stage:
-            repo = make_repo("repo")
-            for path, content in {**PYTHON, **(further or {})}.items():
-                repo.write(path, content)
-            repo.commit("Convert units")
-            made = Stage(repo)
-            made.server = running.enter_context(messages_server(made.script))
-            for key, value in made.server.environment.items():
-                monkeypatch.setenv(key, value)
-            return made
+    def make(further: dict[str, bytes | str] | None = None) -> Stage:
+        repo = make_repo("repo")
+        for path, content in {**PYTHON, **(further or {})}.items():
+            repo.write(path, content)
+        repo.commit("Convert units")
+        made = Stage(repo)
+        made.server = serve(made.script)
+        return made
 
-        yield make
+    return make
