@@ -121,6 +121,12 @@ def diff(path: str, old: str, new: str) -> str:
 
 EDIT = diff("f.txt", "one", "two")
 DONE = "<commit>\nMake it two\n</commit>\n<finish>it is two</finish>"
+FINISH = "<finish>done</finish>"
+
+
+def nobody(request: ApprovalRequest) -> Verdict:
+    """The answer to an approval request without a user."""
+    return Verdict(False, reason="nobody", by="nobody")
 
 
 def run_dir(repo: GitRepo, name: str = NAME) -> RunDirectory:

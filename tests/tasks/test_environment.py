@@ -17,10 +17,9 @@ from repoagent.llm.usage import estimate_tokens
 from repoagent.tasks.run_context import RunRequest
 from repoagent.tasks.session import first_request
 from tests.conftest import GitRepo
-from tests.tasks.bare import NAME, User, go
+from tests.tasks.bare import FINISH, NAME, User, go
 
 confined = pytest.mark.skipif(find() is None, reason="no sandbox works here")
-DONE = "<finish>done</finish>"
 
 
 def first(repo: GitRepo, mode: Mode = "auto-edit", **wishes: Any) -> Request:
@@ -62,7 +61,7 @@ def writes(request: Request) -> str:
 @confined
 def test_commands_can_do_only_what_the_prompt_says(repo: GitRepo) -> None:
     repo.write("Makefile", "test := x\ntest: ; @echo well done\n")
-    _, _, user = go(repo, one, writes, DONE, DONE, mode="auto")
+    _, _, user = go(repo, one, writes, FINISH, FINISH, mode="auto")
     tests, made = user.observations[:2]
     assert "well done" in tests.text
     assert made.data["exit"] == 0, made.text
@@ -152,7 +151,7 @@ def test_the_prompt_names_the_current_folder(repo: GitRepo, monkeypatch: pytest.
 def test_an_error_of_the_sandbox_is_explained_once(repo: GitRepo, again: bool) -> None:
     failing = "<run>echo 'ERROR: from versions: none'; touch ~/x; exit 1</run>"
     answers: list[str | Callable[[Request], str]] = [failing] * (1 + again)
-    _, model, user = go(repo, *answers, DONE, DONE, mode="auto")
+    _, model, user = go(repo, *answers, FINISH, FINISH, mode="auto")
     first, *later = [seen.text for seen in user.observations if seen.kind == "run"]
     assert "--network" in first
     assert "run.write" in first  # with mounts and without

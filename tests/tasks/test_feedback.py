@@ -6,9 +6,8 @@ import pytest
 
 from repoagent.llm.model import Request
 from tests.conftest import GitRepo
-from tests.tasks.bare import Answer, go
+from tests.tasks.bare import FINISH, Answer, go
 
-FINISH = "<finish>done</finish>"
 DONE = f"<commit>\nsay it once\n</commit>\n{FINISH}"
 QUOTED = "one\ntwo\nthree\nfour\nfive\nsix\n\u201cseven\u201d is it\neight\n"
 COMMITTED = {"f.txt": QUOTED}
@@ -27,20 +26,25 @@ def if_told(words: str, then: str = DONE) -> Answer:
     return answer
 
 
-@pytest.mark.parametrize("fence", ["```\n", ""])
-def test_tolerances_of_a_hunk_are_reported(repo: GitRepo, fence: str) -> None:
-    said = "Applied: f.txt:1, f.txt:7.\nHunk 2 of f.txt, line 7: lines matched ignoring typographic punctuation; "
-    unclosed = "The fence of the diff was not closed; the diff was read to the end of the answer.\n"
-    said += "the file's own was kept.\n" + unclosed * (not fence)
-    outcome, _, user = go(repo, LOOSE + fence, if_told(said))
-    assert outcome.kind == "done", user.observations[0].text
+PUNCTUATION = (
+    "\nHunk 2 of f.txt, line 7: lines matched ignoring typographic punctuation; the file's own was kept."
+)
+UNCLOSED = "\nThe fence of the diff was not closed; the diff was read to the end of the answer."
+
+
+@pytest.mark.parametrize(
+    ("patch", "remarks"),
+    [
+        (f"{LOOSE}```\n", PUNCTUATION),
+        (LOOSE, PUNCTUATION + UNCLOSED),
+        (LOOSE.replace('"seven"', "\u201cseven\u201d") + "```\n", ""),  # an exact one
+    ],
+)
+def test_tolerances_of_a_hunk_are_reported(repo: GitRepo, patch: str, remarks: str) -> None:
+    outcome, model, user = go(repo, patch, DONE)
+    said = f"Applied: f.txt:1, f.txt:7.{remarks}"
+    assert outcome.kind == "done" and user.observations[0].text == said and f"{said}\n" in model.last_prompt
     assert repo.read("f.txt").decode() == QUOTED.replace("two", "2").replace("eight", "8")
-    assert ("fence" in user.observations[0].text) == (not fence)
-
-
-def test_an_exact_hunk_has_no_remarks(repo: GitRepo) -> None:
-    _, _, user = go(repo, LOOSE.replace('"seven"', "\u201cseven\u201d") + "```\n", DONE)
-    assert user.observations[0].text == "Applied: f.txt:1, f.txt:7."
 
 
 def test_the_message_of_a_skipped_finish_is_kept(repo: GitRepo) -> None:

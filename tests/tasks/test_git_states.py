@@ -170,8 +170,10 @@ def test_a_rebase_during_the_run(
     assert (repo.git("show", "HEAD:f.txt"), repo.status()) == ("two\n", "")
 
 
-def test_a_branch_that_was_switched_during_the_run_is_reported(repo: GitRepo) -> None:
+def test_another_branch_and_changes_of_a_hook_are_reported(repo: GitRepo) -> None:
+    repo.hook("pre-commit", "echo formatted >> f.txt; git add f.txt\n")
     outcome, _, user = go(repo, EDIT, _then(lambda: repo.git("checkout", "-q", "-b", "new")))
+    assert "note: f.txt changed while hooks ran; the new version was committed" in user.messages
     assert "the run's commit is on branch new" in " ".join(user.messages)
     assert outcome.commits == (repo.head(),)
 
@@ -185,12 +187,6 @@ def test_the_index_is_locked_at_the_end(repo: GitRepo, monkeypatch: pytest.Monke
     held.unlink()
     outcome, _, _ = go(repo, prompt="")
     assert (outcome.left, outcome.commits, repo.status()) == ((), (repo.head(),), "")
-
-
-def test_changes_of_a_hook_to_the_commit_are_reported(repo: GitRepo) -> None:
-    repo.hook("pre-commit", "echo formatted >> f.txt; git add f.txt\n")
-    _, _, user = go(repo, EDIT, DONE)
-    assert "note: f.txt changed while hooks ran; the new version was committed" in user.messages
 
 
 def test_a_refused_file_is_reported_with_the_reason(repo: GitRepo) -> None:
@@ -213,16 +209,12 @@ def test_a_file_outside_of_the_sparse_checkout_is_reported(repo: GitRepo) -> Non
     assert "out/g.txt is tracked, but excluded by the sparse checkout" in model.last_prompt
 
 
-def test_keep_adds_all_new_files_of_a_folder(repo: GitRepo) -> None:
-    made = "<run>mkdir -p d/e; echo 1 > d/g; echo 2 > d/e/h; echo 3 > da</run>"
-    go(repo, made, '<keep path="d/"/>', DONE, DONE, mode="auto")
-    assert repo.git("show", "--format=", "--name-only", "HEAD").split() == ["d/e/h", "d/g"]
-
-
-def test_a_change_of_a_large_file_by_a_command_is_reported(repo: GitRepo) -> None:
+def test_keep_adds_all_new_files_of_a_folder_and_a_change_of_a_large_file_is_reported(repo: GitRepo) -> None:
     repo.write("big.bin", b"\0" * (5 << 20))
     repo.commit()
-    _, _, user = go(repo, "<run>printf x >> big.bin</run>", DONE, mode="auto")
+    made = "<run>mkdir -p d/e; echo 1 > d/g; echo 2 > d/e/h; echo 3 > da; printf x >> big.bin</run>"
+    _, _, user = go(repo, made, '<keep path="d/"/>', DONE, DONE, mode="auto")
+    assert repo.git("show", "--format=", "--name-only", "HEAD").split() == ["d/e/h", "d/g"]
     assert "the command changed big.bin, which is too large to track" in " ".join(user.messages)
 
 

@@ -12,7 +12,7 @@ from repoagent.errors import UsageError
 from repoagent.git.worktree import layout, open_worktree
 from repoagent.tasks.toolset import keep_rules
 from tests.conftest import GitRepo
-from tests.tasks.bare import User, go
+from tests.tasks.bare import FINISH, User, go
 
 
 @pytest.fixture(autouse=True)
@@ -33,11 +33,10 @@ def test_always_is_stored_for_one_repository(repo: GitRepo, clean_environment: P
 
 
 def test_always_applies_to_later_runs_in_this_repository_only(repo: GitRepo, clean_environment: Path) -> None:
-    finish = "<finish>done</finish>"
     for keep in (False, True):
         user = User(allows=lambda request, keep=keep: Verdict(True, always=True, keep=keep))  # type: ignore[misc]
-        go(repo, "<run>sh -c 'exit 0'</run><run>sh -c 'exit 0'</run>", finish, user=user, name=f"run-{keep}")
+        go(repo, "<run>sh -c 'exit 0'</run><run>sh -c 'exit 0'</run>", FINISH, user=user, name=f"run-{keep}")
         assert len(user.requests) == 1
     rejecting = User(allows=lambda request: Verdict(False))
-    go(repo, "<run>sh -c 'exit 0'</run>", finish, user=rejecting, name="run-3")
+    go(repo, "<run>sh -c 'exit 0'</run>", FINISH, user=rejecting, name="run-3")
     assert not rejecting.requests and not (clean_environment / ".config/repoagent/config.toml").exists()

@@ -23,19 +23,23 @@ from tests.tasks.bare import DONE, EDIT, NAME, Answer, User, diff, go, run_dir
 REST = "".join(f"{n}\n" for n in range(10))
 
 
+MINE = "mine\n" + REST  # the user's line in place of the run's
 COMMITTED = {"f.txt": "one\n" + REST}
 
 
-def then(repo: GitRepo, reply: str, **files: str | bytes | None) -> Answer:
-    """A slow reply, during which the user saves files."""
+def then(repo: GitRepo, reply: str, *, staged: str | None = None, **files: str | bytes | None) -> Answer:
+    """A slow reply, during which the user stages f.txt as `staged`, and saves files."""
 
     def save(request: Request) -> str:
+        if staged is not None:
+            repo.write("f.txt", staged)
+            repo.git("add", "f.txt")
         for name, text in files.items():
-            path = repo.top / name.replace("_", ".")
+            path = name.replace("_", ".")
             if text is None:
-                path.unlink()
+                (repo.top / path).unlink()
             else:
-                path.write_bytes(text.encode() if isinstance(text, str) else text)
+                repo.write(path, text)
         return reply
 
     return save
@@ -47,33 +51,31 @@ def notes(user: User) -> str:
 
 def mix(repo: GitRepo) -> list[Answer]:
     """Replies in which the run changes a line again that the user changed after it."""
-    return [EDIT, then(repo, diff("f.txt", "mine", "again"), f_txt="mine\n" + REST), DONE]
+    return [EDIT, then(repo, diff("f.txt", "mine", "again"), f_txt=MINE), DONE]
 
 
 def test_a_users_line_on_the_runs_line_is_not_committed(repo: GitRepo) -> None:
-    outcome, _, user = go(repo, EDIT, then(repo, DONE, f_txt="mine\n" + REST))
+    outcome, _, user = go(repo, EDIT, then(repo, DONE, f_txt=MINE))
     assert repo.git("show", "HEAD:f.txt") == "two\n" + REST
-    assert (repo.read("f.txt"), repo.status()) == (("mine\n" + REST).encode(), " M f.txt\n")
+    assert (repo.read("f.txt"), repo.status()) == (MINE.encode(), " M f.txt\n")
     assert "note: your own changes to f.txt are not in the commit: they stay in the file" in notes(user)
     assert (outcome.kind, outcome.left, len(outcome.commits)) == ("done", (), 1)
+    made = repo.head()
+    with pytest.raises(Refused, match="later changes on the same lines"):
+        undo(open_worktree(repo.top))
+    assert (repo.head(), repo.read("f.txt")) == (made, MINE.encode())
 
 
 def test_include_dirty_commits_the_users_line(repo: GitRepo) -> None:
-    go(repo, EDIT, then(repo, DONE, f_txt="mine\n" + REST), commit=Options(include_dirty=True))
+    go(repo, EDIT, then(repo, DONE, f_txt=MINE), commit=Options(include_dirty=True))
     assert (repo.git("show", "HEAD:f.txt"), repo.status()) == ("mine\n" + REST, "")
 
 
-@pytest.mark.parametrize("staged", ["mine\n" + REST, "mine\n" + REST.replace("9", "nine"), "two\n" + REST])
+@pytest.mark.parametrize("staged", [MINE, MINE.replace("9", "nine"), "two\n" + REST])
 def test_the_users_staged_line_stays_staged(repo: GitRepo, staged: str) -> None:
-    def stage(request: Request) -> str:
-        repo.write("f.txt", staged)
-        repo.git("add", "f.txt")
-        repo.write("f.txt", "mine\n" + REST)
-        return DONE
-
-    go(repo, EDIT, stage)
+    go(repo, EDIT, then(repo, DONE, staged=staged, f_txt=MINE))
     assert (repo.git("show", "HEAD:f.txt"), repo.git("show", ":f.txt")) == ("two\n" + REST, staged)
-    assert repo.read("f.txt") == ("mine\n" + REST).encode()
+    assert repo.read("f.txt") == MINE.encode()
 
 
 def test_a_new_file_that_the_user_changes(repo: GitRepo) -> None:
@@ -124,8 +126,7 @@ def test_hooks_that_rewrite_or_stage_the_file(repo: GitRepo, hook: str) -> None:
     """The hook's changes are in the commit, the user's are not, and undo keeps those."""
     before = repo.head()
     repo.hook("pre-commit", hook)
-    mine = "mine\n" + REST
-    go(repo, EDIT, then(repo, DONE, f_txt=mine))
+    go(repo, EDIT, then(repo, DONE, f_txt=MINE))
     formatted = hook != STAGES
     assert repo.git("show", "HEAD:f.txt") == "two\n" + (REST.replace("9", "nine") if formatted else REST)
     in_file = REST.replace("9", "nine") if hook in {FORMATS, FAILS} else REST
@@ -136,26 +137,11 @@ def test_hooks_that_rewrite_or_stage_the_file(repo: GitRepo, hook: str) -> None:
 
 
 def test_undo_keeps_the_users_staged_line(repo: GitRepo) -> None:
-    before = repo.head()
-
-    def stage(request: Request) -> str:
-        repo.write("f.txt", "two\n" + REST + "mine\n")
-        repo.git("add", "f.txt")
-        repo.write("f.txt", "two\n" + REST + "mine\nmore\n")
-        return DONE
-
-    go(repo, EDIT, stage)
+    before, staged = repo.head(), "two\n" + REST + "mine\n"
+    go(repo, EDIT, then(repo, DONE, staged=staged, f_txt=staged + "more\n"))
     undo(open_worktree(repo.top))
     assert (repo.head(), repo.git("show", ":f.txt")) == (before, "one\n" + REST + "mine\n")
     assert repo.read("f.txt") == ("one\n" + REST + "mine\nmore\n").encode()
-
-
-def test_undo_refuses_a_change_on_the_same_line(repo: GitRepo) -> None:
-    go(repo, EDIT, then(repo, DONE, f_txt="mine\n" + REST))
-    made = repo.head()
-    with pytest.raises(Refused, match="later changes on the same lines"):
-        undo(open_worktree(repo.top))
-    assert (repo.head(), repo.read("f.txt")) == (made, ("mine\n" + REST).encode())
 
 
 # -- the run changes the user's lines again
@@ -214,7 +200,7 @@ def test_the_user_is_asked_to_include_a_whole_file(repo: GitRepo, yes: bool) -> 
 
 
 def test_the_user_is_asked_about_earlier_work(repo: GitRepo) -> None:
-    repo.write("f.txt", "mine\n" + REST)
+    repo.write("f.txt", MINE)
     repo.write("u.txt", "one\n")
     edits = [diff("f.txt", "mine", "two"), diff("u.txt", "one", "two")]
     _, _, user = go(repo, *edits, DONE, mode="ask")
@@ -232,19 +218,19 @@ def test_restore_skips_overlapping_lines_or_keeps_a_copy(
     """With the command, whose exit code is 3 for a skipped file: the user has changed a line that the run changed."""
     repo.commit(**{"g.txt": "one\n"})
     edits = [diff("g.txt", "one", "two"), EDIT]
-    go(repo, *edits, then(repo, DONE, f_txt="mine\n" + REST), commit=Options(no_commit=True))
+    go(repo, *edits, then(repo, DONE, f_txt=MINE), commit=Options(no_commit=True))
     monkeypatch.chdir(repo.top)
     restore = ["runs", "restore", "last", "--yes", "--json"]
     if whole:
         assert run_command(cli, "repoagent", [*restore, "--whole"]) == 0
         (copy,) = json.loads(capsys.readouterr().out)["copies"]
-        assert (repo.read(copy), repo.status()) == (("mine\n" + REST).encode(), "")
+        assert (repo.read(copy), repo.status()) == ((MINE).encode(), "")
         return
     assert run_command(cli, "repoagent", restore) == 3
     shown = capsys.readouterr()
     assert "f.txt (line 1)" in shown.err
     assert [json.loads(shown.out)[key] for key in ("files", "skipped")] == [["g.txt"], ["f.txt"]]
-    assert (repo.read("g.txt"), repo.read("f.txt")) == (b"one\n", ("mine\n" + REST).encode())
+    assert (repo.read("g.txt"), repo.read("f.txt")) == (b"one\n", (MINE).encode())
     assert uncommitted_files(open_worktree(repo.top), run_dir(repo)) == ("f.txt",)
     repo.write("f.txt", "two\n" + REST.replace("9", "mine"))
     assert run_command(cli, "repoagent", restore[:-1]) == 0

@@ -212,7 +212,8 @@ def test_a_sub_agent_that_outlived_its_parent(repo: GitRepo) -> None:
     child_dir = run_dir(repo, "run-20260101-000001-abcdef")
     write_spec(child_dir, RunRequest("do it", child_dir.name, "worker", NAME, "auto-edit"), Limits())
     change_set = open_change_set(open_worktree(repo.top), child_dir.changes)
-    change_set.wrote(_changed(repo, "g.txt", "g\n", "G\n"))
+    repo.write("g.txt", "G\n")
+    change_set.wrote([FileChange("g.txt", "g.txt", b"g\n", b"G\n", REGULAR, REGULAR)])
     for folder in child_dir.folders:  # temporary files of the killed process
         folder.mkdir(exist_ok=True)
         (folder / ".tmp-1-abcdef").touch()
@@ -248,11 +249,6 @@ def test_the_answer_of_a_finished_sub_agent_is_not_lost(repo: GitRepo, *, long: 
     assert record(repo)["tokens"] == used + 3_400 + outcome.usage.total
     _, model, _ = go(repo, "So.", prompt="and now?")
     assert model.last_prompt.count("The end.") == 1 and record(repo)["tokens"] < used + 3_500
-
-
-def _changed(repo: GitRepo, path: str, old: str, new: str) -> list[FileChange]:
-    repo.write(path, new)
-    return [FileChange(path, path, old.encode(), new.encode(), REGULAR, REGULAR)]
 
 
 @pytest.mark.parametrize("written", [True, False])

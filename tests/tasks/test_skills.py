@@ -152,17 +152,9 @@ def test_a_skill_shows_its_files_and_nothing_outside_of_its_folder(top: Path) ->
     assert shown.text.count("</skill>") == 1
     assert "part one" in ask(skills, name="forms", file="parts/one.md").text
     for file in (
-        "../forms/SKILL.md",
-        "../release/SKILL.md",
-        "/etc/passwd",
-        "out.md",
-        ".env",
-        "server.key",
-        "parts",
-        "no.md",
-        "a\0b",
+        "../forms/SKILL.md", "../release/SKILL.md", "/etc/passwd", "out.md", ".env", "server.key", "parts", "no.md", "a\0b",
         "x" * 300,
-    ):
+    ):  # fmt: skip
         seen = ask(skills, name="forms", file=file)
         assert not seen.ok and "KEY=1" not in seen.text and "elsewhere" not in seen.text, file
     assert "forms" in ask(skills, name="other").text and not ask(skills, name="other").ok

@@ -30,7 +30,7 @@ def change(path: str, before: bytes | None, after: bytes | None) -> FileChange:
 
 @pytest.fixture
 def change_set(repo: GitRepo) -> ChangeSet:
-    repo.commit(f=OLD)
+    repo.write("f", OLD)
     return open_change_set(open_worktree(repo.top), repo.top / ".repoagent" / "runs" / "r" / "changes")
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from repoagent.llm.model import Request
 from tests.conftest import GitRepo
-from tests.tasks.bare import User, audited, diff, go
+from tests.tasks.bare import FINISH, User, audited, diff, go
 
-FINISH = "<finish>done</finish>"
 WAITS = "until [ -e go ]; do sleep 0.02; done; echo b >b.txt; echo c >c.txt; rm go"
 
 
@@ -33,7 +32,7 @@ def test_changes_in_the_background_are_candidates(repo: GitRepo) -> None:
     )  # fmt: skip
     result = next(one.text for one in user.observations if one.kind == "wait")
     assert "b.txt, c.txt (new), d.txt: that is not part of your change" in result and "a.txt" not in result
-    assert any("or you, changed b.txt, c.txt (new), d.txt" in one for one in user.messages)
+    assert any("in the background changed b.txt, c.txt (new), d.txt" in one for one in user.messages)
     assert set(repo.git("show", "--format=", "--name-only", "HEAD").split()) == {"a.txt", "b.txt"}
     assert repo.git("status", "--porcelain").split() == ["M", "d.txt", "??", "c.txt"]
     written = {one["path"] for one in audited(repo, "write") if one.get("by") == "background"}

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.agent.approvals.policy import ApprovalRequest, Gate, Verdict
+from repoagent.agent.approvals.policy import ApprovalRequest, Gate
 from repoagent.agent.approvals.rules import propose, rules
 from repoagent.agent.approvals.shell_parser import read_command
 from repoagent.agent.sandbox.backends import find
@@ -30,12 +30,7 @@ from repoagent.tasks.runs.directory import RunDirectory
 from repoagent.tasks.sandbox import HiddenFiles, are_blobs, create_confinement
 from repoagent.tasks.toolset import keep_rules
 from tests.conftest import GitRepo
-from tests.tasks.bare import User, go
-
-
-def without_user(request: ApprovalRequest) -> Verdict:
-    return Verdict(False, reason="nobody", by="nobody")
-
+from tests.tasks.bare import User, go, nobody
 
 confined = pytest.mark.skipif(find() is None, reason="no sandbox works here")
 SHOWS = [
@@ -45,39 +40,23 @@ SHOWS = [
     "while read line; do echo $line; done < .env",
 ]  # fmt: skip
 SHOWS_NOT = [
-    "cat a.txt",
-    "grep -rn x src",
-    "rg x src",
-    "ls -A",
-    "find . -type f",
-    "git log --oneline",
-    "git status",
-]
+    "cat a.txt", "grep -rn x src", "rg x src", "ls -A", "find . -type f", "git log --oneline", "git status",
+]  # fmt: skip
 
 
 def question(repo: GitRepo, sandbox: str = "bubblewrap") -> Gate:
     why_not = gate(repo.top, ())
     worktree = open_worktree(repo.top)
     return Gate(
-        "ask",
-        sandbox=sandbox,
-        top=repo.top,
-        path=os.environ["PATH"],
-        off_limits=why_not,
-        withheld=HiddenFiles(worktree, why_not),
-        blobs=partial(are_blobs, worktree),
-    )
+        "ask", sandbox=sandbox, top=repo.top, path=os.environ["PATH"], off_limits=why_not,
+        withheld=HiddenFiles(worktree, why_not), blobs=partial(are_blobs, worktree),
+    )  # fmt: skip
 
 
 def test_a_command_that_names_a_hidden_file_needs_approval(repo: GitRepo) -> None:
-    for name, text in (
-        (".gitignore", ".env\n"),
-        (".env", "KEY=1\n"),
-        ("kept.txt", "x\n"),
-        ("server.key", "x\n"),
-    ):
+    files = {".gitignore": ".env\n", ".env": "KEY=1\n", ".repoagentignore": "kept.txt\n"}
+    for name, text in {**files, "kept.txt": "x\n", "server.key": "x\n"}.items():
         repo.write(name, text)
-    repo.write(".repoagentignore", "kept.txt\n")
     (repo.top / "link").symlink_to(".env")
     repo.commit("Keys")
     asking = question(repo)
@@ -116,9 +95,7 @@ def test_git_does_not_show_a_secret_of_an_old_commit(repo: GitRepo) -> None:
     steps = [
         f"<run>{text}</run>" for text in [*shown, *refused, "git show HEAD~1:a.txt", "git show --stat HEAD"]
     ]
-    _, model, user = go(
-        repo, *steps, "<finish>done</finish>", mode="read-only", user=User(allows=without_user)
-    )
+    _, model, user = go(repo, *steps, "<finish>done</finish>", mode="read-only", user=User(allows=nobody))
     said = [observation for observation in user.observations if observation.kind == "run"]
     assert [one.ok for one in said] == [True] * len(shown) + [False] * len(refused) + [True, True]
     assert "correct-horse" not in model.last_prompt and "one" in said[-2].text
@@ -153,7 +130,7 @@ def test_git_does_not_show_the_diff_of_a_tracked_secret(repo: GitRepo) -> None:
     repo.write("a.txt", "two\n")
     steps = [f"<run>{text}</run>" for text in ("git diff", "git diff --text", "git diff -a -- .")]
     ends = ("<finish>a</finish>", "<finish>b</finish>")
-    _, model, user = go(repo, *steps, *ends, mode="auto", user=User(allows=without_user))
+    _, model, user = go(repo, *steps, *ends, mode="auto", user=User(allows=nobody))
     assert "correct-horse" not in model.last_prompt
     assert [request.what for request in user.requests] == ["git diff --text", "git diff -a -- ."]
     if (sandbox := find()) is None or sandbox.mounting:
@@ -295,9 +272,8 @@ def test_a_key_in_the_prompt_is_not_in_the_record(repo: GitRepo) -> None:
 
 @confined
 def test_a_plan_writes_nothing(repo: GitRepo) -> None:
-    child = User(allows=lambda request: Verdict(True))
     run = "<run>echo new > a.txt; echo new > more; true</run>"
-    go(repo, run, "<finish>planned</finish>", mode="auto", plan_only=True, user=child)
+    go(repo, run, "<finish>planned</finish>", mode="auto", plan_only=True)
     assert repo.status() == ""
 
 

@@ -14,10 +14,9 @@ from repoagent.errors import CheckFailed, RepoagentError
 from repoagent.git.worktree import open_worktree
 from repoagent.tasks.changes.executed_files import files_obeyed_by_git
 from tests.conftest import GitRepo
-from tests.tasks.bare import NAME, User, diff, go
+from tests.tasks.bare import FINISH, NAME, User, diff, go
 
 confined = pytest.mark.skipif(find() is None, reason="no sandbox works here")
-FINISH = "<finish>done</finish>"
 
 
 def program(repo: GitRepo, path: str, text: str = "") -> None:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from repoagent.agent.approvals.policy import ApprovalRequest, Verdict
 from repoagent.agent.sandbox.backends import find
 from tests.cli.applying import apply
 from tests.conftest import GitRepo
-from tests.tasks.bare import User, go
+from tests.tasks.bare import FINISH, User, go, nobody
 
-FINISH = "<finish>done</finish>"
 MOUNTS = (found := find()) is not None and found.mounting
 mounts = pytest.mark.skipif(not MOUNTS, reason="there is no sandbox with mounts here")
 confined = pytest.mark.skipif(find() is None, reason="there is no sandbox here")
-
-
-def without_user(request: ApprovalRequest) -> Verdict:
-    return Verdict(False, by="nobody")
 
 
 def refuse_or_not(request: ApprovalRequest) -> Verdict:
@@ -61,32 +58,28 @@ def many(repo: GitRepo, number: int) -> None:
 
 
 @confined
-@pytest.mark.parametrize("answer", [without_user, refuse_or_not])
-def test_a_mass_deletion_needs_approval_in_auto(repo: GitRepo, answer: object) -> None:
+@pytest.mark.parametrize("answer", [nobody, refuse_or_not, None])
+def test_a_mass_deletion_needs_approval_in_auto(
+    repo: GitRepo, answer: Callable[[ApprovalRequest], Verdict] | None
+) -> None:
     many(repo, 12)
-    user = User(allows=answer)  # type: ignore[arg-type]
+    user = User(allows=answer) if answer else User()
     _, model, _ = go(repo, "<run>rm -r old; echo 2 >a.txt</run>", FINISH, FINISH, mode="auto", user=user)
-    assert [request.kind for request in user.requests] == ["delete"]
-    assert "ommands deleted 12 files" in model.last_prompt and any(
-        "restored" in said for said in user.messages
-    )
-    assert len(list((repo.top / "old").iterdir())) == 12
-    assert repo.git("show", "--format=", "--name-only", "HEAD") == "a.txt\n"
-
-
-@confined
-def test_an_approved_mass_deletion_is_asked_about_once(repo: GitRepo) -> None:
-    many(repo, 12)
-    user = User()
-    outcome, _, _ = go(repo, "<run>rm -r old</run>", FINISH, FINISH, mode="auto", user=user)
-    assert [request.kind for request in user.requests] == ["delete"]
-    assert len(repo.git("show", "--format=", "--name-only", outcome.commits[0]).split()) == 12
+    assert [request.kind for request in user.requests] == ["delete"]  # asked about once
+    files = repo.git("show", "--format=", "--name-only", "HEAD").split()
+    if answer:
+        assert "ommands deleted 12 files" in model.last_prompt and any(
+            "restored" in said for said in user.messages
+        )
+        assert len(list((repo.top / "old").iterdir())) == 12 and files == ["a.txt"]
+    else:
+        assert len(files) == 13
 
 
 @confined
 def test_deletions_add_up_and_a_rename_is_not_a_deletion(repo: GitRepo) -> None:
     many(repo, 40)
-    user = User(allows=without_user)
+    user = User(allows=nobody)
     move = "<run>mkdir new; mv old/f1?.txt new</run>"
     first, last = "<run>rm old/f21.txt old/f22.txt old/f23.txt old/f24.txt</run>", "<run>rm old/f3.txt</run>"
     go(repo, move, first, last, '<keep path="new"/>' + FINISH, FINISH, FINISH, mode="auto", user=user)

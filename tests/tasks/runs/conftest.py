@@ -18,6 +18,7 @@ from repoagent.tasks.runs.control import live_run
 from repoagent.tasks.runs.directory import Record, RunDirectory
 
 USED = Usage(input=100, output=20)
+Start = Callable[..., "Worker"]
 
 
 class Worker:

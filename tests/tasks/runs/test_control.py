@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -31,9 +31,7 @@ from repoagent.tasks.runs.control import (
 from repoagent.tasks.runs.directory import Record, RunDirectory, boot, new_name, pid_start, terminate
 from repoagent.tasks.runs.list import Run, find, read_run, runs
 from tests.conftest import GitRepo
-from tests.tasks.runs.conftest import Worker
-
-Start = Callable[..., Worker]
+from tests.tasks.runs.conftest import Start, Worker
 
 
 def of(worker: Worker) -> Run:

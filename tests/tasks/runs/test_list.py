@@ -153,7 +153,7 @@ def test_subagents_are_listed_below_their_parents(layout: Layout) -> None:
         ("g", 0.5, "c1"),
         ("lone", 3, "gone"),
     ):
-        past(layout, name, ago, parent=parent)  # fmt: skip
+        past(layout, name, ago, parent=parent)
     all_runs = runs(layout)
     rows = [(depth, run.name) for depth, run in tree(all_runs)]
     assert rows == [(0, "g"), (0, "lone"), (0, "p"), (1, "c1"), (1, "c2")]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,9 +16,7 @@ from repoagent.storage.layout import Layout
 from repoagent.tasks.runs.control import Stopped, live_run
 from repoagent.tasks.runs.directory import Record, RunDirectory, from_dict
 from repoagent.tasks.runs.list import Run, read_run, runs
-from tests.tasks.runs.conftest import USED, Worker
-
-Start = Callable[..., Worker]
+from tests.tasks.runs.conftest import USED, Start
 
 
 @pytest.fixture
