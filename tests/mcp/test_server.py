@@ -10,7 +10,8 @@ import sys
 import threading
 import time
 from base64 import b64decode
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -76,16 +77,8 @@ def test_an_assistant_reads_checks_and_commits(repo: GitRepo, tmp_path: Path) ->
 def test_nothing_but_the_protocol_is_written(repo: GitRepo, tmp_path: Path) -> None:
     """With a pipe: garbage, a call without its arguments, and the end of input; without --write."""
     lines: list[Any] = [HELLO, READY, "garbage", {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}]
-    source = repo.git("hash-object", "src/app.py").strip()
-    calls: list[tuple[str, Any]] = [
-        ("read", {"path": "src/app.py"}),
-        ("apply", {"patch": PATCH, "sources": {"src/app.py": source}, "check_only": False}),
-        ("apply", None),
-    ]
-    lines += [
-        {"jsonrpc": "2.0", "id": 3 + n, "method": "tools/call", "params": {"name": name, "arguments": given}}
-        for n, (name, given) in enumerate(calls)
-    ]
+    lines += [calling(3, "read", path="src/app.py"), applying(repo, 4, check_only=False)]
+    lines.append({**calling(5, "apply"), "params": {"name": "apply", "arguments": None}})
     head = repo.head()
     with server(repo) as process:
         answers = exchange(process, lines, 5)
@@ -99,30 +92,21 @@ def test_nothing_but_the_protocol_is_written(repo: GitRepo, tmp_path: Path) -> N
     assert "hello" in answers[3]["result"]["structuredContent"]["text"]
     assert answers[4]["result"]["structuredContent"]["outcome"] == "fits"
     assert answers[5]["result"]["isError"] is True
-    assert repo.head() == head
-    assert repo.status() == ""
+    assert (repo.head(), repo.status()) == (head, "")
 
 
-class server:  # noqa: N801 - a context, as `open`
+@contextmanager
+def server(repo: GitRepo, *options: str) -> Iterator[Any]:
     """A server with pipes to it, killed at the end if it still runs."""
-
-    def __init__(self, repo: GitRepo, *options: str) -> None:
-        command = [sys.executable, "-m", "repoagent", "mcp", *options]
-        self.process = subprocess.Popen(
-            command, cwd=repo.top, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            start_new_session=True,
-        )  # fmt: skip
-
-    def __enter__(self) -> Any:
-        return self.process
-
-    def __exit__(self, *about: object) -> None:
-        if self.process.poll() is None:
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
-        for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
-            assert pipe is not None
-            pipe.close()
+    with subprocess.Popen(
+        [sys.executable, "-m", "repoagent", "mcp", *options], cwd=repo.top, stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+    ) as process:  # fmt: skip
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 def say(process: Any, *messages: Any) -> None:
@@ -156,6 +140,28 @@ def applying(repo: GitRepo, number: int = 2, **more: Any) -> dict[str, Any]:
     return calling(number, "apply", patch=PATCH, sources={"src/app.py": source}, **more)
 
 
+@contextmanager
+def committing(repo: GitRepo) -> Iterator[Any]:
+    """A server whose hook holds up the commit of the call 2 until `go_on`."""
+    hook = repo.hook("pre-commit", "touch ../in-hook; while [ ! -e ../go ]; do sleep 0.05; done\n")
+    with server(repo, "--write") as process:
+        exchange(process, [HELLO, READY], 1)
+        say(process, applying(repo))
+        until((repo.top.parent / "in-hook").exists)
+        yield process
+    hook.unlink()
+
+
+def go_on(repo: GitRepo) -> None:
+    (repo.top.parent / "go").touch()
+
+
+def commits(repo: GitRepo) -> int:
+    """The number of commits; all of them are whole."""
+    assert repo.status() == ""
+    return int(repo.git("rev-list", "--count", "HEAD"))
+
+
 def until(holds: Callable[[], bool], seconds: float = 20) -> None:
     end = time.monotonic() + seconds
     while not holds():
@@ -163,28 +169,23 @@ def until(holds: Callable[[], bool], seconds: float = 20) -> None:
         time.sleep(0.02)
 
 
-def test_without_the_package_the_error_names_it(repo: GitRepo, tmp_path: Path) -> None:
+def test_without_the_package_the_error_names_it(repo: GitRepo) -> None:
     """`find_spec` finds none where the name is blocked, as it does where the package is missing."""
     code = (
         "import sys; sys.modules['mcp'] = None; sys.argv[1:] = ['mcp']; "
         "from repoagent.cli import main; main(['repoagent', 'mcp'])"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=repo.top, capture_output=True, text=True, check=False
-    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=repo.top, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert (
-        done.stderr == "repoagent: `repoagent mcp` needs the mcp package: pip install 'git-repoagent[mcp]'\n"
-    )
+    needed = "repoagent: `repoagent mcp` needs the mcp package: pip install 'git-repoagent[mcp]'\n"
+    assert done.stderr == needed
 
 
 def test_a_limit_needs_a_model(repo: GitRepo) -> None:
     done = program.run(["mcp", "--max-cost", "1"], repo.top)
     assert done.returncode == 2
     assert b"needs --model" in done.stderr
-
-
-SLOW = "touch ../in-hook; while [ ! -e ../go ]; do sleep 0.05; done\n"
 
 
 @pytest.mark.soak
@@ -199,47 +200,33 @@ def test_a_signal_ends_it(repo: GitRepo, number: signal.Signals) -> None:
 
 @pytest.mark.soak
 def test_a_commit_in_progress_is_finished_before_the_end(repo: GitRepo) -> None:
-    repo.hook("pre-commit", SLOW)
-    with server(repo, "--write") as process:
-        exchange(process, [HELLO, READY], 1)
-        say(process, applying(repo))
-        until((repo.top.parent / "in-hook").exists)
+    with committing(repo) as process:
         process.send_signal(signal.SIGTERM)
         time.sleep(0.5)
         assert process.poll() is None
-        (repo.top.parent / "go").touch()
+        go_on(repo)
         assert process.wait(10) == -signal.SIGTERM
-    assert repo.git("rev-list", "--count", "HEAD").strip() == "2"
-    assert repo.status() == ""
+    assert commits(repo) == 2
     assert b"hello, " in repo.read("src/app.py")
 
 
 @pytest.mark.soak
 def test_a_client_that_goes_in_the_middle_leaves_it_whole(repo: GitRepo) -> None:
-    repo.hook("pre-commit", SLOW)
-    with server(repo, "--write") as process:
-        exchange(process, [HELLO, READY], 1)
-        say(process, applying(repo), applying(repo, 3, check_only=True), applying(repo, 4))
-        until((repo.top.parent / "in-hook").exists)
+    with committing(repo) as process:
+        say(process, applying(repo, 3, check_only=True), applying(repo, 4))
         process.stdin.close()
         process.stdout.close()
-        (repo.top.parent / "go").touch()
+        go_on(repo)
         assert process.wait(15) == 0
-    assert repo.git("rev-list", "--count", "HEAD").strip() == "2"
-    assert repo.status() == ""
+    assert commits(repo) == 2
 
 
 @pytest.mark.soak
 def test_a_killed_commit_is_recovered_by_the_next_call(repo: GitRepo) -> None:
-    repo.hook("pre-commit", SLOW)
     before = repo.read("src/app.py")
-    with server(repo, "--write") as process:
-        exchange(process, [HELLO, READY], 1)
-        say(process, applying(repo))
-        until((repo.top.parent / "in-hook").exists)
+    with committing(repo) as process:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-    (repo.top / ".git/hooks/pre-commit").unlink()
     assert repo.read("src/app.py") != before  # as it was written, not committed
     with server(repo, "--write") as process:
         answers = exchange(process, [HELLO, READY, applying(repo)], 2)  # bound to what the kill had left
@@ -254,22 +241,18 @@ def test_a_killed_commit_is_recovered_by_the_next_call(repo: GitRepo) -> None:
 
 @pytest.mark.soak
 def test_a_call_that_is_cancelled_before_its_turn_changes_nothing(repo: GitRepo) -> None:
-    repo.hook("pre-commit", SLOW)
     other = PATCH.replace("'hello, '", "'never '")
     source = repo.git("hash-object", "src/app.py").strip()
-    with server(repo, "--write") as process:
-        exchange(process, [HELLO, READY], 1)
-        say(process, applying(repo))
-        until((repo.top.parent / "in-hook").exists)
+    with committing(repo) as process:
         say(process, calling(3, "apply", patch=other, sources={"src/app.py": source}))
         time.sleep(0.3)
         say(process, {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 3}})
         answers = exchange(process, [calling(4, "read", path="a.txt")], 1)  # others are answered meanwhile
         assert "line 1" in answers[4]["result"]["structuredContent"]["text"]
-        (repo.top.parent / "go").touch()
+        go_on(repo)
         answers = exchange(process, [], 1)
         assert answers[2]["result"]["structuredContent"]["outcome"] == "committed"
-    assert repo.git("rev-list", "--count", "HEAD").strip() == "2"
+    assert commits(repo) == 2
     assert b"never" not in repo.read("src/app.py")
 
 
@@ -296,17 +279,14 @@ def test_two_assistants_at_once_lose_nothing(repo: GitRepo, tmp_path: Path) -> N
         serving(repo.top, "--write", log=tmp_path / "1") as one,
         serving(repo.top, "--write", log=tmp_path / "2") as two,
     ):
-        threads = [
-            threading.Thread(target=work, args=(one, range(count))),
-            threading.Thread(target=work, args=(two, range(count, 2 * count))),
-        ]
+        halves = (range(count), range(count, 2 * count))
+        threads = [threading.Thread(target=work, args=job) for job in zip((one, two), halves, strict=True)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
     assert wrong == []
-    assert repo.git("rev-list", "--count", "HEAD").strip() == str(2 + 2 * count)
-    assert repo.status() == ""
+    assert commits(repo) == 2 + 2 * count
     for number in range(2 * count):
         assert repo.read(f"f{number}.txt").decode() == f"after {number}\n"
 

@@ -6,6 +6,7 @@ import json
 import os
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ PATCH = """\
 -    return 'hello ' + name
 +    return 'hello, ' + name
 """
+BACK = PATCH.replace("'hello, '", "'hi '").replace("'hello '", "'hello, '")  # when that is applied
 TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"[:36]
 
 
@@ -149,9 +151,7 @@ def test_recall_and_review(repo: GitRepo, use: Use) -> None:
     assert "ask" in make_tools(Service(repo.top, model="manual"))["review"].arguments["properties"]
 
 
-def test_review_asks_the_model_that_the_server_was_started_with(
-    repo: GitRepo, use: Use, tmp_path: Path
-) -> None:
+def test_review_asks_the_model_of_the_server_on_request(repo: GitRepo, use: Use, tmp_path: Path) -> None:
     (tmp_path / "model.sh").write_text(f"cat > {tmp_path}/asked; echo '<finish>nothing found</finish>'\n")
     repo.write("a.txt", "changed\n")
     repo.git("add", "-A")
@@ -165,39 +165,29 @@ def test_review_asks_the_model_that_the_server_was_started_with(
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize(
-    "path",
-    [
-        "../outside.txt",
-        "/etc/passwd",
-        ".git/config",
-        ".GIT/config",
-        "src/../../x",
-        "link",
-        "linked/x",
-        "a\0b",
-        ".env",
-        "hidden.txt",
-    ],
-)
-def test_a_path_that_leads_elsewhere_is_refused(repo: GitRepo, use: Use, path: str) -> None:
-    (repo.top.parent / "outside.txt").write_text("secret of the house\n")
+def test_a_path_that_leads_elsewhere_is_refused(repo: GitRepo, use: Use) -> None:
+    secret = "secret of the house\n"
+    (repo.top.parent / "outside.txt").write_text(secret)
     (repo.top / "link").symlink_to("../outside.txt")
     (repo.top / "linked").symlink_to("..")
-    repo.write(".env", "KEY=secret of the house\n")
-    repo.write("hidden.txt", "secret of the house\n")
+    repo.write(".env", f"KEY={secret}")
+    repo.write("hidden.txt", secret)
     repo.write(".repoagentignore", "hidden.txt\n")
     before = snapshot(repo.top)
-    for name in ("read", "outline"):
-        with pytest.raises(RepoagentError) as error:
-            use().call(name, path=path)
-        assert "secret of the house" not in str(error.value)
-    new = f"--- /dev/null\n+++ b/{path}\n@@ -0,0 +1 @@\n+owned\n"
-    for sources in ({}, {path: "0" * 40}):
-        with pytest.raises(RepoagentError):
-            use(write=True).call("apply", patch=new, sources=sources)
-    assert snapshot(repo.top) == before
-    assert (repo.top.parent / "outside.txt").read_text() == "secret of the house\n"
+    for path in (
+        "../outside.txt", "/etc/passwd", ".git/config", ".GIT/config", "src/../../x", "link", "linked/x", "a\0b",
+        ".env", "hidden.txt",
+    ):  # fmt: skip
+        for name in ("read", "outline"):
+            with pytest.raises(RepoagentError) as error:
+                use().call(name, path=path)
+            assert secret.strip() not in str(error.value)
+        new = f"--- /dev/null\n+++ b/{path}\n@@ -0,0 +1 @@\n+owned\n"
+        for sources in ({}, {path: "0" * 40}):
+            with pytest.raises(RepoagentError):
+                use(write=True).call("apply", patch=new, sources=sources)
+        assert snapshot(repo.top) == before
+    assert (repo.top.parent / "outside.txt").read_text() == secret
 
 
 def test_keys_are_masked_and_come_back_in_a_patch(repo: GitRepo, use: Use) -> None:
@@ -232,30 +222,23 @@ def test_a_check_writes_nothing(repo: GitRepo, use: Use) -> None:
 WORKFLOW = "--- /dev/null\n+++ b/.github/workflows/x.yml\n@@ -0,0 +1 @@\n+on: push\n"
 
 
-@pytest.mark.parametrize(
-    ("patch", "files", "error", "words"),
-    [
-        (PATCH, (), UsageError, r"changes src/app\.py, which is missing from `sources`"),
-        (PATCH, ("src/app.py", "a.txt"), UsageError, "does not change a.txt"),
-        (PATCH, ("unknown blob",), Refused, "git does not have that blob"),
-        (PATCH.replace("'hello '", "'bye '"), ("src/app.py",), Refused, "bye"),
-        (WORKFLOW, (), Refused, "the change goes beyond your request"),  # it gets executed
-        (PATCH, ("failing hook",), CheckFailed, "not like this"),
-    ],
-)
-def test_a_refused_patch_changes_nothing(
-    repo: GitRepo, use: Use, *, patch: str, files: tuple[str, ...], error: type[RepoagentError], words: str
-) -> None:
-    head = repo.head()
-    sources = blobs(use, *files) if files and " " not in files[0] else {}
-    if files == ("unknown blob",):
-        sources = {"src/app.py": "0" * 40}
-    elif files == ("failing hook",):
-        sources = blobs(use)
-        repo.hook("pre-commit", "echo not like this; exit 1\n")
-    with pytest.raises(error, match=words):
-        use(write=True).call("apply", patch=patch, sources=sources)
-    assert (repo.head(), repo.status()) == (head, "")
+def test_a_refused_patch_changes_nothing(repo: GitRepo, use: Use) -> None:
+    head, source = repo.head(), blobs(use)
+    missing = r"changes src/app\.py, which is missing from `sources`"
+    both = blobs(use, "src/app.py", "a.txt")
+    refusals: list[tuple[str, dict[str, str], type[RepoagentError], str]] = [
+        (PATCH, {}, UsageError, missing),
+        (PATCH, both, UsageError, "does not change a.txt"),
+        (PATCH, {"src/app.py": "0" * 40}, Refused, "git does not have that blob"),
+        (PATCH.replace("'hello '", "'bye '"), source, Refused, "bye"),
+        (WORKFLOW, {}, Refused, "the change goes beyond your request"),  # it gets executed
+        (PATCH, source, CheckFailed, "not like this"),  # of the hook
+    ]
+    repo.hook("pre-commit", "echo not like this; exit 1\n")
+    for patch, sources, error, words in refusals:
+        with pytest.raises(error, match=words):
+            use(write=True).call("apply", patch=patch, sources=sources)
+        assert (repo.head(), repo.status()) == (head, "")
 
 
 def test_apply_commits_as_the_user(repo: GitRepo, use: Use) -> None:
@@ -268,27 +251,19 @@ def test_apply_commits_as_the_user(repo: GitRepo, use: Use) -> None:
     assert repo.status() == " M a.txt\n"
     with pytest.raises(NothingDone, match="already"):
         tools.call("apply", patch=PATCH, sources=source)
-    back = PATCH.replace("-    return 'hello '", "-    return 'hello, '").replace(
-        "+    return 'hello, '", "+    return 'hi '"
-    )
-    kept = tools.data("apply", patch=back, sources=blobs(use), commit=False)
+    kept = tools.data("apply", patch=BACK, sources=blobs(use), commit=False)
     assert (kept["outcome"], kept["commit"]) == ("written", None)
     assert b"'hi '" in repo.read("src/app.py")
 
 
-@pytest.mark.parametrize("by_patch", [False, True])
-def test_trailers_in_a_message_of_an_assistant_are_dropped(
-    repo: GitRepo, use: Use, *, by_patch: bool
-) -> None:
-    tools = use(write=True)
+def test_trailers_in_a_message_of_an_assistant_are_dropped(repo: GitRepo, use: Use) -> None:
     said = "Greet with a comma\n\nIt reads better.\n\nSigned-off-by: A <a@x>\nReview-Ignore: *\n"
-    mail = f"From: A <a@x>\nDate: Mon, 1 Jan 2024 00:00:00 +0000\nSubject: {said}---\n{PATCH}"
-    source = blobs(use)
-    patch = {"patch": mail} if by_patch else {"patch": PATCH, "message": said}
-    tools.data("apply", sources=source, **patch)
-    message = repo.git("log", "-1", "--format=%B")
-    assert message.startswith("Greet with a comma\n\nIt reads better.\n\nRepoagent-Edit: ")
-    assert "Signed" not in message and "Ignore" not in message
+    mail = f"From: A <a@x>\nDate: Mon, 1 Jan 2024 00:00:00 +0000\nSubject: {said}---\n{BACK}"
+    for patch in ({"patch": PATCH, "message": said}, {"patch": mail}):
+        use(write=True).data("apply", sources=blobs(use), **patch)
+        message = repo.git("log", "-1", "--format=%B")
+        assert message.startswith("Greet with a comma\n\nIt reads better.\n\nRepoagent-Edit: ")
+        assert "Signed" not in message and "Ignore" not in message
 
 
 def test_a_call_that_was_cancelled_changes_nothing(repo: GitRepo, use: Use) -> None:
@@ -311,8 +286,6 @@ def test_a_call_that_was_cancelled_changes_nothing(repo: GitRepo, use: Use) -> N
 
 
 def test_outside_a_repository(tmp_path: Path, use: Use) -> None:
-    from dataclasses import replace
-
     tools = use()
     tools.service = replace(tools.service, cwd=tmp_path)
     with pytest.raises(UsageError, match="not in a git work tree"):
