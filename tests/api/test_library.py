@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import FrozenInstanceError, asdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -42,6 +43,7 @@ class Says:
         return Reply(text, "end")
 
 
+ONE_TURN = {"max_turns": 1}
 EDIT = f"<commit>Greet with a comma</commit>\n```diff\n{PATCH}```\n"
 
 
@@ -112,26 +114,21 @@ def test_edit_asks_the_callback(repo: GitRepo) -> None:
 def test_edit_refuses_with_the_public_errors(repo: GitRepo) -> None:
     opened = Repository(repo.top)
     head = repo.head()
-    with pytest.raises(errors.UsageError, match="no such file: nowhere"):
-        opened.edit("nowhere.py", "x", model=Says())
-    with pytest.raises(errors.UsageError, match="empty instruction"):
-        opened.edit("a.txt", " ", model=Says())
-    with pytest.raises(errors.UsageError, match="outside the work tree"):
-        opened.edit("../x", "x", model=Says())
-    with pytest.raises(errors.UsageError, match="needs a terminal"):
-        opened.edit("a.txt", "x", model="manual")
-    with pytest.raises(errors.ModelError, match="no model is configured"):
-        opened.edit("a.txt", "x")
-    with pytest.raises(errors.UsageError, match="unknown option max_costs; did you mean max_cost"):
-        opened.edit("a.txt", "x", model=Says(), settings={"max_costs": 1})
-    with pytest.raises(errors.LimitReached):
-        opened.edit("a.txt", "x", model=Says("<read path='README.md'/>", ""), settings={"max_turns": 1})
-    with pytest.raises(errors.CheckFailed, match="exit code 3"):
-        opened.edit("src/app.py", "comma", model=Says(EDIT), check="exit 3", settings={"max_turns": 1})
-    with pytest.raises(errors.UsageError, match="edit_message needs a terminal"):
-        opened.edit("a.txt", "x", model=Says(), commit=Options(edit_message=True))
-    assert repo.head() == head
-    assert repo.status() == ""
+    refusals: list[tuple[type[errors.RepoagentError], str, str, str, dict[str, Any]]] = [
+        (errors.UsageError, "no such file: nowhere", "nowhere.py", "x", {}),
+        (errors.UsageError, "empty instruction", "a.txt", " ", {}),
+        (errors.UsageError, "outside the work tree", "../x", "x", {}),
+        (errors.UsageError, "needs a terminal", "a.txt", "x", {"model": "manual"}),
+        (errors.ModelError, "no model is configured", "a.txt", "x", {"model": None}),
+        (errors.UsageError, "unknown option max_costs; did you mean max_cost", "a.txt", "x", {"settings": {"max_costs": 1}}),
+        (errors.LimitReached, "1 model call", "a.txt", "x", {"model": Says("<read path='README.md'/>", ""), "settings": ONE_TURN}),
+        (errors.CheckFailed, "exit code 3", "src/app.py", "comma", {"model": Says(EDIT), "check": "exit 3", "settings": ONE_TURN}),
+        (errors.UsageError, "edit_message needs a terminal", "a.txt", "x", {"commit": Options(edit_message=True)}),
+    ]  # fmt: skip
+    for kind, words, path, instruction, options in refusals:
+        with pytest.raises(kind, match=words):
+            opened.edit(path, instruction, **{"model": Says(), **options})
+    assert (repo.head(), repo.status()) == (head, "")
 
 
 @pytest.mark.soak
@@ -166,13 +163,8 @@ def test_results_are_those_of_the_commands(repo: GitRepo) -> None:
     def printed(*arguments: str) -> object:
         return json.loads(program.run([*arguments, "--json"], repo.top).stdout)
 
-    found = asdict(opened.neighbors("a.txt"))
-    found["neighbors"] = [
-        {**one, "reasons": [*one["reasons"]], "evidence": [*one["evidence"]]} for one in found["neighbors"]
-    ]
-    assert printed("neighbors", "a.txt") == {
-        "version": 1, **found, "paths": ["a.txt"], "note": found["note"] or None,
-    }  # fmt: skip
+    found = json.loads(json.dumps(asdict(opened.neighbors("a.txt"))))
+    assert printed("neighbors", "a.txt") == {"version": 1, **found, "note": found["note"] or None}
     used = opened.uses("greet")
     assert json.loads(json.dumps(asdict(used))) | {"version": 1} == printed("uses", "greet")
     assert [row.path for row in used.symbols[0].files] == ["src/app.py"]
@@ -296,30 +288,26 @@ def test_threads_share_one(repo: GitRepo) -> None:
 
 
 def test_an_impossible_run_is_refused_before_a_call(repo: GitRepo) -> None:
-    from tests.tasks.bare import Model
-
-    repo.commit(**{"f.txt": "one\n"})
-    here, model = Repository(repo.top), Model([])
+    here, model = Repository(repo.top), Says()
     with pytest.raises(errors.UsageError, match="commit_per_edit cannot be combined"):
         here.run("make it two", model=model, commit=False, commit_per_edit=True)
     with pytest.raises(errors.UsageError, match="empty prompt"):
         here.run("  ", model=model)
     with pytest.raises(errors.UsageError, match="invalid conversation name"):
         here.run("x", model=model, name="../x")
-    assert model.seen == []
+    assert model.asked == []
 
 
 def test_a_run_is_committed_and_can_be_resumed(repo: GitRepo) -> None:
-    from repoagent.errors import LimitReached
     from repoagent.llm.usage import Limits
-    from tests.tasks.bare import Model, diff
+    from tests.tasks.bare import diff
 
     repo.commit(**{"f.txt": "one\n"})
     here = Repository(repo.top)
     edit, done = diff("f.txt", "one", "two"), "<commit>\nTwo\n</commit>\n<finish>it is two</finish>"
-    with pytest.raises(LimitReached):
-        here.run("make it two", model=Model([edit, done]), name="mine", limits=Limits(turns=1))
-    outcome = here.run("", model=Model([done]), name="mine")
+    with pytest.raises(errors.LimitReached):
+        here.run("make it two", model=Says(edit, done), name="mine", limits=Limits(turns=1))
+    outcome = here.run("", model=Says(done), name="mine")
     assert (outcome.kind, outcome.text, len(outcome.commits)) == ("done", "it is two", 1)
     assert repo.git("show", "HEAD:f.txt") == "two\n"
     assert repo.status() == ""
@@ -328,8 +316,6 @@ def test_a_run_is_committed_and_can_be_resumed(repo: GitRepo) -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("allowed", [True, False])
 def test_a_run_asks_the_program_before_a_command(repo: GitRepo, allowed: bool) -> None:
-    from tests.tasks.bare import Model
-
     repo.commit(**{"f.txt": "one\n"})
     asked: list[str] = []
 
@@ -337,12 +323,11 @@ def test_a_run_asks_the_program_before_a_command(repo: GitRepo, allowed: bool) -
         asked.append(what.what)
         return allowed
 
-    model = Model(["<run>echo more >> f.txt</run>", "<finish>tried</finish>"])
+    model = Says("<run>echo more >> f.txt</run>", "<finish>tried</finish>")
     Repository(repo.top).run("try it", model=model, mode="ask", allow=allow)
     assert asked[0] == "echo more >> f.txt"
-    assert ["+more" in what for what in asked[1:]] == [
-        True
-    ] * allowed  # and what it changed, before the commit
+    shown = ["+more" in what for what in asked[1:]]  # and what it changed, before the commit
+    assert shown == [True] * allowed
     assert repo.git("show", "HEAD:f.txt") == ("one\nmore\n" if allowed else "one\n")
 
 
