@@ -58,12 +58,15 @@ def at(line: int, rule: str = "correctness", *, old: bool = False) -> Finding:
 def test_ids_that_name_no_finding(paths: Layout) -> None:
     with pytest.raises(UsageError, match="run `repoagent review` first"):
         record_verdict(paths, "4f1c2e", "dismissed")
-    many = [FINDING._replace(key=str(n)) for n in range(400)]
-    starts = [finding.id[:4] for finding in many]
-    shared = next((start for start in starts if starts.count(start) > 1), "")
+    by_start: dict[str, Finding] = {}
+    for key in map(str, range(10_000)):
+        finding = FINDING._replace(key=key)
+        other = by_start.setdefault(finding.id[:4], finding)
+        if other is not finding:
+            break
     cases = {"": "is too short", FINDING.id[:3]: "is too short", "zzzz": "the staged change"}
-    cases |= {FINDING.id + "0": "the staged change"} | ({shared: "is ambiguous"} if shared else {})
-    save_last(paths, Report("the staged change", 1, [FINDING, *many]))
+    cases |= {FINDING.id + "0": "the staged change", finding.id[:4]: "is ambiguous"}
+    save_last(paths, Report("the staged change", 1, [FINDING, finding, other]))
     for name, reason in cases.items():
         with pytest.raises(UsageError, match=reason):
             record_verdict(paths, name, "accepted")

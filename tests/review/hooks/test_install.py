@@ -195,25 +195,23 @@ def test_the_folder_of_the_setting(repo: GitRepo, program: Path, clean_environme
     assert commit(repo).returncode == 0 and log(program) == ["hook run pre-commit"] * 2
 
 
-@pytest.mark.parametrize(
-    ("path", "name", "reason"),
-    [
-        (".githooks", "commit-msg", r'tracked by git.*add this line to commit-msg there: repoagent hook run commit-msg "\$1"'),
-        (".husky/_", "pre-push", "belongs to another program.*: repoagent hook run pre-push"),
-        ("", "pre-commit", "git runs no hooks here.*core.hooksPath is empty"),
-        ("/dev/null", "pre-commit", "git runs no hooks here.*/dev/null is not a folder"),
-        ("a.txt", "pre-commit", "a.txt is not a folder"),
-    ],
-)  # fmt: skip
-def test_folders_where_no_hook_is_installed(
-    repo: GitRepo, program: Path, path: str, name: str, reason: str
-) -> None:
+NO_HOOKS = [
+    (".githooks", "commit-msg", r'tracked by git.*add this line to commit-msg there: repoagent hook run commit-msg "\$1"'),
+    (".husky/_", "pre-push", "belongs to another program.*: repoagent hook run pre-push"),
+    ("", "pre-commit", "git runs no hooks here.*core.hooksPath is empty"),
+    ("/dev/null", "pre-commit", "git runs no hooks here.*/dev/null is not a folder"),
+    ("a.txt", "pre-commit", "a.txt is not a folder"),
+]  # fmt: skip
+
+
+def test_folders_where_no_hook_is_installed(repo: GitRepo, program: Path) -> None:
     repo.write(".githooks/pre-push", "#!/bin/sh\n")
     repo.commit("hooks")
-    repo.git("config", "core.hooksPath", path)
-    with pytest.raises(Refused, match=reason):
-        install(repo, program, name, everywhere=True)
-    assert repo.status() == "" and not (repo.top / ".git/hooks/pre-commit").exists()
+    for path, name, reason in NO_HOOKS:
+        repo.git("config", "core.hooksPath", path)
+        with pytest.raises(Refused, match=reason):
+            install(repo, program, name, everywhere=True)
+        assert repo.status() == "" and not (repo.top / ".git/hooks/pre-commit").exists()
 
 
 def test_the_output_of_git_push_is_unchanged(repo: GitRepo, program: Path, folder: Path) -> None:

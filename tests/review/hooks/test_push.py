@@ -29,23 +29,21 @@ def pushed(repo: GitRepo, *refs: str, remote: str = "origin") -> tuple[list[Push
     return pushed_refs(open_worktree(repo.top), remote, lines.encode())
 
 
-@pytest.mark.parametrize(
-    ("ref", "remote", "name"),
-    [
-        ("refs/heads/main {new} refs/heads/main2 {old}", "origin", "main"),
-        ("refs/heads/topic {new} refs/heads/topic " + ZERO, "origin", "topic"),
-        ("refs/heads/main {new} refs/heads/main2 " + "1" * 40, "origin", "main"),  # another user pushed a commit in between
-        ("refs/tags/v1 {tag} refs/tags/v1 " + ZERO, "origin", "tags/v1"),
-        ("HEAD {new} refs/heads/x " + ZERO, "https://example.org/x.git", "x"),
-    ],
-)  # fmt: skip
-def test_a_push_of_one_new_commit(clone: GitRepo, ref: str, remote: str, name: str) -> None:
+def test_a_push_of_one_new_commit(clone: GitRepo) -> None:
     old, new = clone.head(), clone.commit("one")
     clone.git("tag", "-am", "x", "v1")
-    line = ref.format(old=old, new=new, tag=clone.git("rev-parse", "v1").strip())
+    tag = clone.git("rev-parse", "v1").strip()
     main = f"refs/heads/main {new} refs/heads/main2 {old}"
-    assert pushed(clone, line, remote=remote) == ([PushedRef(name, old, new)], [])
-    assert pushed(clone, line, main, remote=remote)[0] == [PushedRef(name, old, new)]  # once
+    for line, remote, name in (
+        (main, "origin", "main"),
+        (f"refs/heads/topic {new} refs/heads/topic {ZERO}", "origin", "topic"),
+        # another user pushed a commit in between
+        (f"refs/heads/main {new} refs/heads/main2 {'1' * 40}", "origin", "main"),
+        (f"refs/tags/v1 {tag} refs/tags/v1 {ZERO}", "origin", "tags/v1"),
+        (f"HEAD {new} refs/heads/x {ZERO}", "https://example.org/x.git", "x"),
+    ):
+        assert pushed(clone, line, remote=remote) == ([PushedRef(name, old, new)], [])
+        assert pushed(clone, line, main, remote=remote)[0] == [PushedRef(name, old, new)]  # once
 
 
 def test_after_a_rebase_only_commits_new_to_the_remote_count(clone: GitRepo) -> None:
