@@ -107,15 +107,14 @@ def test_a_full_file_is_rotated_and_nothing_is_lost(layout: Layout, monkeypatch:
         json_files.record(layout, {"n": number})
     older = len(list(layout.root.glob("audit-*.jsonl")))
     files = [*(layout.root / f"audit-{number}.jsonl" for number in range(1, older + 1)), layout.audit]
-    assert older > 9 and [event["n"] for file in files for event in json_files.read_records(file)] == list(
-        range(60)
-    )
+    numbers = [event["n"] for file in files for event in json_files.read_records(file)]
+    assert older > 9 and numbers == list(range(60))
 
 
 def write(root: Path, git: Path, worker: int) -> None:
-    json_files.LARGEST = 2_000
+    json_files.LARGEST = 20_000
     for number in range(25):
-        json_files.record(Layout(root, git), {"worker": worker, "n": number})
+        json_files.record(Layout(root, git), {"worker": worker, "n": number, "text": "x" * 3_000})
 
 
 def test_several_processes_lose_nothing(layout: Layout) -> None:
@@ -126,10 +125,8 @@ def test_several_processes_lose_nothing(layout: Layout) -> None:
     for worker in workers:
         worker.join()
     lines = b"".join(file.read_bytes() for file in layout.root.glob("audit*.jsonl")).splitlines()
-    assert (
-        len({(event["worker"], event["n"]) for event in map(json.loads, lines)}) == 100
-        and [worker.exitcode for worker in workers] == [0] * 4
-    )
+    assert len({(event["worker"], event["n"]) for event in map(json.loads, lines)}) == 100
+    assert [worker.exitcode for worker in workers] == [0] * 4
 
 
 def test_foreign_files_are_set_aside(layout: Layout, capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,6 +17,11 @@ from tests.memory.conftest import edited, text
 from tests.memory.identity.matrix import Stage
 
 A, B, NEW, STRANGER = text("a"), text("b"), text("new"), text("stranger")
+# no line is the same
+UNFORMATTED = b"".join(b"def f%d( x,y ) :\n  return { 'key_%d' : x,'other':y }\n" % (n, n) for n in range(20))
+FORMATTED = b"".join(
+    b'def f%d(x, y):\n    return {"key_%d": x, "other": y}\n\n\n' % (n, n) for n in range(20)
+)
 BOTH = {"a.py": "a", "b.py": "b"}
 MOVED = {"c.py": "a", "b.py": "b"}
 Step = str | Callable[[Stage], object]  # a string is a shell command
@@ -208,6 +213,11 @@ STAYS: dict[str, tuple[list[Step], dict[str, str], str]] = {
          save("a.py", A + text("tail", 20)), commit, "git switch -q topic; git rebase -q main"],
         {"a.py": "a", "c.py": "b"}, "",
     ),
+    "unstaged work is taken out and put back, as by pre-commit": (
+        ["git add -A", save("a.py", edited(A)), save("b.py", edited(B, 8)), "git diff >../work; git checkout -q -- .; git apply ../work"], BOTH, "",
+    ),
+    "a formatter": ([add("f", "f.py", UNFORMATTED), write("f.py", FORMATTED)], {**BOTH, "f.py": "f"}, ""),
+    "a formatter that replaces the file": ([add("f", "f.py", UNFORMATTED), save("f.py", FORMATTED)], {**BOTH, "f.py": "f"}, ""),
     # a hook that stashes and restores may swap inodes under unchanged names
     "swapped inodes": (["mv a.py t; mv b.py a.py; mv t b.py", write("a.py", A), write("b.py", edited(B))], BOTH, ""),
 }  # fmt: skip
@@ -308,24 +318,6 @@ def test_vim(stage: Stage, options: str) -> None:
     stage.expect(BOTH)
 
 
-def test_a_formatter(stage: Stage) -> None:
-    source = b"".join(
-        b"def f%d( first,second ) :\n  return { 'key_%d' : first,'other':second }\n" % (n, n)
-        for n in range(20)
-    )
-    stage.write("f.py", source)
-    stage.know("f", "f.py")
-    ruff = Path(sys.executable).with_name("ruff")
-    subprocess.run([ruff, "format", "--isolated", "-q", "f.py"], cwd=stage.top, check=True)
-    data = stage.repo.read("f.py")
-    assert not set(data.splitlines()) & set(source.splitlines()) - {b""}
-    stage.expect({**BOTH, "f.py": "f"})
-    stage.write("f.py", source)
-    stage.know("f", "f.py")
-    stage.save("f.py", data)  # as one that replaces the file
-    stage.expect({**BOTH, "f.py": "f"})
-
-
 def test_a_huge_file(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only its beginning is stored and compared."""
     monkeypatch.setattr(similarity, "LIMIT", 20_000)
@@ -349,23 +341,6 @@ def test_a_reused_inode_gives_no_second_memory(stage: Stage) -> None:
     else:
         pytest.skip("this file system did not reuse a freed inode in 500 tries")
     stage.expect({"b.py": "b"})
-
-
-def test_files_stashed_and_restored_by_pre_commit(stage: Stage) -> None:
-    """The real program: unstaged work is taken out and put back around the hooks."""
-    config = "repos: [{repo: local, hooks: [{id: t, name: t, entry: 'true', language: system}]}]\n"
-    stage.write(".pre-commit-config.yaml", config.encode())
-    stage.git("add", "-A")
-    stage.save("a.py", edited(A))
-    stage.save("b.py", edited(B, 8))
-    before = (stage.top / "a.py").stat().st_ctime_ns
-    done = subprocess.run(
-        [Path(sys.executable).with_name("pre-commit"), "run"], cwd=stage.top, capture_output=True, check=False
-    )
-    assert done.returncode == 0 and b"Unstaged files detected" in done.stderr + done.stdout, done
-    assert (stage.top / "a.py").stat().st_ctime_ns != before
-    assert stage.repo.read("a.py") == edited(A)
-    stage.expect(BOTH)
 
 
 def test_a_copy_of_the_whole_repository(stage: Stage, tmp_path: Path) -> None:
