@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,18 +31,25 @@ class Done:
         return value
 
 
-Here = Callable[..., Done]
+Ask = Callable[..., Done]
+Here = Ask
 
 
 @pytest.fixture
 def in_process(
-    repo: GitRepo, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., Done]:
-    """Run `repoagent ARGUMENTS` in this process, at the top or in `cwd`, with `env`; faster than a new process."""
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Ask:
+    """Run `repoagent ARGUMENTS` in this process, at the top of `repo` or in `cwd`, with `env`, and `stdin` in a pipe;
+    faster than a new process."""
 
-    def in_process(*arguments: str, cwd: Path | None = None, **env: str) -> Done:
-        monkeypatch.chdir(cwd or repo.top)
-        with monkeypatch.context() as patch:
+    def in_process(*arguments: str, cwd: Path | None = None, stdin: bytes | None = None, **env: str) -> Done:
+        monkeypatch.chdir(cwd or request.getfixturevalue("repo").top)
+        with monkeypatch.context() as patch, ExitStack() as opened:
+            if stdin is not None:
+                reader, writer = os.pipe()
+                os.write(writer, stdin)
+                os.close(writer)
+                patch.setattr("sys.stdin", opened.enter_context(os.fdopen(reader)))
             for name, value in env.items():
                 patch.setenv(name, value)
             code = run(cli, "repoagent", arguments)
@@ -95,7 +103,7 @@ def snapshot(top: Path) -> dict[str, Sequence[object]]:
 
 
 @pytest.fixture
-def here(tmp_path: Path, repo: GitRepo, in_process: Callable[..., Done]) -> Here:
+def here(tmp_path: Path, repo: GitRepo, in_process: Ask) -> Here:
     """`repoagent apply fix.patch OPTIONS` in this process, at the top or in `cwd`, which must end with `code`."""
 
     def here(patch: str | bytes, *options: str, cwd: Path | None = None, code: int | None = None) -> Done:

@@ -1,5 +1,30 @@
 """The fixtures of the tests of commands."""
 
-from tests.cli.applying import here, in_process
+from __future__ import annotations
 
-__all__ = ["here", "in_process"]
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.cli.applying import Ask, Done, here, in_process
+from tests.edit.conftest import Run, Script, screen, script
+
+__all__ = ["here", "in_process", "screen", "script"]
+
+
+@pytest.fixture
+def ask(request: pytest.FixtureRequest, in_process: Ask) -> Ask:
+    """`repoagent COMMAND ARGUMENTS` in this process, at the top or in `cwd`; COMMAND is a constant of the module."""
+    return partial(in_process, *request.module.COMMAND.split())
+
+
+@pytest.fixture
+def run(in_process: Ask, script: Script) -> Run:
+    """`repoagent ARGS` in this process with the scripted model, at the top or in `cwd`; input is empty by default."""
+
+    def run(*args: str, stdin: str = "", env: dict[str, str] | None = None, cwd: Path | None = None) -> Done:
+        model = {"REPOAGENT_MODEL": script.spec, **(env or {})}
+        return in_process(*args, cwd=cwd, stdin=stdin.encode("utf-8", "surrogateescape"), **model)
+
+    return run

@@ -41,15 +41,13 @@ class Screen:
         stdout: int | None = None,
     ) -> None:
         self.seen = ""
-        self._decode = codecs.getincrementaldecoder("utf-8")(
-            "surrogateescape"
-        ).decode  # a read may end in a character
+        decoder = codecs.getincrementaldecoder("utf-8")  # a read may end in a character
+        self._decode = decoder("surrogateescape").decode
         self._expected = 0  # up to where `expect` has looked
         self._main, tty = pty.openpty()
         fcntl.ioctl(tty, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
-        quiet = {
-            name: value for name, value in os.environ.items() if name not in {"CI", "COLUMNS", "NO_COLOR"}
-        }
+        loud = {"CI", "COLUMNS", "NO_COLOR"}
+        quiet = {name: value for name, value in os.environ.items() if name not in loud}
         # tests of the pager set one: less would wait for input
         whole = {**quiet, "TERM": "xterm-256color", "GIT_PAGER": "cat", **(env or {})}
         streams = (tty, tty if stdout is None else stdout, tty)
@@ -91,11 +89,6 @@ class Screen:
         output = self.expect(question)
         self.send(keys)
         return output
-
-    @property
-    def echoes(self) -> bool:
-        """Whether the terminal echoes input."""
-        return bool(termios.tcgetattr(self._main)[3] & termios.ECHO)
 
     def end(self) -> int:
         """Wait for the program to end; its exit code."""

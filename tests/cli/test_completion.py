@@ -14,7 +14,9 @@ from pathlib import Path
 import click
 import pytest
 
+from repoagent.cli.app import cli
 from repoagent.cli.completion import finder_of
+from tests.cli.applying import Ask, Done
 from tests.cli.screens import Screen
 from tests.conftest import GitRepo
 from tests.program import run
@@ -22,13 +24,18 @@ from tests.program import run
 MAIN = "import sys; sys.argv[0] = 'repoagent'; from repoagent.cli import main; main()"
 
 
+def complete(cwd: Path, instruction: str, line: str = "") -> Done:
+    """A process of its own: completion changes the commands."""
+    words = {"COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
+    done = run([], cwd, env={"_REPOAGENT_COMPLETE": instruction, **words})
+    return Done(done.returncode, os.fsdecode(done.stdout), os.fsdecode(done.stderr))
+
+
 def offered(cwd: Path, line: str) -> list[str]:
     """The values for the last word of `line`; `<file>` and `<dir>` mean names completed by the shell."""
-    words = line.split(" ")
-    request = {"_REPOAGENT_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}
-    done = run([], cwd, env=request)
-    assert (done.returncode, done.stderr) == (0, b"")
-    parts = [candidate.partition(",") for candidate in os.fsdecode(done.stdout).split()]
+    done = complete(cwd, "bash_complete", line)
+    assert (done.code, done.err) == (0, "")
+    parts = [candidate.partition(",") for candidate in done.out.split()]
     return [value if kind == "plain" else f"<{kind}>" for kind, _, value in parts]
 
 
@@ -57,23 +64,17 @@ def test_values(repo: GitRepo) -> None:
         assert offered(repo.top, f"repoagent {line}") == values, line
 
 
-def test_outside_a_repository_there_are_no_candidates(tmp_path: Path) -> None:
+def test_outside_a_repository_there_are_no_candidates_and_no_instruction_but_ours(tmp_path: Path) -> None:
     for line in ("repoagent neighbors --at ", "repoagent memory show ", "repoagent runs show "):
         assert not {*offered(tmp_path, line)} - {"HEAD", "HEAD~", "HEAD^", "<file>"}
     assert list(tmp_path.iterdir()) == []
-
-
-def test_an_unknown_instruction_is_refused(tmp_path: Path) -> None:
-    env = {"_REPOAGENT_COMPLETE": "csh_complete", "COMP_WORDS": "repoagent ", "COMP_CWORD": "1"}
-    assert run([], tmp_path, env=env).returncode == 1
-    script = run([], tmp_path, env={"_REPOAGENT_COMPLETE": "zsh_source"}).stdout
+    assert complete(tmp_path, "csh_complete", "repoagent ").code == 1
+    script = complete(tmp_path, "zsh_source").out.encode()
     assert script == run(["completion", "zsh"], tmp_path).stdout != b""
 
 
 def test_every_command_s_files_revisions_and_models_are_completed() -> None:
     """By the word in the help, so that new commands are completed, too."""
-    from repoagent.cli.app import cli
-
     result: set[str] = set()
 
     def walk(command: click.Command, ctx: click.Context) -> None:
@@ -96,7 +97,7 @@ def test_every_command_s_files_revisions_and_models_are_completed() -> None:
 
 @pytest.mark.soak
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
-def test_bash(repo: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bash(repo: GitRepo, in_process: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     repo.git("branch", "topic/one")
     program = tmp_path / "bin" / "repoagent"
     program.parent.mkdir()
@@ -105,7 +106,7 @@ def test_bash(repo: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))
     script = tmp_path / "rc"
-    own = run(["completion", "bash"], repo.top).stdout.decode()
+    own = in_process("completion", "bash").out
     script.write_text(f"PS1='$ '; bind 'set enable-bracketed-paste off'\n{own}")
     command = [shutil.which("bash") or "", "--noprofile", "--rcfile", str(script), "-i"]
     with Screen(command, repo.top, width=200) as screen:
@@ -116,8 +117,7 @@ def test_bash(repo: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
             ("repoagent neighbors REA", "README.md "),
         ):
             screen.send(f"{line}\t")
-            screen.expect(completed)
-            screen.send("\x15")  # delete the line
+            screen.answer(completed, "\x15")  # delete the line
 
 
 @pytest.mark.soak

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import time
@@ -11,26 +10,18 @@ import pytest
 
 from repoagent.git.worktree import open_worktree
 from repoagent.history.index.index import mine_in_background, open_index
+from tests.cli.applying import Ask
 from tests.conftest import GitRepo
 from tests.program import run, start
 
 
-def many(repo: GitRepo, count: int) -> None:
-    stream = "".join(
-        f"commit refs/heads/main\ncommitter A <a@b> {1_500_000_000 + n * 86400} +0000\ndata 0\n"
-        f"M 100644 inline f{n % 50}\ndata {len(str(n))}\n{n}\n"
-        for n in range(count)
-    )
-    repo.git("fast-import", "--quiet", "--force", stdin=stream.encode())
-
-
-def test_messages(repo: GitRepo) -> None:
-    done = run(["mine"], repo.top)
-    assert (done.returncode, done.stderr) == (0, b"")
-    assert done.stdout.startswith(b"1 commit indexed, complete (0.")
+def test_messages(repo: GitRepo, in_process: Ask) -> None:
+    done = in_process("mine")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith("1 commit indexed, complete (0.")
     repo.commit("second", x="1")
-    assert run(["mine", "--quiet"], repo.top).stdout == b""
-    message = json.loads(run(["mine", "--json"], repo.top).stdout)
+    assert in_process("mine", "--quiet").out == ""
+    message = in_process("mine", "--json").json
     assert message.pop("size") > 0
     path = str(repo.top / ".repoagent/history.db")
     assert message == {
@@ -40,7 +31,12 @@ def test_messages(repo: GitRepo) -> None:
 
 @pytest.mark.soak
 def test_an_interrupt_keeps_indexed_commits(repo: GitRepo) -> None:
-    many(repo, 30000)
+    stream = "".join(
+        f"commit refs/heads/main\ncommitter A <a@b> {1_500_000_000 + n * 86400} +0000\ndata 0\n"
+        f"M 100644 inline f{n % 50}\ndata {len(str(n))}\n{n}\n"
+        for n in range(30_000)
+    )
+    repo.git("fast-import", "--quiet", "--force", stdin=stream.encode())
     running = start(["mine"], repo.top)
     until = time.monotonic() + 30
     while time.monotonic() < until:
@@ -57,12 +53,13 @@ def test_an_interrupt_keeps_indexed_commits(repo: GitRepo) -> None:
 
 def test_in_the_background(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
     worktree = open_worktree(repo.top)
-    monkeypatch.setenv("CI", "true")
-    assert not mine_in_background(worktree)
-    monkeypatch.delenv("CI")
-    repo.git("config", "repoagent.history.background", "false")
-    assert not mine_in_background(worktree)
-    repo.git("config", "--unset", "repoagent.history.background")
+    with monkeypatch.context() as patch:
+        patch.setenv("CI", "true")
+        assert not mine_in_background(worktree)
+        patch.delenv("CI")
+        patch.setenv("REPOAGENT_HISTORY__BACKGROUND", "false")
+        assert not mine_in_background(worktree)
+    monkeypatch.delenv("CI", raising=False)
     assert mine_in_background(worktree)
     until = time.monotonic() + 30
     while time.monotonic() < until:

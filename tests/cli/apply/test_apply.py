@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.applying import GREET, TWO, Here, apply, diff, made, program, snapshot
-from tests.cli.screens import Screen
+from tests.cli.applying import GREET, TWO, Ask, Here, apply, diff, made, program, snapshot
+from tests.cli.screens import Screen, python
 from tests.conftest import GitRepo
 
 ANSWER = f"""Sure! Here's the change.
@@ -30,9 +30,9 @@ Let me know if you want more.
 
 
 @pytest.mark.soak
-def test_a_whole_answer_becomes_one_commit_with_its_memory(repo: GitRepo) -> None:
+def test_a_whole_answer_becomes_one_commit_with_its_memory(repo: GitRepo, in_process: Ask) -> None:
     before = repo.head()
-    done = apply(repo.top, ANSWER, "-y")
+    done = in_process("apply", "-y", stdin=ANSWER.encode())
     assert done.code == 0, done.err
     assert repo.git("log", "-1", "--format=%P").strip() == before
     assert repo.git("diff", "--name-only", "HEAD^").split() == ["src/app.py"]
@@ -87,18 +87,20 @@ WRONG: tuple[tuple[str, tuple[str, ...], int, str], ...] = (
 )
 
 
-def test_errors_are_one_sentence_and_change_nothing(repo: GitRepo, here: Here) -> None:
+def test_errors_are_one_sentence_and_change_nothing(repo: GitRepo, here: Here, in_process: Ask) -> None:
     before = snapshot(repo.top), repo.head(), repo.status()
     for patch, options, code, message in WRONG:
         done = here(patch, *options)
         assert (done.code, message in done.err, done.out) == (code, True, ""), done.err
         assert done.err.startswith("repoagent: ")
         assert (snapshot(repo.top), repo.head(), repo.status()) == before
-    for name, message in (("missing.patch", "No such file"), ("src", "Is a directory")):
-        done = program(repo.top, "apply", name)
-        assert done.code == 2 and f"cannot read {name}: {message}" in done.err
-    done = apply(repo.top, GREET, "-y", "-F", "-")
-    assert (done.code, "cannot both come from standard input" in done.err) == (2, True)
+    for words, message in (
+        ("missing.patch", "cannot read missing.patch: No such file"),
+        ("src", "cannot read src: Is a directory"),
+        ("-y -F -", "cannot both come from standard input"),
+    ):
+        done = in_process("apply", *words.split(), stdin=GREET.encode())
+        assert done.code == 2 and message in done.err
 
 
 def test_an_applied_patch_exits_with_1(repo: GitRepo, here: Here) -> None:
@@ -111,9 +113,9 @@ def test_an_applied_patch_exits_with_1(repo: GitRepo, here: Here) -> None:
     assert repo.git("rev-list", "--count", "HEAD").strip() == "2"
 
 
-def test_a_refusal_as_json_lists_problems(repo: GitRepo) -> None:
+def test_a_refusal_as_json_lists_problems(here: Here) -> None:
     patch = diff("a.txt", "@@ -1 +1 @@", "-not there", "+b") + diff("nope.txt", "@@ -1 +1 @@", "-a", "+b")
-    error = apply(repo.top, patch, "-y", "--json").json["error"]
+    error = here(patch, "-y", "--json").json["error"]
     assert (error["kind"], error["exit"]) == ("refused", 3)
     for problem in error["problems"]:
         assert problem.keys() == {"path", "hunk", "reason", "text"}
@@ -145,13 +147,11 @@ def test_a_failing_check_or_hook_restores_files(repo: GitRepo, here: Here) -> No
     hook = here(GREET, "-y")
     assert hook.code == 6 and "no way" in hook.err
     assert (repo.head(), repo.status()) == (before, "")
-    passed = apply(
-        repo.top, GREET, "-y", "--no-verify", "--check", "grep -q comma src/app.py || true", "--json"
-    )
+    passed = here(GREET, "-y", "--no-verify", "--check", "grep -q comma src/app.py || true", "--json")
     assert passed.json["check"]["command"].startswith("grep")
 
 
-def test_commit_options(repo: GitRepo, here: Here, tmp_path: Path) -> None:
+def test_commit_options(repo: GitRepo, here: Here, in_process: Ask, tmp_path: Path) -> None:
     done = here(GREET, "-ys", "--branch", "greeting", "-m", "Greet well", "-m", "With a comma.")
     assert done.out.startswith("[greeting ")
     message = repo.git("log", "-1", "--format=%B")
@@ -159,7 +159,7 @@ def test_commit_options(repo: GitRepo, here: Here, tmp_path: Path) -> None:
     (tmp_path / "words").write_text("From a file\n")
     assert here(TWO, "-y", "-F", str(tmp_path / "words")).code == 0
     assert repo.git("log", "-1", "--format=%s").strip() == "From a file"
-    assert program(repo.top, "undo").code == 0
+    assert in_process("undo").code == 0
     assert here(TWO, "-y", "--no-commit").out.startswith("written")
     assert repo.status() == " M a.txt\n"
     repo.git("checkout", "-q", ".")
@@ -167,10 +167,10 @@ def test_commit_options(repo: GitRepo, here: Here, tmp_path: Path) -> None:
     assert repo.git("log", "-1", "--format=%s").strip() == "Apply fix.patch: change a.txt"
 
 
-def test_the_word_after_a_signature_flag_is_the_patch(repo: GitRepo, tmp_path: Path) -> None:
+def test_the_word_after_a_signature_flag_is_the_patch(repo: GitRepo, in_process: Ask, tmp_path: Path) -> None:
     (tmp_path / "fix.patch").write_text(TWO)
     repo.git("config", "gpg.program", "false")
-    done = program(repo.top, "apply", "-yS", str(tmp_path / "fix.patch"))
+    done = in_process("apply", "-yS", "../fix.patch")
     assert done.code == 6 and "sign" in done.err
 
 
@@ -188,12 +188,8 @@ def test_paths_are_relative_to_the_top_then_to_the_folder(repo: GitRepo, here: H
     assert repo.git("diff", "--name-only", "HEAD^").split() == ["a.txt"]
     assert here(made("z.txt", "new"), "-y", cwd=repo.top / "two").code == 0
     assert repo.git("diff", "--name-only", "HEAD^").split() == ["z.txt"]
-
-
-def test_a_patch_without_a_name_needs_path(repo: GitRepo, here: Here) -> None:
-    hunk = "".join(GREET.splitlines(keepends=True)[2:])
-    done = here(hunk, "-y", "--path", "app.py", cwd=repo.top / "src")
-    assert done.code == 0, done.err
+    unnamed = "".join(GREET.splitlines(keepends=True)[2:])
+    assert here(unnamed, "-y", "--path", "app.py", cwd=repo.top / "src").code == 0
     assert b"f'hello, {name}'" in repo.read("src/app.py")
 
 
@@ -207,36 +203,29 @@ def test_no_model_is_loaded_and_no_file_but_those_named(repo: GitRepo) -> None:
         "try:\n    main()\nexcept SystemExit as end:\n    print(end.code, file=sys.stderr)\n"
         "print(*(n for n in sys.modules if n.startswith(('repoagent.llm', 'repoagent.agent', 'anthropic', 'ssl', 'http'))))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=repo.top, input=GREET.encode(), capture_output=True, check=False
-    )
+    done = subprocess.run(python(code), cwd=repo.top, input=GREET.encode(), capture_output=True, check=False)
     assert done.stdout.decode().splitlines()[-1] == ""
     assert b"+    return f'hello, {name}'" in done.stdout
 
 
-QUESTION = "Apply this change [y,n,e,p,q,?]? "
-PROGRAM = f"{sys.executable} -m repoagent"
+def piped(repo: GitRepo, patch: str, options: str, *, width: int) -> Screen:
+    """`apply OPTIONS` on a terminal, with the patch on standard input."""
+    repo.write("../fix.patch", patch)
+    command = ["/bin/sh", "-c", f"cat ../fix.patch | {sys.executable} -m repoagent apply {options}"]
+    return Screen(command, repo.top, env={"NO_COLOR": "1", "TERM": "xterm"}, width=width)
 
 
-def test_a_piped_patch_is_asked_about_on_the_terminal(repo: GitRepo, tmp_path: Path) -> None:
-    (tmp_path / "fix.patch").write_text(GREET.replace("-    return", "-  return"))
-    with Screen(
-        ["/bin/sh", "-c", f"cat ../fix.patch | {PROGRAM} apply -m 'Greet well'"], repo.top, width=60
-    ) as window:
-        shown = window.expect(QUESTION)
+def test_a_piped_patch_is_asked_about_on_the_terminal(repo: GitRepo) -> None:
+    slipped = GREET.replace("-    return", "-  return")
+    with piped(repo, slipped, "-m 'Greet well'", width=60) as window:
+        shown = window.answer("Apply this change [y,n,e,p,q,?]? ", "n\n")
         assert "diff --git a/src/app.py b/src/app.py" in shown
         assert "    Greet well\n" in shown and "Repoagent-Edit" not in shown
         assert "inexact match: src/app.py:1 (lines matched ignoring white\nspace" in shown
-        window.send("n\n")
-        assert "cancelled: nothing was changed" in window.expect("nothing was changed")
+        window.expect("cancelled: nothing was changed")
         assert window.end() == 1
     assert repo.status() == ""
-
-
-def test_hunk_by_hunk_in_one_colour(repo: GitRepo, tmp_path: Path) -> None:
-    (tmp_path / "fix.patch").write_text(GREET + TWO)
-    command = ["/bin/sh", "-c", f"cat ../fix.patch | {PROGRAM} apply -p"]
-    with Screen(command, repo.top, env={"NO_COLOR": "1", "TERM": "xterm"}, width=100) as window:
+    with piped(repo, GREET + TWO, "-p", width=100) as window:
         window.answer("(1/2) Apply this hunk [", "n\n")
         window.answer("(2/2) Apply this hunk [", "y\n")
         window.expect("[main ")

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
@@ -16,27 +11,29 @@ import pytest
 
 from repoagent.cli.ui.progress import Working
 from repoagent.cli.ui.terminal import Terminal
-from tests.cli.applying import Done, program
+from tests.cli.applying import Ask
 from tests.cli.screens import PROGRAM, Screen
 from tests.conftest import GitRepo
 from tests.llm.media.files import jpeg, pdf, png
-from tests.llm.providers.messages_server import Script, Server, messages_server, status
+from tests.llm.providers.messages_server import messages_server, status
 
-Ask = Callable[..., Done]
+COMMAND = "ask"
+
 LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\n"
 KEY = "ghp_" + "x9Kq2LmN8vRt4Wz7Yb3Cd6Fg1Hj5Pk0SaEuQ"
 
 
+REPLY = "Two lines,\r\nno end"
+
+
 @dataclass(frozen=True)
 class Echo:
-    """A model that records its prompt and answers with exactly `reply`."""
+    """A model that records its prompt and answers with exactly REPLY."""
 
     folder: Path
-    reply: bytes = b"Two lines,\r\nno end"
 
     @property
     def option(self) -> str:
-        (self.folder / "reply").write_bytes(self.reply)
         return f"--model=command:cat > {self.folder / 'prompt'}; cat {self.folder / 'reply'}"
 
     @property
@@ -48,27 +45,8 @@ class Echo:
 @pytest.fixture
 def echo(tmp_path: Path) -> Echo:
     (tmp_path / "echo").mkdir()
+    (tmp_path / "echo/reply").write_text(REPLY)
     return Echo(tmp_path / "echo")
-
-
-@pytest.fixture
-def ask(in_process: Ask) -> Ask:
-    """`repoagent ask ARGS` in this process, with nothing on standard input."""
-    return partial(in_process, "ask")
-
-
-@pytest.fixture
-def claude(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Script], Server]]:
-    """`claude(script)` starts a server of the Messages API; it is the model then."""
-    with ExitStack() as running:
-
-        def start(script: Script) -> Server:
-            server = running.enter_context(messages_server(script))
-            for name, value in server.environment.items():
-                monkeypatch.setenv(name, value)
-            return server
-
-        yield start
 
 
 # --- bad input
@@ -99,19 +77,16 @@ def test_files_that_cannot_be_sent(repo: GitRepo, ask: Ask, echo: Echo) -> None:
             repo.write(name, data)
         done = ask("what is it?", "a.txt", name, echo.option, "-o", "out.md")
         assert (done.code, done.out) == (code, "") and message in done.err
-    assert json.loads(ask("what is it?", name, echo.option, "--json").out)["error"]["exit"] == code
-    assert echo.prompt == "" and not (repo.top / "out.md").exists()
-
-
-def test_a_secret_file_must_be_the_only_one(repo: GitRepo, ask: Ask, echo: Echo) -> None:
+    assert ask("what is it?", name, echo.option, "--json").json["error"]["exit"] == code
     repo.write("credentials.json", f'{{"token": "{KEY}"}}\n')
     done = ask("what?", "a.txt", "credentials.json", echo.option)
-    assert done.code == 3 and "to send it, name only this file" in done.err and echo.prompt == ""
+    assert done.code == 3 and "to send it, name only this file" in done.err
+    assert echo.prompt == "" and not (repo.top / "out.md").exists()
     assert ask("what?", "credentials.json", echo.option).code == 0
     assert "<<secret " in echo.prompt and KEY not in echo.prompt
 
 
-def test_wrong_usage(repo: GitRepo, ask: Ask, echo: Echo) -> None:
+def test_wrong_usage_no_model_and_a_failing_model(repo: GitRepo, ask: Ask, echo: Echo) -> None:
     for arguments, message in (
         ([], "no prompt: use repoagent ask"),
         (["  "], "the prompt is empty"),
@@ -126,9 +101,6 @@ def test_wrong_usage(repo: GitRepo, ask: Ask, echo: Echo) -> None:
     ):
         done = ask(*arguments, echo.option)
         assert (done.code, done.out) == (2, "") and message in done.err and echo.prompt == ""
-
-
-def test_no_model_and_a_failing_model(repo: GitRepo, ask: Ask) -> None:
     done = ask("hi")
     assert done.code == 4 and "no model is configured" in done.err
     done = ask("hi", "--model", "command:echo half; exit 3", "-o", "out.md")
@@ -140,7 +112,7 @@ def test_no_model_and_a_failing_model(repo: GitRepo, ask: Ask) -> None:
 
 def test_a_prompt_alone_is_all_that_is_sent(repo: GitRepo, ask: Ask, echo: Echo) -> None:
     done = ask("say hello", echo.option)
-    assert (done.code, done.out) == (0, "Two lines,\r\nno end")
+    assert (done.code, done.out) == (0, REPLY)
     assert "\n\nsay hello\n\n=====" in echo.prompt and echo.prompt.startswith("=====")
     assert ask("say hello", "--system", "You are terse.", echo.option).code == 0
     assert echo.prompt.startswith("You are terse.\n")
@@ -162,45 +134,24 @@ def test_files_are_quoted_and_masked_and_named(repo: GitRepo, ask: Ask, echo: Ec
     assert echo.prompt.index("The request:\n\njoin them") > echo.prompt.index("</file id=")
 
 
-def test_a_pipe_is_another_file(repo: GitRepo, echo: Echo) -> None:
-    done = program(repo.top, "ask", "what does it do?", "a.txt", echo.option, stdin=b"-old\n+new\n")
-    assert (done.code, done.out) == (0, "Two lines,\r\nno end")
+def test_a_pipe_is_another_file_or_goes_where_a_dash_is(ask: Ask, echo: Echo) -> None:
+    done = ask("what does it do?", "a.txt", echo.option, stdin=b"-old\n+new\n")
+    assert (done.code, done.out) == (0, REPLY)
     assert echo.prompt.index('path="a.txt"') < echo.prompt.index('path="standard input"')
     assert "-old\n+new\n</file" in echo.prompt
-    done = program(repo.top, "ask", "and this?", echo.option)  # an empty pipe
+    done = ask("and this?", echo.option, stdin=b"")
     assert done.code == 0 and "warning: standard input is empty" in done.err
-
-
-@pytest.fixture
-def pipe(monkeypatch: pytest.MonkeyPatch, ask: Ask) -> Iterator[Ask]:
-    """`pipe(DATA, ARGS)`: `repoagent ask ARGS` in this process, with DATA piped in."""
-    ends = []
-
-    def pipe(data: bytes, *arguments: str) -> Done:
-        reading, writing = os.pipe()
-        os.write(writing, data)
-        os.close(writing)
-        ends.append(os.fdopen(reading))
-        monkeypatch.setattr("sys.stdin", ends[-1])
-        return ask(*arguments)
-
-    yield pipe
-    for end in ends:
-        end.close()
-
-
-def test_a_dash_is_where_the_pipe_goes(pipe: Ask, echo: Echo) -> None:
-    assert pipe(b"-old\n", "why?", "-", "a.txt", echo.option).code == 0
+    assert ask("why?", "-", "a.txt", echo.option, stdin=b"-old\n").code == 0
     assert echo.prompt.index('path="a.txt"') > echo.prompt.index('path="standard input"')
     for words in (["-", "a.txt"], ["-F", "-", "a.txt"]):
-        assert pipe(b"line 3?\n", *words, echo.option).code == 0
+        assert ask(*words, echo.option, stdin=b"line 3?\n").code == 0
         assert "The request:\n\nline 3?\n" in echo.prompt and "standard input" not in echo.prompt
-    assert pipe(b"just that", echo.option).code == 0
+    assert ask(echo.option, stdin=b"just that").code == 0
     assert "\n\njust that\n" in echo.prompt
-    done = pipe(png(), "what?", echo.option)
+    done = ask("what?", echo.option, stdin=png())
     assert done.code == 2 and "cannot send standard input" in done.err
-    assert pipe(b"\xff\xfe", "-", echo.option).code == 2
-    assert pipe(b"x", "-F", "-", "-", echo.option).code == 2
+    assert ask("-", echo.option, stdin=b"\xff\xfe").code == 2
+    assert ask("-F", "-", "-", echo.option, stdin=b"x").code == 2
 
 
 def test_an_svg_image_is_sent_as_text_with_a_note(repo: GitRepo, ask: Ask, echo: Echo) -> None:
@@ -212,13 +163,13 @@ def test_an_svg_image_is_sent_as_text_with_a_note(repo: GitRepo, ask: Ask, echo:
 
 
 @pytest.mark.soak
-def test_images_and_pdfs_reach_a_model(repo: GitRepo, ask: Ask, claude: Callable[[Script], Server]) -> None:
+def test_images_and_pdfs_reach_a_model(repo: GitRepo, ask: Ask) -> None:
     repo.write("photo.png", jpeg(40, 30))
     repo.write("paper.pdf", pdf(3))
-    server = claude(["A cat.", status(400, "image is too blurry")])
     arguments = ["what is it?", "photo.png", "a.txt", "paper.pdf", "--model", "anthropic/claude-test"]
-    done = ask(*arguments, "--json", "--effort", "low")
-    value = done.json
+    with messages_server(["A cat.", status(400, "image is too blurry")]) as server:
+        value = ask(*arguments, "--json", "--effort", "low", **server.environment).json
+        refused = ask(*arguments, **server.environment)
     assert (value["version"], value["text"], value["stop"]) == (1, "A cat.", "end")
     assert (value["calls"], value["usage"]["input"], value["cost"]) == (1, 100, None)
     assert value["files"] == [
@@ -231,14 +182,11 @@ def test_images_and_pdfs_reach_a_model(repo: GitRepo, ask: Ask, claude: Callable
     assert kinds == ["text", "text", "image", "text", "text", "document", "text"]
     assert content[-1]["text"] == "The request:\n\nwhat is it?"
     saved = (repo.top / f".repoagent/sent/{value['saved_request']}.txt").read_text()
-    assert (
-        f"[image/jpeg, 40 x 30 pixels, {len(jpeg()):,} bytes, sha256 {sha256(jpeg(40, 30)).hexdigest()}]"
-        in saved
-    )
+    digest = sha256(jpeg(40, 30)).hexdigest()
+    assert f"[image/jpeg, 40 x 30 pixels, {len(jpeg()):,} bytes, sha256 {digest}]" in saved
     assert repo.status() == "?? paper.pdf\n?? photo.png\n"
-    done = ask(*arguments)
-    assert done.code == 4 and "too blurry). The attachment was photo.png" in done.err
-    assert len(done.err.splitlines()) == 1
+    assert refused.code == 4 and "too blurry). The attachment was photo.png" in refused.err
+    assert len(refused.err.splitlines()) == 1
 
 
 def test_outside_a_repository_nothing_is_saved(tmp_path: Path, ask: Ask, echo: Echo) -> None:
@@ -264,27 +212,19 @@ def test_show_prompt_sends_nothing_and_needs_no_key(repo: GitRepo, ask: Ask) -> 
 # --- where the reply goes
 
 
-def test_the_reply_goes_to_a_file_whole(repo: GitRepo, ask: Ask, echo: Echo) -> None:
+def test_the_reply_goes_to_a_file_or_is_printed(repo: GitRepo, ask: Ask, echo: Echo) -> None:
     repo.write("out.md", "before\n")
     done = ask("hi", echo.option, "-o", "out.md")
-    assert (done.code, done.out) == (0, "") and repo.read("out.md") == echo.reply
-    assert ask("hi", echo.option, "-o", "out.md", "--json").json["text"] == "Two lines,\r\nno end"
-    assert ask("hi", echo.option, "-o", "-").out == "Two lines,\r\nno end"
-
-
-def test_an_unwritable_reply_is_printed(repo: GitRepo, ask: Ask, tmp_path: Path) -> None:
-    """The folder is deleted while the model writes: the paid reply is not lost."""
-    folder = tmp_path / "gone"
-    folder.mkdir()
-    done = ask(
-        "hi", "--model", f"command:cat > /dev/null; rmdir {folder}; echo paid for", "-o", str(folder / "x")
-    )
+    assert (done.code, done.out) == (0, "") and repo.read("out.md") == REPLY.encode()
+    assert ask("hi", echo.option, "-o", "out.md", "--json").json["text"] == REPLY
+    assert ask("hi", echo.option, "-o", "-").out == REPLY
+    # the folder is deleted while the model writes: the paid reply is not lost
+    (repo.top / "gone").mkdir()
+    done = ask("hi", "--model=command:cat > /dev/null; rmdir gone; echo paid for", "-o", "gone/x")
     assert done.code == 2 and done.out == "paid for\n" and "no such folder" in done.err
 
 
-def test_a_terminal_shows_a_sanitized_reply_and_the_discarded_part(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_terminal_shows_a_sanitized_reply_and_what_was_cut_off(capsys: pytest.CaptureFixture[str]) -> None:
     with Working(Terminal.open()._replace(output_tty=True), "asking", aside=False) as working:
         for piece in ("one\r", "\ntwo \x1b[2J", "", "thr"):
             working.words(piece)
@@ -293,13 +233,13 @@ def test_a_terminal_shows_a_sanitized_reply_and_the_discarded_part(
         working.words("again\r")
     out, err = capsys.readouterr()
     assert out == "one\ntwo ^[[2Jthr\nagain\n"
-    assert err == ("The reply was cut off and discarded.\nthe server is overloaded; retrying in 1 s\n")
+    assert err == "The reply was cut off and discarded.\nthe server is overloaded; retrying in 1 s\n"
 
 
 MARKDOWN = "# Head\\nA **bold** word\\n\\n```py\\nx = 1\\n```\\n| a | b |\\n|--|--|\\n| 1 | 2 |\\n"
 
 
-def test_markdown_is_rendered_as_it_arrives_and_exact_in_a_pipe(repo: GitRepo) -> None:
+def test_markdown_is_rendered_as_it_arrives_and_exact_in_a_pipe(repo: GitRepo, ask: Ask) -> None:
     model = f"command:cat > /dev/null; printf '{MARKDOWN}'; until test -e go; do sleep 0.02; done; printf '\\nend'"
     with Screen([*PROGRAM, "ask", "hi", "--model", model], repo.top) as screen:
         screen.expect("x = \x1b[36m1\x1b[m\n")  # the code, before the table is complete
@@ -314,19 +254,13 @@ def test_markdown_is_rendered_as_it_arrives_and_exact_in_a_pipe(repo: GitRepo) -
         assert screen.end() == 0
     exact = MARKDOWN.replace("\\n", "\n")
     assert f"{exact}\nend\n" in screen.seen
-    reader, writer = os.pipe()
-    with Screen([*PROGRAM, "ask", "hi", "--model", model], repo.top, stdout=writer) as screen:
-        os.close(writer)
-        assert screen.end() == 0
-    with os.fdopen(reader, encoding="utf-8") as pipe:
-        assert pipe.read() == f"{exact}\nend"
+    assert ask("hi", "--model", model).out == f"{exact}\nend"
 
 
 @pytest.mark.soak
 def test_ctrl_c_leaves_the_shown_part(repo: GitRepo) -> None:
     command = [*PROGRAM, "ask", "hi", "--model", "command:cat > /dev/null; echo one; sleep 30; echo two"]
     with Screen(command, repo.top) as screen:
-        screen.expect("one\n")
-        screen.send("\x03")
+        screen.answer("one\n", "\x03")
         assert screen.end() == 130
     assert "two" not in screen.seen

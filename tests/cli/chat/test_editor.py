@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
+from functools import partial
 
 import pytest
 
-from tests.cli.screens import PROGRAM, Screen
 from tests.conftest import GitRepo
-from tests.edit.conftest import GREET, Script, diff
+from tests.edit.conftest import GREET, QUESTION, Open, Script, diff
 
-Open = Callable[..., Screen]
-QUESTION = "Apply this change [y,n,e,p,x,q,?]? "
 READY = "\x1b[?2004h"  # the line editor waits: what is pasted is to be marked
 LOOK = '<read path="src/app.py"/>'
 DONE = "<commit>Greet</commit>\n<finish>It greets.</finish>"
@@ -21,28 +18,22 @@ AGAIN = "\x1b[200~one\ntwo\x1b[201~"  # a paste of two lines
 
 
 @pytest.fixture
-def screen(repo: GitRepo, script: Script) -> Open:
+def chat(screen: Open) -> Open:
     """`repoagent chat ARGS` in the repository, on a terminal, with the scripted model."""
-
-    def screen(*args: str, width: int = 100, **env: str) -> Screen:
-        whole = {"REPOAGENT_MODEL": script.spec, "PROMPT_TOOLKIT_NO_CPR": "1", **env}
-        return Screen([*PROGRAM, "chat", *args], repo.top, env=whole, width=width)
-
-    return screen
+    return partial(screen, "chat", PROMPT_TOOLKIT_NO_CPR="1", width=100)
 
 
 @pytest.mark.soak
-def test_refused_with_a_reason_then_stopped_and_resumed(repo: GitRepo, screen: Open, script: Script) -> None:
+def test_refused_with_a_reason_then_stopped_and_resumed(repo: GitRepo, chat: Open, script: Script) -> None:
     hi = diff("src/app.py", " def greet(name):", "-    return 'hello ' + name", "+    return 'hi ' + name")
     script.replies(LOOK, hi, GREET, DONE, "never", "Slowly.", "So.")
     script.act(4, f"touch {script.folder}/slow; sleep 30")
-    with screen() as window:
+    with chat() as window:
         window.answer(READY, "greet \\\rwith a comma\r")
         window.answer(QUESTION, "n\n")
         window.answer("Reason", "no, a comma\n")
-        window.expect(QUESTION)
+        window.answer(QUESTION, "y\n")
         assert "greet \nwith a comma" in script.prompts[0] and "no, a comma" in script.prompts[2]
-        window.send("y\n")
         window.expect("It greets.\n")
         window.expect("Greet · 1 file +1 -1")
         window.answer(READY, f"{AGAIN}\x1b\rthree\r")
@@ -65,10 +56,10 @@ def test_refused_with_a_reason_then_stopped_and_resumed(repo: GitRepo, screen: O
 
 @pytest.mark.soak
 def test_a_no_without_a_reason_ends_the_turn_and_not_the_chat(
-    repo: GitRepo, screen: Open, script: Script
+    repo: GitRepo, chat: Open, script: Script
 ) -> None:
     script.replies(LOOK, GREET, "I see.")
-    with screen(NO_COLOR="1") as window:
+    with chat(NO_COLOR="1") as window:
         window.answer(READY, "greet\r")
         window.answer(QUESTION, "q\n")
         window.expect("you rejected the change")
@@ -87,10 +78,10 @@ def test_a_no_without_a_reason_ends_the_turn_and_not_the_chat(
 
 
 @pytest.mark.soak
-def test_undo_asks_also_on_a_dumb_terminal(repo: GitRepo, screen: Open, script: Script) -> None:
+def test_undo_asks_also_on_a_dumb_terminal(repo: GitRepo, chat: Open, script: Script) -> None:
     script.replies(LOOK, GREET, DONE)
     head = repo.head()
-    with screen("--mode", "auto-edit", TERM="dumb") as window:
+    with chat("--mode", "auto-edit", TERM="dumb") as window:
         window.answer("> ", "greet\n")
         window.expect("1 file +1 -1")
         window.answer("> ", "/undo\n")
@@ -102,7 +93,7 @@ def test_undo_asks_also_on_a_dumb_terminal(repo: GitRepo, screen: Open, script: 
         window.answer("> ", "\x04")
         assert window.end() == 0
     assert repo.head() == head
-    with screen("--continue", width=40) as window:
+    with chat("--continue", width=40) as window:
         shown = window.expect(READY)
         assert "> greet" in shown and "It greets." in re.sub(r"\x1b\[[0-9;]*m", "", shown)
         window.send("/diff")

@@ -14,28 +14,16 @@ from repoagent.git.worktree import open_worktree
 from tests.conftest import GitRepo
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
+def test_which_lines_are_commands_and_which_go_on() -> None:
+    for text, expected in (
         ("/help", ("help", "")),
         ("/MODEL a name ", ("model", "a name")),
         ("/diff HEAD~1", ("diff", "HEAD~1")),
-        ("/etc/passwd is missing", None),
-        ("/ is the root", None),
-        (" /help", None),
-        ("help", None),
-        ("/1", None),
-    ],
-)
-def test_which_lines_are_commands(text: str, expected: tuple[str, str] | None) -> None:
-    assert slash_commands.read(text) == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"), [("a\\", True), ("a\\\\", False), ("a\\\\\\", True), ("a", False), ("", False)]
-)
-def test_a_backslash_at_the_end_continues_the_line(text: str, expected: bool) -> None:
-    assert goes_on(text) is expected
+        *((text, None) for text in ("/etc/passwd is missing", "/ is the root", " /help", "help", "/1")),
+    ):
+        assert slash_commands.read(text) == expected
+    for text, more in (("a\\", True), ("a\\\\", False), ("a\\\\\\", True), ("a", False), ("", False)):
+        assert goes_on(text) is more
 
 
 def test_tracked_files_by_path_or_by_name(repo: GitRepo) -> None:

@@ -33,24 +33,11 @@ def conversations(repo: GitRepo) -> list[Path]:
     return sorted((repo.top / ".repoagent/conversations").glob("*.md"))
 
 
-def record(repo: GitRepo) -> dict[str, object]:
-    (file,) = (repo.top / ".repoagent/runs").glob("chat-*/run.json")
-    value = json.loads(file.read_text())
-    assert isinstance(value, dict)
-    return value
-
-
-@pytest.mark.parametrize(
-    ("line", "message"), [("/udno", "unknown command /udno; did you mean /undo?"), ("\udcff", "not UTF-8")]
-)
-def test_an_invalid_line_of_a_pipe_ends_the_chat(
-    repo: GitRepo, script: Script, line: str, message: str
-) -> None:
+def test_an_invalid_line_of_a_pipe_ends_the_chat(run: Run, script: Script) -> None:
     script.replies("never")
-    data = f"{line}\nhello\n".encode("utf-8", "surrogateescape")
-    done = program.run(["chat"], repo.top, stdin=data, env={"REPOAGENT_MODEL": script.spec})
-    assert done.returncode == 2
-    assert message in done.stderr.decode()
+    for line, message in (("/udno", "unknown command /udno; did you mean /undo?"), ("\udcff", "not UTF-8")):
+        done = run("chat", stdin=f"{line}\nhello\n")
+        assert done.code == 2 and message in done.err
     assert script.prompts == []
 
 
@@ -75,29 +62,22 @@ IMPOSSIBLE = {
     "/help nothing": "unknown command /nothing",
     "/diff -o": "unknown revision '-o'",
 }
-NOTHING = ("undo", "diff", "clear", "compact", "continue")
 
 
-def test_invalid_commands_and_commands_with_nothing_to_do(chat: Chat) -> None:
+def test_lines_that_call_no_model(chat: Chat, capfd: pytest.CaptureFixture[str]) -> None:
     for line, message in IMPOSSIBLE.items():
         with pytest.raises(UsageError) as error:
             handle(chat, line)
         assert message in str(error.value)
-    for name in NOTHING:
+    for name in ("undo", "diff", "clear", "compact", "continue"):
         with pytest.raises(NothingDone):
             handle(chat, f"/{name}")
     assert not Path("hacked").exists()
-
-
-def test_commands_that_call_no_model(chat: Chat, capfd: pytest.CaptureFixture[str]) -> None:
     for line in ("", "  ", "/help", "/model", "/mode", "/cost"):
         assert handle(chat, line) is False
     out = capfd.readouterr().out
-    assert (
-        all(f"/{name}" in out for name in slash_commands.TABLE)
-        and "ask: ask before each change" in out
-        and "0 calls" in out
-    )
+    assert all(f"/{name}" in out for name in slash_commands.TABLE)
+    assert "ask: ask before each change" in out and "0 calls" in out
     assert handle(chat, "/exit") is True
 
 
@@ -117,21 +97,25 @@ def test_a_failed_turn_ends_the_chat_and_is_resumed(repo: GitRepo, run: Run, scr
 
 
 @pytest.mark.soak
-def test_a_change_is_committed_and_undone_and_reported_to_the_model(
-    repo: GitRepo, run: Run, script: Script
-) -> None:
+def test_a_change_is_undone_and_that_reported_to_the_model(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies(LOOK, GREET, DONE, "I see.", "Good.")
     head = repo.head()
-    ui = "greet with a comma\n/diff HEAD~1\n/undo\nwhy not\nfine\\\nreally\n/cost\n"
-    done = run("chat", "--mode", "auto-edit", stdin=ui)
+    says = "greet with a comma\n/diff HEAD~1\n/undo\nwhy not\nfine\\\nreally\n/cost\n"
+    done = run("chat", "--mode", "auto-edit", stdin=says)
     assert done.code == 0, done.err
     assert "It greets with a comma." in done.out
     assert "+    return f'hello, {name}'\n" in done.out and "5 calls" in done.out
-    assert "Greet with a comma · 1 file +1 -1" in done.err
-    assert "undid" in done.err
+    assert "Greet with a comma · 1 file +1 -1" in done.err and "undid" in done.err
     assert "(I have undone your change to src/app.py: Greet with a comma.)\n\nwhy not" in script.prompts[3]
     assert "fine\nreally" in script.prompts[4]
     assert repo.head() == head and repo.status() == ""
+    script.replies(LOOK, GREET, "<finish>Done.</finish>", "I see.")
+    done = run("chat", "--mode", "auto-edit", "--no-commit", stdin="greet\n/diff\n/undo\nso\n")
+    assert done.code == 0, done.err
+    assert "+    return f'hello, {name}'\n" in done.out
+    assert "written, not committed: src/app.py\n" in done.err
+    assert "(I have undone your uncommitted changes to src/app.py.)" in script.prompts[3]
+    assert repo.status() == ""
 
 
 @pytest.mark.soak
@@ -148,27 +132,14 @@ def test_one_chat_does_not_undo_the_work_of_another(repo: GitRepo, run: Run, scr
 
 
 @pytest.mark.soak
-def test_uncommitted_changes_are_shown_and_undone(repo: GitRepo, run: Run, script: Script) -> None:
-    script.replies(LOOK, GREET, "<finish>Done.</finish>", "I see.")
-    done = run("chat", "--mode", "auto-edit", "--no-commit", stdin="greet\n/diff\n/undo\nso\n")
-    assert done.code == 0, done.err
-    assert "+    return f'hello, {name}'\n" in done.out
-    assert "written, not committed: src/app.py\n" in done.err
-    assert "(I have undone your uncommitted changes to src/app.py.)" in script.prompts[3]
-    assert repo.status() == ""
-
-
-@pytest.mark.soak
 def test_json_is_a_line_for_each_turn_and_one_for_the_error(run: Run, script: Script) -> None:
     script.replies("One.", "Two.")
     done = run("chat", "--json", stdin="a\nb\n/help\n")
     one, two, error = map(json.loads, done.out.splitlines())
     assert (one["outcome"], one["text"], two["text"]) == ("answered", "One.", "Two.")
     assert one["run"] == two["run"] and one["usage"]["calls"] == two["usage"]["calls"] == 1
-    assert (
-        done.code == error["error"]["exit"] == 2
-        and "cannot be combined with --json" in error["error"]["message"]
-    )
+    assert done.code == error["error"]["exit"] == 2
+    assert "cannot be combined with --json" in error["error"]["message"]
 
 
 def test_a_new_conversation(repo: GitRepo, run: Run, script: Script) -> None:
@@ -219,9 +190,7 @@ def test_killed_in_the_middle_of_a_reply_it_resumes(
 
 def test_a_chat_whose_folder_is_removed_reports_it(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies("one", "never")
-    script.act(
-        0, "while [ ! -e .repoagent/runs ]; do sleep 0.1; done; (sleep 0.5; git clean -q -ffdx) & sleep 1.5"
-    )
+    script.act(0, "while [ ! -e .repoagent/runs ]; do sleep 0.1; done; sleep 0.5; git clean -q -ffdx")
     done = run("chat", stdin="a\nb\n")
     assert (done.code, len(script.prompts)) == (3, 1)
     assert "was removed (by `git clean -x`, for example)" in done.err
@@ -271,31 +240,24 @@ def kinds(done: Done, *wanted: str) -> list[str]:
     return [one["event"] for one in events(done) if one["event"] in wanted]
 
 
-def test_without_a_model_it_is_an_event(run: Run) -> None:
-    done = run("chat", "--json-stream", env={"REPOAGENT_MODEL": "replay:nowhere"})
-    (error,) = events(done)
-    assert (error["event"], error["exit"]) == ("error", done.code) and done.code != 0
-
-
 def test_an_invalid_turn_is_reported_and_an_error_does_not_end_it(run: Run, script: Script) -> None:
     script.replies(LOOK, "Two.")
-    message = (
-        f"nonsense\n[]\n{lines({'say': ' '}, {'say': '/quit'}, {'say': 'b'}, {'stop': True}, {'say': 'c'})}"
-    )
-    done = run("chat", "--json-stream", "--max-turns", "1", stdin=message)
+    says = lines({"say": " "}, {"say": "/quit"}, {"say": "b"}, {"stop": True}, {"say": "c"})
+    done = run("chat", "--json-stream", "--max-turns", "1", stdin=f"nonsense\n[]\n{says}")
     assert kinds(done, "start", "say", "error", "end") == ["start", "say", "say", "say", "error", "end"]
     assert (done.code, len(script.prompts)) == (0, 2) and "/quit" in script.prompts[0]
     end = events(done)[-1]
     assert (end["text"], end["usage"]["calls"]) == ("Two.", 1)
+    without = run("chat", "--json-stream", env={"REPOAGENT_MODEL": "replay:nowhere"})
+    (error,) = events(without)
+    assert (error["event"], error["exit"]) == ("error", without.code) and without.code != 0
 
 
 @pytest.mark.soak
 def test_questions_are_answered_and_numbered_through_it(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies(LOOK, GREET, DONE, "<run>touch a</run>", "never")
-    stop = {"stop": True}
-    done = run(
-        "chat", "--json-stream", stdin=lines({"say": "a"}, {"id": 1, "answer": "yes"}, {"say": "b"}, stop)
-    )
+    says = lines({"say": "a"}, {"id": 1, "answer": "yes"}, {"say": "b"}, {"stop": True})
+    done = run("chat", "--json-stream", stdin=says)
     questions = [(one["id"], one["of"]) for one in events(done) if one["event"] == "ask"]
     assert questions == [(1, "edit"), (2, "command")]
     assert kinds(done, "commit", "end", "error") == ["commit", "end", "error"]

@@ -5,19 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.conftest import GitRepo
-from tests.edit.conftest import Run, Script, run, script
-
-__all__ = ["run", "script"]  # fixtures
-
-
-@pytest.mark.soak
-def test_errors_are_one_sentence(repo: GitRepo, run: Run) -> None:
-    assert run("context").code == 2
-    assert "no such file: gone.py" in run("context", "gone.py", "with some words").err
-    repo.write("bin.dat", b"a\0b")
-    assert "binary" in run("context", "bin.dat").err
-    repo.write(".repoagentignore", "a.txt\n")
-    assert run("context", "a.txt").code == 3
+from tests.edit.conftest import Run, Script
 
 
 @pytest.mark.soak
@@ -40,9 +28,14 @@ def test_it_shows_the_prompt_of_an_edit_without_a_model(repo: GitRepo, run: Run,
 
 
 @pytest.mark.soak
-def test_the_number_of_masked_keys_is_shown(repo: GitRepo, run: Run) -> None:
+def test_errors_are_one_sentence_and_the_number_of_masked_keys_is_shown(repo: GitRepo, run: Run) -> None:
+    assert run("context").code == 2
+    assert "no such file: gone.py" in run("context", "gone.py", "with some words").err
+    repo.write("bin.dat", b"a\0b")
+    assert "binary" in run("context", "bin.dat").err
+    repo.write(".repoagentignore", "a.txt\n")
+    assert run("context", "a.txt").code == 3
     key = "glp" + "at-" + "u8jzPde0IgxLd6GncfBA"
     repo.commit("key", **{"c.py": f"A = '{key}'\nB = '{key}'\nC = '<<secret 00000000>>'\n"})
-    done = run("context", "c.py")
-    assert "1 key or token masked" in done.err
+    assert "1 key or token masked" in run("context", "c.py").err
     assert key not in run("context", "c.py", "--full").out

@@ -1,51 +1,18 @@
-"""`repoagent conversation …` in this process, in a repository with a conversation; and a scripted model."""
+"""`repoagent conversation …` in this process, in a repository with a conversation."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 
 import pytest
 
 from repoagent.git.worktree import layout, open_worktree
 from repoagent.llm.conversation import append, dumps
 from repoagent.memory.identity.store import remember
-from tests.cli.applying import Done
+from tests.cli.applying import Ask, Done
 from tests.conftest import GitRepo
 from tests.memory.conversations.conftest import TALK
-
-Talk = Callable[..., Done]
-
-
-@dataclass(frozen=True)
-class Script:
-    """A model that answers with one text after another, and records its requests."""
-
-    folder: Path
-
-    @property
-    def spec(self) -> str:
-        return f"command:sh {self.folder / 'model.sh'}"
-
-    @property
-    def prompts(self) -> list[str]:
-        return [path.read_text() for path in sorted(self.folder.glob("prompt-*"))]
-
-    def answers(self, *texts: str) -> None:
-        for number, text in enumerate(texts):
-            (self.folder / f"answer-{number}").write_text(text)
-        (self.folder / "model.sh").write_text(
-            f'cd {self.folder}; n=$(ls | grep -c prompt-); cat > "prompt-$n"; cat "answer-$n"\n'
-        )
-
-
-@pytest.fixture
-def model(tmp_path: Path) -> Script:
-    result = Script(tmp_path / "model")
-    result.folder.mkdir()
-    return result
 
 
 @pytest.fixture
@@ -61,7 +28,7 @@ def talked(repo: GitRepo) -> GitRepo:
 
 
 @pytest.fixture
-def ui(talked: GitRepo, in_process: Talk) -> Talk:
+def ui(talked: GitRepo, in_process: Ask) -> Ask:
     """`repoagent conversation ARGUMENTS`, at the top or in `cwd`."""
     return partial(in_process, "conversation")
 

@@ -7,27 +7,25 @@ import shutil
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.cli.applying import Done, program
+from tests.cli.applying import Ask, Done, program
 from tests.conftest import GitRepo
-from tests.program import run as run_program
 
 PATHS = ("a.py", "test_a.py")
 PARTNER = "partner-missing: test_a.py"
 
 
-def _stream(rounds: int) -> bytes:
+def _stream() -> bytes:
     """Commits as git fast-import reads them, the last an hour ago: pairs of files that always change together."""
     pairs = [PATHS, *((f"src/{name}.py", f"tests/test_{name}.py") for name in "bcdefgh")]
-    out = []
-    for number in range(rounds * len(pairs)):
-        when = int(time.time()) - 3600 * (rounds * len(pairs) - number)
-        out.append(
-            f"commit refs/heads/main\ncommitter Ada Tester <ada@example.com> {when} +0000\ndata 2\nx\n"
-        )
+    out, count = [], 40 * len(pairs)
+    for number in range(count):
+        when = int(time.time()) - 3600 * (count - number)
+        out.append(f"commit refs/heads/main\ncommitter Ada <ada@example.com> {when} +0000\ndata 2\nx\n")
         text = "".join(f"line {n}\n" for n in range(10)) + f"{number}\n"
         out += [f"M 100644 inline {path}\ndata {len(text)}\n{text}\n" for path in pairs[number % len(pairs)]]
     return "".join(out).encode()
@@ -35,13 +33,13 @@ def _stream(rounds: int) -> bytes:
 
 @pytest.fixture
 def history(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, clean_environment: Path) -> GitRepo:
-    """A repository whose two files always change together, with its index; copied from one that is made once."""
+    """A repository whose two files always change together, with its index; a copy of one that is made once."""
     template = tmp_path_factory.getbasetemp() / "together"
     if not template.exists():
         template.mkdir()
         made = GitRepo(template)
         made.git("init", "-q")
-        made.git("fast-import", "--quiet", stdin=_stream(40))
+        made.git("fast-import", "--quiet", stdin=_stream())
         made.git("reset", "-q", "--hard")
         shutil.rmtree(template / ".git/hooks")
         assert program(template, "mine").code == 0
@@ -61,66 +59,53 @@ def stage(repo: GitRepo, *paths: str) -> None:
     repo.git("add", *paths)
 
 
-def hook(repo: GitRepo, *arguments: str, stdin: bytes = b"", **env: str) -> Done:
-    done = run_program(["hook", "run", *arguments], repo.top, stdin=stdin, env=env)
-    return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
+@pytest.fixture
+def hook(history: GitRepo, in_process: Ask) -> Ask:
+    """`repoagent hook run ARGUMENTS` in this process."""
+    return partial(in_process, "hook", "run", cwd=history.top)
 
 
-def git(repo: GitRepo, *arguments: str, cwd: Path | None = None, **env: str) -> Done:
-    done = subprocess.run(
-        ["git", *arguments], cwd=cwd or repo.top, env={**os.environ, **env}, capture_output=True, text=True, check=False
-    )  # fmt: skip
+def git(repo: GitRepo, *arguments: str, cwd: Path | None = None) -> Done:
+    command = ["git", *arguments]
+    done = subprocess.run(command, cwd=cwd or repo.top, capture_output=True, text=True, check=False)
     return Done(done.returncode, done.stdout, done.stderr)
 
 
-def test_staged_changes_are_reviewed_without_touching_the_index(history: GitRepo) -> None:
+def test_staged_changes_are_reviewed_without_touching_the_index(history: GitRepo, hook: Ask) -> None:
     stage(history, "a.py")
     change(history, "test_a.py")  # in the work tree alone: it will not be in the commit
     os.utime(history.top / "a.py")  # git itself would refresh the index now
     before = (history.read(".git/index"), (history.top / ".git/index").stat().st_mtime_ns)
-    done = hook(history, "pre-commit")
+    done = hook("pre-commit")
     assert done.code == 0 and PARTNER in done.out
     assert (history.read(".git/index"), (history.top / ".git/index").stat().st_mtime_ns) == before
     assert not list((history.top / ".git").glob("*.lock"))
 
 
-def test_findings_of_the_level_stop_git_with_a_remedy(history: GitRepo) -> None:
+def test_findings_of_the_level_stop_git_with_a_remedy_and_others_are_brief(
+    history: GitRepo, hook: Ask, in_process: Ask
+) -> None:
     stage(history, "a.py")
-    done = hook(history, "pre-commit", "--fail-on", "warning")
+    done = hook("pre-commit", "--fail-on", "warning")
     assert done.code == 6 and PARTNER in done.out
     assert "see the details" not in done.out and "in 40 of the last 40 commits" in done.out
     assert "stopped the commit; bypass this with: git commit --no-verify" in done.err
-
-
-@pytest.mark.soak
-def test_findings_can_be_dismissed_or_stop_nothing(history: GitRepo) -> None:
-    stage(history, "a.py")
-    assert hook(history, "pre-commit", "--fail-on", "never").code == 0
-    output = hook(history, "pre-commit", "--fail-on", "warning", "--json")
-    (finding,) = output.json["reports"][0]["findings"]
-    assert output.code == 6 and output.json["hook"] == "pre-commit" and finding["path"] == "a.py"
-    assert program(history.top, "review", "dismiss", finding["id"]).code == 0
-    assert hook(history, "pre-commit", "--fail-on", "warning").code == 0
-
-
-def test_findings_below_the_level_are_brief(history: GitRepo) -> None:
-    """Findings that stop the commit are shown in full, the others in brief."""
-    stage(history, "a.py")
-    output = hook(history, "pre-commit").out.splitlines()
+    output = hook("pre-commit").out.splitlines()
     assert output[0].startswith("warning partner-missing: ") and output[1].startswith("  a.py  [")
     assert output[2] == "see the details with: repoagent review --commit HEAD" and len(output) == 5
     history.git("commit", "-qm", "alone")
-    assert "in 40 of the last 40 commits" in program(history.top, "review", "--commit", "HEAD").out
+    shown = in_process("review", "--commit", "HEAD", cwd=history.top).out
+    assert "in 40 of the last 40 commits" in shown
 
 
-def test_without_findings_nothing_is_printed(history: GitRepo) -> None:
+def test_without_findings_nothing_is_printed(history: GitRepo, hook: Ask) -> None:
     history.write(".git/MSG", "message\n")
     stage(history, *PATHS)
     for words in ("pre-commit", "commit-msg .git/MSG", "pre-push origin url"):
-        assert hook(history, *words.split()) == Done(0, "", "")
+        assert hook(*words.split(), stdin=b"") == Done(0, "", "")
 
 
-def test_a_trailer_dismisses_a_finding_unless_it_is_cut_off(history: GitRepo) -> None:
+def test_a_trailer_dismisses_a_finding_unless_it_is_cut_off(history: GitRepo, hook: Ask) -> None:
     stage(history, "a.py")
     for trailer, is_shown in (
         ("Review-Ignore: partner-missing test_a.py\n", False),
@@ -128,71 +113,73 @@ def test_a_trailer_dismisses_a_finding_unless_it_is_cut_off(history: GitRepo) ->
         ("# ------------------------ >8 ------------------------\nReview-Ignore: partner-missing\n", True),
     ):
         history.write(".git/MSG", f"Subject\n\n{trailer}")
-        assert (PARTNER in hook(history, "commit-msg", ".git/MSG").out) is is_shown
+        assert (PARTNER in hook("commit-msg", ".git/MSG").out) is is_shown
     history.write(".git/MSG", "Subject\n\nReview-Ignore: partners-missing\nReview-Ignore:\n")
-    output = hook(history, "commit-msg", ".git/MSG").err
+    output = hook("commit-msg", ".git/MSG").err
     assert "unknown rule 'partners-missing'; the rules are: secret" in output and "names no rule" in output
 
 
-def test_pushed_commits_are_reviewed(history: GitRepo) -> None:
+def test_pushed_commits_are_reviewed(history: GitRepo, hook: Ask) -> None:
     base = history.head()
     stage(history, "a.py")
     history.git("commit", "-qm", "alone")
     line = f"refs/heads/main {history.head()} refs/heads/main {base}\n"
-    done = hook(history, "pre-push", "origin", "url", "--fail-on", "warning", stdin=line.encode())
+    done = hook("pre-push", "origin", "url", "--fail-on", "warning", stdin=line.encode())
     assert done.code == 6 and PARTNER in done.out and "1 warning in the push of main" in done.out
     assert "git push --no-verify" in done.err
     gone = f"(delete) {'0' * 40} refs/heads/main {base}\n"
-    assert hook(history, "pre-push", "origin", "url", stdin=gone.encode()) == Done(0, "", "")
+    assert hook("pre-push", "origin", "url", stdin=gone.encode()) == Done(0, "", "")
 
 
 @pytest.mark.soak
-def test_one_rule_alone_and_no_model(history: GitRepo) -> None:
+def test_one_rule_alone_no_model_and_a_dismissed_finding(
+    history: GitRepo, hook: Ask, in_process: Ask
+) -> None:
     stage(history, "a.py")
-    model = {"REPOAGENT_REVIEW__MODEL": "anthropic/claude-sonnet-5-5"}
-    done = hook(history, "pre-commit", "--only", "partner-missing", **model)
+    model = "anthropic/claude-sonnet-5-5"
+    done = hook("pre-commit", "--only", "partner-missing", REPOAGENT_REVIEW__MODEL=model)
     assert PARTNER in done.out and "model" not in done.err
-    assert PARTNER not in hook(history, "pre-commit", "--only", "secret").out
-    assert "unknown rule 'nothing'" in hook(history, "pre-commit", "--only", "nothing").err
+    assert PARTNER not in hook("pre-commit", "--only", "secret").out
+    assert "unknown rule 'nothing'" in hook("pre-commit", "--only", "nothing").err
+    assert hook("pre-commit", "--fail-on", "never").code == 0
+    output = hook("pre-commit", "--fail-on", "warning", "--json")
+    (finding,) = output.json["reports"][0]["findings"]
+    assert output.code == 6 and output.json["hook"] == "pre-commit" and finding["path"] == "a.py"
+    assert in_process("review", "dismiss", finding["id"], cwd=history.top).code == 0
+    assert hook("pre-commit", "--fail-on", "warning").code == 0
 
 
 @pytest.mark.soak
-def test_an_unreachable_model_is_a_warning(history: GitRepo) -> None:
+def test_a_problem_of_the_review_itself_is_a_warning(history: GitRepo, hook: Ask, tmp_path: Path) -> None:
     stage(history, *PATHS)
     for model, sentence in (
         ("anthropic/claude-sonnet-5-5", "is incomplete: no key for Anthropic's models"),
         ("command:false", "is incomplete"),
     ):
-        done = hook(history, "pre-commit", REPOAGENT_REVIEW__MODEL=model)
+        done = hook("pre-commit", REPOAGENT_REVIEW__MODEL=model)
         assert (done.code, done.out) == (0, "") and sentence in done.err and done.err.count("\n") <= 2
-    assert hook(history, "pre-commit", "--strict", REPOAGENT_REVIEW__MODEL="command:false").code == 4
-
-
-@pytest.mark.soak
-def test_a_wrong_setting_or_no_repository_is_a_warning(history: GitRepo, tmp_path: Path) -> None:
-    stage(history, "a.py")
-    done = hook(history, "pre-commit", REPOAGENT_REVIEW__FAIL_ON="sometimes")
+    assert hook("pre-commit", "--strict", REPOAGENT_REVIEW__MODEL="command:false").code == 4
+    done = hook("pre-commit", REPOAGENT_REVIEW__FAIL_ON="sometimes")
     assert done.code == 0 and "not reviewed: " in done.err and done.err.count("\n") == 1
-    assert hook(history, "pre-commit", "--strict", REPOAGENT_REVIEW__FAIL_ON="sometimes").code == 2
-    (tmp_path / "none").mkdir()
-    outside = program(tmp_path / "none", "hook", "run", "pre-commit")
+    assert hook("pre-commit", "--strict", REPOAGENT_REVIEW__FAIL_ON="sometimes").code == 2
+    outside = hook("pre-commit", cwd=tmp_path)
     assert outside.code == 0 and "not reviewed: " in outside.err
 
 
 @pytest.mark.soak
-def test_install_status_and_uninstall(history: GitRepo) -> None:
-    status = program(history.top, "hook", "status", "--json")
-    assert [one["state"] for one in status.json["hooks"]] == ["none"] * 3
-    done = program(history.top, "hook", "install", "--commit-msg", "--pre-push")
+def test_install_status_and_uninstall(history: GitRepo, in_process: Ask) -> None:
+    hooks = partial(in_process, "hook", cwd=history.top)
+    assert [one["state"] for one in hooks("status", "--json").json["hooks"]] == ["none"] * 3
+    done = hooks("install", "--commit-msg", "--pre-push")
     assert done.code == 0 and done.err.count("installed ") == 2 and done.out == ""
-    assert program(history.top, "hook", "status").out.splitlines()[1:] == [
+    assert hooks("status").out.splitlines()[1:] == [
         "pre-commit  none", "commit-msg  installed by repoagent", "pre-push    installed by repoagent",
     ]  # fmt: skip
-    done = program(history.top, "hook", "uninstall", "--json")
+    done = hooks("uninstall", "--json")
     assert len(done.json["done"]) == 2 and not list((history.top / ".git/hooks").iterdir())
-    assert "no repoagent hooks here" in program(history.top, "hook", "uninstall").err
+    assert "no repoagent hooks here" in hooks("uninstall").err
     history.hook("pre-commit", "# File generated by pre-commit\n")
-    refused = program(history.top, "hook", "install")
+    refused = hooks("install")
     assert refused.code == 3 and "belongs to another program" in refused.err
 
 
@@ -232,8 +219,7 @@ def test_all_ways_to_commit(hooked: GitRepo, tmp_path: Path) -> None:
     assert git(hooked, "commit", "--amend", "--no-edit").code == 0
     (hooked.top / "sub").mkdir()
     stage(hooked, "a.py")
-    inside = git(hooked, "commit", "-m", "alone", cwd=hooked.top / "sub")
-    assert PARTNER in inside.err
+    assert PARTNER in git(hooked, "commit", "-m", "alone", cwd=hooked.top / "sub").err
     hooked.git(*reset)
     hooked.git("worktree", "add", "-q", str(tmp_path / "linked"))
     linked = GitRepo(tmp_path / "linked")
@@ -256,9 +242,8 @@ def test_the_program_pre_commit_runs_both_hooks(history: GitRepo, clean_environm
     history.write(".pre-commit-config.yaml", yaml.safe_dump({"repos": [{"repo": "local", "hooks": local}]}))
     history.git("add", ".pre-commit-config.yaml")
     history.git("commit", "-qm", "config")
-    subprocess.run(
-        [sys.executable, "-m", "pre_commit", "install"], cwd=history.top, check=True, capture_output=True
-    )
+    install = [sys.executable, "-m", "pre_commit", "install"]
+    subprocess.run(install, cwd=history.top, check=True, capture_output=True)
     stage(history, "a.py")
     change(history, "test_a.py")  # pre-commit stashes it and restores it
     history.git("config", "repoagent.review.fail-on", "warning")

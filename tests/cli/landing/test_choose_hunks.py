@@ -55,25 +55,13 @@ def test_answers_choose_hunks(tmp_path: Path, typed: str) -> None:
 
 def test_what_is_shown(tmp_path: Path) -> None:
     with Screen(python(CODE), tmp_path, env={"NO_COLOR": "1"}) as screen:
-        assert "old mode 100644\nnew mode 100755\n" in screen.expect(
-            "(1/4) Apply this mode change [y,n,q,a,d,?]? "
-        )
-        screen.send("y\n")
-        seen = screen.expect("(2/4) Apply this hunk [y,n,q,a,d,?]? ")
-        assert "@@ -1,6 +1,6 @@\n 1\n 2\n-3\n+three\n 4\n" in seen
-        assert "diff --git" not in seen
-        screen.send("y\n")
+        seen = screen.answer("(1/4) Apply this mode change [y,n,q,a,d,?]? ", "y\n")
+        assert "old mode 100644\nnew mode 100755\n" in seen
+        seen = screen.answer("(2/4) Apply this hunk [y,n,q,a,d,?]? ", "y\n")
+        assert "@@ -1,6 +1,6 @@\n 1\n 2\n-3\n+three\n 4\n" in seen and "diff --git" not in seen
         screen.answer("(3/4) Apply this hunk [y,n,q,a,d,s,?]? ", "s\n")
-        assert "split into 2 hunks\n@@ -12,5 +12,5 @@" in screen.expect("(3/5) Apply this hunk")
-        screen.send("d\n")
-        seen = screen.expect("(5/5) Apply the change to this file [y,n,q,a,d,?]? ")
-        assert "diff --git" in seen
-        assert "+new\n" in seen
-        assert "\x1b" not in screen.seen
-
-
-def test_the_end_of_input_applies_nothing(tmp_path: Path) -> None:
-    with Screen(python(CODE), tmp_path) as screen:
-        screen.answer("?]? ", "y\n")
-        screen.answer("?]? ", "\x04")
-        screen.expect("ERROR NothingDone")
+        seen = screen.answer("(3/5) Apply this hunk", "d\n")
+        assert "split into 2 hunks\n@@ -12,5 +12,5 @@" in seen
+        seen = screen.answer("(5/5) Apply the change to this file [y,n,q,a,d,?]? ", "\x04")
+        assert "diff --git" in seen and "+new\n" in seen and "\x1b" not in screen.seen
+        assert "TOOK" not in screen.expect("ERROR NothingDone")  # at the end of input nothing is applied

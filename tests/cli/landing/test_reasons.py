@@ -8,11 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.screens import PROGRAM, Screen
 from tests.conftest import GitRepo
-from tests.edit.conftest import GREET, Run, Script, diff
+from tests.edit.conftest import GREET, QUESTION, Open, Run, Script, diff
 
-ASK = "Apply this change [y,n,e,p,x,q,?]? "
 WRONG = diff("src/app.py", " def greet(person):", "-    return 'hi ' + person", "+    return person")
 FINISH = "<finish>It greets.</finish>\n"
 
@@ -23,77 +21,75 @@ def app(repo: GitRepo) -> None:
     repo.commit(**{"src/app.py": app, "lib/b.py": "b = 1\n", "lib/c.py": "c = 1\n"})
 
 
-def edit(repo: GitRepo, script: Script, *args: str, width: int = 80, **env: str) -> Screen:
-    whole = {"REPOAGENT_MODEL": script.spec, "NO_COLOR": "1", **env}
-    return Screen([*PROGRAM, "edit", "src/app.py", "greet", *args], repo.top, env=whole, width=width)
+@pytest.fixture
+def edit(screen: Open) -> Open:
+    """`repoagent edit src/app.py greet ARGS` on a terminal, without colors."""
+    return lambda *args, **more: screen("edit", "src/app.py", "greet", *args, NO_COLOR="1", **more)
 
 
-def lines(screen: Screen) -> list[str]:
-    """The output without the spinner."""
-    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|\r[^\n]*", "", screen.seen).split("\n")
-
-
-def test_a_refused_edit_says_why_and_its_message_is_shown_later(repo: GitRepo, script: Script) -> None:
+def test_a_refused_edit_says_why_and_its_message_is_shown_later(edit: Open, script: Script) -> None:
     script.replies(WRONG + FINISH, GREET + "<commit>\nGreet well\n</commit>\n" + FINISH)
-    with edit(repo, script, TERM="dumb") as window:
+    began = time.monotonic()
+    with edit(TERM="dumb") as window:
         refused = window.expect("edit refused: src/app.py, hunk 1: ")
         assert "It greets." not in refused
-        before = window.expect(ASK)
+        before = window.expect(QUESTION)
         assert "these of its\nlines are not in the file:\n" in before
         assert "def greet(person):" in before and "Send the hunk" not in before and "It greets." not in before
+        time.sleep(1.2)
         window.send("y\n")
         assert window.end() == 0
     assert window.seen.count("It greets.") == 1 and "was not performed" not in window.seen
     assert window.seen.index("It greets.") < window.seen.index("] Greet well · 1 file +1 -1")
+    took = re.search(r"· ([\d.]+) s\n", window.seen)  # without the wait for the user
+    assert took and float(took[1]) < time.monotonic() - began - 1.1
 
 
-def test_refusals_of_one_reply_are_shown_together(repo: GitRepo, script: Script) -> None:
+def test_refusals_of_one_reply_are_shown_together(edit: Open, script: Script) -> None:
     many = "".join(diff(path, " no such line", "-x", "+y") for path in ("src/app.py", "lib/b.py", "lib/c.py"))
     script.replies(many, GREET + FINISH)
-    with edit(repo, script, "--yes", "--scope", "repo", TERM="dumb") as window:
+    with edit("--yes", "--scope", "repo", TERM="dumb") as window:
         assert window.end() == 0
     assert window.seen.count("edit refused") == 1 and "edit refused, 3 hunks:\n" in window.seen
     assert all(f"{path}, hunk 1: " in window.seen for path in ("src/app.py", "lib/b.py", "lib/c.py"))
     assert "A part of the change was refused" not in window.seen
 
 
-def test_a_failed_check_shows_its_end_and_exits_with_6(repo: GitRepo, script: Script, run: Run) -> None:
+def test_a_failed_check_shows_its_end_and_exits_with_6(edit: Open, script: Script, run: Run) -> None:
     script.replies(GREET + FINISH, "I can't make it pass.", "No.")
-    check = "seq 30; echo AssertionError: 1; exit 3"
-    with edit(repo, script, "--yes", "--check", check, TERM="dumb") as window:
+    with edit("--yes", "--check", "seq 30; echo AssertionError: 1; exit 3", TERM="dumb") as window:
         assert window.end() == 6
-    assert (
-        "… 19 more lines (-v shows all)\n  20\n" in window.seen and "\n  AssertionError: 1\n" in window.seen
-    )
+    assert "… 19 more lines (-v shows all)\n  20\n" in window.seen
+    assert "\n  AssertionError: 1\n" in window.seen
     assert window.seen.count("\n  30\n") == 1 and "It greets." not in window.seen
     assert "send only what has to change" not in window.seen and "after your edit" not in window.seen
     assert "1 failed, 0 undone" in run("activity").out
 
 
-def test_in_a_pipe_the_output_of_a_failed_check_is_whole(repo: GitRepo, script: Script, run: Run) -> None:
+def test_in_a_pipe_the_output_of_a_failed_check_is_whole(script: Script, run: Run) -> None:
+    failing = ("edit", "src/app.py", "greet", "--yes", "--check", "seq 30; exit 3")
     script.replies(GREET + FINISH, "I can't make it pass.")
-    done = run("edit", "src/app.py", "greet", "--yes", "--check", "seq 30; exit 3")
+    done = run(*failing)
     assert done.code == 6 and "\n15\n16\n" in f"\n{done.err}" and done.err.count("\n15\n") == 1
     script.replies(GREET + FINISH, "I can't make it pass.")
-    done = run("edit", "src/app.py", "greet", "--yes", "--check", "seq 30; exit 3", "--json")
-    assert done.json["error"]["printed"].startswith("1\n2\n") and "\n2\n" not in done.json["error"]["message"]
+    error = run(*failing, "--json").json["error"]
+    assert error["printed"].startswith("1\n2\n") and "\n2\n" not in error["message"]
 
 
-def test_a_running_check_shows_its_last_lines(repo: GitRepo, script: Script) -> None:
+def test_a_running_check_shows_its_last_lines(edit: Open, script: Script) -> None:
     script.replies(GREET + FINISH)
-    with edit(repo, script, "--yes", "--check", "echo collected 7 items; sleep 1.5") as window:
-        window.expect("running echo collected")
-        window.expect("  collected 7 items")
-        window.expect("(1 s)")
+    with edit("--yes", "--check", "echo collected 7 items; sleep 1.5") as window:
+        for text in ("running echo collected", "  collected 7 items", "(1 s)"):
+            window.expect(text)
         assert window.end() == 0
     assert "check `echo collected 7 items; sleep 1.5` passed in 1." in window.seen
     assert "s: collected 7 items" in window.seen
 
 
-def test_an_interrupt_is_a_line(repo: GitRepo, script: Script) -> None:
+def test_an_interrupt_is_a_line(repo: GitRepo, edit: Open, script: Script) -> None:
     script.replies(WRONG, "", GREET)
     script.act(1, "sleep 30")
-    with edit(repo, script, TERM="dumb") as window:
+    with edit(TERM="dumb") as window:
         window.expect("edit refused")
         while len(script.prompts) < 2:
             time.sleep(0.05)
@@ -101,37 +97,22 @@ def test_an_interrupt_is_a_line(repo: GitRepo, script: Script) -> None:
         assert window.end() == 130
     message = "interrupted; nothing was changed. Run the same command again to resume (replies\nalready paid for: 1)\n"
     assert window.seen.endswith(message) and repo.status() == ""
-    with edit(repo, script, TERM="dumb") as window:
-        window.answer(ASK, "\x03")
+    with edit(TERM="dumb") as window:
+        window.answer(QUESTION, "\x03")
         window.expect("\ninterrupted; nothing was changed.")
         assert window.end() == 130
 
 
-def test_a_repeated_diff_is_not_shown_again(repo: GitRepo, script: Script) -> None:
+def test_a_repeated_diff_is_not_shown_again(edit: Open, script: Script) -> None:
     script.replies(GREET, GREET)
-    with edit(repo, script) as window:
-        window.answer(ASK, "n\n")
+    with edit() as window:
+        window.answer(QUESTION, "n\n")
         window.answer("Reason", "be brief\n")
-        again = window.expect(ASK)
-        assert (
-            "same diff as before\n" in again
-            and "diff --git" not in again
-            and "The user rejected the change" not in again
-        )
+        again = window.expect(QUESTION)
+        assert "same diff as before\n" in again and "diff --git" not in again
+        assert "The user rejected the change" not in again
         window.send("y\n")
         assert window.end() == 0
-
-
-def test_the_time_excludes_waiting_for_the_user(repo: GitRepo, script: Script) -> None:
-    script.replies(GREET + FINISH)
-    began = time.monotonic()
-    with edit(repo, script) as window:
-        window.expect(ASK)
-        time.sleep(1.2)
-        window.send("y\n")
-        assert window.end() == 0
-    took = re.search(r"· ([\d.]+) s\n", window.seen)
-    assert took and float(took[1]) < time.monotonic() - began - 1.1
 
 
 def test_with_a_manual_model_the_reason_is_shown_in_a_pipe(run: Run, tmp_path: Path) -> None:
@@ -151,37 +132,32 @@ def editor(folder: Path, *commands: str) -> str:
     return str(program)
 
 
-def test_an_edited_diff_is_validated_and_confirmed(repo: GitRepo, script: Script, tmp_path: Path) -> None:
+def test_an_edited_diff_is_validated_and_confirmed(
+    repo: GitRepo, edit: Open, script: Script, tmp_path: Path
+) -> None:
     script.replies(GREET)
-    bad, same, good = (
-        'sed -i "s/^+    .*/+    return ((/" $1',
-        ":",
-        "sed -i \"s/^+    .*/+    return 'hey'/\" $1",
-    )
-    with edit(repo, script, GIT_EDITOR=editor(tmp_path, bad, same, good)) as window:
-        window.expect(ASK)
+    bad, good = (f'sed -i "s/^+    .*/+    return {value}/" $1' for value in ("((", "'hey'"))
+    with edit(GIT_EDITOR=editor(tmp_path, bad, ":", good)) as window:
+        window.expect(QUESTION)
         for message in ("not accepted: src/app.py would no longer parse", "same diff as before"):
             window.send("e\n")
             window.expect(message)
-            window.expect(ASK)
+            window.expect(QUESTION)
         window.send("e\n")
-        again = window.expect(ASK)
-        assert "+    return 'hey'" in again
-        window.send("y\n")
+        assert "+    return 'hey'" in window.answer(QUESTION, "y\n")
         assert window.end() == 0
     assert repo.read("src/app.py").endswith(b"    return 'hey'\n")
 
 
 def test_an_edited_diff_gets_the_questions_about_sensitive_files(
-    repo: GitRepo, script: Script, tmp_path: Path
+    repo: GitRepo, edit: Open, script: Script, tmp_path: Path
 ) -> None:
     script.replies(GREET + "```diff\n--- /dev/null\n+++ b/.gitattributes\n@@ -0,0 +1 @@\n+x\n```\n")
     change = editor(tmp_path, "sed -i 's/^+x/+y/' $1")
-    with edit(repo, script, "--scope", "repo", GIT_EDITOR=change) as window:
-        window.answer(ASK, "e\n")
-        again = window.expect(ASK)
+    with edit("--scope", "repo", GIT_EDITOR=change) as window:
+        window.answer(QUESTION, "e\n")
+        again = window.answer(QUESTION, "y\n")
         assert "\n+y\n" in again and "warning: " in window.seen
-        window.send("y\n")
         window.answer("You did not ask for a change to .gitattributes.", "n\n")
         assert window.end() == 1
     assert not (repo.top / ".gitattributes").exists() and b"hello '" in repo.read("src/app.py")

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from repoagent.cli.app import cli
-from repoagent.cli.run_program import run
 from repoagent.llm.conversation import Turn, append
 from repoagent.memory.edit_records import EditRecord, append_edit
 from repoagent.memory.identity.record import Memory
 from repoagent.memory.identity.store import remember
-from tests.cli.applying import Done
+from tests.cli.applying import Ask
 from tests.conftest import GitRepo
 from tests.memory.conftest import Desk, desk_at, text
-
-Ask = Callable[..., Done]
 
 
 @pytest.fixture
@@ -41,34 +36,18 @@ def context(request: pytest.FixtureRequest, tmp_path: Path, tmp_path_factory: py
 
 
 @pytest.fixture
-def ask(context: Desk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Ask:
-    """`repoagent memory ARGUMENTS` in this process, at the top or in `cwd`; global options come `before`."""
-
-    def ask(*arguments: str, cwd: Path | None = None, before: tuple[str, ...] = ()) -> Done:
-        monkeypatch.chdir(cwd or context.worktree.top)
-        code = run(cli, "repoagent", [*before, "memory", *arguments])
-        return Done(code, *capsys.readouterr())
-
-    return ask
-
-
-def known(context: Desk, path: str) -> Memory:
-    memory = context.resolve(path)
-    assert memory is not None
-    return memory
+def ask(context: Desk, in_process: Ask) -> Ask:
+    """`repoagent memory ARGUMENTS` in this process, at the top or in `cwd`."""
+    top = context.worktree.top
+    return lambda *arguments, cwd=top, **more: in_process("memory", *arguments, cwd=cwd, **more)
 
 
 def talked(memory: Memory, number: int) -> None:
     """Exchange number `number` about the file, and the record of its edit."""
-    edit, day = f"e{number}", f"2026-11-{number:02}"
+    edit, time, request = f"e{number}", f"2026-11-{number:02}T10:00:00+00:00", f"request {number}"
     append(
         memory.conversation,
-        Turn("user", f"request {number}", {"edit": edit, "time": f"{day}T10:00:00+00:00"}),
+        Turn("user", request, {"edit": edit, "time": time}),
         Turn("assistant", f"answer {number}\x1b[31m", {"model": "m"}),
     )
-    append_edit(
-        memory.edits,
-        EditRecord(
-            edit, f"{day}T10:00:00+00:00", "src/a.py", f"request {number}", "1" * 40, "2" * 40, "3" * 40
-        ),
-    )
+    append_edit(memory.edits, EditRecord(edit, time, "src/a.py", request, "1" * 40, "2" * 40, "3" * 40))

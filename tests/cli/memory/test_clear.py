@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import pytest
 
 from repoagent.memory.notes import add_note, read_notes
-from tests.cli.memory.conftest import Ask, known, talked
+from tests.cli.applying import Ask
+from tests.cli.memory.conftest import talked
 from tests.cli.screens import PROGRAM, Screen
 from tests.memory.conftest import Desk
 
@@ -18,19 +16,16 @@ KEPT = ("notes.md", "conversation.md", "edits.jsonl")
 @pytest.fixture
 def full(context: Desk) -> dict[str, bytes]:
     """The files of the memory of `src/a.py`, which has notes, a conversation and edits."""
-    memory = known(context, "src/a.py")
+    memory = context.known("src/a.py")
     add_note(memory.notes, "one")
     talked(memory, 1)
     return {name: (memory.folder / name).read_bytes() for name in KEPT}
 
 
-def _holds(path: Path) -> bool:
-    return path.exists() and path.stat().st_size > 0
-
-
 def files(context: Desk) -> dict[str, bytes]:
-    folder = known(context, "src/a.py").folder
-    return {name: (folder / name).read_bytes() for name in KEPT if _holds(folder / name)}
+    """The files of that memory that are not empty."""
+    paths = [context.known("src/a.py").folder / name for name in KEPT]
+    return {path.name: data for path in paths if path.exists() and (data := path.read_bytes())}
 
 
 def test_no_terminal_and_nothing_to_clear(ask: Ask, context: Desk, full: dict[str, bytes]) -> None:
@@ -41,62 +36,57 @@ def test_no_terminal_and_nothing_to_clear(ask: Ask, context: Desk, full: dict[st
         done = ask("clear", *arguments)
         assert done.code == 1 and "nothing" in done.err
     assert ask("clear", "--undo", "--notes", "src/a.py").code == 2
-    assert not (known(context, "src/a.py").folder / "archive").exists()
+    assert not (context.known("src/a.py").folder / "archive").exists()
 
 
 def test_everything_is_cleared_and_restored_exactly(ask: Ask, context: Desk, full: dict[str, bytes]) -> None:
-    memory = known(context, "src/a.py")
+    memory = context.known("src/a.py")
     done = ask("clear", "src/a.py", "src/a.py", "-y")
     assert done.code == 0 and "restore it with: repoagent memory clear --undo src/a.py" in done.err
     assert files(context) == {}
-    assert known(context, "src/a.py").folder == memory.folder
+    assert context.known("src/a.py").folder == memory.folder
     assert "cleared: notes, conversation, edits" in ask("show", "src/a.py").out
     assert ask("clear", "--undo", "src/a.py").code == 0
     assert files(context) == full and not list((memory.folder / "archive").iterdir())
 
 
 def test_parts_are_restored_last_first(ask: Ask, context: Desk, full: dict[str, bytes]) -> None:
-    value = json.loads(ask("clear", "src/a.py", "--notes", "--edits", "-y", "--json").out)
+    value = ask("clear", "src/a.py", "--notes", "--edits", "-y", "--json").json
     assert value["files"][0]["parts"].keys() == {"notes", "edits"} and value["action"] == "clear"
     assert files(context).keys() == {"conversation.md"}
-    add_note(known(context, "src/a.py").notes, "two")
+    add_note(context.known("src/a.py").notes, "two")
     assert ask("clear", "src/a.py", "-y").code == 0
-    assert ask("clear", "--undo", "src/a.py").code == 0
-    assert [note.text for note in read_notes(known(context, "src/a.py").notes)] == ["two"]
-    assert ask("clear", "--undo", "src/a.py").code == 0
-    assert [note.text for note in read_notes(known(context, "src/a.py").notes)] == ["one", "two"]
+    for texts in (["two"], ["one", "two"]):
+        assert ask("clear", "--undo", "src/a.py").code == 0
+        assert [note.text for note in read_notes(context.known("src/a.py").notes)] == texts
     assert files(context)["edits.jsonl"] == full["edits.jsonl"]
 
 
 def test_a_broken_conversation_is_cleared_and_not_merged(
     ask: Ask, context: Desk, full: dict[str, bytes]
 ) -> None:
-    memory = known(context, "src/a.py")
+    memory = context.known("src/a.py")
     memory.conversation.write_text("scribbled\n")
     assert ask("clear", "src/a.py", "--conversation", "-y").code == 0
     talked(memory, 2)
     now = memory.conversation.read_bytes()
     done = ask("clear", "--undo", "src/a.py")
-    assert (
-        done.code == 3
-        and "not a repoagent conversation" in done.err
-        and memory.conversation.read_bytes() == now
-    )
+    assert done.code == 3 and "not a repoagent conversation" in done.err
+    assert memory.conversation.read_bytes() == now
     (saved,) = memory.folder.glob("archive/cleared-*/conversation.md")
     assert saved.read_text() == "scribbled\n" and saved.parent.name in done.err
 
 
-@pytest.mark.parametrize(("answer", "code"), [("n", 1), pytest.param("y", 0, marks=pytest.mark.soak)])
-def test_on_a_terminal_it_asks(context: Desk, full: dict[str, bytes], answer: str, code: int) -> None:
-    with Screen([*PROGRAM, "memory", "clear", "src/a.py"], context.worktree.top) as screen:
-        screen.expect("Clear this for 1 file [y,n,?]? ")
-        screen.send(f"{answer}\n")
-        assert screen.end() == code
-    assert files(context) == ({} if answer == "y" else full)
+def test_on_a_terminal_it_asks(context: Desk, full: dict[str, bytes]) -> None:
+    for answer, code, kept in (("n", 1, full), ("y", 0, {})):
+        with Screen([*PROGRAM, "memory", "clear", "src/a.py"], context.worktree.top) as screen:
+            screen.answer("Clear this for 1 file [y,n,?]? ", f"{answer}\n")
+            assert screen.end() == code
+        assert files(context) == kept
 
 
 def test_a_link_in_the_way_is_not_followed(ask: Ask, context: Desk, full: dict[str, bytes]) -> None:
-    memory = known(context, "src/a.py")
+    memory = context.known("src/a.py")
     (memory.folder / "archive").symlink_to(context.worktree.top)
     done = ask("clear", "src/a.py", "-y")
     assert done.code == 3 and "is a symbolic link" in done.err and files(context) == full

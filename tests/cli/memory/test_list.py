@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from pathlib import Path
 
 from repoagent.memory.identity.record import identity_file
-from tests.cli.applying import program
-from tests.cli.memory.conftest import Ask, known, talked
+from tests.cli.applying import Ask
+from tests.cli.memory.conftest import talked
 from tests.conftest import GitRepo
 from tests.memory.conftest import Desk, text
 from tests.program import run as run_program
@@ -18,25 +17,26 @@ ODD = os.fsdecode(b"odd\n\xff\x1b[31m.py")
 
 
 def states(ask: Ask, *arguments: str) -> dict[str, tuple[str, str | None]]:
-    listed = json.loads(ask("list", "--json", *arguments).out)["memories"]
+    listed = ask("list", "--json", *arguments).json["memories"]
     return {row["path"]: (row["state"], row["current_path"]) for row in listed}
 
 
-def test_an_empty_memory(repo: GitRepo, tmp_path: Path) -> None:
-    done = program(repo.top, "memory", "list")
+def test_an_empty_memory(repo: GitRepo, in_process: Ask, tmp_path: Path) -> None:
+    done = in_process("memory", "list")
     assert (done.code, done.out) == (1, "") and "nothing is remembered in this repository yet" in done.err
     assert not (repo.top / ".repoagent").exists()
-    (tmp_path / "none").mkdir()
-    done = program(tmp_path / "none", "memory", "list")
-    assert done.code == 2 and "not in a git work tree" in done.err
-    subprocess.run(["git", "init", "-q", "--bare", str(tmp_path / "bare.git")], check=True)
-    done = program(tmp_path / "bare.git", "memory", "list")
-    assert done.code == 2 and "is a bare repository" in done.err
+    repo.git("init", "-q", "--bare", str(tmp_path / "bare.git"))
+    for folder, message in (
+        (tmp_path, "not in a git work tree"),
+        (tmp_path / "bare.git", "is a bare repository"),
+    ):
+        done = in_process("memory", "list", cwd=folder)
+        assert done.code == 2 and message in done.err
 
 
 def test_states_are_listed_without_changes(ask: Ask, context: Desk) -> None:
     top = context.worktree.top
-    before = identity_file(known(context, "src/a.py").folder).read_bytes()
+    before = identity_file(context.known("src/a.py").folder).read_bytes()
     (top / "src/a.py").rename(top / "c.py")
     (top / "src/b.py").unlink()
     assert states(ask) == {"src/a.py": ("moved", "c.py"), "src/b.py": ("orphaned", None)}
@@ -60,7 +60,7 @@ def test_a_path_that_another_file_has_now(ask: Ask, context: Desk) -> None:
     (top / "src/a.py").rename(top / "moved.py")
     (top / "src/a.py").write_bytes(text("nothing alike"))
     context.remember("src/a.py")
-    listed = json.loads(ask("list", "--json").out)["memories"]
+    listed = ask("list", "--json").json["memories"]
     mine = [(row["state"], row["current_path"]) for row in listed if row["path"] == "src/a.py"]
     assert sorted(mine) == [("live", None), ("moved", "moved.py")]
 
@@ -77,27 +77,23 @@ def test_odd_names_in_all_forms(ask: Ask, context: Desk) -> None:
 
 
 def test_order_limit_and_paths(ask: Ask, context: Desk) -> None:
-    talked(known(context, "src/b.py"), 1)
+    talked(context.known("src/b.py"), 1)
     context.repo.write("z.py", text("z"))
     context.remember("z.py")
-    os.utime(known(context, "src/b.py").folder / "edits.jsonl", (4e9, 4e9))
+    os.utime(context.known("src/b.py").folder / "edits.jsonl", (4e9, 4e9))
     assert list(states(ask)) == ["src/a.py", "src/b.py", "z.py"]
-    assert list(states(ask, "--sort", "edits", "-n", "1")) == ["src/b.py"]
-    assert list(states(ask, "--sort", "used", "-n", "1")) == ["src/b.py"]
-    assert list(states(ask, "--sort", "size", "-n", "1")) == ["src/b.py"]
+    for order in ("edits", "used", "size"):
+        assert list(states(ask, "--sort", order, "-n", "1")) == ["src/b.py"]
     assert list(states(ask, "-n", "0", ".")) == ["src/a.py", "src/b.py", "z.py"]
-    src = context.worktree.top / "src"
-    assert [row["path"] for row in json.loads(ask("list", ".", "--json", cwd=src).out)["memories"]] == [
-        "src/a.py",
-        "src/b.py",
-    ]
+    done = ask("list", ".", "--json", cwd=context.worktree.top / "src")
+    assert [row["path"] for row in done.json["memories"]] == ["src/a.py", "src/b.py"]
     done = ask("list", "nowhere", "--state", "orphaned")
     assert done.code == 1 and "no memories match" in done.err
 
 
 def test_broken_and_foreign_folders_are_named(ask: Ask, context: Desk) -> None:
     memory = context.layout.memory
-    a, b = known(context, "src/a.py").folder, known(context, "src/b.py").folder
+    a, b = context.known("src/a.py").folder, context.known("src/b.py").folder
     identity_file(a).write_bytes(b"{ not json")
     (memory / "link-00000000").symlink_to("/etc")
     (memory / "file-00000001").write_text("no folder")
@@ -106,7 +102,7 @@ def test_broken_and_foreign_folders_are_named(ask: Ask, context: Desk) -> None:
     done = ask("list")
     assert done.code == 0 and [line.split()[-1] for line in done.out.splitlines()[1:]] == ["src/b.py"]
     assert "renamed it to identity.json.broken-1" in done.err
-    (row,) = json.loads(ask("list", "--json").out)["memories"]
+    (row,) = ask("list", "--json").json["memories"]
     assert (row["edits"], row["notes"]) == (1, 0)
 
 

@@ -16,14 +16,12 @@ NOW = 1_800_000_000.0
 DAY = 86_400
 
 
-def neighborhood(*names: bytes, together: int = 3, commits: int = 300) -> Neighborhood:
+def neighborhood(*names: bytes) -> Neighborhood:
+    reasons = ("together", "through", "name")
     rows = tuple(
-        Neighbor(
-            n, name, 0.9 / (1 + n), together, commits, 1_799_000_000, (7,), ("together", "through", "name")
-        )
-        for n, name in enumerate(names)
+        Neighbor(n, name, 0.9 / (1 + n), 3, 300, 1_799_000_000, (7,), reasons) for n, name in enumerate(names)
     )
-    return Neighborhood((b"core.c",), "HEAD", "a" * 40, rows, "whole", "a note", commits, {7: "c" * 40})
+    return Neighborhood((b"core.c",), "HEAD", "a" * 40, rows, "whole", "a note", 300, {7: "c" * 40})
 
 
 TOLD = {
@@ -98,9 +96,8 @@ def test_weak_pairs_are_only_counted_by_default() -> None:
     rows = (row(b"sure.c", 9, 143, 0.4), row(b"once.c", 1, 143, 0.05), row(b"near.c", 1, 143, 0.3))
     result = Neighborhood((b"a.c",), "HEAD", "a" * 40, (*rows, row(b"few.c", 1, 9, 0.05)), "whole", "", 143)
     shown = table(result, {}, plain(80), NOW, weak=False)
-    assert "once.c" not in shown and all(
-        name in shown for name in ("3 neighbors", "sure.c", "near.c", "few.c")
-    )
+    assert "once.c" not in shown
+    assert all(name in shown for name in ("3 neighbors", "sure.c", "near.c", "few.c"))
     assert shown.endswith("\n1 weak pair hidden (at most one commit in common): use --weak to see it\n")
     assert "\nbar: share of best score; medium: from 20%; high: from 50%; partners: shared\n" in shown
     assert "partners" not in table(result, {}, plain(44), NOW)  # where the column `why` is dropped

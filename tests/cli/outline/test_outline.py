@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
 
+from tests.cli.applying import Ask, Done
 from tests.conftest import GitRepo
-from tests.program import run
 
 SOURCE = (
     "class Server:\n    # how it runs\n    def run(self, host: str, port: int = 80) -> None:\n        def inner(): ...\n"
     "\n\ndef main():\n    pass\n"
 )
-
-
-def outline(cwd: Path, *arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[str]:
-    done = run(["outline", *arguments], cwd, stdin=stdin)
-    out, err = (data.decode("utf-8", "surrogateescape") for data in (done.stdout, done.stderr))
-    return subprocess.CompletedProcess(arguments, done.returncode, out, err)
 
 
 @pytest.fixture
@@ -30,9 +22,7 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "app.py").write_text(SOURCE)
     (tmp_path / "empty").mkdir()
     (tmp_path / "bin").write_bytes(b"\0\1")
-    (tmp_path / "a.rb").write_text("class A; end\n")
     (tmp_path / "a.unknown").write_text("x\n")
-    (tmp_path / "pipe.py").mkdir()
     return tmp_path
 
 
@@ -58,58 +48,55 @@ WRONG: tuple[tuple[list[str], str], ...] = (
 )
 
 
-def test_wrong_calls_are_one_sentence(folder: Path) -> None:
+@pytest.fixture
+def outline(folder: Path, in_process: Ask) -> Ask:
+    """`repoagent outline ARGUMENTS` in this process, in `folder` or `cwd`."""
+    return lambda *arguments, cwd=folder, **more: in_process("outline", *arguments, cwd=cwd, **more)
+
+
+def test_wrong_calls_are_one_sentence(outline: Ask) -> None:
     for arguments, sentence in WRONG:
-        done = outline(folder, *arguments)
-        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-        assert sentence in done.stderr
+        done = outline(*arguments)
+        assert (done.code, done.out, done.err.count("\n")) == (2, "", 1) and sentence in done.err
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
-def test_an_unreadable_file(folder: Path) -> None:
+def test_an_unreadable_file(folder: Path, outline: Ask) -> None:
     (folder / "app.py").chmod(0)
-    done = outline(folder, "app.py")
-    assert done.returncode == 2 and "cannot read app.py: Permission denied" in done.stderr
+    done = outline("app.py")
+    assert done.code == 2 and "cannot read app.py: Permission denied" in done.err
 
 
-def test_depth_and_kind(folder: Path) -> None:
-    assert outline(folder, "app.py", "--depth", "1").stdout == "1-4  class Server\n7-8  def main()\n"
-    assert (
-        outline(folder, "app.py", "--kind", "method").stdout
-        == "2-4  def run(self, host: str, port: int = 80) -> None\n"
-    )
-    none = outline(folder, "app.py", "--kind", "enum")
-    assert (none.returncode, none.stdout, none.stderr) == (1, "", "nothing found\n")
+RUN = "2-4  def run(self, host: str, port: int = 80) -> None\n"
 
 
-def test_one_definition_and_its_contents(folder: Path) -> None:
-    done = outline(folder, "app.py::Server.run")
-    assert done.stdout == "2-4  def run(self, host: str, port: int = 80) -> None\n  4    def inner()\n"
-    assert outline(folder, "app.py::Server.run", "--depth", "1").stdout.count("\n") == 1
+def test_one_definition_its_contents_depth_and_kind(folder: Path, outline: Ask) -> None:
     (folder / "odd::name.py").write_text("def odd(): ...\n")
-    assert "def odd()" in outline(folder, "odd::name.py").stdout
-
-
-def test_standard_input(folder: Path) -> None:
-    done = outline(folder, "-", "--language", "markdown", stdin=b"# A\n\n## B\n")
-    assert (done.returncode, done.stdout) == (0, "1-3  # A\n  3    ## B\n")
-    assert outline(folder, "a.unknown", "--language", "python").returncode == 1
-
-
-def test_syntax_errors_are_reported(folder: Path) -> None:
-    (folder / "broken.py").write_text("def a():\n    pass\n\ndef b(:\n    pass\n\ndef c(): ...\n")
-    done = outline(folder, "broken.py")
-    assert done.returncode == 0 and "def c()" in done.stdout
-    assert done.stderr == "syntax errors in broken.py (1); definitions near them may be missing\n"
-
-
-def test_a_folder_of_a_repository_is_what_git_tracks(repo: GitRepo) -> None:
-    for path, content in (
-        ("lib/a.py", SOURCE),
-        ("lib/b.md", "# B\n"),
-        ("lib/logo.png", b"\x89PNG\0"),
-        ("lib/c.unknown", "x"),
+    for words, shown in (
+        ("app.py --depth 1", "1-4  class Server\n7-8  def main()\n"),
+        ("app.py --kind method", RUN),
+        ("app.py::Server.run", f"{RUN}  4    def inner()\n"),
+        ("app.py::Server.run --depth 1", RUN),
+        ("odd::name.py", "1  def odd()\n"),
     ):
+        assert outline(*words.split()).out == shown
+    assert outline("app.py", "--kind", "enum") == Done(1, "", "nothing found\n")
+    assert outline("a.unknown", "--language", "python").code == 1
+    done = outline("-", "--language", "markdown", stdin=b"# A\n\n## B\n")
+    assert (done.code, done.out) == (0, "1-3  # A\n  3    ## B\n")
+
+
+def test_syntax_errors_are_reported(folder: Path, outline: Ask) -> None:
+    (folder / "broken.py").write_text("def a():\n    pass\n\ndef b(:\n    pass\n\ndef c(): ...\n")
+    done = outline("broken.py")
+    assert done.code == 0 and "def c()" in done.out
+    assert done.err == "syntax errors in broken.py (1); definitions near them may be missing\n"
+
+
+def test_a_folder_of_a_repository_is_what_git_tracks(repo: GitRepo, outline: Ask) -> None:
+    for path, content in (
+        ("lib/a.py", SOURCE), ("lib/b.md", "# B\n"), ("lib/logo.png", b"\x89PNG\0"), ("lib/c.unknown", "x"),
+    ):  # fmt: skip
         repo.write(path, content)
     repo.commit()
     repo.write("lib/untracked.py", "def u(): ...\n")
@@ -117,26 +104,26 @@ def test_a_folder_of_a_repository_is_what_git_tracks(repo: GitRepo) -> None:
     (repo.top / "lib" / "b.md").unlink()
     (repo.top / "lib" / "link.py").symlink_to("a.py")
     repo.git("add", "lib/link.py")
-    done = outline(repo.top, "lib", "--depth", "1")
-    assert done.stdout == "lib/a.py\n1-4  class Server\n7-8  def main()\n"
-    assert done.stderr == "skipped 2 files: 1 no grammar, 1 binary\n"
-    inside = outline(repo.top / "lib", ".", "--kind", "class")
-    assert inside.stdout == "a.py\n1-4  class Server\n"
+    done = outline("lib", "--depth", "1", cwd=repo.top)
+    assert done.out == "lib/a.py\n1-4  class Server\n7-8  def main()\n"
+    assert done.err == "skipped 2 files: 1 no grammar, 1 binary\n"
+    inside = outline(".", "--kind", "class", cwd=repo.top / "lib")
+    assert inside.out == "a.py\n1-4  class Server\n"
 
 
-def test_folders_and_files_at_once(folder: Path) -> None:
+def test_folders_and_files_at_once(folder: Path, outline: Ask) -> None:
     (folder / "sub").mkdir()
     (folder / "sub" / "b.sh").write_text("f() {\n  :\n}\n")
     (folder / "sub" / ".hidden.py").write_text("def h(): ...\n")
-    done = outline(folder, "sub", "app.py", "bin", "sub/b.sh", "--depth", "1")
-    assert done.returncode == 0
-    assert done.stdout == "sub/b.sh\n1-3  f()\n\napp.py\n1-4  class Server\n7-8  def main()\n"
-    assert done.stderr == "skipped 1 file: 1 binary\n"
+    assert outline("sub", "app.py", "bin", "sub/b.sh", "--depth", "1") == Done(
+        0,
+        "sub/b.sh\n1-3  f()\n\napp.py\n1-4  class Server\n7-8  def main()\n",
+        "skipped 1 file: 1 binary\n",
+    )
 
 
-def test_json(folder: Path) -> None:
-    done = outline(folder, "app.py", "bin", "--json")
-    result = json.loads(done.stdout)
+def test_json(outline: Ask) -> None:
+    result = outline("app.py", "bin", "--json").json
     assert result["version"] == 1
     assert result["skipped"] == [{"path": "bin", "reason": "binary"}]
     (file,) = result["files"]
@@ -144,10 +131,7 @@ def test_json(folder: Path) -> None:
     assert {**file, "symbols": len(file["symbols"])} == counts
     lines = {"first_line": 2, "last_line": 4, "depth": 1}
     names = {"name": "run", "kind": "method", "qualified_name": "Server.run"}
-    assert file["symbols"][1] == {
-        **names,
-        **lines,
-        "signature": "def run(self, host: str, port: int = 80) -> None",
-    }
-    error = outline(folder, "nope.py", "--json")
-    assert error.returncode == 2 and "no such file" in json.loads(error.stdout)["error"]["message"]
+    signature = "def run(self, host: str, port: int = 80) -> None"
+    assert file["symbols"][1] == {**names, **lines, "signature": signature}
+    error = outline("nope.py", "--json")
+    assert error.code == 2 and "no such file" in error.json["error"]["message"]

@@ -6,21 +6,19 @@ import json
 import re
 import signal
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 from repoagent.cli.ui.terminal_text import display_width
-from tests.cli.applying import Done, program
-from tests.cli.screens import PROGRAM, Screen
+from tests.cli.applying import Ask, Done
 from tests.conftest import GitRepo
+from tests.edit.conftest import Open, Script
 from tests.memory.summaries.conftest import changed, large
 from tests.program import start
 
-Ask = Callable[..., Done]
+COMMAND = "outline --summary"
+
 
 # A model that answers with a word about its prompt, unless SPOIL is set. Each prompt is saved in a file.
 MODEL = """\
@@ -36,34 +34,16 @@ echo "It defines ${name:-nothing of its own}. See call $count."
 """
 
 
-@dataclass(frozen=True)
-class Program:
-    folder: Path
-
-    @property
-    def spec(self) -> str:
-        return f"command:sh {self.folder / 'model.sh'}"
-
-    @property
-    def prompts(self) -> list[str]:
-        return [path.read_text() for path in sorted(self.folder.glob("prompt-*"))]
-
+class Program(Script):
     def answers(self, spoil: str = "") -> None:
         (self.folder / "model.sh").write_text(MODEL.replace("SPOIL", spoil))
 
 
 @pytest.fixture
-def model(tmp_path: Path) -> Program:
-    result = Program(tmp_path / "model")
-    result.folder.mkdir()
+def model(script: Script) -> Program:
+    result = Program(script.folder)
     result.answers()
     return result
-
-
-@pytest.fixture
-def ask(in_process: Ask) -> Ask:
-    """`repoagent outline --summary ARGS` in this process, at the top or in `cwd`."""
-    return partial(in_process, "outline", "--summary")
 
 
 def asked(done: Done) -> tuple[int, int]:
@@ -98,15 +78,11 @@ def test_files_that_cannot_be_summarized(repo: GitRepo, ask: Ask, model: Program
             repo.write(name, data)
         done = ask(*(["a.txt"] if code > 1 else []), name, "--model", model.spec)
         assert (done.code, done.out) == (code, "") and message in done.err
-    assert model.prompts == [] and not (repo.top / ".repoagent").exists()
-
-
-def test_links_are_not_followed(repo: GitRepo, ask: Ask, model: Program) -> None:
     (repo.top / "link.py").symlink_to("/etc/passwd")
     (repo.top / "folder").symlink_to("/etc")
     assert ask("link.py", "--model", model.spec).code == 3
     assert ask("folder/passwd", "--model", model.spec).code in (2, 3)
-    assert model.prompts == []
+    assert model.prompts == [] and not (repo.top / ".repoagent").exists()
 
 
 def test_a_secret_file_must_be_the_only_one(repo: GitRepo, ask: Ask, model: Program) -> None:
@@ -116,12 +92,11 @@ def test_a_secret_file_must_be_the_only_one(repo: GitRepo, ask: Ask, model: Prog
     assert ask("secrets.json", "--model", model.spec).code == 0
 
 
-def test_no_model_and_wrong_usage(repo: GitRepo, ask: Ask) -> None:
+def test_no_model_and_wrong_usage(ask: Ask) -> None:
     done = ask("a.txt")
     assert done.code == 4 and "no model is configured" in done.err
-    assert json.loads(ask("a.txt", "--json").out)["error"]["kind"] == "no_model"
-    assert ask("a.txt", "--words", "3").code == 2
-    assert ask().code == 2
+    assert ask("a.txt", "--json").json["error"]["kind"] == "no_model"
+    assert ask("a.txt", "--words", "3").code == ask().code == 2
 
 
 # --- what it costs
@@ -136,16 +111,15 @@ def test_a_small_file_takes_one_call(repo: GitRepo, ask: Ask, model: Program) ->
     assert "in about 150 words" in model.prompts[0] and "in about 40 words" not in model.prompts[0]
     assert asked(ask("src/app.py", "--words", "40", "--model", model.spec, "--json")) == (1, 1)
     assert "in about 40 words" in model.prompts[1]
-
-
-def test_the_configured_model_for_summaries(repo: GitRepo, ask: Ask, model: Program) -> None:
     repo.git("config", "repoagent.model", "command:false")
     repo.git("config", "repoagent.summary.model", model.spec)
-    assert ask("src/app.py").code == 0
+    assert ask("README.md").code == 0  # with the model for summaries
     assert ask("a.txt", "--model", "command:false").code == 4
 
 
-def test_many_calls_need_confirmation(repo: GitRepo, ask: Ask, model: Program) -> None:
+def test_many_calls_need_confirmation_and_an_edit_pays_one_segment_and_the_join(
+    repo: GitRepo, ask: Ask, model: Program, screen: Open
+) -> None:
     repo.write("large.py", large() * 2)
     done = ask("large.py", "--model", model.spec)
     assert done.code == 2 and done.out == "" and model.prompts == []
@@ -156,20 +130,12 @@ def test_many_calls_need_confirmation(repo: GitRepo, ask: Ask, model: Program) -
     (file,) = done.json["files"]
     assert file["parts"][0]["start"] == 0 and file["parts"][-1]["end"] == file["size"] == len(large() * 2)
     assert file["summary"].startswith("It defines nothing of its own.")
-
-
-def test_an_edit_pays_one_segment_and_the_join(repo: GitRepo, ask: Ask, model: Program) -> None:
-    repo.write("large.py", large())
-    parts, _ = asked(ask("large.py", "--model", model.spec, "--yes", "--json"))
-    repo.write("large.py", changed(24))
-    with Screen(
-        [*PROGRAM, "outline", "--summary", "large.py", "--model", model.spec], repo.top, width=100
-    ) as window:
+    repo.write("large.py", changed(24) + large())
+    with screen("outline", "--summary", "large.py", width=100) as window:
         window.expect("It defines")
         assert window.end() == 0
-    assert f"large.py: 1 of {parts} segments new, {parts - 1} cached; to correct it, edit " in " ".join(
-        re.sub(r"\x1b\[[0-9;]*m", "", window.seen).split()
-    )
+    seen = " ".join(re.sub(r"\x1b\[[0-9;]*m", "", window.seen).split())
+    assert f"large.py: 1 of {parts} segments new, {parts - 1} cached; to correct it, edit " in seen
     assert len(model.prompts) == parts + 1 + 2
 
 
@@ -209,11 +175,10 @@ def test_an_interrupted_summary_is_continued(repo: GitRepo, ask: Ask, model: Pro
 # --- how it is shown
 
 
-def test_a_terminal_gets_wrapped_lines(repo: GitRepo, model: Program) -> None:
+def test_a_terminal_gets_wrapped_lines(model: Program, screen: Open) -> None:
     words = "Grüße 名前 " * 20 + "\\n- a: " + "word " * 40 + "\\033[31m"
     model.answers(f"printf '{words}'; exit")
-    command = [*PROGRAM, "outline", "--summary", "src/app.py", "a.txt", "--model", model.spec]
-    with Screen(command, repo.top, width=40) as window:
+    with screen("outline", "--summary", "src/app.py", "a.txt", width=40) as window:
         window.expect("word")
         assert window.end() == 0
     shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]|\r", "", window.seen)
@@ -223,16 +188,15 @@ def test_a_terminal_gets_wrapped_lines(repo: GitRepo, model: Program) -> None:
     assert "\nsrc/app.py\n\n" in shown and "\na.txt\n\n" in shown
 
 
-def test_standard_input_and_no_repository(repo: GitRepo, model: Program, tmp_path: Path) -> None:
-    code = b"def piped():\n    pass\n"
-    done = program(repo.top, "outline", "--summary", "-", "--model", model.spec, "--json", stdin=code)
+def test_standard_input_and_no_repository(ask: Ask, model: Program, tmp_path: Path) -> None:
+    done = ask("-", "--model", model.spec, "--json", stdin=b"def piped():\n    pass\n")
     assert done.json["files"][0]["path"] is None and "It defines piped." in done.out
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "x.py").write_bytes(b"def outside():\n    pass\n")
-    done = program(elsewhere, "outline", "--summary", "x.py", "--model", model.spec)
+    done = ask("x.py", "--model", model.spec, cwd=elsewhere)
     assert (done.code, done.out.split(".")[0]) == (0, "It defines outside")
-    assert program(elsewhere, "outline", "--summary", "y.py", "--model", model.spec).code == 2
+    assert ask("y.py", "--model", model.spec, cwd=elsewhere).code == 2
     assert sorted(path.name for path in elsewhere.iterdir()) == ["x.py"]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import re
 import subprocess
@@ -18,6 +17,7 @@ from repoagent import errors
 from repoagent.cli.app import cli
 from repoagent.cli.run_program import called_as, run
 from repoagent.errors import Exit
+from tests.cli.applying import TWO, Ask, Done
 from tests.cli.screens import Screen, python
 from tests.conftest import GitRepo
 
@@ -36,44 +36,37 @@ def raising(error: BaseException, *params: click.Parameter) -> click.Command:
     return click.Command("it", callback=callback, params=[click.Option(["--json"], is_flag=True), *params])
 
 
-@pytest.mark.parametrize(
-    ("kind", "code"),
-    [
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> Ask:
+    """Run a command in an empty folder, or in `cwd`."""
+
+    def ran(command: click.Command, *arguments: str, cwd: Path = tmp_path) -> Done:
+        monkeypatch.chdir(cwd)
+        return Done(run(command, "repoagent", arguments), *capfd.readouterr())
+
+    return ran
+
+
+def test_each_outcome_has_its_exit_code_and_an_error_is_one_line_or_an_object(ran: Ask) -> None:
+    for kind, code in (
         (errors.NothingDone, 1), (errors.UsageError, 2), (errors.Refused, 3), (errors.ModelError, 4),
         (errors.LimitReached, 5), (errors.CheckFailed, 6), (errors.Busy, 7),
-    ],
-)  # fmt: skip
-def test_each_error_is_one_line_or_an_object_and_has_its_exit_code(
-    kind: type[errors.RepoagentError], code: int, capfd: pytest.CaptureFixture[str]
-) -> None:
-    error = raising(kind("no\udcff\x1b luck"))
-    assert run(error, "repoagent", []) == code
-    assert capfd.readouterr() == ("", "repoagent: no<FF>^[ luck\n")
-    assert run(error, "repoagent", ["--json"]) == code
-    out, err = capfd.readouterr()
-    expected = {"kind": Exit(code).name.lower(), "exit": code, "message": "no\udcff\x1b luck"}
-    assert (json.loads(out), err) == ({"version": 1, "error": expected}, "")
-
-
-def test_an_error_of_the_system_is_refused(
-    repo: GitRepo, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(repo.top)
+    ):  # fmt: skip
+        command = raising(kind("no\udcff\x1b luck"))
+        assert ran(command) == Done(code, "", "repoagent: no<FF>^[ luck\n")
+        done = ran(command, "--json")
+        error = {"kind": Exit(code).name.lower(), "exit": code, "message": "no\udcff\x1b luck"}
+        assert (done.code, done.json, done.err) == (code, {"version": 1, "error": error}, "")
     for number in (errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EPERM):
-        assert run(raising(OSError(number, os.strerror(number), "x.txt")), "repoagent", []) == 3
-        message = capfd.readouterr().err
-        assert os.strerror(number) in message and "x.txt" in message and "fix this" in message
+        done = ran(raising(OSError(number, os.strerror(number), "x.txt")))
+        assert done.code == 3
+        for part in (os.strerror(number), "x.txt", "fix this"):
+            assert part in done.err
+    for value, code in ((Exit.NOTHING, 1), (None, 0)):
+        assert ran(click.Command("it", callback=lambda value=value: value)).code == code
 
 
-@pytest.mark.parametrize(("value", "code"), [(Exit.NOTHING, 1), (None, 0)])
-def test_a_command_may_return_its_exit_code(value: object, code: int) -> None:
-    assert run(click.Command("it", callback=lambda: value), "repoagent", []) == code
-
-
-def test_wrong_usage_is_one_line_with_a_hint(
-    repo: GitRepo, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(repo.top)
+def test_wrong_usage_is_one_line_with_a_hint(repo: GitRepo, ran: Ask) -> None:
     for arguments, message in (
         (["edti"], "unknown command 'edti'; did you mean 'edit'?"),
         (["zzz"], "unknown command 'zzz' (see 'repoagent --help')"),
@@ -92,12 +85,11 @@ def test_wrong_usage_is_one_line_with_a_hint(
         (["-C", "/nowhere", "config"], "cannot change to '/nowhere': No such file or directory"),
         (["config", "--", "--json"], "unknown option --json"),
     ):
-        assert run(cli, "repoagent", arguments) == 2
-        out, err = capfd.readouterr()
-        assert out == "" and err.startswith("repoagent: ") and err.count("\n") == 1 and message in err
-    assert run(cli, "repoagent", ["config", "--json", "--nonsense"]) == 2
-    out, err = capfd.readouterr()
-    assert (json.loads(out)["error"]["kind"], err) == ("usage", "")
+        done = ran(cli, *arguments, cwd=repo.top)
+        assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+        assert done.err.startswith("repoagent: ") and message in done.err
+    done = ran(cli, "config", "--json", "--nonsense", cwd=repo.top)
+    assert (done.code, done.json["error"]["kind"], done.err) == (2, "usage", "")
 
 
 def test_git_calls_it_by_another_name() -> None:
@@ -108,21 +100,18 @@ def test_git_calls_it_by_another_name() -> None:
 
 
 def test_an_internal_error_leaves_a_report_without_secrets(
-    repo: GitRepo, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    repo: GitRepo, ran: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(repo.top)
     monkeypatch.setenv("SOME_API_KEY", "hush-hush-1")
     arguments = ["edit", "--token=hush2", "https://me:hush3@host", "sk-ant-hush456789012345"]
-    command = raising(
-        ValueError("no 'hush-hush-1'"), click.Argument(["rest"], nargs=-1, type=click.UNPROCESSED)
-    )
+    rest = click.Argument(["rest"], nargs=-1, type=click.UNPROCESSED)
+    command = raising(ValueError("no 'hush-hush-1'"), rest)
     command.context_settings["ignore_unknown_options"] = True
-    assert run(command, "repoagent", arguments) == 70
-    out, err = capfd.readouterr()
-    assert out == ""
-    assert re.fullmatch(r"repoagent: internal error \(ValueError: no '\*\*\*'\); .*\.txt\n", err)
+    done = ran(command, *arguments, cwd=repo.top)
+    assert (done.code, done.out) == (70, "")
+    assert re.fullmatch(r"repoagent: internal error \(ValueError: no '\*\*\*'\); .*\.txt\n", done.err)
     (report,) = (repo.top / ".git" / "repoagent" / "reports").iterdir()
-    assert str(report) in err
+    assert str(report) in done.err
     assert report.stat().st_mode & 0o777 == 0o600
     text = report.read_text()
     assert "hush" not in text
@@ -131,19 +120,18 @@ def test_an_internal_error_leaves_a_report_without_secrets(
 
 
 def test_the_report_outside_a_repository_and_without_a_writable_folder(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, ran: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    with monkeypatch.context() as patch:
+    with monkeypatch.context() as patch:  # pytest needs the folder, too
         patch.setattr(tempfile, "tempdir", str(tmp_path))
-        assert run(raising(KeyError("x")), "repoagent", ["--json"]) == 70
+        done = ran(raising(KeyError("x")), "--json")
         (report,) = tmp_path.iterdir()
-        assert str(report) in json.loads(capfd.readouterr().out)["error"]["message"]
+        assert done.code == 70 and str(report) in done.json["error"]["message"]
         # a pipe to a child process that breaks is an error, too
-        assert run(raising(BrokenPipeError(errno.EPIPE, "Broken pipe")), "repoagent", []) == 70
+        assert ran(raising(BrokenPipeError(errno.EPIPE, "Broken pipe"))).code == 70
         patch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
-        assert run(raising(KeyError("x")), "repoagent", []) == 70
-    assert "Traceback (most recent call last)" in capfd.readouterr().err
+        done = ran(raising(KeyError("x")))
+        assert done.code == 70 and "Traceback (most recent call last)" in done.err
 
 
 def test_a_missing_git_is_one_sentence(tmp_path: Path) -> None:
@@ -162,16 +150,6 @@ def test_a_closed_pipe_is_not_an_error(tmp_path: Path) -> None:
     )
     done = program(code=code)
     assert (done.returncode, done.stderr) == (141, "")
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_a_full_disk_is_reported() -> None:
-    with Path("/dev/full").open("w") as full:
-        done = subprocess.run(
-            python(MAIN, "config"), cwd="/", stdout=full, stderr=subprocess.PIPE, text=True, check=False
-        )
-    assert done.returncode == 3
-    assert done.stderr == "repoagent: cannot write to standard output: No space left on device\n"
 
 
 def test_closed_standard_streams_are_not_reused_for_files() -> None:
@@ -196,9 +174,6 @@ def test_control_c_is_130_without_a_traceback(tmp_path: Path) -> None:
     assert screen.seen.replace("\n", "") == "ready^C"  # only what the terminal echoes
 
 
-PATCH = "--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n line 1\n-line 2\n+LINE 2\n"
-
-
 def shell(line: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     """`line`, in which `$R` is the program."""
     setup = f'R="{sys.executable} -m repoagent"; '
@@ -207,14 +182,17 @@ def shell(line: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def patch(tmp_path: Path) -> Path:
-    (tmp_path / "patch").write_text(PATCH)
+    (tmp_path / "patch").write_text(TWO)
     return tmp_path / "patch"
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_a_commit_is_reported_on_standard_error_if_standard_output_is_full(
+def test_if_standard_output_is_full_an_error_or_a_commit_is_reported_on_standard_error(
     repo: GitRepo, patch: Path
 ) -> None:
+    done = shell("$R config >/dev/full", repo.top)
+    assert done.returncode == 3
+    assert done.stderr == "repoagent: cannot write to standard output: No space left on device\n"
     before = repo.head()
     done = shell(f"$R apply --yes {patch} >/dev/full", repo.top)
     assert done.returncode == 0 and repo.head() != before
@@ -232,8 +210,13 @@ def test_a_commit_is_reported_if_standard_output_is_closed(repo: GitRepo, patch:
     assert f"[main {repo.head()[:7]}]" in done.stderr and done.stderr.endswith("\n0\n")
 
 
-def test_in_a_folder_that_was_removed(repo: GitRepo, patch: Path) -> None:
-    for command in (f"apply --yes {patch}", "config", "ask hello"):
-        done = shell(f"mkdir gone; cd gone; rmdir ../gone; $R {command}", repo.top)
-        assert (done.returncode, done.stdout) == (2, "")
-        assert done.stderr.startswith("repoagent: the current folder was deleted; change to an existing one")
+def test_in_a_folder_that_was_removed(
+    repo: GitRepo, patch: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for words in (f"apply --yes {patch}", "config", "ask hello"):
+        (repo.top / "gone").mkdir()
+        monkeypatch.chdir(repo.top / "gone")
+        (repo.top / "gone").rmdir()
+        done = Done(run(cli, "repoagent", words.split()), *capfd.readouterr())
+        assert (done.code, done.out) == (2, "")
+        assert done.err.startswith("repoagent: the current folder was deleted; change to an existing one")

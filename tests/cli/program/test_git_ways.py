@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
+from pathlib import Path
 
 import pytest
 
+from tests.cli.applying import Ask
 from tests.conftest import GitRepo
-from tests.program import run
 
 ODD = ["-dash.py", "two\nlines.py", "ñandú.py", os.fsdecode(b"latin\xe9.py"), 'quo"te.py']
 
@@ -22,24 +22,18 @@ def odd(repo: GitRepo) -> GitRepo:
     return repo
 
 
-def test_names_for_scripts_are_exact_and_relative_to_the_top(odd: GitRepo) -> None:
+def test_names_are_exact_for_scripts_and_on_one_line_for_people(odd: GitRepo, in_process: Ask) -> None:
     odd.git("config", "core.quotepath", "true")
-    expected = {os.fsencode(f"src/{name}") for name in ODD[1:]}
-    result = json.loads(run(["-C", "src", "neighbors", "--json", "--", "-dash.py"], odd.top).stdout)
-    assert {os.fsencode(row["path"]) for row in result["neighbors"]} >= expected
-
-
-def test_a_table_has_one_line_for_each_name(odd: GitRepo) -> None:
-    table = run(["neighbors", "--", "src/-dash.py"], odd.top).stdout.decode()
+    result = in_process("-C", "src", "neighbors", "--json", "--", "-dash.py").json
+    assert {row["path"] for row in result["neighbors"]} >= {f"src/{name}" for name in ODD[1:]}
+    table = in_process("neighbors", "--", "src/-dash.py").out
     for shown in ("src/two^Jlines.py", "src/ñandú.py", "src/latin<E9>.py", 'src/quo"te.py'):
         assert f"\n{shown} " in table
 
 
-def test_options_of_git_are_passed_in_the_environment(odd: GitRepo, tmp_path: os.PathLike[str]) -> None:
-    env = {"GIT_DIR": str(odd.top / ".git"), "GIT_WORK_TREE": str(odd.top)}
-    done = run(
-        ["neighbors", f"{odd.top}/src/ñandú.py"], tmp_path, env=env
-    )  # as `git --git-dir --work-tree` does
-    assert "\nsrc/latin<E9>.py " in done.stdout.decode()
-    config = {"GIT_CONFIG_PARAMETERS": "'repoagent.maxturns'='4'"}  # and `git -c`
-    assert run(["config", "max_turns"], odd.top, env=config).stdout == b"4\n"
+def test_options_of_git_are_passed_in_the_environment(odd: GitRepo, in_process: Ask, tmp_path: Path) -> None:
+    env = {"GIT_DIR": str(odd.top / ".git"), "GIT_WORK_TREE": str(odd.top)}  # `git --git-dir --work-tree`
+    done = in_process("neighbors", f"{odd.top}/src/ñandú.py", cwd=tmp_path, **env)
+    assert "\nsrc/latin<E9>.py " in done.out
+    config = "'repoagent.maxturns'='4'"  # and `git -c`
+    assert in_process("config", "max_turns", GIT_CONFIG_PARAMETERS=config).out == "4\n"

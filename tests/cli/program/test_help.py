@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterator
 
@@ -13,12 +12,10 @@ from repoagent.cli.app import GROUPS, HIDDEN, cli
 from repoagent.cli.click_commands import LONG, Command, show_all_options
 from repoagent.cli.run_program import run
 from repoagent.errors import Exit
-from tests import program
-from tests.cli.applying import Done, in_process
+from tests.cli.applying import Ask
 from tests.cli.screens import PROGRAM, Screen
 from tests.conftest import GitRepo
 
-__all__ = ["in_process"]
 OPTION = re.compile(r"^  (?:-\w, )?(--[\w-]+)", re.MULTILINE)
 
 
@@ -101,24 +98,23 @@ def test_help_of_each_command_is_short_and_fits_80_columns(shown: Callable[..., 
     assert "Commit:" in shown("edit", "--help-all")
 
 
-def test_global_options_work_after_the_command(repo: GitRepo, in_process: Callable[..., Done]) -> None:
+def test_global_options_work_after_the_command(repo: GitRepo, in_process: Ask) -> None:
     assert "\x1b[" in in_process("outline", "src/app.py", "--color", "always").out
     assert in_process("outline", "src/app.py", "--color", "blue").code == 2
     for words in ("-v edit a.txt", "edit a.txt -v", "edit a.txt --verbose"):
         done = in_process(*words.split(), "x", "--yes", "--model", "nonsense")
         assert done.code != 0 and "Traceback" in done.err
-    expected = program.run(["outline", "app.py"], repo.top / "src").stdout
+    expected = in_process("outline", "app.py", cwd=repo.top / "src").out
     for words in ("-C src outline app.py", "outline -C src app.py", "outline app.py -C .. -C repo/src"):
-        assert expected and program.run(words.split(), repo.top).stdout == expected
+        assert expected and in_process(*words.split()).out == expected
     for arguments in (["hook", "-C", str(repo.top), "status"], ["hook", "status", "-C", str(repo.top)]):
-        assert program.run(arguments, "/").returncode == 0
+        assert in_process(*arguments, cwd=repo.top.parent).code == 0
     done = in_process("hook", "status", "-C", "/nowhere")
     assert done.code == 2 and "cannot change to '/nowhere': No such file or directory\n" in done.err
 
 
-@pytest.mark.parametrize(("arguments", "paged"), [(["config"], True), (["config", "--no-pager"], False)])
-def test_pager_is_switched_off_after_the_command(repo: GitRepo, arguments: list[str], paged: bool) -> None:
-    env = {**os.environ, "GIT_PAGER": "sed s/^/P:/", "CI": ""}
-    with Screen([*PROGRAM, *arguments], repo.top, env=env) as screen:
-        screen.end()
-    assert ("P:" in screen.seen) == paged
+def test_pager_is_switched_off_after_the_command(repo: GitRepo) -> None:
+    for arguments, paged in ((["config"], True), (["config", "--no-pager"], False)):
+        with Screen([*PROGRAM, *arguments], repo.top, env={"GIT_PAGER": "sed s/^/P:/"}) as screen:
+            screen.end()
+        assert ("P:" in screen.seen) == paged

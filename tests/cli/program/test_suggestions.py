@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from pathlib import Path
 
-from tests.cli.applying import Done, in_process
+from tests.cli.applying import Ask
 from tests.cli.screens import PROGRAM, Screen
 from tests.conftest import GitRepo
-from tests.edit.conftest import Run, Script, run, script
-
-__all__ = ["in_process", "run", "script"]
+from tests.edit.conftest import Open, Run, Script
 
 
-def test_every_command_suggests_the_nearest_file(in_process: Callable[..., Done]) -> None:
+def test_every_command_suggests_the_nearest_file(in_process: Ask) -> None:
     for words in (
         "outline src/ap.py", "history src/ap.py", "neighbors src/ap.py", "uses ap.py", "context src/ap.py",
         "review src/ap.py", "split src/ap.py", "outline --summary src/ap.py", "ask what? src/ap.py",
@@ -25,9 +23,7 @@ def test_every_command_suggests_the_nearest_file(in_process: Callable[..., Done]
         assert "did you mean src/app.py?" in done.err and done.err.count("\n") == 1
 
 
-def test_the_suggestion_is_relative_to_the_folder_and_in_json(
-    repo: GitRepo, in_process: Callable[..., Done]
-) -> None:
+def test_the_suggestion_is_relative_to_the_folder_and_in_json(repo: GitRepo, in_process: Ask) -> None:
     repo.write("docs/index.md", "x\n")
     done = in_process("history", "ap.py", "--json", cwd=repo.top / "docs")
     error = done.json["error"]
@@ -35,14 +31,14 @@ def test_the_suggestion_is_relative_to_the_folder_and_in_json(
     assert error["message"].endswith("did you mean ../src/app.py?")
 
 
-def test_bare_repoagent_on_a_terminal_is_a_chat(repo: GitRepo, script: Script) -> None:
+def test_bare_repoagent_on_a_terminal_is_a_chat(screen: Open, script: Script) -> None:
     script.replies("Hello there.")
-    with Screen(PROGRAM, repo.top, env={"REPOAGENT_MODEL": script.spec, "TERM": "dumb"}) as screen:
-        screen.expect("/help shows the commands")
-        screen.answer("> ", "hello\n")
-        screen.expect("Hello there.")
-        screen.answer("> ", "\x04")
-        assert screen.end() == 0
+    with screen(TERM="dumb") as window:
+        window.expect("/help shows the commands")
+        window.answer("> ", "hello\n")
+        window.expect("Hello there.")
+        window.answer("> ", "\x04")
+        assert window.end() == 0
 
 
 def test_bare_repoagent_without_a_model_names_the_ways_to_get_one(repo: GitRepo) -> None:
@@ -52,10 +48,9 @@ def test_bare_repoagent_without_a_model_names_the_ways_to_get_one(repo: GitRepo)
     assert max(map(len, re.sub(r"\x1b\[[0-9;?]*\w", "", screen.seen).splitlines())) <= 80
 
 
-def test_bare_repoagent_outside_a_repository_prints_the_help(repo: GitRepo, run: Run) -> None:
+def test_bare_repoagent_in_a_pipe_or_outside_a_repository_prints_the_help(run: Run, tmp_path: Path) -> None:
     piped = run()
     assert (piped.code, piped.err) == (1, "") and "Do:" in piped.out
-    outside = repo.top.parent
-    with Screen(PROGRAM, outside, env={"GIT_CEILING_DIRECTORIES": str(outside)}) as screen:
+    with Screen(PROGRAM, tmp_path, env={"GIT_CEILING_DIRECTORIES": str(tmp_path)}) as screen:
         assert screen.end() == 1
     assert "Do:" in screen.seen

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from repoagent import tracing
+from tests.cli.applying import Ask, Done
 from tests.conftest import GitRepo
 from tests.program import run
 
@@ -25,7 +26,7 @@ def traced(text: str) -> list[tuple[str, str]]:
     return result
 
 
-def test_each_git_process_is_listed_with_its_time(repo: GitRepo) -> None:
+def test_each_git_process_is_listed_with_its_time(repo: GitRepo, in_process: Ask) -> None:
     done = run(["neighbors", "a.txt"], repo.top, env={"REPOAGENT_TRACE": "1"})
     lines = [line for line in done.stderr.decode().splitlines() if LINE.fullmatch(line)]
     result = traced("\n".join(lines))
@@ -33,29 +34,23 @@ def test_each_git_process_is_listed_with_its_time(repo: GitRepo) -> None:
     assert result[-1] == ("end", "repoagent: exit 0")
     assert any(kind == "git" and text.startswith("rev-parse --path-format") for kind, text in result)
     assert all("core.quotepath" not in text for _, text in result)  # options of every call are left out
-    assert done.stdout == run(["neighbors", "a.txt"], repo.top).stdout
+    assert done.stdout.decode() == in_process("neighbors", "a.txt").out
 
 
-def test_without_the_variable_there_is_no_trace(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_a_trace_goes(
+    repo: GitRepo, in_process: Ask, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     for value in ("", "0", "false", "OFF"):
         monkeypatch.setenv("REPOAGENT_TRACE", value)
         assert not tracing.is_on()
-    done = run(["config", "max_turns"], repo.top, env={"REPOAGENT_TRACE": "0"})
+    done = run(["config", "max_turns"], repo.top)
     assert (done.stdout, done.stderr) == (b"10\n", b"")
-
-
-@pytest.mark.soak
-def test_a_file_is_appended_to_and_is_private(repo: GitRepo, tmp_path: Path) -> None:
     path = tmp_path / "trace"
     for _ in range(2):
-        done = run(["config", "max_turns"], repo.top, env={"REPOAGENT_TRACE": str(path)})
-        assert (done.stdout, done.stderr) == (b"10\n", b"")
+        assert in_process("config", "max_turns", REPOAGENT_TRACE=str(path)) == Done(0, "10\n", "")
     kinds = [kind for kind, _ in traced(path.read_text())]
     assert kinds.count("start") == kinds.count("end") == 2
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-
-
-def test_an_unwritable_trace_file_is_one_warning(repo: GitRepo) -> None:
     for value in ("trace.txt", "/nowhere/at/all"):
         done = run(["config", "max_turns"], repo.top, env={"REPOAGENT_TRACE": value})
         assert done.stdout == b"10\n"
@@ -63,20 +58,18 @@ def test_an_unwritable_trace_file_is_one_warning(repo: GitRepo) -> None:
     assert not (repo.top / "trace.txt").exists()
 
 
-def test_an_edit_shows_phases_and_models_without_content(repo: GitRepo, tmp_path: Path) -> None:
+def test_an_edit_shows_phases_and_models_without_content(in_process: Ask, tmp_path: Path) -> None:
     reply = "--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n-line 1\n+line uno\n line 2\n"
     (tmp_path / "reply").write_text(f"```diff\n{reply}```\n")
     model = f"command:API_KEY=hush-hush-12 cat {tmp_path}/reply"
     log = tmp_path / "trace"
-    env = {"REPOAGENT_TRACE": str(log), "SOME_TOKEN": "hush-hush-34"}
-    done = run(["edit", "a.txt", "say hush-hush-34 in Spanish", "--yes", "--model", model], repo.top, env=env)
-    assert done.returncode == 0, done.stderr
+    words = ("edit", "a.txt", "say hush-hush-34 in Spanish", "--yes", "--model", model)
+    done = in_process(*words, REPOAGENT_TRACE=str(log), SOME_TOKEN="hush-hush-34")
+    assert done.code == 0, done.err
     text = log.read_text()
     result = traced(text)
-    kinds = [kind for kind, _ in result]
-    assert {"start", "git", "phase", "model", "end"} <= {*kinds}
+    assert {"start", "git", "phase", "model", "end"} <= {kind for kind, _ in result}
     assert any(kind == "git" and " commit " in message for kind, message in result)
     (request,) = [message for kind, message in result if kind == "model"]
     assert re.search(r"\d+ \+ \d+ tokens, end$", request)
-    assert "hush" not in text
-    assert "uno" not in text
+    assert "hush" not in text and "uno" not in text

@@ -3,42 +3,30 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
 
+from tests.cli.applying import Ask, Done
 from tests.conftest import GitRepo
-from tests.program import run
 
+COMMAND = "recall"
 
-def recall(cwd: Path, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
-    done = run(["recall", *arguments], cwd, env=env)
-    out, err = (data.decode("utf-8", "surrogateescape") for data in (done.stdout, done.stderr))
-    return subprocess.CompletedProcess(arguments, done.returncode, out, err)
-
-
-def note(repo: GitRepo, file: str, text: str) -> None:
-    folder = f".repoagent/memory/{file.replace('/', '-')}-1a2b"
-    repo.write(f"{folder}/identity.json", json.dumps({"version": 1, "path": file}))
-    repo.write(f"{folder}/notes.md", f"# Notes\n\n- 2026-11-01: {text}\n")
+CACHE = "the cache is shared by all readers, so readConfig must not change what it gives back"
 
 
 @pytest.fixture
 def remembered(repo: GitRepo) -> GitRepo:
-    note(
-        repo,
-        "src/app.py",
-        "the cache is shared by all readers, so readConfig must not change what it gives back",
-    )
-    note(repo, "src/naïve dir/b.py", "kein Cache\x1b[31m")
+    for file, text in (("src/app.py", CACHE), ("src/naïve dir/b.py", "kein Cache\x1b[31m")):
+        folder = f".repoagent/memory/{file.replace('/', '-')}-1a2b"
+        repo.write(f"{folder}/identity.json", json.dumps({"version": 1, "path": file}))
+        repo.write(f"{folder}/notes.md", f"# Notes\n\n- 2026-11-01: {text}\n")
     return repo
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize(
-    ("arguments", "code", "sentence"),
-    [
+def test_bad_input_is_one_sentence(remembered: GitRepo, ask: Ask) -> None:
+    for arguments, code, sentence in (
         ([""], 2, "the query is empty"),
         (["  "], 2, "the query is empty"),
         (["?!"], 2, "the query '?!' has no words to search for"),
@@ -47,41 +35,34 @@ def remembered(repo: GitRepo) -> GitRepo:
         (["cache", "--file", "../x"], 2, "../x is outside the work tree"),
         (["nowhere"], 1, "nothing found for 'nowhere'"),
         (["cache", "--kind", "edits"], 1, "nothing found for 'cache' with this --kind or --file"),
-    ],
-)
-def test_bad_input_is_one_sentence(
-    remembered: GitRepo, arguments: list[str], code: int, sentence: str
-) -> None:
-    done = recall(remembered.top, *arguments)
-    assert (done.returncode, done.stdout) == (code, "") and sentence in done.stderr
-    assert len(done.stderr.strip().splitlines()) <= 3
+    ):
+        done = ask(*arguments)
+        assert (done.code, done.out) == (code, "") and sentence in done.err
+        assert len(done.err.strip().splitlines()) <= 3
 
 
-def test_nothing_is_remembered_yet(repo: GitRepo, tmp_path: Path) -> None:
-    done = recall(repo.top, "cache")
-    assert done.returncode == 1 and "nothing is remembered in this repository yet" in done.stderr
+def test_nothing_is_remembered_yet(repo: GitRepo, ask: Ask, tmp_path: Path) -> None:
+    done = ask("cache")
+    assert done.code == 1 and "nothing is remembered in this repository yet" in done.err
     assert not (repo.top / ".repoagent").exists()
-    (tmp_path / "bare").mkdir()
-    done = recall(tmp_path / "bare", "cache")
-    assert done.returncode == 2 and "not in a git work tree" in done.stderr
+    done = ask("cache", cwd=tmp_path)
+    assert done.code == 2 and "not in a git work tree" in done.err
 
 
-def test_a_pipe_gets_plain_text(remembered: GitRepo) -> None:
-    done = recall(remembered.top / "src", "read_config", "--file", ".")
-    assert done.returncode == 0 and done.stdout.splitlines() == [
-        "src/app.py  note  2026-11-01",
-        "    the cache is shared by all readers, so readConfig must not change what it gives back",
-        "    .repoagent/memory/src-app.py-1a2b/notes.md:3",
-    ]
-    assert done.stderr == ""
+def test_a_pipe_gets_plain_text(remembered: GitRepo, ask: Ask) -> None:
+    assert ask("read_config", "--file", ".", cwd=remembered.top / "src") == Done(
+        0,
+        f"src/app.py  note  2026-11-01\n    {CACHE}\n    .repoagent/memory/src-app.py-1a2b/notes.md:3\n",
+        "",
+    )
 
 
-def test_json(remembered: GitRepo) -> None:
-    result = json.loads(recall(remembered.top, "cache readers", "--json", "-n", "1").stdout)
+def test_json(remembered: GitRepo, ask: Ask) -> None:
+    result = ask("cache readers", "--json", "-n", "1").json
     assert result["version"] == 1
     (hit,) = result["hits"]
     assert [hit["snippet"][start:end] for start, end in hit["marks"]] == ["cache", "readers"]
     assert (hit["file"], hit["kind"], hit["date"], hit["line"]) == ("src/app.py", "note", "2026-11-01", 3)
     assert Path(hit["path"]).read_text().splitlines()[2].endswith(hit["snippet"])
-    done = recall(remembered.top, "nowhere", "--json")
-    assert done.returncode == 1 and json.loads(done.stdout)["hits"] == []
+    done = ask("nowhere", "--json")
+    assert done.code == 1 and done.json["hits"] == []

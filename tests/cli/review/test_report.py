@@ -20,13 +20,11 @@ from tests.review.output.samples import finding, report, reports
 
 NOW = 1_700_000_000 + 86_400 * 3
 PAINT = re.compile("\x1b\\[[0-9;]*m")
-
-
 lines = partial(lines_at, now=NOW)
 
 
-def page(width: int | None = None, *, color: bool = False, ascii: bool = False) -> Page:
-    return Page(width, color, ascii)
+def page(width: int | None = None, *, color: bool = False) -> Page:
+    return Page(width, color, ascii=False)
 
 
 def text(given: Report, how: Page | None = None) -> str:
@@ -35,9 +33,7 @@ def text(given: Report, how: Page | None = None) -> str:
 
 def test_a_finding_with_all_its_parts() -> None:
     shown = "".join(f"{line.rstrip()}\n" for line in lines(report(finding()), page()))
-    assert (
-        shown
-        == f"""\
+    expected = f"""\
 error security: The name is run by a shell.
   src/find.py:4  [{finding().id}]
 
@@ -65,16 +61,13 @@ error security: The name is run by a shell.
 hide one with: repoagent review dismiss ID
 1 error in the staged change (0 rules, 2 files; no model asked)
 """
-    )
-
-
-def test_no_findings_is_one_line() -> None:
-    assert text(report()) == "no findings in the staged change (0 rules, 2 files; no model asked)\n"
-    topic = Report("main..topic", 1, rules=("secret", "partner-missing"))
-    assert text(topic) == "no findings in main..topic (2 rules, 1 file; no model asked)\n"
+    assert shown == expected
 
 
 def test_the_last_line_counts() -> None:
+    assert text(report()) == "no findings in the staged change (0 rules, 2 files; no model asked)\n"
+    topic = Report("main..topic", 1, rules=("secret", "partner-missing"))
+    assert text(topic) == "no findings in main..topic (2 rules, 1 file; no model asked)\n"
     warning = finding(level=Level.WARNING, key="w")
     given = report(
         finding(), warning, finding(level=Level.WARNING), dismissed=(warning,), dropped=2,
@@ -94,36 +87,29 @@ def test_any_text_is_harmless_and_fits(given: Report) -> None:
             bare = PAINT.sub("", line) if color else line
             assert clean(bare) == bare and "\n" not in bare and "\t" not in bare
             of_a_path = any(bare.endswith(f"[{one.id}]") for one in given.findings)
-            one_word = (
-                bare[:2] == "  " and " " not in bare[2:]
-            )  # Markdown of a model is not broken within a word
+            one_word = bare[:2] == "  " and " " not in bare[2:]  # of a model's Markdown: it is not broken
             assert display_width(bare) <= width or of_a_path or one_word
-    piped = list(lines(given, page()))
-    assert not any("\x1b" in line for line in piped)
+    assert "\x1b" not in text(given)
 
 
-@pytest.mark.parametrize("width", [60, 140])
-def test_a_long_line_of_code_is_cut_with_an_ellipsis(width: int) -> None:
+def test_which_lines_of_code_are_quoted() -> None:
+    # a long line is cut with an ellipsis
     long = b"x = '" + b"y" * 300 + b"'\n\tz\xff = 1\n"
     one = finding(location=Location("a.py", 1, 1), suggestion=None)
-    shown = text(Report("it", 1, [one], by_file={"a.py": long}), page(width))
-    (code,) = [line for line in shown.splitlines() if line.startswith(" > 1")]
-    assert display_width(code) == width and code.endswith("…")
-    assert "   2 │         z<FF> = 1" in shown.splitlines()
-
-
-def test_the_first_and_last_of_many_lines_are_shown() -> None:
+    for width in (60, 140):
+        shown = text(Report("it", 1, [one], by_file={"a.py": long}), page(width)).splitlines()
+        (code,) = [line for line in shown if line.startswith(" > 1")]
+        assert display_width(code) == width and code.endswith("…")
+        assert "   2 │         z<FF> = 1" in shown
+    # the first and last of many lines
     source = b"".join(b"line %d\n" % n for n in range(1, 41))
-    given = Report("it", 1, [finding(location=Location("a", 3, 38), suggestion=None)], by_file={"a": source})
-    shown = text(given).splitlines()
+    one = finding(location=Location("a", 3, 38), suggestion=None)
+    shown = text(Report("it", 1, [one], by_file={"a": source})).splitlines()
     assert " > 11 │ line 11" in shown and "     │ … 24 more lines" in shown and " > 36 │ line 36" in shown
     assert not any(line.startswith((" > 12", " > 35")) for line in shown)
-
-
-def test_removed_lines_are_quoted_with_their_old_numbers() -> None:
-    one = finding(
-        location=Location("src/find.py", 40, 41, old=True), quote="def old():\n    pass\n", suggestion=None
-    )
+    # removed lines with their old numbers
+    place = Location("src/find.py", 40, 41, old=True)
+    one = finding(location=place, quote="def old():\n    pass\n", suggestion=None)
     shown = text(report(one)).splitlines()
     assert " - 40 │ def old():" in shown and " - 41 │     pass" in shown
     assert f"  src/find.py:40 (removed)  [{one.id}]" in shown
@@ -173,8 +159,7 @@ def test_many_small_findings_show_a_few_headings() -> None:
         finding(rule="partner-missing", level=Level.NOTE, location=Location(f"f{number}.py"))
         for number in range(8)
     ]
-    model = finding(rule="correctness", level=Level.NOTE)
-    given = report(*many, model)
+    given = report(*many, finding(rule="correctness", level=Level.NOTE))
     output = [*lines(given, page(), Brief(Level.ERROR, "to see why: look"))]
     assert sum(line.startswith("note partner-missing") for line in output) == 5
     assert "and 3 more" in output and "to see why: look" in output

@@ -3,33 +3,26 @@
 from __future__ import annotations
 
 import json
-import subprocess
-from pathlib import Path
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 
+from tests.cli.applying import Ask
 from tests.conftest import GitRepo
-from tests.program import run
 from tests.review.builders import stage
 from tests.review.checks.conftest import Made, made, mixed, noise, pairs
 
 __all__ = ["made"]
 
-QUIET = {"REPOAGENT_HISTORY__BACKGROUND": "false"}
+Findings = Callable[..., list[dict[str, Any]]]
 
 
-def review(cwd: Path, *arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[str]:
-    done = run(["review", *arguments], cwd, env=QUIET, stdin=stdin)
-    out, err = (data.decode("utf-8", "surrogateescape") for data in (done.stdout, done.stderr))
-    return subprocess.CompletedProcess(arguments, done.returncode, out, err)
-
-
-def findings(cwd: Path, *arguments: str) -> list[dict[str, Any]]:
-    done = review(cwd, "--json", *arguments)
-    assert done.returncode in (0, 1), done.stderr
-    result: list[dict[str, Any]] = json.loads(done.stdout)["findings"]
-    return result
+@pytest.fixture
+def review(in_process: Ask) -> Ask:
+    """`repoagent review ARGUMENTS` in this process, at the top or in `cwd`."""
+    return partial(in_process, "review", REPOAGENT_HISTORY__BACKGROUND="false")
 
 
 @pytest.fixture
@@ -38,6 +31,17 @@ def pair(made: Made) -> GitRepo:
     repo = made(mixed(noise(50), pairs(12, "api.py", "api.md")))
     stage(repo, {"api.py": "new\n"})
     return repo
+
+
+@pytest.fixture
+def review_pair(pair: GitRepo, review: Ask) -> Ask:
+    return partial(review, cwd=pair.top)
+
+
+@pytest.fixture
+def findings(review_pair: Ask) -> Findings:
+    """The findings of `repoagent review --json ARGUMENTS`."""
+    return lambda *arguments: review_pair("--json", *arguments).json["findings"]
 
 
 WRONG: tuple[tuple[list[str], str], ...] = (
@@ -61,62 +65,59 @@ WRONG: tuple[tuple[list[str], str], ...] = (
 )
 
 
-def test_bad_input_is_one_sentence(repo: GitRepo) -> None:
+def test_bad_input_is_one_sentence(repo: GitRepo, review: Ask) -> None:
     for arguments, sentence in WRONG:
-        done = review(repo.top, *arguments, stdin=b"hello\n")
-        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-        assert sentence in done.stderr
-
-
-def test_nothing_staged_suggests_other_options(repo: GitRepo) -> None:
-    done = review(repo.top)
-    assert done.returncode == 0
-    assert "nothing is staged; use `git add`, or --worktree to review the work tree" in done.stderr
-    assert "none of the named files has changed" in review(repo.top, "--", "a.txt").stderr
+        done = review(*arguments, stdin=b"hello\n")
+        assert (done.code, done.out, done.err.count("\n")) == (2, "", 1) and sentence in done.err
+    done = review()
+    assert done.code == 0
+    assert "nothing is staged; use `git add`, or --worktree to review the work tree" in done.err
+    assert "none of the named files has changed" in review("--", "a.txt").err
 
 
 @pytest.mark.soak
-def test_levels_and_exit_codes(pair: GitRepo) -> None:
-    assert [(one["rule"], one["level"]) for one in findings(pair.top)] == [("partner-missing", "warning")]
-    assert review(pair.top).returncode == 0
-    assert review(pair.top, "--fail-on", "warning").returncode == 1
-    assert review(pair.top, "--rule", "partner-missing=error").returncode == 1
+def test_levels_and_exit_codes(pair: GitRepo, review_pair: Ask, findings: Findings) -> None:
+    assert [(one["rule"], one["level"]) for one in findings()] == [("partner-missing", "warning")]
+    assert review_pair().code == 0
+    assert review_pair("--fail-on", "warning").code == 1
+    assert review_pair("--rule", "partner-missing=error").code == 1
     pair.git("config", "repoagent.review.rules.partner-missing", "note")
-    assert review(pair.top, "--fail-on", "warning").returncode == 0
+    assert review_pair("--fail-on", "warning").code == 0
     pair.write(".repoagent/config.toml", '[review]\nfail_on = "note"\nmodel = "command:touch stolen"\n')
-    done = review(pair.top)
-    assert done.returncode == 1
-    assert "may not set review.model" in done.stderr and not (pair.top / "stolen").exists()
+    done = review_pair()
+    assert done.code == 1
+    assert "may not set review.model" in done.err and not (pair.top / "stolen").exists()
 
 
 @pytest.mark.soak
-def test_a_dismissed_finding_is_not_reported_again(pair: GitRepo) -> None:
-    (finding,) = findings(pair.top)
-    done = review(pair.top, "dismiss", finding["id"][:6], "--reason", "it is documented elsewhere")
-    assert (done.returncode, done.stderr) == (0, f"dismissed: {finding['title']}\n")
-    assert findings(pair.top) == []
-    assert "finding id '012' is too short" in review(pair.top, "accept", "012").stderr
+def test_a_dismissed_finding_is_not_reported_again(
+    pair: GitRepo, review_pair: Ask, findings: Findings
+) -> None:
+    (finding,) = findings()
+    done = review_pair("dismiss", finding["id"][:6], "--reason", "it is documented elsewhere")
+    assert (done.code, done.err) == (0, f"dismissed: {finding['title']}\n")
+    assert findings() == []
+    assert "finding id '012' is too short" in review_pair("accept", "012").err
 
 
 @pytest.mark.soak
-def test_every_format_is_written(pair: GitRepo) -> None:
+def test_every_format_is_written(pair: GitRepo, review_pair: Ask) -> None:
     for form in ("json", "sarif", "github", "gitlab", "markdown"):
-        done = review(pair.top, "--format", form)
-        assert done.returncode == 0 and "api.md usually changes along with api.py" in done.stdout
-    done = review(pair.top, "--format", "sarif", "-o", "out.sarif", "--also", "json=r=1.json")
-    assert (done.stdout, done.stderr) == ("", "written to out.sarif\nwritten to r=1.json\n")
+        done = review_pair("--format", form)
+        assert done.code == 0 and "api.md usually changes along with api.py" in done.out
+    done = review_pair("--format", "sarif", "-o", "out.sarif", "--also", "json=r=1.json")
+    assert (done.out, done.err) == ("", "written to out.sarif\nwritten to r=1.json\n")
     assert json.loads(pair.read("out.sarif"))["version"] == "2.1.0"
     assert json.loads(pair.read("r=1.json"))["findings"][0]["rule"] == "partner-missing"
 
 
 @pytest.mark.soak
-def test_from_a_folder_and_with_pathspecs(pair: GitRepo) -> None:
+def test_from_a_folder_and_with_pathspecs(pair: GitRepo, review_pair: Ask, findings: Findings) -> None:
     pair.write("deep/x.txt", "x\n")
     pair.git("add", "-A")
-    done = review(pair.top / "deep")
-    assert "../api.py" in done.stdout
-    assert review(pair.top / "deep", "--", ".").stdout.startswith(
-        "no findings in the staged change (6 rules, 1 file; no model asked)"
-    )
-    assert findings(pair.top, "--", "*.py")[0]["key"] == "api.md"
-    assert findings(pair.top, "api.py")[0]["key"] == "api.md"
+    deep = pair.top / "deep"
+    assert "../api.py" in review_pair(cwd=deep).out
+    none = "no findings in the staged change (6 rules, 1 file; no model asked)"
+    assert review_pair("--", ".", cwd=deep).out.startswith(none)
+    for paths in (["--", "*.py"], ["api.py"]):
+        assert findings(*paths)[0]["key"] == "api.md"

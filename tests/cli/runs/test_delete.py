@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.cli.run.conftest import run, script
+import pytest
+
 from tests.conftest import GitRepo
 from tests.edit.conftest import GREET, Run, Script
 
-__all__ = ["run", "script"]
 FIRST = "def greet(name):\n    return 'hello ' + name\n"
 
 
@@ -23,20 +23,19 @@ def made(repo: GitRepo, run: Run, script: Script, *options: str) -> tuple[str, P
     return output["name"], Path(output["worktree"])
 
 
-def test_a_branch_with_commits_of_its_own_stays(repo: GitRepo, run: Run, script: Script) -> None:
+@pytest.mark.parametrize("merged", [False, True])
+def test_a_branch_is_deleted_if_another_has_its_commits(
+    repo: GitRepo, run: Run, script: Script, merged: bool
+) -> None:
     name, folder = made(repo, run, script)
     assert not folder.exists()
+    if merged:
+        repo.git("merge", "-q", "side")
     done = run("runs", "delete", name, "--yes")
-    assert done.code == 0 and "`git branch -D side` deletes it" in done.out
-    assert repo.git("log", "-1", "--format=%s", "side").strip() == "Greet"
-
-
-def test_a_branch_whose_commits_are_on_another_is_deleted(repo: GitRepo, run: Run, script: Script) -> None:
-    name, _ = made(repo, run, script)
-    repo.git("merge", "-q", "side")
-    done = run("runs", "delete", name, "--yes")
-    assert done.code == 0 and "deleted its branch side" in done.out
-    assert "side" not in repo.git("branch")
+    message = "deleted its branch side" if merged else "`git branch -D side` deletes it"
+    assert done.code == 0 and message in done.out
+    assert ("side" in repo.git("branch")) is not merged
+    assert repo.git("log", "-1", "--format=%s", "HEAD" if merged else "side") == "Greet\n"
 
 
 def test_uncommitted_work_in_its_work_tree_is_not_removed(repo: GitRepo, run: Run, script: Script) -> None:

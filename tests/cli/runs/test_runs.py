@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import datetime, timezone
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,18 +19,19 @@ from repoagent.llm.conversation import Turn, append
 from repoagent.storage.layout import Layout
 from repoagent.tasks.runs.directory import Record, RunDirectory, to_dict
 from repoagent.tasks.runs.list import Run, tree
-from tests.cli.applying import Done
-from tests.cli.screens import PROGRAM, Screen
+from tests.cli.applying import Ask
+from tests.cli.screens import PROGRAM, Screen, python
 from tests.conftest import GitRepo
 
-Ask = Callable[..., Done]
+COMMAND = "runs"
 ALIVE = """
 import sys
 from pathlib import Path
 from repoagent.cli import listen
 from repoagent.llm.model import Usage
 from repoagent.storage.layout import Layout
-from repoagent.tasks.runs.directory import Record; from repoagent.tasks.runs.directory import RunDirectory as Home; from repoagent.tasks.runs.control import live_run
+from repoagent.tasks.runs.control import live_run
+from repoagent.tasks.runs.directory import Record, RunDirectory as Home
 listen()
 top = Path(sys.argv[1])
 with live_run(Home(Layout(top / ".repoagent", top / ".git"), "alive"), Record("work on it")) as live:
@@ -50,24 +49,14 @@ def layout(repo: GitRepo) -> Layout:
 
 
 @pytest.fixture
-def ask(in_process: Ask) -> Ask:
-    """`repoagent runs ARGUMENTS` in this process."""
-    return partial(in_process, "runs")
-
-
-@pytest.fixture
 def alive(repo: GitRepo) -> Iterator[subprocess.Popen[str]]:
     """The run `alive` in a separate process; for each line of input it checks for requests."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", ALIVE, str(repo.top)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdout is not None and process.stdout.readline() == "alive\n"
-    yield process
-    process.kill()
-    process.wait()
-    for stream in (process.stdin, process.stdout):
-        assert stream is not None
-        stream.close()
+    with subprocess.Popen(
+        python(ALIVE, str(repo.top)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None and process.stdout.readline() == "alive\n"
+        yield process
+        process.kill()
 
 
 def said(process: subprocess.Popen[str]) -> str:
@@ -127,11 +116,10 @@ def test_lines_fit_and_are_clean(width: int, utf8: bool) -> None:
             ),
             state, 1.0, "broken" * 30 if state == "unreadable" else "",
         )
-        for number, state in enumerate(states[:4] + states[4:])
+        for number, state in enumerate(states)
     ]  # fmt: skip
-    shown = list(
-        table_lines(tree(result[:4]) + [(0, run) for run in result[4:]], Page(width, ascii=not utf8))
-    )
+    rows = [*tree(result[:4]), *((0, run) for run in result[4:])]
+    shown = [*table_lines(rows, Page(width, ascii=not utf8))]
     assert len(shown) == 12 and all("\x1b" not in line for line in shown)
     if width >= 80:  # billions of dollars take more columns
         assert max(map(display_width, shown)) <= width, shown
@@ -140,9 +128,8 @@ def test_lines_fit_and_are_clean(width: int, utf8: bool) -> None:
 
 
 def test_show(ask: Ask, layout: Layout) -> None:
-    run_dir = past(
-        layout, "task", model="m", limits={"cost": 2.0, "turns": None}, commits=["a" * 40], state="limit"
-    )
+    limits = {"cost": 2.0, "turns": None}
+    run_dir = past(layout, "task", model="m", limits=limits, commits=["a" * 40], state="limit")
     past(layout, "child", parent="task")
     run_dir.plan.write_text("- [x] read\n- [ ] write\x1b[31m\n")
     append(run_dir.conversation, Turn("user", "make it"), Turn("assistant", "\x1b[2J\n".join("made")))
@@ -153,9 +140,8 @@ def test_show(ask: Ask, layout: Layout) -> None:
     assert "\x1b" not in page and "turns None" not in page
     output = ask("show", "task", "--json", "--turns", "1").json
     assert output["run"]["state"] == "limit" and [one["name"] for one in output["children"]] == ["child"]
-    assert [turn["role"] for turn in output["turns"]] == ["assistant"] and output["plan"].startswith(
-        "- [x] read"
-    )
+    assert [turn["role"] for turn in output["turns"]] == ["assistant"]
+    assert output["plan"].startswith("- [x] read")
     run_dir.conversation.write_text("broken")
     run_dir.plan.unlink()
     run_dir.plan.symlink_to("/etc/passwd")
@@ -164,17 +150,12 @@ def test_show(ask: Ask, layout: Layout) -> None:
 
 
 @pytest.mark.soak
-def test_message_and_wait(
-    ask: Ask, alive: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_message_and_wait(ask: Ask, alive: subprocess.Popen[str]) -> None:
     assert "● running" in ask("--live").out and "runs make test" in ask("show", "last").out
     done = ask("message", "last", "leave", "the tests")
     assert done.code == 0 and "sent to alive, which will read it before its next model call" in done.out
     assert ask("show", "alive", "--json").json["unread"] == 1 and "1 message" in ask("show", "alive").out
-    (tmp_path / "in").write_text("from a file\n")
-    with (tmp_path / "in").open() as file:
-        monkeypatch.setattr(sys, "stdin", file)
-        assert ask("message", "alive", "-", "--json").json["file"].endswith(".md")
+    assert ask("message", "alive", "-", "--json", stdin=b"from a file\n").json["file"].endswith(".md")
     assert said(alive) == "['leave the tests', 'from a file\\n']"
     assert ask("wait", "alive", "--timeout", "0.1").code == 7
     assert ask("delete", "alive", "--yes").code == 7
@@ -182,11 +163,10 @@ def test_message_and_wait(
     alive.stdin.close()
     done = ask("wait", "alive")
     assert done.code == 5 and done.out == "alive: limit, the limit of $2\n"
-    for command in (["stop"], ["message", "x"]):
-        done = ask(command[0], "alive", *command[1:])
-        assert (
-            done.code == 3 and "not running (limit); resume it with `repoagent run --resume alive" in done.err
-        )
+    for words in ("stop alive", "message alive x"):
+        done = ask(*words.split())
+        assert done.code == 3
+        assert "not running (limit); resume it with `repoagent run --resume alive" in done.err
 
 
 def test_stop_and_stop_now(ask: Ask, alive: subprocess.Popen[str]) -> None:

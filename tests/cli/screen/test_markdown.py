@@ -6,7 +6,7 @@ import re
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from repoagent.cli.ui.markdown import Markdown
@@ -32,16 +32,13 @@ def render(text: str, sizes: list[int] = [], *, width: int = 40, color: bool = F
     return out + markdown.feed(text[at:]) + markdown.rest()
 
 
+@example(parts=["- ", "\r\n", "word"], sizes=[3], color=False)  # a line ending in two pieces
 @given(
     parts=st.lists(PARTS, max_size=20), sizes=st.lists(st.integers(1, 9), max_size=200), color=st.booleans()
 )
 def test_pieces_do_not_matter(parts: list[str], sizes: list[int], color: bool) -> None:
     text = "".join(parts)
     assert render(text, sizes, color=color) == render(text, color=color)
-
-
-def test_a_line_ending_may_come_in_two_pieces() -> None:
-    assert render("- \r\nword", [3]) == render("- \r\nword")
 
 
 @given(parts=st.lists(PARTS, max_size=20), width=st.sampled_from([20, 60, 120]), color=st.booleans())

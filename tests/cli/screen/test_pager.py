@@ -31,17 +31,11 @@ def test_long_output_is_paged_on_a_terminal_only(repo: GitRepo) -> None:
 
 
 @pytest.mark.soak
-def test_colors_are_kept_and_less_gets_git_s_options(repo: GitRepo) -> None:
+def test_colors_are_kept_less_gets_git_s_options_and_notes_go_into_the_pager(repo: GitRepo) -> None:
     seen, _ = shown(repo, "outline", "src/app.py", GIT_PAGER='echo "[$LESS|$LV]"; cat')
-    assert "[FRX|-c]" in seen
-    assert "\x1b[" in seen
+    assert "[FRX|-c]" in seen and "\x1b[" in seen
     assert "[S|" in shown(repo, "outline", "src/app.py", GIT_PAGER='echo "[$LESS|$LV]"; cat', LESS="S")[0]
-
-
-@pytest.mark.soak
-def test_notes_go_into_the_pager(repo: GitRepo) -> None:
-    repo.write("b.unknown", "x\n")
-    repo.git("add", "-A")
+    repo.commit(**{"b.unknown": "x\n"})
     seen, _ = shown(repo, "outline", ".")
     assert "P:\x1b[2mskipped 1 file" in seen  # standard error is the terminal, so it is redirected, too
 
@@ -60,33 +54,23 @@ def test_the_pager_is_that_of_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             for name in ("GIT_PAGER", "PAGER"):
                 patch.delenv(name, raising=False)
             if configured:  # as `git -c` would
-                env |= {
-                    "GIT_CONFIG_COUNT": "1",
-                    "GIT_CONFIG_KEY_0": "core.pager",
-                    "GIT_CONFIG_VALUE_0": configured,
-                }
+                patch.setenv("GIT_CONFIG_PARAMETERS", f"'core.pager'='{configured}'")
             for name, value in env.items():
                 patch.setenv(name, value)
             assert choose() in expected, (configured, env)
 
 
-def test_a_missing_pager_hides_nothing(repo: GitRepo) -> None:
+def test_the_exit_code_is_that_of_the_command_or_as_in_git(repo: GitRepo) -> None:
     seen, code = shown(repo, "outline", "src/app.py", GIT_PAGER="no-such-pager")
     assert "warning: cannot run the pager no-such-pager: No such file or directory\n" in seen
     assert "greet" in seen and code == 0
-
-
-def test_the_exit_code_is_that_of_the_command(repo: GitRepo) -> None:
     repo.write("empty.py", "")
     seen, code = shown(repo, "outline", "empty.py", "src/app.py", "--kind", "heading")
     assert code == 1, seen
     seen, code = shown(repo, "outline", "src/app.py", "--kind", "nonsense")
     assert code == 2 and "P:" not in seen  # nothing was written yet: the error needs no pager
-
-
-def test_leaving_the_pager_early_is_as_in_git(repo: GitRepo) -> None:
     repo.write("long.py", "".join(f"def function_{n}(): pass\n" for n in range(4000)))
-    seen, code = shown(repo, "outline", "long.py", GIT_PAGER="head -1")
+    seen, code = shown(repo, "outline", "long.py", GIT_PAGER="head -1")  # is left early
     assert (seen.count("function_"), code) == (1, 141)
 
 

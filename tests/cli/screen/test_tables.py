@@ -5,11 +5,9 @@ from __future__ import annotations
 import re
 
 from repoagent.cli.ui.terminal_text import display_width
-from tests.cli.screens import PROGRAM, Screen
 from tests.conftest import GitRepo
-from tests.edit.conftest import GREET, Run, Script, run, script
+from tests.edit.conftest import GREET, Open, Run, Script
 
-__all__ = ["run", "script"]
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[^\n]*\r")
 
 
@@ -35,7 +33,7 @@ PAGES = (
 
 
 def test_every_page_fits_a_terminal_and_hostile_text_does_nothing(
-    repo: GitRepo, run: Run, script: Script
+    repo: GitRepo, run: Run, script: Script, screen: Open
 ) -> None:
     """A name and a commit message with escape sequences, a wide script and a long line."""
     repo.write(ODD, "def greet(name):\n    return 'hello ' + name + '" + "x" * 90 + "'\n")
@@ -47,24 +45,18 @@ def test_every_page_fits_a_terminal_and_hostile_text_does_nothing(
     for command in PAGES:
         piped = run(*command)
         assert "\x1b" not in piped.out.replace("\x1b[2J", "") or command[:2] == ("conversation", "show")
-        env = {"LC_ALL": "C.UTF-8"}
-        with Screen([*PROGRAM, "--no-pager", *command], repo.top, width=60, env=env) as screen:
-            screen.end()
-        shown = re.sub(r"\x1b\[[0-9;]*m", "", CONTROL.sub("", screen.seen.replace("\x1b[31m", "RED")))
-        assert "\x1b" not in shown and "RED" not in shown.replace("\x1b[31m", ""), command
-        wide = [
-            line
-            for line in shown.split("\n")
-            if display_width(line) > 60 and " " in line.strip() and "/" not in line
-        ]
-        assert not wide, (command, wide)
+        with screen("--no-pager", *command, width=60, LC_ALL="C.UTF-8") as window:
+            window.end()
+        shown = re.sub(r"\x1b\[[0-9;]*m", "", CONTROL.sub("", window.seen.replace("\x1b[31m", "RED")))
+        assert "\x1b" not in shown and "RED" not in shown, command
+        lines = [line for line in shown.split("\n") if " " in line.strip() and "/" not in line]
+        assert not [line for line in lines if display_width(line) > 60], command
 
 
-def test_the_words_of_an_edit_and_its_answer_are_rendered_once(repo: GitRepo, script: Script) -> None:
+def test_the_words_of_an_edit_and_its_answer_are_rendered_once(script: Script, screen: Open) -> None:
     script.replies("# Why\nIt is **not** needed.\n\n| a | b |\n|---|---|\n| 1 | 2 |\n")
-    env = {"REPOAGENT_MODEL": script.spec, "LC_ALL": "C.UTF-8", "NO_COLOR": "1"}
-    with Screen([*PROGRAM, "edit", "src/app.py", "why"], repo.top, env=env) as screen:
-        screen.end()
-    shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.seen)
+    with screen("edit", "src/app.py", "why", LC_ALL="C.UTF-8", NO_COLOR="1") as window:
+        window.end()
+    shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", window.seen)
     assert "# Why\nIt is not needed.\n" in shown and "\na  b\n─  ─\n1  2\n" in shown
     assert shown.count("not needed") == 1 and "**" not in shown

@@ -30,18 +30,6 @@ def on_terminal(code: str, folder: Path, *, width: int = 80, **env: str) -> str:
     return screen.seen
 
 
-def with_piped_result(code: str, folder: Path, typed: str = "", **env: str) -> tuple[str, str]:
-    """The output on the terminal, and in the pipe of standard output."""
-    read, write = os.pipe()
-    with Screen(python(OPEN + code), folder, env=env, stdout=write) as screen:
-        os.close(write)
-        if typed:
-            screen.answer("]? ", typed)
-        screen.end()
-    with os.fdopen(read) as result:
-        return screen.seen, result.read()
-
-
 def test_colors_questions_and_width(tmp_path: Path) -> None:
     """By the environment and --color: whether output is colored on a terminal and in a pipe."""
     for env, color, colored, in_pipe in (
@@ -97,6 +85,9 @@ def test_a_question_takes_letters_and_words_and_explains_itself(tmp_path: Path) 
         screen.answer("Apply this change [y,n,X,?]? ", "Yes\n")
         screen.expect("got y")
         assert screen.end() == 0
+    with Screen(python(OPEN + ASK), tmp_path) as screen:  # the end of input is not a yes
+        screen.answer("]? ", "\x04")
+        screen.expect("NothingDone no answer;")
 
 
 @pytest.mark.soak
@@ -108,12 +99,6 @@ def test_input_before_the_question_does_not_answer_it(tmp_path: Path) -> None:
         screen.expect("got n")
 
 
-def test_the_end_of_input_is_not_a_yes(tmp_path: Path) -> None:
-    with Screen(python(OPEN + ASK), tmp_path) as screen:
-        screen.answer("]? ", "\x04")
-        screen.expect("NothingDone no answer;")
-
-
 WORK = (
     "import time\n"
     "with t.working('asking the model') as w:\n"
@@ -122,8 +107,6 @@ WORK = (
     "    w.label('checking'); w.note('by the way')\n"
     "t.result('done\\n')"
 )  # fmt: skip
-
-QUICK = WORK.replace("sleep(1.2)", "sleep(0)")
 
 
 @pytest.mark.soak
@@ -136,39 +119,41 @@ def test_work_in_progress_on_a_terminal(tmp_path: Path) -> None:
 
 
 def test_work_in_progress_is_lines_on_a_dumb_terminal_and_nothing_in_a_pipe(tmp_path: Path) -> None:
+    quick = WORK.replace("sleep(1.2)", "sleep(0)")
     shown = "asking the model\nHello^[[2J\nworld\nchecking\nby the way\ndone\n"
-    assert on_terminal(QUICK, tmp_path, TERM="dumb") == shown
-    assert piped(QUICK) == (b"done\n", b"by the way\n")
+    assert on_terminal(quick, tmp_path, TERM="dumb") == shown
+    assert piped(quick) == (b"done\n", b"by the way\n")
 
 
 EDIT = r"out = t.edit_text('one\r\n\udcff\n', '.diff'); print(ascii(out))"
 
 
-@pytest.mark.parametrize(
-    ("editor", "result"),
-    [
+def test_the_editor_is_run_as_git_runs_it(tmp_path: Path) -> None:
+    script, temporary = tmp_path / "editor", tmp_path / "tmp"
+    script.touch(0o755)
+    temporary.mkdir()
+    for editor, result in (
         ("true", r"'one\r\n\udcff\n'"),
         ("printf more >>", r"'one\r\n\udcff\nmore'"),
         ("false", "None"),
         (">", "None"),
         ("printf ' ' >", "None"),
         ('case "$1" in *.diff) ;; *) false ;; esac; true', r"'one\r\n\udcff\n'"),
-    ],
-)
-def test_the_editor_is_run_as_git_runs_it(tmp_path: Path, editor: str, result: str) -> None:
-    script = tmp_path / "editor"
-    script.write_text(f'#!/bin/sh\n{editor} "$1"\n')
-    script.chmod(0o755)
-    temporary = tmp_path / "tmp"
-    temporary.mkdir()
-    out, err = piped(EDIT, GIT_EDITOR=str(script), TMPDIR=str(temporary))
-    assert (out.decode().strip(), err) == (result, b"")
-    assert list(temporary.iterdir()) == []
+    ):
+        script.write_text(f'#!/bin/sh\n{editor} "$1"\n')
+        out, err = piped(EDIT, GIT_EDITOR=str(script), TMPDIR=str(temporary))
+        assert (out.decode().strip(), err) == (result, b""), editor
+        assert list(temporary.iterdir()) == []
 
 
 def test_an_editor_does_not_write_into_a_piped_result(tmp_path: Path) -> None:
-    seen, result = with_piped_result(EDIT, tmp_path, GIT_EDITOR="echo seen on the screen; true")
-    assert "seen on the screen" in seen and "screen" not in result
+    read, write = os.pipe()
+    env = {"GIT_EDITOR": "echo seen on the screen; true"}
+    with Screen(python(OPEN + EDIT), tmp_path, env=env, stdout=write) as screen:
+        os.close(write)
+        screen.end()
+    with os.fdopen(read) as result:
+        assert "seen on the screen" in screen.seen and "screen" not in result.read()
 
 
 def test_without_an_editor_the_error_names_what_to_set(clean_environment: Path) -> None:

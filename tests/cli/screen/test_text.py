@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import unicodedata
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,20 +20,10 @@ ANY = st.text(st.characters())  # surrogates too
 
 @given(ANY)
 def test_control_characters_are_replaced(text: str) -> None:
-    shown = clean(text)
-    for character in shown:
+    turning = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
+    for character in clean(text):
         assert character in "\n\t" or unicodedata.category(character) not in {"Cc", "Cs", "Zl", "Zp"}
-        assert unicodedata.bidirectional(character) not in [
-            "LRE",
-            "RLE",
-            "LRO",
-            "RLO",
-            "PDF",
-            "LRI",
-            "RLI",
-            "FSI",
-            "PDI",
-        ]
+        assert unicodedata.bidirectional(character) not in turning
 
 
 @given(ANY, ANY)
@@ -47,9 +36,8 @@ def test_plain_text_stays(text: str) -> None:
     assert clean(text) == text
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
+def test_what_is_replaced_painted_and_folded() -> None:
+    for text, shown in (
         ("\x1b[31mred", "^[[31mred"),
         ("\x1b]52;c;aGk=\x07", "^[]52;c;aGk=^G"),
         ("\x9b2J", "<U+009B>2J"),
@@ -59,25 +47,17 @@ def test_plain_text_stays(text: str) -> None:
         ("hid\U000e0041den\u200b", "hid<U+E0041>den<U+200B>"),
         ("tab\tline\n", "tab\tline\n"),
         ("Grüße 你好 👩\u200d💻", "Grüße 你好 👩\u200d💻"),
-    ],
-)
-def test_replacements(text: str, shown: str) -> None:
-    assert clean(text) == shown
-
-
-def test_paint_ends_what_it_begins() -> None:
+    ):
+        assert clean(text) == shown
     assert paint("a", "bold", "red") == "\x1b[1;31ma\x1b[m"
-    assert paint("", "red") == ""
-    assert paint("a") == "a"
-
-
-def test_a_long_line_breaks_before_a_dot_or_between_words_and_never_within_one() -> None:
+    assert (paint("", "red"), paint("a")) == ("", "a")
     line = "[main 1a2b3c4] Greet well · 1 file +1 -0 · 2,114 + 300 tokens · $0.0123 · 3.1 s"
-    assert fold(line, 60) == (
-        "[main 1a2b3c4] Greet well · 1 file +1 -0\n· 2,114 + 300 tokens · $0.0123 · 3.1 s"
-    )
-    assert fold("  one two three", 9) == "  one two\n  three"
-    assert fold("a/path/that/is/longer than it", 10) == "a/path/that/is/longer\nthan it"
+    for text, width, shown in (
+        (line, 60, "[main 1a2b3c4] Greet well · 1 file +1 -0\n· 2,114 + 300 tokens · $0.0123 · 3.1 s"),
+        ("  one two three", 9, "  one two\n  three"),
+        ("a/path/that/is/longer than it", 10, "a/path/that/is/longer\nthan it"),
+    ):
+        assert fold(text, width) == shown
 
 
 # A diff on a terminal.
@@ -99,16 +79,13 @@ def test_the_colours_are_git_s() -> None:
     )
 
 
-def test_the_changed_words_of_a_line_are_marked() -> None:
+def test_the_changed_words_of_a_line_and_white_space_at_its_end_are_marked() -> None:
     shown = render(HEAD + "@@ -1 +1 @@\n-return a + b\n+return a - b\n", color=True)
     assert "\x1b[31mreturn a \x1b[m\x1b[31;7m+\x1b[m\x1b[31m b\x1b[m" in shown
     assert "\x1b[32mreturn a \x1b[m\x1b[32;7m-\x1b[m\x1b[32m b\x1b[m" in shown
-
-
-def test_white_space_at_the_end_of_an_added_line_is_marked() -> None:
     shown = render(HEAD + "@@ -1 +1 @@\n-a \n+b  \n", color=True)
     assert "\x1b[32mb\x1b[m\x1b[41m  \x1b[m\n" in shown
-    assert shown.count("\x1b[41m") == 1
+    assert shown.count("\x1b[41m") == 1  # of the added line
 
 
 def test_lines_of_a_hunk_that_look_like_headers_are_not_headers() -> None:
@@ -118,29 +95,15 @@ def test_lines_of_a_hunk_that_look_like_headers_are_not_headers() -> None:
     assert shown.endswith("\n @@ -1 +1 @@\n")
 
 
-def test_odd_bytes_are_shown_and_do_nothing() -> None:
-    shown = render(changed(b"a\n", b"\xff\x1b[2J\n"), color=False)
-    assert shown.endswith("-a\n+<FF>^[[2J\n")
-
-
-def test_a_crlf_file_is_not_full_of_carriage_returns_but_a_mixed_one_shows_them() -> None:
+def test_odd_bytes_line_ends_and_binary_content() -> None:
+    assert render(changed(b"a\n", b"\xff\x1b[2J\n"), color=False).endswith("-a\n+<FF>^[[2J\n")
+    # a file with CRLF is not full of carriage returns, but a mixed one shows them
     assert "^M" not in render(changed(b"a\r\nb\r\n", b"a\r\nc\r\n"), color=False)
     assert "+c^M\n" in render(changed(b"a\nb\n", b"a\nc\r\n"), color=False)
-
-
-def test_binary_content_is_not_printed() -> None:
-    two = canonical_diff([
-        FileChange("b", "b", b"\0a", b"\0b", REGULAR, REGULAR),
-        FileChange("f", "f", b"a\n", b"b\n", REGULAR, REGULAR),
-    ])  # fmt: skip
-    shown = render(two, color=False)
-    assert "Binary content differs\ndiff --git a/f b/f\n" in shown
-    assert "literal" not in shown
-
-
-def test_a_missing_last_newline_is_shown() -> None:
-    shown = render(changed(b"a", b"b\n"), color=True)
-    assert "\n\\ No newline at end of file\n\x1b[32m+" in shown
+    assert "\n\\ No newline at end of file\n\x1b[32m+" in render(changed(b"a", b"b\n"), color=True)
+    binary = canonical_diff([FileChange("b", "b", b"\0a", b"\0b", REGULAR, REGULAR)])
+    shown = render(binary + changed(b"a\n", b"b\n"), color=False)
+    assert "Binary content differs\ndiff --git a/f b/f\n" in shown and "literal" not in shown
 
 
 def test_a_folded_line_continues_with_its_mark() -> None:
@@ -237,9 +200,8 @@ def test_pieces_do_not_matter(parts: list[str], sizes: list[int]) -> None:
     assert shown(reply, sizes) == shown(reply, [])
 
 
-@pytest.mark.parametrize(
-    ("reply", "expected"),
-    [
+def test_which_parts_of_a_reply_are_shown() -> None:
+    for reply, expected in (
         ("I do.\n```diff\n-a\n```\nDone.\n", "I do.\nDone.\n"),
         ("I do.\n````src/a.py\n```\nx\n````\nDone.", "I do.\nDone."),
         ("See:\n```python\nx = 1\n```\n", "See:\n```python\nx = 1\n```\n"),
@@ -254,22 +216,17 @@ def test_pieces_do_not_matter(parts: list[str], sizes: list[int]) -> None:
         ("`x` is\n``", "`x` is\n``"),
         ("```diff\n-a\n", ""),
         ("\nI do.\n\n\n```diff\n-a\n```\n\nDone.\n\n\nReally.\n\n", "\nI do.\n\n\n\nDone.\n\n\nReally.\n\n"),
-    ],
-)
-def test_which_parts_of_a_reply_are_shown(reply: str, expected: str) -> None:
-    assert shown(reply, []) == expected
-
-
-def test_the_text_that_ends_a_task_is_prose_on_request() -> None:
-    words = Words(ends=True)
-    assert words.feed("I do.\n<finish>It is done.</finish>\n") == "I do.\nIt is done.\n"
+    ):
+        assert shown(reply, []) == expected
+    assert Words(ends=True).feed("I do.\n<finish>It is done.</finish>\n") == "I do.\nIt is done.\n"
 
 
 def test_it_detects_when_an_edit_is_written() -> None:
     words = Words()
-    words.feed("So.\n<commit>\nFix\n</commit>\n")
-    assert not words.hides
-    words.feed("```diff\n-a\n")
-    assert words.hides
-    words.feed("```\n")
-    assert not words.hides
+    for piece, hides in (
+        ("So.\n<commit>\nFix\n</commit>\n", False),
+        ("```diff\n-a\n", True),
+        ("```\n", False),
+    ):
+        words.feed(piece)
+        assert words.hides is hides

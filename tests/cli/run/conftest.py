@@ -1,5 +1,0 @@
-"""The fixtures of the tests of `run`: a repository, and a scripted model."""
-
-from tests.edit.conftest import run, script
-
-__all__ = ["run", "script"]
