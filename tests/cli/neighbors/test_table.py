@@ -33,7 +33,7 @@ def plain(width: int | None, *, only_ascii: bool = False) -> Page:
     return Page(width, color=False, ascii=only_ascii)
 
 
-def test_how_long_ago() -> None:
+def test_how_long_ago_and_bars() -> None:
     for seconds, long, short in (
         (-5, "just now", "now"),
         (59, "just now", "now"),
@@ -45,11 +45,8 @@ def test_how_long_ago() -> None:
         (366 * DAY, "1 year ago", "1y"),
     ):
         assert (ago(seconds), ago(seconds, short=True)) == (long, short)
-
-
-def test_a_bar_grows_with_the_score_and_is_never_empty_above_0() -> None:
-    assert bar(0, 4) == "    " and bar(1, 4) == "████" and bar(9, 4) == "████"
-    assert bar(0.5, 4) == "██  " and bar(0.001, 4) == "▏   " and bar(0.4, 4) == "█▋  "
+    bars = {0: "    ", 0.001: "▏   ", 0.4: "█▋  ", 0.5: "██  ", 1: "████", 9: "████"}  # never empty above 0
+    assert {score: bar(score, 4) for score in bars} == bars
     assert bar(0.5, 4, ascii_only=True) == "##  " and bar(0.001, 4, ascii_only=True) == "#   "
 
 

@@ -60,12 +60,9 @@ def test_help_has_each_command_in_its_group(shown: Callable[..., str]) -> None:
     assert "repoagent help exit-codes" in " ".join(text.split()) and "130" not in text
 
 
-def test_help_shows_what_the_option_shows(shown: Callable[..., str]) -> None:
+def test_help_shows_what_the_option_shows_and_every_exit_code(shown: Callable[..., str]) -> None:
     for words in ("", "edit", "memory show", "config init", "review dismiss"):
         assert shown("help", *words.split()) == shown(*words.split(), "--help")
-
-
-def test_one_page_has_every_exit_code(shown: Callable[..., str]) -> None:
     text = shown("help", "exit-codes")
     assert {int(code) for code in re.findall(r"^ +(\d+) +\w", text, re.MULTILINE)} == {*map(int, Exit)}
 

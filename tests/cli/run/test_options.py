@@ -97,12 +97,9 @@ def test_inherited_options_do_not_exceed_the_configuration(repo: GitRepo) -> Non
         assert sentence.startswith("options used again" if holds else "options to repeat")
 
 
-def test_a_check_is_not_inherited_from_another_machine(repo: GitRepo) -> None:
+def test_no_key_is_saved_and_no_check_of_another_machine_inherited(repo: GitRepo) -> None:
     options, sentence = resumed(repo, {"check": "rm -r ~"}, of="elsewhere")
     assert (options.check, sentence) == (None, "options to repeat if you still want them: --check 'rm -r ~'")
-
-
-def test_a_key_is_not_saved() -> None:
     options = given(check=f"TOKEN={KEY} make", no_commit=True)
     assert explicit_options(options) == {"no_commit": True, "check": None}
 

@@ -30,27 +30,29 @@ def on_terminal(code: str, folder: Path, *, width: int = 80, **env: str) -> str:
     return screen.seen
 
 
+COLORS = (  # environment, --color, whether output is colored on a terminal, and in a pipe
+    ({}, "auto", True, False),
+    ({"NO_COLOR": "1"}, "auto", False, False),
+    ({"NO_COLOR": ""}, "auto", True, False),
+    ({"TERM": "dumb"}, "auto", False, False),
+    ({}, "never", False, False),
+    ({"NO_COLOR": "1"}, "always", True, True),
+)
+ABILITIES = (
+    ({}, "True True 60"),
+    ({"CI": "true"}, "False False 60"),
+    ({"CI": "0", "COLUMNS": "40"}, "True True 40"),
+    ({"TERM": "dumb", "COLUMNS": "x"}, "True False 60"),
+)
+
+
 def test_colors_questions_and_width(tmp_path: Path) -> None:
-    """By the environment and --color: whether output is colored on a terminal and in a pipe."""
-    for env, color, colored, in_pipe in (
-        ({}, "auto", True, False),
-        ({"NO_COLOR": "1"}, "auto", False, False),
-        ({"NO_COLOR": ""}, "auto", True, False),
-        ({"TERM": "dumb"}, "auto", False, False),
-        ({}, "never", False, False),
-        ({"NO_COLOR": "1"}, "always", True, True),
-    ):
-        code = f"t = Terminal.open({color!r}); print(t.color, t.color_err)"
-        assert on_terminal(code, tmp_path, **env) == f"{colored} {colored}\n"
-        assert piped(code, **env)[0].decode() == f"{in_pipe} {in_pipe}\n"
-    for env, shown in (
-        ({}, "True True 60"),
-        ({"CI": "true"}, "False False 60"),
-        ({"CI": "0", "COLUMNS": "40"}, "True True 40"),
-        ({"TERM": "dumb", "COLUMNS": "x"}, "True False 60"),
-    ):
-        code = "print(t.can_ask, t.moves, t.width)"
-        assert on_terminal(code, tmp_path, width=60, **env).strip() == shown
+    open_it = "t = Terminal.open(color, env={'TERM': 'xterm', **env})"
+    code = f"for env, color, *_ in {COLORS}:\n {open_it}; print(t.color, t.color_err)"
+    assert on_terminal(code, tmp_path).splitlines() == [f"{case[2]} {case[2]}" for case in COLORS]
+    assert piped(code)[0].decode().splitlines() == [f"{case[3]} {case[3]}" for case in COLORS]
+    code = f"color = 'auto'\nfor env, _ in {ABILITIES}:\n {open_it}; print(t.can_ask, t.moves, t.width)"
+    assert on_terminal(code, tmp_path, width=60).splitlines() == [shown for _, shown in ABILITIES]
 
 
 ODD = r"'a\x1b[31m\udcff\r\n'"
@@ -129,21 +131,26 @@ EDIT = r"out = t.edit_text('one\r\n\udcff\n', '.diff'); print(ascii(out))"
 
 
 def test_the_editor_is_run_as_git_runs_it(tmp_path: Path) -> None:
-    script, temporary = tmp_path / "editor", tmp_path / "tmp"
-    script.touch(0o755)
-    temporary.mkdir()
-    for editor, result in (
-        ("true", r"'one\r\n\udcff\n'"),
-        ("printf more >>", r"'one\r\n\udcff\nmore'"),
-        ("false", "None"),
-        (">", "None"),
-        ("printf ' ' >", "None"),
-        ('case "$1" in *.diff) ;; *) false ;; esac; true', r"'one\r\n\udcff\n'"),
-    ):
+    same = r"'one\r\n\udcff\n'"
+    editors = {
+        "true": same,
+        "printf more >>": r"'one\r\n\udcff\nmore'",
+        "false": "None",
+        ">": "None",
+        "printf ' ' >": "None",
+        'case "$1" in *.diff) ;; *) false ;; esac; true': same,
+    }
+    code = ""
+    for number, editor in enumerate(editors):
+        script = tmp_path / f"editor-{number}"
         script.write_text(f'#!/bin/sh\n{editor} "$1"\n')
-        out, err = piped(EDIT, GIT_EDITOR=str(script), TMPDIR=str(temporary))
-        assert (out.decode().strip(), err) == (result, b""), editor
-        assert list(temporary.iterdir()) == []
+        script.chmod(0o755)
+        code += f"import os; os.environ['GIT_EDITOR'] = {str(script)!r}; {EDIT}\n"
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    out, err = piped(code, TMPDIR=str(temporary))
+    assert (out.decode().splitlines(), err) == ([*editors.values()], b"")
+    assert list(temporary.iterdir()) == []
 
 
 def test_an_editor_does_not_write_into_a_piped_result(tmp_path: Path) -> None:
