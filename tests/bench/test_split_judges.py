@@ -99,33 +99,6 @@ class Long:
 @close }
 """,
     ),
-    "go": (
-        90,
-        """\
-@ok package main
-@ok
-import (
-@inside 	"fmt"
-)
-@ok
-@ok // First says it.
-@orphan func First() {
-@inside 	fmt.Println(1)
-}
-@ok
-func Second() {
-@head 	fmt.Println("aaaaaaaaaaaaaaaaaaaaaaaaaaaa")
-@ok 	// Why.
-@orphan 	if one() {
-@inside 		two()
-	}
-@ok 	for _, each := range all {
-@head 		fmt.Println("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa")
-@ok 		fmt.Println("bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb")
-@close 	}
-@close }
-""",
-    ),
     "c": (
         80,
         """\

@@ -8,6 +8,7 @@ import pytest
 
 from tests.patch.helpers import after, fenced, reasons
 
+GIT_HEADER = "diff --git a/app.py b/app.py\nindex 1..2\n"
 SWAP = fenced("@@\n one\n-two\n+zwei\n+drei\n three\n")
 
 
@@ -41,30 +42,24 @@ def test_line_endings_encodings_and_the_end_of_the_file(before: bytes, expected:
         ("@@ -1 +1 @@\n-\ufeffone\n+\ufeffeins\n", codecs.BOM_UTF8 + b"one\n", codecs.BOM_UTF8 + b"eins\n"),
         ("@@\n-\ufeffone\n+\ufeffeins\n", codecs.BOM_UTF8 + b"one\n", codecs.BOM_UTF8 + b"eins\n"),
         ("@@ -2 +2 @@\n-two\n+\ufeffzwei\n", b"one\ntwo\n", b"one\n" + codecs.BOM_UTF8 + b"zwei\n"),
+        ("@@\n one\r\n-two\r\n+two\n three\r\n", b"one\r\ntwo\r\nthree\r\n", b"one\r\ntwo\nthree\r\n"),
     ],
 )
-def test_a_byte_order_mark_in_a_hunk(hunk: str, before: bytes, expected: bytes) -> None:
+def test_a_byte_order_mark_and_carriage_returns_in_a_hunk(hunk: str, before: bytes, expected: bytes) -> None:
     assert after(fenced(hunk), before) == expected
 
 
-def test_carriage_returns_as_in_the_file_count() -> None:
-    assert (
-        after(fenced("@@\n one\r\n-two\r\n+two\n three\r\n"), b"one\r\ntwo\r\nthree\r\n")
-        == b"one\r\ntwo\nthree\r\n"
-    )
-
-
-def test_characters_missing_in_the_encoding_are_refused() -> None:
-    assert reasons(fenced("@@\n one\n-two\n+zwei →\n"), b"caf\xe9\none\ntwo\n") == {"encoding"}
-
-
-def test_binary_is_refused() -> None:
-    assert reasons(SWAP, b"one\ntwo\nthree\n\0\0\0\0") == {"binary"}
-    assert reasons(
-        "```diff\ndiff --git a/app.py b/app.py\nindex 1..2\nGIT binary patch\nliteral 3\nabc\n```\n"
-    ) == {"binary"}
-
-
-def test_a_lone_surrogate_is_refused() -> None:
-    assert reasons(fenced("@@\n-one\n+\ud800\n"), b"one\n") == {"encoding"}
-    assert reasons("app.py\n```\none\n\ud800\n```\n", b"one\n") == {"encoding"}
+@pytest.mark.parametrize(
+    ("answer", "before", "reason"),
+    [
+        (fenced("@@\n one\n-two\n+zwei →\n"), b"caf\xe9\none\ntwo\n", "encoding"),
+        (fenced("@@\n-one\n+\ud800\n"), b"one\n", "encoding"),
+        ("app.py\n```\none\n\ud800\n```\n", b"one\n", "encoding"),
+        (SWAP, b"one\ntwo\nthree\n\0\0\0\0", "binary"),
+        (f"```diff\n{GIT_HEADER}GIT binary patch\nliteral 3\nabc\n```\n", b"one\n", "binary"),
+    ],
+)
+def test_missing_characters_lone_surrogates_and_binary_are_refused(
+    answer: str, before: bytes, reason: str
+) -> None:
+    assert reasons(answer, before) == {reason}

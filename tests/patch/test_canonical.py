@@ -71,20 +71,37 @@ def test_git_applies_it_forward_and_back(repo: GitRepo, number: int) -> None:
     repo.git("apply", "-R", "--check", "-", stdin=diff)
 
 
-def test_git_applies_one_diff_of_several_files(repo: GitRepo) -> None:
-    cases = [
+NUMBERS = [b"%d\n" % number for number in range(20)]
+PLACED = [  # most have several positions
+    (b"a\nx\nx\nb\n", b"a\nx\nx\nx\nb\n"),
+    (b"a\nx\nx\nx\nb\n", b"a\nx\nx\nb\n"),
+    (b"f\n\ng\n\nh\n", b"f\n\ng\n\ng\n\nh\n"),
+    (b"{\n1\n}\n{\n2\n}\n", b"{\n1\n}\n{\n3\n}\n{\n2\n}\n"),
+    (b"".join(NUMBERS), b"".join(NUMBERS[:8] + NUMBERS[9:])),
+    (b"a\n" * 9 + b"b\n", b"a\n" * 12 + b"b\n"),
+    (b"1\n2\n3\n4\n5\nx\nx\nb\n", b"1\n2\n3\n4\n5\nx\nx\nx\nb\n"),
+    (b"1\n2\n3\n4\n5\nx\nx\nx\nb\n", b"1\n2\n3\n4\n5\nx\nx\nb\n"),
+    (ROWS, ROWS.replace(b"row 2\n", b"").replace(b"row 9\n", b"ROW\nmore\n").replace(b"row 14\n", b"")),
+]
+
+
+def test_the_diff_equals_that_of_git_which_applies_it(repo: GitRepo) -> None:
+    changes = [change(f"f{n}", f"f{n}", before, after) for n, (before, after) in enumerate(PLACED)]
+    repo.commit("before", **{one.name: one.before or b"" for one in changes})
+    for one in changes:
+        repo.write(one.name, one.after or b"")
+    diff = repo.git("-c", "diff.indentHeuristic=false", "diff").split("\n")
+    assert canonical_diff(changes).split("\n") == [line for line in diff if not line.startswith("index ")]
+    repo.git("checkout", ".")
+    before, after = (b"\0" + random.Random(seed).randbytes(500) for seed in range(2))
+    repo.write("f.bin", before)
+    changes += [
+        change("f.bin", "f.bin", before, after),
         change("a.txt", "b.txt", repo.read("a.txt"), b"x\n" + repo.read("a.txt")),
         change(None, "n", None, b"1\n"),
     ]
-    repo.git("apply", "--check", "-", stdin=canonical_diff(cases).encode())
-
-
-def test_the_diff_equals_that_of_git(repo: GitRepo) -> None:
-    before = repo.read("a.txt")
-    result = before.replace(b"line 2\n", b"").replace(b"line 9\n", b"LINE\nmore\n")
-    repo.write("a.txt", result)
-    shown = [line for line in repo.git("diff").split("\n") if not line.startswith("index ")]
-    assert canonical_diff([change("a.txt", "a.txt", before, result)]).split("\n") == shown
+    repo.git("apply", "-", stdin=canonical_diff(changes).encode())
+    assert [repo.read(one.name) for one in changes] == [one.after for one in changes]
 
 
 def test_an_added_function_is_shown_as_one_block() -> None:

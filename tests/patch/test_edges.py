@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 
 from repoagent.git.files import FileChange
 from repoagent.patch import apply_answer as entry
 from repoagent.patch.render import canonical_diff
-from tests.conftest import GitRepo
 from tests.patch.helpers import APP, after, fenced, reasons, refused, run
 
 
@@ -50,43 +47,6 @@ def test_line_numbers_in_a_block_are_not_text(numbers: str, rule: str) -> None:
 )
 def test_the_endings_of_added_lines(hunk: str, before: bytes, expected: bytes) -> None:
     assert after(fenced(hunk), before) == expected
-
-
-@pytest.mark.parametrize(
-    ("before", "result"),
-    [
-        (b"a\nx\nx\nb\n", b"a\nx\nx\nx\nb\n"),
-        (b"a\nx\nx\nx\nb\n", b"a\nx\nx\nb\n"),
-        (b"f\n\ng\n\nh\n", b"f\n\ng\n\ng\n\nh\n"),
-        (b"{\n1\n}\n{\n2\n}\n", b"{\n1\n}\n{\n3\n}\n{\n2\n}\n"),
-        (b"".join(b"%d\n" % n for n in range(20)), b"".join(b"%d\n" % n for n in range(20) if n != 8)),
-        (b"a\n" * 9 + b"b\n", b"a\n" * 12 + b"b\n"),
-        (b"1\n2\n3\n4\n5\nx\nx\nb\n", b"1\n2\n3\n4\n5\nx\nx\nx\nb\n"),
-        (b"1\n2\n3\n4\n5\nx\nx\nx\nb\n", b"1\n2\n3\n4\n5\nx\nx\nb\n"),
-    ],
-)
-def test_a_change_with_several_positions_is_placed_as_by_git(
-    repo: GitRepo, before: bytes, result: bytes
-) -> None:
-    repo.commit("before", **{"f.txt": before})
-    repo.write("f.txt", result)
-    diff = repo.git("-c", "diff.indentHeuristic=false", "diff", "f.txt")
-    change = FileChange("f.txt", "f.txt", before, result, "100644", "100644")
-    shown = canonical_diff([change])
-    assert [line for line in shown.split("\n") if line[:1] in "+-@"] == [
-        line for line in diff.split("\n") if line[:1] in "+-@"
-    ]
-    repo.write("f.txt", before)
-    repo.git("apply", "-", stdin=shown.encode())
-    assert repo.read("f.txt") == result
-
-
-def test_git_applies_a_binary_diff_of_many_rows(repo: GitRepo) -> None:
-    before, result = (b"\0" + random.Random(seed).randbytes(500) for seed in range(2))
-    repo.write("f.bin", before)
-    diff = canonical_diff([FileChange("f.bin", "f.bin", before, result, "100644", "100644")])
-    repo.git("apply", "-", stdin=diff.encode())
-    assert repo.read("f.bin") == result
 
 
 @pytest.mark.parametrize(

@@ -284,6 +284,13 @@ def test_keys_of_all_lines_equal_those_of_single_lines(lines: tuple[str, ...], l
             'x = \u201ca\u201d\nz = \u201cc\u201d\ny = "b"\nv\n'.encode(),
         ),
         ("@@\n if a &lt; b:\n-    x\n+    y < z\n", b"if a < b:\n    x\n", b"if a < b:\n    y < z\n"),
+        ("@@\n &copy;\n+a &lt; b\n", b"&copy;\n", b"&copy;\na &lt; b\n"),
+        ("@@\n one\n+r('<', '&lt;')\n", b"one\n", b"one\nr('<', '&lt;')\n"),
+        (  # escapes only in context do not change added lines
+            "@@\n x = \u201ca\u201d\n-y = 'b'\n+y = \u201cc\u201d\n",
+            b"x = \"a\"\ny = 'b'\n",
+            'x = "a"\ny = \u201cc\u201d\n'.encode(),
+        ),
     ],
 )
 def test_escapes_shown_by_old_lines_are_decoded_in_added_lines(
@@ -292,19 +299,7 @@ def test_escapes_shown_by_old_lines_are_decoded_in_added_lines(
     assert after(fenced(hunk), source) == expected
 
 
-def test_the_tolerance_is_reported() -> None:
-    placement = run(fenced("@@\n if a &lt; b:\n+    c\n"), b"if a < b:\n").placements[0]
-    assert placement.level == "html"
-    assert "html" in placement.tolerances
-
-
 def test_an_unexplained_escape_is_refused() -> None:
-    assert reasons(fenced("@@\n one\n+a &lt; b\n"), b"one\n") == {"escaped"}
-    assert after(fenced("@@\n one\n+a &lt; b\n"), b"one\n&gt;\n") == b"one\na &lt; b\n&gt;\n"
-    assert after(fenced("@@\n &copy;\n+a &lt; b\n"), b"&copy;\n") == b"&copy;\na &lt; b\n"
-    assert after(fenced("@@\n one\n+r('<', '&lt;')\n"), b"one\n") == b"one\nr('<', '&lt;')\n"
-
-
-def test_escapes_only_in_context_do_not_change_added_lines() -> None:
-    hunk = "@@\n x = \u201ca\u201d\n-y = 'b'\n+y = \u201cc\u201d\n"
-    assert after(fenced(hunk), b"x = \"a\"\ny = 'b'\n") == 'x = "a"\ny = \u201cc\u201d\n'.encode()
+    answer = fenced("@@\n one\n+a &lt; b\n")
+    assert reasons(answer, b"one\n") == {"escaped"}
+    assert after(answer, b"one\n&gt;\n") == b"one\na &lt; b\n&gt;\n"

@@ -183,28 +183,25 @@ def test_an_exact_diff_that_empties_a_file_is_accepted_in_strict_mode() -> None:
     assert reasons("app.py\n```\n```\n", b"one\n", strict=True) == {"empties-file"}
 
 
-CHANGE = "@@ -1 +1 @@\n-one\n+two\n"
+@pytest.mark.parametrize(
+    ("header", "other", "path"),
+    [
+        ("diff --git a/my  b/my \n--- a/my \t\n+++ b/my \t\n", "x", "my "),
+        ("--- a/my \n+++ b/my \n", "x", "my "),
+        ("--- a/my\n+++ b/my\n", "my ", "my"),  # a trailing space distinguishes two files
+        ("--- a/my \t\n+++ b/my \t\n", "my", "my "),
+        ("diff --git a/dev/null b/dev/null\n--- a/dev/null\n+++ b/dev/null\n", "x", "dev/null"),
+        ("--- a/dev/null\n+++ b/dev/null\n", "x", "dev/null"),
+    ],
+)
+def test_odd_names_of_existing_files(header: str, other: str, path: str) -> None:
+    answer = f"{header}@@ -1 +1 @@\n-one\n+two\n"
+    assert changed(answer, {path: b"one\n", other: b"one\n"}) == {path: b"two\n"}
 
 
 @pytest.mark.parametrize(
-    ("header", "path"),
-    [
-        ("diff --git a/my  b/my \n--- a/my \t\n+++ b/my \t\n", "my "),
-        ("--- a/my \n+++ b/my \n", "my "),
-        ("diff --git a/dev/null b/dev/null\n--- a/dev/null\n+++ b/dev/null\n", "dev/null"),
-        ("--- a/dev/null\n+++ b/dev/null\n", "dev/null"),
-    ],
+    ("header", "path"), [("--- a/x\n+++ b/dev/null", "x"), ("--- a/dev/null\n+++ /dev/null", "dev/null")]
 )
-def test_odd_names_of_existing_files(header: str, path: str) -> None:
-    assert changed(header + CHANGE, {path: b"one\n", "x": b"one\n"}) == {path: b"two\n"}
-
-
-def test_a_trailing_space_distinguishes_two_files() -> None:
-    for header, path in (("--- a/my\n+++ b/my\n", "my"), ("--- a/my \t\n+++ b/my \t\n", "my ")):
-        assert [*changed(header + CHANGE, {"my": b"one\n", "my ": b"one\n"})] == [path]
-
-
-def test_dev_null_is_no_file_next_to_another_name() -> None:
+def test_dev_null_is_no_file_next_to_another_name(header: str, path: str) -> None:
     files = {"dev/null": b"one\n", "x": b"one\n"}
-    for header, path in (("a/x\n+++ b/dev/null", "x"), ("a/dev/null\n+++ /dev/null", "dev/null")):
-        assert changed(f"--- {header}\n@@ -1 +0,0 @@\n-one\n", files) == {path: None}
+    assert changed(f"{header}\n@@ -1 +0,0 @@\n-one\n", files) == {path: None}

@@ -187,35 +187,39 @@ def test_text_that_is_not_a_patch(answer: str) -> None:
         run(answer)
 
 
-def test_context_that_is_a_list_does_not_become_a_change() -> None:
-    before = b"list:\n  - one\n  - two\nend: 1\n"
-    diff = fence(
-        "--- a/app.py\n+++ b/app.py\n@@ -1,3 +1,3 @@\n   - one\n   - two\n@@ -4 +4 @@\n-end: 1\n+end: 2\n"
-    )
-    assert after(diff, before) == before.replace(b"end: 1", b"end: 2")
-    numbers = b"1 - one\n2 - two\nend\n"
-    diff = fence(
-        "--- a/app.py\n+++ b/app.py\n@@ -1,2 +1,2 @@\n 1 - one\n 2 - two\n@@ -3 +3 @@\n-end\n+the end\n"
-    )
-    assert after(diff, numbers) == numbers.replace(b"end", b"the end")
+HEADER = "--- a/app.py\n+++ b/app.py\n"
 
 
-def test_numbers_of_the_file_itself_stay() -> None:
-    before = b"1: one\n2: two\n3: three\n"
-    diff = fence("--- a/app.py\n+++ b/app.py\n@@ -1,3 +1,3 @@\n 1: one\n-2: two\n+2: zwei\n 3: three\n")
-    assert after(diff, before) == b"1: one\n2: zwei\n3: three\n"
+@pytest.mark.parametrize(
+    ("hunks", "before", "expected"),
+    [
+        # context that is a list does not become a change
+        ("@@ -1,3 +1,3 @@\n   - one\n   - two\n@@ -4 +4 @@\n-end: 1\n+end: 2\n",
+         b"list:\n  - one\n  - two\nend: 1\n", b"list:\n  - one\n  - two\nend: 2\n"),
+        ("@@ -1,2 +1,2 @@\n 1 - one\n 2 - two\n@@ -3 +3 @@\n-end\n+the end\n",
+         b"1 - one\n2 - two\nend\n", b"1 - one\n2 - two\nthe end\n"),
+        # numbers of the file itself stay
+        ("@@ -1,3 +1,3 @@\n 1: one\n-2: two\n+2: zwei\n 3: three\n",
+         b"1: one\n2: two\n3: three\n", b"1: one\n2: zwei\n3: three\n"),
+        # numbered lines beyond the counts belong to the hunk
+        ("@@ -1,2 +1,2 @@\n1 |  one\n2 | -two\n3 | -three\n2 | +zwei\n3 | +drei\n",
+         b"one\ntwo\nthree\n", b"one\nzwei\ndrei\n"),
+        # only additions, with wrong counts, and numbers that begin at the header's line, with only a space after them
+        ("@@ -1,9 +1,9 @@\n  1 +import os\n  1  import sys\n  2  \n",
+         APP, APP.replace(b"import sys\n", b"import os\nimport sys\n")),
+    ],
+)  # fmt: skip
+def test_lines_that_begin_with_a_number_or_a_sign(hunks: str, before: bytes, expected: bytes) -> None:
+    assert after(f"{HEADER}{hunks}", before) == expected
+    assert after(fence(f"{HEADER}{hunks}"), before) == expected
 
 
-def test_numbered_lines_beyond_the_counts_belong_to_the_hunk() -> None:
-    answer = (
-        "--- a/app.py\n+++ b/app.py\n@@ -1,2 +1,2 @@\n1 |  one\n2 | -two\n3 | -three\n2 | +zwei\n3 | +drei\n"
-    )
-    assert after(answer, b"one\ntwo\nthree\n") == b"one\nzwei\ndrei\n"
-
-
-def test_a_hunk_in_prose_is_not_ignored() -> None:
-    answer = "> --- a/app.py\n> +++ b/app.py\n> @@ -1 +1 @@\n> -one\n> +eins\n> [...]\n@@ -3 +3 @@\n> -two\n> +zwei\n"
-    assert reasons(answer, b"one\n\ntwo\n") == {"malformed"}
+@pytest.mark.parametrize(
+    "rest", ["> @@ -1 +1 @@\n> -one\n> +eins\n> [...]\n@@ -3 +3 @@\n> -two\n> +zwei\n",
+             "> @@\n> -one\n> +eins\n> ...\n@@\n>  two\n> +zwei\n"]
+)  # fmt: skip
+def test_a_hunk_in_prose_is_not_ignored(rest: str) -> None:
+    assert reasons(f"> --- a/app.py\n> +++ b/app.py\n{rest}", b"one\n\ntwo\n") == {"malformed"}
 
 
 def test_changed_lines_in_prose_are_not_ignored() -> None:
@@ -225,16 +229,6 @@ def test_changed_lines_in_prose_are_not_ignored() -> None:
     )
     with pytest.raises(PatchRefused):
         run(answer, b"\n## License\n\nCopyright 2018\n", may_create=lambda path: True)
-    quoted = "> --- a/app.py\n> +++ b/app.py\n> @@\n> -one\n> +eins\n> ...\n@@\n>  two\n> +zwei\n"
-    assert reasons(quoted, b"one\n\ntwo\n") == {"malformed"}
-
-
-def test_numbers_that_begin_at_the_headers_line_are_recognized() -> None:
-    """Only additions, with wrong counts, and only a space between the number and the line."""
-    hunk = "@@ -1,9 +1,9 @@\n  1 +import os\n  1  import sys\n  2  \n"
-    assert after(f"--- a/app.py\n+++ b/app.py\n{hunk}") == APP.replace(
-        b"import sys\n", b"import os\nimport sys\n"
-    )
 
 
 @pytest.mark.parametrize(
