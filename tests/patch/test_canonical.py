@@ -104,6 +104,10 @@ def test_the_diff_equals_that_of_git_which_applies_it(repo: GitRepo) -> None:
     assert [repo.read(one.name) for one in changes] == [one.after for one in changes]
 
 
+def test_no_change_has_no_diff() -> None:
+    assert canonical_diff([change("f", "f", ROWS, ROWS)]) == ""
+
+
 def test_an_added_function_is_shown_as_one_block() -> None:
     before = b"def a():\n    return 1\n\n\ndef c():\n    return 1\n"
     result = b"def a():\n    return 1\n\n\ndef b():\n    return 1\n\n\ndef c():\n    return 1\n"

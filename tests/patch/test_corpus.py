@@ -161,19 +161,17 @@ def test_a_canonical_diff_that_is_wrong_is_seen(case: Case) -> None:
     assert "unidiff" in wrong_with(case, diff.replace("\n@@ -", "\n@@ -1,1 +1,1 @@\n@@ -", 1), git=False)
 
 
-CASES = 2  # of each kind
-
-
 def test_every_case_is_applied_or_refused_as_it_must_be(repository: Repository) -> None:
     """All that must be refused, and most slips, can be made from so small a repository."""
     rare = []
     for kind in (*SLIPS, *COMBINATIONS, *REFUSALS):
-        cases = [make(kind, number, 1, [repository]) for number in range(CASES)]
-        for case in filter(None, cases):
-            result = ours(case)
-            right = (RIGHT, REFUSED) if case.may_refuse else (RIGHT,)
-            assert verdict(case, result) in right, f"{case.name}: {result.text}\n{case.answer}"
-        rare += [kind] if cases[0] is None else []
+        case = make(kind, 0, 1, [repository])
+        if case is None:
+            rare.append(kind)
+            continue
+        result = ours(case)
+        right = (RIGHT, REFUSED) if case.may_refuse else (RIGHT,)
+        assert verdict(case, result) in right, f"{case.name}: {result.text}\n{case.answer}"
     assert len(REFUSALS) >= 50 and REFUSALS.keys().isdisjoint(rare)
     assert len(rare) < len(SLIPS) / 8, rare
 

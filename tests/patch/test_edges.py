@@ -62,6 +62,11 @@ def test_the_endings_of_added_lines(hunk: str, before: bytes, expected: bytes) -
             "@@\n f {\n     one\n+    new\n     two\n",
             b"f {\n\tone\n\tnew\n\ttwo\n}\n",
         ),
+        (  # eight spaces of the file instead of four
+            b"f {\n        one {\n                two\n        }\n}\n",
+            "@@\n     one {\n         two\n+        new\n     }\n",
+            b"f {\n        one {\n                two\n                new\n        }\n}\n",
+        ),
         (  # two spaces of the file instead of four, at two depths
             b"f {\n  one {\n    two\n  }\n}\n",
             "@@\n     one {\n         two\n+        new\n     }\n",

@@ -32,6 +32,7 @@ def after(answer: str, notes: str = NOTES) -> str:
         fenced(BARE),
         f"--- a/notes.md\n+++ b/notes.md\n{HUNK}",
         "1. Do:\n\n" + "".join(f"   {line}\n" for line in fenced(HUNK, after="").splitlines()[2:]),
+        fenced(HUNK).removesuffix("```\nDone.\n"),  # the fence in it does not close it
         fenced("@@ -3,3 +3,3 @@\n-intro\n+INTRO\n \n```\n@@ -9,3 +9,3 @@\n-text\n+TEXT\n \n ```sh\n"),
     ],
 )
@@ -43,6 +44,9 @@ def test_fences_with_a_language_in_a_hunk() -> None:
     nested = "@@ -9,7 +9,7 @@\n-text\n+TEXT\n \n```sh\n run two\n```\n \n-end\n+END\n"
     assert after(fenced(nested)) == NOTES.replace("text", "TEXT").replace("\nend", "\nEND")
     assert after(fenced("@@ -9,3 +9,3 @@\n-text\n+TEXT\n \n```sh\n")) == NOTES.replace("text", "TEXT")
+    assert after(fenced("@@ -3,4 +3,4 @@\n-intro\n+INTRO\n \n```\n run one\n")) == NOTES.replace(
+        "intro", "INTRO"
+    )
     assert after(fenced("@@ -5,3 +5,2 @@\n ```\n-run one\n```\n")) == NOTES.replace("run one\n", "")
 
 

@@ -134,6 +134,18 @@ def test_a_mode_without_hunks_does_not_apply_to_the_next_file() -> None:
         assert modes == {name: "100755", "app.py": "100644"}
 
 
+@pytest.mark.parametrize(
+    ("next_file", "result"),
+    [
+        ("diff --git a/x.txt b/x.txt\nold mode 100644\nnew mode 100755\n", b"one\ntwo\n"),
+        ("Index: x.txt\n--- x.txt\n+++ x.txt\n@@\n-one\n+eins\n", b"eins\ntwo\n"),
+    ],
+)
+def test_a_command_ends_a_hunk_without_counts(next_file: str, result: bytes) -> None:
+    answer = f"--- a/app.py\n+++ b/app.py\n@@\n-import sys\n+import os\n{next_file}"
+    assert changed(answer, FILES) == {"app.py": APP.replace(b"sys\n", b"os\n", 1), "x.txt": result}
+
+
 def test_a_file_truncated_after_its_header_refuses_the_whole_answer() -> None:
     assert reasons(fenced(HUNK).replace("```\nDone", "--- a/x.txt\n+++ b/x.txt\n```\nDone")) == {"cut-off"}
 

@@ -141,8 +141,9 @@ def test_no_line_below_the_names_of_a_renamed_file_is_lost() -> None:
     assert reasons(f"{names}1| one; 2| two becomes 2\n```\n", before) == {"cut-off"}
 
 
-def test_a_path_with_a_space_in_the_info_string_of_a_fence() -> None:
+def test_a_name_without_an_extension_in_the_info_string_of_a_fence() -> None:
     assert changed("```my Makefile\none\n2\nthree\n```\n", "my Makefile", "Makefile") == ["my Makefile"]
+    assert changed("```text AUTHORS\none\n2\nthree\n```\n", "AUTHORS", "z") == ["AUTHORS"]
 
 
 def test_an_escape_in_a_quoted_name_that_git_does_not_write() -> None:

@@ -133,6 +133,11 @@ QUOTES = "    check()\n    print({0}a{0})\n    done()\n"
                  "+\tNot always there. */", "+\tip: string;", "+", " \tcache?: bool;", " \treq: any;"),
             b"\tcache", b"\n\t/** The address.\n\n\tNot always there. */\n\tip: string;\n\n\tcache",
         ),
+        (  # the blank line is an added one even if only one more follows
+            b"class A {\n\treq: any;\n}\n",
+            hunk(" class A {", "+\tone;", "", "+\ttwo;", " \treq: any;", header="@@ -1,9 +1,9 @@"),
+            b"\treq", b"\tone;\n\n\ttwo;\n\treq",
+        ),
         (  # context without its depth does not shift changed lines that have theirs
             b"env:\n  - a\n  - b\n  - c\nend:\n",
             hunk(" - a", "-  - b", "+#  - b", " - c", header="@@ -2,3 +2,3 @@"),

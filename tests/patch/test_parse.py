@@ -74,7 +74,10 @@ def test_an_answer_without_any_patch() -> None:
 
 def test_deletion_by_dev_null_must_quote_the_file() -> None:
     deletion = "```diff\n--- a/app.py\n+++ /dev/null\n@@ -1,2 +0,0 @@\n-{}\n```"
-    assert run(deletion.format("import sys")).changes[0].is_deletion
+    applied = run(deletion.format("import sys"))
+    assert applied.changes[0].is_deletion
+    (placement,) = applied.placements
+    assert (placement.level, placement.line, placement.hunk) == ("deleted", 1, 0)
     assert reasons(deletion.format("import os")) == {"deleted-line-missing"}
 
 
@@ -82,6 +85,13 @@ def test_the_only_fence_can_be_the_whole_of_the_only_file() -> None:
     assert after(f"Here you are:\n\n```python\n{CHANGED.decode()}```\n") == CHANGED
     with pytest.raises(NoPatch):
         run("Do it like this:\n\n```python\ndef greet(name):\n    return 1\n```\n")
+    lines = [f"line {number}\n" for number in range(10)]
+    for kept in (lines[:1] + lines[5:], lines[:5] + lines[9:]):  # the first line, the last, and 60 % of all
+        whole = "".join(kept)
+        assert after(f"Here:\n\n```\n{whole}```\n", "".join(lines).encode()) == whole.encode()
+    for kept in (lines[1:], lines[:9], lines[:4] + lines[9:]):
+        with pytest.raises(NoPatch):
+            run(f"Here:\n\n```\n{''.join(kept)}```\n", "".join(lines).encode())
 
 
 def test_a_whole_markdown_file_with_fences_in_it() -> None:

@@ -33,6 +33,7 @@ def whole(text: str) -> str:
         ("cut-off", f"```diff\n{HEADER}@@ -1,3 +1,3 @@\n-import sys\n+import o", APP),
         ("cut-off", f"{HEADER}@@ -1,3 +1,3 @@\n-import sys\n+import o", APP),
         ("cut-off", f"```diff\n{HEADER}```\n", APP),
+        ("cut-off", "```diff\n--- /dev/null\n+++ b/new.py\n", APP),
         ("overlap", fenced("@@\n-import sys\n+import os\n@@\n-import sys\n+import re\n"), APP),
         ("no-change", fenced("@@\n-import sys\n+import sys\n"), APP),
         ("no-change", whole(APP.decode()), APP),
@@ -143,6 +144,10 @@ def test_a_refusal_has_the_information_for_another_answer() -> None:
     for text in ("app.py, hunk 1", '-    return "helo " + name', '     6      return "hello " + name'):
         assert text in str(error)
     assert error.exit_code == 3 and error.reasons == {"deleted-line-missing"}
+    alone = refused(
+        fenced('@@\n-    return "helo " + name\n+    return 1\n')
+    )  # the most similar line is found
+    assert '     6      return "hello " + name' in str(alone)
 
 
 def test_a_refusal_shows_the_first_problems_and_the_number_of_the_others() -> None:
