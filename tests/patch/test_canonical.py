@@ -135,9 +135,9 @@ def test_large_and_dissimilar_texts_are_compared_quickly(anchors: int) -> None:
     old, new = ([random.choice(pool) for _ in range(4000)] for _ in range(2))
     for number in range(anchors):  # lines that are unique on both sides stay
         old[200 * number] = new[200 * number + 7] = f"anchor {number}"
-    start = time.perf_counter()
+    start = time.process_time()
     ranges = differing(old, new)
-    assert time.perf_counter() - start < 3
+    assert time.process_time() - start < 3
     rebuilt, at = [], 0
     for i1, i2, j1, j2 in ranges:
         assert not any(line.startswith("anchor") for line in old[i1:i2])
