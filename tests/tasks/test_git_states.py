@@ -85,14 +85,8 @@ def test_a_missing_committer_and_a_locked_index_are_refused_first(
             "the last commit already contains the run's change to f.txt",
         ),
         ("commit -qam mine", Options(), "two\nmine\n", ""),
-        *[
-            (command, commit, "one\n", "the run's change to f.txt is no longer in your files")
-            for command, commit in (
-                ("stash -q", Options()),
-                ("stash -q", NO_COMMIT),
-                ("reset -q --hard", Options()),
-            )
-        ],
+        ("stash -q", Options(), "one\n", "the run's change to f.txt is no longer in your files"),
+        ("stash -q", NO_COMMIT, "one\n", "the run's change to f.txt is no longer in your files"),
     ],
 )
 def test_a_change_that_the_user_committed_or_undid_is_not_left(

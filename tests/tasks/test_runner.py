@@ -258,28 +258,18 @@ def test_changes_by_a_command_are_shown_before_the_commit(repo: GitRepo, wanted:
 @pytest.mark.parametrize(
     ("command", "keep", "paths"),
     [
-        (
-            "rm g.txt; mv h.txt i.txt; chmod +x f.txt; ln -s f.txt link",
-            ["i.txt", "link"],
-            "f.txt g.txt h.txt i.txt link",
-        ),
+        ("rm g.txt; mv h.txt i.txt; chmod +x f.txt; ln -s f.txt link", ["i.txt", "link"], "f.txt g.txt h.txt i.txt link"),
         ('for f in *.txt; do echo more >> "./$f"; done', [], "* a.txt f.txt g.txt h.txt"),
         ("echo x >> f.txt; sed -i '$d' f.txt", [], ""),
     ],
     ids=["move", "odd names", "reverted"],
-)
+)  # fmt: skip
 def test_changes_by_commands_are_committed_and_undone(
     repo: GitRepo, command: str, keep: list[str], paths: str
 ) -> None:
     odd = [
-        "a b.txt",
-        "ü.txt",
-        'quo"te.txt',
-        "-dash.txt",
-        "new\nline.txt",
-        ":(top).txt",
-        os.fsdecode(b"caf\xe9.txt"),
-    ]
+        "a b.txt", "ü.txt", 'quo"te.txt', "-dash.txt", "new\nline.txt", ":(top).txt", os.fsdecode(b"caf\xe9.txt"),
+    ]  # fmt: skip
     names = odd if paths.startswith("*") else []
     for name in ("g.txt", "h.txt", *names):
         (repo.top / name).write_text(f"{name!r}\n")

@@ -71,10 +71,11 @@ def test_messages_are_delivered_in_order_and_at_least_once(start: Start) -> None
     assert unread(again.run_dir) == 1 and start().control() == ["too late"]
 
 
-@pytest.mark.parametrize(("text", "why"), [(" \n", "empty"), ("x" * 300_000, "300,000 bytes")])
-def test_invalid_messages_are_refused(start: Start, text: str, why: str) -> None:
-    with pytest.raises(UsageError, match=why):
-        message(of(start()), text)
+def test_invalid_messages_are_refused(start: Start) -> None:
+    worker = start()
+    for text, why in ((" \n", "empty"), ("x" * 300_000, "300,000 bytes")):
+        with pytest.raises(UsageError, match=why):
+            message(of(worker), text)
 
 
 def test_other_files_in_the_inbox_are_set_aside_or_read_later(layout: Layout) -> None:
@@ -224,8 +225,7 @@ def test_a_live_run_is_not_deleted(start: Start) -> None:
 
 
 def test_a_deleted_conversation_can_be_restored(repo: GitRepo) -> None:
-    worktree = open_worktree(repo.top)
-    layout = layout_of(worktree)
+    layout = layout_of(open_worktree(repo.top))
     run_dir = RunDirectory(layout, new_name())
     ended(run_dir)
     append(run_dir.conversation, Turn("user", "precious"))
@@ -240,11 +240,7 @@ def test_a_deleted_conversation_can_be_restored(repo: GitRepo) -> None:
     with pytest.raises(NothingDone, match="exists"):
         control.restore_conversation(layout, run_dir.name)
     assert delete(find(layout, run_dir.name)) and runs(layout) == []
-
-
-def test_a_conversation_with_a_chosen_name_is_kept(repo: GitRepo) -> None:
-    run_dir = RunDirectory(layout_of(open_worktree(repo.top)), "mine")
-    ended(run_dir)
-    append(run_dir.conversation, Turn("user", "mine"))
-    assert not delete(find(run_dir.layout, "mine"))
-    assert run_dir.conversation.exists() and not run_dir.folder.exists()
+    mine = RunDirectory(layout, "mine")  # a conversation with a chosen name is kept
+    ended(mine)
+    append(mine.conversation, Turn("user", "mine"))
+    assert not delete(find(layout, "mine")) and mine.conversation.exists() and not mine.folder.exists()
