@@ -8,7 +8,7 @@ from repoagent.cli.commands.config import config_template
 from repoagent.config.layers import load
 from repoagent.config.options import OPTIONS
 from repoagent.storage.layout import Layout
-from tests.cli.applying import Ask
+from tests.cli.applying import Ask, Done
 from tests.conftest import GitRepo
 
 COMMAND = "config"
@@ -36,7 +36,9 @@ def test_wrong_calls_change_nothing(repo: GitRepo, ask: Ask, tmp_path: Path, cle
     assert "--shared needs a repository" in done.err
 
 
-def test_the_list_has_every_option_with_its_origin(repo: GitRepo, ask: Ask, clean_environment: Path) -> None:
+def test_the_list_has_every_option_with_its_origin_and_a_key_prints_its_value(
+    repo: GitRepo, ask: Ask, clean_environment: Path
+) -> None:
     repo.git("config", "repoagent.maxCost", "1.5")
     ask("models.openai/gpt-4.1.input", "2")
     out = ask(REPOAGENT_MODEL="manual").out
@@ -48,14 +50,9 @@ def test_the_list_has_every_option_with_its_origin(repo: GitRepo, ask: Ask, clea
     as_json = ask("--json").json
     assert as_json["version"] == 1
     assert {"key": "max_cost", "value": 1.5, "origin": "git config (local)"} in as_json["settings"]
-
-
-def test_a_key_prints_its_value(ask: Ask) -> None:
-    assert ask("max_turns").out == "10\n"
-    assert ask("maxTurns").out == "10\n"
-    missing = ask("max_cost")
-    assert (missing.code, missing.out, missing.err) == (1, "", "repoagent: max_cost is not set\n")
-    assert ask("max_cost", "--json").json["value"] is None
+    assert ask("max_turns").out == ask("maxTurns").out == "10\n"
+    assert ask("max_tokens") == Done(1, "", "repoagent: max_tokens is not set\n")
+    assert ask("max_tokens", "--json").json["value"] is None
     ask("context", "a.md", "b c.md")
     assert ask("context").out == "a.md\nb c.md\n"
 
@@ -122,17 +119,13 @@ def test_init_creates_shared_files(repo: GitRepo, ask: Ask) -> None:
         repo.write(f".repoagent/{path}", "")
     shared = repo.git("ls-files", "--others", "--exclude-standard").split()
     assert shared == [f".repoagent/{path}" for path in (".gitignore", *files)]
-
-
-def test_init_again_changes_nothing(repo: GitRepo, ask: Ask) -> None:
-    ask("init")
+    # again, it changes nothing
     repo.write(".repoagent/config.toml", "max_turns = 3\n")
-    ignore = "*\n!/.gitignore\n!/config.toml\n!/context.md\n!/skills/\n!/skills/**\n!/mine"
+    ignore = repo.read(".repoagent/.gitignore").rstrip() + b"\n!/mine"
     repo.write(".repoagent/.gitignore", ignore)
-    done = ask("init", "--json")
-    assert [file["what"] for file in done.json["files"]] == ["kept"] * 3
+    assert [file["what"] for file in ask("init", "--json").json["files"]] == ["kept"] * 3
     assert repo.read(".repoagent/config.toml") == b"max_turns = 3\n"
-    assert repo.read(".repoagent/.gitignore") == ignore.encode()
+    assert repo.read(".repoagent/.gitignore") == ignore
 
 
 def test_init_through_a_link_is_refused(repo: GitRepo, ask: Ask, tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def test_people_and_steps(repo: GitRepo, ask: Ask) -> None:
     assert lines[-1].strip() == "added; with greet, main"
 
 
-def test_json_and_a_limit(repo: GitRepo, ask: Ask) -> None:
+def test_json_a_limit_a_revision_and_an_old_name(repo: GitRepo, ask: Ask) -> None:
     grow(repo, 3)
     result = ask("a.txt", "--json", "--limit", "2").json
     assert result["version"] == 1 and result["path"] == "a.txt" and result["revision"] == repo.head()
@@ -57,15 +57,12 @@ def test_json_and_a_limit(repo: GitRepo, ask: Ask) -> None:
     assert result["partial"] is True and result["people"]["commits"] == 4
     assert result["spent"] is None
     assert ask("a.txt", "--limit", "2").err == "2 older commits; show more with --limit\n"
-
-
-def test_at_a_revision_and_under_an_old_name(repo: GitRepo, ask: Ask) -> None:
-    grow(repo, 2)
-    repo.git("tag", "v1")
+    repo.git("tag", "v1", "HEAD^")
     repo.git("mv", "a.txt", "new.txt")
     repo.commit("move")
-    assert subjects(ask("new.txt", "--json")) == ["move", "change 1", "change 0", "first commit"]
-    assert subjects(ask("a.txt", "--json", "--at", "v1")) == ["change 1", "change 0", "first commit"]
+    before = ["change 2", "change 1", "change 0", "first commit"]
+    assert subjects(ask("new.txt", "--json")) == ["move", *before]
+    assert subjects(ask("a.txt", "--json", "--at", "v1")) == before[1:]
     assert "as a.txt:" in ask("new.txt").out
     assert ask("new.txt", "--at", "v1").code == 1  # it exists now, but not at that revision
 

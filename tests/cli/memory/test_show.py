@@ -45,7 +45,7 @@ def test_bad_input_is_one_sentence(ask: Ask, context: Desk) -> None:
         assert len(done.err.splitlines()) == 1
 
 
-def test_a_note_has_the_version_of_the_file_and_no_duplicate(ask: Ask, context: Desk) -> None:
+def test_a_note_has_the_version_of_the_file_no_duplicate_and_makes_a_memory(ask: Ask, context: Desk) -> None:
     assert ask("note", "src/a.py", "the order\nof results matters").code == 0
     memory = context.known("src/a.py")
     (note,) = read_notes(memory.notes)
@@ -54,9 +54,6 @@ def test_a_note_has_the_version_of_the_file_and_no_duplicate(ask: Ask, context: 
     done = ask("note", "src/a.py", "The order of  results matters")
     assert done.code == 1 and "already noted: the order of results matters" in done.err
     assert len(read_notes(memory.notes)) == 1
-
-
-def test_a_file_without_a_memory_gets_one(ask: Ask, context: Desk) -> None:
     done = ask("note", "../a.txt", "ten lines", "--json", cwd=context.worktree.top / "src")
     value = done.json
     assert done.code == 0 and value["new"] == 1 and value["masked"] is False
@@ -125,19 +122,15 @@ def test_everything_on_one_page(ask: Ask, context: Desk) -> None:
     assert "\x1b" not in done.out
 
 
-def test_details_need_verbose(ask: Ask, context: Desk) -> None:
-    context.known("src/a.py")
-    atomic_save(context.worktree.top / "src/a.py", text("a"))
-    assert context.folder("src/a.py") and "another inode" not in ask("show", "src/a.py").out
-    assert "another inode: src/a.py" in ask("show", "src/a.py", "-v").out
-
-
-def test_json(ask: Ask, context: Desk) -> None:
+def test_json_and_details_if_verbose(ask: Ask, context: Desk) -> None:
     talked(context.known("src/a.py"), 1)
     value = ask("show", "src/a.py", "--json").json
     assert (value["version"], value["state"], value["edits"][0]["id"]) == (1, "live", "e1")
     assert value["conversation"]["exchanges"] == 1
     assert value["rekeyings"][0]["reason"] == "first seen"
+    atomic_save(context.worktree.top / "src/a.py", text("a"))
+    assert context.folder("src/a.py") and "another inode" not in ask("show", "src/a.py").out
+    assert "another inode: src/a.py" in ask("show", "src/a.py", "-v").out
 
 
 def test_names_without_a_memory(ask: Ask, context: Desk) -> None:

@@ -69,9 +69,7 @@ def test_the_table_explains_its_rows(pair: GitRepo, ask: Ask) -> None:
     assert "1 of 5" in partners["docs.md"] and "low" in partners["docs.md"]
     assert lines[-2] == "files that changed with this file; they are worth a look, but need not change"
     assert "\x1b" not in done.out and done.err == ""
-
-
-def test_explain_shows_the_commits_by_mailmap(pair: GitRepo, ask: Ask) -> None:
+    # the commits, with authors by mailmap
     pair.commit("map", **{".mailmap": "Ada Lovelace <ada@example.com>\n"})
     lines = ask("core.py", "--explain").out.splitlines()
     start = next(place for place, line in enumerate(lines) if line.startswith("tests/test_core.py"))

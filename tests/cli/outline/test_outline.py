@@ -70,7 +70,7 @@ def test_an_unreadable_file(folder: Path, outline: Ask) -> None:
 RUN = "2-4  def run(self, host: str, port: int = 80) -> None\n"
 
 
-def test_one_definition_its_contents_depth_and_kind(folder: Path, outline: Ask) -> None:
+def test_one_definition_its_contents_depth_kind_and_syntax_errors(folder: Path, outline: Ask) -> None:
     (folder / "odd::name.py").write_text("def odd(): ...\n")
     for words, shown in (
         ("app.py --depth 1", "1-4  class Server\n7-8  def main()\n"),
@@ -84,9 +84,6 @@ def test_one_definition_its_contents_depth_and_kind(folder: Path, outline: Ask) 
     assert outline("a.unknown", "--language", "python").code == 1
     done = outline("-", "--language", "markdown", stdin=b"# A\n\n## B\n")
     assert (done.code, done.out) == (0, "1-3  # A\n  3    ## B\n")
-
-
-def test_syntax_errors_are_reported(folder: Path, outline: Ask) -> None:
     (folder / "broken.py").write_text("def a():\n    pass\n\ndef b(:\n    pass\n\ndef c(): ...\n")
     done = outline("broken.py")
     assert done.code == 0 and "def c()" in done.out

@@ -49,15 +49,12 @@ def test_nothing_is_remembered_yet(repo: GitRepo, ask: Ask, tmp_path: Path) -> N
     assert done.code == 2 and "not in a git work tree" in done.err
 
 
-def test_a_pipe_gets_plain_text(remembered: GitRepo, ask: Ask) -> None:
+def test_plain_text_and_json(remembered: GitRepo, ask: Ask) -> None:
     assert ask("read_config", "--file", ".", cwd=remembered.top / "src") == Done(
         0,
         f"src/app.py  note  2026-11-01\n    {CACHE}\n    .repoagent/memory/src-app.py-1a2b/notes.md:3\n",
         "",
     )
-
-
-def test_json(remembered: GitRepo, ask: Ask) -> None:
     result = ask("cache readers", "--json", "-n", "1").json
     assert result["version"] == 1
     (hit,) = result["hits"]

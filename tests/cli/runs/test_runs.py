@@ -76,14 +76,11 @@ def past(layout: Layout, name: str, **more: Any) -> RunDirectory:
     return run_dir
 
 
-def test_no_runs(ask: Ask) -> None:
+def test_the_list_is_the_same_with_and_without_its_name(ask: Ask, layout: Layout) -> None:
     done = ask()
     assert (done.code, done.out) == (1, "") and "no runs yet" in done.err
     assert ask("--json").json["runs"] == [] and ask("--json").code == 1
     assert ask("--live").code == 1 and ask("show", "x").code == 2
-
-
-def test_the_list_is_the_same_with_and_without_its_name(ask: Ask, layout: Layout) -> None:
     past(layout, "run-20260102-030405-abcdef", cost=0.25)
     past(layout, "child", parent="run-20260102-030405-abcdef", state="failed", text="it does not fit")
     past(layout, "odd", cost=None)

@@ -169,9 +169,7 @@ def test_droppable_columns_go_before_others_are_cut() -> None:
     assert head.split() == ["file", "lines", "what"] and len(row) <= 44
     assert "…" in row.split()[0] and row.split()[1] == "1" and row.split()[2].endswith("w…")
     assert "..." in list(Page(44, ascii=True).table(HEADS, cells))[1]
-
-
-def test_a_pipe_gets_the_whole_values_and_the_head_is_dim_on_a_terminal() -> None:
+    # a pipe gets the whole values, and on a terminal the head is dim
     cells = [[("src/" + "a" * 25, "path"), ("1",), ("w" * 300, "green"), ("",), ("",)]]
     assert list(Page(None).table(HEADS, cells))[1].split() == [cell[0] for cell in cells[0] if cell[0]]
     head, row = Page(80, color=True).table(HEADS, cells)
