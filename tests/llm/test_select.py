@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import pytest
 
+import repoagent
 from repoagent.config.layers import load
-from repoagent.config.options import DEFAULT_MODEL
+from repoagent.config.options import DEFAULT_MODEL, find_or_refuse
 from repoagent.config.settings import Settings
 from repoagent.errors import ModelError, UsageError
 from repoagent.llm import catalog
@@ -15,6 +17,7 @@ from repoagent.llm.cassettes import Recorder
 from repoagent.llm.complete import Fallback
 from repoagent.llm.model import Wishes
 from repoagent.llm.open_model import choose_model, model_info, open_model, preload, resolve, wishes_of
+from repoagent.llm.registry import PROVIDERS, SERVERS, Backend, parse_spec, provider_of
 
 GGUF = "local/~/models/qwen.gguf"
 
@@ -178,3 +181,61 @@ def test_short_names_are_listed_and_each_means_what_is_listed(tmp_path: Path) ->
     assert {name: resolve(settings(tmp_path), name) for name in listed} == listed
     assert set(listed.values()) <= set(catalog.names())
     assert listed["sonnet"] == DEFAULT_MODEL
+
+
+# The table of providers: each entry works, and no other module names one.
+
+SOURCE = Path(repoagent.__file__).parent
+EXAMPLES = {
+    **dict.fromkeys(("anthropic", "bedrock", "vertex"), "opus"),
+    "local": "a/b.gguf",
+    "command": "llm -m x",
+}
+WORDS = {"local", "command"}  # which mean much else
+
+
+def spec_of(name: str) -> str:
+    provider = PROVIDERS[name]
+    return f"{name}{provider.separator}{EXAMPLES.get(name, 'x') if provider.separator else ''}"
+
+
+@pytest.mark.parametrize("name", PROVIDERS)
+def test_an_entry_is_found_by_its_spec_and_has_a_backend(name: str) -> None:
+    provider, found, model = parsed = parse_spec(spec_of(name))
+    assert (provider, found) == (PROVIDERS[name], name)
+    assert spec_of(name) == f"{name}{provider.separator}{model}"
+    backend = parsed.backend
+    assert isinstance(backend, Backend) and backend.name == name
+    assert type(backend).open_model is not Backend.open_model
+    assert type(backend).check is not Backend.check
+    option = find_or_refuse("model")[1]  # a repository names no program and no file
+    assert option.only_like is not None
+    allowed = option.only_like.fullmatch(spec_of(name)) is not None
+    assert allowed is (provider.argument not in {"file", "command"})
+
+
+@pytest.mark.parametrize(
+    "spec", ["openai/gpt-x", "mine/some", "manual/x", "anthropic", "local", "none", "", "a:b/c"]
+)
+def test_other_specs_belong_to_the_servers(spec: str) -> None:
+    assert provider_of(spec) is SERVERS
+
+
+def test_no_other_module_names_a_provider() -> None:
+    names = {*PROVIDERS} - WORDS | {
+        f"{name}{entry.separator}" for name, entry in PROVIDERS.items() if entry.separator
+    }
+    own = {
+        SOURCE / "llm" / "registry.py",
+        SOURCE / "llm" / "cassettes.py",
+        *(SOURCE / "llm" / "providers").iterdir(),
+    }
+    naming = {
+        str(path.relative_to(SOURCE))
+        for path in SOURCE.rglob("*.py")
+        if path not in own
+        if any(name.encode() in path.read_bytes() for name in names)  # parsing all takes seconds
+        for node in ast.walk(ast.parse(path.read_bytes()))
+        if isinstance(node, ast.Constant) and node.value in names
+    }
+    assert naming == set()

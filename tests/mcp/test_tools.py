@@ -6,20 +6,22 @@ import json
 import os
 import threading
 import time
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from repoagent.errors import Busy, CheckFailed, NothingDone, Refused, RepoagentError, UsageError
-from repoagent.mcp.tool import Service
+from repoagent.mcp.server import perform
+from repoagent.mcp.tool import Service, ToolResult
 from repoagent.mcp.tools import make_tools
 from tests.conftest import GitRepo
 from tests.llm.media.files import pdf, png
-from tests.mcp.conftest import Use
 
 PATCH = """\
 --- a/src/app.py
@@ -31,6 +33,42 @@ PATCH = """\
 """
 BACK = PATCH.replace("'hello, '", "'hi '").replace("'hello '", "'hello, '")  # when that is applied
 TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"[:36]
+
+
+@dataclass
+class Tools:
+    """`cancelled` is that of every call; `messages` has the progress of all."""
+
+    service: Service
+    cancelled: threading.Event
+    messages: list[str]
+
+    def call(self, name: str, /, **arguments: Any) -> ToolResult:
+        """The result, validated against the schema of the tool."""
+
+        def progress(message: str, done: float | None = None, total: float | None = None) -> None:
+            self.messages.append(message)
+
+        tool = make_tools(self.service)[name]
+        result = perform(tool, self.service, arguments, self.cancelled, progress)
+        jsonschema.validate(result.data, tool.result)
+        return result
+
+    def data(self, name: str, /, **arguments: Any) -> Any:
+        return self.call(name, **arguments).data
+
+
+Use = Callable[..., Tools]
+
+
+@pytest.fixture
+def use(repo: GitRepo) -> Use:
+    """Tools of a server that was started in the repository with these options."""
+
+    def make(**options: Any) -> Tools:
+        return Tools(Service(repo.top, **options), threading.Event(), [])
+
+    return make
 
 
 def snapshot(top: Path) -> dict[str, tuple[bytes, int]]:

@@ -17,6 +17,7 @@ import json
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from tests.llm.providers import streaming_server
@@ -80,31 +81,25 @@ def text(
 ) -> Behaviour:
     """A reply in about five deltas. `stop` is the API's stop reason (max_tokens, refusal, …); `usage`
     names tokens as the API does, by default one for four characters; `thinking` comes in a block before."""
-    used = {"input_tokens": 100, "output_tokens": -(-len(reply + thinking) // 4), **(usage or {})}
-    events = [_start(used if report_usage else None)]
-    blocks = [("thinking", thinking)] * bool(thinking) + [("text", reply)] * bool(reply)
-    for index, (kind, content) in enumerate(blocks):
-        empty = {"type": kind, kind: ""} | ({"signature": ""} if kind == "thinking" else {})
-        events.append({"type": "content_block_start", "index": index, "content_block": empty})
-        for piece in _pieces(content, 5):
-            delta = {"type": f"{kind}_delta", kind: piece}
-            events.append({"type": "content_block_delta", "index": index, "delta": delta})
-        events.append({"type": "content_block_stop", "index": index})
+    content = [{"type": "thinking", "thinking": thinking}] * bool(thinking) + [
+        {"type": "text", "text": reply}
+    ] * bool(reply)
+    used = {"output_tokens": -(-len(reply + thinking) // 4), **(usage or {})}
+    *events, last, end = blocks(*content, stop=stop, usage=used if report_usage else None).events
     details = {"type": "refusal", "category": "cyber", "explanation": explanation} if explanation else None
-    delta = {"stop_reason": stop, "stop_sequence": None, "stop_details": details}
-    last: dict[str, Any] = {"type": "message_delta", "delta": delta}
-    if report_usage:
-        last["usage"] = {"output_tokens": used["output_tokens"]}
-    events += [last, {"type": "message_stop"}]
-    return Behaviour(events=tuple(events), first_delay=first_delay, delay=delay)
+    last = {**last, "delta": {**last["delta"], "stop_details": details}}
+    return Behaviour(events=(*events, last, end), first_delay=first_delay, delay=delay)
 
 
 def blocks(
-    *content: Mapping[str, Any], stop: str = "", at: str | None = None, usage: Mapping[str, int] | None = None
+    *content: Mapping[str, Any],
+    stop: str = "",
+    at: str | None = None,
+    usage: Mapping[str, int] | None = MappingProxyType({}),
 ) -> Behaviour:
     """A reply of such blocks as the API describes them, each in several deltas. `stop` is the stop reason, `at` the
-    stop sequence that was hit."""
-    used = {"input_tokens": 100, "output_tokens": 10, **(usage or {})}
+    stop sequence that was hit; `usage` names tokens as the API does, None: it reports none."""
+    used = None if usage is None else {"input_tokens": 100, "output_tokens": 10, **usage}
     events = [_start(used)]
     for index, block in enumerate(content):
         deltas: list[dict[str, Any]] = []
@@ -125,12 +120,14 @@ def blocks(
         events.append({"type": "content_block_stop", "index": index})
     calls = any(block["type"] == "tool_use" for block in content)
     reason = {"stop_reason": stop or ("tool_use" if calls else "end_turn"), "stop_sequence": at}
-    last = {"type": "message_delta", "delta": reason, "usage": {"output_tokens": used["output_tokens"]}}
+    last: dict[str, Any] = {"type": "message_delta", "delta": reason}
+    if used is not None:
+        last["usage"] = {"output_tokens": used["output_tokens"]}
     return Behaviour(events=(*events, last, {"type": "message_stop"}))
 
 
-def _pieces(whole: str, count: int = 3) -> list[str]:
-    size = max(1, -(-len(whole) // count))
+def _pieces(whole: str) -> list[str]:
+    size = max(1, -(-len(whole) // 5))
     return [whole[at : at + size] for at in range(0, len(whole), size)]
 
 
@@ -169,15 +166,8 @@ def page(html: str = "<html>please log in</html>") -> Behaviour:
 
 
 def _start(usage: Mapping[str, int] | None) -> dict[str, Any]:
-    message: dict[str, Any] = {
-        "id": "msg_test",
-        "type": "message",
-        "role": "assistant",
-        "model": "claude-test",
-        "content": [],
-        "stop_reason": None,
-        "stop_sequence": None,
-    }
+    head = {"id": "msg_test", "type": "message", "role": "assistant", "model": "claude-test"}
+    message: dict[str, Any] = {**head, "content": [], "stop_reason": None, "stop_sequence": None}
     if usage is not None:
         message["usage"] = {**usage, "output_tokens": 1}
     return {"type": "message_start", "message": message}

@@ -152,14 +152,6 @@ def test_wrong_settings(monkeypatch: pytest.MonkeyPatch, environment: dict[str, 
     assert words in str(refused())
 
 
-def test_an_auth_token_works_as_a_key(server_with: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    server = server_with("ok")
-    monkeypatch.delenv("ANTHROPIC_API_KEY")
-    monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", "token-1234")
-    assert call().text == "ok"
-    assert server.requests[0].headers["authorization"] == "Bearer token-1234"
-
-
 def run_python(script: str, **environment: str) -> str:
     whole = {**os.environ, **environment}
     done = subprocess.run(
@@ -204,12 +196,15 @@ def test_possible_credentials_are_not_refused_early(
     assert may_have_credentials()
 
 
-def test_a_profile_of_the_sdk_is_enough(
+def test_a_token_or_a_profile_of_the_sdk_is_enough(
     server_with: Start, monkeypatch: pytest.MonkeyPatch, clean_environment: Path
 ) -> None:
-    """End to end: the credentials that the package finds in its folder are sent."""
-    server = server_with("ok")
+    """End to end: the credentials that the package finds in the environment, or in its folder, are sent."""
+    server = server_with(lambda received: "ok")
     monkeypatch.delenv("ANTHROPIC_API_KEY")
+    monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", "token-1234")
+    assert call().text == "ok"
+    monkeypatch.delenv("ANTHROPIC_AUTH_TOKEN")
     folder = clean_environment / ".config/anthropic"
     for name in ("configs", "credentials"):
         (folder / name).mkdir(parents=True)
@@ -219,7 +214,8 @@ def test_a_profile_of_the_sdk_is_enough(
     secret.write_text('{"access_token": "token-5678", "type": "oauth_token"}')
     secret.chmod(0o600)
     assert call().text == "ok"
-    assert server.requests[0].headers["authorization"] == "Bearer token-5678"
+    sent = [received.headers["authorization"] for received in server.requests]
+    assert sent == ["Bearer token-1234", "Bearer token-5678"]
 
 
 WAIT_FOR_IT = "[thread.join() for thread in threading.enumerate() if thread.name == 'anthropic-preload']\n"

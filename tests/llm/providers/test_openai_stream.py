@@ -123,11 +123,3 @@ def test_any_json_is_read(events: list[object], streamed: bool) -> None:
     received.take([*lines, b"data: [DONE]"], lambda text: None)
     usage = received.usage(ask())
     assert min(usage.input, usage.output, usage.cache_read, usage.cache_write) >= 0
-
-
-@pytest.mark.parametrize("body", [b"", b"data: [DONE]", b": ping\n\n", b"retry: 3\n\n"])
-def test_an_empty_stream_is_incomplete(body: bytes) -> None:
-    received = StreamedChat()
-    received.take([body], lambda text: None)
-    assert not received.ended
-    assert received.other == ""
