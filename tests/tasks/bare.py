@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from repoagent.agent.actions import Observation
 from repoagent.agent.approvals.policy import ApprovalRequest, Verdict
 from repoagent.agent.loop import LoopEvent
 from repoagent.config.layers import load
-from repoagent.edit.guards.risky_changes import Concern
 from repoagent.edit.model_setup import ModelSetup
-from repoagent.edit.ui import Decision, Proposal
+from repoagent.edit.ui import Decision, NonInteractive, Proposal
 from repoagent.git.worktree import layout, open_worktree
 from repoagent.llm.model import OnText, Reply, Request, Usage
 from repoagent.llm.usage import Limits, Meter
@@ -53,16 +51,18 @@ class Model:
 
 
 @dataclass
-class User:
+class User(NonInteractive):
     """A scripted user: accepts or rejects edits as in `says`, and answers approval requests with `allows`."""
 
     says: Sequence[str] = ()
     allows: Callable[[ApprovalRequest], Verdict] = lambda request: Verdict(True)
     requests: list[ApprovalRequest] = field(default_factory=list)
-    messages: list[str] = field(default_factory=list)
     observations: list[Observation] = field(default_factory=list)
     proposals: list[Proposal] = field(default_factory=list)
-    waited: float = 0.0
+
+    @property
+    def messages(self) -> list[str]:
+        return self.said
 
     def decide(self, proposal: Proposal) -> Decision:
         self.proposals.append(proposal)
@@ -76,24 +76,10 @@ class User:
         self.requests.append(request)
         return self.allows(request)
 
-    def agrees(self, concerns: Sequence[Concern]) -> bool | None:
-        return None
-
     def event(self, event: LoopEvent) -> None:
         if event.observation is not None:
             self.observations.append(event.observation)
 
-    def say(self, sentence: str) -> None:
-        self.messages.append(sentence)
-
-    def text(self, piece: str) -> None: ...
-    def void(self, text: str) -> None: ...
-    def note(self, sentence: str) -> None: ...
-    def quiet(self) -> None: ...
-    def running(self, command: str, output: Path) -> None: ...
-    def interrupted(self, sentence: str) -> None: ...
-    def output(self, data: bytes) -> None: ...
-    def explained(self, text: str) -> None: ...
     def progress(self, kind: str, data: dict[str, object]) -> None: ...
 
 
