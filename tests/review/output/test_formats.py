@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 from hypothesis import example, given, settings
@@ -14,7 +13,6 @@ from tests.review.output import sarif_shape
 from tests.review.output.samples import finding, report, reports
 from tests.review.output.test_markdown import check_comment
 
-TOP = Path("/nowhere")
 UNESCAPED = (("%0A", "\n"), ("%0D", "\r"), ("%3A", ":"), ("%2C", ","), ("%25", "%"))
 
 

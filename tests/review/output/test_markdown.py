@@ -120,11 +120,8 @@ Any name with a semicolon runs a program.
     )
     nothing = "No findings in 2 files (0 rules; no model asked)."
     assert comment(report()) == f"{markdown.MARKER}\n### Review of the staged change\n\n{nothing}\n\n"
-
-
-def test_a_suggestion_for_another_file_names_it() -> None:
-    one = finding(location=Location("a.py", 1, 1))
-    assert "In `src/find.py`:\n\n```diff" in comment(report(one))
+    of_another_file = comment(report(finding(location=Location("a.py", 1, 1))))
+    assert "In `src/find.py`:\n\n```diff" in of_another_file
 
 
 @pytest.mark.parametrize(
