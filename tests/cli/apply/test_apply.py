@@ -101,6 +101,12 @@ def test_errors_are_one_sentence_and_change_nothing(repo: GitRepo, here: Here, i
     ):
         done = in_process("apply", *words.split(), stdin=GREET.encode())
         assert done.code == 2 and message in done.err
+    patch = diff("a.txt", "@@ -1 +1 @@", "-not there", "+b") + diff("nope.txt", "@@ -1 +1 @@", "-a", "+b")
+    error = here(patch, "-y", "--json").json["error"]
+    assert (error["kind"], error["exit"]) == ("refused", 3)
+    for problem in error["problems"]:
+        assert problem.keys() == {"path", "hunk", "reason", "text"}
+    assert {problem["reason"] for problem in error["problems"]} == {"unknown-file", "deleted-line-missing"}
 
 
 def test_an_applied_patch_exits_with_1(repo: GitRepo, here: Here) -> None:
@@ -111,15 +117,6 @@ def test_an_applied_patch_exits_with_1(repo: GitRepo, here: Here) -> None:
     done = here(patch, "-y")
     assert (done.code, "is already applied" in done.err) == (1, True)
     assert repo.git("rev-list", "--count", "HEAD").strip() == "2"
-
-
-def test_a_refusal_as_json_lists_problems(here: Here) -> None:
-    patch = diff("a.txt", "@@ -1 +1 @@", "-not there", "+b") + diff("nope.txt", "@@ -1 +1 @@", "-a", "+b")
-    error = here(patch, "-y", "--json").json["error"]
-    assert (error["kind"], error["exit"]) == ("refused", 3)
-    for problem in error["problems"]:
-        assert problem.keys() == {"path", "hunk", "reason", "text"}
-    assert {problem["reason"] for problem in error["problems"]} == {"unknown-file", "deleted-line-missing"}
 
 
 def test_tolerances_are_reported_and_strict_allows_none(repo: GitRepo, here: Here) -> None:
