@@ -244,8 +244,8 @@ def _placed(
         me = git(top, "var", "GIT_AUTHOR_IDENT", ok=(0, 1, 128)).decode("utf-8", "replace")
         if not me or not patch_input.author.endswith(me[me.find("<") : me.find(">") + 1]):
             remarks.append(
-                f"the patch was written by {patch_input.author}, but you are the author of the commit; "
-                "`git am` keeps the author"
+                f"the patch was written by {patch_input.author}, but you will be the author of the commit: "
+                "use `git am` to keep the author"
             )
     sides = (path for change in changes for path in (change.old_path, change.path) if path)
     draft = Draft({path: present.source(path) for path in sides}).with_changes(changes)

@@ -34,7 +34,7 @@ _QUERY_LINE, _LINE, _GAP, _WIDEST_LINE = 34.0, 34.0, 16.0, 60.0
 
 
 class Node(NamedTuple):
-    """A file: `path` is printable; `x` and `y` are pixels from the center. The label is at the left (`side` -1), at the
+    """A file: `path` is printable; `x` and `y` are pixels from the center. The label is on the left (`side` -1), on the
     right (1), or in a box (0, a queried file); None for no label. A file with a `ring` links two areas."""
 
     path: str

@@ -97,7 +97,7 @@ class PatchError(Exception):
         self.hunk = hunk
 
     def at(self, path: str) -> Problem:
-        """This error as a problem of the file `path`."""
+        """This error as a problem with the file `path`."""
         return Problem(path, self.hunk, self.reason, self.text)
 
 

@@ -63,7 +63,8 @@ def record_verdict(layout: Layout, finding_id: str, state: State, *, reason: str
 
 
 def verdicts(layout: Layout, *, warn: Warn = to_stderr) -> dict[str, Verdict]:
-    """The latest verdict on each finding by id, the oldest first. Skips records of a newer version."""
+    """The latest verdict on each finding, by finding id, ordered from oldest to newest. Skips records of a newer
+    version."""
     return _latest(json_files.read_records(dismissed_path(layout), warn=warn))
 
 

@@ -178,7 +178,7 @@ def _tail(report: Report) -> Iterator[str]:
     if report.dismissed:
         parts.append(f"{len(report.dismissed):,} dismissed before")
     if report.dropped:
-        parts.append(f"{report.dropped:,} dropped because they could not be verified")
+        parts.append(f"{report.dropped:,} dropped as unverifiable")
     if report.model:
         parts.append(f"model {as_code(shorten(plain_line(report.model), 100))}")
     if report.findings:

@@ -263,7 +263,8 @@ class RunSession:
         return request
 
     def compact(self) -> State:
-        """The state with a checkpoint, which replaces older turns. Raises NothingDone if there are none."""
+        """The state with a checkpoint, which replaces older turns. Raises NothingDone if the conversation is too
+        short."""
         window = self.requests.window
         size = tokens(window.turns(self.state))
         if size < _SHORT * window.budget:

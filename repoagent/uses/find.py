@@ -140,7 +140,7 @@ def parse_symbol(text: str, file: str = "", data: bytes | None = None) -> Symbol
 
 
 def symbols_of_file(worktree: WorkTree, path: str) -> list[SymbolQuery]:
-    """The symbols that a file defines for others, without duplicates, symbols local to functions, and names that Python
+    """The symbols that a file defines for others: no duplicates, no symbols local to functions, no names that Python
     itself calls. Raises UsageError if the file is missing or defines nothing."""
     data = read_source(worktree, path).data
     if data is None:

@@ -56,7 +56,7 @@ def test_the_author_is_the_user_who_applies_a_mail(repo: GitRepo, here: Here) ->
     mail = formatted(repo).replace(b"From: Ada Tester <ada@example.com>", b"From: Bo <bo@example.com>")
     repo.git("reset", "-q", "--hard", "HEAD^")
     done = here(mail, "-y", code=0)
-    assert "written by Bo <bo@example.com>, but you are the author of the commit" in done.err
+    assert "written by Bo <bo@example.com>, but you will be the author of the commit" in done.err
     assert repo.git("log", "-1", "--format=%an %cn").split() == ["Ada", "Tester", "Ada", "Tester"]
     assert repo.git("log", "-1", "--format=%B").startswith("Grüße the world\n\nWith an umlaut.\n")
     assert "wörld".encode() in repo.read("src/app.py")

@@ -88,7 +88,7 @@ def test_the_reason_of_a_rejection_is_noted(repo: GitRepo, run: Run, screen: Ope
     script.replies(HI, GREET)
     with screen("edit", "src/app.py", "greet with a comma") as window:
         window.answer(QUESTION, "n\n")
-        window.answer("Reason for the model (leave empty to stop): ", "keep saying hello\n")
+        window.answer("Tell the model why (leave empty to stop): ", "keep saying hello\n")
         window.answer(QUESTION, "y\n")
         assert window.end() == 0
     (note,) = notes(repo)

@@ -41,7 +41,7 @@ def test_no_then_explain_then_edit(repo: GitRepo, screen: Open, script: Script, 
         assert "return \x1b[7m" not in before.split("diff --git")[0]  # the reply's own diff is not shown
         assert "    Say hi\n" in before
         window.send("n\n")
-        window.answer("Reason for the model (leave empty to stop): ", "no, a comma\n")
+        window.answer("Tell the model why (leave empty to stop): ", "no, a comma\n")
         window.expect(QUESTION)
         assert "no, a comma" in script.prompts[1]
         window.send("x\n")

@@ -60,7 +60,7 @@ def ask_user(terminal: Terminal) -> Asker:
         if answer == "n" and include:
             return Verdict(False)  # a reason would not help the model
         if answer == "n":
-            reason = terminal.ask_line("Reason for the model (optional)")
+            reason = terminal.ask_line("Tell the model why (optional)")
             return Verdict(False, reason=f"the user said no: {reason}" if reason else "the user said no.")
         return Verdict(True, always=answer in {"a", "r"}, keep=answer == "r")
 

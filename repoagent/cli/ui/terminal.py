@@ -213,8 +213,8 @@ class Terminal(NamedTuple):  # a dataclass would make each start 2 ms slower
             return sys.stdin.readline()
 
     def edit_text(self, initial: str, suffix: str = ".txt", *, cwd: Path | None = None) -> str | None:
-        """Return a text as edited in the user's editor; None if the editor failed or the text is blank. See
-        `pager.edit_text`."""
+        """Let the user edit `initial` in an editor and return the result; None if the editor failed or the text is
+        blank. See `pager.edit_text`."""
         from repoagent.cli.ui.pager import edit_text
 
         _leave_pager()

@@ -192,7 +192,7 @@ class TerminalInterface:
             return Decision("no")
         self._declined |= {proposal.diff, self._first}
         self._first = ""
-        return Decision("no", reason=self.terminal.ask_line("Reason for the model (leave empty to stop)"))
+        return Decision("no", reason=self.terminal.ask_line("Tell the model why (leave empty to stop)"))
 
     def agrees(self, concerns: Sequence[Concern]) -> bool | None:
         """Ask about sensitive files; --yes does not cover them."""
