@@ -59,7 +59,7 @@ def test_a_record_is_read_as_it_was_saved(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # most of the time
     numbers = count()
 
-    @settings(max_examples=60)
+    @settings(max_examples=30)
     @given(record=records)
     def check(record: Record) -> None:
         folder = tmp_path / str(next(numbers))

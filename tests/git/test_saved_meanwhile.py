@@ -119,29 +119,28 @@ def test_new_files_that_a_hook_removes_come_back(repo: GitRepo) -> None:
     assert (repo.read("announced"), repo.read("staged")) == (b"my announced\n", b"my staged\n")
 
 
-def test_only_the_edit_is_undone_if_the_hook_fails(repo: GitRepo) -> None:
+@pytest.mark.parametrize(
+    ("save", "left", "match", "copies"),
+    [
+        ("s/line 9/saved 9/", SAVED, r"a\.txt changed", [LINES]),
+        ("s/LINE 5/saved 5/", LINES.replace("line 5", "saved 5"), "on the same lines as the edit", [EDITED, LINES]),
+    ],
+    ids=["elsewhere", "on its lines"],
+)  # fmt: skip
+def test_only_the_edit_is_undone_if_the_hook_fails(
+    repo: GitRepo, save: str, left: str, match: str, copies: list[str]
+) -> None:
     repo.write("README.md", "first\n")
-    saves = "sed -i 's/line 9/saved 9/' a.txt; echo second > README.md"
+    saves = f"sed -i '{save}' a.txt; echo second > README.md"
     with (
         while_a_hook_waits(repo, lambda: shell(repo, saves), "exit 1"),
-        pytest.raises(HookFailed, match=r"a\.txt changed") as caught,
+        pytest.raises(HookFailed, match=match) as caught,
     ):
         edit(repo, shout(repo, 5), new_file("new.txt", b"new\n"))
-    assert repo.read("a.txt").decode() == SAVED and repo.read("README.md") == b"second\n"
+    assert repo.read("a.txt").decode() == left and repo.read("README.md") == b"second\n"
     assert not (repo.top / "new.txt").exists() and journals(repo) == []
     assert "everything was restored" not in str(caught.value)
-    assert sorted(kept(str(caught.value))) == ["first\n", LINES]
-
-
-def test_a_save_on_the_lines_of_the_edit_is_left(repo: GitRepo) -> None:
-    saved = EDITED.replace("LINE 5", "saved 5")
-    with (
-        while_a_hook_waits(repo, lambda: repo.write("a.txt", saved), "exit 1"),
-        pytest.raises(HookFailed, match="on the same lines as the edit") as caught,
-    ):
-        edit(repo, shout(repo, 5))
-    assert repo.read("a.txt").decode() == saved
-    assert sorted(kept(str(caught.value))) == sorted([EDITED, LINES])
+    assert sorted(kept(str(caught.value))) == sorted(["first\n", *copies])
 
 
 def test_saves_of_created_deleted_and_renamed_files_are_left(repo: GitRepo) -> None:

@@ -50,64 +50,59 @@ def test_clean_file(repo: GitRepo) -> None:
 
 
 MINE_4 = "sed -i 's/line 4/new\\nmine 4/' a.txt"
+SHOUT = ("a.txt", "line 5", "LINE 5")
+HOOK = "mkdir -p .git/hooks; echo 'exit 1' > .git/hooks/pre-commit; chmod +x .git/hooks/*"
 REFUSED = {
-    # the preparation, the edit (path, old, new; None: no file), and the message of the refusal
-    "unstaged work": (MINE_4, ("a.txt", "mine 4", "LINE 4"), r"work in that file on line 5 .*--include-dirty.*--no-commit"),
-    "staged work": (MINE_4 + "; git add .", ("a.txt", "mine 4", "LINE 4"), r"uncommitted work in that file on line 5 "),
+    # the preparation, the edit (path, old, new; None: no file), its options, and the error
+    "unstaged work": (
+        MINE_4, ("a.txt", "mine 4", "LINE 4"), {}, Refused, r"work in that file on line 5 .*--include-dirty.*--no-commit",
+    ),
+    "staged work": (
+        MINE_4 + "; git add .", ("a.txt", "mine 4", "LINE 4"), {}, Refused, r"uncommitted work in that file on line 5 ",
+    ),
     "staged work that the file has not": (
         "sed -i 's/line 4/staged 4/' a.txt; git add a.txt; git show HEAD:a.txt > a.txt",
-        ("a.txt", "line 4", "LINE 4"), "compared with the index",
+        ("a.txt", "line 4", "LINE 4"), {}, Refused, "compared with the index",
     ),
-    "new where one is deleted": ("rm a.txt", ("a.txt", None, "other\n"), r"deletion of a\.txt is uncommitted"),
-    "deletion with other work": ("echo mine > README.md", ("README.md", "", None), "cannot separate"),
+    "new where one is deleted": ("rm a.txt", ("a.txt", None, "other\n"), {}, Refused, r"deletion of a\.txt is uncommitted"),
+    "deletion with other work": ("echo mine > README.md", ("README.md", "", None), {}, Refused, "cannot separate"),
     "unmerged": (
         "echo stashed > README.md; git stash -q; echo other > README.md; git commit -qam other; ! git stash pop -q",
-        ("a.txt", "line 5", "LINE 5"), r"merge conflicts in README\.md",
+        SHOUT, {}, Refused, r"merge conflicts in README\.md",
     ),
+    "the commit has it already": (
+        "sed -i 's/line 5/old 5/' a.txt", ("a.txt", "old 5", "line 5"), {}, NothingDone, "already contains this change",
+    ),
+    "a message that cannot be encoded": (
+        "git config i18n.commitEncoding ISO-8859-1", SHOUT, {"message": "日本"}, Refused, "ISO-8859-1",
+    ),
+    "no identity": (
+        "printf '[user]\nuseConfigOnly=true' > ~/.gitconfig", SHOUT, {}, HookFailed, r"(?s)user\.email.*user\.name",
+    ),
+    "an empty name": (
+        "printf '[user]\nname =' > ~/.gitconfig", SHOUT, {}, HookFailed, r"(?s)user\.email.*user\.name",
+    ),
+    "no key": (
+        "git config gpg.format ssh; git config user.signingkey /nowhere/key", SHOUT, {"sign": ""}, HookFailed, "nowhere",
+    ),
+    "an empty message": (
+        "printf '#!/bin/sh\n: > \"$1\"' > ../editor; chmod +x ../editor; git config core.editor $PWD/../editor",
+        SHOUT, {"edit_message": True}, HookFailed, "failed",
+    ),
+    "a hook": (HOOK, SHOUT, {"branch": "topic"}, HookFailed, ""),
+    "a hook, detached": (f"git checkout -q --detach; {HOOK}", SHOUT, {"branch": "topic"}, HookFailed, ""),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_refused(repo: GitRepo, case: str) -> None:
-    script, (path, old, new), match = REFUSED[case]
+    """Everything stays as it is."""
+    script, (path, old, new), options, error, match = REFUSED[case]
     shell(repo, script)
     if old is None:
         the_change = new_file(path, (new or "").encode())
     else:
         the_change = delete(repo, path) if new is None else change(repo, path, old, new)
-    refused(repo, Refused, match, the_change)
-
-
-FAILING = {
-    "the commit has it already": ("sed -i 's/line 5/old 5/' a.txt", {}, NothingDone, "already contains this change"),
-    "a message that cannot be encoded": (
-        "git config i18n.commitEncoding ISO-8859-1", {"message": "日本"}, Refused, "ISO-8859-1",
-    ),
-    "no identity": (
-        "printf '[user]\nuseConfigOnly=true' > ~/.gitconfig", {}, HookFailed, r"(?s)user\.email.*user\.name",
-    ),
-    "an empty name": ("printf '[user]\nname =' > ~/.gitconfig", {}, HookFailed, r"(?s)user\.email.*user\.name"),
-    "no key": (
-        "git config gpg.format ssh; git config user.signingkey /nowhere/key", {"sign": ""}, HookFailed, "nowhere",
-    ),
-    "an empty message": (
-        "printf '#!/bin/sh\n: > \"$1\"' > ../editor; chmod +x ../editor; git config core.editor $PWD/../editor",
-        {"edit_message": True}, HookFailed, "failed",
-    ),
-    "a hook": ("echo 'exit 1' > .git/hooks/pre-commit; chmod +x .git/hooks/*", {"branch": "topic"}, HookFailed, ""),
-    "a hook, detached": (
-        "git checkout -q --detach; echo 'exit 1' > .git/hooks/pre-commit; chmod +x .git/hooks/*",
-        {"branch": "topic"}, HookFailed, "",
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", FAILING)
-def test_failing_leaves_everything(repo: GitRepo, case: str) -> None:
-    script, options, error, match = FAILING[case]
-    (repo.top / ".git/hooks").mkdir(exist_ok=True)
-    shell(repo, script)
-    the_change = change(repo, "a.txt", "old 5", "line 5") if "already" in case else shout(repo, 5)
     raised = refused(repo, error, match, the_change, **options)
     assert not isinstance(raised, HookFailed) or raised.by_git == ("hook" not in case)
 
