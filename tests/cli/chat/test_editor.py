@@ -31,7 +31,7 @@ def test_refused_with_a_reason_then_stopped_and_resumed(repo: GitRepo, chat: Ope
     with chat() as window:
         window.answer(READY, "greet \\\rwith a comma\r")
         window.answer(QUESTION, "n\n")
-        window.answer("Reason", "no, a comma\n")
+        window.answer("Tell the model why", "no, a comma\n")
         window.answer(QUESTION, "y\n")
         assert "greet \nwith a comma" in script.prompts[0] and "no, a comma" in script.prompts[2]
         window.expect("It greets.\n")

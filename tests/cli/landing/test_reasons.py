@@ -107,7 +107,7 @@ def test_a_repeated_diff_is_not_shown_again(edit: Open, script: Script) -> None:
     script.replies(GREET, GREET)
     with edit() as window:
         window.answer(QUESTION, "n\n")
-        window.answer("Reason", "be brief\n")
+        window.answer("Tell the model why", "be brief\n")
         again = window.expect(QUESTION)
         assert "same diff as before\n" in again and "diff --git" not in again
         assert "The user rejected the change" not in again

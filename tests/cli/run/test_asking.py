@@ -37,7 +37,7 @@ def test_a_command_is_shown_completely_and_sanitized(tmp_path: Path) -> None:
         assert "\x1b[2J" not in shown.seen and "^[[2J<U+202E>" in shown.seen and "/the/end" in shown.seen
         assert shown.seen.count("x") >= 150
         assert "without a sandbox" in shown.seen and "note: it is odd" in shown.seen
-        shown.answer("Reason", "use make\n")
+        shown.answer("Tell the model why", "use make\n")
         shown.expect("allowed=False, always=False, reason='the user said no: use make'")
 
 
