@@ -81,7 +81,7 @@ PLACED = [  # most have several positions
     (b"a\n" * 9 + b"b\n", b"a\n" * 12 + b"b\n"),
     (b"1\n2\n3\n4\n5\nx\nx\nb\n", b"1\n2\n3\n4\n5\nx\nx\nx\nb\n"),
     (b"1\n2\n3\n4\n5\nx\nx\nx\nb\n", b"1\n2\n3\n4\n5\nx\nx\nb\n"),
-    (ROWS, ROWS.replace(b"row 2\n", b"").replace(b"row 9\n", b"ROW\nmore\n").replace(b"row 14\n", b"")),
+    (ROWS, ROWS.replace(b"row 2\n", b"").replace(b"row 20\n", b"ROW\nmore\n").replace(b"row 35\n", b"")),
 ]
 
 

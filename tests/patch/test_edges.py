@@ -52,28 +52,16 @@ def test_the_endings_of_added_lines(hunk: str, before: bytes, expected: bytes) -
 @pytest.mark.parametrize(
     ("source", "hunk", "expected"),
     [
-        (  # context is one space short; `*` begins lines one column deeper, so the added line does too
-            b"/*\n * a\n * b\n */\nx\n",
-            "@@\n * a\n+* c\n * b\n",
-            b"/*\n * a\n * c\n * b\n */\nx\n",
-        ),
-        (  # a tab of the file instead of spaces
-            b"f {\n\tone\n\ttwo\n}\n",
-            "@@\n f {\n     one\n+    new\n     two\n",
-            b"f {\n\tone\n\tnew\n\ttwo\n}\n",
-        ),
-        (  # eight spaces of the file instead of four
-            b"f {\n        one {\n                two\n        }\n}\n",
-            "@@\n     one {\n         two\n+        new\n     }\n",
-            b"f {\n        one {\n                two\n                new\n        }\n}\n",
-        ),
-        (  # two spaces of the file instead of four, at two depths
-            b"f {\n  one {\n    two\n  }\n}\n",
-            "@@\n     one {\n         two\n+        new\n     }\n",
-            b"f {\n  one {\n    two\n    new\n  }\n}\n",
-        ),
+        # context is one space short; `*` begins lines one column deeper, so the added line does too
+        (b"/*\n * a\n * b\n */\nx\n", "@@\n * a\n+* c\n * b\n", b"/*\n * a\n * c\n * b\n */\nx\n"),
+        # a tab of the file instead of spaces
+        (b"f {\n\tone\n\ttwo\n}\n", "@@\n f {\n     one\n+    new\n     two\n",
+         b"f {\n\tone\n\tnew\n\ttwo\n}\n"),
+        # two spaces of the file instead of four, at two depths
+        (b"f {\n  one {\n    two\n  }\n}\n", "@@\n     one {\n         two\n+        new\n     }\n",
+         b"f {\n  one {\n    two\n    new\n  }\n}\n"),
     ],
-)
+)  # fmt: skip
 def test_the_indentation_of_added_lines(source: bytes, hunk: str, expected: bytes) -> None:
     assert after(fenced(hunk), source) == expected
 

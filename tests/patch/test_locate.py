@@ -30,64 +30,43 @@ def hunk(*lines: str) -> str:
     [
         ("trailing-space", GREET, TRAILING, TRAILING.replace(b'"hello "', b'"hi "')),
         ("punctuation", (DOC, "-    return “hello ” + name", NEW), APP, CHANGED),
-        (
-            "html",
-            ("-if a &lt; b &amp;&amp; c:", "+if a &lt; b:", "     go()"),
-            b"if a < b && c:\n    go()\n",
-            b"if a < b:\n    go()\n",
-        ),
-        (
-            "whitespace",
-            (" def greet(name):", DOC[2:], "-" + OLD[3:], "+  # short", "+" + NEW[3:]),
-            TABS,
-            TABS.replace(b'\treturn "hello "', b'\t# short\n\treturn "hi "'),
-        ),
+        ("html", ("-if a &lt; b &amp;&amp; c:", "+if a &lt; b:", "     go()"), b"if a < b && c:\n    go()\n",
+         b"if a < b:\n    go()\n"),
+        ("whitespace", (" def greet(name):", DOC[2:], "-" + OLD[3:], "+  # short", "+" + NEW[3:]), TABS,
+         TABS.replace(b'\treturn "hello "', b'\t# short\n\treturn "hi "')),
         *(
             ("elision", (" def greet(name):", dots, OLD, NEW), APP, CHANGED)
             for dots in (" ...", "...", " # ... existing code ...", "     # ... rest of the code", " …")
         ),
-        (
-            "split",
-            (" line 3", "-line 4", "+LINE 4", " line 5", " line 49", "-line 50", "+LINE 50", " line 51"),
-            LINES,
-            LINES.replace(b"line 4\n", b"LINE 4\n").replace(b"line 50", b"LINE 50"),
-        ),
+        ("split",
+         (" line 3", "-line 4", "+LINE 4", " line 5", " line 49", "-line 50", "+LINE 50", " line 51"), LINES,
+         LINES.replace(b"line 4\n", b"LINE 4\n").replace(b"line 50", b"LINE 50")),
         ("fuzzy-context", (" def greet(nam):", DOC.replace("Say", "Says"), OLD, NEW, *BELOW), APP, CHANGED),
         ("fuzzy-context", (DOC, "     log(name)", OLD, NEW, *BELOW), APP, CHANGED),  # a line is missing
-        (  # the whole hunk is shifted
-            "whitespace",
-            (" def f(self):", "     x = 1", "-    return x", "+    if x:", "+        return 2"),
-            b"class A:\n    def f(self):\n        x = 1\n        return x\n",
-            b"class A:\n    def f(self):\n        x = 1\n        if x:\n            return 2\n",
-        ),
-        (  # only context lost a space
-            "whitespace",
-            ("    x = 1", "+    w = 4", "    y = 2"),
-            b"class A:\n    x = 1\n    y = 2\n    z = 3\n",
-            b"class A:\n    x = 1\n    w = 4\n    y = 2\n    z = 3\n",
-        ),
-        (  # an elision ends with its block
-            "elision",
-            (" def a():", " ...", "-    return 1", "+    return 2"),
-            b"def a():\n    x()\n    return 1\n\n\ndef b():\n    y()\n    return 1\n",
-            b"def a():\n    x()\n    return 2\n\n\ndef b():\n    y()\n    return 1\n",
-        ),
-        (  # an addition next to an elision goes to the line that it touches
-            "elision",
-            (" def a():", " ...", "+    new()", "     four()"),
-            b"def a():\n    one()\n    two()\n    four()\n",
-            b"def a():\n    one()\n    two()\n    new()\n    four()\n",
-        ),
-        (  # dots that are code
-            "exact",
-            ("         ...", " ", "-    x = 1", "+    x = 2"),
-            b"class P:\n    def f(self):\n        ...\n\n    x = 1\n",
-            b"class P:\n    def f(self):\n        ...\n\n    x = 2\n",
-        ),
+        # the whole hunk is shifted
+        ("whitespace", (" def f(self):", "     x = 1", "-    return x", "+    if x:", "+        return 2"),
+         b"class A:\n    def f(self):\n        x = 1\n        return x\n",
+         b"class A:\n    def f(self):\n        x = 1\n        if x:\n            return 2\n"),
+        # only context lost a space
+        ("whitespace", ("    x = 1", "+    w = 4", "    y = 2"),
+         b"class A:\n    x = 1\n    y = 2\n    z = 3\n",
+         b"class A:\n    x = 1\n    w = 4\n    y = 2\n    z = 3\n"),
+        # an elision ends with its block
+        ("elision", (" def a():", " ...", "-    return 1", "+    return 2"),
+         b"def a():\n    x()\n    return 1\n\n\ndef b():\n    y()\n    return 1\n",
+         b"def a():\n    x()\n    return 2\n\n\ndef b():\n    y()\n    return 1\n"),
+        # an addition next to an elision goes to the line that it touches
+        ("elision", (" def a():", " ...", "+    new()", "     four()"),
+         b"def a():\n    one()\n    two()\n    four()\n",
+         b"def a():\n    one()\n    two()\n    new()\n    four()\n"),
+        # dots that are code
+        ("exact", ("         ...", " ", "-    x = 1", "+    x = 2"),
+         b"class P:\n    def f(self):\n        ...\n\n    x = 1\n",
+         b"class P:\n    def f(self):\n        ...\n\n    x = 2\n"),
         ("whitespace", ('-s  =  "a b"', '+s = "a c"'), b's = "a b"\nt = 1\n', b's = "a c"\nt = 1\n'),
         ("exact", ("+import os",), b"", b"import os\n"),
     ],
-)
+)  # fmt: skip
 def test_a_tolerance(tolerance: str, lines: tuple[str, ...], source: bytes, expected: bytes) -> None:
     applied = run(hunk(*lines), source)
     assert applied.changes[0].after == expected
@@ -106,50 +85,31 @@ def test_an_exact_location_wins_over_a_looser_one() -> None:
 @pytest.mark.parametrize(
     ("reason", "lines", "source"),
     [
-        (
-            "indentation",
-            ("     alpha()", "+     gamma()", "       beta()"),
-            b"f:\n      alpha()\n   beta()\n",
-        ),
-        (  # an addition between two elisions
-            "not-found",
-            (" def a():", " ...", "+    new()", " ...", "     four()"),
-            b"def a():\n    one()\n    two()\n    three()\n    four()\n",
-        ),
-        (  # an addition without a matching neighbour
-            "not-found",
-            (" alpha beta", " something", "+new", " other thing", " epsilon"),
-            b"alpha beta\ngamma delta\nepsilon\n",
-        ),
-        (  # a neighbour of the addition is nearby, but not next to the other one
-            "not-found",
-            (" first line", " alpha one", "+new line", " beta two", " delta end", " omega last"),
-            b"first line\nalpha one\ngamma mid\nbeta two\ndelta end\nomega last\n",
-        ),
-        (  # the line above the location is the added one
-            "not-found",
-            (" something else", "+new line here", " beta two", " gamma three"),
-            b"top\nnew line here\nbeta two\ngamma three\n",
-        ),
+        ("indentation", ("     alpha()", "+     gamma()", "       beta()"),
+         b"f:\n      alpha()\n   beta()\n"),
+        # an addition between two elisions
+        ("not-found", (" def a():", " ...", "+    new()", " ...", "     four()"),
+         b"def a():\n    one()\n    two()\n    three()\n    four()\n"),
+        # an addition without a matching neighbour
+        ("not-found", (" alpha beta", " something", "+new", " other thing", " epsilon"),
+         b"alpha beta\ngamma delta\nepsilon\n"),
+        # a neighbour of the addition is nearby, but not next to the other one
+        ("not-found", (" first line", " alpha one", "+new line", " beta two", " delta end", " omega last"),
+         b"first line\nalpha one\ngamma mid\nbeta two\ndelta end\nomega last\n"),
+        # the line above the location is the added one
+        ("not-found", (" something else", "+new line here", " beta two", " gamma three"),
+         b"top\nnew line here\nbeta two\ngamma three\n"),
         ("not-found", ('-s = "a  b"', '+s = "a  c"'), b's = "a b"\nt = 1\n'),  # white space inside a string
-        (  # also in a line that is deleted and added again
-            "not-found",
-            ('-s  =  "a  b"', '+s  =  "a  b"', "-t = 1", "+t = 2"),
-            b's = "a b"\nt = 1\n',
-        ),
-        (  # a runner-up is close
-            "ambiguous",
-            (" def g():", "     first()", "+    between()", "     second()", "     third()"),
-            b"".join(b"def f%d():\n    first()\n    second()\n    third()\n\n\n" % n for n in range(2)),
-        ),
+        # also in a line that is deleted and added again
+        ("not-found", ('-s  =  "a  b"', '+s  =  "a  b"', "-t = 1", "+t = 2"), b's = "a b"\nt = 1\n'),
+        # a runner-up is close
+        ("ambiguous", (" def g():", "     first()", "+    between()", "     second()", "     third()"),
+         b"".join(b"def f%d():\n    first()\n    second()\n    third()\n\n\n" % n for n in range(2))),
         ("no-context", ("+import os",), APP),
         ("no-context", (" ", "+import os", " "), APP),
         ("already-applied", GREET, CHANGED),
-        (
-            "already-applied",
-            (" import sys", "+import os", " ", " "),
-            APP.replace(b"import sys\n", b"import sys\nimport os\n"),
-        ),
+        ("already-applied", (" import sys", "+import os", " ", " "),
+         APP.replace(b"import sys\n", b"import sys\nimport os\n")),
         ("already-applied", (" import sys", "+import os"), b"import sys\nimport os\n"),
         ("already-applied", ("+import os", " import sys"), b"import os\nimport sys\n"),
         # a deletion needs context on both sides
@@ -157,7 +117,7 @@ def test_an_exact_location_wins_over_a_looser_one() -> None:
         ("deleted-line-missing", (" import sys", "-import os"), APP),
         ("deleted-line-missing", ("-import os", " import sys"), APP),
     ],
-)
+)  # fmt: skip
 def test_a_refusal(reason: str, lines: tuple[str, ...], source: bytes) -> None:
     assert reasons(hunk(*lines), source) == {reason}
 
@@ -180,16 +140,11 @@ def test_two_equal_locations_are_refused_with_their_lines() -> None:
         (f"@@ -7,2 +7,2 @@\n{RETURN}", TWICE, SECOND),  # the number, if the header is correct
         (f"@@ -6,2 +6,2 @@\n{RETURN}", TWICE, None),
         (f"@@ -7,9 +7,2 @@\n{RETURN}", TWICE, None),
-        (  # the shift of another hunk
-            f"@@ -1,1 +1,1 @@\n-def a():\n+def c():\n@@ -7,2 +7,2 @@\n{RETURN}",
-            b"top\n" + TWICE,
-            b"top\n" + SECOND.replace(b"def a", b"def c"),
-        ),
-        (  # the order of hunks
-            f"@@\n-def b():\n+def c():\n@@\n{RETURN}",
-            TWICE,
-            SECOND.replace(b"def b", b"def c"),
-        ),
+        # the shift of another hunk
+        (f"@@ -1,1 +1,1 @@\n-def a():\n+def c():\n@@ -7,2 +7,2 @@\n{RETURN}", b"top\n" + TWICE,
+         b"top\n" + SECOND.replace(b"def a", b"def c")),
+        # the order of hunks
+        (f"@@\n-def b():\n+def c():\n@@\n{RETURN}", TWICE, SECOND.replace(b"def b", b"def c")),
         *(  # the section of a heading ends at a line at its depth that begins with a name, not at a bracket
             (f"@@ def a():\n{RETURN}", b"def a():\n" + line + TWICE.partition(b"\n")[2], expected)
             for line, expected in (
@@ -197,27 +152,18 @@ def test_two_equal_locations_are_refused_with_their_lines() -> None:
                 (b"}\n", b"def a():\n}\n" + FIRST.partition(b"\n")[2]),
             )
         ),
-        (  # the first line of a hunk is above that of the next one, and the last line below that of the one before
-            f"@@\n{RETURN}@@\n     x = 1\n     return x\n-c\n+d\n",
-            TWICE + b"c\n",
-            FIRST + b"d\n",
-        ),
-        (
-            f"@@\n-def a():\n+def c():\n     x = 1\n     return x\n@@\n{RETURN}",
-            TWICE,
-            SECOND.replace(b"a()", b"c()"),
-        ),
+        # the first line of a hunk is above that of the next one, and the last line below that of the one before
+        (f"@@\n{RETURN}@@\n     x = 1\n     return x\n-c\n+d\n", TWICE + b"c\n", FIRST + b"d\n"),
+        (f"@@\n-def a():\n+def c():\n     x = 1\n     return x\n@@\n{RETURN}", TWICE,
+         SECOND.replace(b"a()", b"c()")),
         *(  # a heading has at least three characters
             (f"@@ {heading}\n{RETURN}", TWICE.replace(b"def b():", heading.encode()), expected)
             for heading, expected in (("g:", None), ("gg:", SECOND.replace(b"def b():", b"gg:")))
         ),
-        (  # as many equal hunks as locations
-            f"@@ -1 +1 @@\n{RETURN}@@ -2 +2 @@\n{RETURN}",
-            TWICE,
-            TWICE.replace(b"return x", b"return 2"),
-        ),
+        # as many equal hunks as locations
+        (f"@@ -1 +1 @@\n{RETURN}@@ -2 +2 @@\n{RETURN}", TWICE, TWICE.replace(b"return x", b"return 2")),
     ],
-)
+)  # fmt: skip
 def test_what_decides_between_equal_locations(diff: str, source: bytes, expected: bytes | None) -> None:
     if expected is None:
         assert reasons(fenced(diff), source) == {"ambiguous"}

@@ -85,11 +85,11 @@ def test_the_only_fence_can_be_the_whole_of_the_only_file() -> None:
     assert after(f"Here you are:\n\n```python\n{CHANGED.decode()}```\n") == CHANGED
     with pytest.raises(NoPatch):
         run("Do it like this:\n\n```python\ndef greet(name):\n    return 1\n```\n")
-    lines = [f"line {number}\n" for number in range(10)]
-    for kept in (lines[:1] + lines[5:], lines[:5] + lines[9:]):  # the first line, the last, and 60 % of all
+    lines = [f"line {number}\n" for number in range(20)]
+    for kept in (lines[:1] + lines[9:], lines[:11] + lines[19:]):  # the first line, the last, and 60 % of all
         whole = "".join(kept)
         assert after(f"Here:\n\n```\n{whole}```\n", "".join(lines).encode()) == whole.encode()
-    for kept in (lines[1:], lines[:9], lines[:4] + lines[9:]):
+    for kept in (lines[1:], lines[:19], lines[:10] + lines[19:]):
         with pytest.raises(NoPatch):
             run(f"Here:\n\n```\n{''.join(kept)}```\n", "".join(lines).encode())
 

@@ -56,27 +56,16 @@ ALL, ONE_CHANGED = (ONE, TWO, THREE), ONE.replace(b"1.5\n", b"1.5 changed\n")
     ("texts", "edits", "present", "replaced", "how"),
     [
         ((b"a\0", b"b\r", b"\xff"), {"s2": b"B"}, b"a\0b\r\xff", [(b"b\r", b"B")], {"s2": "applied"}),
-        (  # the source changed in other segments,
-            ALL,
-            {"s2": TWO.replace(b"2.3", b"two")},
-            b"new\n" + ONE + TWO + THREE.replace(b"3.5\n", b""),
-            [(b"2.3", b"two")],
-            {"s2": "applied"},
-        ),
-        (  # in the same one,
-            (ONE, TWO),
-            {"s2": TWO.replace(b"2.1", b"two")},
-            ONE + TWO.replace(b"2.4", b"four"),
-            [(b"2.1", b"two")],
-            {"s2": "merged"},
-        ),
-        (  # across a boundary
-            ALL,
-            {"s1": ONE.replace(b"1.1", b"one"), "s2": TWO.replace(b"2.5", b"five")},
-            (ONE + TWO + THREE).replace(b"1.5\n2.1\n", b"between\n"),
-            [(b"1.1", b"one"), (b"2.5", b"five")],
-            {"s1": "merged", "s2": "merged"},
-        ),
+        # the source changed in other segments,
+        (ALL, {"s2": TWO.replace(b"2.3", b"two")}, b"new\n" + ONE + TWO + THREE.replace(b"3.5\n", b""),
+         [(b"2.3", b"two")], {"s2": "applied"}),
+        # in the same one,
+        ((ONE, TWO), {"s2": TWO.replace(b"2.1", b"two")}, ONE + TWO.replace(b"2.4", b"four"),
+         [(b"2.1", b"two")], {"s2": "merged"}),
+        # across a boundary
+        (ALL, {"s1": ONE.replace(b"1.1", b"one"), "s2": TWO.replace(b"2.5", b"five")},
+         (ONE + TWO + THREE).replace(b"1.5\n2.1\n", b"between\n"), [(b"1.1", b"one"), (b"2.5", b"five")],
+         {"s1": "merged", "s2": "merged"}),
         *(  # the source has the edit already
             (
                 ALL,
@@ -88,7 +77,7 @@ ALL, ONE_CHANGED = (ONE, TWO, THREE), ONE.replace(b"1.5\n", b"1.5 changed\n")
             for also in (b"2.2\n", b"3.5\n")
         ),
     ],
-)
+)  # fmt: skip
 def test_edits_are_merged_with_changes_of_the_source(
     texts: tuple[bytes, ...],
     edits: dict[str, bytes],

@@ -29,12 +29,7 @@ def saved(
     ("before", "after", "wanted", "note"),
     [
         (b"a\nb\n", b"a\nc", b"a\nc\n", "restored the final newline"),
-        (
-            b"a\r\nb\r\n\r\n",
-            b"a\r\nc",
-            b"a\r\nc\r\n\r\n",
-            "restored the final newlines",
-        ),
+        (b"a\r\nb\r\n\r\n", b"a\r\nc", b"a\r\nc\r\n\r\n", "restored the final newlines"),
         (b"a\nb\n", b"a", b"a\n", "restored the final newline"),
         (b"var a;", b"var b;\n", b"var b;", "removed the final newline"),
         (b"a\nb\n", b"a\r\nc\r\n", b"a\nc\n", "from CRLF back to LF"),
@@ -43,7 +38,7 @@ def saved(
         (b"a\nb\n", b"\xef\xbb\xbfa\nc\n", b"a\nc\n", "removed a byte-order mark"),
         (b"\xef\xbb\xbfa\nb\n", b"a\nc\n", b"\xef\xbb\xbfa\nc\n", "restored the byte-order mark"),
     ],
-)
+)  # fmt: skip
 def test_restored(before: bytes, after: bytes, wanted: bytes, note: str) -> None:
     data, notes = saved(before, after)
     assert data == wanted
