@@ -37,24 +37,6 @@ def test_an_elision_that_is_deleted_and_added_again_stays() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("header", "last", "cut"),
-    [
-        ("@@ -4,2 +4,2 @@", " def part(name):", False),
-        ("@@ -4,9 +4,9 @@", " def part(name):", True),
-        ("@@ -6,2 +6,1 @@", "+    more", True),
-        ("@@ @@", " def part(name):", True),
-    ],
-)
-def test_a_fence_that_is_not_closed(header: str, last: str, cut: bool) -> None:
-    body = [header, '-    return "hello " + name', '+    return "hi " + name', " ", " ", last]
-    answer = "\n".join(["```diff", "--- a/app.py", "+++ b/app.py", *body, ""])
-    if cut:
-        assert reasons(answer) == {"cut-off"}
-    else:
-        assert after(answer) == APP.replace(b'"hello "', b'"hi "')
-
-
 def test_rewritten_lines_at_another_depth_do_not_shift_new_ones() -> None:
     rewritten = ["-def f(self):", "-old()", "+def f(self):", "+old()", " \t\tif self.x:"]
     answer = hunk(*rewritten, "-\t\t\tgo()", "+\t\t\tif self.y:", "+\t\t\t\tcome()", " \t\treturn 1")

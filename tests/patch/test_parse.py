@@ -11,13 +11,8 @@ from repoagent.patch.refusal import NoPatch, PatchRefused
 from tests.patch.helpers import APP, after, fenced, reasons, run
 
 CHANGED = APP.replace(b'"hello "', b'"hi "')
-HUNK = """\
- def greet(name):
-     \"\"\"Say hello.\"\"\"
--    return "hello " + name
-+    return "hi " + name
-
-"""
+RETURN = '-    return "hello " + name\n+    return "hi " + name\n'
+HUNK = f' def greet(name):\n     """Say hello."""\n{RETURN}\n'
 
 
 def _ended(answer: str) -> bytes | None:
@@ -35,6 +30,8 @@ def test_a_fence_that_is_never_closed(end: str) -> None:
     hunk = f"{OPEN}@@\n{HUNK.rstrip()}{end}"
     assert _ended(hunk) == CHANGED
     assert reasons(hunk) == {"cut-off"}  # more may have been missing
+    assert after(f"{OPEN}@@ -4,2 +4,2 @@\n{RETURN} \n \n def part(name):{end}") == CHANGED
+    assert reasons(f"{OPEN}@@ -6,2 +6,1 @@\n{RETURN} \n \n+    more{end}") == {"cut-off"}
     assert _ended(f"```diff\n--- /dev/null\n+++ b/new.py\n@@\n+x = 1{end}") == b"x = 1\n"
     patch = f"*** Begin Patch\n*** Update File: app.py\n@@\n{HUNK.rstrip()}{end}"
     assert _ended(f"```\n{patch}") == CHANGED and reasons(f"```\n{patch}") == {"cut-off"}

@@ -87,12 +87,8 @@ def test_code_that_a_macro_explains_is_accepted(path: str, at: bytes, added: byt
     assert parses_worse(path, before, after) is None
     assert parses_worse(path, None, after) is None
     # and so is an edit next to it, in both directions
-    assert (
-        parses_worse(
-            path, after, after.replace(b"total = 0", b"total = 1").replace(b"size_ = 0", b"size_ = 1")
-        )
-        is None
-    )
+    edited = after.replace(b"total = 0", b"total = 1").replace(b"size_ = 0", b"size_ = 1")
+    assert parses_worse(path, after, edited) is None
     assert parses_worse(path, after, before) is None
 
 

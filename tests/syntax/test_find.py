@@ -95,6 +95,7 @@ def test_names_that_look_like_separators() -> None:
     assert find_symbols("a.md", b"# C# and a::b\n\ntext\n", "C# and a::b")[0].first_line == 1
     assert find_symbols("a.css", b"a:hover { b: c }\n", "a:hover")[0].first_line == 1
     assert find_symbols("a.json", b'{"a": {"b.c": 1}}', "a.b.c")[0].kind == "key"
+    assert find_symbols("a.html", b"<h1>a</h1>\n<h2 id=one>b</h2>\n", "#one")[0].first_line == 2
 
 
 def test_definitions_omit_locals() -> None:

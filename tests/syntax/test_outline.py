@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repoagent.syntax.documents import sheet_symbols
 from repoagent.syntax.languages import LANGUAGES
-from repoagent.syntax.outline import find_symbols, outline, symbols_of
+from repoagent.syntax.outline import outline, symbols_of
 from repoagent.syntax.parser import parse
 from repoagent.syntax.symbol import Symbol, render_outline
 
@@ -141,6 +140,8 @@ CASES = [
      "@layer one, two;\n",
      "selector a, b > d 3-10; selector a, b > d.&:hover 8-9; rule @media (min-width: 1px) 11-13; "
      "selector @media (min-width: 1px).x 12-12; rule @keyframes k 14-14; rule @layer one, two 15-15"),
+    # an interpolation opens no block
+    ("a.css", "a-#{$n} { b: c }\n", "selector a-#{$n} 1-1"),
     # a chain of assignments
     ("a.js",
      "exports.a = exports.b = function () {};\n$.fn = $.prototype = {\n  m() {\n  },\n};\n",
@@ -307,15 +308,6 @@ def test_yaml_of_more_lines_than_the_grammar_counts() -> None:
 def test_too_many_keys_omit_a_level_and_not_the_end_of_the_file() -> None:
     data = b"{" + b",".join(b'"k%d": {"a": 1, "b": 2}' % n for n in range(4000)) + b"}"
     assert [s.name for s in outline("a.json", data)] == [f"k{n}" for n in range(4000)]
-
-
-def test_an_interpolation_opens_no_block() -> None:
-    text = b"a-#{$n} { b: c }\n"
-    assert [s.name for s in sheet_symbols(parse(text, "css").root_node, text)] == ["a-#{$n}"]
-
-
-def test_find_a_heading_by_its_id() -> None:
-    assert find_symbols("a.html", b"<h1>a</h1>\n<h2 id=one>b</h2>\n", "#one")[0].first_line == 2
 
 
 def test_depth_counts_enclosing_symbols() -> None:

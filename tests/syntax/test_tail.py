@@ -101,30 +101,22 @@ def test_each_grammar_of_the_library_loads_and_takes_any_bytes(language: str) ->
 @pytest.mark.parametrize(
     ("path", "text", "expected"),
     [
-        (
-            "a.rb",
-            "# doc\nclass A < B\n  def m(x)\n    1\n  end\n  def self.s; end\nend\nmodule M\n  def f; end\nend\n",
-            "class A 1-7; method A.m 3-5; method A.s 6-6; namespace M 8-10; method M.f 9-9",
-        ),
-        (
-            "a.php",
-            "<?php\nnamespace N;\nuse X\\Y;\n/** doc */\nclass A extends B {\n  public function m() { return 1; }\n}\n"
-            "interface I { function n(); }\nfunction f() {}\n",
-            "namespace N 2-2; class A 4-7; method A.m 6-6; interface I 8-8; method I.n 8-8; "
-             "function f 9-9",
-        ),
-        (
-            "a.cs",
-            "namespace N {\n  /// doc\n  public class A : B {\n    public A() {}\n    int M(int a) { return 1; }\n  }\n"
-            "  enum E { X }\n  struct S { }\n}\n",
-            "namespace N 1-9; class N.A 2-6; method N.A.A 4-4; method N.A.M 5-5; enum N.E 7-7; "
-             "struct N.S 8-8",
-        ),
-        (
-            "a.kt",
-            "package p\nclass A(val x: Int) : B() {\n  fun m(): Int = 1\n}\n// doc\nobject O {\n  fun n() {}\n}\n",
-            "class A 2-4; method A.m 3-3; class O 5-8; method O.n 7-7",
-        ),
+        ("a.rb",
+         "# doc\nclass A < B\n  def m(x)\n    1\n  end\n  def self.s; end\nend\nmodule M\n  def f; end\nend\n",
+         "class A 1-7; method A.m 3-5; method A.s 6-6; namespace M 8-10; method M.f 9-9"),
+        ("a.php",
+         "<?php\nnamespace N;\nuse X\\Y;\n/** doc */\nclass A extends B {\n  public function m() { return 1; }\n}\n"
+         "interface I { function n(); }\nfunction f() {}\n",
+         "namespace N 2-2; class A 4-7; method A.m 6-6; interface I 8-8; method I.n 8-8; "
+         "function f 9-9"),
+        ("a.cs",
+         "namespace N {\n  /// doc\n  public class A : B {\n    public A() {}\n    int M(int a) { return 1; }\n  }\n"
+         "  enum E { X }\n  struct S { }\n}\n",
+         "namespace N 1-9; class N.A 2-6; method N.A.A 4-4; method N.A.M 5-5; enum N.E 7-7; "
+         "struct N.S 8-8"),
+        ("a.kt",
+         "package p\nclass A(val x: Int) : B() {\n  fun m(): Int = 1\n}\n// doc\nobject O {\n  fun n() {}\n}\n",
+         "class A 2-4; method A.m 3-3; class O 5-8; method O.n 7-7"),
         ("b.php", "<?php\nuse X as Y;\nfunction f() {}\n", "function f 3-3"),
         ("a.ml", "let f x = 1\nlet () = f 2\nmodule M = struct let y = 1 end\ntype t = A | B\n",
          "function f 1-1; namespace M 3-3; variable M.y 3-3; type t 4-4"),
