@@ -81,6 +81,7 @@ PLACED = [  # most have several positions
     (b"a\n" * 9 + b"b\n", b"a\n" * 12 + b"b\n"),
     (b"1\n2\n3\n4\n5\nx\nx\nb\n", b"1\n2\n3\n4\n5\nx\nx\nx\nb\n"),
     (b"1\n2\n3\n4\n5\nx\nx\nx\nb\n", b"1\n2\n3\n4\n5\nx\nx\nb\n"),
+    (b"b\n\n", b"\nb\n\n\n"),  # the second insertion moves down to the end
     (ROWS, ROWS.replace(b"row 2\n", b"").replace(b"row 20\n", b"ROW\nmore\n").replace(b"row 35\n", b"")),
 ]
 
@@ -112,6 +113,10 @@ def test_an_added_function_is_shown_as_one_block() -> None:
     before = b"def a():\n    return 1\n\n\ndef c():\n    return 1\n"
     result = b"def a():\n    return 1\n\n\ndef b():\n    return 1\n\n\ndef c():\n    return 1\n"
     assert "+def b():\n+    return 1\n+\n+\n def c()" in canonical_diff([change("f", "f", before, result)])
+    moved = canonical_diff(
+        [change("f", "f", b"a\nb\n", b"\na\nb\n\nb\n")]
+    )  # down, but only below a blank line
+    assert moved.endswith("\n+\n a\n+b\n+\n b\n")
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from repoagent.patch.apply_answer import read_answer
-from repoagent.patch.paths import known_path
+from repoagent.patch.paths import known_path, unquote
 from repoagent.patch.refusal import NoPatch
 from tests.patch import helpers
 from tests.patch.helpers import after, reasons, run
@@ -146,6 +146,7 @@ def test_a_name_without_an_extension_in_the_info_string_of_a_fence() -> None:
     assert changed("```text AUTHORS\none\n2\nthree\n```\n", "AUTHORS", "z") == ["AUTHORS"]
 
 
-def test_an_escape_in_a_quoted_name_that_git_does_not_write() -> None:
+def test_escapes_in_quoted_names() -> None:
+    assert unquote(r'"\a\b\t\n\v\f\r\"\\\101\303\274"\tmore') == '\a\b\t\n\v\f\r"\\Aü'
     answer = f'```diff\n--- "a/x\\8.py"\n+++ "b/x\\8.py"\n{HUNK}```\n'
     assert changed(answer, "x8.py", "g.py") == ["x8.py"]
