@@ -76,53 +76,16 @@ def test_git_dash_c_reaches_a_sub_command(
     assert (settings.text("model"), settings.origin("model")) == ("manual", "git config (command)")
 
 
-HOSTILE = [
-    "protocol",
-    "models.x.protocol",
-    "check",
-    "check.timeout",
-    "check.unconfined",
-    "edit.scope",
-    "edit.sensitive",
-    "edit.parse_check",
-    "run.network",
-    "run.browse",
-    "run.write",
-    "run.processes",
-    "run.memory",
-    "run.timeout",
-    "sent.keep_days",
-    "conversations.keep_days",
-    "color",
-    "commit.trailer",
-    "fallback",
-    "summary.model",
-    "review.model",
-    "history.background",
-    "effort",
-    "temperature",
-    "stop",
-    "cache",
-    "alias.x",
-    "providers.x.base_url",
-    "providers.x.api_key_env",
-    "providers.x.traits",
-    "run.before_turn",
-    "run.after_edit",
-    "run.before_finish",
-    "run.allow",
-    "run.deny",
-    "run.tools",
-    "run.skills",
-    "models.x.input",
-    "models.x.output",
-    "models.x.cache_read",
-    "models.x.cache_write",
-    "models.x.context",
-    "models.x.max_output",
-    "models.x.media",
-    "models.x.format",
-]
+OWN = """
+protocol models.x.protocol check check.timeout check.unconfined edit.scope edit.sensitive edit.parse_check
+run.network run.browse run.write run.processes run.memory run.timeout sent.keep_days
+conversations.keep_days color commit.trailer fallback summary.model review.model history.background effort
+temperature stop cache alias.x providers.x.base_url providers.x.api_key_env providers.x.traits
+run.before_turn run.after_edit run.before_finish run.allow run.deny run.tools run.skills models.x.input
+models.x.output models.x.cache_read models.x.cache_write models.x.context models.x.max_output
+models.x.media models.x.format
+"""
+HOSTILE = OWN.split()
 
 
 def test_every_option_a_repository_may_not_set_is_in_the_hostile_file() -> None:

@@ -309,10 +309,9 @@ def test_a_file_and_then_the_whole_repository_move_to_another_disk(stage: Stage,
 )
 def test_vim(stage: Stage, options: str) -> None:
     commands = (f"set backupskip= backupdir=. {options}", "1,3s/says/said/", "wq")
-    command = ["vim", "-es", "-u", "NONE", "-i", "NONE"] + [
-        word for each in commands for word in ("-c", each)
-    ]
-    subprocess.run([*command, "a.py"], cwd=stage.top, check=False, capture_output=True, timeout=60)
+    options_of_vim = [word for each in commands for word in ("-c", each)]
+    command = ["vim", "-es", "-u", "NONE", "-i", "NONE", *options_of_vim, "a.py"]
+    subprocess.run(command, cwd=stage.top, check=False, capture_output=True, timeout=60)
     assert b"said" in stage.repo.read("a.py")
     assert (stage.top / "a.py~").exists() == options.startswith("backup")
     stage.expect(BOTH)
