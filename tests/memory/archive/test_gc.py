@@ -70,18 +70,14 @@ def test_an_orphan_is_archived_and_restored_unchanged(desk: Desk) -> None:
         restore(desk.layout, memory.folder)
 
 
-def test_a_file_that_returns_finds_its_memory_though_it_was_changed(desk: Desk) -> None:
+def test_a_recently_changed_memory_stays_and_a_file_that_returns_finds_an_archived_one(desk: Desk) -> None:
     memory = gone(desk)
-    place = archived(desk)
-    desk.repo.write("a.py", edited(text("a")))
-    restore(desk.layout, place)
-    assert desk.folder("a.py") == memory.folder.name
-
-
-def test_recently_changed_memories_stay(desk: Desk) -> None:
-    gone(desk)
     assert [each.why for each in run(desk, now=time.time())] == ["changed less than 14 days ago"]
-    assert [each.verdict for each in run(desk, now=time.time() + 1, days=0)] == ["archived"]
+    (candidate,) = run(desk, now=time.time() + 1, days=0)
+    assert candidate.verdict == "archived" and candidate.archive is not None
+    desk.repo.write("a.py", edited(text("a")))
+    restore(desk.layout, candidate.archive)
+    assert desk.folder("a.py") == memory.folder.name
 
 
 def test_a_branch_a_remote_one_or_a_stash_has_the_file(desk: Desk) -> None:
