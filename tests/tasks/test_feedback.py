@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from repoagent.llm.model import Request
 from tests.conftest import GitRepo
-from tests.tasks.bare import FINISH, Answer, go
+from tests.tasks.bare import FINISH, go
 
 DONE = f"<commit>\nsay it once\n</commit>\n{FINISH}"
 QUOTED = "one\ntwo\nthree\nfour\nfive\nsix\n\u201cseven\u201d is it\neight\n"
@@ -15,15 +14,6 @@ LOOSE = (
     "```diff\n--- a/f.txt\n+++ b/f.txt\n@@ -1,2 +1,2 @@\n one\n-two\n+2\n"
     '@@ -7,2 +7,2 @@\n "seven" is it\n-eight\n+8\n'
 )
-
-
-def if_told(words: str, then: str = DONE) -> Answer:
-    """An answer that is `then` if the last message contains `words`, and has no action otherwise."""
-
-    def answer(request: Request) -> str:
-        return then if words in request.messages[-1].text else f"I was not told: {request.messages[-1].text}"
-
-    return answer
 
 
 PUNCTUATION = (
@@ -49,8 +39,8 @@ def test_tolerances_of_a_hunk_are_reported(repo: GitRepo, patch: str, remarks: s
 
 def test_the_message_of_a_skipped_finish_is_kept(repo: GitRepo) -> None:
     kept = "Its commit message is kept: send only `<finish>`"
-    outcome, _, _ = go(repo, f"{LOOSE}```\n<run>false</run>\n{DONE}", if_told(kept, FINISH), mode="auto")
-    assert outcome.kind == "done"
+    outcome, model, _ = go(repo, f"{LOOSE}```\n<run>false</run>\n{DONE}", FINISH, mode="auto")
+    assert outcome.kind == "done" and kept in model.last_prompt
     assert repo.git("log", "-1", "--format=%s") == "say it once\n"
     _, _, user = go(repo, f"<run>false</run>\n{FINISH}", "no", mode="auto", name="run-20260101-000001-abcdef")
     assert user.observations[-1].text == "finish was not performed because an earlier `run` failed."

@@ -14,14 +14,10 @@ from repoagent.git.worktree import open_worktree
 from repoagent.llm.model import Request
 from repoagent.llm.usage import Limits
 from tests.conftest import GitRepo
-from tests.tasks.bare import DONE, EDIT, NAME, User, diff, go, run_dir
+from tests.tasks.bare import DONE, EDIT, User, diff, go, run_dir
 
 COMMITTED = {"f.txt": "one\n"}
 FLOW = "<run>mkdir -p .github/workflows; echo 'on: push' >> .github/workflows/x.yml</run>"
-
-
-def _conversation(repo: GitRepo) -> str:
-    return (repo.top / ".repoagent" / "conversations" / f"{NAME}.md").read_text()
 
 
 def test_nothing_to_resume(repo: GitRepo) -> None:
@@ -223,7 +219,7 @@ def test_keys_are_masked(repo: GitRepo) -> None:
         repo, '<read path="f.txt"/>', "<run>cat f.txt</run>", "<finish>seen</finish>", mode="ask"
     )
     assert key not in model.last_prompt
-    assert key not in _conversation(repo)
+    assert key not in run_dir(repo).conversation.read_text()
 
 
 def test_a_scratch_file_is_outside_of_the_repository(repo: GitRepo) -> None:

@@ -111,7 +111,7 @@ def test_other_files_in_the_inbox_are_set_aside_or_read_later(layout: Layout) ->
 
 @pytest.mark.soak
 @pytest.mark.parametrize("kind", ["request", "file", "folder", "full folder", "pipe", "dangling link"])
-def test_a_stop_file_of_any_type_stops_once(layout: Layout, start: Start, kind: str) -> None:
+def test_a_stop_file_of_any_type_stops_once(start: Start, kind: str) -> None:
     worker = start()
     path = worker.run_dir.stop
     match kind:
