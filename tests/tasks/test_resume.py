@@ -164,7 +164,7 @@ def test_a_run_whose_folder_is_removed_ends(repo: GitRepo, by_command: bool) -> 
     reply = "<run>git clean -q -ffdx</run>" if by_command else clean
     wishes = {"confine": False, "mode": "ask"} if by_command else {}
     with pytest.raises(
-        Refused, match=r"was removed .*, which ended the run: .* uncommitted changes .*: f\.txt"
+        Refused, match=r"was removed .*, which ended the run: its uncommitted changes \(f\.txt\) are"
     ):
         go(repo, EDIT, reply, DONE, **wishes)
     assert (repo.read("f.txt"), repo.head(), repo.status()) == (b"two\n", before, " M f.txt\n")
