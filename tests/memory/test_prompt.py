@@ -48,7 +48,9 @@ def test_notes_on_an_older_text_say_so(desk: Desk) -> None:
     add_note(memory.notes, "about the old", blob=memory.identity.blob)
     (desk.worktree.top / "a.py").write_bytes(text("all new"))
     memory = desk.known("a.py")
-    assert memory.identity.is_of_older_text("2020-01-01", "") and desk.known("a.py").reason == ""
+    days = ("2020-01-01", "2100-01-01")
+    assert [memory.identity.is_of_older_text(day, "") for day in days] == [True, False]
+    assert desk.known("a.py").reason == ""
     add_note(memory.notes, "about the new", blob=memory.identity.blob)
     atomic_save(desk.worktree.top / "a.py", edited(text("all new")))
     shown = block(desk.known("a.py"), 1000).splitlines()

@@ -204,6 +204,7 @@ STAYS: dict[str, tuple[list[Step], dict[str, str], str]] = {
     "deleted and made again": ([write("later", A), "rm a.py; mv later a.py"], BOTH, "another inode"),
     "deleted and restored from an older version": (["rm a.py", write("later", text("a", 22)), "mv later a.py"], BOTH, ""),
     "stash and pop": ([write("a.py", edited(A, 20)), know("a", "a.py"), "git stash -q; git stash pop -q"], BOTH, ""),
+    "a new text, committed": ([save("a.py", NEW), commit], BOTH, ""),
     "reset --hard to an unseen version": (
         [save("a.py", text("second")), commit, save("a.py", text("third")), commit, know("a", "a.py"), "git reset -q --hard HEAD~1"], BOTH, "",
     ),
