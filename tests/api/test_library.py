@@ -19,28 +19,15 @@ import repoagent
 from repoagent import Repository, errors
 from repoagent.agent.approvals.policy import ApprovalRequest
 from repoagent.git.transaction.results import Options
-from repoagent.llm.model import OnText, Reply, Request
+from repoagent.llm.model import Reply
 from tests import program
 from tests.conftest import GitRepo
+from tests.llm.ask import Scripted
 from tests.mcp.test_tools import PATCH
 
 
-class Says:
-    """A model that says this, and keeps what it was asked."""
-
-    spec = "own/says"
-    takes: frozenset[str] = frozenset()
-    context_tokens: int | None = None
-
-    def __init__(self, *replies: str) -> None:
-        self.replies = list(replies)
-        self.asked: list[Request] = []
-
-    def complete(self, request: Request, on_text: OnText) -> Reply:
-        self.asked.append(request)
-        text = self.replies.pop(0)
-        on_text(text)
-        return Reply(text, "end")
+def says(*replies: str) -> Scripted:
+    return Scripted([Reply(text, "end") for text in replies], spec="own/says")
 
 
 ONE_TURN = {"max_turns": 1}
@@ -75,7 +62,7 @@ def test_edit_commits_and_reports_progress(repo: GitRepo) -> None:
     repo.write("a.txt", "mine\n")
     said: list[str] = []
     notes: list[str] = []
-    model = Says(EDIT)
+    model = says(EDIT)
     done = Repository(repo.top / "src").edit(
         "src/app.py", "greet with a comma", model=model, on_text=said.append, on_note=notes.append
     )
@@ -100,14 +87,14 @@ def test_edit_asks_the_callback(repo: GitRepo) -> None:
         return False
 
     with pytest.raises(errors.NothingDone):
-        opened.edit("src/app.py", "comma", model=Says(EDIT), decide=decide)
+        opened.edit("src/app.py", "comma", model=says(EDIT), decide=decide)
     assert "+    return 'hello, ' + name" in seen[0]
-    dry = opened.edit("src/app.py", "comma", model=Says(EDIT), dry_run=True, decide=decide)
+    dry = opened.edit("src/app.py", "comma", model=says(EDIT), dry_run=True, decide=decide)
     assert (dry.kind, dry.commit, len(seen)) == ("proposed", None, 1)
     assert repo.status() == ""
-    words = opened.edit("src/app.py", "what is it?", model=Says("It greets whom you name."))
+    words = opened.edit("src/app.py", "what is it?", model=says("It greets whom you name."))
     assert (words.kind, words.answer) == ("answered", "It greets whom you name.")
-    kept = opened.edit("src/app.py", "comma", model=Says(EDIT), commit=False)
+    kept = opened.edit("src/app.py", "comma", model=says(EDIT), commit=False)
     assert (kept.kind, repo.status()) == ("written", " M src/app.py\n")
 
 
@@ -121,13 +108,13 @@ def test_edit_refuses_with_the_public_errors(repo: GitRepo) -> None:
         (errors.UsageError, "needs a terminal", "a.txt", "x", {"model": "manual"}),
         (errors.ModelError, "no model is configured", "a.txt", "x", {"model": None}),
         (errors.UsageError, "unknown option max_costs; did you mean max_cost", "a.txt", "x", {"settings": {"max_costs": 1}}),
-        (errors.LimitReached, "1 model call", "a.txt", "x", {"model": Says("<read path='README.md'/>", ""), "settings": ONE_TURN}),
-        (errors.CheckFailed, "exit code 3", "src/app.py", "comma", {"model": Says(EDIT), "check": "exit 3", "settings": ONE_TURN}),
+        (errors.LimitReached, "1 model call", "a.txt", "x", {"model": says("<read path='README.md'/>", ""), "settings": ONE_TURN}),
+        (errors.CheckFailed, "exit code 3", "src/app.py", "comma", {"model": says(EDIT), "check": "exit 3", "settings": ONE_TURN}),
         (errors.UsageError, "edit_message needs a terminal", "a.txt", "x", {"commit": Options(edit_message=True)}),
     ]  # fmt: skip
     for kind, words, path, instruction, options in refusals:
         with pytest.raises(kind, match=words):
-            opened.edit(path, instruction, **{"model": Says(), **options})
+            opened.edit(path, instruction, **{"model": says(), **options})
     assert (repo.head(), repo.status()) == (head, "")
 
 
@@ -176,7 +163,7 @@ def test_results_are_those_of_the_commands(repo: GitRepo) -> None:
     assert split.folder is None
     written = opened.split("src/app.py", write=True)
     assert written.folder is not None and (written.folder / "index.json").exists()
-    opened.edit("src/app.py", "greet with a comma for the court", model=Says(EDIT))
+    opened.edit("src/app.py", "greet with a comma for the court", model=says(EDIT))
     assert opened.recall("court").hits[0].file == "src/app.py"
     repo.write("a.txt", "staged\n")
     repo.git("add", "a.txt")
@@ -203,10 +190,10 @@ def test_review_calls_a_model_only_on_request(repo: GitRepo) -> None:
     repo.git("add", "-A")
     opened = Repository(repo.top, settings={"review.model": "command:exit 9"})
     assert opened.review().model == ""  # whatever is configured: a library call does not spend by itself
-    model = Says(FOUND)
+    model = says(FOUND)
     report = opened.review(model=model)
     assert [(one.rule, one.title) for one in report.findings] == [("correctness", "The name is lost")]
-    assert (report.model, len(model.asked)) == ("own/says", 1)
+    assert (report.model, len(model.seen)) == ("own/says", 1)
     with pytest.raises(errors.ModelError):
         opened.review(model=True)
 
@@ -288,14 +275,14 @@ def test_threads_share_one(repo: GitRepo) -> None:
 
 
 def test_an_impossible_run_is_refused_before_a_call(repo: GitRepo) -> None:
-    here, model = Repository(repo.top), Says()
+    here, model = Repository(repo.top), says()
     with pytest.raises(errors.UsageError, match="commit_per_edit cannot be combined"):
         here.run("make it two", model=model, commit=False, commit_per_edit=True)
     with pytest.raises(errors.UsageError, match="empty prompt"):
         here.run("  ", model=model)
     with pytest.raises(errors.UsageError, match="invalid conversation name"):
         here.run("x", model=model, name="../x")
-    assert model.asked == []
+    assert model.seen == []
 
 
 def test_a_run_is_committed_and_can_be_resumed(repo: GitRepo) -> None:
@@ -306,8 +293,8 @@ def test_a_run_is_committed_and_can_be_resumed(repo: GitRepo) -> None:
     here = Repository(repo.top)
     edit, done = diff("f.txt", "one", "two"), "<commit>\nTwo\n</commit>\n<finish>it is two</finish>"
     with pytest.raises(errors.LimitReached):
-        here.run("make it two", model=Says(edit, done), name="mine", limits=Limits(turns=1))
-    outcome = here.run("", model=Says(done), name="mine")
+        here.run("make it two", model=says(edit, done), name="mine", limits=Limits(turns=1))
+    outcome = here.run("", model=says(done), name="mine")
     assert (outcome.kind, outcome.text, len(outcome.commits)) == ("done", "it is two", 1)
     assert repo.git("show", "HEAD:f.txt") == "two\n"
     assert repo.status() == ""
@@ -323,7 +310,7 @@ def test_a_run_asks_the_program_before_a_command(repo: GitRepo, allowed: bool) -
         asked.append(what.what)
         return allowed
 
-    model = Says("<run>echo more >> f.txt</run>", "<finish>tried</finish>")
+    model = says("<run>echo more >> f.txt</run>", "<finish>tried</finish>")
     Repository(repo.top).run("try it", model=model, mode="ask", allow=allow)
     assert asked[0] == "echo more >> f.txt"
     shown = ["+more" in what for what in asked[1:]]  # and what it changed, before the commit
@@ -333,7 +320,7 @@ def test_a_run_asks_the_program_before_a_command(repo: GitRepo, allowed: bool) -
 
 def test_a_run_works_on_a_branch_of_its_own(repo: GitRepo, tmp_path: Path) -> None:
     head = repo.head()
-    model = Says(EDIT, "<finish>Greeted with a comma.</finish>")
+    model = says(EDIT, "<finish>Greeted with a comma.</finish>")
     done = Repository(repo.top).run("greet", model=model, branch="topic", worktree=tmp_path / "linked")
     assert (done.kind, repo.head(), repo.status()) == ("done", head, "")
     assert repo.git("rev-parse", "topic").strip() == done.commits[-1]

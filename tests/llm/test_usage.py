@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from datetime import date, datetime
 from pathlib import Path
 
@@ -28,8 +27,7 @@ from repoagent.llm.usage import (
 from tests.llm.ask import ask
 
 SONNET = "anthropic/claude-sonnet-5-5"
-
-
+USAGE = Usage(100, 20, 3, 4)
 PRICES = {SONNET: Price(2.0, 10.0, 0.1, 2.5), "free/one": Price()}
 
 
@@ -73,28 +71,16 @@ def test_the_cost_is_unknown_after_a_call_without_price() -> None:
     assert meter.cost is None
 
 
-@dataclass
-class Notebook:
-    lines: list[tuple[str, int, float | None]] = field(default_factory=list)
-    before: float = 0.0
-
-    def about(self, run: str, repository: str, files: tuple[str, ...]) -> Notebook:
-        return self
-
-    def add(self, spec: str, usage: Usage, cost: float | None) -> None:
-        self.lines.append((spec, usage.total, cost))
-
-    def today(self) -> float:
-        return self.before + sum(cost or 0 for _, _, cost in self.lines)
-
-
-def test_a_day_s_limit_counts_what_other_runs_have_spent() -> None:
-    book = Notebook(before=0.9)
-    meter = Meter(Limits(day=1.0), PRICES.get, book)
+def test_a_day_s_limit_counts_what_other_runs_have_spent(tmp_path: Path) -> None:
+    SpendLog(tmp_path).add(SONNET, USAGE, 0.9)
+    meter = Meter(Limits(day=1.0), PRICES.get, SpendLog(tmp_path))
     meter.before_attempt(Usage(input=40_000), SONNET)
     meter.add(Usage(input=40_000, output=1), SONNET)
     meter.add(Usage(), SONNET)  # nothing was used: nothing to write down
-    assert book.lines == [(SONNET, 40_001, pytest.approx(0.08001))]
+    _, *own = read(tmp_path)
+    assert [(one.model, one.usage.total, one.cost) for one in own] == [
+        (SONNET, 40_001, pytest.approx(0.08001))
+    ]
     with pytest.raises(LimitReached, match=r"\$1 a day \(\$0\.9800 spent today.*repoagent activity --cost"):
         meter.before_attempt(Usage(input=20_000), SONNET)
     meter.before_attempt(Usage(input=20_000), "free/one")  # free calls are not limited
@@ -134,9 +120,6 @@ def test_no_amount_is_rounded_to_nothing() -> None:
         assert dollars(amount, 0) == text
     assert (dollars(0.01234, 4), dollars(0.00001, 4)) == ("$0.0123", "$0.00001")
     assert (cost_text(0.0), cost_text(0.5)) == ("free", "$0.5000")
-
-
-USAGE = Usage(100, 20, 3, 4)
 
 
 def today() -> date:
