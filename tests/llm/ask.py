@@ -1,9 +1,12 @@
-"""Small helpers of the tests: a request, and a scripted model."""
+"""Small helpers of the tests: a request, a scripted model, and whether a process is gone."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from repoagent.llm.model import Message, OnText, Part, Reply, Request
 
@@ -29,3 +32,20 @@ class Scripted:
             raise answer
         on_text(answer.text)
         return answer
+
+
+def gone(process: int) -> bool:
+    """Whether it has ended; it may be a zombie."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return True
+    status = Path(f"/proc/{process}/stat")
+    return status.exists() and status.read_text().rsplit(")", 1)[1].split()[0] == "Z"
+
+
+def soon(true: Callable[[], bool], seconds: float = 5) -> bool:
+    until = time.monotonic() + seconds
+    while not true() and time.monotonic() < until:
+        time.sleep(0.02)
+    return true()

@@ -16,6 +16,11 @@ from repoagent.llm.usage import Meter
 from tests.llm.ask import Scripted, ask
 
 
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "a.jsonl"
+
+
 def key(request: str = "faster", turn: int = 1, **files: str) -> str:
     return json.dumps({"request": request, "turn": turn, "files": files})
 
@@ -26,8 +31,7 @@ def record(path: Path, *replies: tuple[str, Reply]) -> None:
         model.complete(ask(key=one), lambda piece: None)
 
 
-def test_round_trip(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
+def test_round_trip(path: Path) -> None:
     first = Reply(
         "line one\nline\u2028two\r\nthree \ud800", "end", Usage(3, 4, 5, 6, True), "anthropic/claude-x"
     )
@@ -46,23 +50,20 @@ def test_round_trip(tmp_path: Path) -> None:
     assert replay.spec == f"replay:{path}"
 
 
-def test_a_cut_reply_is_replayed_with_its_continuation(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
+def test_a_cut_reply_is_replayed_with_its_continuation(path: Path) -> None:
     live = Scripted([Reply("one ", "length"), Reply("two", "end")])
     recorded = complete(Recorder(live, path), ask(key=key()), Meter())
     assert complete(Replay(path), ask(key=key()), Meter()) == Reply("one two", "end", Usage(), "scripted/one")
     assert recorded.text == "one two"
 
 
-def test_failed_attempts_are_not_recorded(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
+def test_failed_attempts_are_not_recorded(path: Path) -> None:
     live = Scripted([Retryable("overloaded"), Reply("fine", "end")])
     complete(Recorder(live, path), ask(key=key()), Meter(), sleep=lambda seconds: None)
     assert path.read_bytes().count(b"\n") == 1
 
 
-def test_a_request_that_was_not_recorded_is_an_error(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
+def test_a_request_that_was_not_recorded_is_an_error(path: Path) -> None:
     record(path, (key(**{"a.py": "111"}), Reply("y", "end")))
     replay = Replay(path)
     with pytest.raises(ModelError, match="has no reply to this request: record one with --record"):
@@ -87,8 +88,7 @@ def test_a_request_that_was_not_recorded_is_an_error(tmp_path: Path) -> None:
         (None, "cannot read the cassette"),
     ],
 )
-def test_an_unusable_cassette(tmp_path: Path, content: bytes | None, words: str) -> None:
-    path = tmp_path / "a.jsonl"
+def test_an_unusable_cassette(path: Path, content: bytes | None, words: str) -> None:
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(ModelError, match=words):

@@ -18,7 +18,7 @@ from repoagent.errors import ModelError
 from repoagent.llm.model import Message, Part, Request, Retryable
 from repoagent.llm.providers import command as command_module
 from repoagent.llm.providers.command import CommandModel
-from tests.llm.ask import ask
+from tests.llm.ask import ask, gone, soon
 
 
 def run(command: str, request: Request | None = None, timeout: float = 20) -> tuple[str, list[str]]:
@@ -28,19 +28,6 @@ def run(command: str, request: Request | None = None, timeout: float = 20) -> tu
     assert reply.stop == "end"
     assert "".join(pieces) == reply.text
     return reply.text, pieces
-
-
-def gone(pid: int) -> bool:
-    deadline = time.monotonic() + 5
-    while time.monotonic() < deadline:
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return True
-        if Path(f"/proc/{pid}/stat").exists() and Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z":
-            return True
-        time.sleep(0.02)
-    return False
 
 
 def test_the_prompt_goes_in_and_the_reply_comes_out() -> None:
@@ -113,7 +100,7 @@ def test_a_time_out_ends_the_whole_group(tmp_path: Path) -> None:
     pid = tmp_path / "pid"
     with pytest.raises(ModelError, match=r"did not finish in 0\.5 s"):
         run(f"sleep 60 & echo $! > {pid}; wait", timeout=0.5)
-    assert gone(int(pid.read_text()))
+    assert soon(lambda: gone(int(pid.read_text())))
 
 
 @pytest.mark.parametrize("output", ["", ">/dev/null 2>&1"])
@@ -121,7 +108,7 @@ def test_background_processes_are_killed_and_not_waited_for(tmp_path: Path, outp
     pid, start = tmp_path / "pid", time.monotonic()
     assert run(f"sleep 60 {output} & echo $! > {pid}; echo reply")[0] == "reply\n"
     assert time.monotonic() - start < 5
-    assert gone(int(pid.read_text()))
+    assert soon(lambda: gone(int(pid.read_text())))
 
 
 def test_an_interrupt_ends_the_whole_group(tmp_path: Path) -> None:
@@ -135,7 +122,7 @@ def test_an_interrupt_ends_the_whole_group(tmp_path: Path) -> None:
     threading.Thread(target=interrupt, daemon=True).start()
     with pytest.raises(KeyboardInterrupt):
         run(f"sleep 60 & echo $! > {pid}; wait")
-    assert gone(int(pid.read_text()))
+    assert soon(lambda: gone(int(pid.read_text())))
 
 
 def test_an_interrupt_at_the_start_leaves_no_pipe_open(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,6 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from repoagent.llm.catalog import parameters
 from repoagent.llm.model import Reply, Request, Retryable, Wishes
 from repoagent.llm.providers import llamacpp as local_engine
 from repoagent.llm.providers.llamacpp import DEFAULT_WINDOW, LocalModel, model_file
-from tests.llm.ask import ask
+from tests.llm.ask import ask, gone, soon
 from tests.llm.providers.tiny_model import write_tiny_model
 
 LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
@@ -45,19 +44,6 @@ def engine_of(path: Path) -> local_engine.Engine:
     (engine,) = local_engine._engines
     assert engine.key[0] == path
     return engine
-
-
-def gone(process: int) -> bool:
-    """Whether it has ended; it may be a zombie."""
-    status = Path(f"/proc/{process}/stat")
-    return not status.exists() or status.read_text().rsplit(")", 1)[1].split()[0] == "Z"
-
-
-def soon(true: Callable[[], bool], seconds: float = 5) -> bool:
-    until = time.monotonic() + seconds
-    while not true() and time.monotonic() < until:
-        time.sleep(0.02)
-    return true()
 
 
 def test_a_reply_is_streamed_and_counted(model: Path, capfd: pytest.CaptureFixture[str]) -> None:
