@@ -189,8 +189,7 @@ def test_delete_asks_and_undoes(ask: Ask, layout: Layout, repo: GitRepo) -> None
     append(run_dir.conversation, Turn("user", "precious"))
     assert ask("delete", "abcdef").code == 2 and run_dir.folder.exists()
     with Screen([*PROGRAM, "runs", "delete", "abcdef"], repo.top) as screen:
-        screen.expect("Delete run-20260102-030405-abcdef (done: make it)")
-        screen.send("n\n")
+        screen.answer("Delete run-20260102-030405-abcdef (done: make it)", "n\n")
         assert screen.end() == 1
     assert run_dir.folder.exists()
     done = ask("delete", "abcdef", "--yes")
