@@ -25,15 +25,13 @@ def snapshot(repo: GitRepo) -> Snapshot:
 
     The last of what is kept of a file is its modification time, of an index entry git's stat cache.
     """
-    return dict(
-        (
-            *_files(repo),
-            *_index(repo),
-            *_status(repo),
-            *_refs(repo),
-            *_git_folder(Path(repo.git("rev-parse", "--absolute-git-dir").strip())),
-        )
-    )
+    here = git_dir_of(repo)
+    return dict((*_files(repo), *_index(repo), *_status(repo), *_refs(repo, here), *_git_folder(here)))
+
+
+def git_dir_of(repo: GitRepo) -> Path:
+    here = repo.top / ".git"
+    return here if here.is_dir() else Path(repo.git("rev-parse", "--absolute-git-dir").strip())
 
 
 def changed(before: Snapshot, after: Snapshot) -> set[str]:
@@ -79,7 +77,7 @@ def unchanged(repo: GitRepo, before: Snapshot, *but: str) -> None:
 
 def nothing_left(repo: GitRepo) -> None:
     """Check that there is no lock, no journal, and no broken object."""
-    here = Path(repo.git("rev-parse", "--absolute-git-dir").strip())
+    here = git_dir_of(repo)
     assert [str(path) for path in here.rglob("*.lock")] == []
     folder = here / "repoagent" / "journal"
     assert not folder.exists() or list(folder.iterdir()) == []
@@ -140,15 +138,8 @@ def _unescaped(match: re.Match[str]) -> str:
 
 
 def _status(repo: GitRepo) -> Items:
-    out = repo.git(
-        "--no-optional-locks",
-        "status",
-        "--porcelain=v2",
-        "-z",
-        "--untracked-files=all",
-        "--ignored=matching",
-        "--no-renames",
-    )
+    options = ("--porcelain=v2", "-z", "--untracked-files=all", "--ignored=matching", "--no-renames")
+    out = repo.git("--no-optional-locks", "status", *options)
     for record in out.split("\0")[:-1]:
         if not record.startswith("#"):
             kind = record.split(" ", 1)[0]
@@ -157,12 +148,18 @@ def _status(repo: GitRepo) -> Items:
                 yield f"status {path}", (record,)
 
 
-def _refs(repo: GitRepo) -> Items:
-    yield "HEAD", (repo.git("symbolic-ref", "-q", "HEAD", ok=False) or repo.git("rev-parse", "HEAD"),)
-    for line in repo.git("for-each-ref", "--format=%(refname) %(objectname) %(symref)").splitlines():
+def _refs(repo: GitRepo, here: Path) -> Items:
+    head = (here / "HEAD").read_text()
+    yield (
+        "HEAD",
+        (repo.git("rev-parse", "--symbolic-full-name", "HEAD") if "/.invalid" in head else head,),
+    )  # reftable
+    refs = repo.git("for-each-ref", "--format=%(refname) %(objectname) %(symref)")
+    for line in refs.splitlines():
         name, _, value = line.partition(" ")
         yield f"ref {name}", (value,)
-    for number, line in enumerate(repo.git("stash", "list", "--format=%H").splitlines()):
+    stashes = repo.git("stash", "list", "--format=%H") if "refs/stash" in refs else ""
+    for number, line in enumerate(stashes.splitlines()):
         yield f"stash {number}", (line,)
 
 

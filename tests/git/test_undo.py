@@ -195,13 +195,14 @@ def test_back_and_forth_is_byte_for_byte(repo: GitRepo, no_commit: bool) -> None
             redo(worktree(repo))
 
 
+LINE_9 = "sed -i 's/line 9/later/' ?.txt"
+STAGED = "sed -i 's/line 6/later/' ?.txt; git add -A"
 LATER = {
-    # which lines are changed, and what is done with them
-    "unstaged": ("9", " M a.txt\n"),
-    "staged": ("9 add", "M  a.txt\n"),
-    "both": ("6 add 9", "MM a.txt\n"),
-    "committed": ("9 commit", ""),
-    "committed and unstaged": ("6 commit 9", " M a.txt\n"),
+    "unstaged": (LINE_9, " M a.txt\n"),
+    "staged": (STAGED, "M  a.txt\n"),
+    "both": (f"{STAGED}; {LINE_9}", "MM a.txt\n"),
+    "committed": (f"{STAGED}; git commit -qm later", ""),
+    "committed and unstaged": (f"{STAGED}; git commit -qm later; {LINE_9}", " M a.txt\n"),
 }
 
 
@@ -213,15 +214,11 @@ def test_later_work_in_the_file_stays(repo: GitRepo, later: str, path: str) -> N
     """Also if the edit has renamed it to `path`."""
     data = repo.read("a.txt")
     edit(repo, FileChange("a.txt", path, data, data.replace(b"line 2", b"LINE 2"), "100644", "100644"))
-    acts, status = LATER[later]
-    for act in acts.split():
-        if act.isdigit():
-            repo.write(path, repo.read(path).replace(f"line {act}".encode(), b"later"))
-        else:
-            repo.git(*(["add", "-A"] if act == "add" else ["commit", "-qam", "later"]))
+    script, status = LATER[later]
+    shell(repo, script)
     with_later, after = repo.read(path), snapshot(repo)
     moved = undo(worktree(repo)).moved
-    assert moved == ("commit" not in acts)
+    assert moved == ("commit" not in script)
     assert repo.read("a.txt") == with_later.replace(b"LINE 2", b"line 2")
     assert "LINE 2" not in committed(repo, "a.txt") + staged(repo, "a.txt")
     assert repo.status() == status
