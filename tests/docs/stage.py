@@ -73,12 +73,15 @@ def examples(page: Path) -> list[str]:
     return found
 
 
+def without_blocks(page: Path) -> str:
+    text = page.read_text(encoding="utf-8")
+    return re.sub(r"^( *)(`{3,}).*?^\1\2", "", text, flags=re.MULTILINE | re.DOTALL)
+
+
 def spoken(page: Path) -> list[str]:
     """Our commands that stand within sentences and tables, as `repoagent ...` in backticks."""
-    text = re.sub(
-        r"^( *)(`{3,}).*?^\1\2", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL
-    )
-    return [span.replace("\\|", "|") for span in re.findall(r"`((?:git )?repoagent [^`\n]+)`", text)]
+    found = re.findall(r"`((?:git )?repoagent [^`\n]+)`", without_blocks(page))
+    return [span.replace("\\|", "|") for span in found]
 
 
 def build(repo: GitRepo, home: Path, lines: list[str]) -> dict[str, str]:

@@ -52,30 +52,22 @@ def _module(n: int) -> str:
 def _changed(text: str, n: int) -> str:
     """Four ways to change a module: far apart, by insertion, at one place and deeper, and all over."""
 
-    def put(old: str, new: str) -> None:
-        nonlocal text
-        assert text.count(old) == 1
-        text = text.replace(old, new)
-
-    way = n % 4
-    if way in (0, 3):
-        for m in (1, 4, 6):
-            put(f'"first item {m} of {n}"', f'"other item {m} of {n}"')
-    if way in (1, 3):
-        put(
-            f"        self.clear_{n}_3(found)\n",
-            f"        self.clear_{n}_3(found)\n        self.note_{n}(3)\n        self.log_{n}(3)\n",
-        )
-    if way in (2, 3):
-        deeper = f"            if item:\n                for part in item:\n                    found += part{n}\n\n        self.x{n}()\n"
-        put(f"            found += item * 5{n}\n", deeper)
-    if way == 3:
-        put("import os\n", "import sys\n")
-        put(f"        return found + 7{n}\n", f"        return found - 7{n}\n")
-        put(
-            f"                self.stop_{n}_0(item, again=True)\n            found += item * 0{n}\n",
-            f"                self.end_{n}(item)\n            found = item{n}\n",
-        )
+    clear, stop = f"        self.clear_{n}_3(found)\n", f"                self.stop_{n}_0(item, again=True)\n"
+    deeper = "            if item:\n                for part in item:\n                    found += part"
+    ways = (
+        {f'"first item {m} of {n}"': f'"other item {m} of {n}"' for m in (1, 4, 6)},
+        {clear: f"{clear}        self.note_{n}(3)\n        self.log_{n}(3)\n"},
+        {f"            found += item * 5{n}\n": f"{deeper}{n}\n\n        self.x{n}()\n"},
+        {
+            "import os\n": "import sys\n",
+            f"        return found + 7{n}\n": f"        return found - 7{n}\n",
+            f"{stop}            found += item * 0{n}\n": f"                self.end_{n}(item)\n            found = item{n}\n",
+        },
+    )
+    for way in ways if n % 4 == 3 else ways[n % 4 : n % 4 + 1]:
+        for old, new in way.items():
+            assert text.count(old) == 1
+            text = text.replace(old, new)
     return text
 
 

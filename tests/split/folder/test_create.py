@@ -115,7 +115,9 @@ def test_no_link_or_pipe_in_a_split_is_followed(repo: GitRepo, tmp_path: Path, n
     outside = tmp_path / "outside"
     outside.mkdir()
     source = find_text("src/app.py", repo.top)
-    folder = create(source, SplitOptions(), default_folder_made(source)).folder
+    folder = default_folder(source)
+    folder.parent.mkdir(parents=True)
+    create(source, SplitOptions(), folder)
     (folder / name).unlink(missing_ok=True)
     if kind == "link":
         data = b"" if name == ".staged" else b"not ours\n"
@@ -134,12 +136,6 @@ def test_no_link_or_pipe_in_a_split_is_followed(repo: GitRepo, tmp_path: Path, n
     assert {path: path.read_bytes() for path in outside.rglob("*")} == before
 
 
-def default_folder_made(source: SourceText) -> Path:
-    folder = default_folder(source)
-    folder.parent.mkdir(parents=True)
-    return folder
-
-
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_an_unwritable_folder_is_refused(tmp_path: Path) -> None:
     source = text(tmp_path)
@@ -149,23 +145,17 @@ def test_an_unwritable_folder_is_refused(tmp_path: Path) -> None:
 
 
 def test_each_path_has_a_separate_folder(repo: GitRepo) -> None:
-    worktree = find_text("a.txt", repo.top).worktree
+    worktree, splits = find_text("a.txt", repo.top).worktree, repo.top / ".repoagent" / "splits"
 
     def slug(path: str) -> str:
-        return (
-            default_folder(SourceText(path, b"", worktree))
-            .relative_to(repo.top / ".repoagent/splits")
-            .as_posix()
-        )
+        return default_folder(SourceText(path, b"", worktree)).relative_to(splits).as_posix()
 
     assert slug("src/app.py") == slug("src-app.py") == "src-app.py"
-    (repo.top / ".repoagent" / "splits").mkdir(parents=True)
-    create(find_text("src/app.py", repo.top), SplitOptions(), repo.top / ".repoagent/splits/src-app.py")
+    splits.mkdir(parents=True)
+    create(find_text("src/app.py", repo.top), SplitOptions(), splits / "src-app.py")
     assert slug("src/app.py") == "src-app.py" and slug("src-app.py").startswith("src-app.py-")
-    odd = {
-        slug(path)
-        for path in (".github/x.yml", "github/x.yml", "a b.py", "a\tb.py", "\udcff.py", "../x", "x" * 300)
-    }
+    paths = [".github/x.yml", "github/x.yml", "a b.py", "a\tb.py", "\udcff.py", "../x", "x" * 300]
+    odd = {slug(path) for path in paths}
     assert len(odd) == 7 and all("/" not in name and not name.startswith(".") for name in odd)
     with pytest.raises(UsageError, match="use -o to name"):
         default_folder(SourceText("/tmp/x.py", b""))
