@@ -219,6 +219,7 @@ def test_keys_of_all_lines_equal_those_of_single_lines(lines: tuple[str, ...], l
         ("@@\n x = \u201ca\u201d\n+y = \u201cb\u201d\n", b'x = "a"\n', b'x = "a"\ny = "b"\n'),
         ("@@\n run \u2014all\n+run \u2014one \u2013 x\n", b"run --all\n", b"run --all\nrun --one -- x\n"),
         ("@@\n if a &lt; b:\n+    c &amp;&amp; d\n", b"if a < b:\n", b"if a < b:\n    c && d\n"),
+        ("@@\n a &lt; b\n+c &lt; d\n@@\n-two\n", b"a < b\none\ntwo\n", b"a < b\nc < d\none\n"),
         ("@@\n one\n+a &lt; b\n@@\n c &gt; d\n-two\n", b"one\nx\nc > d\ntwo\n", b"one\na < b\nx\nc > d\n"),
         ("@@\n &amp;lt;\n+&amp;gt;\n", b"&lt;\n", b"&lt;\n&gt;\n"),
         ("@@\n &lt;\n+&gt;\n", b"&lt;\n", b"&lt;\n&gt;\n"),

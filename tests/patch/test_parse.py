@@ -86,7 +86,7 @@ def test_the_only_fence_can_be_the_whole_of_the_only_file() -> None:
     for kept in (lines[:1] + lines[9:], lines[:11] + lines[19:]):  # the first line, the last, and 60 % of all
         whole = "".join(kept)
         assert after(f"Here:\n\n```\n{whole}```\n", "".join(lines).encode()) == whole.encode()
-    for kept in (lines[1:], lines[:19], lines[:10] + lines[19:]):
+    for kept in (lines[1:], lines[:19], lines[:10] + lines[19:], ["\n"]):
         with pytest.raises(NoPatch):
             run(f"Here:\n\n```\n{''.join(kept)}```\n", "".join(lines).encode())
 
