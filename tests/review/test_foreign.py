@@ -13,7 +13,7 @@ from repoagent.review.finding import Finding
 from repoagent.review.read_diff import ChangeSelector, How, read_change
 from repoagent.review.review import ReviewSession, review
 from repoagent.review.untrusted_change import settings_before
-from tests.cli.review.test_review import review as run_review
+from tests import program
 from tests.conftest import GitRepo
 
 RULE = "review-relaxed"
@@ -69,7 +69,7 @@ def test_levels_are_those_of_the_merge_base(base: GitRepo) -> None:
     base.write(".repoagent/config.toml", config + 'review-relaxed = "off"\ntests = "error"\n')
     commit(base, "Relax it")
     by_rule = report(base)
-    assert run_review(base.top, "--base", "main").returncode == 1
+    assert program.run(["review", "--base", "main"], base.top).returncode == 1
     assert [finding.level.word for finding in by_rule["debug-leftover"]] == ["error"]
     text = titles(by_rule)
     for words in (
@@ -89,7 +89,7 @@ def test_a_removed_configuration_is_reported(base: GitRepo) -> None:
     (base.top / ".repoagent/config.toml").unlink()
     commit(base, "Remove it")
     by_rule = report(base)
-    assert run_review(base.top, "--base", "main").returncode == 1
+    assert program.run(["review", "--base", "main"], base.top).returncode == 1
     assert by_rule["debug-leftover"][0].level.word == "error"
     assert "review.fail_on from warning to error" in titles(by_rule)
     assert "debug-leftover from error to warning" in titles(by_rule)
