@@ -228,6 +228,9 @@ OTHERS: dict[str, tuple[list[Step], dict[str, str], str]] = {
     "two gone files of equal content": ([add("x", "x.py", text("t")), add("y", "y.py", text("t")), "cp x.py z.py; rm x.py y.py"], BOTH, ""),
     "a link to another file": (["rm a.py; ln -s b.py a.py"], {"b.py": "b"}, ""),
     "removed and added again in history": ([write("t", NEW), "git rm -q a.py; git commit -qm x; mv t a.py", commit], {"b.py": "b"}, ""),
+    "another text at a path with a line break": (
+        [add("o", "o\n.py", text("o")), commit, know("o", "o\n.py"), save("o\n.py", NEW)], BOTH, "",
+    ),
     "another text at the same path": ([write("t", NEW), "mv t a.py"], {"b.py": "b"}, ""),
     "a replaced file that git knows at another path": (
         [write("s.py", first_lines(A, 13, NEW)), commit, "mv s.py t; mv t a.py"], {"b.py": "b"}, "",
