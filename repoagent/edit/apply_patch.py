@@ -233,7 +233,9 @@ def _placed(
         if lost := left_out(applied, f"{patch_input.message} {request.instruction}", patch_input.text):
             raise Refused(lost)
     if unchanged := bindings.keys() - {change.old_path for change in applied.changes}:
-        raise UsageError(f"--source: the patch does not change {', '.join(sorted(unchanged))}")
+        raise UsageError(
+            f"the patch does not change {', '.join(sorted(unchanged))}: remove it from the sources"
+        )
     changes = tuple(_rebased(worktree, request, change, present) for change in applied.changes)
     remarks = [
         f"{path} has changed since {bindings[path]}; the change was merged into its current text"
