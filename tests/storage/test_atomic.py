@@ -147,6 +147,21 @@ def test_append_ends_a_torn_line_first(tmp_path: Path) -> None:
     assert path.read_bytes() == b"one\nto\nthree\nfour\n"
 
 
+def test_appends_of_many_processes_are_all_there(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    script = (
+        "import sys; from pathlib import Path; from repoagent.storage.atomic import append_line\n"
+        "for n in range(25):\n"
+        "    append_line(Path(sys.argv[1]), b'%s %d %s' % (sys.argv[2].encode(), n, b'x' * 3000))\n"
+    )
+    writers = [subprocess.Popen([sys.executable, "-c", script, str(path), str(who)]) for who in range(4)]
+    assert [writer.wait() for writer in writers] == [0] * 4
+    lines = path.read_bytes().splitlines()
+    assert sorted(line.split()[:2] for line in lines) == sorted(
+        [b"%d" % who, b"%d" % n] for who in range(4) for n in range(25)
+    )
+
+
 def test_set_aside_numbers_and_keeps(tmp_path: Path) -> None:
     path = tmp_path / "index.json"
     for number in (1, 2):

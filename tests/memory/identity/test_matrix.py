@@ -99,6 +99,7 @@ MOVES: dict[str, tuple[list[Step], dict[str, str], str]] = {
     "mv and an edit at once": (["mv a.py c.py", write("c.py", edited(A))], MOVED, "moved from a.py"),
     # neither the inode nor the content is known, and git has not seen the new name
     "mv and a save at once": (["mv a.py c.py", save("c.py", edited(A))], MOVED, "similar to a.py, which is gone"),
+    "git mv and a save at once": (["git mv a.py c.py", save("c.py", edited(A))], MOVED, "renamed from a.py in git"),
     "git mv and much more text": (["git mv a.py c.py", save("c.py", A + text("more", 60))], MOVED, "renamed from a.py in git"),
     "git mv and rewritten in place": (["git mv a.py c.py", write("c.py", b"import os\n" * 40)], MOVED, ""),
     "git mv and replaced by another file": (["git mv a.py c.py", save("c.py", b"import os\n" * 40)], {"b.py": "b"}, ""),
@@ -169,6 +170,7 @@ MOVES: dict[str, tuple[list[Step], dict[str, str], str]] = {
         ["mv a.py t; mkdir a.py; mv t a.py/__init__.py"], {"a.py/__init__.py": "a", "b.py": "b"}, "moved from a.py",
     ),
     "a link at the old name": (["mv a.py real.py; ln -s real.py a.py"], {"real.py": "a", "b.py": "b"}, "moved from a.py"),
+    "a copy whose original is deleted": (["cp a.py c.py; rm a.py"], MOVED, "same content as a.py, which is gone"),
     "a hard link whose first name is gone": (["ln a.py c.py; rm a.py"], MOVED, "moved from a.py"),
     # the copy is not mistaken for the moved file, although the original path is gone and it is looked up first
     "a copy and mv": (["cp a.py c.py; cp a.py z.py; mv a.py m.py"], {"m.py": "a", "b.py": "b"}, "moved from a.py"),
@@ -182,10 +184,12 @@ MOVES: dict[str, tuple[list[Step], dict[str, str], str]] = {
 STAYS: dict[str, tuple[list[Step], dict[str, str], str]] = {
     "copies of which one is edited": (["cp a.py c.py; cp -p b.py d.py", save("a.py", edited(A)), save("d.py", edited(B))], BOTH, "another inode"),
     "copied over another file": (["cp b.py a.py"], BOTH, "rewritten in place"),
+    "an atomic save": ([save("a.py", edited(A))], BOTH, "another inode"),
     "a hard link cut by a save": (["ln a.py c.py", save("a.py", edited(A))], BOTH, "another inode"),
     "a backup by copying, edited": (["cp -p a.py a.py~", write("a.py", edited(A))], BOTH, ""),
     "a backup by copying, all new": (["cp -p a.py a.py~", write("a.py", NEW)], BOTH, "rewritten in place"),
     "emacs backs up twice": (["mv a.py a.py.~1~", write("a.py", edited(A)), "mv a.py a.py.~2~", write("a.py", edited(A, 6))], BOTH, "another inode"),
+    "an atomic save of a third": ([save("a.py", first_lines(A, 13, NEW)), "git add a.py"], BOTH, "rewritten in place"),
     "an atomic save of a sixth": ([save("a.py", first_lines(A, 6, NEW)), "git add a.py"], BOTH, "rewritten in place"),
     "a safe write of JetBrains": (
         [write("a.py___jb_tmp___", edited(A)), "mv a.py a.py___jb_old___; mv a.py___jb_tmp___ a.py; rm a.py___jb_old___"], BOTH, "another inode",
@@ -205,6 +209,7 @@ STAYS: dict[str, tuple[list[Step], dict[str, str], str]] = {
     "deleted and restored from an older version": (["rm a.py", write("later", text("a", 22)), "mv later a.py"], BOTH, ""),
     "stash and pop": ([write("a.py", edited(A, 20)), know("a", "a.py"), "git stash -q; git stash pop -q"], BOTH, ""),
     "a new text, committed": ([save("a.py", NEW), commit], BOTH, ""),
+    "reset --hard": ([save("a.py", NEW), commit, know("a", "a.py"), "git reset -q --hard HEAD~1"], BOTH, ""),
     "reset --hard to an unseen version": (
         [save("a.py", text("second")), commit, save("a.py", text("third")), commit, know("a", "a.py"), "git reset -q --hard HEAD~1"], BOTH, "",
     ),
@@ -334,12 +339,14 @@ def test_a_huge_file(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     stage.expect(BOTH)
 
 
-def test_a_reused_inode_gives_no_second_memory(stage: Stage) -> None:
+@pytest.mark.parametrize("known", [False, True])
+def test_a_reused_inode_inherits_nothing(stage: Stage, known: bool) -> None:
     inode = (stage.top / "a.py").stat().st_ino
     stage.sh("rm a.py")
-    for _ in range(500):
-        stage.save("b.py", edited(B))
-        if (stage.top / "b.py").stat().st_ino == inode:
+    for number in range(500):
+        path = "b.py" if known else f"n{number}.py"
+        stage.save(path, edited(B) if known else text(f"n{number}"))
+        if (stage.top / path).stat().st_ino == inode:
             break
     else:
         pytest.skip("this file system did not reuse a freed inode in 500 tries")
