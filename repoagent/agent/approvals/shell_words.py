@@ -226,6 +226,8 @@ def _after_options(command: Simple, at: int, valued: str, skip: int, role: Role)
             return Unwrapped(command)
         elif name == "time" and re.match(r"-[ao]|--(o|a)", text):
             doubt = "`time` writes a file"
+        elif name == "time" and text == "!":  # bash runs the command after it, the program `time` runs `!`
+            doubt = "it is unclear what `time !` runs"
         elif not text.startswith("-") or text == "-":
             break
         if doubt:

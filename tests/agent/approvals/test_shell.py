@@ -69,7 +69,7 @@ DOUBTFUL = [
     "$X a", '"$@"', "*/rm x", "{rm,x}", "~/rm x", "`echo rm` x", "$(echo rm) x", "r$'m' x", "a[$(x)]=1",
     "echo $((x))", "echo $[x]", "echo ${!x}", "echo ${x@P}", "[[ $x -eq 1 ]]", "[ -v x ]", "[ a -o -v 'a[$(x)]' ]",
     "printf -v x y", "alias ls=rm\nls", "shopt -s expand_aliases", "trap 'rm x' EXIT", "source f", ". f", "set -- a",
-    "eval $x", "bash -c $x", "bash -lc 'ls'", "env -S 'rm x'", "env =1 rm x", "parallel rm ::: a", "git -c alias.x=y x",
+    "eval $x", "time ! rm x", "bash -c $x", "bash -lc 'ls'", "env -S 'rm x'", "env =1 rm x", "parallel rm ::: a", "git -c alias.x=y x",
     "coproc ls", "function f { ls; }", "ls;; rm", "ls\rrm x", "ls\x00rm", "\u00a0rm x", "gіt log", "ls\u2028rm x\u2028;\u00a0y",
     "echo 'a", 'echo "a', "(ls", "ls)", "fi", "echo a\\\nb", "cat <<A <<B\nA\nB", "cat <<EOF\nno end", "ls >", "\ufeffls",
     "for PATH in a; do ls; done", "export PATH=x", "exec >f; ls", "jobs -x rm", "ls >&1'$(rm x)'", 'ls "$\\\n(rm x)"', "ls $(\\\n(x))", "(\\\n(x))", "a" * 70_000,
