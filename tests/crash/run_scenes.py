@@ -108,7 +108,7 @@ class Scripted:
                 and (
                     "This was interrupted" in message
                     or "the interrupted command" in message
-                    or "was not performed, because" in message
+                    or "was not performed because" in message
                     or "Nothing in your last reply" in message
                 )
             )
@@ -118,9 +118,7 @@ class Scripted:
         ):
             number -= 1
         number = min(number, len(self.steps))
-        news = re.search(
-            r"the interrupted command started, the command or the user changed (.*): not part", message
-        )
+        news = re.search(r"the interrupted command started, the command or the user changed (.*):", message)
         keep = '<keep path="d.txt"/>\n' if news and "d.txt" in news[1] else ""
         return f"This is step {number}.\n{keep}{self.steps[number - 1]}"
 
