@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-
 import pytest
 
 from tests.conftest import GitRepo
-from tests.llm.providers.messages_server import Script, Server, messages_server
+from tests.llm.conftest import server_with
+
+__all__ = ["server_with"]
 
 
 @pytest.fixture
@@ -17,17 +16,3 @@ def repo(repo: GitRepo, request: pytest.FixtureRequest) -> GitRepo:
     if files := getattr(request.module, "COMMITTED", {}):
         repo.commit(**files)
     return repo
-
-
-@pytest.fixture
-def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Script], Server]]:
-    """`serve(script)`: a server with these replies, which models of Anthropic are at until the end of the test."""
-    with ExitStack() as running:
-
-        def serve(script: Script) -> Server:
-            server = running.enter_context(messages_server(script))
-            for key, value in server.environment.items():
-                monkeypatch.setenv(key, value)
-            return server
-
-        yield serve

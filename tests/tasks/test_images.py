@@ -23,11 +23,11 @@ Serve = Callable[[Script], Server]
 
 
 @pytest.fixture
-def stage(repo: GitRepo, serve: Serve) -> Stage:
+def stage(repo: GitRepo, server_with: Serve) -> Stage:
     """With shot.png, and a model behind the server."""
     repo.write("shot.png", SHOT)
     stage = Stage(repo)
-    stage.server = serve(stage.script)
+    stage.server = server_with(stage.script)
     return stage
 
 
@@ -117,7 +117,7 @@ def test_a_text_model_gets_a_description(repo: GitRepo, stage: Stage, tmp_path: 
     assert f"; shot.png: image/png, 800 x 600 pixels, {len(SHOT):,} bytes." in kept
 
 
-def test_an_edit_sees_the_image(repo: GitRepo, serve: Serve) -> None:
+def test_an_edit_sees_the_image(repo: GitRepo, server_with: Serve) -> None:
     from repoagent.edit.edit import edit
     from repoagent.edit.request import EditRequest, Target
     from repoagent.edit.ui import NonInteractive
@@ -129,7 +129,7 @@ def test_an_edit_sees_the_image(repo: GitRepo, serve: Serve) -> None:
         size = len(images(received)[0][2])
         return f"```diff\n--- a/f.txt\n+++ b/f.txt\n@@ -1 +1 @@\n-one\n+{size}\n```\n"
 
-    serve(lambda received: changes(received) if images(received) else READ)
+    server_with(lambda received: changes(received) if images(received) else READ)
     worktree = open_worktree(repo.top)
     settings = load(layout(worktree), flags={"model": "anthropic/claude-sonnet-5-5"})
     edit(worktree, EditRequest("Write its size.", (Target("f.txt"),)), settings, NonInteractive())

@@ -31,7 +31,7 @@ both = pytest.mark.parametrize("thinking", ["tags", "tools"], indirect=True)
 @pytest.fixture
 def thinking(
     repo: GitRepo,
-    serve: Callable[[Script], Server],
+    server_with: Callable[[Script], Server],
     monkeypatch: pytest.MonkeyPatch,
     request: pytest.FixtureRequest,
 ) -> tuple[Stage, Thinker]:
@@ -39,7 +39,7 @@ def thinking(
     monkeypatch.setenv("REPOAGENT_PROTOCOL", getattr(request, "param", "tools"))
     stage = Stage(repo, replies=REPLIES)
     thinker = Thinker(lambda received: str(stage.script(received)))
-    stage.server = serve(thinker)
+    stage.server = server_with(thinker)
     return stage, thinker
 
 

@@ -29,7 +29,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture
-def stage(make_repo: Callable[[str], GitRepo], serve: Callable[[Script], Server]) -> Callable[..., Stage]:
+def stage(
+    make_repo: Callable[[str], GitRepo], server_with: Callable[[Script], Server]
+) -> Callable[..., Stage]:
     """`stage({"more.txt": "…"})`: a repository with the files PYTHON and the additional ones."""
 
     def make(further: dict[str, bytes | str] | None = None) -> Stage:
@@ -38,7 +40,7 @@ def stage(make_repo: Callable[[str], GitRepo], serve: Callable[[Script], Server]
             repo.write(path, content)
         repo.commit("Convert units")
         made = Stage(repo)
-        made.server = serve(made.script)
+        made.server = server_with(made.script)
         return made
 
     return make
