@@ -183,8 +183,8 @@ def commits_of(
 def look_up(
     top: Path, path: str, commits: Sequence[str], limit: int
 ) -> tuple[FileHistory, FileHistory] | None:
-    """Like `file_log`, from the ids of all commits of a file, newest first: four calls to git, none of which walks the
-    history. None if the file cannot be followed through these commits. Raises GitError if git fails, for example
+    """Like `file_log`, but from the ids of all commits of a file, newest first. Calls git four times and never walks
+    the history. None if the file cannot be followed through these commits. Raises GitError if git fails, for example
     because an object is missing."""
     whole = parse_log(offline(top, *_PINNED, "--no-patch", LOG_FORMAT, names=commits), path)
     latest = whole[:limit]

@@ -33,7 +33,7 @@ class EditConflict(Refused):
 
 def save_notes(memory: Memory, worktree: WorkTree, before: bytes, after: bytes) -> bool:
     """Save the notes that a user edited from `before` to `after`; return whether they were merged with other changes.
-    Notes that another process added meanwhile follow the user's text.
+    Notes that another process added in the meantime come after the user's text.
 
     Raises EditConflict if other changes conflict, and what `notes.rewrite_notes` raises.
     """

@@ -293,7 +293,9 @@ def index_path(path: Path) -> Path:
     """The absolute path of the index for a folder or an index. Raises UsageError for another file."""
     full = Path(os.path.normpath(Path.cwd() / path))
     if full.name != NAME and full.is_file():
-        raise UsageError(f"{path} is a file; name the folder of the split, or its {NAME}")
+        raise UsageError(
+            f"{path} is a file; name the folder of its split (by default in .repoagent/splits) or the {NAME} there"
+        )
     return full / NAME if full.is_dir() or full.name != NAME else full
 
 
