@@ -19,7 +19,7 @@ from pathlib import Path
 
 from bench.options import options
 from repoagent.git.worktree import WorkTree, layout, open_worktree
-from repoagent.memory.identity.record import identity_file, to_dict
+from repoagent.memory.identity.record import FILE, to_dict
 from repoagent.memory.identity.store import listing, remember, resolve
 from repoagent.memory.listing import RowFilter, rows
 
@@ -61,7 +61,7 @@ def _made(top: Path, count: int) -> WorkTree:
         value = {"version": 1, **pattern, "path": path, "keys": {f"1:{number}": str(top)}, "places": seen}
         (folder / "notes.md").write_text(f"# Notes\n\n- 2026-11-01: what is known of file {number}\n")
         (folder / "edits.jsonl").write_text(json.dumps({"version": 1, "id": f"20261101-{number}"}) + "\n")
-        identity_file(folder).write_text(json.dumps({**value, "blobs": [f"{number:040x}"]}, indent=1))
+        (folder / FILE).write_text(json.dumps({**value, "blobs": [f"{number:040x}"]}, indent=1))
     return worktree
 
 
@@ -76,7 +76,7 @@ def _measure(worktree: WorkTree, runs: int) -> list[str]:
     found = resolve(place, worktree, "file0.py", data)
     if found is None:
         raise SystemExit("the bench did not find a file it had remembered")
-    identity = identity_file(found.folder)
+    identity = found.folder / FILE
     first = _once(lambda: listing(place))
     os.utime(place.memory, (1, 1))  # as old as it is in daily use
     resolve(place, worktree, "file0.py", data)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from repoagent.cli.session import Repository, Session
+from repoagent.cli.session import Session
 from repoagent.cli.ui.table import Page
 from repoagent.cli.ui.terminal_text import clean
 from repoagent.errors import NothingDone, UsageError
@@ -36,12 +36,6 @@ def open_for_summaries(
     if not options.model and (model := settings.text_or_none("summary.model")):
         settings, terminal = session.open(layout, {**flags, "model": model})
     return settings, terminal
-
-
-def with_model(repo: Repository, session: Session, options: SimpleNamespace) -> Repository:
-    """The repository with the settings of `open_for_summaries`."""
-    settings, terminal = open_for_summaries(session, repo.layout, options)
-    return repo._replace(settings=settings, terminal=terminal)
 
 
 def ready_for(

@@ -149,11 +149,6 @@ def came_along(folder: Path) -> bool:
         return False
 
 
-def identity_file(folder: Path) -> Path:
-    """The path of `identity.json` in a memory's folder."""
-    return folder / FILE
-
-
 def load(folder: Path, *, warn: Warn = to_stderr) -> Identity | None:
     """The identity in `folder`; None if there is none or it is broken (then the file is renamed).
 

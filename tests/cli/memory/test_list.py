@@ -6,7 +6,7 @@ import json
 import os
 from pathlib import Path
 
-from repoagent.memory.identity.record import identity_file
+from repoagent.memory.identity.record import FILE
 from tests.cli.applying import Ask
 from tests.cli.memory.conftest import talked
 from tests.conftest import GitRepo
@@ -36,12 +36,12 @@ def test_an_empty_memory(repo: GitRepo, in_process: Ask, tmp_path: Path) -> None
 
 def test_states_are_listed_without_changes(ask: Ask, context: Desk) -> None:
     top = context.worktree.top
-    before = identity_file(context.known("src/a.py").folder).read_bytes()
+    before = (context.known("src/a.py").folder / FILE).read_bytes()
     (top / "src/a.py").rename(top / "c.py")
     (top / "src/b.py").unlink()
     assert states(ask) == {"src/a.py": ("moved", "c.py"), "src/b.py": ("orphaned", None)}
     folder = next(context.layout.memory.glob("a-py-*"))
-    assert identity_file(folder).read_bytes() == before
+    assert (folder / FILE).read_bytes() == before
     assert states(ask, "--state", "orphaned").keys() == {"src/b.py"}
     assert states(ask, "--state", "live", "--state", "moved").keys() == {"src/a.py"}
     assert ask("list", "--state", "gone").code == 2
@@ -94,7 +94,7 @@ def test_order_limit_and_paths(ask: Ask, context: Desk) -> None:
 def test_broken_and_foreign_folders_are_named(ask: Ask, context: Desk) -> None:
     memory = context.layout.memory
     a, b = context.known("src/a.py").folder, context.known("src/b.py").folder
-    identity_file(a).write_bytes(b"{ not json")
+    (a / FILE).write_bytes(b"{ not json")
     (memory / "link-00000000").symlink_to("/etc")
     (memory / "file-00000001").write_text("no folder")
     (b / "notes.md").symlink_to("/etc/passwd")

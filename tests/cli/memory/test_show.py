@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.memory.identity.record import identity_file
+from repoagent.memory.identity.record import FILE
 from repoagent.memory.notes import add_note, read_notes
 from tests.cli.applying import Ask
 from tests.cli.memory.conftest import talked
@@ -153,8 +153,8 @@ def test_orphans_and_their_replacements(ask: Ask, context: Desk) -> None:
     (top / "src/a.py").symlink_to("b.py")
     assert "orphaned: the file no longer exists" in ask("show", "src/a.py").out
     assert "orphaned: the file no longer exists" in ask("show", mine.folder.name).out
-    value = json.loads(identity_file(other.folder).read_text())
-    identity_file(other.folder).write_text(json.dumps({**value, "path": "src/a.py", "places": {}}))
+    value = json.loads((other.folder / FILE).read_text())
+    (other.folder / FILE).write_text(json.dumps({**value, "path": "src/a.py", "places": {}}))
     done = ask("show", "src/a.py")
     message = "src/a.py is ambiguous: several deleted files had this path; name one of their memories"
     assert done.code == 2 and message in done.err

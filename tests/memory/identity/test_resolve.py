@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from repoagent.errors import Refused
-from repoagent.memory.identity.record import Memory, identity_file
+from repoagent.memory.identity.record import FILE, Memory
 from repoagent.memory.identity.store import memories, relink, remember, resolve
 from tests.conftest import GitRepo
 from tests.memory.conftest import Desk, atomic_save, desk_at, edited, text
@@ -149,7 +149,7 @@ def test_a_rekeying_is_undone(desk: Desk) -> None:
 
 def test_invalid_links_are_refused_and_change_nothing(desk: Desk) -> None:
     a, b = desk.known("a.py"), desk.known("b.py")
-    before = {memory.folder: identity_file(memory.folder).read_bytes() for memory in (a, b)}
+    before = {memory.folder: (memory.folder / FILE).read_bytes() for memory in (a, b)}
     (desk.worktree.top / "link.py").symlink_to("a.py")
     for path, why in (
         ("b.py", rf"b\.py already has a memory \({b.folder.name}\); link that memory"),
@@ -162,6 +162,4 @@ def test_invalid_links_are_refused_and_change_nothing(desk: Desk) -> None:
             link(desk, a, path)
     with pytest.raises(Refused, match="cannot read memory"):
         link(desk, Memory(desk.layout.memory / "gone", a.identity), "a.py")
-    assert {
-        memory.folder: identity_file(memory.folder).read_bytes() for memory in memories(desk.layout)
-    } == before
+    assert {memory.folder: (memory.folder / FILE).read_bytes() for memory in memories(desk.layout)} == before
