@@ -204,11 +204,11 @@ def _best(scores: Mapping[int, float], paths: Mapping[int, bytes], limit: int) -
 def direct(
     history: Sequence[Commit], query: frozenset[int], newest: int
 ) -> tuple[dict[int, float], dict[int, float]]:
-    """For each other file in the commits of a queried file (newest first): its share in them, 0 to 1, and a weight for
-    how recently it changed with the queried one. `newest` is the number of the newest commit of all.
+    """For each other file in `history` (the commits of the queried files, newest first): its share of those commits, 0
+    to 1, and a weight for how recently it changed with them. `newest` is the number of the newest commit of all.
 
-    A commit weighs less with each newer commit to this file, and its weight is divided among its other files. One that
-    touches several of the queried files counts once for each.
+    A commit weighs less with each newer commit in `history`, and its weight is divided among its other files. A commit
+    that touches several queried files counts once for each of them.
     """
     share: defaultdict[int, float] = defaultdict(float)
     current: defaultdict[int, float] = defaultdict(float)

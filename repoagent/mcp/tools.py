@@ -167,7 +167,7 @@ def neighbors(call: Call, paths: list[str], revision: str = "HEAD", limit: int =
         ],
     ),
     symbol=text("A name, or Class.method."),
-    path=text("The file that defines the symbol; without symbol, all symbols of this file."),
+    path=text("The file that defines the symbol. If `symbol` is omitted, look up all symbols of this file."),
     limit=integer("Maximum number of files per symbol, or symbols per file.", 1, 100),
 )  # fmt: skip
 def uses(call: Call, symbol: str = "", path: str = "", limit: int = 20) -> ToolResult:

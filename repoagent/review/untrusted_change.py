@@ -48,7 +48,7 @@ class Tree(NamedTuple):
                 if (old is None and file.old_blob) or (new is None and file.new_blob):
                     raise Refused(
                         f"this partial clone lacks {file.path}, so repoagent cannot tell whether the change relaxes "
-                        "reviews; run `git fetch --refetch`"
+                        "reviews; run `git fetch --refetch --no-filter`"
                     )
                 return old or b"", new or b""
         return None
@@ -107,7 +107,9 @@ def _config_before(change: Change, worktree: WorkTree, layout: Layout) -> bytes:
         return b""
     data = read_blob(worktree.top, f"{change.head}:{CONFIG}")
     if data is None:
-        raise Refused(f"this partial clone lacks {CONFIG} from {change.head[:12]}; run `git fetch --refetch`")
+        raise Refused(
+            f"this partial clone lacks {CONFIG} from {change.head[:12]}; run `git fetch --refetch --no-filter`"
+        )
     return data
 
 

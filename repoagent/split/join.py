@@ -68,8 +68,9 @@ class SegmentEdits:
         notes = [note for edit in self.edits for note in edit.notes]
         for edit in self.edits:
             if edit.before and not edit.after:
+                count = len(lines_of(edit.before))
                 notes.append(
-                    f"{edit.file} is empty, so all its lines are deleted ({len(lines_of(edit.before)):,})"
+                    f"{edit.file} is empty: deleted {f'all its {count:,} lines' if count > 1 else 'its line'}"
                 )
         if self.other_files:
             more = ", ..." if len(self.other_files) > _LISTED_FILES else ""

@@ -120,7 +120,9 @@ def _commit(
         verdict = context.ui.approve(ApprovalRequest("edit", diff, why=reason))
         if not verdict.allowed:
             names = ", ".join(named(change.name) for change in unreviewed)
-            raise SentBack("person", f"The user rejected what commands changed in {names}: {verdict.reason}")
+            raise SentBack(
+                "person", f"The user rejected the changes that commands made to {names}: {verdict.reason}"
+            )
     # a deletion needs the user's agreement, even if the mode allowed the command
     deleted = {change.name for change in changes if change.path is None} - context.deletions
     targets = tuple(Target(path) for path in accepted if path not in deleted)

@@ -61,7 +61,7 @@ class ModelRequests:
 
     @property
     def window(self) -> Window:
-        """The part of the conversation that fits the current model, which may be a fallback."""
+        """The window that selects what fits the current model, which may be a fallback."""
         setup, empty = self.context.model_setup, Request(self.system, (), tools=self.tools)
         budget = room(setup.context_tokens or WINDOW, setup.max_output_tokens, empty)
         return Window(budget, [tool.name for tool in self.context.tools], self.context.run_dir.checkpoint)

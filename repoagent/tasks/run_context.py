@@ -156,8 +156,8 @@ class RunContext:
         )
 
     def note_edit(self, *, ok: bool, reasons: Iterable[str]) -> None:
-        """Remember whether an edit was applied. An edit with nothing to do, or that the user rejected, does not count
-        as missing."""
+        """Remember whether the last edit was refused. An edit that had nothing to do, or that the user rejected, does
+        not count as refused."""
         reasons = set(reasons)
         applied = ok or (reasons and reasons <= NOTHING_TO_DO | {"person"})
         self.changes_at_refusal = None if applied else frozenset(self.change_set.changes)

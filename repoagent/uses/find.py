@@ -120,7 +120,7 @@ class SymbolQuery:
 
 
 def parse_symbol(text: str, file: str = "", data: bytes | None = None) -> SymbolQuery:
-    """Parse the symbol `text`, which `file` (with the content `data`) defines if a file is named.
+    """Parse `text` as a symbol; if `file` is named, it (with the content `data`) must define the symbol.
 
     Raises UsageError for an invalid name, and for a name that the file does not define.
     """

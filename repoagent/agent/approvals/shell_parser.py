@@ -84,7 +84,7 @@ class _Strict:
                 self.expansion()
             elif char in "<>" and self.text.startswith("(", self.at + 1):
                 if self.at > start:
-                    raise Unsure("it has a substitution in the middle of a word")
+                    raise Unsure("it has a process substitution in the middle of a word")
                 self.at += 2
                 self.commands(")")
             elif char == "(":

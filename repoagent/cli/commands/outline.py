@@ -78,7 +78,7 @@ _OPTION_GROUPS = {"Options": (*_OF_OUTLINE, "summary"), "Options for --summary":
 @json_option
 @pass_session
 def command(session: Session, /, **values: Any) -> int:
-    """Show what FILE defines: functions, classes, types, headings, keys, with their lines.
+    """Show what FILE defines (functions, classes, types, headings and keys), with line numbers.
 
     FILE may be a folder, FILE::NAME for one definition, or - for standard input. --summary prints the purpose of FILE,
     its main parts and what to know before changing it; only parts that changed since the last summary cost anything.

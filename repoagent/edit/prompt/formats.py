@@ -95,8 +95,8 @@ def reminder(
     *,
     plain: bool = False,
 ) -> str:
-    """The last line of a prompt for a small model, which follows best what it reads last. `marks` has the fences by
-    path, if not "```".
+    """The last line of a prompt for a small model, because such a model best follows what it read last. `marks` has the
+    fences by path, if not "```".
 
     It does not ask for a sentence before the fence: Qwen2.5-Coder-1.5B then sometimes wrote only the sentence, or put
     the fence at its end. The words "a fence that begins with" had the same effect.

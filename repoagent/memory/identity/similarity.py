@@ -110,8 +110,7 @@ def drop_contents(folder: Path, tops: Collection[str]) -> None:
 
 
 def last_contents(folder: Path, worktree: WorkTree) -> list[bytes]:
-    """The stored contents, starting with that of `worktree`. Unreadable ones are left out; if there are none, only
-    equality and git decide."""
+    """The stored contents, that of `worktree` first. Unreadable ones are left out."""
     own = folder / _name(worktree.top, linked=worktree.is_linked)
     contents = []
     for path in (own, *sorted(path for path in folder.glob("seen*.z") if path != own)):

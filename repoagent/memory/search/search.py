@@ -89,8 +89,8 @@ DEFAULT_SEARCH = Search()
 
 
 def search(layout: Layout, query: str, *, how: Search = DEFAULT_SEARCH, warn: Warn = to_stderr) -> list[Hit]:
-    """The hits for `query`, which may be any text, best first. Raises Busy if another process builds the index for more
-    than a minute, UsageError if SQLite lacks FTS5."""
+    """The hits for `query`, which may be any text, best first. Raises Busy if another process is still building the
+    index after a minute, UsageError if SQLite lacks FTS5."""
     return list(answer(layout, query, how, warn=warn).hits)
 
 
