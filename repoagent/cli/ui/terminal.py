@@ -7,6 +7,7 @@ progress and questions; a pipe gets the exact bytes of the result.
 from __future__ import annotations
 
 import os
+import select
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -210,6 +211,9 @@ class Terminal(NamedTuple):  # a dataclass would make each start 2 ms slower
                 forget_input()
             shown = f"{self._folded(prompt)} "
             _write(sys.stderr, paint(shown, "bold", "blue") if self.color_err else shown)
+            # ^C between Python's last look at its signals and the read would take effect only at the next key
+            while not select.select([sys.stdin], [], [], 0.3)[0]:
+                pass
             return sys.stdin.readline()
 
     def edit_text(self, initial: str, suffix: str = ".txt", *, cwd: Path | None = None) -> str | None:

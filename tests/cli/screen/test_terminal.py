@@ -89,6 +89,18 @@ def test_a_question_takes_letters_and_words_and_explains_itself(tmp_path: Path) 
 
 
 @pytest.mark.soak
+def test_an_interrupt_just_before_the_read_of_an_answer_is_not_lost(tmp_path: Path) -> None:
+    # a signal that another thread gets does not interrupt the read either, and always
+    code = (
+        "import signal, threading, time\n"
+        "def interrupt(): time.sleep(0.3); signal.pthread_kill(threading.get_ident(), signal.SIGINT)\n"
+        "threading.Thread(target=interrupt, daemon=True).start()\n"
+        "try: t.ask('Apply this change', {'y': 'do it'})\n"
+        "except KeyboardInterrupt: print('interrupted')"
+    )
+    assert on_terminal(code, tmp_path).endswith("interrupted\n")
+
+
 def test_input_before_the_question_does_not_answer_it(tmp_path: Path) -> None:
     code = OPEN + "import time\nprint('working', flush=True); time.sleep(0.5)\n" + ASK
     with Screen(python(code), tmp_path) as screen:
