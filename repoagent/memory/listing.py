@@ -1,6 +1,6 @@
 """List memories, and locate the file of each: at its path, moved, or gone. Writes nothing.
 
-Only the rows that are shown are located.
+Files are located only for the rows that are shown.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class FileLocator:
     _renames: dict[str, Mapping[str, str]] = field(default_factory=dict)
 
     def locate(self, name: str, path: str) -> FileLocation:
-        """Locate the file of the memory in the folder `name`, whose identity has `path`."""
+        """Locate the file of the memory in the folder `name`; `path` is the path in its identity."""
         hints = self.index.hints_of(name)
         top = str(self.worktree.top)
         if sum(kind == PATH for kind, _ in hints) > 1:
@@ -167,7 +167,8 @@ class Row:
 
 @dataclass(frozen=True)
 class RowFilter:
-    """Selects the rows for these files and folders and with these states (empty: all), in `order`, at most `limit`."""
+    """Selects at most `limit` rows, in `order`: those for the files and folders `paths` that have one of `states`
+    (both: all if empty)."""
 
     paths: Collection[str] = ()
     states: Collection[State] = ()

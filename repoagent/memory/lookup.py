@@ -41,11 +41,11 @@ class MemoryTarget:
 def find_target(
     layout: Layout, worktree: WorkTree, name: str, cwd: Path, *, warn: Warn, rekey: bool = False
 ) -> MemoryTarget:
-    """Find the file or memory `name`: relative to `cwd` if that exists, or else to the top. With `rekey`, a memory that
-    was found by inode or content is updated, as an edit would do.
+    """Find the file or memory `name`, relative to `cwd` or, if there is nothing at that path, to the top. With `rekey`,
+    a memory that was found by inode or content is updated, as an edit would do.
 
-    Raises UsageError for a folder, and if neither a file nor a memory matches or several memories of deleted files do;
-    Refused if the file cannot be read.
+    Raises UsageError for a folder, if neither a file nor a memory matches, or if several memories of deleted files
+    match; Refused if the file cannot be read.
     """
     if os.path.lexists(cwd / name):
         is_memory = Path(os.path.realpath(cwd / name)).parent == layout.memory

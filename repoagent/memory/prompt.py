@@ -141,7 +141,7 @@ def lines(exchange: Exchange) -> list[str]:
 
 
 def prose_of(reply: str) -> str:
-    """The prose of a model's reply and its commit message, without code, patches, notes and tool calls."""
+    """The prose of a model's reply and its commit message, without code, patches, notes or tool calls."""
     text = _FENCED.sub("\n", without_thought(reply))[:_READ]
     text = _BARE_DIFF.sub("\n", text)
     return " ".join(_TAG.sub(" ", _NOTE.sub(" ", text)).split())

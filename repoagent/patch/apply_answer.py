@@ -61,8 +61,8 @@ def read_answer(
     answer: str, *, loose: bool = False, known: Collection[str] = (), ended: bool = False
 ) -> tuple[FilePatch, ...]:
     """The patches in an answer, as written. `loose` is as in `patch_spans`, `known` has the names of known files;
-    `ended`: the answer is complete, so a fence may be unclosed. Raises PatchRefused for an answer that is malformed or
-    has more than LARGEST characters."""
+    `ended`: the answer is complete, so an unclosed fence does not mean that its end is missing. Raises PatchRefused for
+    an answer that is malformed or has more than LARGEST characters."""
     from repoagent.patch.parse.answer import parse
 
     if len(answer) > LARGEST:
@@ -113,7 +113,7 @@ def apply_patches(
     changes = tuple(outcome.change for outcome in outcomes if outcome.changes)
     if not changes:
         names = ", ".join(outcome.change.name for outcome in outcomes)
-        raise PatchRefused([Problem(names, 0, "no-change", "no change: old and new lines are equal.")])
+        raise PatchRefused([Problem(names, 0, "no-change", "no change: the old and new lines are equal.")])
     placements = tuple(placement for outcome in outcomes for placement in outcome.placements)
     unclosed = any(target.patch.unclosed for group in groups for target in group)
     return Applied(changes, placements, canonical_diff(changes), unclosed)

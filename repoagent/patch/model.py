@@ -153,8 +153,8 @@ class FilePatch:
 
 
 def unchanged_as_context(lines: Sequence[Line]) -> tuple[Line, ...]:
-    """`lines` with each `-x` and its equal `+x` replaced by context, at both ends of a run of changed lines and for
-    elisions."""
+    """`lines` with each pair of identical lines `-x` and `+x` replaced by context, at both ends of a run of changed
+    lines and for elisions."""
     result: list[Line] = []
     at = 0
     while at < len(lines):
@@ -323,5 +323,5 @@ def in_encoding_of(text: Text, line: str) -> str:
 
 
 def with_line_numbers(lines: Iterable[tuple[int, str]]) -> str:
-    """Lines (from 0) for an error message, numbered from 1."""
+    """The lines as text for an error message, each after its number (from 0 in `lines`, from 1 in the text)."""
     return "\n".join(f"{number + 1:>6}  {text}" for number, text in lines)

@@ -165,8 +165,8 @@ def known_path(names: Collection[str], known: Collection[str]) -> str | None:
 
 
 def same_tail(name: str, known: Collection[str]) -> list[str]:
-    """The known paths that share the longest tail with `name`: one must be a tail of the other. A name with `..` has no
-    tail."""
+    """The known paths that share the longest tail with `name`; either the path or the name must be a tail of the other.
+    A name with `..` has no tail."""
     if ".." in name.split("/") or not name.strip("/"):
         return []
     tails = [path for path in known if f"/{path}".endswith(f"/{name}") or f"/{name}".endswith(f"/{path}")]
@@ -294,7 +294,8 @@ _IN_PART = re.compile(
 
 
 def name_claimed_whole(line: str) -> str | None:
-    """The file that a sentence presents as complete: `Here's the full updated x.py:`, its name in backticks or bold."""
+    """The file that a sentence presents as complete: `Here's the full updated x.py:`, with the name in backticks or
+    bold."""
     text = line.strip()
     claim = _CLAIM.fullmatch(text) if len(text) <= 400 and text.rstrip("*").endswith(":") else None
     if claim is None or not re.search(rf"\b(?:{_WHOLE})\b", claim["what"], re.IGNORECASE):

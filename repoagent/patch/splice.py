@@ -67,7 +67,8 @@ def overlap(first: int, second: int, row: int) -> PatchError:
 
 
 def spliced(text: Text, parts: Sequence[Splice], final_newline: bool | None = None) -> Text:
-    """`text` with `parts` (from `merged`) applied. `final_newline` None keeps the newline at the end."""
+    """`text` with `parts` (from `merged`) applied. If `final_newline` is None, the newline at the end, or the lack of
+    one, is kept."""
     lines: list[str] = []
     endings: list[str] = []
     at = 0

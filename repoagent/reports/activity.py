@@ -50,8 +50,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Activity:
-    """What happened in a repository: `events`, and `spent` (the model calls for it, including failed ones), oldest
-    first."""
+    """What happened in a repository: `events`, and `spent` (the model calls, including failed ones), oldest first."""
 
     events: tuple[Event, ...]
     spent: tuple[SpendEntry, ...]

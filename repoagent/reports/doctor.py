@@ -307,7 +307,7 @@ def check_models(worktree: WorkTree | None) -> Iterator[Check]:
         specs[choose_model(settings).spec] = "model"
     except ModelError as failure:
         cause = str(failure).partition(". ")[0]
-        yield Check("model", "warning", cause, "`repoagent edit` needs a model: see `repoagent models`")
+        yield Check("model", "warning", cause, "`repoagent edit` needs a model; see `repoagent models`")
     for role in ("summary", "review"):
         if name := settings.text_or_none(f"{role}.model"):
             specs.setdefault(resolve(settings, name), f"{role} model")

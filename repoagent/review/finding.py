@@ -86,8 +86,8 @@ def parse_levels(values: tuple[str, ...]) -> dict[str, str]:
 class Location(NamedTuple):
     """Lines `start` to `end` (from 1, inclusive) of the file after the change; 0 and 0 for the whole file.
 
-    `path` is relative to the top of the work tree, decoded with os.fsdecode. `old` means lines of the file before the
-    change.
+    `path` is relative to the top of the work tree, decoded with os.fsdecode. If `old`, the lines are those of the file
+    before the change.
     """
 
     path: str
@@ -131,7 +131,7 @@ class Finding(NamedTuple):
 
     @property
     def id(self) -> str:
-        """Twelve hexadecimal digits, stable if the finding's lines move."""
+        """Twelve hexadecimal digits that stay the same when the finding's lines move."""
         from hashlib import sha256  # OpenSSL takes 10 ms to load, and most reviews find nothing
 
         parts = (self.rule, self.location.path, self.key or " ".join(self.quote.split()) or self.title)

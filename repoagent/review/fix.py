@@ -70,7 +70,7 @@ def _start(finding: Finding, data: bytes) -> int | None:
 
 def fix_request(worktree: WorkTree, finding: Finding, options: EditRequest) -> EditRequest:
     """The request that asks a model to fix the finding. It quotes the finding as data, since the finding may contain
-    text by the change's author. `options` are the command line's. Raises Refused if the code is not in the work
+    text by the change's author. `options` are those of the command line. Raises Refused if the code is not in the work
     tree."""
     location = finding.location
     source = read_source(worktree, location.path)

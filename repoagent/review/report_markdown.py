@@ -31,7 +31,7 @@ _BREAK = "&#8203;"  # zero width space
 
 
 def as_text(text: str) -> str:
-    """Plain text, of one or more lines, as Markdown that renders the same, with its line breaks."""
+    """Markdown that renders as this plain text, including its line breaks."""
     return "\n".join(_escaped(line) for line in text.expandtabs(4).split("\n"))
 
 

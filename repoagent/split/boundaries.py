@@ -1,8 +1,8 @@
 """Find candidates for cuts in a syntax tree.
 
 `walk` opens only nodes that are larger than a segment. One table of roles by node type is enough for all tree-sitter
-grammars, whose type names rarely collide; patterns cover the other types. The unit of the cost of a cut is the cost of
-one more segment (see `pack.py`). Leaves in another language (scripts in HTML, fences in Markdown) are parsed too.
+grammars, whose type names rarely collide; patterns cover the other types. Costs are relative to that of one more
+segment, which is 1 (see `pack.py`). Leaves in another language (scripts in HTML, fences in Markdown) are parsed too.
 
 Two grammars need special treatment: Markdown opens a section only for `#` headings, so `parsed_text` replaces
 underlined headings with `#` headings of the same length; YAML counts lines with 16 bits, so `walk_slices` parses large

@@ -53,7 +53,7 @@ class IndexedSource:
 
 @dataclass(frozen=True)
 class IndexedSegment:
-    """A segment and its file. `start` and `end` (excluded) are byte offsets in the source, and `sha256` is the hash of
+    """A segment and its file. `start` and `end` (exclusive) are byte offsets in the source, and `sha256` is the hash of
     the bytes between them; the other fields are those of `repoagent.split.pack.Segment`.
 
     `based_on` is "" unless both the file and its part of the source were edited: then it is the hash of the text that
@@ -176,7 +176,7 @@ def parse_index(path: Path, data: bytes) -> Index:
         raise _broken(path, "it is not a JSON object with a version")
     if value["version"] > VERSION:
         raise NewerFormat(
-            f"{path} has format version {value['version']}, newer than the supported {VERSION}: update repoagent"
+            f"{path} has format version {value['version']}, newer than the supported {VERSION}; update repoagent"
         )
     try:
         index = _fields({"language": None, "pending": {}, **value}, _INDEX, "it")
@@ -250,7 +250,8 @@ def quoted_path(path: Path, cwd: Path) -> str:
 
 @contextmanager
 def lock_split(folder: Path, *, timeout: float = 10.0) -> Iterator[None]:
-    """Lock the split in `folder` against other commands. Raises Busy, which names the holder."""
+    """Lock the split in `folder` against other commands. Raises Busy, which names the holder, if another command keeps
+    it locked."""
     with locked(folder / LOCK, timeout=timeout, what=f"the split in {folder}"):
         yield
 

@@ -154,7 +154,7 @@ def put(
 def finish(index: Index) -> Index:
     """Complete the update that a killed command left unfinished; return the index without pending files.
 
-    Raises Refused for a file that was saved since then: the text that it is based on is unknown.
+    Raises Refused for a file that was saved since then, because the text that it is based on is unknown.
     """
     whole = replace(index, pending={})
     staged = index.folder / STAGED

@@ -113,7 +113,7 @@ def read_segment_edits(index: Index, cwd: Path) -> SegmentEdits:
     folder = folder_index.display_path(index.folder, cwd)
     if not index.source.path:
         raise Refused(
-            f"{folder} was split from standard input, so there is no file to join into: concatenate the segments with "
+            f"{folder} is a split of standard input, so there is no file to join into; concatenate the segments with "
             "`cat`, in the order of their names"
         )
     base = folder_index.base_bytes(index)
@@ -151,7 +151,7 @@ def read_segment_edits(index: Index, cwd: Path) -> SegmentEdits:
         raise NothingDone(_nothing_to_join(segment_edits, cwd))
     if all(segment.file in empty for segment in index.segments):
         raise Refused(
-            f"all segments are empty, which would empty {index.source.path}: to delete that file, remove it yourself"
+            f"all segments are empty, so joining would empty {index.source.path}; to delete it, remove it yourself"
         )
     return segment_edits
 

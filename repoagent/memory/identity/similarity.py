@@ -1,8 +1,8 @@
 """Compare versions of a file: similarity as git measures it for renames, and whether a file was reworked.
 
-`seen.z` stores the content that a memory last saw, with another file for each linked work tree: raw bytes, because the
-work tree may differ from any git object (filters, line endings, uncommitted work), and objects may be deleted by `git
-gc`. Only the beginning of a large file is stored and compared.
+`seen.z` stores the content that a memory last saw; each linked work tree has a file of its own. The content is stored
+as raw bytes, because a work tree may differ from any git object (filters, line endings, uncommitted work), and objects
+may be deleted by `git gc`. Only the beginning of a large file is stored and compared.
 """
 
 from __future__ import annotations

@@ -225,8 +225,8 @@ def clear_unborn(layout: Layout) -> None:
 def relink(
     layout: Layout, worktree: WorkTree, memory: Memory, path: str, *, warn: Warn = to_stderr
 ) -> Memory:
-    """Tie `memory` to `path`, and record that a file still at its former path is another file. Returns the new state of
-    the memory.
+    """Tie `memory` to `path`; if a file still exists at the former path, record that it is a different file. Returns
+    the new state of the memory.
 
     To undo a re-keying, pass the former path, even if the file is gone. Raises Refused if there is no such file or the
     file has another memory, and what `read_source` and `memory_lock` raise.

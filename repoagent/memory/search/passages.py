@@ -111,7 +111,7 @@ def conversation(text: str, file: str, name: str = "") -> Iterator[Passage]:
 
 
 def commit(text: str, identity: str) -> Iterator[Passage]:
-    """The lines of a commit's summary (JSON): one for the commit, and one for each of its files."""
+    """The passages of a commit's summary (JSON): one for the commit, and one for each of its files."""
     value = json_files.record_of(text.encode("utf-8", "replace")) or {}
     name, date, line = f"commit {identity[:12]}", _words(value.get("date"))[:10], _words(value.get("summary"))
     files = value.get("files")

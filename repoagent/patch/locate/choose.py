@@ -22,8 +22,8 @@ _COMPARED = 300  # characters of a line to compare
 
 
 def place_hunks(hunks: Sequence[Hunk], text: Text, *, strict: bool = False) -> list[Match]:
-    """The location of each hunk that changes something. Raises PatchError or PatchErrors, including when the file lacks
-    a line that a hunk deletes and adds again."""
+    """The location of each hunk that changes something. Raises PatchError or PatchErrors if a hunk cannot be placed, or
+    if the file lacks a line that a hunk deletes and adds again."""
     index = exact.index_of(text.lines)
     if not strict:
         hunks = exact.unescape(hunks, text.lines)

@@ -62,8 +62,9 @@ def patch_spans(answer: str, *, loose: bool = False) -> tuple[Span, ...]:
 
 
 def blocks(answer: str, *, loose: bool = False, known: Collection[str] = ()) -> list[Block]:
-    """All patches in an answer, and fences of kind "code" without a file name: none if it has too many lines, cut off
-    after too many blocks (see `too_large`). The name of a `known` file is recognized everywhere."""
+    """All patches in an answer, and fences of kind "code" without a file name. If the answer has too many lines, there
+    are none; if it has too many blocks, the rest is cut off (see `too_large`). The name of a `known` file is recognized
+    everywhere."""
     if answer.count("\n") > _MOST_LINES:
         return []
     raw = answer.split("\n")

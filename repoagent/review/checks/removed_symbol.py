@@ -60,7 +60,7 @@ class _RemovedSymbol(NamedTuple):
 
 
 def find_removed_symbols(context: CheckContext) -> Iterator[Finding]:
-    """Yield one finding for each file that removes names still in use, at the most used of these names."""
+    """Yield one finding for each file that removes names still in use; its location is that of the most used name."""
     errors = [finding for finding in context.findings if finding.rule in ("conflict-marker", "parse-error")]
     broken = {finding.location.path for finding in errors}
     for file in context.files:

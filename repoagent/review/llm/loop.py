@@ -74,7 +74,7 @@ class FindingCollector:
         return Observation(FINDING, "Noted.", final=True)
 
     def object(self, state: State) -> Observation | None:
-        """Before the model finishes: send the findings back once if all of them were rejected."""
+        """Send the findings back once, before the model finishes, if all of them were rejected."""
         if self.claims or self.returned or not self.dropped:
             self._accept()
             return None

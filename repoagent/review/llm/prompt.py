@@ -104,7 +104,7 @@ class Prompts:
             was = f" (was {named(file.old_path)})" if file.old_path not in ("", file.path) else ""
             lines.append(f"{file.status}: {named(file.path)}{was}")
         if (omitted := len(self.change.files) - NAMED) > 0:
-            lines.append(f"and {omitted} more files")
+            lines.append(f"and {omitted} more")
         return "\n".join(lines)
 
     def _histories(self, paths: Sequence[str]) -> str:

@@ -89,8 +89,8 @@ def prompts(change: Change, session: ReviewSession) -> list[Prompt]:
 def model_findings(change: Change, session: ReviewSession) -> ModelAnswer:
     """A model's findings on `change`; parts with a cached answer are not asked about again.
 
-    If there is no model, no network, or no time or money left, the answer has the `error` instead of raising it; its
-    `unseen` and `notes` name what is missing.
+    If there is no model, no network, or no time or money left, the error is not raised: the answer contains it as
+    `error`, and `unseen` and `notes` name what is missing.
     """
     if not levels_of(session.settings) or not change.files:
         return ModelAnswer()
