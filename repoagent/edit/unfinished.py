@@ -40,8 +40,8 @@ def edit_lock(dirs: Layout, edit_id: str) -> Iterator[None]:
 
 
 def find_unfinished(dirs: Layout, wanted: str) -> str | None:
-    """The id of the newest edit that has neither ended nor is still running, and whose request has the mark `wanted`;
-    None if there is none.
+    """The id of the newest interrupted edit whose request has the mark `wanted`; None if there is none. An interrupted
+    edit has not ended, but its process has.
 
     Also removes edits that were killed before their first reply.
     """
@@ -129,4 +129,4 @@ def settle(worktree: WorkTree, say: Warn, warn: Warn) -> None:
             if not lock.with_suffix("").exists():
                 lock.unlink(missing_ok=True)
     except (Busy, Refused, OSError) as error:  # the memory is secondary: the command continues
-        warn(f"could not clean up after a killed command (the next command tries again): {error}")
+        warn(f"could not clean up after a killed command (the next command will try again): {error}")

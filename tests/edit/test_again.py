@@ -136,7 +136,7 @@ def test_a_locked_memory_does_not_fail_an_undo(repo: GitRepo, run: Run, script: 
     assert "could not record this edit in memory" in done.err and "the next command will retry" in done.err
     done = run("undo", "--json", code=0)
     assert json.loads(done.out)["moved"] is True
-    assert "could not clean up after a killed command (the next command tries again)" in done.err
+    assert "could not clean up after a killed command (the next command will try again)" in done.err
     (repo.top / ".repoagent/memory").unlink()
     done = run("redo", code=0)
     assert re.search(r"^recovered: recorded edit \S+ in memory$", done.err, re.MULTILINE)

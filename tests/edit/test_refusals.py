@@ -21,7 +21,7 @@ BAD: list[tuple[int, str, tuple[str, ...]]] = [
     (2, "use --create to create it", ("write it", "a.txt", "README.md")),
     (2, "outside the work tree", ("../outside.txt", "x")),
     (2, "no such file: gone.md", ("a.txt", "x", "--read", "gone.md")),
-    (2, "there is no line 99", ("a.txt:99", "x")),
+    (2, "has no line 99: its last line is", ("a.txt:99", "x")),
     (2, "no-such-file", ("a.txt", "-F", "no-such-file")),
     (2, "not UTF-8", ("a.txt", "-F", "latin")),
     (2, "there is no commit nothing", ("a.txt", "x", "--fixup", "nothing")),

@@ -117,7 +117,7 @@ def test_the_lock_is_exclusive_and_names_its_holder(
     lock = tree.git_dir / "index.lock"
     first.lock_index()
     assert first.has_lock() and not second.has_lock()
-    with pytest.raises(Busy, match=rf"is locked: an edit is being committed by process {os.getpid()}; try"):
+    with pytest.raises(Busy, match=rf"exists: an edit is being committed by process {os.getpid()}; try"):
         second.lock_index()
     second.unlock_index()
     assert lock.read_text().startswith("repoagent first: an edit")

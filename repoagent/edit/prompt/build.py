@@ -101,8 +101,8 @@ def prepare(
     """Read the files, their history and memory, and build the prompt for `answer_format`.
 
     git searches the history in parallel, limited by the number of commits rather than by time, so that the same
-    repository always gives the same prompt. Raises UsageError for missing files, Refused for files that may not be sent
-    or edited, and for an operation in progress unless the request has `no_commit`.
+    repository always gives the same prompt. Raises UsageError for missing files, and Refused for files that may not be
+    sent or edited and, unless the request has `no_commit`, during a merge, a rebase or the like.
     """
     answer_format = answer_format or AnswerFormat()
     short, dirs = answer_format.is_short, layout(worktree)
@@ -119,7 +119,7 @@ def prepare(
         facts = gather_facts(worktree)
         if request.commits and facts.unmerged:  # a commit would conclude or break the operation
             raise Refused(
-                f"{facts.unmerged[0]} has unmerged conflicts: resolve them first, or use --no-commit."
+                f"{facts.unmerged[0]} has unresolved conflicts: resolve them first, or use --no-commit."
             )
         if request.commits and facts.operation and facts.operation != "bisect":
             article = "an" if facts.operation == "am" else "a"
@@ -228,7 +228,7 @@ def read_sources(
         if target.first is not None:
             count = max(1, len(blocks.shown(data).splitlines()))
             if target.first > count:
-                raise UsageError(f"{target.path} has {count} lines; there is no line {target.first}.")
+                raise UsageError(f"{target.path} has no line {target.first}: its last line is {count}.")
             target = replace(target, last=min(target.last or target.first, count))
         targets[target] = None
     return replace(request, targets=tuple(targets)), sources
@@ -372,9 +372,9 @@ def prompt_for(
     """The prompt for `paths`, either all paths of the request or one of them. `note` follows the request. `plain`
     selects another wording, for a model that repeated a bad answer.
 
-    Blocks are ordered for the cache, the most stable first: the repository, the files for reading, history and memory
-    of the edited files, these files, then what changes with each commit or request. A cache breakpoint follows each
-    prefix that the next edit may share.
+    Blocks are ordered for the cache, the most stable first: the repository, the read-only files, the history and memory
+    of the edited files, the edited files themselves, then what changes with each commit or request. A cache breakpoint
+    follows each prefix that the next edit may share.
     """
     request, sources, form, short = context.request, context.sources, session.form, session.short
     native, texts = context.answer_format.native and not short, context.texts

@@ -32,7 +32,7 @@ REMINDS = "\nAnswer with "  # the beginning of `reminder`
 class AnswerFormat:
     """The format to request, and the model's limits. `short`: leave the protocol of tools and tags out of the prompt,
     which suits small models; None to decide by `form`. `window` is the context window in tokens, for input and output
-    together, None if unknown. `native`: look-ups are native tools."""
+    together, None if unknown. `native`: the look-ups are offered through the model's native tool calls."""
 
     form: Form = "diff"
     short: bool | None = None
@@ -57,9 +57,9 @@ def fits_whole(data: bytes, output_tokens: int, lines: int = WHOLE_LINES) -> boo
 
 
 def choose_form(form: Form, whole: Mapping[str, bool], windows: Iterable[str]) -> Form:
-    """The form to request for these files: `form`, unless that is a whole file or function. Then it is SEARCH/REPLACE
-    if a file neither can be rewritten as a whole (`whole`, by path) nor has a part that can (the paths in `windows`), a
-    function if there are such parts, else a whole file."""
+    """The form to request for these files: `form`, unless that is a whole file or function. In that case:
+    SEARCH/REPLACE if a file can be rewritten neither as a whole (`whole` says so by path) nor in part (`windows` has
+    the paths with such parts); otherwise a function if there are such parts; otherwise a whole file."""
     if form not in LOOSE:
         return form
     parts = set(windows)
@@ -96,7 +96,7 @@ def reminder(
     plain: bool = False,
 ) -> str:
     """The last line of a prompt for a small model, because such a model best follows what it read last. `marks` has the
-    fences by path, if not "```".
+    fence mark of each path, by default "```".
 
     It does not ask for a sentence before the fence: Qwen2.5-Coder-1.5B then sometimes wrote only the sentence, or put
     the fence at its end. The words "a fence that begins with" had the same effect.

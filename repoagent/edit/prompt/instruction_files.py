@@ -42,7 +42,7 @@ def collect(
 
     In this order: the user's own file; `context.md` in `root`; the files listed in the `context` option; AGENTS.md,
     CLAUDE.md and CONVENTIONS.md, from the folder of the first target upwards. A CLAUDE.md is followed by the files that
-    it names. Links and copies are shown once.
+    it names. Of a file and the links to it or copies of it, only the first is shown.
     """
     budget = settings.whole("context_limit")
     collector = _Collector(top.resolve(), root.resolve(), why_not, budget)

@@ -1,6 +1,6 @@
 """Decide which files are too long for a prompt, and show parts and an outline of each within a budget.
 
-`read_part` serves the model's `read`: lines, or characters of one long line."""
+`read_part` implements the model's `read` tool: it returns lines, or characters of one long line."""
 
 from __future__ import annotations
 
@@ -88,7 +88,8 @@ def excerpt_of(path: str, data: bytes, about: About, budget: Budget) -> Excerpt:
 
 
 class Long(NamedTuple):
-    """The block of a file that is not shown whole, and the shown lines (from 1, both inclusive)."""
+    """The prompt block of a file that is not shown in full, and the line ranges that it shows (from 1, both
+    inclusive)."""
 
     text: str
     lines: tuple[tuple[int, int], ...]

@@ -107,7 +107,8 @@ def _stem(word: str) -> str:
 
 
 def known_terms(names: Collection[str], query: Query) -> dict[str, tuple[str, ...]]:
-    """The query terms in each name: stems, and "=" followed by a whole name. Omits names without a query term."""
+    """The query terms in each name: the stems that it contains and, if the query has the whole name, "=" followed by
+    the name. Omits names without a query term."""
     # a word contains its stem, except for the last letter: one search excludes nearly all names
     begins = {word[:-1] or word for word in query.words}
     if not begins:
@@ -280,7 +281,8 @@ def choose(
 ) -> list[Unit]:
     """The parts to show, in file order, adjacent ones merged; at most about `budget` bytes.
 
-    The beginning of the file is always included, then the lines that the user named, then the best scores.
+    The beginning of the file is always included, then the lines that the user named, then the segments with the best
+    scores.
     """
     if not units:
         return []

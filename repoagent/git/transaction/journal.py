@@ -151,7 +151,7 @@ class EditJournal(stored.Journal):
             text = (_read_lock(path) or b"").decode(errors="replace")
             if text.startswith("repoagent "):
                 holder = text.partition(": ")[2].strip()
-                raise Busy(f"{path} is locked: {holder}; try again when that is done") from None
+                raise Busy(f"{path} exists: {holder}; try again when it is done") from None
             raise Busy(
                 f"{path} exists: another git command is running in this work tree; try again when it is done. "
                 "If no git command is running, remove that file"
