@@ -158,10 +158,10 @@ def no_file(worktree: WorkTree, path: str) -> NoSuchFile:
 def split_arguments(
     arguments: Sequence[str], *, instruction_elsewhere: bool, cwd: Path, create: bool = False
 ) -> tuple[list[str], str | None]:
-    """Split `FILE... INSTRUCTION` into the files and the instruction, None if it is missing.
+    """Split `FILE... INSTRUCTION` into the files and the instruction (None if it is missing).
 
-    If the last argument looks like a path, it is a new file with `create`; without it, UsageError is raised, so that a
-    mistyped name is not sent to a model as an instruction.
+    With `create`, a last argument that looks like a path is a new file. Without `create`, such an argument raises
+    UsageError if the file does not exist, so that a mistyped name is not sent to a model as an instruction.
     """
     if instruction_elsewhere or not arguments:
         return list(arguments), None

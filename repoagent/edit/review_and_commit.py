@@ -54,8 +54,8 @@ def review_and_commit(
 ) -> CommitOutcome:
     """Review the draft with the user, write it, run the check and commit.
 
-    Raises SentBack for a rejection with a reason, a failed check or hook (everything is unchanged); NothingDone for a
-    plain rejection or an empty draft; Refused if the change no longer applies, or contains sensitive files that were
+    Raises SentBack for a rejection with a reason, or for a failed check or hook (nothing was changed); NothingDone for
+    a plain rejection or an empty draft; Refused if the change no longer applies, or contains sensitive files that were
     not requested (the change is saved as a patch file); NotNow, NoCommit and Busy if it applies but cannot be committed
     now.
     """

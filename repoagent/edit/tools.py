@@ -227,7 +227,8 @@ def search(
 ) -> Matches:
     """Find at most MATCH_LIMIT lines that match a Perl regular expression, in tracked and untracked files that may be
     shown, or only in the file `path`, ignored or not. Long lines are cut around the match. `at` is a commit to search
-    in, or "" for the index. `output`: `path` is a file in the folder `top`, unrelated to git, and case is ignored.
+    in, or "" for the index. With `output`, `path` is a file of command output in the folder `top`, which need not be in
+    a work tree, and case is ignored.
 
     If no line matches, finds lines that contain the pattern as plain text. Raises UsageError for an invalid pattern, or
     one that takes too long.

@@ -67,7 +67,7 @@ class UserInterface(Protocol):
         """Seconds spent waiting for answers, which do not count toward the edit's time."""
 
     def text(self, piece: str) -> None:
-        """A piece of the model's reply as it arrives."""
+        """Show a piece of the model's reply as it arrives."""
 
     def void(self, text: str) -> None:
         """Discard text that was streamed by an attempt that failed."""
@@ -76,10 +76,10 @@ class UserInterface(Protocol):
         """The model took an action, or a tool returned an observation."""
 
     def note(self, sentence: str) -> None:
-        """A transient line: a wait, a remark, the current step."""
+        """Show a transient line: a wait, a remark, the current step."""
 
     def say(self, sentence: str) -> None:
-        """A permanent line that the user must see, even if the output is a pipe."""
+        """Print a permanent line that the user must see, even if the output is a pipe."""
 
     def running(self, command: str, output: Path) -> None:
         """A command was started; its output goes to the file `output`."""
@@ -91,7 +91,7 @@ class UserInterface(Protocol):
         """^C ended the edit; `sentence` describes the resulting state."""
 
     def output(self, data: bytes) -> None:
-        """Output of git and its hooks during the commit."""
+        """Show output of git and its hooks during the commit."""
 
     def decide(self, proposal: Proposal) -> Decision:
         """Ask for a decision on `proposal`."""
@@ -103,11 +103,12 @@ class UserInterface(Protocol):
         """Ask whether the model may also change these files; None if there is no user to ask."""
 
     def explained(self, text: str) -> None:
-        """The model's explanation, which was also streamed as `text`, or why there is none."""
+        """Show the model's explanation, which was also streamed to `text`, or say why there is none."""
 
 
 def tolerances_text(placement: Placement) -> str:
-    """A placement's tolerances in words, without those that nearly all answers need; "" if there are none."""
+    """What was tolerated to place a hunk ("lines matched ignoring white space"), except for what nearly all answers
+    need; "" if nothing was."""
     names = ({placement.level, *placement.tolerances} & TOLERANCES.keys()) - USUAL
     if placement.level == "new-file" and "whitespace" in names:
         return SPACED

@@ -369,8 +369,8 @@ class Step:
     written; `permissions` are for a new file (None: according to the umask).
 
     For a change that is already in the work tree, `old` and `new` are the current content, `was` is the content before
-    the change and `done` the content after it; the current content may contain more. If `new` is the content after
-    hooks or after a save by the user, `wrote` is what the step itself wrote.
+    the change and `done` the content after it; the current content may include further changes. If `new` is the content
+    after hooks or after a save by the user, `wrote` is what the step itself wrote.
     """
 
     path: str

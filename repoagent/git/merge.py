@@ -23,8 +23,9 @@ _Hunk = tuple[_Lines, _Lines]
 
 @dataclass(frozen=True)
 class Conflict:
-    """A change that cannot be merged. `lines` are the conflicting ranges (first, last) of the text before the change,
-    empty for a binary file, a symbolic link or a missing file; `version` has those of the other version."""
+    """A change that cannot be merged. `lines` are the conflicting line ranges (first, last) of the text before the
+    change, `version` those of the other version; both are empty for a binary file, a symbolic link or a missing
+    file."""
 
     lines: tuple[tuple[int, int], ...] = ()
     version: tuple[tuple[int, int], ...] = field(default=(), compare=False)

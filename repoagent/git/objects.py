@@ -17,7 +17,7 @@ _ATTRIBUTES = ("text", "eol", "crlf", "filter", "ident", "working-tree-encoding"
 
 
 def to_blob(worktree: WorkTree, path: str, content: Content, staged: Entry | None) -> Entry:
-    """Store `content`, read from the file `path` of the work tree, as `git add` would if `staged` is its index entry;
+    """Store `content`, read from the file `path` of the work tree, as `git add` would if `staged` were its index entry;
     return the new entry."""
     if content.is_link:
         return Entry(content.mode, store(worktree, content.data))

@@ -132,8 +132,8 @@ def git_output(
 ) -> Output:
     """Run `git ARGS` in `cwd` and return its output.
 
-    Raises GitError if the exit code is not in `ok`. `read_only` prevents optional locks (to refresh the index); pass
-    False for a call that writes.
+    Raises GitError if the exit code is not in `ok`. `read_only` keeps git from taking the optional locks with which it
+    refreshes the index; pass False for a call that writes.
     """
     command = _command(args, read_only=read_only)
     began = tracing.begin()

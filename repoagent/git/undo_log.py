@@ -57,8 +57,8 @@ def list_edits(worktree: WorkTree) -> list[Edit]:
 
 
 def find_edit(worktree: WorkTree, edit_id: str | None, *, undone: bool) -> Edit:
-    """The edit with id `edit_id`, by default the last one that has been undone (with `undone`) or has not been. Raises
-    NothingDone if there is none, Refused if the edit is in the other state or unknown."""
+    """The edit with id `edit_id`, by default the last one, among the edits that have been undone (with `undone`) or
+    those that have not. Raises NothingDone if there are none, Refused if the edit is not among them."""
     edits = list_edits(worktree)
     if edit_id is None:
         matching = [edit for edit in edits if edit.undone == undone]
@@ -112,7 +112,8 @@ def commit_of(worktree: WorkTree, edit: Edit) -> str:
 
 def list_undoable(worktree: WorkTree) -> list[tuple[Edit, str | None, str]]:
     """The edits that can be undone here, newest first: those in the history of HEAD, and those without a commit. Each
-    comes with the commit that contains it now and its subject (None and "" if none). Their bytes must still be saved.
+    comes with the commit that contains it now and its subject (None and "" if none). Edits whose bytes are no longer
+    stored are left out.
     """
     committed = _commits_by_trailer(worktree)
     undoable: list[tuple[Edit, str | None, str]] = []

@@ -51,8 +51,7 @@ class View(Protocol):
     """The history that one revision reaches. A file keeps its id through all renames."""
 
     def file(self, path: bytes) -> int | None:
-        """The id of the file that has this path at the revision or, if none does, that had it last; None if none ever
-        had it."""
+        """The id of the file that has this path at the revision, or had it last; None if there is none."""
         ...
 
     def commits(self, file: int, limit: int) -> list[Commit]:
@@ -69,11 +68,11 @@ class View(Protocol):
         ...
 
     def namesakes(self, stem: bytes) -> list[int]:
-        """Files that have or had a path with this `stem`, newest change first, at most 50."""
+        """Files that have or had a path with this `stem`, most recently changed first; at most 50."""
         ...
 
     def folder(self, directory: bytes, limit: int) -> list[int]:
-        """Files directly in this directory (b"" is the top), last changed first."""
+        """Files directly in this directory (b"" is the top), most recently changed first; at most `limit`."""
         ...
 
     def paths(self, files: Sequence[int]) -> dict[int, bytes]:
@@ -91,7 +90,7 @@ class Neighbor(NamedTuple):
     `score` is 0 to 1. The file changed in `together` of the last `commits` commits of the queried files; `last` is the
     committer date (seconds since 1970) of the newest commit with both, `evidence` the numbers of these commits, newest
     first, at most 20. `reasons` are codes, the strongest first: "together"; "through" (it changes with their partners);
-    "name"; "folder"; and always last "recent" (part of the newest commits of all).
+    "name"; "folder"; and always last "recent" (it changed in one of the newest commits of the whole history).
     """
 
     file: int
@@ -256,7 +255,8 @@ def walk(
 
 
 def recency(latest: Sequence[Commit], query: frozenset[int], author: int | None) -> dict[int, float]:
-    """How much each file changed in the newest commits, which are often related; those by `author` weigh more."""
+    """How much each file changed in the newest commits, to which the next change is often related; commits by `author`
+    weigh more."""
     values: defaultdict[int, float] = defaultdict(float)
     for age, commit in enumerate(latest[:LATEST]):
         if commit.size <= MOST_FILES:

@@ -184,9 +184,9 @@ def _nothing(top: Path, path: str, revision: str, history: FileHistory) -> Usage
 def prompt_block(
     worktree: WorkTree, path: str, commits: int, *, seconds: float = SECONDS, summaries: Path | None = None
 ) -> str:
-    """A file's authors and at most `commits` of its newest and most informative commits for a prompt, at 45 tokens
-    each; "" for a file that git does not know. `summaries` is the folder with summaries by models. Raises GitError if
-    git fails."""
+    """For a prompt: a file's authors and at most `commits` of its newest and most informative commits, within 45 tokens
+    per commit; "" for a file that git does not know. `summaries` is the folder with summaries by models. Raises
+    GitError if git fails."""
     recent, whole = file_log(worktree, path, commits * _CANDIDATES, seconds=seconds)
     found = steps(worktree.top, recent.commits, limit=commits * _CANDIDATES, seconds=_OUTLINES)
     people = authors_of(whole.commits, partial=whole.partial)

@@ -57,8 +57,8 @@ class FileHistory:
 def file_log(
     worktree: WorkTree | Path, path: str, limit: int, *, revision: str = "HEAD", seconds: float = SECONDS
 ) -> tuple[FileHistory, FileHistory]:
-    """The newest `limit` commits that changed `path` (a file or a directory, relative to the top) with the numbers of
-    lines that each added and removed, and all commits without these numbers.
+    """Two histories of `path` (a file or a directory, relative to the top): its newest `limit` commits, with the
+    numbers of lines that each added and removed; and all its commits, without these numbers.
 
     If the work tree has a complete index, git does not walk the history; otherwise git gets `seconds` of wall time.
     Raises GitError if git fails.

@@ -66,7 +66,7 @@ class Node(NamedTuple):
 
 class Link(NamedTuple):
     """Two nodes, by number, that changed together; `strength` is 0 to 1. Links that are not `drawn` appear only when
-    their node is selected; `faint` ones are between neighbors."""
+    one of their nodes is selected; `faint` ones are between neighbors."""
 
     source: int
     target: int
@@ -89,8 +89,8 @@ class Area(NamedTuple):
 
 class Graph(NamedTuple):
     """A graph to draw. `groups` has the name of each group (each has its own color); `between` has pairs of areas, each
-    with a strength; `rows` has the number of each node and its cells. Weak links come first, to be drawn below the
-    others."""
+    with a strength; `rows` has, for each row of the table, the number of its node and its cells. Weak links come first,
+    to be drawn below the others."""
 
     title: str
     headline: str

@@ -96,7 +96,8 @@ def reindented(lines: Lines, old: Lines) -> list[str]:
     """Indent `lines` like `old`, which they replace.
 
     Repairs two mistakes: all lines are shifted equally (a method at column 0), or only the first line is. Compares the
-    lines that occur exactly once in both; if they disagree, returns `lines` unchanged and leaves it to the parse check.
+    lines that occur exactly once in both; if their shifts differ, returns `lines` unchanged and leaves the mistake to
+    the parse check.
     """
     new_counts, old_counts = Counter(map(str.strip, lines)), Counter(map(str.strip, old))
     before = {line.strip(): _indent(line) for line in old}
@@ -151,8 +152,8 @@ _MARKUP = re.compile(r"\.(?:md|markdown|html?|xml|vue|svelte)$")
 
 
 def with_remarks(path: str, old: Lines, new: Lines, request: str) -> list[str]:
-    """Return `new` with those hunks reverted that only drop comments, or change only blank lines or trailing white
-    space; all hunks stay if the request may intend such changes."""
+    """Return `new`, but revert each hunk that only drops comments, or only changes blank lines or trailing white space.
+    If the request may intend such changes, return `new` unchanged."""
 
     def is_remark(line: str) -> bool:
         text = line.strip()

@@ -147,7 +147,7 @@ def named_pieces(new: _Code, old: _Code) -> list[tuple[Rows, list[str]]]:
 
 @dataclass(frozen=True)
 class ShownFile:
-    """The current lines of an editable file, and the parts that the model saw; all of them if `parts` is empty.
+    """The current lines of an editable file, and the `parts` that the model saw (empty if it saw the whole file).
     `source` has the lines as read, before the edits of earlier answers. `words` are the request's words."""
 
     path: str
@@ -256,8 +256,8 @@ def read_reply(
 ) -> list[FilePatch]:
     """Find the file and the lines that each code block of a reply replaces; leave diffs and the like unchanged.
 
-    `missing` are the files to create. Drops code that matches no file, if other code does. Raises PatchRefused if the
-    model saw only a part of a file, and the code for it does not contain that part.
+    `missing` are the files to create. If some code matches a file, code that matches none is dropped. Raises
+    PatchRefused if the model saw only a part of a file, and the code for it does not contain that part.
     """
     taken: list[FilePatch] = []
     unmatched: list[FilePatch] = []

@@ -58,8 +58,8 @@ def encode(worktree: WorkTree, message: str | bytes, errors: str = "strict") -> 
 
 
 def prepare(journal: EditJournal, status: Status, message: bytes, options: Options) -> None:
-    """Durably save what hooks could lose, according to `status`; then write to the journal's folder the message, and an
-    index with HEAD plus the change, and create the new branch named in `options`."""
+    """Durably save what hooks could lose, according to `status`. Then write the message, and an index with HEAD plus
+    the change, to the journal's folder, and create the new branch that `options` may name."""
     worktree, branch = journal.worktree, options.branch
     own = {planned.path for planned in journal.record.planned}
     others = tuple(path for path in status.changed if path not in own)
@@ -107,7 +107,8 @@ def run_commit(journal: EditJournal, options: Options, listen: OnOutput | None =
     """Run `git commit` with the index and the message from the journal's folder; return its exit code and output.
 
     It runs as if the user ran it: same environment, hooks, signing and identity. `listen` is called with the output as
-    it arrives. The journal stays locked while git runs. After ^C, waits for git; HEAD tells what it did.
+    it arrives. The journal stays locked while git runs. After ^C, waits for git; HEAD then shows whether there is a
+    commit.
     """
     worktree, message = journal.worktree, journal.path(MESSAGE)
     # As few settings as possible, since hooks see them. Garbage collection would read our index instead of the user's,
@@ -194,7 +195,8 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 def verified_commit(journal: EditJournal) -> Commit | None:
     """The commit after a successful `git commit`; None if a hook removed the change from it, and it was withdrawn.
 
-    Raises Busy if HEAD was moved; a commit whose parent is not the planned one is withdrawn.
+    Raises Busy if another program moved HEAD; if git then committed on top of the wrong parent, that commit is
+    withdrawn first.
     """
     worktree, record = journal.worktree, journal.record
     tip = read_commit(worktree)
@@ -210,7 +212,7 @@ def verified_commit(journal: EditJournal) -> Commit | None:
 
 
 def find_commit(journal: EditJournal) -> Commit | None:
-    """The commit that the transaction made on top of the commit at its start; None if there is none."""
+    """The commit that the transaction made on top of its starting commit; None if there is none."""
     worktree, began = journal.worktree, journal.record.head
     if head_commit(worktree) in (None, began):
         return None

@@ -63,8 +63,8 @@ def folder_after(journal: EditJournal, *, done: bool) -> Path:
 
 
 def archive(journal: EditJournal, **values: Any) -> None:
-    """Durably log the edit, with these `values` in its record, and end the journal. If ending it fails, the next
-    command does it."""
+    """Durably log the edit, with these `values` in its record, and end the journal. If the journal cannot be ended, the
+    next command ends it."""
     record = replace(journal.record, **values)
     line = {
         "version": 1,

@@ -179,8 +179,8 @@ def _commit_again(
 
 
 def steps_after_hooks(journal: EditJournal, made: Commit, verdict: HookVerdict) -> tuple[Step, ...]:
-    """The steps, including what hooks changed and added, for undo. The user may have saved a file since; the commit has
-    the hook's version."""
+    """The steps for undo, including what hooks changed and added. The hooks' version is usually read from the commit,
+    because the user may have saved the file since."""
     worktree, record = journal.worktree, journal.record
 
     def content(path: str, entry: Entry | None) -> Content | None:
@@ -211,8 +211,9 @@ def steps_after_hooks(journal: EditJournal, made: Commit, verdict: HookVerdict) 
 def step_after_hook(
     worktree: WorkTree, step: Step, now: Content | None, before: Content | None, after: Content | None
 ) -> Step:
-    """The step of a change in place after a hook turned `before` into `after`; `now` is the file's current content. The
-    hook's changes become part of the step; other changes do not. On a conflict the hook's changes are left out."""
+    """A step whose change was already in the work tree, after a hook turned `before` into `after`; `now` is the file's
+    current content. The hook's changes become part of the step; other changes do not. On a conflict the hook's changes
+    are left out."""
     done = step.done
     if same(step.new, done):
         return replace(step, new=now, done=now)

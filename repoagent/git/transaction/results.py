@@ -71,7 +71,7 @@ class OtherChanges:
         )
 
     def notes(self, folder: Path) -> tuple[str, ...]:
-        """The sentences, which name `folder`, the final folder of the journal, where the kept bytes are."""
+        """The sentences, with `folder` filled in: the journal's final folder, which contains the kept bytes."""
         return tuple(sentence.replace(KEPT_FOLDER, str(folder)) for sentence in self.sentences)
 
     def remarks(self, folder: Path) -> tuple[str, ...]:

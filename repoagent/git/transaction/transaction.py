@@ -38,7 +38,7 @@ def new_edit_id() -> str:
 
 
 class BaseTransaction(ABC):
-    """A change to files, from the lock to its end. A context manager: leaving it early restores everything. Changes
+    """A change to files, from beginning to end, as a context manager: leaving it early restores everything. Changes
     that other programs have made to the files in the meantime are kept and reported. `plan` is what will be committed.
 
     `Transaction` ends with a commit, `MoveTransaction` moves HEAD to an existing one. `commits` is False if only files

@@ -52,8 +52,8 @@ class State(NamedTuple):
 
 
 class Index:
-    """The history index of a repository, a context manager; see `open_index`. Its methods raise NoIndex if there is no
-    usable index."""
+    """The history index of a repository, as a context manager; see `open_index`. Its methods raise NoIndex if there is
+    no usable index."""
 
     def __init__(self, worktree: WorkTree, warn: Warn) -> None:
         self._worktree, self._warn = worktree, warn

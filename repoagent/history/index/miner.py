@@ -1,5 +1,5 @@
-"""Fill the index in batches, one transaction each: older commits backwards from the first one, new commits forwards;
-and record which paths exist in the tree of HEAD."""
+"""Fill the index in batches, one transaction each: older commits backwards from where the index began, new commits
+forwards; and record which paths exist in the tree of HEAD."""
 
 from __future__ import annotations
 
@@ -222,8 +222,8 @@ def begin(connection: sqlite3.Connection, base: bytes, signature: str) -> None:
 
 
 class Walk(NamedTuple):
-    """How to read commits: until `deadline` (of time.monotonic); without `blobs` if a partial clone would fetch them;
-    `edge` are commits whose parents a shallow clone lacks."""
+    """How to read commits: until `deadline` (of time.monotonic); `blobs` is False in a partial clone, which would fetch
+    them; `edge` are commits whose parents a shallow clone lacks."""
 
     top: Path
     deadline: float = float("inf")
