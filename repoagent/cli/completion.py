@@ -1,8 +1,8 @@
 """`repoagent completion`, which prints click's completion script for a shell, and the completion of parameter values.
 
-PARAMETERS maps the word in the help (FILE, REV, SPEC) to the function that finds the values of a parameter. Such a
-function yields (value, description) for the text typed so far; it runs at most one git command or reads one file, and
-yields nothing on an error.
+PARAMETERS maps a word in a parameter's metavar (FILE, REV, SPEC) to the function that finds the parameter's values.
+Such a function yields (value, description) for the text typed so far; it runs at most one git command or reads one
+file, and yields nothing on an error.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def add_completion(command: click.Command) -> None:
 
 
 def finder_of(param: click.Parameter) -> Find | str | None:
-    """The function that finds the values of `param`; None for free text, and if its type finds them itself (a
+    """The function that finds the values of `param`; None for free text and for a type that finds them itself (a
     choice)."""
     if isinstance(param, click.Option) and (param.is_flag or param.count or param.flag_value == ""):
         return None

@@ -31,7 +31,7 @@ effort_option = click.option(
     help="Reasoning effort: low, medium, high, xhigh or max.",
 )
 max_tokens_option = click.option(
-    "--max-tokens", type=click.IntRange(1), metavar="N", help="Use at most N tokens, input and output."
+    "--max-tokens", type=click.IntRange(1), metavar="N", help="Use at most N tokens, input plus output."
 )
 max_cost_option = click.option(
     "--max-cost", type=click.FloatRange(min=0), metavar="USD", help="Spend at most this many dollars."
@@ -179,7 +179,7 @@ def require_answers(terminal: Terminal, options: SimpleNamespace, to: str = "app
 
 
 def parse_check(options: SimpleNamespace) -> dict[str, object]:
-    """The setting for `--no-parse-check`, by its key; empty without that option."""
+    """The setting that `--no-parse-check` changes, by its key; empty without that option."""
     return {"edit.parse_check": False} if options.no_parse_check else {}
 
 

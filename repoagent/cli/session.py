@@ -99,8 +99,8 @@ def emit(
     as_json: bool,
     notes: Iterable[str] = (),
 ) -> None:
-    """Print the result of a command: `content` as JSON, or else painted `lines` (in a pipe as exact bytes), and `notes`
-    on standard error."""
+    """Print the result of a command: `content` as JSON if `as_json`, otherwise the painted `lines` (as exact bytes in a
+    pipe), and `notes` on standard error."""
     if as_json:
         write_json(terminal, content)
         return
@@ -111,7 +111,8 @@ def emit(
 
 
 def select(value: object, *names: str, **renamed: str) -> dict[str, Any]:
-    """Attributes of `value` for JSON, by name or renamed (new name=attribute); an empty string becomes null."""
+    """The attributes `names` of `value` for JSON, and those in `renamed` (new name=attribute) under their new names; an
+    empty string becomes null."""
     attributes = {**dict(zip(names, names, strict=True)), **renamed}
     return {
         name: None if (item := getattr(value, attribute)) == "" else item

@@ -104,8 +104,8 @@ class Option(NamedTuple):
 
     `key` is dotted; a `*` in it is a name that the user chooses. A value in `.repoagent/config.toml` is ignored unless
     `repository_may_set`; with `only_lower` it may not exceed the value of lower layers, with `only_like` it must match
-    the pattern (described by `only_what`), with `only_unset` it counts only if the user's file has no value. A `secret`
-    value is never printed.
+    the pattern (described by `only_what`), and with `only_unset` it counts only if the user's file has no value. A
+    `secret` value is never printed.
     """
 
     key: str
@@ -187,7 +187,7 @@ OPTIONS: tuple[Option, ...] = (
         "check.timeout", _NUMBER_OR_NONE, 1800.0, "seconds before a check is stopped and fails; none: never"
     ),
     _own("check.unconfined", _SWITCH, False, "run the check outside the sandbox, even for unseen changes"),
-    Option("commit.trailers", _SWITCH, True, "add trailers that name the model and the edit to each commit"),
+    Option("commit.trailers", _SWITCH, True, "name the model and the edit in trailers of each commit"),
     _own("commit.trailer", _TRAILER, "Assisted-by", "the trailer that names the model"),
     _own(
         "edit.scope",
@@ -196,7 +196,7 @@ OPTIONS: tuple[Option, ...] = (
         "what an edit may change besides the named files",
     ),
     Option("edit.format", one_of("auto", *_FORMATS), "auto", "how a model writes a change"),
-    _own("edit.sensitive", _TEXTS, (), "more files to ask about before changing them, in .gitignore syntax"),
+    _own("edit.sensitive", _TEXTS, (), "more files whose changes you must confirm, in .gitignore syntax"),
     _own("edit.parse_check", _SWITCH, True, "refuse a change that adds syntax errors"),
     _limit("edit.inline_limit", whole(), 64 * 1024, "size in bytes up to which a file is shown in full"),
     Option("context", _TEXTS, (), "more files to show in each prompt"),

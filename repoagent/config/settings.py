@@ -37,8 +37,8 @@ class Setting(NamedTuple):
 @dataclass(frozen=True)
 class Settings:
     """All settings. `warnings` are sentences about ignored values, for standard error. `theirs` is the origin of
-    settings from the repository. Each method that reads a value raises KeyError for an unknown key, TypeError for a
-    value of another type."""
+    settings from the repository's file. Each method that reads a value raises KeyError for an unknown key, TypeError
+    for a value of another type."""
 
     entries: Mapping[str, Setting]
     warnings: tuple[str, ...] = ()

@@ -234,7 +234,7 @@ def _placed(
             raise Refused(lost)
     if unchanged := bindings.keys() - {change.old_path for change in applied.changes}:
         raise UsageError(
-            f"the patch does not change {', '.join(sorted(unchanged))}: remove it from the sources"
+            f"the patch does not change {', '.join(sorted(unchanged))}: give sources only for files that it changes"
         )
     changes = tuple(_rebased(worktree, request, change, present) for change in applied.changes)
     remarks = [
@@ -392,7 +392,7 @@ def _read_patches(
         raise UsageError(f"{name} is binary: a patch must be text")
     if not patches:
         raise Refused(
-            f"{name} contains no patch: expected a unified diff, SEARCH/REPLACE blocks, or named files"
+            f"{name} contains no patch: expected a unified diff, SEARCH/REPLACE blocks, or whole files with their names"
         )
     nameless = [patch for patch in patches if patch.old is None and patch.new is None]
     if nameless and not paths:
@@ -479,11 +479,11 @@ def bound_source(worktree: WorkTree, present: Source, blob: str) -> Source:
     checked = git(top, "cat-file", "--batch-check", stdin=names.encode()).decode()
     blobs = [line.split()[0] for line in checked.splitlines() if line.split()[1:2] == ["blob"]]
     if len(blobs) > 1:
-        raise UsageError(f"--source {path}={blob}: {len(blobs)} blobs match: use more digits of the id")
+        raise UsageError(f"--source {path}={blob}: {len(blobs)} blobs match; use more digits of the id")
     content = from_blob(worktree, path, Entry(mode, blobs[0])) if blobs else None
     if content is None:
         raise Refused(
             f"{path} is now blob {present.blob[:12]}, but the patch was made for {blob}, and git does not have that "
-            "blob: recreate the patch, or omit --source to find the place by its lines"
+            "blob: recreate the patch, or omit --source to apply it to the current text"
         )
     return replace(present, data=content.data, blob=blob_hash(content.data, worktree.object_format))

@@ -72,8 +72,8 @@ class CommitOutcome:
 
 
 class SentBack(Exception):
-    """The change was not committed; the text is for the model. `kind` is "person", "check" or "hook"; `sentence` is for
-    the user, `printed` the output of the check."""
+    """The change was not committed; the text of the exception tells the model why. `kind` is "person", "check" or
+    "hook"; `sentence` is for the user, `printed` the output of the check."""
 
     def __init__(self, kind: str, text: str, sentence: str | None = None, printed: str = "") -> None:
         from repoagent.llm.model import unfenced

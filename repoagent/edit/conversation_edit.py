@@ -40,7 +40,7 @@ class RewriteRequest:
 
 
 def first_request(rewrite_request: RewriteRequest, *, max_output_tokens: int) -> Request:
-    """The first request to the model: instructions, the file with the hash of its bytes, the user's request."""
+    """The first request to the model: instructions, the file with the hash of its bytes, and the user's request."""
     nonce = rewrite_request.original.conversation.nonce
     system = (files("repoagent.edit") / "prompts" / "conversation_edit.md").read_text(encoding="utf-8")
     system = system.format(name=NAME, nonce=nonce, person=_MAY_GO if rewrite_request.user_turns else _STAYS)

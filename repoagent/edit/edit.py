@@ -177,7 +177,7 @@ class _Run(ModelCalls):
                     if path not in session.editable and patch_tool.can_be_offered(session, [path]):
                         patch_tool.add_to_scope(session, path)
                     if path not in session.editable or session.draft.sources[path].blob != blob:
-                        raise Refused(f"{path} has changed since")
+                        raise Refused(f"{path} has changed since the interruption")
             loop.replay(self.prepared.tools, self.state)
         except RepoagentError as error:
             raise Refused(

@@ -70,7 +70,7 @@ def _is_whole(change: FileChange) -> bool:
 
 
 def split(piece: Piece) -> tuple[Piece, ...]:
-    """The parts of a hunk that context lines separate; the piece itself if it cannot be split."""
+    """The parts of a hunk that are separated by context lines; the piece itself if it cannot be split."""
     blocks = _blocks(piece.hunk) if piece.hunk is not None else []
     parts = []
     for number, (changed, lines, old, new) in enumerate(blocks):
@@ -170,8 +170,8 @@ def parse_hunks(diff: str) -> tuple[str, tuple[Hunk, ...]]:
 
 
 def hunk_end(lines: Sequence[str], at: int, old: int, new: int) -> int:
-    """The index after the hunk that begins at `at` and has `old` and `new` lines. Lines are counted, because their text
-    may look like a header."""
+    """The index after the hunk that begins at `at` and has `old` lines of the old file and `new` lines of the new one.
+    Lines are counted, because their text may look like a header."""
     while at < len(lines) and (old > 0 or new > 0 or lines[at].startswith("\\")):
         old -= lines[at].startswith(_OLD)
         new -= lines[at].startswith(_NEW)

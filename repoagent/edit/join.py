@@ -102,8 +102,8 @@ def join(
         worktree = worktree_of(index, cwd)
         if worktree is None:
             raise UsageError(
-                f"{name}, the source of {display_path(folder, cwd)}, belongs to a repository: run this "
-                "inside that repository"
+                f"{name}, the source of {display_path(folder, cwd)}, belongs to a repository: run the "
+                "command inside that repository"
             )
         request = replace(request, targets=(Target(name),))
         preflight(worktree, request)
@@ -192,7 +192,7 @@ def _remarks(edits: SegmentEdits, source: Source, merged: MergeResult) -> list[s
     already = [file for file, kind in merged.how.items() if kind == "already"]
     remarks = []
     if both:
-        remarks.append(f"{path} has changed since the split, also in {', '.join(both)}; merged both changes")
+        remarks.append(f"merged the changes to {path} since the split with your edits in {', '.join(both)}")
     elif source.data != edits.base:
         remaining = "other " if merged.discarded else ""
         remarks.append(f"{path} has changed since the split; kept its {remaining}changes")

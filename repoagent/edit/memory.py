@@ -241,7 +241,7 @@ def content_of(worktree: WorkTree, path: str) -> bytes | None:
 
 
 def record_undone(worktree: WorkTree, edit: Edit, before: Mapping[str, Memory], state: str) -> None:
-    """Record in the memories of the files of `edit` that it is now "undone" or "redone" (`state`), with a note.
+    """Record in the memory of each file of `edit` that the edit is now "undone" or "redone" (`state`), with a note.
 
     `before` has the memories by path, looked up before the files were written.
     """
@@ -315,8 +315,8 @@ class Pending:
 
 @contextmanager
 def pending(worktree: WorkTree, name: str, event: str) -> Iterator[Pending]:
-    """A pending record for the duration of a change. If the block saves the record but does not drop it, it is dropped
-    at the end of the block unless the change was made; then the next command completes it."""
+    """A pending record for the duration of a change. If the block saves the record but does not drop it, the record is
+    dropped at the end of the block if the change was not made, and otherwise completed by the next command."""
     record = Pending(worktree, name, event)
     try:
         yield record
@@ -339,7 +339,7 @@ def commit_and_remember(
     say: Callable[[str], None],
 ) -> CommitOutcome:
     """Commit, and write the change to the memory of its files; a kill in between loses nothing, and a memory that
-    cannot be written is only a warning. `story` is called before the commit and after it."""
+    cannot be written only causes a warning. `story` is called before the commit and after it."""
     worktree, changes = session.worktree, session.draft.edits
     if session.request.dry_run or not settings.switch("memory.enabled"):
         return make_commit()

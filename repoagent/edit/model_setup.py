@@ -120,8 +120,8 @@ def model_setup(
     limits: Limits | None = None,
     needed: bool = True,
 ) -> ModelSetup:
-    """The model `model`, by default the one from the settings (the built-in default only if there is a key for it),
-    with its meter.
+    """Set up a model and its meter: `model`, or by default the one from the settings (the built-in default only if
+    there is a key for it).
 
     `limits` default to those of one edit. `reply` is the file with the reply for `manual`. `say` is called with a
     sentence for each setting that the model does not support, `on_progress` with the current step of a local model and

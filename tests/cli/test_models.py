@@ -29,7 +29,7 @@ def test_without_models_it_shows_what_to_do(in_process: Ask, tmp_path: Path) -> 
     assert done.code == 0
     assert re.search(r"^edit +no model is configured$", done.out, re.MULTILINE)
     assert "no key: set ANTHROPIC_API_KEY" in done.out
-    assert "without a key or a running server: anthropic, " in done.err
+    assert "providers without a key or a running server: anthropic, " in done.err
     assert "sonnet: anthropic/claude-sonnet-5-5" in done.out
 
 

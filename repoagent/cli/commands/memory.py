@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from repoagent.memory.lookup import MemoryTarget
 
 COMMANDS = {
-    "list": ("memory_list:list_command", "List what is remembered, file by file."),
+    "list": ("memory_list:list_command", "List what is remembered about each file."),
     "show": ("memory_list:show_command", "Show what is remembered about a file."),
     "edit": ("memory:edit_command", "Edit the notes about a file."),
     "note": ("memory:note_command", "Add a note about a file."),

@@ -53,7 +53,7 @@ def export_command(
     if not piped and not target.parent.is_dir():
         raise UsageError(f"no such folder: {target.parent}; create it first")
     if not piped and os.path.lexists(target) and not stat.S_ISREG(target.lstat().st_mode):
-        raise Refused(f"{target} is not a regular file; use another one, or - for standard output")
+        raise Refused(f"{target} is not a regular file; use another file, or - for standard output")
 
     names = []
     for path in paths:

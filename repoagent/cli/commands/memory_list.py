@@ -34,7 +34,7 @@ plain files that store all of this; you may edit them."""
 @file_argument
 @pass_repository
 def show_command(repo: Repository, /, *, file: str) -> None:
-    """Show what is remembered about FILE: notes, edits, how the file was recognized, where all of this is stored.
+    """Show what is remembered about FILE: notes, edits, how the file was recognized, and where all of this is stored.
 
     This changes nothing: the memory of a moved file is not attached to its new path.
     """
@@ -185,7 +185,7 @@ Columns:
 )  # fmt: skip
 @click.option(
     "--sort", type=click.Choice(["path", "used", "size", "edits"]), default="path", show_default=True,
-    help="Sort by path, or put the last used, largest or most edited first.",
+    help="Sort by path, or put the most recently used, largest or most edited first.",
 )  # fmt: skip
 @click.option(
     "-n", "--limit", type=click.IntRange(min=0), metavar="N",
@@ -194,7 +194,7 @@ Columns:
 @click.option("-z", "nul", is_flag=True, help="Print only paths, each followed by a NUL byte.")
 @pass_repository
 def list_command(repo: Repository, /, **values: Any) -> int:
-    """List what is remembered, file by file; with PATHs, only about these files and folders."""
+    """List what is remembered about each file; with PATHs, only about those files and folders."""
     from repoagent.memory.listing import RowFilter, rows
 
     options, terminal = SimpleNamespace(**values), repo.terminal

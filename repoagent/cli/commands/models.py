@@ -56,7 +56,7 @@ def command(ctx: click.Context, session: Session, as_json: bool) -> None:
     page.write(lines, terminal)
     unavailable = ", ".join(row.name for row in providers if row not in ready and row not in broken)
     if unavailable:
-        terminal.note(f"\nwithout a key or a running server: {unavailable}", "dim")
+        terminal.note(f"\nproviders without a key or a running server: {unavailable}", "dim")
     prices = f"prices as of {data_date()}, in US dollars per million tokens"
     terminal.note(f"{prices}; your bill may differ", "dim")
 

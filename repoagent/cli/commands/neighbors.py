@@ -34,10 +34,11 @@ Examples:
   repoagent neighbors a.py --json | jq -r '.neighbors[].path'
 
 "rate" is high if at least half of FILE's commits also change the neighbor, and
-medium from a fifth. Rows with little evidence are hidden unless you use --weak;
---json prints all rows. `repoagent help docs/neighbors.md` explains the columns.
+medium if at least a fifth do. Rows with little evidence are hidden unless you
+use --weak; --json prints all rows. `repoagent help docs/neighbors.md` explains
+the columns.
 
-Put a FILE whose name starts with a dash after "--". The exit code is 0
+If the name of FILE starts with a dash, put it after "--". The exit code is 0
 even without neighbors.
 
 The history comes from an index in .repoagent/history.db, which is created and
@@ -71,8 +72,8 @@ FILE are used."""
 def command(session: Session, /, **values: Any) -> None:
     """Show which files change together with FILE.
 
-    Files rank higher if they changed in the same commits more often, more recently and with fewer other files. They
-    are worth a look, but need not change. FILE may be a folder; several FILEs are combined.
+    A file ranks higher if it changed with FILE more often, more recently, and in commits with fewer other files. These
+    files are worth a look, but may need no change. FILE may be a folder; several FILEs are combined.
     """
     options = SimpleNamespace(**values)
     flags = {"--json": options.as_json, "--explain": options.explain}

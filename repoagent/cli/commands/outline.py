@@ -45,9 +45,9 @@ Examples:
   repoagent outline --summary src/app.py   a summary by a model
 
 Each line shows the line numbers of a definition, including its comments and
-decorators, and its signature; its contents are indented below. Outlines of
-Markdown and text list headings; those of JSON, YAML and XML list the first two
-levels of keys, and more levels of large values.
+decorators, and its signature; its contents are indented below. For Markdown and
+text, the headings are listed; for JSON, YAML and XML, the first two levels of
+keys, and more levels of large values.
 
 In a folder, only files that git tracks are outlined; files without a grammar
 are only counted. The exit code is 1 if nothing was found."""
@@ -61,7 +61,7 @@ _OPTION_GROUPS = {"Options": (*_OF_OUTLINE, "summary"), "Options for --summary":
 @click.option("--depth", type=click.IntRange(1), metavar="N", help="Show only the N outermost levels.")
 @click.option(
     "--kind", "kinds", type=click.Choice(KINDS), metavar="KIND", multiple=True,
-    help="Show only this kind. Repeatable.",
+    help="Show only definitions of this kind. Repeatable.",
 )  # fmt: skip
 @click.option("--language", metavar="NAME", help="The language of FILE, if its name does not imply it.")
 @click.option("--summary", is_flag=True, help="Summarize the purpose of each FILE with a model.")
@@ -360,7 +360,7 @@ def _sources(worktree: WorkTree | None, names: tuple[str, ...]) -> list[SourceFi
             if data.startswith(LFS_POINTER):
                 raise Refused(f"{path} is a Git LFS pointer; run `git lfs pull` first")
         if len(names) > 1 and holds_secrets(path):  # the name may come from a * in the shell
-            raise Refused(f"{name} usually holds secrets; to summarize it, name only this file")
+            raise Refused(f"{name} may hold secrets; to summarize it anyway, name it without other files")
         file = SourceFile(path, data)
         if not file.encoding:
             raise Refused(f"{path or 'standard input'} is binary; only text can be summarized")

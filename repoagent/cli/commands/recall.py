@@ -43,7 +43,8 @@ and the file and line where it is stored, which you may edit. The exit code is
 1 if nothing was found.
 
 Results match any of the words; rare words count more. An identifier is found
-by its parts, exact matches first. The only syntax is quotation marks."""
+by its parts, exact matches first. The only special syntax is quotation marks
+around a phrase."""
 
 
 @click.command(epilog=EXAMPLES)
@@ -61,7 +62,7 @@ by its parts, exact matches first. The only syntax is quotation marks."""
     "kinds",
     type=click.Choice(list(KINDS)),
     multiple=True,
-    help="Search only this kind. Repeatable.",
+    help="Search only entries of this kind. Repeatable.",
 )
 @pass_repository
 def command(repo: Repository, /, **values: Any) -> int:

@@ -1,4 +1,4 @@
-"""`repoagent review`: check a change with rules and optionally a model; --fix edits the files for each finding.
+"""`repoagent review`: check a change with rules and optionally a model; --fix edits the files to fix each finding.
 
 `review dismiss ID` and `review accept ID` hide findings; `review --show-prompt` prints the prompts for a model.
 """
@@ -88,9 +88,9 @@ Examples:
   repoagent review dismiss 4f1c2e         hide this finding from now on
 
 Most rules need no model and no network: secrets, conflict markers, files that
-no longer parse, removed names that are still used, files left out that usually
-change with these. A model is asked only with --model or --ask, or if
-review.model is set; its findings are reported only if the code they quote
+no longer parse, removed names that are still used, and files that usually
+change with these but are missing. A model is asked only with --model or --ask,
+or if review.model is set; its findings are reported only if the code they quote
 exists.
 
 The exit code is 1 if a finding reaches the --fail-on level (by default
@@ -130,7 +130,7 @@ OPTION_GROUPS = {  # by their parameters
 )  # fmt: skip
 @click.option("--model", metavar="SPEC", help="Also review with this model.")
 @click.option(
-    "--ask", is_flag=True, help="Also review with the model set as review.model, or the one for edits."
+    "--ask", is_flag=True, help="Also review with the model set as review.model, or else the one for edits."
 )
 @click.option("--no-model", is_flag=True, help="Use no model, even if review.model is set.")
 @click.option("--strict", is_flag=True, help="Fail if the model cannot be reached, instead of warning.")
@@ -152,7 +152,8 @@ OPTION_GROUPS = {  # by their parameters
 def command(ctx: click.Context, session: Session, /, **values: Any) -> int:
     """Find what is wrong or missing in a change, before it is committed or merged.
 
-    Reviews staged changes by default; RANGE (A..B) reviews what is in B but not in A; - reads a diff on standard input.
+    Reviews staged changes by default; RANGE (A..B) reviews what is in B but not in A; - reads a diff from standard
+    input.
     """
     options = SimpleNamespace(**values)
     from repoagent.git.worktree import layout, open_at_head

@@ -44,8 +44,8 @@ def save_for_dismissal(dirs: Layout, report: Report) -> None:
 
 
 class Brief(NamedTuple):
-    """The short form for hooks. Findings of rules below the level `below` (None: at any level) are shown as headings
-    only; `why` is a hint on how to see the rest."""
+    """The short form of a report, for hooks. Findings below the level `below` (None: at any level) are shown as
+    headings only, except a model's; `why` is a hint on how to see the rest."""
 
     below: Level | None
     why: str

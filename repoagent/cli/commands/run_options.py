@@ -96,7 +96,8 @@ def limit_options(of: str = "") -> Callable[[F], F]:
 
 
 def commit_options(options: SimpleNamespace) -> Options:
-    """How to commit, from the options of `finish_options`; a run's branch is that of its work tree."""
+    """How to commit, from the options of `finish_options`; without a branch, because a run commits to that of its work
+    tree."""
     return replace(shared.commit_options(options), branch=None)
 
 
@@ -196,7 +197,7 @@ def inherit_options(options: SimpleNamespace, settings: Settings, run_dir: RunDi
 
 
 def as_command_line(values: Mapping[str, object]) -> str:
-    """The options as a command line."""
+    """The options as spelled on the command line, separated by commas."""
     spelled = []
     for name, value in values.items():
         option = f"--{name.replace('_', '-')}"

@@ -44,7 +44,7 @@ def emit(event: str, data: Mapping[str, object]) -> None:
 
 
 def emit_error(error: RepoagentError, meter: Meter | None = None) -> None:
-    """Write the last event of a failed run, with its usage."""
+    """Write the last event of a failed run: the error and the run's usage."""
     spent = {} if meter is None else {"usage": usage_object(meter.usage, meter.attempts), "cost": meter.cost}
     end = {"error": str(error), "exit": int(error.exit_code)}
     emit("error", {**end, **spent, **error.details(), **error.last_messages()})

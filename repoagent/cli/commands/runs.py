@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _ON_A_TERMINAL = 20  # runs listed without --all
 STATES = """\b
 States:
-  running               live
+  running               in progress
   done, answered        finished; answered: with a message but no changes
   unfinished            the model stopped before the task was done
   rejected              the model refused the task
@@ -36,7 +36,7 @@ States:
 COMMANDS = {
     "list": ("runs:list_command", "List runs, newest first."),
     "show": ("runs:show_command", "Show the progress, plan and last turns of a run."),
-    "message": ("runs:message_command", "Send a message to a live run."),
+    "message": ("runs:message_command", "Send a message to a run in progress."),
     "stop": ("runs:stop_command", "Stop a run before its next model call, or at once."),
     "wait": ("runs:wait_command", "Wait for a run to end, and exit with its code."),
     "diff": ("runs:diff_command", "Show a run's uncommitted changes."),
@@ -66,7 +66,7 @@ run_argument = click.argument("run", metavar="RUN")
 
 
 def pass_run(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorator: pass the repository and the run of `run_argument` to the command."""
+    """Decorator: pass the repository and the run that `run_argument` names to the command."""
 
     @pass_repository
     def opened(repo: Repository, /, *, run: str, **values: Any) -> Any:
@@ -102,7 +102,7 @@ def report(repo: Repository, runs: Iterable[Run], sentence: str, **more: object)
 
 
 _list_options = together(
-    click.option("--live", is_flag=True, help="List only live runs."),
+    click.option("--live", is_flag=True, help="List only runs that are still running."),
     click.option(
         "-n", "--limit", type=click.IntRange(min=1), metavar="N",
         help=f"List the newest N. [default: {_ON_A_TERMINAL} on a terminal]",
@@ -119,7 +119,7 @@ _list_options = together(
 @click.option("--json", "as_json", is_flag=True, help="Print the result, or the error, as JSON.")
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> Any:
-    """Show live and past task runs, and control the live ones.
+    """Show current and past task runs, and control those that are running.
 
     Without a command, list them.
     """
@@ -139,7 +139,7 @@ def list_command(repo: Repository, /, *, live: bool, limit: int | None, everythi
         raise NothingDone('no runs yet; start one with `repoagent run "TASK"`')
     if limit is None and terminal.output_tty and not (repo.as_json or everything):
         limit = _ON_A_TERMINAL
-    shown, notes = listed[:limit], [] if listed else ["no live runs"]
+    shown, notes = listed[:limit], [] if listed else ["no run is in progress"]
     if len(listed) > len(shown):
         notes.append(f"and {len(listed) - len(shown):,} older; list them with --all")
     table = table_lines(tree(shown), Page.of(terminal)) if shown else ()
@@ -391,7 +391,7 @@ NAME.md into the run's inbox/ folder."""
 @click.argument("words", metavar="TEXT...", nargs=-1, required=True)
 @pass_run
 def message_command(repo: Repository, run: Run, /, *, words: tuple[str, ...]) -> None:
-    """Send TEXT, or standard input for `-`, to a live RUN."""
+    """Send TEXT, or standard input for `-`, to RUN, which must be running."""
     from repoagent.tasks.runs.control import message
 
     text = " ".join(words)

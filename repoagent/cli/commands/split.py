@@ -37,7 +37,7 @@ Examples:
 
 The segments, joined in the order of index.json, are exactly the file. Files are
 cut between functions, sections or keys; a comment stays with what it describes.
-A unit is cut only if it does not fit into one segment.
+A function, section or key is cut only if it does not fit into one segment.
 
 A segment that you edited is never overwritten or removed: repoagent refuses to
 split the file again, and --refresh keeps the segment and reports whether it
@@ -52,7 +52,7 @@ OF_SPLIT = ("file", "output", "target", "natural", "language", "refresh")
 @click.option(
     "--target-bytes", "target", type=int, metavar="N", help="The maximum size of a segment.  [default: 16384]"
 )
-@click.option("--natural", is_flag=True, help="Make each outermost unit a segment, however small.")
+@click.option("--natural", is_flag=True, help="Give each outermost function, section or key its own segment.")
 @click.option("--language", metavar="NAME", help="The language of FILE, if its name does not imply it.")
 @click.option("--refresh", metavar="INDEX", help="Update a split after its source has changed.")
 @click.option("--join", metavar="INDEX", help="Join the edited segments into the source, in one commit.")

@@ -52,8 +52,8 @@ def ready_for(
 
 
 def agree(terminal: Terminal, ready: ModelSetup, what: str, *, few: bool, less: str) -> None:
-    """Print what the model would do and ask, unless it is only a `few` calls; `less` is a hint on how to make fewer.
-    Raises UsageError if the user cannot be asked, NothingDone if the answer is no."""
+    """Print what the model would do, and ask for confirmation unless there are only a `few` calls; `less` is a hint on
+    how to make fewer. Raises UsageError if the user cannot be asked, NothingDone if the answer is no."""
     from repoagent.llm.model import display_name
 
     sentence = f"{display_name(ready.model.spec)} {what}"
@@ -72,7 +72,8 @@ def confirm_calls(
     terminal: Terminal, ready: ModelSetup, objects: str, estimate: tuple[int, Usage, float | None],
     *, few: bool, less: str = "name fewer files",
 ) -> None:  # fmt: skip
-    """Print what the model would summarize and the `estimate` of calls, tokens and cost; ask unless they are `few`."""
+    """Print what the model would summarize and the `estimate` of calls, tokens and cost; ask for confirmation unless
+    there are only a `few` calls."""
     from repoagent.llm.usage import cost_text
 
     calls, usage, cost = estimate

@@ -33,8 +33,9 @@ Cell = str | tuple[str, ...]  # a text, or a text and its styles; "path" dims th
 
 
 class Column(NamedTuple):
-    """A column of a table. To make the table fit, texts are `cut` at the "end" or in the "middle", but not below
-    `least` columns; if that is not enough, columns are dropped, the highest `dropped` first, those with 0 never."""
+    """A column of a table. To make the table fit, texts are shortened at the "end" or in the "middle" (`cut`), but not
+    to fewer than `least` columns; if that is not enough, whole columns are dropped, those with the highest `dropped`
+    first and those with 0 never."""
 
     head: str
     right: bool = False
@@ -65,7 +66,7 @@ def bar(share: float, cells: int, *, ascii_only: bool = False) -> str:
 
 
 def columns(text: str) -> int:
-    """The display width of `text`, computed fast for ASCII with bars and dashes."""
+    """The display width of `text`, computed faster if all characters but bars and dashes are ASCII."""
     return len(text) if text.translate(_NARROW).isascii() else display_width(text)
 
 
@@ -157,8 +158,8 @@ class Page(NamedTuple):
         rows: Sequence[Sequence[Cell]],
         below: Mapping[int, Sequence[str]] | None = None,
     ) -> Iterator[str]:
-        """The lines of a table, without columns that have no text. `below` has the lines to print after a row, by its
-        index."""
+        """The lines of a table, without columns that have no text. `below` maps the index of a row to the lines to
+        print after it."""
         styled: list[list[tuple[str, ...]]] = [
             [(cell,) if isinstance(cell, str) else cell for cell in row] for row in rows
         ]

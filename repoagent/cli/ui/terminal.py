@@ -139,7 +139,7 @@ class Terminal(NamedTuple):  # a dataclass would make each start 2 ms slower
             _write(sys.stderr, shown, exact=exact)
 
     def diff(self, diff: str, *, aside: bool = False) -> None:
-        """Write a unified diff: as git shows it on a terminal, as exact bytes in a pipe. With `aside`, write to
+        """Write a unified diff: on a terminal as git shows it, in a pipe as exact bytes. With `aside`, write to
         standard error, as part of a question."""
         terminal, color = (self.error_tty, self.color_err) if aside else (self.output_tty, self.color)
         if not aside:
@@ -349,8 +349,8 @@ def write_to(path: Path, data: bytes, option: str, *, private: bool = False) -> 
 
 def deliver(terminal: Terminal, text: str, output: str | None, *, browser: str = "") -> None:
     """Write `text` to `output` (the file that -o names) or, without one, as the result. On a terminal, an HTML page
-    (`browser` is a name for it) is opened in the browser instead, from a new temporary file that only the user can
-    read; the file is not deleted, because the browser may read it later."""
+    (`browser` is its name, "" for other texts) is opened in the browser instead, from a new temporary file that only
+    the user can read; the file is not deleted, because the browser may read it later."""
     if output not in (None, "-"):
         write_to(Path.cwd() / str(output), text.encode("utf-8", "surrogateescape"), "-o")
         terminal.note(f"written to {output}")

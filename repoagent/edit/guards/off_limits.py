@@ -65,8 +65,8 @@ def why_content_is_off_limits(data: bytes) -> str | None:
 def gate(top: Path, named: Collection[str], further: bytes = b"") -> WhyNot:
     """Make a function that returns the reason why a path may not be shown to a model or edited by it, or None.
 
-    `.repoagentignore` (gitignore syntax, at the top of the work tree) applies even to named files; likely secrets are
-    allowed if the user named them. `further` has more lines in the same syntax.
+    `.repoagentignore` (gitignore syntax, at the top of the work tree) applies even to named files; files that may hold
+    secrets are allowed if the user named them. `further` has more lines in the same syntax.
     """
     data = read_regular(top / IGNORE_FILE, most=LARGEST)
     ignored = IgnoreFile((data or b"") + b"\n" + further) if further or data is not None else None

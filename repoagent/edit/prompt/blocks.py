@@ -111,7 +111,7 @@ def prompt_text(name: str) -> str:
 
 
 def request_key(instruction: str, blobs: Mapping[str, str], turn: int) -> str:
-    """A key for a question, independent of the prompt's wording; cassettes match by it."""
+    """A key for a question, independent of the prompt's wording; recorded replies are looked up by it."""
     return json.dumps(
         {"request": instruction, "files": dict(sorted(blobs.items())), "turn": turn},
         ensure_ascii=False,
