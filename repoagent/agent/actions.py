@@ -17,7 +17,8 @@ from repoagent.llm.model import absent
 
 @dataclass(frozen=True)
 class Action:
-    """A model's request. `kind` is the tool's name; the body of an edit is the reply with its patches."""
+    """A model's request. `kind` is the tool's name; for an edit, `body` is the reply without its tags, but with its
+    patches."""
 
     kind: str
     args: Mapping[str, str] = field(default_factory=dict)
@@ -58,7 +59,8 @@ _PLAIN = {escaped: plain for plain, escaped in _ESCAPED.items()}
 
 
 def render(action: Action) -> str:
-    """The tag that `parse` turns into `action`; for an `edit`, its body. No argument may be named `id`."""
+    """The text that `parse` turns back into `action`: a tag or, for an `edit`, just its body. No argument may be named
+    `id`."""
     if action.kind == "edit":
         return action.body
     escaped = str.maketrans(_ESCAPED)
@@ -88,7 +90,7 @@ def closing(name: str, mark: str | None) -> re.Pattern[str]:
 
 
 def balanced(body: str) -> bool:
-    """Whether every code fence and backtick in `body` is closed, so that its end is not inside code."""
+    """Whether every code fence and backtick in `body` is closed, so that the end of `body` is not inside code."""
     return len(_FENCE_LINE.findall(body)) % 2 == 0 and body.count("`") % 2 == 0
 
 

@@ -40,7 +40,8 @@ class ModelAgent:
     """A model, with the prompts that `render` makes from the state (usually one; the replies to several are joined).
 
     `continues` is passed to `llm.complete`. The result of `on_reply` for a request and its reply is added to the `meta`
-    of the turn. Raises what `llm.complete` raises: LimitReached before a call that would exceed a limit, ModelError.
+    of the turn. Raises what `llm.complete` raises: ModelError, and LimitReached before a call that would exceed a
+    limit.
     """
 
     model: Model
@@ -119,7 +120,7 @@ class Outcome:
     question.
 
     `commit_message` is the last commit message in the replies of the run ("" for none), `notes` has all notes in them.
-    `words` is the other text of the last reply; `messages` are those sent to the user during the run.
+    `words` is the prose of the last reply ("" if that is `text`); `messages` are those sent to the user during the run.
     """
 
     kind: End
@@ -152,9 +153,9 @@ def run(
     returns an observation, that goes back to the model and the run continues. `before_turn` is called before each reply
     and may append turns to the state, such as user messages and notices; see `state.extra_turn`.
 
-    Raises ModelError if the model does not follow the protocol or is stuck in a loop; the `error` of an observation
-    (for an edit at least Refused) if three corrections in a row did not help; and what the agent, the tools and
-    `before_finish` raise.
+    Raises ModelError if the model does not follow the protocol or is stuck in a loop; the `error` of a failed
+    observation (for an edit without one, Refused) if three corrections in a row did not help; and what the agent, the
+    tools and `before_finish` raise.
     """
     by_name = {tool.name: tool for tool in (*OWN, *tools)}
     current = _Run(agent, by_name, state, before_finish, before_answer, before_turn, on_event)

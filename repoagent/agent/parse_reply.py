@@ -2,8 +2,8 @@
 an API. Any text can be parsed; what to run is never guessed.
 
 Pieces (prose, code, patches, tags) are found from left to right, and the first to start wins: a tag inside a patch, a
-code fence or a body is not a tag, and a patch in a body is not a patch. Models may use other call formats: tags, or a
-shell block alone. Such a call is never performed; the model is told how to write it.
+code fence or a body is not a tag, and a patch in a body is not a patch. Models may use the call formats of other
+programs: other tags, or only a shell block. Such a call is never performed; the model is told how to write it.
 
 For an API, a schema is derived from the tag in the text of a tool. A call is converted to that tag in the text of the
 reply, so the conversation and the loop only know tags.
@@ -323,8 +323,8 @@ def protocol_text(
     tools: Iterable[Tool], edits: Literal["edits", "changes"] = "edits", *, native: bool = False
 ) -> str:
     """The part of a prompt that describes the format of replies: the protocol, and the texts of `tools` and of the
-    loop's own tools. If `edits` is "edits", the first edit that applies ends the run; if it is "changes", there may be
-    many. `native`: leave out the tools that can be called, which are described by schemas (`schemas`)."""
+    loop's own tools. If `edits` is "edits", the first edit that applies ends the run; if it is "changes", a run may
+    make many. `native`: leave out the tools that can be called natively; schemas describe those (see `schemas`)."""
     by_name = {tool.name: tool for tool in (*OWN, *tools)}
     edit = by_name.pop(EDIT, None)
     described = [tool for name, tool in by_name.items() if name in TAGGED or not native]

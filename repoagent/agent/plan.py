@@ -258,7 +258,8 @@ def _answer(plan: Plan) -> str:
 
 
 def short(plan: Plan, most: int = _SHOWN) -> str:
-    """The tasks without notes, one per line; if there are many, only open ones and the number of the others."""
+    """The tasks, one per line and without their notes; if there are many, only open ones, and the number of the
+    others."""
     shown = list(plan.tasks if len(plan.tasks) <= most else plan.open[:most])
     lines = [printable(f"[{MARKS[task.state]}] {task.label}") for task in shown]
     omitted = [task for task in plan.tasks if task not in shown]

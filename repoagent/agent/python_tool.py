@@ -175,8 +175,8 @@ class Kernel:
             raise
 
     def connect(self, seconds: float = _START) -> None:
-        """Open the client's sockets (again after a message above the size limit closed one), and wait at most `seconds`
-        until the kernel answers and publishes. Raises UsageError if it does not."""
+        """Open the client's sockets (again, if a message above the size limit closed one), and wait at most `seconds`
+        for an answer from the kernel and a message on its output channel. Raises UsageError if either is missing."""
         import zmq
         from jupyter_client.blocking.client import BlockingKernelClient
 

@@ -1,4 +1,4 @@
-"""The state of a run, which is its conversation, and `Tool`: a name, its text in the prompt, and a function."""
+"""The state of a run (its conversation), and `Tool`: a name, its text in the prompt, and a function."""
 
 from __future__ import annotations
 

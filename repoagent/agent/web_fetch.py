@@ -1,8 +1,8 @@
 """The tool `browse`: fetch a page from the public internet, and show its text (of HTML, the readable part).
 
-URLs are parsed strictly and normalized, so that the URL that is approved is the one that is fetched. The name is
-resolved once, and the connection goes to that address; every step has a deadline. No proxy is used: it would resolve
-the name again, and could reach addresses that are refused here.
+URLs are parsed strictly and normalized, so that the URL that is approved is the one that is fetched. The host name is
+resolved once, and the connection goes to the resulting address; every step has a deadline. No proxy is used: it would
+resolve the name again, and could reach addresses that are refused here.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ _NETWORKS = tuple(map(ipaddress.ip_network, _RESERVED.split()))
 def is_public(address: str) -> bool:
     """Whether an IP address belongs to the public internet, and not to this machine or its network.
 
-    An IPv6 address that embeds an IPv4 address is judged by the latter; tunnels are not public.
+    An IPv6 address that embeds an IPv4 address is judged by the latter; tunnel addresses (6to4, Teredo) are not public.
     """
     parsed = ip_address(address)
     if parsed is None:
@@ -179,7 +179,7 @@ class Page:
 
 
 def fetch(url: Url, net: Net, moved: Callable[[Url, Url], None]) -> Page:
-    """The page at `url`, after redirects; `moved` is called before each of them and raises to refuse it.
+    """The page at `url`, after redirects; `moved` is called before each redirect, and raises an exception to refuse it.
 
     Raises UsageError for every failure; a status such as 404 does not count as one.
     """
@@ -452,7 +452,7 @@ class Browser:
     def _require_approval(self, url: Url, why: str = "") -> str:
         """Return who approved it, for the audit. Raises UsageError if it is refused."""
         if mask(str(url)) != str(url):
-            raise UsageError("the URL contains a key or token.")
+            raise UsageError("URLs with a key or token are not fetched.")
         digits = url.host.strip("[]")
         if ip_address(digits) is not None and not self.net.may(digits):
             raise not_public(url, digits)

@@ -49,8 +49,8 @@ def worktree_path(repo: object) -> str:
 
 
 def revision_name(revision: object) -> str:
-    """A revision as an argument for git: the id of a commit or a tag, the full name of a reference. Raises UsageError
-    for any other object."""
+    """A revision as an argument for git: the id of a commit or a tag, or the full name of a reference. Raises
+    UsageError for any other object."""
     if isinstance(revision, git.SymbolicReference):
         return str(revision.path)
     if isinstance(revision, git.Commit):

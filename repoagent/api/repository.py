@@ -114,8 +114,8 @@ class Repository:
         return neighbors_result(answer)
 
     def uses(self, what: StrPath, *, limit: int = 20) -> Answer:
-        """The uses of a symbol: `what` is a name, `Class.method`, `FILE:NAME`, or a FILE, for all symbols that it
-        defines and other files use. Returns at most `limit` files per symbol, and at most `limit` symbols per file.
+        """The uses of a symbol: `what` is a name, `Class.method`, `FILE:NAME`, or a FILE, which means all symbols that
+        it defines and other files use. Returns at most `limit` files per symbol, and at most `limit` symbols per file.
         Matches by name; omits withheld files. Raises UsageError for an unknown symbol or file, Refused for a file that
         may not be read."""
         from repoagent.edit.guards.off_limits import gate

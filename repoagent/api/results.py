@@ -160,7 +160,7 @@ def neighbors_result(answer: Neighborhood) -> Neighbors:
 
 @dataclass(frozen=True)
 class Split:
-    """A file in segments, which are the file byte for byte when concatenated in order.
+    """A file split into segments; concatenated in order, they are the file byte for byte.
 
     `blob` is the id of the bytes (`git hash-object --no-filters`); `language` is None if unknown; `size` is in bytes.
     `folder` is the folder of the segment files, None for a split in memory.

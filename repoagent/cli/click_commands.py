@@ -22,7 +22,7 @@ Groups = Mapping[str, Sequence[str]]
 class Command(click.Command):
     """A command with its options in groups: `option_groups` has the parameters by heading, the most useful first.
 
-    `verbs` are subcommands by their first argument: `config init`, `review dismiss`.
+    `verbs` maps a first argument to its subcommand: `config init`, `review dismiss`.
     """
 
     def __init__(
@@ -110,8 +110,8 @@ def _set_session(ctx: click.Context, param: click.Parameter, value: Any) -> None
 
 
 def global_options(*, hidden: bool) -> list[click.Parameter]:
-    """The options that are allowed both before and after the name of a command; after it, the help does not list them
-    (`hidden`)."""
+    """The options that are allowed both before and after the name of a command; those after it are `hidden`, so the
+    help does not list them."""
     when = click.Choice(["auto", "always", "never"])
     options = [
         click.Option(

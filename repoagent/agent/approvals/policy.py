@@ -78,12 +78,12 @@ def _not_interactive(request: ApprovalRequest) -> Verdict:
 class Gate:
     """Allow or refuse operations.
 
-    allow, deny: rules; "always" adds to `allow`. asker: asks the user. remember: saves the patterns of an "always"
-    answer for later runs in this repository. audit: records each decision. sandbox: the name of the commands' sandbox,
-    "" for none; why_none: why there is none, as a sentence. top, writable: the work tree, and other folders that
-    commands may write to; protected: paths that they may not write. path: the commands' PATH. off_limits: why a path of
-    the work tree is hidden from models, None if it is not. withheld: the hidden files, and their names in git. blobs:
-    whether any of the given git objects (by name) has the content of a hidden file.
+    allow, deny: rules; an "always" answer adds to `allow`. asker: asks the user. remember: saves the patterns of an
+    "always" answer for later runs in this repository. audit: records each decision. sandbox: the name of the commands'
+    sandbox, "" for none; why_none: why there is none, as a sentence. top, writable: the work tree, and other folders
+    that commands may write to; protected: paths that they may not write. path: the commands' PATH. off_limits: why a
+    path of the work tree is hidden from models, None if it is not. withheld: the hidden files, and their names in git.
+    blobs: whether any of the given git objects (by name) has the content of a hidden file.
     """
 
     mode: Mode

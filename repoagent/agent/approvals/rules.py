@@ -2,12 +2,12 @@
 
 `only_reads` is for a sandbox, which hides keys and prevents writes. `can_do_no_harm` is for running without one: it
 excludes git, which may run programs from its configuration (a file system monitor, a filter, a text conversion), and
-paths outside the work tree. A word whose value is unknown is assumed to name any file. Git is checked even if no hidden
+paths outside the work tree. A word whose value is unknown may name any file. Git commands are checked even if no hidden
 file exists now, because a commit may contain one.
 
 A rule is a pattern such as `git log *`, which matches one simple command, word by word. A word of the pattern matches
 the same word of the command, however it is quoted; `*` inside a word matches any characters, `*` as the last word any
-further words, or none. In quotes `*` is literal. `KIND:PATTERN` is a rule for another kind of action, such as
+further words, or none. In quotes, `*` is literal. `KIND:PATTERN` is a rule for another kind of action, such as
 `browse:https://docs.python.org/*`. Deny rules ignore case if the file system does: then `GIT push` is `git push`.
 """
 
@@ -55,8 +55,8 @@ _PATCHES = {"show", "log", "diff", "grep", "whatchanged", "diff-tree", "stash", 
 
 
 def obeys(words: Sequence[Word], intended: Collection[str]) -> bool:
-    """Whether a word of a command, other than the `intended` ones, makes or may make a harmless program run another
-    program or write any file. A rule whose pattern ends with `*` does not allow that."""
+    """Whether a word of a command, other than the `intended` ones, may make a harmless program run another program or
+    write to any file. A rule whose pattern ends with `*` does not allow such a word."""
     rest = [word for word in words[1:] if not word.literal or word.text not in intended]
     if words[0].text == "git":
         verb = next((word.text for word in words[1:] if not word.text.startswith("-")), "")
@@ -167,8 +167,8 @@ def can_do_no_harm(
 ) -> bool:
     """Whether `command` only reads files of the work tree, even without a sandbox.
 
-    `path` is the PATH of the command; a program in the work tree is not trusted. `off_limits`: why a path below the top
-    is hidden, None if it is not.
+    `path` is the PATH of the command; a program in the work tree is not trusted. `off_limits`: why a path of the work
+    tree is hidden, None if it is not.
     """
     if not only_reads(command) or command.name in {"git", "rg"}:
         return False
@@ -485,11 +485,11 @@ _GIT = GIT_READS | {"add", "mv", "branch", "restore", "stash"}
 
 
 def propose(reading: Reading) -> tuple[str, ...]:
-    """The patterns that together allow `reading` and similar commands; () if there are none.
+    """The patterns that together allow the commands in `reading` and similar ones; () if no patterns can.
 
-    Commands that always pass need none. A program that can run another one (a shell, an interpreter, a build tool, a
-    test runner, `sudo`, `xargs`), deletes data or uses the network, and any unknown program, gets a pattern that
-    matches only this command.
+    Commands that always pass need no pattern. A program that can run another one (a shell, an interpreter, a build
+    tool, a test runner, `sudo`, `xargs`), deletes data or uses the network, and any unknown program, gets a pattern
+    that matches only this command.
     """
     commands = [c for c in reading.commands if c.role == "runs" and not sets_harmlessly(c)]
     patterns = tuple(dict.fromkeys(map(_pattern_of, commands)))

@@ -192,7 +192,7 @@ def unwrap(command: Simple) -> Unwrapped:
     if name == "find":
         return _find(command)
     if name in CHANGES_SHELL or (name == "exec" and len(command.words) == 1):
-        return doubt(f"`{name}` changes the meaning of what follows")
+        return doubt(f"`{name}` may change the meaning of later commands")
     options = command.words[1:2] if name == "printf" else command.words[1:] if name in {"test", "["} else ()
     if any(word.text == "-v" or not word.literal for word in options):
         return doubt(f"cannot tell what `{name}` does")

@@ -36,8 +36,8 @@ class Quoted:
 
 @dataclass(frozen=True)
 class Cut:
-    """The head and tail of a text that has `lines` lines. Lines `first` to `last` (from 1) are left out or, if
-    `within`, only parts of them, because a long line was cut."""
+    """The head and tail of a text that has `lines` lines. Lines `first` to `last` (counted from 1) are left out; if
+    `within`, only parts of them are, because a long line was cut."""
 
     head: str
     tail: str

@@ -166,7 +166,8 @@ def joined(text: str, known: Known, most: int) -> str:
 
 
 def body_of(text: str) -> str:
-    """The body of a checkpoint in the text of its turn; the whole text if someone removed its fence."""
+    """The body of a checkpoint, taken from the text of its turn; the whole text if someone removed the fence around the
+    body."""
     quoted = [
         piece
         for piece in shorten_text.pieces(text)

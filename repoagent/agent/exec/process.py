@@ -83,8 +83,8 @@ class Job:
 
 
 class Command:
-    """A running or ended command in its own session, without input, whose output a thread copies to `file`: at most the
-    first `keep` bytes, and the end. `why` returns the reason why the sandbox ended it, None if it did not. Raises
+    """A command, running or ended, in its own session and without input. A thread copies its output to `file`: at most
+    the first `keep` bytes, and the end. `why` returns why the sandbox ended the command, None if it did not. Raises
     OSError if the command cannot be started."""
 
     def __init__(
@@ -208,8 +208,8 @@ class Command:
 
     @property
     def exit(self) -> int | None:
-        """The exit code (after a signal, 128 plus its number), None while it runs; 0 if it failed only because the
-        reader of a pipe closed it."""
+        """The exit code: 128 plus the signal's number after a signal, None while the command is running, 0 if it failed
+        only because the reader of a pipe closed the pipe."""
         code = self.process.poll()
         code = code if code is None or code >= 0 else 128 - code
         return 0 if code == CLOSED and "|" in self.job.text else code
@@ -256,8 +256,8 @@ _DROPPED = {
 
 
 def environment(base: Mapping[str, str]) -> dict[str, str]:
-    """`base` without secrets, shell hooks and relative folders in PATH, and with settings that keep programs from
-    waiting for input. CI is not set: programs should behave as they do for the user."""
+    """The variables of `base`, except secrets, shell hooks and the relative folders in PATH, with settings that keep
+    programs from waiting for input. CI is not set: programs should behave as they do for the user."""
     dropped = _DROPPED | set(secrets_of(base))
     env = {
         name: value

@@ -93,7 +93,8 @@ class CommandRunner:
         return self.watch(any(self.background[name].job.may != "read" for name in since))
 
     def notices(self) -> list[str]:
-        """A sentence for each background command that has ended since the last call, and the changed files."""
+        """A sentence for each background command that has ended since the last call, and one for the files that
+        changed."""
         sentences = [
             f"The background command {name} ({command.label}) has ended: {command.how()}."
             for name, command in self.background.items()

@@ -42,10 +42,10 @@ _LAUNCH = (
 
 @dataclass(frozen=True)
 class Sandbox:
-    """A way to confine a command: `bubblewrap`, the program at the path `program`, or `landlock`.
+    """A way to confine a command: `bubblewrap` (the program at the path `program`) or `landlock`.
 
-    sizes: bubblewrap can limit the size of a tmpfs (since 0.7). mounting: whether the user may create mount namespaces,
-    so that mounts can cover paths; otherwise Landlock works alone.
+    sizes: whether bubblewrap can limit the size of a tmpfs (since 0.7). mounting: whether the user may create mount
+    namespaces, so that mounts can cover paths; otherwise Landlock works alone.
     """
 
     name: Literal["bubblewrap", "landlock"]
@@ -164,14 +164,15 @@ def unconfined(argv: Sequence[str], policy: Policy, report: Path | None = None) 
 
 
 def supervised(argv: Sequence[str]) -> list[str]:
-    """The command line that runs `argv` without a sandbox or limits: it and all that it started end when it is
-    terminated, or when this program dies. If it ends by itself, processes outside its group keep running. On systems
-    other than Linux it is `argv` itself."""
+    """The command line that runs `argv` without a sandbox or limits. The command and all that it started end when it is
+    terminated, or when this program dies; if it ends by itself, processes outside its group keep running. On systems
+    other than Linux, the command line is `argv` itself."""
     return _launched(argv, kind="none", depth=0, daemons=True) if sys.platform == "linux" else list(argv)
 
 
 def why_ended(report: Path) -> str | None:
-    """Why repoagent ended a command ("it used more than 512 MB of memory", exit code 137); None if it ended by itself.
+    """Why repoagent ended a command, for example "it used more than 512 MB of memory" (the exit code is then 137); None
+    if the command ended by itself.
 
     `report` is the file that was passed to `wrap`, where commands cannot write.
     """

@@ -1,4 +1,5 @@
-"""The policy of a sandboxed command, paths with keys, the command's environment, Python environments."""
+"""The policy of a sandboxed command, the paths that contain keys, the command's environment, and Python
+environments."""
 
 from __future__ import annotations
 

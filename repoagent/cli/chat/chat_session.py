@@ -53,7 +53,7 @@ _NAME = 32  # columns of a model's name, or of a branch
 
 
 class Speaking(Working):
-    """`Working` for a chat: the model's words are not dimmed."""
+    """The progress display `Working` for a chat, where the model's words are not dimmed."""
 
     styles = ()
 
@@ -63,8 +63,8 @@ class Chat:
     """The state of a chat.
 
     `model_setup` has the current model and the meter of the session; `limits` apply to one turn. `edits` has the ids of
-    this chat's edits. `aside` says what the user did in the meantime; it goes to the model with the next message.
-    `lives`: the run folder was created and must still exist at the next turn."""
+    this chat's edits. `aside` says what the user did since the last message; it goes to the model with the next one.
+    `lives`: whether the run folder was created, so that it must still exist at the next turn."""
 
     options: SimpleNamespace
     worktree: WorkTree
@@ -95,11 +95,11 @@ class Chat:
         return self.terminal.can_ask
 
     def meter(self) -> Meter:
-        """The meter of one turn, bound by its own limits and the session's."""
+        """The meter for one turn, subject to the limits of the turn and of the session."""
         return self.model_setup.meter.part(self.limits)
 
     def request(self, prompt: str = "") -> RunRequest:
-        """The request for one turn, which is a run."""
+        """The request for one turn; each turn is a run."""
         options = self.options
         return RunRequest(
             prompt.strip(),
@@ -133,8 +133,8 @@ class Chat:
             terminal.note(f"{run_output.spent(outcome)}\n", "dim")
 
     def perform(self, words: str, ui: RunInterface, meter: Meter) -> RunOutcome:
-        """Run one turn. Raises KeyboardInterrupt and whatever `tasks.session.run` raises; everything up to then is
-        saved. Raises Refused if the conversation was deleted; the next message starts a new one."""
+        """Run one turn. Raises KeyboardInterrupt on ^C, and whatever `tasks.session.run` raises; everything up to then
+        is saved. Raises Refused if the conversation was deleted; the next message starts a new one."""
         from repoagent.cli.app import settle
 
         settle(self.worktree, self.terminal)

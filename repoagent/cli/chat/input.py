@@ -103,7 +103,7 @@ def goes_on(text: str) -> bool:
 
 @dataclass
 class Lines:
-    """Reads lines from standard input, with a prompt on a terminal that cannot move its cursor."""
+    """Reads lines from standard input: a pipe, or a terminal that cannot move its cursor, which gets a prompt."""
 
     terminal: Terminal
 

@@ -138,10 +138,10 @@ def _undo(chat: Chat, words: str) -> None:
 
     own = [edit for edit in list_edits(chat.worktree) if edit.id in chat.edits and not edit.undone]
     if not own and not chat.has_user:
-        raise NothingDone("nothing to undo: this chat made no edits")
+        raise NothingDone("this chat has no edits to undo")
     edit = own[-1] if own else find_edit(chat.worktree, None, undone=False)
     if not own:
-        chat.terminal.note("this chat made no edits; the last edit in this work tree is:")
+        chat.terminal.note("this chat has no edits to undo; the last edit in this work tree is:")
     subject = commit_summary(chat.worktree, edit.commit)[1] if edit.commit else "a change without a commit"
     change = f"{edit.commit[:7]} {subject}" if edit.commit else subject
     paths_text = ", ".join(edit.paths)

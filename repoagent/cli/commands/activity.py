@@ -191,12 +191,12 @@ def _show_cost(session: Session, options: SimpleNamespace) -> None:
     from repoagent.git.worktree import open_worktree
     from repoagent.llm.usage import dollars, read, state_folder
 
-    by, since = options.by or "day", options.since
+    by, day = options.by or "day", _first_day(options.since)
     settings, terminal = session.open(find_layout())
     only = reports.work_trees(open_worktree(Path.cwd()))[0] if options.here else None
     folder, whole = state_folder(), _Sum()
     sums: dict[str, _Sum] = {}
-    for entry in read(folder, _first_day(since)):
+    for entry in read(folder, day):
         if only is not None and entry.repository not in only:
             continue
         names = {
@@ -222,7 +222,7 @@ def _show_cost(session: Session, options: SimpleNamespace) -> None:
         write_json(terminal, {"folder": folder, "max_cost_per_day": limit, "rows": rows})
         return
     if not sums:
-        raise NothingDone(f"no model calls{'' if since == 'ever' else ' since ' + since} logged in {folder}")
+        raise NothingDone(f"no model calls{f' since {day}' if day else ''} are logged in {folder}")
     home = f"{Path.home()}/"
     names = [f"~/{name.removeprefix(home)}" if name.startswith(home) else name for name in sums]
     totals = [*zip(names, sums.values(), strict=True), *([("total", whole)] if len(sums) > 1 else [])]
@@ -239,7 +239,7 @@ def _show_cost(session: Session, options: SimpleNamespace) -> None:
         terminal.note("the price of some calls is unknown; see `repoagent models`", "dim")
     if whole.estimated:
         terminal.note(
-            "~ marks totals with estimates, for calls whose provider reported no token counts", "dim"
+            "~ marks totals that include estimates for calls whose provider reported no token counts", "dim"
         )
     if limit is not None:
         terminal.note(f"max_cost_per_day is {dollars(limit, 0)}", "dim")

@@ -42,7 +42,7 @@ Examples:
 @json_option
 @pass_session
 def command(session: Session, /, **values: Any) -> Exit:
-    """Show the prompt that an edit of FILEs would send: its blocks, their tokens, what is cached.
+    """Show the prompt that an edit of FILEs would send: its blocks, their tokens, and what is cached.
 
     Needs neither a model nor a key, and sends nothing. An INSTRUCTION selects the relevant parts of long files.
     """

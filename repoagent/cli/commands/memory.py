@@ -293,7 +293,7 @@ older notes are marked as being about an older version."""
     metavar="PATH|ID",
     required=True,
     type=click.Path(),
-    help="The file whose memory is attached to FILE.",
+    help="The file whose memory to attach to FILE.",
 )
 @pass_repository
 def relink_command(repo: Repository, /, *, file: str, source: str) -> None:
@@ -307,7 +307,7 @@ def relink_command(repo: Repository, /, *, file: str, source: str) -> None:
     done = relink(repo.layout, repo.worktree, memory, path, warn=repo.terminal.warn)
     notes = []
     if done.reason.startswith("linked by hand to another text"):
-        notes.append(f'{one_line(path)} has another text; older notes were marked "about an older version"')
+        notes.append(f'{one_line(path)} has different content; old notes are marked "about an older version"')
     notes.append(f"undo it with: repoagent memory relink {shlex.quote(before)} --from {memory.folder.name}")
     content = {"memory": memory.folder.name, "before": before, "path": path, "reason": done.reason}
     sentence = f"attached the memory of {one_line(before)} to {one_line(path)}"

@@ -125,7 +125,7 @@ def test_one_chat_does_not_undo_the_work_of_another(repo: GitRepo, run: Run, scr
     head = repo.head()
     (first,) = conversations(repo)
     done = run("chat", stdin="hello\n/undo\n")
-    assert done.code == 1 and "this chat made no edits" in done.err
+    assert done.code == 1 and "this chat has no edits to undo" in done.err
     assert repo.head() == head
     last = run("chat", "--resume", first.stem, stdin="/undo\n")
     assert last.code == 0 and repo.head() != head

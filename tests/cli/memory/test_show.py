@@ -79,7 +79,7 @@ def test_older_notes_are_marked_until_it_is_undone(ask: Ask, context: Desk) -> N
     context.repo.write("new.py", text("new"))
     done = ask("relink", "new.py", "--from", memory.folder.name)
     assert done.out == "attached the memory of src/a.py to new.py\n"
-    assert done.code == 0 and "new.py has another text; older notes were marked" in done.err
+    assert done.code == 0 and "new.py has different content; old notes are marked" in done.err
     assert context.folder("new.py") == memory.folder.name and context.folder("src/a.py") is None
     assert "squares are right [about an older version]" in ask("show", "new.py").out
     assert ask("note", "new.py", "this is of new.py").code == 0

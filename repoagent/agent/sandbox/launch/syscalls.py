@@ -136,9 +136,9 @@ def landlock_abi() -> int:
 def restrict_files(rules: Iterable[tuple[str | int, int]], *, network: bool) -> None:
     """Restrict this process to files that `rules` allow: each is a path or descriptor, and the rights below it.
 
-    Without `network`, TCP is denied, too (since version 4). Signals and abstract sockets reach only processes that are
-    confined with this one (since version 6). Paths that do not exist, or contain a symbolic link, are skipped. Set
-    `no_new_privs` first.
+    Without `network`, TCP is denied, too (since version 4 of Landlock). Signals and abstract sockets reach only
+    processes that are confined with this one (since version 6). Paths that do not exist, or contain a symbolic link,
+    are skipped. Set `no_new_privs` first.
     """
     version = landlock_abi()
     handled = (1 << (13 if version < 2 else 14 if version < 3 else 15 if version < 5 else 16)) - 1
@@ -148,7 +148,8 @@ def restrict_files(rules: Iterable[tuple[str | int, int]], *, network: bool) -> 
 
 
 def restrict_signals() -> None:
-    """Restrict abstract sockets and signals to processes that are confined with this one (since version 6)."""
+    """Restrict abstract sockets and signals to processes that are confined with this one (since version 6 of
+    Landlock)."""
     _restrict((0, 0, _ABSTRACT_SOCKETS_AND_SIGNALS), 24, ())
 
 
