@@ -3,9 +3,9 @@
 A past commit counts by its similarity to "the changed files and one more". For a commit of `n` files, `a` of which are
 among the `q` changed files, the similarity is `a / (q + n - a - 1)`. A commit without other files is evidence against
 every partner; its similarity is `a / q`. The weight of a commit is the cube of its similarity, less for older commits
-and more for those by the same author, who may habitually put such files into one commit or into two. The confidence in
-a partner is the weight of the commits that contain it divided by the weight of all, reduced if there is little
-evidence. The threshold for a warning is calibrated on the newest commits of the repository.
+and more for those by the author of the change, who may habitually put such files into one commit or into two. The
+confidence in a partner is the weight of the commits that contain it divided by the weight of all, reduced if there is
+little evidence. The threshold for a warning is calibrated on the newest commits of the repository.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ class Missing(NamedTuple):
 def missing(
     view: View, files: Sequence[int], *, limit: int = 3, threshold: float, author: int | None = None
 ) -> list[Missing]:
-    """At most `limit` existing files, other than `files`, whose confidence is `threshold` or more, the surest first.
+    """At most `limit` existing files, other than `files`, whose confidence is `threshold` or more, highest first.
 
     `files` are the ids of the changed files, including deleted ones; new files have none. `threshold` is the result of
-    `calibrate`; all files but the surest must exceed it by 0.2. `author` is the change's author, as in `Commit.author`
+    `calibrate`; all files but the first must exceed it by 0.2. `author` is the change's author, as in `Commit.author`
     (see `IndexView.author`); None if unknown. The result is empty if nothing is known about the files, because no
     answer is better than a guess.
     """

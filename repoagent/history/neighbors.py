@@ -1,5 +1,5 @@
-"""Find the files that change with certain files: from the index, from the files' own last commits until the index is
-built, or from their names."""
+"""Find the files that change with certain files: from the index or, until it is built, from the files' own last
+commits; without a history, from their names."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ class Edge(NamedTuple):
 
 
 class Neighborhood(NamedTuple):
-    """The files that changed with `paths` (relative to the top; a folder ends with a slash) at `revision`. `commit` is
-    the id of that revision's commit, "" before the first commit.
+    """The files that changed with `paths` (relative to the top; a folder ends with a slash) in the history of
+    `revision`. `commit` is the id of that revision's commit, "" before the first commit.
 
     `rows` are sorted by score. `looked_at` is the number of commits to the queried files, `note` a note for the user
     ("" for none). `ids` has the full id of each commit in the evidence of a row or an edge.

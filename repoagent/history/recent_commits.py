@@ -71,8 +71,8 @@ class QuickLook:
 class RecentView:
     """The output of a `QuickLook` as a `View` for the co-change score.
 
-    `late`: there may be more commits; `timed`: the files of the tree are listed within a time limit. Which files exist
-    is read from the revision's tree or, for HEAD, from git's index, which has added files too.
+    `late`: there may be more commits; `timed`: the files of the tree are listed within a time limit. The existing files
+    are those in the revision's tree or, for HEAD, in git's index, which also contains newly added files.
     """
 
     def __init__(self, top: Path, revision: str, log: bytes, *, late: bool, timed: bool = True) -> None:

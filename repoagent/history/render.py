@@ -58,10 +58,11 @@ def rate(together: int, commits: int) -> Rate | None:
 
 
 def is_weak(row: Neighbor) -> bool:
-    """Whether there is too little evidence: at most one common commit out of many, and a low score.
+    """Whether a row has too little evidence to be shown by default: at most one common commit out of many, and a low
+    score.
 
-    In requests, flask and ripgrep, this hides 11 to 27 % of the rows, and 0 to 3 % of the hits among the first ten. Of
-    the hidden rows, 1 to 2 % change in the next commit; of the others, 9 to 13 %.
+    In the repositories of requests, flask and ripgrep, this hides 11 to 27 % of the rows, and 0 to 3 % of the hits
+    among the first ten. Of the hidden rows, 1 to 2 % change in the next commit; of the others, 9 to 13 %.
     """
     return row.together <= 1 and row.commits >= _MANY and row.score < _LOW
 
@@ -251,7 +252,7 @@ def plain(text: str, width: int) -> str:
 
 def worth(step: Step, place: int) -> float:
     """How informative a commit is; `place` is its position in the history, 0 for the newest. Touched symbols and many
-    lines count more, bulk commits and changes to white space next to nothing."""
+    changed lines make it more informative; a bulk commit or a change of white space counts for little."""
     from repoagent.history.commit_details import BULK
 
     commit, touched = step.commit, step.touched
