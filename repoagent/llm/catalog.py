@@ -135,7 +135,7 @@ def names() -> dict[str, str]:
 
 
 def short_names() -> Mapping[str, str]:
-    """The newest model of each family by its short name: `sonnet`, `gpt-5`."""
+    """Each short name (`sonnet`, `gpt-5`), mapped to the newest model of its family."""
     table: Mapping[str, str] = _data()["short_names"]
     return table
 
@@ -209,7 +209,8 @@ def context_tokens(name: str) -> int | None:
 
 
 def thinks(name: str) -> bool:
-    """Whether the model supports `thinking: adaptive`, and therefore no temperature; true for Claude 4.6 and later."""
+    """Whether the model supports `thinking: adaptive` and therefore accepts no temperature: true for Claude 4.6 and
+    later."""
     version = _version(name)
     return version is not None and version >= (4, 6)
 

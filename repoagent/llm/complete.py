@@ -52,8 +52,8 @@ class Fallback:
 
     @property
     def takes(self) -> frozenset[str]:
-        """What the current model takes; includes tools only if all models take them, since they are offered before it
-        is known which model answers."""
+        """The fields of `Wishes` that the current model supports; includes "tools" only if all models support them,
+        because tools are offered before it is known which model will answer."""
         tools = all("tools" in model.takes for model in self.models)
         return self.current.takes if tools else self.current.takes - {"tools"}
 
@@ -176,7 +176,7 @@ def complete(
             wait = float(2 ** (attempt - 1)) * (1 + jitter() / 2)
         elif wait > LONGEST_WAIT:
             duration = f"{wait:.0f} s" if wait < 600 else f"{wait / 60:.0f} minutes"
-            raise ModelError(f"{error}: the server asks to retry in {duration}") from error
+            raise ModelError(f"{error}: the server asks you to retry in {duration}") from error
         try:  # before the wait: do not wait for an attempt that a limit forbids
             meter.before_attempt(estimate(current), model.spec)
         except LimitReached as limit:
@@ -291,8 +291,8 @@ def _masked(parts: tuple[Part, ...]) -> tuple[Part, ...]:
 
 
 def call_as_text(text: str, tools: Sequence[Schema], name: str, arguments: object) -> tuple[str, str]:
-    """A native tool call as a tag, and the text to append to the reply's `text`: it closes an open code fence and puts
-    the tag on its own line. A call to an unknown tool keeps its name, so that it can be corrected."""
+    """A native tool call as a tag, and the text that adds this tag to the reply's `text`, on a line of its own and
+    after the end of an open code fence. A call to an unknown tool keeps its name, so that it can be corrected."""
     tool = next((tool for tool in tools if tool.name == name), None)
     if tool is not None and isinstance(arguments, Mapping):
         tag = tool.tag(arguments)

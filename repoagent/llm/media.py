@@ -309,7 +309,8 @@ class Attachments:
         return f"{name} {media.tokens} {media.name}"
 
     def of(self, turns: Sequence[Turn]) -> Mapping[str, Media | str]:
-        """The attachments of `turns` by reference, or a sentence for each one that cannot be sent."""
+        """The attachments of `turns`, keyed by reference; for each one that cannot be sent, a sentence that says
+        why."""
         attached: dict[str, Media | str] = {}
         for turn in turns:
             if item := reference(turn):

@@ -132,10 +132,10 @@ class Schema:
 class Request:
     """A model call: the system parts, and the messages, which alternate and end with the user's.
 
-    key: identifies the request regardless of the prompt's wording (JSON of the request, the file hashes and the turn);
-    cassettes are searched for it. grammar: GBNF for llama.cpp, ignored by others. temperature: for another attempt,
-    overrides the user's setting. tools: native tools, only for a model whose `takes` contains "tools". stop: texts that
-    no honest reply contains; a reply that stops at one of them includes it.
+    key: identifies the request regardless of the prompt's wording, for example JSON of the instruction, the file hashes
+    and the turn; cassettes are searched for it. grammar: GBNF for llama.cpp, ignored by others. temperature: overrides
+    the user's setting when a request is repeated. tools: native tools, only for a model whose `takes` contains "tools".
+    stop: texts that no honest reply contains; a reply that stops at one of them includes it.
     """
 
     system: tuple[Part, ...]

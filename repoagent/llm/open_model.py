@@ -219,7 +219,7 @@ def configured_models(settings: Settings) -> list[StatusRow]:
 
 
 def provider_rows(settings: Settings) -> list[StatusRow]:
-    """Every provider, checked if there is a key or a local server."""
+    """Every provider with its status; a server that needs a key is queried only if there is one."""
     names = registry.provider_names(settings)
     statuses = _statuses(settings, [f"{name}/" for name in names])
     return [StatusRow(name, f"{name}/NAME", "", statuses[f"{name}/"]) for name in names]

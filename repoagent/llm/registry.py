@@ -56,7 +56,7 @@ class Provider:
 
     @property
     def text_only(self) -> bool:
-        """Whether the provider accepts neither images nor PDFs; `Model.complete` raises for them."""
+        """Whether the provider accepts neither images nor PDFs; `Model.complete` raises UsageError for them."""
         return self.argument != "name"
 
     @property

@@ -31,7 +31,7 @@ def estimate_tokens(text: str) -> int:
 
 
 def estimate(request: Request) -> Usage:
-    """The estimated input of one call."""
+    """The estimated usage of one call before its reply: the input tokens only."""
     parts = [*request.system, *(part for message in request.messages for part in message.parts)]
     unseen = [message.blocks.unseen for message in request.messages if message.blocks]
     tools = [f"{tool.name}{tool.description}{tool.parameters}" for tool in request.tools]
@@ -187,7 +187,7 @@ def dollars(amount: float, digits: int = 4) -> str:
 
 
 def cost_text(cost: float) -> str:
-    """The cost of model calls; a local model is free."""
+    """The cost of model calls as text: in dollars, or "free" if it is 0 (a local model)."""
     return dollars(cost) if cost else "free"
 
 
@@ -240,7 +240,7 @@ class SpendLog:
         return replace(self, run=run, repository=repository, files=files)
 
     def add(self, spec: str, usage: Usage, cost: float | None) -> None:
-        """Log one attempt. Raises Refused or Busy on failure, if `must`."""
+        """Log one attempt. If that fails, warns or, with `must`, raises Refused or Busy."""
         if provider_of(spec).answered_by == "recording":
             return
         now = datetime.now().astimezone()

@@ -70,7 +70,7 @@ OVERLOADED = Retryable("the server is overloaded")
     ("answers", "words", "calls", "slept"),
     [
         ([OVERLOADED] * 9, r"the server is overloaded \(tried 5 times\): try again later", ATTEMPTS, [1, 2, 4, 8]),
-        ([Retryable("the rate limit is reached", retry_after=3600)], "asks to retry in 60 minutes", 1, []),
+        ([Retryable("the rate limit is reached", retry_after=3600)], "asks you to retry in 60 minutes", 1, []),
         ([ModelError("bad key")], "bad key", 1, []),
         ([Reply(f"part {n} ", "length") for n in range(9)], "still cut off after 3 continuations", 4, []),
         ([Reply("part", "length"), Reply(" ", "length"), Reply("more", "end")], "still cut off", 2, []),

@@ -141,5 +141,5 @@ def no_credentials(platform: str, error: Exception) -> ModelError:
     cloud, name = CLOUDS[platform], type(error).__name__
     classes = {base.__name__ for base in type(error).__mro__}
     if _UNREACHABLE & classes or getattr(error, "retryable", False):
-        return Retryable(f"cannot reach {cloud.name} for credentials ({name})")
+        return Retryable(f"cannot reach {cloud.name} to get credentials ({name})")
     return ModelError(f"no usable {cloud.name} credentials ({name}): {cloud.login}")

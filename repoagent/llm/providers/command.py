@@ -50,8 +50,8 @@ _LOGIN = re.compile(
 
 @dataclass(frozen=True)
 class CommandModel:
-    """Runs `command` in a shell. A known agent gets arguments that make it only answer, and runs in an empty folder
-    (see `command_agents`); any other command runs unchanged in the current folder."""
+    """Runs `command` in a shell. A known agent gets arguments that restrict it to answering, and runs in an empty
+    folder (see `command_agents`); any other command runs unchanged in the current folder."""
 
     command: str
     timeout: float = 600.0  # seconds

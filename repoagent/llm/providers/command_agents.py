@@ -203,8 +203,8 @@ def known_agent(command: str) -> Agent | None:
 
 
 def full_command(command: str) -> str:
-    """The command line to run for `command`. For an agent, it includes the arguments that make it only answer, in a
-    format that can be parsed, except those that the user has set differently."""
+    """The command line to run for `command`. For an agent, it includes the arguments that restrict it to answering and
+    make its output parsable, except those that the user has set differently."""
     if (agent := known_agent(command)) is None:
         return command
     options = {word.partition("=")[0] for word in simple_words(command)}

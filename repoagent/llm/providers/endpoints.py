@@ -57,7 +57,7 @@ class Endpoint:
 
     @property
     def needs_key(self) -> bool:
-        """Whether a call without a key is pointless."""
+        """Whether the server rejects calls without a key."""
         return bool(self.key_variables) and not self.local and "key_optional" not in self.traits
 
     def hint(self, kind: str) -> str:
@@ -180,7 +180,8 @@ def find_key(endpoint: Endpoint) -> Key | None:
 
 
 def list_models(endpoint: Endpoint, key: Key | None = None, *, seconds: float = 5.0) -> list[str]:
-    """The models listed by the server. `key` is looked up if it is None. Raises ModelError if it gives none."""
+    """The models listed by the server. If `key` is None, it is looked up. Raises ModelError if the server returns no
+    list."""
     body = _get(endpoint, f"{endpoint.base_url}/models", key or find_key(endpoint), seconds)
     rows = body.get("data") if isinstance(body, dict) else body  # Together sends a bare list
     if not isinstance(rows, list):
@@ -236,7 +237,7 @@ def _get(
     from repoagent.llm.providers.http import new_http_client
 
     if key is not None and unusable_key(key.secret):
-        raise ModelError(f"the key ({key.origin}) contains an invalid character")
+        raise ModelError(f"the key ({key.origin}) contains an invalid character: set it again")
     if seconds <= 0:
         raise ModelError("too slow")
     headers = {"Authorization": f"Bearer {key.secret}"} if key else {}

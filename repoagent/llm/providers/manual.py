@@ -63,8 +63,8 @@ class ManualModel:
     """Writes the prompt to a file in `folder` (None: the system's temporary folder), copies it to the clipboard if at a
     terminal, and prints instructions to `out`.
 
-    Reads the first reply from the file `reply` ("-": standard input) if set. Reads any other reply at a terminal from
-    the clipboard or as pasted text, and otherwise from `source`, a pipe, up to its end.
+    The first reply is read from the file `reply` ("-": standard input), if set. Any other reply is pasted or taken from
+    the clipboard at a terminal; otherwise, it is all of `source`, a pipe.
     """
 
     folder: Path | None = None

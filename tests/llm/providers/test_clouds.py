@@ -296,9 +296,9 @@ def test_a_token_that_google_refuses(serve: Start, monkeypatch: pytest.MonkeyPat
     serve(GOOGLE, "ok", ExpiredVertex)
     assert "no usable Google Cloud credentials (RefreshError): run `gcloud" in refused(GOOGLE)
     serve(GOOGLE, "ok", DownVertex)
-    assert "cannot reach Google Cloud for credentials" in refused(GOOGLE, Retryable)
+    assert "cannot reach Google Cloud to get credentials" in refused(GOOGLE, Retryable)
     serve(GOOGLE, "ok", token_uri="http://127.0.0.1:9/token")
-    assert "cannot reach Google Cloud for credentials" in refused(GOOGLE, Retryable)
+    assert "cannot reach Google Cloud to get credentials" in refused(GOOGLE, Retryable)
 
 
 @pytest.mark.usefixtures("nowhere")
@@ -322,4 +322,4 @@ def test_the_login_of_a_user(nowhere: None, put: Set, tmp_path: Path) -> None:
     user = {"type": "authorized_user", "client_id": _cloud_sdk.CLOUD_SDK_CLIENT_ID, "client_secret": "s"}
     file.write_text(json.dumps({**user, "refresh_token": "r"}))
     put(GOOGLE_APPLICATION_CREDENTIALS=str(file), HTTPS_PROXY="http://127.0.0.1:9")
-    assert "cannot reach Google Cloud for credentials" in refused(GOOGLE, Retryable)
+    assert "cannot reach Google Cloud to get credentials" in refused(GOOGLE, Retryable)
