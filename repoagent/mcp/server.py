@@ -39,8 +39,8 @@ log = logging.getLogger("repoagent.mcp")
 def perform(
     tool: Tool, service: Service, arguments: Mapping[str, Any], cancelled: threading.Event, progress: Progress
 ) -> ToolResult:
-    """Run a tool. Raises UsageError for arguments that do not match the tool's schema and outside a work tree, and
-    whatever the tool raises."""
+    """Run a tool. Raises UsageError if the arguments do not match the tool's schema or if the folder is not in a work
+    tree, and whatever the tool raises."""
     from repoagent.edit.guards.off_limits import gate
     from repoagent.git.worktree import open_worktree
 

@@ -141,7 +141,7 @@ def tool(
     title: str, description: str, result: Schema, **properties: Schema
 ) -> Callable[[Callable[..., ToolResult]], Tool]:
     """Turn a function of a `Call` into a tool. Its keyword parameters are the tool's arguments, described by
-    `properties`. A parameter without a default is required; a default None is not in the schema."""
+    `properties`. A parameter without a default is required; a default of None is left out of the schema."""
 
     def make(function: Callable[..., ToolResult]) -> Tool:
         _, *parameters = inspect.signature(function).parameters.values()

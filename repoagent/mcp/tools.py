@@ -45,8 +45,8 @@ _COMMIT = shape("commit date author subject did added:int? removed:int? path was
 
 
 def make_tools(service: Service) -> dict[str, Tool]:
-    """The tools of a server by name. Without `service.write`, `apply` only checks; `review` asks a model only if the
-    server was started with one."""
+    """The tools of a server by name. Without `service.write`, `apply` only checks a patch; `review` asks a model only
+    if the server was started with one."""
     review_arguments = _without_ask(review.arguments) if service.model is None else review.arguments
     tools = [
         files, neighbors, uses, history, outline, read, recall,
@@ -102,7 +102,7 @@ def _block(lines: Sequence[str], label: str) -> str:
         left_out={"type": "integer"},
     ),
     path=text("Path of a folder, relative to the top of the repository."),
-    pattern=text("A glob such as *.py or src/**/test_*.ts, below path.", 300),
+    pattern=text("A glob such as *.py or src/**/test_*.ts, matched below `path`.", 300),
     limit=integer("Maximum number of files and folders.", 1, 500),
 )  # fmt: skip
 def files(call: Call, path: str = "", pattern: str = "", limit: int = 100) -> ToolResult:
