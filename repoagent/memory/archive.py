@@ -257,10 +257,10 @@ def read_archive(stream: IO[bytes], name: str) -> list[ArchivedMemory]:
         return [_parcel(folder, inside) for folder, inside in sorted(by_name.items())]
     except (tarfile.TarError, EOFError, zlib.error, OSError, ValueError, OverflowError) as error:
         raise NoArchive(
-            f"{name} is not a memory archive, or is damaged ({error}); imported nothing"
+            f"{name} is not a memory archive, or is damaged ({error}); nothing was imported"
         ) from error
     except _Invalid as error:
-        raise NoArchive(f"{name} {error}; imported nothing") from error
+        raise NoArchive(f"{name} {error}; nothing was imported") from error
 
 
 def _read_files(stream: IO[bytes]) -> dict[str, bytes]:
@@ -327,9 +327,9 @@ def _parcel(name: str, files: dict[str, bytes]) -> ArchivedMemory:
 
 @dataclass(frozen=True)
 class Arrival:
-    """The result for one memory. `path` is its file's path in the archive, `at` the path in this work tree (None if the
-    file is missing); `folder` is its memory in this repository, `why` the reason if no file matches. `notes`, `edits`
-    and `exchanges` count the new ones."""
+    """The result of importing one memory. `path` is its file's path in the archive, `at` the path in this work tree
+    (None if the file is missing); `folder` is its memory in this repository, `why` the reason if no file matches.
+    `notes`, `edits` and `exchanges` count the new ones."""
 
     path: str
     at: str | None
@@ -459,7 +459,7 @@ def source_of(name: str) -> str:
 
 
 def fresh_files(parcel: ArchivedMemory, source: str) -> dict[str, bytes]:
-    """The files of a new memory, masked, with marked notes."""
+    """The files of a new memory, with secrets masked and notes marked with `source`."""
     files = {path: _masked(path, data) for path, data in parcel.files.items()}
     for path in (ARCHIVED_NOTES, NOTES):
         if notes := imported_notes(files.pop(path, b""), source):

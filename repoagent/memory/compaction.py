@@ -81,8 +81,8 @@ def compact_above(memory: Memory, limit: int, *, warn: Warn = to_stderr) -> Comp
 def compact_before(
     memory: Memory, is_old: Callable[[str], bool], *, warn: Warn = to_stderr
 ) -> CompactionResult | None:
-    """Move the first exchanges about a file to the archive, up to the first one whose time (ISO 8601, "" if unknown) is
-    not `is_old`. Returns None if there are none. Raises what `compact` raises."""
+    """Move the first exchanges about a file to the archive: those before the first one for whose time (ISO 8601, "" if
+    unknown) `is_old` is false. Returns None if there are none. Raises what `compact` raises."""
     with _locked(memory):
         data = read_regular(memory.conversation)
         if data is None:

@@ -163,8 +163,8 @@ class Reversal:
 
 
 def undo(layout: Layout, place: ConversationRef, *, warn: Warn = to_stderr) -> Reversal:
-    """Undo the last change by a command. Raises NothingDone if there is none, Refused if anything but added turns has
-    changed since, Busy if a lock is not released in time."""
+    """Undo the last change by a command. Raises NothingDone if there is none, Refused if later changes did more than
+    add turns, Busy if a lock is not released in time."""
     return _reverse(layout, place, UNDO, warn)
 
 

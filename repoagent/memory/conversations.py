@@ -95,8 +95,8 @@ def names(layout: Layout) -> list[str]:
 
 
 def named(layout: Layout, name: str, *, own: bool = False) -> ConversationRef:
-    """The place of the conversation `name`, which need not exist. Raises UsageError if the name is invalid, or if it is
-    reserved and `own` is set (a user wants to change the conversation)."""
+    """The `ConversationRef` of the conversation `name`, which need not exist. Raises UsageError if the name is invalid,
+    or if it is reserved and `own` is set (a user wants to change the conversation)."""
     name = checked(name)
     if own:
         refuse_reserved(name)

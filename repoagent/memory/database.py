@@ -43,7 +43,7 @@ class Schema(NamedTuple):
         connection.execute(f"PRAGMA user_version = {self.version}")
 
     def is_in(self, connection: sqlite3.Connection, path: Path) -> bool:
-        """Whether the file has these tables; False if it is empty. Raises Damaged or Unusable otherwise."""
+        """True if the file has these tables, False if it is empty. Raises Damaged or Unusable for any other file."""
         version = int(connection.execute("PRAGMA user_version").fetchone()[0])
         application = connection.execute("PRAGMA application_id").fetchone()[0]
         if application != (self.application if version else 0):

@@ -80,8 +80,8 @@ OnPart = Callable[[str, int, int], None]  # path, number of finished parts, numb
 
 
 def words_of_part(words: int) -> int:
-    """The length, in words, of the summary of a part if that of the file has `words` words. There are only a few
-    lengths, so that part summaries can be reused for file summaries of other lengths."""
+    """The number of words for the summary of a part, if the summary of the whole file is to have `words` words. There
+    are only a few lengths, so that part summaries can be reused for file summaries of other lengths."""
     return next((part for most, part in ((300, 120), (800, 300)) if words <= most), 600)
 
 
@@ -230,7 +230,7 @@ def plan(
 
 
 def cached_summary(file: SourceFile, cache: SummaryCache, *, words: int = WORDS) -> FileSummary:
-    """The summary of a file that needs no model calls according to `plan`."""
+    """The summary of `file`, for which `plan` counts no model calls."""
 
     def refuse(question: Question) -> Summary:
         raise ModelError(f"the summary of {question.about} has just been deleted; run the command again")

@@ -109,9 +109,9 @@ def _one_line(text: str) -> str:
 
 @dataclass(frozen=True)
 class SummaryPart:
-    """The bytes `start` to `end` (excluded) of a file, and its lines from 1 (both included). `scope` names the
-    definitions around the first line, outermost first; `sha256` is the hash of the bytes, `head` a checksum of the
-    first few bytes."""
+    """A part of a file: the bytes `start` to `end` (excluded), and the lines `first_line` to `last_line` (counted from
+    1, both included). `scope` names the definitions around the first line, outermost first; `sha256` is the hash of the
+    bytes, `head` a checksum of the first few bytes."""
 
     start: int
     end: int

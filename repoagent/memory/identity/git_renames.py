@@ -44,7 +44,7 @@ def former_names(worktree: WorkTree, path: str, commits: Collection[str | None])
     """The earlier names of `path`, newest first, each with its last blob: first from renames in the index, then from
     those in at most _DEPTH commits.
 
-    `commits` has the commits at which the files that `path` may have been renamed from were last seen (None if
+    `commits` has, for each file that may have been renamed to `path`, the commit at which it was last seen (None if
     unknown). History is read only if one of these commits does not contain `path`; otherwise `path` cannot be the
     result of a later rename.
     """

@@ -52,7 +52,7 @@ def hints(identity: Identity) -> set[Hint]:
 class IdentityIndex:
     """The hints of all memories. A folder is identified by its name inside the memory folder.
 
-    Reads all identity files at once: for few memories, or if `memory.db` cannot be used.
+    Reads all identity files at once; used if there are few memories or if `memory.db` cannot be used.
     """
 
     def __init__(self, layout: Layout, warn: Warn, *, keep_file: bool = False) -> None:

@@ -1,7 +1,7 @@
 """Which memory belongs to a file? Content decides; paths and inodes only suggest candidates.
 
-The candidates, in order: a memory of the same path with the same content; one that knows the inode, with exactly this
-content or with content clearly more similar than that in the memory of this path (this detects swapped names); the same
+The candidates, in order: a memory of the same path with the same content; one with the inode and either exactly this
+content, or content clearly more similar than that of the memory at this path (this detects swapped names); the same
 path with similar or reworked content; an earlier path; renames in git; content similar to that of a file whose path is
 gone or now has another file; a file rewritten in place, or replaced by a new one that shares some of its lines. A
 rename in git counts only if the memory saw git's version at the old path, and the file matches git's version at the new
