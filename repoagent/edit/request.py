@@ -130,7 +130,7 @@ def files_named(meta: Mapping[str, str]) -> tuple[Target, ...]:
 def parse_target(text: str, cwd: Path) -> Target:
     """Parse `FILE`, `FILE:10`, `FILE:10-40` or `FILE::symbol`; the path stays as written.
 
-    An existing file named `text` takes precedence. Raises UsageError for an empty name and an invalid line range.
+    An existing file named `text` takes precedence. Raises UsageError for an empty name or an invalid line range.
     """
     if not text:
         raise UsageError('empty file name: use repoagent edit FILE "INSTRUCTION"')

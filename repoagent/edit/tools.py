@@ -226,9 +226,9 @@ def search(
     top: Path, pattern: str, why_not: WhyNot, path: str = "", *, at: str | None = None, output: bool = False
 ) -> Matches:
     """Find at most MATCH_LIMIT lines that match a Perl regular expression, in tracked and untracked files that may be
-    shown, or only in the file `path`, ignored or not. Long lines are cut around the match. `at` is a commit to search
-    in, or "" for the index. With `output`, `path` is a file of command output in the folder `top`, which need not be in
-    a work tree, and case is ignored.
+    shown, or only in the file `path`, ignored or not. Of a long line, only the part around the match is shown. `at` is
+    a commit to search in, or "" for the index. With `output`, `path` is a file of command output in the folder `top`,
+    which need not be in a work tree, and case is ignored.
 
     If no line matches, finds lines that contain the pattern as plain text. Raises UsageError for an invalid pattern, or
     one that takes too long.
@@ -356,7 +356,7 @@ def list_files(
     """List the folder `path` ("" is the top): its files, and its folders with their file counts. With a `pattern` (a
     glob; without a slash it matches names at any depth) list all matching files below `path`.
 
-    Raises UsageError for an unknown path and a pattern that is too long, Refused for a path outside the repository.
+    Raises UsageError for an unknown path or a pattern that is too long, Refused for a path outside the repository.
     """
     path = path.strip().removeprefix("./").rstrip("/")
     path = "" if path == "." else path

@@ -73,7 +73,7 @@ class UserInterface(Protocol):
         """Discard text that was streamed by an attempt that failed."""
 
     def event(self, event: LoopEvent) -> None:
-        """The model took an action, or a tool returned an observation."""
+        """Report that the model took an action, or that a tool returned an observation."""
 
     def note(self, sentence: str) -> None:
         """Show a transient line: a wait, a remark, the current step."""
@@ -82,13 +82,13 @@ class UserInterface(Protocol):
         """Print a permanent line that the user must see, even if the output is a pipe."""
 
     def running(self, command: str, output: Path) -> None:
-        """A command was started; its output goes to the file `output`."""
+        """Report that a command was started; its output goes to the file `output`."""
 
     def quiet(self) -> None:
         """Release the terminal to another program."""
 
     def interrupted(self, sentence: str) -> None:
-        """^C ended the edit; `sentence` describes the resulting state."""
+        """Report that ^C ended the edit; `sentence` describes the resulting state."""
 
     def output(self, data: bytes) -> None:
         """Show output of git and its hooks during the commit."""

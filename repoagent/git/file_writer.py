@@ -234,8 +234,8 @@ def _create_temporary_like(location: FileLocation, old: Content, new: Content) -
 
 
 def copy_metadata(location: FileLocation, model: int) -> None:
-    """Copy owner, mode, ACL and attributes of the open file `model` to the temporary file. Raises CannotReplace if that
-    is not permitted."""
+    """Copy the owner, mode, ACL and extended attributes of the open file `model` to the temporary file. Raises
+    CannotReplace if that is not permitted."""
     copy = location.open(location.temporary, os.O_RDONLY)
     try:
         status, created = os.fstat(model), os.fstat(copy)

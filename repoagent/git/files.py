@@ -189,8 +189,8 @@ def open_location(
     create: bool = False,
     enter: Callable[[str, int], None] | None = None,
 ) -> Iterator[FileLocation]:
-    """Open the folder of `path` (relative to `top`); with `create`, create missing folders. `enter` is called with each
-    folder on the way and its descriptor."""
+    """Open the folder that contains `path` (relative to `top`); with `create`, create missing folders. `enter` is
+    called with each folder on the way and its descriptor."""
     *folders, name = path.split("/")
     descriptor = os.open(top, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

@@ -85,7 +85,7 @@ def edit_record(worktree: WorkTree, edit: Edit) -> Record:
 
 
 def commit_of(worktree: WorkTree, edit: Edit) -> str:
-    """The commit that contains the edit in the history of HEAD, even after an amend or a rebase. Raises Refused if
+    """The commit in the history of HEAD that contains the edit, even after an amend or a rebase. Raises Refused if
     there is none."""
     if edit.commit and contains(worktree, "HEAD", edit.commit):
         return edit.commit
@@ -156,7 +156,8 @@ def is_whole(worktree: WorkTree, edit: Edit, commit: str) -> bool:
 
 
 def is_shared(worktree: WorkTree, commit: str) -> bool:
-    """Whether a branch, tag, remote or work tree other than HEAD's branch contains the commit."""
+    """Whether a ref other than HEAD's branch (except for the stash and the like), or another work tree, contains the
+    commit."""
     head = git_output(worktree.top, "symbolic-ref", "--quiet", "HEAD", ok=(0, 1)).stdout.decode().strip()
     no_links = "--format=%(if)%(symref)%(then)%(else)%(refname)%(end)"  # the target of a link is listed too
     refs = git(worktree.top, "for-each-ref", no_links, f"--contains={commit}")
@@ -173,7 +174,7 @@ def is_shared(worktree: WorkTree, commit: str) -> bool:
 
 def is_as_stored(worktree: WorkTree, made: Commit) -> bool:
     """Whether git shows the parents that the commit records. It does not in a shallow, grafted or replaced history,
-    where moving HEAD to the parent would move it elsewhere."""
+    where HEAD would not move to the recorded parent."""
     raw = git(worktree.top, "cat-file", "commit", made.oid, env={"GIT_NO_REPLACE_OBJECTS": "1"})
     lines = raw.partition(b"\n\n")[0].splitlines()
     return [line[7:].decode() for line in lines if line.startswith(b"parent ")] == list(made.parents)

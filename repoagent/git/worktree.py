@@ -1,5 +1,5 @@
-"""Find the work tree as git does, with one git call; and its HEAD, last commit subjects, languages, and operation in
-progress."""
+"""Find the work tree as git does, with one git call; and read its HEAD, the subjects of the last commits, the
+languages, and the operation in progress."""
 
 from __future__ import annotations
 

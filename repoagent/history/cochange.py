@@ -206,8 +206,8 @@ def direct(
     """For each other file in `history` (the commits of the queried files, newest first): its share of those commits, 0
     to 1, and a weight for how recently it changed with them. `newest` is the number of the newest commit of all.
 
-    A commit weighs less with each newer commit in `history`, and its weight is divided among its other files. A commit
-    that touches several queried files counts once for each of them.
+    The more commits in `history` are newer than a commit, the less it weighs; its weight is divided among its other
+    files. A commit that touches several queried files counts once for each of them.
     """
     share: defaultdict[int, float] = defaultdict(float)
     current: defaultdict[int, float] = defaultdict(float)

@@ -183,7 +183,7 @@ def steps(
 
 
 def did(step: Step, *, names: int = NAMES) -> str:
-    """What the commit changed in the file, in words and without line counts; "" if there is nothing to add.
+    """What the commit changed in the file, in words and without line counts; "" if there is nothing to say.
 
     Paths and symbols are not sanitized for a terminal.
     """

@@ -155,7 +155,7 @@ _new = tuple.__new__  # a quarter of the time that the class takes
 
 class Record(NamedTuple):
     """One commit, not a merge: its hexadecimal id, the committer date in seconds since 1970, the author's name and
-    address as in the commit (UTF-8 if git can tell), and its changes."""
+    address as in the commit (in UTF-8 if git knows the commit's encoding), and its changes."""
 
     id: bytes
     time: int

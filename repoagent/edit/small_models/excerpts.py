@@ -311,7 +311,7 @@ def shown_text(source: Source, windows: Sequence[Window]) -> str:
 
 
 def fence_mark(text: str) -> str:
-    """A fence mark that no line of the text closes."""
+    """A mark for a fence around the text, such that no line of the text closes the fence."""
     starts = re.findall(r"^ *(`{3,}|~{3,})", text, re.MULTILINE)
     if not any(run.startswith("`") for run in starts):
         return "```"

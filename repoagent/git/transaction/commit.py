@@ -248,7 +248,7 @@ def committed_since(
 ) -> dict[str, Entry | None]:
     """The entries that the user's index needs because of commits on top of `made`.
 
-    A hook that commits stages its changes in the index that git gave it; the user's index gets them too, unless
+    If a hook commits, it stages its changes in the index that git gave it; the user's index gets them too, unless
     something else is staged there. `stage` holds the other planned entries.
     """
     worktree, index = journal.worktree, journal.path(other_files.COMMITTED)

@@ -99,7 +99,7 @@ def _judge_own(
 
 
 def withdraw(worktree: WorkTree, made: Commit) -> None:
-    """Move HEAD back from the commit `made` to its parent. Raises GitError if HEAD is not on it."""
+    """Move HEAD back from the commit `made` to its parent. Raises GitError if HEAD is not at `made`."""
     target = ("HEAD", made.parent) if made.parent else ("-d", "HEAD")
     reason = "repoagent: withdraw a commit that is not the planned one"
     reset_ref(worktree, "-m", reason, *target, made.oid)

@@ -80,7 +80,7 @@ class OtherChanges:
 
 
 def merged(first: Sequence[str], second: Sequence[str]) -> tuple[str, ...]:
-    """Both sequences without duplicates, in order."""
+    """Both sequences, joined in order and without duplicates."""
     return tuple(dict.fromkeys([*first, *second]))
 
 

@@ -75,8 +75,8 @@ class Index:
             self._open.pop().close()
 
     def resolve(self, revision: str) -> bytes:
-        """The hexadecimal id of the commit that a revision names, cached. Raises UsageError if it names none, NoCommits
-        for HEAD before the first commit."""
+        """The hexadecimal id of the commit that a revision names (cached). Raises UsageError if it names none,
+        NoCommits for HEAD before the first commit."""
         if revision not in self._tips:
             peeled = ("--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
             result = git_output(self._top, "rev-parse", *peeled, ok=(0, 1, 128))

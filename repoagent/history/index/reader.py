@@ -1,8 +1,8 @@
 """Read the index at one revision: the `View` for the co-change score.
 
 The commits that a revision reaches are stored as sorted bounds of commit numbers: start, end, start, end, ...; each end
-is exclusive. A range that starts at LOWEST also covers older commits that are not indexed yet, unless the tip does not
-reach all of them.
+is exclusive. A range that starts at LOWEST also covers older commits that are not indexed yet, if the revision reaches
+all of them.
 """
 
 from __future__ import annotations
