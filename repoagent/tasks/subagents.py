@@ -225,7 +225,7 @@ def merge_changes(context: RunContext, count: Callable[[Record], None]) -> str:
                     answer = full.turns[-1].text
                 texts.append(_result(run, answer, ok=True))
             else:
-                texts.append(f"A subagent did not finish {_id_of(name)}: {_usage_text(record)}.")
+                texts.append(f"The subagent {_id_of(name)} did not finish: {_usage_text(record)}.")
         if changed:
             names = ", ".join(changed)
             texts.append(f"A subagent had changed {names}: that is now part of your change.")
@@ -277,7 +277,7 @@ class SubagentPool:
     count: int = 0
 
     def notices(self) -> list[str]:
-        """The results of background subagents since the last call."""
+        """The results of the background subagents that have ended since the last call."""
         texts = []
         for number, subagent in list(self.running.items()):
             if subagent.process.poll() is not None:
@@ -300,7 +300,7 @@ class SubagentPool:
         if not task:
             raise UsageError('no task for the subagent: use <delegate kind="explore">question</delegate>')
         if len(self.running) >= AT_ONCE or self.count >= MOST:
-            raise UsageError(f"at most {AT_ONCE} subagents can run at once, and at most {MOST} per run")
+            raise UsageError(f"too many subagents: at most {AT_ONCE} at once, and at most {MOST} per run")
         verdict = context.gate.decide(ApprovalRequest("delegate", f"{kind}: {task[:500]}"))
         if not verdict.allowed:
             return Observation("delegate", f"The subagent was not started: {verdict.reason}", ok=False)
@@ -383,7 +383,8 @@ class SubagentPool:
 
 
 def delegate_tools(subagents: SubagentPool, wait: Tool | None) -> tuple[Tool, ...]:
-    """The tools `delegate` and `wait`; with the `wait` tool for commands, `wait` also waits for those."""
+    """The tools `delegate` and `wait`. The parameter `wait`, the tool that waits for commands, becomes part of the
+    latter."""
 
     def perform(kind: str, method: Callable[[Action], Observation], action: Action) -> Observation:
         if kind == "wait" and wait is not None and "child" not in action.args:

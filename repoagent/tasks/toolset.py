@@ -114,7 +114,7 @@ class Toolset:
 def create_toolset(
     context: RunContext, confinement: Confinement, turns: Sequence[Turn], stack: ExitStack
 ) -> Toolset:
-    """Create the tools. `turns` tell whether there was a Python kernel before; `stack` closes what they open."""
+    """Create the tools. `turns` show whether the run had a Python kernel before; `stack` closes what the tools open."""
     request, settings, tool_context = context.request, context.settings, context.tool_context
     top, say = context.worktree.top, context.ui.say
     read_only = request.plan_only or context.gate.mode == "read-only"
@@ -220,9 +220,7 @@ def _command_runner(context: RunContext, confinement: Confinement) -> CommandRun
         for sentence in confinement.sandbox.limits_of(confinement.policy):
             say(f"note: {sentence}")
     if context.gate.mode == "auto" and (hidden := hidden_paths(confinement.hidden, "shown")):
-        say(
-            f"note: hidden from models: {names_of(hidden, 5)}; only commands that your rules allow can see them."
-        )
+        say(f"note: models cannot see {names_of(hidden, 5)}; only commands that your rules allow can")
     return CommandRunner(
         context.worktree.top,
         context.run_dir.output,

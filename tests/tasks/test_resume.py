@@ -244,7 +244,7 @@ def test_the_answer_of_a_finished_sub_agent_is_not_lost(repo: GitRepo, *, long: 
         in model.last_prompt
     )
     assert (
-        "A subagent did not finish (run-20260101-000001-abcde1): 2 calls, 2,200 tokens" in model.last_prompt
+        "The subagent (run-20260101-000001-abcde1) did not finish: 2 calls, 2,200 tokens" in model.last_prompt
     )
     assert record(repo)["tokens"] == used + 3_400 + outcome.usage.total
     _, model, _ = go(repo, "So.", prompt="and now?")

@@ -117,7 +117,7 @@ def test_a_command_in_a_sandbox_does_not_see_hidden_files(repo: GitRepo) -> None
         repo, *steps, "<run>mkdir new</run>", "<finish>a</finish>", "<finish>b</finish>", mode="auto"
     )
     assert "correct-horse" not in model.last_prompt
-    assert any("hidden from models" in text and ".env" in text for text in user.messages)
+    assert any("models cannot see" in text and ".env" in text for text in user.messages)
     assert (repo.top / ".env").read_text() == "correct-horse\n"
 
 
