@@ -81,10 +81,11 @@ _STEPS: Final = 64
 def pack(
     candidates: Sequence[Candidate], first: int, last: int, limit: int, kept: Collection[int] = ()
 ) -> list[Candidate]:
-    """The candidates (in text order, each offset once) at which the text from `first` to `last` is cut.
+    """The candidates at which to cut the text from `first` to `last`.
 
-    No segment is longer than `limit` unless two neighboring candidates are farther apart. `kept` has the offsets of an
-    earlier split's cuts. The time is linear in the number of candidates.
+    `candidates` must be in text order, each offset once. No segment is longer than `limit` unless two neighboring
+    candidates are farther apart. `kept` has the offsets of an earlier split's cuts, which are preferred if they are
+    still good. The time is linear in the number of candidates.
     """
     if last - first <= limit or not candidates:
         return []
@@ -129,7 +130,7 @@ def pack(
 
 
 def prune(candidates: Sequence[Candidate], first: int, last: int, limit: int) -> list[Candidate]:
-    """The candidates without those close to a better one, so that a segment has at most a few dozen."""
+    """The candidates that remain without those close to a better one: at most a few dozen per segment."""
     near, apart, wide = limit // _NEAR, limit // _APART, limit // 4
     chosen: list[Candidate] = []
     previous = seen = first  # the offset chosen last, and that of the previous candidate

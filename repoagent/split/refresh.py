@@ -37,8 +37,9 @@ _SLACK = 2000  # bytes of the common start and end over which changes may be mov
 
 @dataclass(frozen=True)
 class RefreshResult:
-    """The files that a refresh has `written`, `added` and `removed`. Files `edited` by the user are unchanged; for
-    those also in `to_merge`, the source has changed too. The source already has the edits of the `merged` files."""
+    """The files that a refresh has `written`, `added` and `removed`, and those that it has left as the user `edited`
+    them; for those also in `to_merge`, the source has changed, too. The source already has the edits of the `merged`
+    files."""
 
     index: Index
     written: tuple[str, ...] = ()
@@ -61,10 +62,10 @@ def refresh(
 ) -> RefreshResult:
     """Update the split at `path` (a folder, or its index) to the current text of its source.
 
-    `text` is that text if the index does not lead to it: the file was renamed, or it comes from standard input.
-    `target`, `natural` and `language` replace the options of the split. Edited files are not written, unless they are
-    unchanged since they were `joined` (their hashes by name); missing segment files are written again. Raises Busy, and
-    what `read_index` and `find_text` raise, before any change.
+    Pass `text` if the index does not lead to the source: the file was renamed, or the text comes from standard input.
+    `target`, `natural` and `language` replace the options of the split. `joined` maps edited files to their hashes when
+    they were joined; an edited file is only overwritten if its hash is still the same. Missing segment files are
+    written again. Raises Busy, and what `read_index` and `find_text` raise, before any change.
     """
     if not folder_index.index_path(path).is_file():
         folder_index.read_index(path)  # raises the error
@@ -216,8 +217,8 @@ class OffsetMap:
         self._ends = [change.old_end for change in self.changes]
 
     def locate(self, offset: int) -> tuple[int, int, bool]:
-        """The range in the second text at `offset`, and whether `offset` is inside a change; if it is, the range is the
-        change's. Otherwise the range is empty unless text was inserted at `offset`."""
+        """The range in the second text that corresponds to `offset`, and whether `offset` is inside a change; if it is,
+        the range is the change's. Otherwise the range is empty unless text was inserted at `offset`."""
         number = bisect_left(self._ends, offset)
         if number == len(self.changes) or offset < self.changes[number].old:
             before = self.changes[number - 1] if number else Change(0, 0, 0, 0)
@@ -233,7 +234,7 @@ class OffsetMap:
 
 
 def changes(old: bytes, new: bytes, cuts: Collection[int] = ()) -> list[Change]:
-    """The replacements that turn `old` into `new`, in order, with at least one equal line between two of them.
+    """The replacements that turn `old` into `new`, in order, with at least one equal line between any two of them.
 
     An insertion or deletion with several equivalent positions (such as the blank lines around a new function) is placed
     so that one of `cuts`, offsets in `old`, is at its edge.

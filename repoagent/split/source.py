@@ -105,8 +105,8 @@ def missing_source_message(worktree: WorkTree, index: Index, cwd: Path) -> str:
 
 
 def worktree_of(index: Index, cwd: Path) -> WorkTree | None:
-    """The work tree that the source's path is relative to: that of `cwd` if the split is in its `.repoagent`, otherwise
-    that of the split (which may be a submodule), or that of `cwd` if the split is in none."""
+    """The work tree to which the source's path is relative: that of `cwd` if the split is in its `.repoagent`;
+    otherwise the split's own (which may be a submodule), or that of `cwd` if the split is outside of all work trees."""
     current = find_worktree(cwd)
     if current and index.folder.is_relative_to(layout(current).root):
         return current
@@ -185,7 +185,7 @@ class SplitOptions:
     language: str | None = None
 
     def language_of(self, text: SourceText) -> str | None:
-        """The language of the grammar for `text`; None without a grammar."""
+        """The language whose grammar parses `text`; None if there is none."""
         if self.language is not None:
             return None if self.language == PLAIN else self.language
         return language_of(text.path, text.data)
@@ -228,7 +228,7 @@ def cut_text(text: SourceText, options: SplitOptions, kept: Iterable[int] = ()) 
 def new_index(
     text: SourceText, options: SplitOptions, folder: Path, segments: Sequence[IndexedSegment] | None = None
 ) -> Index:
-    """The index of a split of `text` into `folder`, with these segments, by default those of a new split."""
+    """The index of a split of `text` into `folder`. Without `segments`, the text is split anew."""
     if segments is None:
         parts = cut_text(text, options)
         names = fill_names([None] * len(parts), suffix_of(text.path))
@@ -238,7 +238,7 @@ def new_index(
 
 
 def indexed(segment: Segment, file: str, data: bytes) -> IndexedSegment:
-    """The index entry for a segment of `data` that is written to `file`."""
+    """The index entry for `segment`, a part of `data` that is written to `file`."""
     return IndexedSegment(
         file=file,
         start=segment.start,
@@ -261,7 +261,7 @@ def suffix_of(path: str) -> str:
 
 def fill_names(names: Sequence[str | None], suffix: str) -> list[str]:
     """`names`, with each None replaced by a new name that sorts between its neighbors: a number if one is free,
-    otherwise the name before it and letters."""
+    otherwise the name before it with letters appended."""
     stems = [name.partition(".")[0] if name else "" for name in names]
     first = next((re.sub("[a-z]", "", stem) for stem in stems if stem), "")
     before = "0" * (len(first) or max(_DIGITS, len(str(len(names)))))

@@ -81,7 +81,7 @@ def append_line(path: Path, data: bytes, *, marker: bytes = b"") -> None:
 
     Writers lock the file. If a crash left an incomplete last line, a newline is added to it first. With `marker`, that
     byte takes the place of the first one until all others are durable, which marks a line cut short by a crash. Raises
-    Busy after 10 s, and Refused as `write_whole` does.
+    Busy if another process holds the lock for 10 s, and Refused as `write_whole` does.
     """
     line = data if data.endswith(b"\n") else data + b"\n"
     with locked_file(path) as descriptor:
@@ -110,7 +110,7 @@ def append_line(path: Path, data: bytes, *, marker: bytes = b"") -> None:
 def locked_file(path: Path) -> Iterator[int]:
     """Open the file `path` for appending, and create it if it is missing; no other writer appends during the block.
 
-    Raises Busy after 10 s, Refused as `write_whole` does.
+    Raises Busy if another process holds the lock for 10 s, Refused as `write_whole` does.
     """
 
     def busy(_: bytes) -> str:
@@ -126,8 +126,8 @@ def locked_file(path: Path) -> Iterator[int]:
 def read_regular(path: Path, *, most: int | None = None) -> bytes | None:
     """The content of `path`; None if there is no such file.
 
-    Raises Refused if it has more than `most` bytes, is not a regular file, or is a symbolic link or is reached through
-    one below `.repoagent`.
+    Raises Refused if the file has more than `most` bytes, is not a regular file or is a symbolic link, or if a folder
+    in its path, from `.repoagent` on, is a symbolic link.
     """
     try:
         with open_folder(path.parent) as parent:

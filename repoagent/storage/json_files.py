@@ -32,7 +32,8 @@ def now() -> str:
 
 
 def dumps(value: Mapping[str, Any], *, indent: int | None = None) -> bytes:
-    """Readable JSON: without escapes if the text is valid UTF-8, otherwise with escapes."""
+    """`value` as JSON. Non-ASCII characters are escaped only if one of them is a lone surrogate, which UTF-8 cannot
+    encode."""
     separators = None if indent else (",", ":")
     try:
         return json.dumps(value, ensure_ascii=False, indent=indent, separators=separators).encode()

@@ -1,5 +1,5 @@
-"""The paths of repoagent's files, in `.repoagent/` in the work tree and `repoagent/` in the git directory; and
-warnings."""
+"""Where repoagent's files are (in `.repoagent/` in the work tree and `repoagent/` in the git directory), and where its
+warnings go."""
 
 from __future__ import annotations
 
@@ -94,7 +94,8 @@ _redirect: list[Warn] = []  # at most one, which replaces standard error
 
 
 def to_stderr(sentence: str) -> None:
-    """The default `Warn`; prints a repeated warning once. A command with a progress display uses another `Warn`."""
+    """The default `Warn`: prints each warning once, to standard error, unless `send_to` redirects it. A command with a
+    progress display uses another `Warn`."""
     if _redirect:
         _redirect[0](sentence)
     elif sentence not in _printed:

@@ -60,8 +60,8 @@ def locked(path: Path, *, timeout: float = 10.0, what: str) -> Iterator[None]:
 def open_locked(path: Path, timeout: float, busy: Callable[[bytes], str], flags: int = 0) -> int:
     """Open and lock the file `path` (with extra `flags` for open), creating it if it is missing; return its descriptor.
 
-    Raises Busy after `timeout` seconds, with the message that `busy` makes from the beginning of the file, and Refused
-    as `locked` does.
+    Raises Busy if the lock is not free within `timeout` seconds; `busy` makes the message from the beginning of the
+    file, which may name the holder. Raises Refused as `locked` does.
     """
     deadline = time.monotonic() + timeout
     flags |= os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
