@@ -52,8 +52,9 @@ _PROSE_WORDS = 4  # this many plain words in a row are not a declaration
 
 
 class CFault(NamedTuple):
-    """A syntax error that no macro can explain; `line` counts from 0. `of` identifies it if the line moves; `bracket`
-    marks unbalanced brackets, whose cause may be elsewhere."""
+    """A syntax error that no macro can explain; `line` counts from 0. `of` is the text of that line ("" for unbalanced
+    branches), which identifies the error if the line moves; `bracket` marks unbalanced brackets, whose cause may be
+    elsewhere."""
 
     line: int
     message: str

@@ -24,9 +24,9 @@ _MARKDOWN_LEVEL = re.compile(r"_h(\d)_(?:marker|underline)$")
 
 
 def markdown_symbols(root: tree_sitter.Node, text: bytes) -> tuple[Symbol, ...]:
-    """One symbol per heading, up to the line before the next heading of the same or a higher level.
+    """One symbol per heading, which extends to the line before the next heading of the same or a higher level.
 
-    Only sections are opened: a heading in a quotation or a list does not divide the file.
+    Headings in quotations and lists do not count, because they do not divide the file.
     """
     headings: list[tuple[int, int, str]] = []
     pending = [root]

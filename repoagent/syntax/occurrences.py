@@ -1,6 +1,6 @@
 """Find the occurrences of names in a file, with their roles in the syntax tree; without a grammar, as plain words.
 
-One set of tables, of the nodes that define, bind or look up names, serves all grammars.
+The same tables, of the nodes that define, bind or look up names, serve all grammars.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ Role = Literal[
 
 
 class Occurrence(NamedTuple):
-    """An occurrence of a name; `line` counts from 1. `through` has the words of the imports through which a qualified
-    name is looked up, if the language has imports."""
+    """An occurrence of a name; `line` counts from 1. If the name is qualified by something imported, `through` has the
+    words of the imports concerned."""
 
     name: str
     line: int

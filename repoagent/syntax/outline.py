@@ -178,7 +178,8 @@ def pick_symbol(path: str, symbols: Sequence[Symbol], name: str) -> Symbol:
 
 
 def nearly_named(path: str, data: bytes, name: str) -> str:
-    """The qualified name of the only symbol that equals `name` except for case and leading underscores, or ""."""
+    """The only qualified name that ends in `name`, apart from case and leading underscores; "" unless there is exactly
+    one."""
 
     def plain(name: str) -> str:
         return ".".join(part.lstrip("_") for part in name.lower().split("."))
@@ -219,7 +220,7 @@ def _list(symbols: Sequence[Symbol]) -> str:
 def definitions(path: str, data: bytes) -> tuple[str, ...]:
     """The qualified names that the file defines: functions, classes and their members, types, macros.
 
-    Leaves out names local to functions, keys, headings and the like. Each name appears once, in order.
+    Leaves out keys, headings and the like, and names that are local to functions. Each name appears once, in order.
     """
     names: dict[str, None] = {}
     local_below: int | None = None

@@ -82,7 +82,7 @@ def parse(data: bytes, language: str) -> tree_sitter.Tree:
 def parse_within(data: bytes, language: str, seconds: float) -> tree_sitter.Tree | None:
     """Like `parse`, but None if it takes longer than `seconds`, because error recovery can be slow.
 
-    Slice `source_text(data)` for the text of a node: `Node.text` copies a chunk of the file each time.
+    To get the text of a node, slice `source_text(data)`: `Node.text` copies a chunk of the file each time.
     """
     end = time.monotonic() + seconds
     return _parsed(source_text(data), language, _CHUNK, lambda: time.monotonic() > end)

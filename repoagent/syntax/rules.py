@@ -31,9 +31,9 @@ class Rules:
     """The rules to find the definitions of a language.
 
     `kinds`: maps a node type to the kind of symbol, or to a function that decides it. `opened`: nodes that are always
-    opened; others are opened only if one of `hints` matches in them, or with `scripts` if they contain a named
-    function. `wrappers`: nodes around a definition that belong to it; nodes of `lists` do only if they contain a single
-    definition. `comments`: nodes that belong to the next definition. `deep`: open all nodes.
+    opened; other nodes are opened only if a pattern of `hints` matches in them or, with `scripts`, if they contain a
+    named function. `wrappers`: nodes around a definition that belong to it; those in `lists` belong to it only if they
+    contain no other definition. `comments`: nodes that belong to the next definition. `deep`: open all nodes.
     """
 
     kinds: dict[str, str | Matcher]
@@ -46,7 +46,8 @@ class Rules:
     comments: frozenset[str] = frozenset({"comment"})
 
     def hint_offsets(self, text: bytes) -> list[int]:
-        """The offsets in `text` at which a definition may begin, in order, followed by one past the end of the text."""
+        """The offsets in `text` at which a definition may begin, in order, followed by an offset past the end of the
+        text."""
         offsets = [match.start() for pattern in self.hints for match in pattern.finditer(text)]
         if self.scripts:
             offsets += script_functions(text)

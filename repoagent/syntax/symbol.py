@@ -15,8 +15,8 @@ WIDTH = 160
 
 @dataclass(frozen=True)
 class Symbol:
-    """A named part of a file. Lines count from 1, and `last_line` is inclusive; they cover its comments, decorators and
-    attributes, and are within those of its container.
+    """A named part of a file. Lines count from 1, and `last_line` is inclusive. The lines include the comments,
+    decorators and attributes of the symbol, and are within those of its container.
 
     `kind` is function, method, class, struct, union, enum, interface, type, namespace, macro, impl, object,
     declaration (a signature without a body), constant, variable, heading, key, entry (of a list, by its name or id),

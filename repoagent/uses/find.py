@@ -56,8 +56,8 @@ class Definition:
 
 @dataclass(frozen=True)
 class UsesIn:
-    """The lines of a file, counted from 1, that use a symbol. `text`: matched as words, in comments and strings too.
-    `within`: the functions that the lines are in."""
+    """The lines of a file, counted from 1, that use a symbol. `text`: whether the symbol was matched as plain words, in
+    comments and strings too. `within`: the functions that the lines are in."""
 
     path: str
     lines: tuple[int, ...]
@@ -482,8 +482,8 @@ _FAMILIES = {
 
 
 def family(path: str) -> str:
-    """The family of languages, which can call each other's methods, that the file's language belongs to; "" if it
-    belongs to none."""
+    """The family of the file's language (a group of languages that can call each other's methods); "" if it is in
+    none."""
     return _FAMILIES.get(PurePath(path).suffix, "")
 
 

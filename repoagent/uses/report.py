@@ -1,5 +1,5 @@
-"""Answer a query for uses, ranked by what changes with the defining file, and describe the answer for terminals,
-prompts and MCP.
+"""Answer a query for uses, with files ranked by how often they change together with the defining file, and describe the
+answer for terminals, prompts and MCP.
 """
 
 from __future__ import annotations
