@@ -73,8 +73,7 @@ _LIMITS: dict[str, tuple[str, type[int] | type[float]]] = {
 
 
 def narrowed(type_: AgentType, tools: Set[str], mode: Mode, left: Limits) -> AgentType:
-    """The type with the tools, mode and limits that it gets from a parent with `tools`, `mode` and the remaining budget
-    `left`."""
+    """The type, restricted to the `tools`, the `mode` and the remaining budget `left` of its parent."""
     budget: dict[str, Any] = {}
     for name in _LIMITS:
         limits = (getattr(left, name), getattr(type_.limits, name))

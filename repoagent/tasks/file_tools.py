@@ -42,7 +42,8 @@ NOTES_TOKENS = 800
 
 
 def writing_tool(context: RunContext, after: Callable[[Sequence[str]], str]) -> Tool:
-    """The tool for a patch in a reply. `after` gets the written paths, and returns text for the model."""
+    """The tool `edit`, which writes the patch in a reply. `after` gets the written paths, and returns text for the
+    model."""
     tool_context = context.tool_context
     inner = edit_tool(tool_context)
     masked = masked_tool(inner, tool_context)

@@ -76,9 +76,9 @@ def text_field(fields: Mapping[str, Any], key: str) -> str:
 class MarkdownFolder:
     """A folder of Markdown files.
 
-    top: the top of the repository, if the folder belongs to one. Links out of it are then refused, and `why_not`,
-    called with paths relative to it, says which files are hidden. None for a user's own folder, in which all links are
-    allowed. option: the option that names the folder, which must then exist; "" for a default folder.
+    top: the top of the repository that contains the folder, out of which no link may lead; None for a user's own
+    folder, in which all links are allowed. why_not: says which files of the repository are hidden; it gets paths
+    relative to `top`. option: the option that names the folder, which must then exist; "" for a default folder.
     """
 
     path: Path
@@ -88,7 +88,8 @@ class MarkdownFolder:
 
     @property
     def own(self) -> bool:
-        """Whether the folder belongs to the user; the content of a repository's folder is data."""
+        """Whether the folder belongs to the user; the content of a repository's folder is treated as data, not as
+        instructions."""
         return self.top is None
 
     def shown(self, path: Path) -> str:

@@ -150,8 +150,8 @@ def start(
 
 @dataclass(frozen=True)
 class Description:
-    """A program's description of itself. `args` describes each argument; None: any are accepted. `body` describes the
-    body; "": none is accepted."""
+    """A program's description of itself. `args` describes each argument (None if any are accepted), and `body` the body
+    ("" if none is accepted)."""
 
     name: str
     text: str
@@ -333,8 +333,9 @@ class UserHooks:
     """The hook commands of the user's configuration (None: not set) for the run `run` at `top`. Call the object to run
     one of them.
 
-    audit: gets an event for each run of a hook. confined: returns the command to run instead and its environment if
-    there are unreviewed changes; None to run the command itself. timeout: the seconds that each command may take.
+    audit: gets an event for each run of a hook. confined: gets a command; if there are unreviewed changes, returns a
+    confined command to run instead, with its environment. If it returns None, the command itself is run. timeout: the
+    seconds that each command may take.
     """
 
     top: Path

@@ -49,8 +49,8 @@ def write(worktree: WorkTree, changes: Sequence[FileChange], name: str) -> None:
 def write_reverse(
     worktree: WorkTree, changes: Sequence[FileChange], undone: Sequence[FileChange], name: str
 ) -> None:
-    """Write `changes`, which revert those in `undone`, and unstage what the user has staged of them. Raises what
-    `write` raises, and Refused if that cannot be separated from other staged changes."""
+    """Write `changes`, which revert those in `undone`, and unstage what the user has staged of the latter. Raises what
+    `write` raises, and Refused if the staged parts cannot be separated from other staged changes."""
     from repoagent.git.file_writer import steps_of
     from repoagent.git.undo import unstage_changes
 
@@ -155,8 +155,8 @@ def restore_changes(worktree: WorkTree, run_dir: RunDirectory, *, whole: bool = 
     """Undo all of a run's changes, in the index too, and keep what others did to the files. Files in which someone
     changed the same lines are restored only with `whole`, after copies of them are saved.
 
-    Raises Refused for a run that came with the repository, Busy while it is running, and what writing raises; then
-    nothing is changed.
+    Raises Refused for a run that came with the repository, Busy while it is running, and what `write_reverse` raises.
+    Nothing is changed then, except that with `whole` other files may already be restored.
     """
     refuse_foreign(run_dir)
     with locked(run_dir.lock, timeout=_WAIT, what=f"run {run_dir.name}"):

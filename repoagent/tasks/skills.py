@@ -45,7 +45,8 @@ class Skill:
 
     @property
     def own(self) -> bool:
-        """Whether the skill belongs to the user; the text of a repository's skill is data."""
+        """Whether the skill belongs to the user; the text of a repository's skill is treated as data, not as
+        instructions."""
         return self.source.own
 
     def line(self, longest: int = LONGEST) -> str:

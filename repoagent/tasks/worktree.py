@@ -92,7 +92,7 @@ def _record_of(worktree: WorkTree, name: str) -> tuple[RunDirectory, Record]:
 def create_linked(worktree: WorkTree, branch: str, folder: Path | None, name: str) -> WorkTree:
     """Create a linked work tree at HEAD on the new branch `branch`: in `folder`, or by default in the git directory.
 
-    Raises Refused if the branch or folder exists, or before the first commit.
+    Raises Refused if the branch or folder exists, or if there is no commit yet.
     """
     if head_commit(worktree) is None:
         raise Refused("a linked work tree needs a commit to start from; create the first commit")
@@ -129,8 +129,8 @@ def reopen_linked(worktree: WorkTree, folder: str, branch: str) -> WorkTree | No
 
 
 def close_linked(worktree: WorkTree, linked: WorkTree, branch: str, *, done: bool = True) -> str:
-    """Remove a linked work tree in the git directory whose run is `done`, unless it has uncommitted changes; and its
-    branch, if it has no commit of its own. Returns a note for the user, "" for none."""
+    """Remove the linked work tree of a run that is `done`, if it is in the git directory and has no uncommitted
+    changes, and its branch, if that has no commit of its own. Returns a note for the user, "" for none."""
     own_folder = os.path.realpath(_worktrees_folder(worktree)) + os.sep
     if not done or not os.path.realpath(linked.top).startswith(own_folder):
         return ""

@@ -115,8 +115,8 @@ class ChangeSet:
         self.will_commit(edit_id, mark, settled=True)
 
     def settle_commit(self) -> str | None:
-        """After a kill: return the run's last commit, None if it has none, and drop its changes. Call after the
-        journals are settled, because they record the commits."""
+        """After a kill: return the commit of the run's last edit (None if there is none or it was undone), and drop the
+        changes that it contains. Call after the journals are settled, because they record the commits."""
         path = self.folder / _COMMIT
         path = path if path.exists() else path.with_name("landing.json")  # of the first version
         value = json_files.read_document(path, version=VERSION)

@@ -2,7 +2,8 @@
 
 A snapshot costs one `git status` and the bytes of uncommitted files; ignored files are skipped. What the user saves
 while a command runs in the foreground counts as the command's; what changes while a command runs in the background
-becomes a candidate. Mass deletions, and files that act when a folder is opened, are undone unless the user agrees.
+becomes a candidate. Mass deletions, and files that take effect when a folder is opened, are undone unless the user
+agrees.
 """
 
 from __future__ import annotations
@@ -49,10 +50,11 @@ def write_event(change: FileChange, kind: str, **details: object) -> dict[str, o
 
 @dataclass
 class Guard:
-    """Asks about mass deletions and files that act when a folder is opened, and undoes them unless the user agrees.
+    """Asks about mass deletions and files that take effect when a folder is opened, and undoes them unless the user
+    agrees.
 
     ask: asks the user. write: writes changes to the work tree. agreed: gets the paths to which the user agreed.
-    sensitive: whether files that act on opening may be written without asking.
+    sensitive: whether files that take effect on opening may be written without asking.
     """
 
     change_set: ChangeSet
@@ -65,8 +67,8 @@ class Guard:
 
     def after(self, done: Sequence[FileChange], acting: Mapping[str, bool]) -> Iterator[str]:
         """Check what a command changed, and yield text for the model. Call when the command has ended and its changes,
-        `done`, are in the change set. `acting`: the files it wrote that run when a folder is opened, and whether each
-        is new."""
+        `done`, are in the change set. `acting`: the files that it wrote and that take effect when a folder is opened,
+        each with whether it is new."""
         all_changes = (*self.change_set.changes, *self.change_set.candidates)
         moved = {change.after for change in all_changes if change.before is None}
         names = [

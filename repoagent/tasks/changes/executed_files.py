@@ -66,8 +66,9 @@ def _obeyed(worktree: WorkTree, options: Sequence[str] = ()) -> Iterator[Path]:
 
 
 def files_run_on_opening(worktree: WorkTree) -> tuple[Path, ...]:
-    """The files that an editor, a shell or a coding agent obeys when a folder is opened, and the .git of other
-    repositories: at the top and in folders with tracked files; ON_OPENING_PATHS even if they do not exist."""
+    """The files that an editor, a shell or a coding agent obeys when a folder is opened. At the top: ON_OPENING_PATHS,
+    even if they do not exist, and any others that do. Below it, at most MOST: tracked ones, and the .git of
+    repositories in folders with tracked files."""
     top = worktree.top
     paths = list_files(worktree, "--cached")
     acting = sorted(name for name in os.listdir(top) if _ACTING.fullmatch(name))  # noqa: PTH208  (names only)
@@ -80,7 +81,7 @@ def files_run_on_opening(worktree: WorkTree) -> tuple[Path, ...]:
 
 _PATTERNS = {pattern.rstrip("/") for reason, patterns in LIST if reason in ON_OPENING for pattern in patterns}
 _EITHER = "|".join(re.escape(pattern).replace(r"\*", "[^/]*") for pattern in sorted(_PATTERNS))
-# matches a path up to and including the first name in it that acts on opening
+# matches a path up to and including the first name in it that takes effect on opening
 _ACTING = re.compile(rf"(?:[^/]*/)*?(?:{_EITHER})(?=/|\Z)")
 
 
@@ -91,7 +92,7 @@ def submodule_paths(worktree: WorkTree) -> list[str]:
 
 
 def tracked_folders(worktree: WorkTree) -> tuple[str, ...]:
-    """The folders below the top with tracked files, with a slash at the end. Calls git once."""
+    """The folders below the top that contain tracked files, each with a trailing slash. Calls git once."""
     return tuple(sorted(folders_above(list_files(worktree, "--cached"))))
 
 
@@ -101,7 +102,7 @@ def list_files(worktree: WorkTree, *options: str) -> list[str]:
 
 
 def folders_above(paths: Iterable[str]) -> set[str]:
-    """All parent folders of `paths`, with a slash at the end."""
+    """All parent folders of `paths`, each with a trailing slash."""
     folders: set[str] = set()
     for path in paths:
         folder = path.rstrip("/").rpartition("/")[0]
@@ -114,12 +115,12 @@ def folders_above(paths: Iterable[str]) -> set[str]:
 def watch_executed(
     top: Path, say: Callable[[str], None], folders: Sequence[str] = ()
 ) -> Callable[..., dict[str, bool]]:
-    """Watch the common files that an editor, a hook or another program obeys; git ignores many of them. Also watched: a
-    repository in `folders` or in those passed to the returned function, because git, and a shell prompt that calls it,
-    would obey its configuration.
+    """Watch the common files that an editor, a hook or another program obeys; git ignores many of them. Also watch for
+    repositories in `folders` and in the folders passed to the returned function, because git, and a shell prompt that
+    calls it, would obey their configuration.
 
-    Returns a function that calls `say` with a warning for each file written since its last call. It returns the files
-    that act when a folder is opened, and whether each is new.
+    The returned function calls `say` with a warning for each file written since the last call, and returns those that
+    take effect when a folder is opened, each with whether it is new.
     """
     known = dict(_usual_files(top))
     known.update(_repositories(top, folders))

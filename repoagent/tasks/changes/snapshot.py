@@ -32,8 +32,8 @@ _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 
 
 class FileState(NamedTuple):
-    """An uncommitted or untracked path: its signature (None: unknown, or no file), and its content. A file that exceeds
-    the limits is not `followed`: its content is not read."""
+    """An uncommitted or untracked path: its signature (None if it is unknown or there is no file), and its content. The
+    content of a file that exceeds the limits is not read; such a file is not `followed`."""
 
     signature: tuple[int, ...] | None
     content: Content | None

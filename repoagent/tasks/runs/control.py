@@ -1,5 +1,5 @@
-"""A live run, which holds its lock, writes its progress and reads requests before each model call; and the requests
-themselves.
+"""A run in progress, which holds its lock, writes its progress and reads requests before each model call; and functions
+that send it requests.
 
 Requests from another process are files in the run's directory: messages and stops. A message is delivered at least
 once: its file is removed when the conversation contains it. The module also waits for the end of a run, and deletes
@@ -52,7 +52,7 @@ class StillRunning(Busy):
 
 
 class Stopped(RepoagentError):
-    """The user stopped the run; it can be resumed. `how` is the text in its record."""
+    """The user stopped the run; it can be resumed. `how` becomes the `text` of its record."""
 
     exit_code = Exit.INTERRUPTED
 
@@ -184,7 +184,8 @@ def restore_conversation(layout: Layout, name: str, *, warn: Warn = to_stderr) -
 
 
 def remove_orphaned(run_dir: RunDirectory) -> None:
-    """Remove what a run wrote after its directory was removed; such a directory has no lock file."""
+    """Remove the directory that a run has created again, by writing to it after it was removed. Such a directory has no
+    lock file."""
     if run_dir.folder.is_dir() and not os.path.lexists(run_dir.lock):
         _remove(run_dir)
 
@@ -218,7 +219,7 @@ def _clear(path: Path) -> None:
 
 
 class LiveRun:
-    """A live run, for use in one thread; created by `live_run`."""
+    """A run in progress, for use in one thread; created by `live_run`."""
 
     def __init__(self, run_dir: RunDirectory, record: Record, earlier: Record, warn: Warn) -> None:
         self.run_dir, self._earlier, self._warn = run_dir, earlier, warn
@@ -249,7 +250,7 @@ class LiveRun:
         self._update(activity=first_line(mask(activity)), **spent)
 
     def adopted(self, child: Record) -> None:
-        """Add the usage of a subagent that ended after an earlier process of this run."""
+        """Add the usage of a subagent that an earlier process of this run started but did not count."""
         self._earlier = replace(self._earlier, **self._with_earlier(child.turns, child.tokens, child.cost))
 
     def _with_earlier(self, turns: int, tokens: int, cost: float | None) -> dict[str, Any]:
@@ -262,9 +263,9 @@ class LiveRun:
         self._update(commits=tuple(dict.fromkeys((*self._earlier.commits, *commits))))
 
     def control(self) -> dict[str, str]:
-        """Return the texts of at most AT_ONCE new messages, in order, by file name. Call before each model call, and
+        """Return at most AT_ONCE new messages, in order: their texts by file name. Call before each model call, and
         before the run ends; the next call to this or to `confirm` confirms that the conversation contains them. Links,
-        pipes and files above LARGEST are set aside with a warning.
+        pipes and files above LARGEST are renamed with a warning.
 
         Raises Stopped if the user stops the run, Refused if the inbox is not a folder.
         """
@@ -307,7 +308,7 @@ class LiveRun:
         self, state: str, text: str, *, commits: Sequence[str] = (), exit_code: int | None = None
     ) -> None:
         """Record the end of the run; only the first call counts. state: one of `directory.ENDS`. text: how it ended.
-        exit_code: the process's, if it does not follow from the state."""
+        exit_code: the exit code of the process, if it does not follow from the state."""
         if self.record.ended or self.lost:
             return
         self.confirm()

@@ -78,7 +78,7 @@ def new_name(kind: str = "run") -> str:
 def open_run_directory(layout: Layout, name: str) -> RunDirectory:
     """The directory of the run `name`, which may be a new one.
 
-    Raises UsageError for an invalid name, the name of an edit, or a name of the generated form that does not exist.
+    Raises UsageError for an invalid name, the name of an edit, or a name in the generated form that no run has.
     """
     run_dir = RunDirectory(layout, name := checked(name))
     exists = run_dir.folder.is_dir() or run_dir.conversation.is_file()

@@ -68,8 +68,7 @@ class Run:
 
 
 def runs(layout: Layout, *, warn: Warn | None = to_stderr) -> list[Run]:
-    """All runs, newest first. A malformed `run.json` is set aside with a warning, or left unchanged if `warn` is
-    None."""
+    """All runs, newest first. A malformed `run.json` is renamed with a warning, or left unchanged if `warn` is None."""
     folders = set(directory.names_of_folders(layout))
     all_runs = [_run(RunDirectory(layout, name), warn) for name in folders]
     all_runs = [run for run in all_runs if run.state != UNREADABLE or not _is_empty(run.run_dir)]
@@ -90,7 +89,7 @@ def _is_empty(run_dir: RunDirectory) -> bool:
 
 
 def read_run(run_dir: RunDirectory, *, warn: Warn = to_stderr) -> Run:
-    """The run of a directory, or of a conversation without one, in its current state."""
+    """The current state of the run in `run_dir`, which may have a conversation and no directory."""
     return _run(run_dir, warn) if run_dir.folder.is_dir() else _conversation_only(run_dir)
 
 
