@@ -126,7 +126,7 @@ def heading(exchange: Exchange) -> str:
 
 
 def lines(exchange: Exchange) -> list[str]:
-    """A line for each turn after the request that contains prose, a reason, or a failure."""
+    """A line for each turn after the request, if it contains prose, a reason or a failure."""
     result = []
     replies = [turn for turn in exchange.turns if turn.role == "assistant"]
     for turn in exchange.turns[1:]:

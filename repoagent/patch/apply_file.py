@@ -28,7 +28,7 @@ class DuplicateHunks(PatchError):
 def apply_targets(group: Sequence[Target], files: Files, before: bytes | None = None) -> Outcome:
     """Apply all patches to one file, each to the same bytes (`before`, by default the source's).
 
-    Raises PatchError or PatchErrors.
+    Raises PatchError or PatchErrors if they cannot be applied.
     """
     first = group[0]
     if any((target.source, target.path) != (first.source, first.path) for target in group):

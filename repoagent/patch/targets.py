@@ -271,7 +271,7 @@ def _nameless(patch: FilePatch, files: Files) -> Target | None:
     if len(names) != 1:
         raise PatchError(
             "unknown-file",
-            f"the header does not name a file. Add its path; files in scope: {files.scope_names()}.",
+            f"the header does not name a file. Name the file to change; files in scope: {files.scope_names()}.",
         )
     name = next(iter(names))
     if name not in files.sources:

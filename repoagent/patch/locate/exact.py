@@ -259,9 +259,8 @@ class Match:
             return before + 1, before + 1
         if after is not None or not self.rows:
             return after or 0, after or 0
-        raise PatchError(
-            "not-found", "none of the unchanged lines next to an addition is in the file.", self.hunk.number
-        )
+        text = "none of the unchanged lines next to an addition is in the file. Send the exact lines."
+        raise PatchError("not-found", text, self.hunk.number)
 
 
 _ENTITY = re.compile(r"&(?:lt|gt|amp|quot|apos|nbsp|#39|#34|#x27|#x2F|#x60);", re.IGNORECASE)

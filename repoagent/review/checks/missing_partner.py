@@ -86,7 +86,7 @@ def find_missing_partners(change: Change, worktree: WorkTree, settings: Settings
 
         if mine_in_background(worktree):
             notes.append(
-                "the history is still being indexed in the background; until then, reviews may find less"
+                "the history is still being indexed in the background; until that is done, reviews may find less"
             )
         else:
             notes.append("the history has not been indexed yet; run `repoagent mine` once to find more")

@@ -74,7 +74,7 @@ class FileView:
 
     @cached_property
     def symbols(self) -> Sequence[Symbol]:
-        """The definitions of the new text; empty if it is missing or there is no grammar."""
+        """The definitions in the new text; none if it is missing or its language has no grammar."""
         from repoagent.syntax.outline import outline
 
         return list(outline(self.path, self.data)) if self.data is not None else []
@@ -83,7 +83,7 @@ class FileView:
         return self.old if old else self.new
 
     def changed(self, *, old: bool) -> list[int]:
-        """The numbers of the added lines, or of the removed ones."""
+        """The numbers of the added lines, or with `old`, of the removed ones."""
         if old:
             return [hunk.old + n for hunk in self.hunks for n in range(len(hunk.removed))]
         return [hunk.new + n for hunk in self.hunks for n in range(len(hunk.added))]
@@ -338,7 +338,8 @@ class Versions:
         self.at = change.head or ("" if change.kind == "staged" else None)
 
     def read(self, path: str) -> Source:
-        """The file `path`. Raises Refused if it is not a regular file of the repository."""
+        """The file `path` after the change; its `data` is None if it does not exist. Raises Refused if it is not a
+        regular file of the repository."""
         check_path(path)
         file = self.files.get(path)
         if file is not None and (data := self.change.read_new(file)) is not None:

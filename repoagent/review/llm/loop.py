@@ -180,7 +180,7 @@ def review_chunk(
             raise LimitReached("reached the limit on model calls; raise review.max_calls to continue")
         replies = sum(turn.role == "assistant" for turn in state.turns)
         if replies >= REPLIES:
-            raise LimitReached(f"the model did not finish within {REPLIES} replies")
+            raise LimitReached(f"the model did not finish within {REPLIES} replies; choose another model")
         request = prompt.request(
             state.turns, state.nonce, key=json.dumps({"review": key, "turn": replies}),
             max_output_tokens=min(setup.max_output_tokens, REPLY_TOKENS), messages_of=to_messages,
