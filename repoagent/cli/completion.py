@@ -122,7 +122,7 @@ PARAMETERS: Mapping[str, Find | str] = {
 
 
 class Completed(click.types.StringParamType):
-    """A parameter that takes any text and is completed by `find`."""
+    """The type of a parameter that takes any text and is completed by `find`."""
 
     def __init__(self, find: Find | str) -> None:
         self.find = find

@@ -68,7 +68,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def together(*options: Callable[[F], F]) -> Callable[[F], F]:
-    """Several options as one decorator, in the order of the help."""
+    """Several options as one decorator; the help lists them in this order."""
 
     def add(function: F) -> F:
         for option in reversed(options):

@@ -191,8 +191,8 @@ def pass_repository(command: Callable[..., R]) -> Callable[..., R]:
 
 
 def find_worktree(*, refused_ok: bool = False) -> WorkTree | None:
-    """The work tree of the current folder, None outside one. With `refused_ok`, also None for a repository that
-    cannot be trusted or read; otherwise that raises UsageError."""
+    """The work tree of the current folder, None outside one. With `refused_ok`, also None for a repository that cannot
+    be trusted or read; otherwise such a repository raises UsageError."""
     from repoagent.git.worktree import NoWorkTree, open_worktree
 
     try:

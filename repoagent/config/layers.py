@@ -28,7 +28,7 @@ LARGEST = 1024 * 1024  # bytes of a configuration file
 
 
 class Raw(NamedTuple):
-    """One value of a layer: the dotted key as spelled there, the unparsed value, its origin."""
+    """One value of a layer: the dotted key as spelled there, the unparsed value, and its origin."""
 
     key: str
     value: object

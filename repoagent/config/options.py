@@ -274,7 +274,7 @@ def fold(part: str) -> str:
 
 
 def find(key: str) -> tuple[str, Option] | None:
-    """The spelling of `key` in the table, and its option; None if there is none.
+    """The spelling of `key` in the table, and its option; None if the key is unknown.
 
     git's keys have no underscores and ignore case, so `maxTurns`, `max-turns` and `MAX_TURNS` are `max_turns`. Only a
     name that the user chooses is compared exactly.

@@ -183,7 +183,7 @@ def commit_remarks(commit: CommitResult) -> tuple[str, ...]:
         remarks.append(f"{', '.join(commit.folded)} changed while hooks ran; the new version was committed")
     if commit.taken_out:
         remarks.append(
-            f"a hook added changes to {', '.join(commit.taken_out)} to the commit; repoagent removed them"
+            f"a hook added changes in {', '.join(commit.taken_out)} to the commit; repoagent removed them"
         )
     return (*remarks, *restored_notes(commit.restored))
 

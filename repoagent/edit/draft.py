@@ -29,7 +29,7 @@ READ_LIMIT = 24 * 1024  # characters of one `read`, so that a few of them do not
 
 
 def read_limit(window: int | None) -> int:
-    """The maximum number of characters of one `read` for a model with this context window (in tokens)."""
+    """The maximum number of characters that one `read` returns to a model with this context window (in tokens)."""
     return READ_LIMIT if window is None else max(1_000, min(READ_LIMIT, window * 3 // 8))
 
 

@@ -125,7 +125,8 @@ class ModelCalls:
         return _prompts(changed, failing or tried, note=note), retry_temperature(turns)
 
     def locate(self, key: str) -> str:
-        """Ask a small model which part of a long file the request is about; returns names on one line."""
+        """Ask a small model which part of a long file the request is about; returns its answer, names of definitions,
+        on one line."""
         self.ui.note(f"asking {display_name(self.setup.model.spec)} which part of the file to change")
         message = Message("user", (Part(self.prepared.question, "question"),))
         request = Request((), (message,), PART_TOKENS, key + PART)

@@ -1,4 +1,5 @@
-"""`repoagent memory export`, `import` and `gc`: archive memories, and import them."""
+"""`repoagent memory export`, `import` and `gc`: write memories to an archive, import them, and archive those without a
+file."""
 
 from __future__ import annotations
 

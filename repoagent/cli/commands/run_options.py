@@ -41,7 +41,7 @@ stream_option = click.option(
 
 
 def flags_of(options: SimpleNamespace) -> dict[str, object]:
-    """The options that override settings, by the key of the setting."""
+    """The values of the options that override settings, by the key of the setting."""
     return {**{key: getattr(options, name) for name, key in SETTINGS.items()}, **shared.parse_check(options)}
 
 

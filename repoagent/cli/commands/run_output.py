@@ -161,7 +161,7 @@ STAT_FILES = 20  # of a diffstat
 def show_run(
     worktree: WorkTree, outcome: RunOutcome, terminal: Terminal, *, as_json: bool, answered: bool = False
 ) -> None:
-    """Print a run's commits and usage; before them its final message, unless the user saw it arrive (`answered`)."""
+    """Print a run's final message, unless the user saw it arrive (`answered`), and then its commits and usage."""
     if as_json:
         terminal.done(json.dumps(as_object(outcome), indent=2) + "\n")
         return

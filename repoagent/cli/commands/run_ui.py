@@ -92,7 +92,7 @@ def _show(terminal: Terminal, request: ApprovalRequest) -> None:
     if len(lines) > get_terminal_size().lines - _BELOW:
         terminal.warn(f"{len(lines)} lines; scroll up to see the beginning")
     if request.kind in _RUNS and not request.sandbox:
-        terminal.warn("runs without a sandbox, with all your permissions")
+        terminal.warn("this runs without a sandbox, with all your permissions")
     elif request.sandbox:
         terminal.note(f"in a sandbox ({request.sandbox})")
     if request.why:

@@ -85,7 +85,7 @@ def command(session: Session, /, **values: Any) -> Exit | None:
     options = SimpleNamespace(**values)
     if options.join is not None:
         if any(is_given(options, option) for option in OF_SPLIT):
-            raise UsageError("--join INDEX cannot be combined with FILE or other options for splitting")
+            raise UsageError("--join INDEX cannot be combined with FILE or with options for splitting")
         return _join(session, options)
     for option in OF_JOIN:
         if is_given(options, option):

@@ -132,7 +132,7 @@ def summary_object(summary: Summary) -> dict[str, object]:
 
 
 def summary_lines(summary: Summary, page: Page) -> Iterator[str]:
-    """The text, wrapped, with a hanging indent for list items."""
+    """The lines of the summary, wrapped, with a hanging indent for list items."""
     for line in clean(summary.text).split("\n"):
         words = line.lstrip()
         yield from page.wrap(words, line[: len(line) - len(words)], "  " if words.startswith("- ") else "")

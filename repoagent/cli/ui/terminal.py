@@ -204,7 +204,7 @@ class Terminal(NamedTuple):  # a dataclass would make each start 2 ms slower
 
     def _read(self, prompt: str, question: str, *, typed_ahead: bool) -> str:
         if not self.can_ask:
-            raise UsageError(f"no terminal to ask on: {question}")
+            raise UsageError(f"cannot ask without a terminal: {question}")
         _leave_pager()
         with waiting():
             if not typed_ahead:
