@@ -68,8 +68,8 @@ def find_text(name: str, cwd: Path) -> SourceText:
 
 
 def current_source(index: Index, cwd: Path) -> SourceText:
-    """The current text of the source of a split. Raises UsageError if it was standard input or is missing; the message
-    says where it may be."""
+    """The current text of the source of a split. Raises UsageError if the source was standard input or is missing; the
+    message says where the source may be."""
     path, shown = index.source.path, folder_index.display_path(index.folder, cwd)
     if not path:
         raise UsageError(

@@ -52,8 +52,8 @@ class Journal:
         return self.folder / name
 
     def keep(self, name: str, data: bytes) -> None:
-        """Store `data` in the folder as `name`. The name is durable after the next `save`, whose record refers to
-        it."""
+        """Store `data` in the folder as the file `name`. The name becomes durable with the next `save`, whose record
+        refers to the file."""
         write_whole(self.path(name), data, settled=False)
 
     def save(self, record: Mapping[str, Any]) -> None:

@@ -1,6 +1,6 @@
 """JSON documents with a `version`, files with one JSON object per line, and the audit.
 
-A broken document is renamed, and one in a newer version is refused; neither is lost. The audit,
+A broken document is renamed, and one in a newer format is refused; neither is lost. The audit,
 `.repoagent/audit.jsonl`, has a line for each command that was requested or run and for each file written, with secrets
 masked.
 """
@@ -50,9 +50,9 @@ def write_document(path: Path, value: Mapping[str, Any], *, version: int, indent
 
 
 def read_document(path: Path, *, version: int, warn: Warn = to_stderr) -> dict[str, Any] | None:
-    """The object in `path`; None if there is no usable one.
+    """The JSON object in `path`; None if the file is missing, broken or not repoagent's.
 
-    A broken or foreign file is renamed to NAME.broken-N, with a warning through `warn`. Raises NewerFormat if its
+    In the latter two cases, it is renamed to NAME.broken-N, with a warning through `warn`. Raises NewerFormat if its
     version is above `version`, Refused if it is not a regular file.
     """
     data = read_regular(path)

@@ -1,5 +1,5 @@
-"""The user's own programs: tools that describe themselves (`run.tools`), and the commands around the loop
-(`run.before_turn`, `run.after_edit`, `run.before_finish`).
+"""The user's own programs: tools that describe themselves (`run.tools`), and the hook commands (`run.before_turn`,
+`run.after_edit`, `run.before_finish`).
 
 A call of a tool that does more than read needs approval; a broken tool is skipped with a warning.
 """

@@ -58,10 +58,10 @@ class RunOutcome:
     """How a run ended.
 
     kind: "unfinished" if the last reply had no action while the change was not committed or tasks were open, or if the
-    last edit was refused. text: the answer or summary; words: the rest of the last reply; messages: earlier ones to the
-    user. left: changed paths that are not committed; left_out: files that commands created and that are not part of the
-    change. check: the result of the check, if it passed. turns: model calls. seconds: excluding the time spent waiting
-    for the user.
+    last edit was refused. text: the answer or summary; words: the rest of the last reply; messages: earlier messages to
+    the user. left: changed paths that are not committed; left_out: files that commands created and that are not part of
+    the change. check: the result of the check, if it passed. turns: model calls. seconds: excluding the time spent
+    waiting for the user.
     """
 
     kind: Kind

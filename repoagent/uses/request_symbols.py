@@ -1,4 +1,4 @@
-"""The symbols that a request names, with where they are defined, used and tested, in a few lines of a prompt.
+"""A few lines for a prompt that say where the symbols that a request names are defined, used and tested.
 
 Names are recognized by their spelling. No index, history or clock is involved, so the same request on the same files
 gives the same lines.

@@ -170,7 +170,8 @@ class ChangeSet:
         return tuple(part for change in self.changes if (part := self.remaining(change)) is not None)
 
     def remaining(self, change: FileChange) -> FileChange | None:
-        """The part of a change that is in its file now, None if nothing is. Lines that someone undid are left out."""
+        """The part of a change that is in its file now, None if no part of it is. Lines that someone undid are left
+        out."""
         current = look(self.worktree.top, change.name)
         if (change.path is None) != (current is None):
             return None  # someone removed the file, or created it again

@@ -141,7 +141,8 @@ def discard_snapshot(change_set: ChangeSet) -> None:
 
 
 def settle_command(change_set: ChangeSet) -> str:
-    """Add what changed since the snapshot of an interrupted command to the candidates. Returns text for the model."""
+    """After an interrupted command, add what has changed since its snapshot to the candidates. Returns text for the
+    model."""
     value = json_files.read_document(change_set.folder / _SNAPSHOT, version=VERSION)
     if value is None or not isinstance(stored := value.get("files"), dict):
         return ""
