@@ -67,7 +67,7 @@ class Message(NamedTuple):
 class Cell:
     """A cell: its request, the file for its output, and its result so far.
 
-    error: the name of the exception. seconds: the elapsed time. lost: output is missing.
+    error: the name of the exception. seconds: the elapsed time. lost: whether output is missing.
     """
 
     request: str

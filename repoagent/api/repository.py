@@ -240,7 +240,8 @@ class Repository:
         ways |= {"range": range, "base": base, "commit": commit, "worktree": tracked, "diff": patch}
         chosen = [how for how, value in ways.items() if value]
         if len(chosen) > 1:
-            raise UsageError(f"{' and '.join(chosen)} cannot be combined: use only one of them")
+            names = " and ".join(chosen).replace("worktree", "tracked")
+            raise UsageError(f"{names} cannot be combined: use only one of them")
         if range and ".." not in range:
             raise UsageError(f"invalid range '{range}': write A..B, or pass one commit as `commit`")
         pathspecs = tuple(f":(top,literal){file}" for file in self._paths(files))

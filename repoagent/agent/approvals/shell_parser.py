@@ -92,7 +92,7 @@ class _Strict:
             else:
                 break
         if self.at == start:
-            raise Unsure("a word is missing")
+            raise Unsure("a redirection or a `for` is not followed by a word")
         return start, self.at
 
     def expansion(self, *, quoted: bool = False) -> None:

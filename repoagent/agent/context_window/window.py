@@ -223,8 +223,8 @@ def _line(text: str) -> str:
 
 
 def marked(request: Request) -> Request:
-    """`request` with cache marks at the end of its first message (the same until the next checkpoint), where the
-    previous request ended, and at its own end. Existing marks are kept."""
+    """`request` with cache marks at the end of its first message (which stays the same until the next checkpoint),
+    where the previous request ended, and at its own end. Existing marks are kept."""
     of_user = [number for number, message in enumerate(request.messages) if message.role == "user"]
     messages = list(request.messages)
     for number in {*of_user[:1], *of_user[-2:]}:
@@ -234,8 +234,8 @@ def marked(request: Request) -> Request:
 
 
 def without_superseded(turns: Sequence[Turn]) -> tuple[Turn, ...]:
-    """Replace with notes: each `read` whose lines were read again or whose file was edited later, results that are also
-    saved in a file, images and PDFs. The newest unit stays as it is."""
+    """Replace these with notes: each `read` whose lines were read again or whose file was edited later, results that
+    are also saved in a file, and images and PDFs. The newest unit stays as it is."""
     newest = borders(turns)[-1] if turns else 0
     slim = list(turns)
     later: list[tuple[str, int, int]] = []  # path, first and last line

@@ -1,4 +1,4 @@
-"""Run a command below two parents, so that no process that it starts outlives it, and it stays within its limits.
+"""Run a command below two parent processes, so that it stays within its limits and nothing that it starts outlives it.
 
 The outer parent, which repoagent started, passes on signals and the exit code. The inner parent, in its own session,
 watches the command; if the outer one dies, even by a SIGKILL to its group, the inner one ends everything. Both are
@@ -35,8 +35,8 @@ _FREE_SPACE = 512 * _MEGABYTE  # to leave on each writable disk; half of the fre
 
 class Limits:
     """The limits of a command, in bytes. `report`: a descriptor to report an exceeded limit to, None for standard
-    error. `depth`: the number of processes between the inner parent's child and the command. `daemons`: a command that
-    ends by itself may leave processes outside its group."""
+    error. `depth`: the number of processes between the inner parent's child and the command. `daemons`: whether a
+    command that ends by itself may leave processes outside its group."""
 
     def __init__(
         self,
