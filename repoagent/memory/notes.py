@@ -280,9 +280,9 @@ def stale_notes(
 ) -> dict[Note, tuple[str, ...]]:
     """The notes about code that `data` no longer contains, each with the missing names.
 
-    A name may belong to another file. If the version that the note describes is known, only names in that version
-    count; otherwise a note is stale if all of its names are missing. `older` is called once, and only if some notes are
-    in doubt.
+    A name may belong to another file, so only names in the version that the note describes count; if that version is
+    unknown, a note is stale if all of its names are missing. `older` (see `older_texts`) is called at most once, and
+    only if some notes are in doubt.
     """
     doubtful = {
         note: absent
@@ -351,7 +351,7 @@ def check_notes(texts: list[str]) -> None:
     if not any(text.strip() for text in texts):
         raise UsageError('empty note; use `repoagent memory note FILE "TEXT"`')
     if len(texts) > MOST:
-        raise UsageError(f"too many notes ({len(texts)}): add at most {MOST} at once")
+        raise UsageError(f"too many notes ({len(texts)}); add at most {MOST} at once")
     longest = max(map(len, texts))
     if longest > LONGEST_TEXT:
         raise UsageError(

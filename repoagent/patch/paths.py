@@ -142,9 +142,9 @@ def spellings(old: str | None, new: str | None) -> tuple[list[str], list[str]]:
 def known_path(names: Collection[str], known: Collection[str]) -> str | None:
     """The known path for `names` (spellings of one name), or None.
 
-    Tries, in this order: as written; with `/` for the `\\` of Windows, and without a date or the like inside the quotes
-    of a header; the longest common tail (see `same_tail`), if it is unique; a path with trailing spaces that the name
-    lacks.
+    Tries, in this order: the names as written; the names with `/` for the `\\` of Windows, and without a date or the
+    like inside the quotes of a header; the longest common tail (see `same_tail`), if it is unique; a path with trailing
+    spaces that the name lacks.
     """
     for name in names:
         if name in known:

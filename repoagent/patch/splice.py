@@ -162,7 +162,8 @@ def elided(line: str) -> PatchError:
 
 
 def looks_whole(whole: str, lines: Sequence[str]) -> bool:
-    """Whether a fence without a file name can be the whole file: it has the first, the last, and most other lines."""
+    """Whether a fence without a file name can be the whole file: it has the first, the last and most other lines of the
+    file."""
     present = [line.strip() for line in lines if not is_blank(line)]
     offered = [line.strip() for line in whole.split("\n") if not is_blank(line)]
     if not present or not offered:

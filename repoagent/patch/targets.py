@@ -54,8 +54,8 @@ class Files:
 
 @dataclass(frozen=True)
 class Target:
-    """A `FilePatch` with the known path before the change (`source`; None: a new file) and the path after it (`path`;
-    None: the file is deleted)."""
+    """A `FilePatch` with the known path before the change (`source`, None for a new file) and the path after it
+    (`path`, None for a deleted file)."""
 
     patch: FilePatch
     source: str | None

@@ -33,8 +33,8 @@ Whose = Literal["repository", "team", "everywhere"]
 
 class HookFile(NamedTuple):
     """A hook in the state `none`, `ours`, `changed` (ours, edited by hand) or `foreign` (another program's). `before`:
-    an earlier version of repoagent kept the hook that ours replaced; `runs`: it is executable, otherwise git ignores
-    it."""
+    an earlier version of repoagent kept the hook that ours replaced; `runs`: it is executable; git ignores a hook that
+    is not."""
 
     name: str
     path: Path

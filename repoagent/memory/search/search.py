@@ -132,7 +132,7 @@ def _hit(layout: Layout, same: Sequence[Ranked], query: Query, width: int) -> Hi
 
 
 def hit_line(hit: Hit) -> str:
-    """A hit as a line, with its path and date."""
+    """A hit on one line, with its path and date."""
     where = hit.file or hit.name
     if hit.also:
         where += f" (and {', '.join(hit.also[:_NAMED])}{', …' if len(hit.also) > _NAMED else ''})"
@@ -148,8 +148,8 @@ def hit_line(hit: Hit) -> str:
 
 class Query(NamedTuple):
     """A parsed query. `words` are the stems of significant words, `common` those of the others, and `raw` all words
-    unstemmed; `names` are the compound names, and `joined` consecutive words as one name; the words of each phrase in
-    `phrases` must occur in that order."""
+    unstemmed; `names` are the compound names, and `joined` pairs of consecutive words, each written as one name; the
+    words of each phrase in `phrases` must occur in that order."""
 
     words: tuple[str, ...]
     names: tuple[str, ...]
@@ -183,7 +183,8 @@ def parse(text: str) -> Query:
 
 
 def match(query: Query) -> str:
-    """The query in FTS5 syntax: any of its words, and all of its phrases. Words have only letters and digits."""
+    """The query in FTS5 syntax: any of its words, and all of its phrases. Words have only letters and digits, so they
+    need no escaping."""
     any_of = [f'"{word}"' for word in query.words]
     any_of += [f'names : "{name}"' for name in (*query.names, *query.joined)]
     any_of += [f'path : "{name}"' for name in query.names]

@@ -169,7 +169,8 @@ def review_chunk(
     """Ask about one chunk until the model finishes. `max_calls` is the limit for the whole review, as counted by the
     meter; `key` identifies the chunk in a cassette.
 
-    Raises ModelError, LimitReached, and UsageError for a prompt that does not fit the model.
+    Raises ModelError if a call fails or the model ignores the required form, LimitReached at a limit, and UsageError
+    for a prompt that does not fit the model.
     """
     offered = (*lookups, collector.tool)
     to_messages = partial(messages_of, tools=offered, blocks_of=partial(blocks_of, session.layout))

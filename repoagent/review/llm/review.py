@@ -79,7 +79,7 @@ def review_settings(settings: Settings) -> Settings:
 
 
 def prompts(change: Change, session: ReviewSession) -> list[Prompt]:
-    """The prompt of the first call about each part, ignoring cached answers; nothing is sent."""
+    """The prompt of the first call about each part, as if no answer were cached; nothing is sent."""
     review = _Review(change, session)
     budget = max(LEAST_TOKENS, session.settings.whole("review.context_limit"))
     _, common = review.prompts(None)
@@ -243,7 +243,7 @@ class AnswerCache:
         return self.folder / key[:2] / f"{key[2:34]}.json"
 
     def get(self, block: Block) -> list[Claim] | None:
-        """The claims about this block with its current line numbers; None if there is no answer."""
+        """The claims about this block with its current line numbers; None if no answer is cached."""
         if self.session.afresh or self.disabled:
             return None
         try:
