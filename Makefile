@@ -22,7 +22,7 @@ lint: $(VENV)/.ready
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# What an edit must pass: lint, and the tests of what changed, tests/patch/parse for repoagent/patch/parse.
+# What an edit must pass: lint, and the tests of what changed, tests/llm/providers for repoagent/llm/providers.
 check: $(VENV)/.ready
 	$(BIN)/ruff check --quiet .
 	@tests=$$(for list in "diff --name-only --diff-filter=d HEAD" "ls-files --others --exclude-standard"; do \

@@ -22,7 +22,7 @@ from repoagent.git.transaction.results import Options
 from repoagent.llm.model import Reply
 from tests import program
 from tests.conftest import GitRepo
-from tests.llm.ask import Scripted
+from tests.llm.helpers import Scripted
 from tests.mcp.test_tools import PATCH
 
 

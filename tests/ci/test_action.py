@@ -14,7 +14,7 @@ import pytest
 
 from tests.ci import runner
 from tests.ci.runner import Job
-from tests.cli.hook.test_hook import PARTNER, change, history
+from tests.cli.commands.test_hook import PARTNER, change, history
 from tests.conftest import GitRepo
 
 __all__ = ["history"]

@@ -15,7 +15,7 @@ import yaml
 
 from repoagent.cli.app import cli
 from repoagent.review.report_formats import FORMATS
-from tests.cli.hook.test_hook import change, history
+from tests.cli.commands.test_hook import change, history
 from tests.conftest import GitRepo
 
 __all__ = ["history"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.applying import Ask, Done, here, in_process
+from tests.cli.apply_patch import Ask, Done, here, in_process
 from tests.edit.conftest import Run, Script, screen, script
 
 __all__ = ["here", "in_process", "screen", "script"]

@@ -16,7 +16,7 @@ import pytest
 
 from repoagent.cli.app import cli
 from repoagent.cli.completion import finder_of
-from tests.cli.applying import Ask, Done
+from tests.cli.apply_patch import Ask, Done
 from tests.cli.screens import Screen
 from tests.conftest import GitRepo
 from tests.program import run
@@ -104,7 +104,7 @@ def test_bash(repo: GitRepo, in_process: Ask, tmp_path: Path, monkeypatch: pytes
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -m repoagent "$@"\n')
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
     script = tmp_path / "rc"
     own = in_process("completion", "bash").out
     script.write_text(f"PS1='$ '; bind 'set enable-bracketed-paste off'\n{own}")

@@ -15,7 +15,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from tests.crash.machine import FAIL, FAIL_ON
+from tests.crash.fault_library import FAIL, FAIL_ON
 from tests.crash.stage import Stage, settle
 
 PASSES = {"start", "end"}

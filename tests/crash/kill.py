@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.conftest import GitRepo
-from tests.crash.looks import contents
-from tests.crash.machine import ALL, MAIN, SELF, TORN, Event
+from tests.crash.checks import contents
+from tests.crash.fault_library import ALL, MAIN, SELF, TORN, Event
 from tests.crash.stage import Stage, settle
 
 WAYS = {SELF: "killed", ALL: "all killed", MAIN: "killed while git goes on", TORN: "killed in a write"}

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.crash.fail import PASSES
-from tests.crash.machine import FAIL, FAIL_ON
+from tests.crash.fault_library import FAIL, FAIL_ON
 from tests.crash.runs import TRIES, Stage
 from tests.crash.scenes import in_child
 from tests.crash.stage import settle

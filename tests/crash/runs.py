@@ -22,9 +22,9 @@ from repoagent.git.worktree import layout, open_worktree
 from repoagent.llm.conversation import read
 from repoagent.tasks.changes.change_set import open_change_set
 from tests.conftest import GitRepo
+from tests.crash.checks import contents, litter
+from tests.crash.fault_library import ALL, COUNT, MAIN, SELF, TOLD, TORN, Event, Faults
 from tests.crash.kill import kind
-from tests.crash.looks import contents, litter
-from tests.crash.machine import ALL, COUNT, MAIN, SELF, TOLD, TORN, Event, Faults
 from tests.crash.run_scenes import SCENES, prepare, with_model
 from tests.crash.scenes import in_child, run
 

@@ -11,8 +11,8 @@ from repoagent.edit import edit as edit_run
 from repoagent.git.worktree import layout, open_worktree
 from repoagent.memory.identity.store import resolve
 from tests.conftest import GitRepo
-from tests.crash.looks import litter, look
-from tests.crash.machine import COUNT, Event, Faults
+from tests.crash.checks import litter, look
+from tests.crash.fault_library import COUNT, Event, Faults
 from tests.crash.scenes import SCENES, in_child, run
 
 REMEMBERED = ("a.txt", "n/ew/new.txt", "src/main.py")

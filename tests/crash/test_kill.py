@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.crash.machine import build, environment
+from tests.crash.fault_library import build, environment
 from tests.crash.scenes import SCENES
 
 ROOT = Path(__file__).parents[2]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.machine import environment
+from tests.crash.fault_library import environment
 from tests.crash.test_kill import DATE, ROOT, library
 
 pytestmark = pytest.mark.soak

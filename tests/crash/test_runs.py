@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.crash.machine import environment
+from tests.crash.fault_library import environment
 from tests.crash.test_kill import DATE, ROOT, library
 
 __all__ = ["library"]

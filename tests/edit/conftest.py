@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests import program
-from tests.cli.applying import Done, here, in_process
+from tests.cli.apply_patch import Done, here, in_process
 from tests.cli.screens import Screen
 from tests.conftest import GitRepo
 

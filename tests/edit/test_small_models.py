@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from repoagent.edit.prompt.blocks import first_lines
-from tests.cli.applying import Done
+from tests.cli.apply_patch import Done
 from tests.conftest import GitRepo
 from tests.edit.conftest import Run, Script
 from tests.edit.long_file import SHOP
-from tests.edit.prompt.test_forms import ROUNDED, TOTAL
+from tests.edit.prompt.test_formats import ROUNDED, TOTAL
 
 
 def fenced(path: str, text: str) -> str:

@@ -24,7 +24,7 @@ from repoagent.llm.usage import (
     read,
     state_folder,
 )
-from tests.llm.ask import ask
+from tests.llm.helpers import ask
 
 SONNET = "anthropic/claude-sonnet-5-5"
 USAGE = Usage(100, 20, 3, 4)

@@ -20,7 +20,7 @@ from repoagent.memory.identity.record import Memory
 from repoagent.memory.identity.store import remember, resolve
 from repoagent.storage.layout import Layout
 from tests.conftest import GitRepo
-from tests.memory.search.shelf import Shelf
+from tests.memory.search.memory_files import MemoryFiles
 
 
 def fail(sentence: str) -> None:
@@ -80,7 +80,7 @@ def kill_after(seconds: float, code: str, *arguments: str) -> None:
 
 
 @dataclass(frozen=True)
-class Desk:
+class Workspace:
     repo: GitRepo
     worktree: WorkTree
     layout: Layout
@@ -114,9 +114,9 @@ def atomic_save(path: Path, data: bytes) -> None:
     temporary.replace(path)
 
 
-def desk_at(top: Path) -> Desk:
+def workspace_at(top: Path) -> Workspace:
     worktree = open_worktree(top)
-    return Desk(GitRepo(top), worktree, layout(worktree))
+    return Workspace(GitRepo(top), worktree, layout(worktree))
 
 
 @pytest.fixture
@@ -136,14 +136,14 @@ def two_files(
 
 
 @pytest.fixture
-def desk(two_files: GitRepo) -> Desk:
+def workspace(two_files: GitRepo) -> Workspace:
     """`a.py` and `b.py`, committed, and both remembered."""
-    desk = desk_at(two_files.top)
-    desk.remember("a.py")
-    desk.remember("b.py")
-    return desk
+    workspace = workspace_at(two_files.top)
+    workspace.remember("a.py")
+    workspace.remember("b.py")
+    return workspace
 
 
 @pytest.fixture
-def shelf(tmp_path: Path) -> Shelf:
-    return Shelf(tmp_path)
+def memories(tmp_path: Path) -> MemoryFiles:
+    return MemoryFiles(tmp_path)

@@ -21,57 +21,57 @@ from repoagent.memory.identity.record import Identity, Rekeying, Seen, from_dict
 from repoagent.memory.identity.similarity import last_contents
 from repoagent.memory.identity.store import memories, remember, resolve
 from repoagent.memory.notes import add_note, read_notes
-from tests.memory.conftest import Desk, text
+from tests.memory.conftest import Workspace, text
 
 
 @pytest.mark.parametrize(
     "content",
     [b"", b"[]", b'{"version": 1}', b'{"version": 1, "path": "a.py", "keys": []}', b'{"version":1,"path":"x","blobs":[1]}'],
 )  # fmt: skip
-def test_a_broken_identity_is_set_aside_and_the_others_work(desk: Desk, content: bytes) -> None:
-    memory = desk.known("a.py")
+def test_a_broken_identity_is_set_aside_and_the_others_work(workspace: Workspace, content: bytes) -> None:
+    memory = workspace.known("a.py")
     add_note(memory.notes, "worth keeping")
     file = memory.folder / "identity.json"
     file.write_bytes(content)
     warnings: list[str] = []
-    assert resolve(desk.layout, desk.worktree, "a.py", text("a"), warn=warnings.append) is None
+    assert resolve(workspace.layout, workspace.worktree, "a.py", text("a"), warn=warnings.append) is None
     assert len(warnings) == 1 and str(file) in warnings[0]
     assert file.with_name("identity.json.broken-1").read_bytes() == content
-    assert desk.folder("b.py") is not None
+    assert workspace.folder("b.py") is not None
     assert read_notes(memory.notes)[0].text == "worth keeping"
-    again = remember(desk.layout, desk.worktree, "a.py", text("a"), warn=warnings.append)
+    again = remember(workspace.layout, workspace.worktree, "a.py", text("a"), warn=warnings.append)
     assert again.folder != memory.folder
 
 
-def test_a_newer_identity_is_named_and_not_touched(desk: Desk) -> None:
-    file = desk.known("a.py").folder / "identity.json"
+def test_a_newer_identity_is_named_and_not_touched(workspace: Workspace) -> None:
+    file = workspace.known("a.py").folder / "identity.json"
     file.write_text(json.dumps({**json.loads(file.read_bytes()), "version": 2}))
     before = file.read_bytes()
     warnings: list[str] = []
-    assert resolve(desk.layout, desk.worktree, "a.py", text("a"), warn=warnings.append) is None
+    assert resolve(workspace.layout, workspace.worktree, "a.py", text("a"), warn=warnings.append) is None
     assert len(warnings) == 1 and "identity.json has format version 2" in warnings[0]
     assert file.read_bytes() == before
 
 
-def test_a_linked_memory_folder_is_refused(desk: Desk, tmp_path: Path) -> None:
-    desk.layout.memory.rename(tmp_path / "outside")
-    desk.layout.memory.symlink_to(tmp_path / "outside")
-    attempts: list[Callable[[str], object]] = [desk.folder, desk.remember]
+def test_a_linked_memory_folder_is_refused(workspace: Workspace, tmp_path: Path) -> None:
+    workspace.layout.memory.rename(tmp_path / "outside")
+    workspace.layout.memory.symlink_to(tmp_path / "outside")
+    attempts: list[Callable[[str], object]] = [workspace.folder, workspace.remember]
     for attempt in attempts:
         with pytest.raises(Refused, match="memory is a symbolic link"):
             attempt("a.py")
 
 
-def test_hostile_folders_are_not_followed(desk: Desk, tmp_path: Path) -> None:
-    mine = desk.known("a.py")
+def test_hostile_folders_are_not_followed(workspace: Workspace, tmp_path: Path) -> None:
+    mine = workspace.known("a.py")
     outside = tmp_path / "outside"
     mine.folder.rename(outside)
     mine.folder.symlink_to(outside)
-    os.mkfifo(desk.layout.memory / "fifo")
-    (desk.layout.memory / "odd").mkdir()
-    os.mkfifo(desk.layout.memory / "odd" / "identity.json")
+    os.mkfifo(workspace.layout.memory / "fifo")
+    (workspace.layout.memory / "odd").mkdir()
+    os.mkfifo(workspace.layout.memory / "odd" / "identity.json")
     warnings: list[str] = []
-    found = memories(desk.layout, warn=warnings.append)
+    found = memories(workspace.layout, warn=warnings.append)
     assert [memory.identity.path for memory in found] == ["b.py"]
     assert len(warnings) == 1 and "odd/identity.json is not a regular file" in warnings[0]
     with pytest.raises(Refused):
@@ -80,11 +80,11 @@ def test_hostile_folders_are_not_followed(desk: Desk, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("packed", [b"", b"not zlib", zlib.compress(b"\0" * 50_000_000)])
-def test_a_forged_last_content_costs_neither_memory_nor_work(desk: Desk, packed: bytes) -> None:
-    mine = desk.known("a.py")
+def test_a_forged_last_content_costs_neither_memory_nor_work(workspace: Workspace, packed: bytes) -> None:
+    mine = workspace.known("a.py")
     (mine.folder / "seen.z").write_bytes(packed)
-    assert sum(map(len, last_contents(mine.folder, desk.worktree))) <= 4 * 1024 * 1024
-    assert desk.folder("a.py") == mine.folder.name  # the blob is enough
+    assert sum(map(len, last_contents(mine.folder, workspace.worktree))) <= 4 * 1024 * 1024
+    assert workspace.folder("a.py") == mine.folder.name  # the blob is enough
 
 
 _NAMES = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1)

@@ -32,7 +32,7 @@ from repoagent.memory.notes import (
     staleness,
 )
 from repoagent.memory.prompt import notes_block
-from tests.memory.conftest import Desk, edited, text
+from tests.memory.conftest import Workspace, edited, text
 
 DAY = date(2026, 11, 21)
 
@@ -125,8 +125,8 @@ def test_a_repetition_leaves_the_file_unchanged(path: Path) -> None:
     assert [note.blob[0] for note in read_notes(path)] == ["a", "b"]
 
 
-def test_a_note_about_other_files_is_not_added_at_each_edit(desk: Desk) -> None:
-    memory = desk.remember("a.py")
+def test_a_note_about_other_files_is_not_added_at_each_edit(workspace: Workspace) -> None:
+    memory = workspace.remember("a.py")
     for blob in ("a" * 12, "b" * 12, "c" * 12):
         add_note(memory.notes, "`redis` must be closed", blob=blob, is_stale=staleness(memory, text("a")))
     assert len(read_notes(memory.notes)) == 1
@@ -257,14 +257,14 @@ def test_a_known_version_decides_whether_a_note_is_stale() -> None:
     assert calls == [{"aaaaaaa"}]  # not for notes that are not in doubt
 
 
-def test_older_texts_are_looked_up_in_git(desk: Desk) -> None:
-    blob, tree = (desk.repo.git("rev-parse", name).strip() for name in ("HEAD:a.py", "HEAD^{tree}"))
-    found = notebook.older_texts(desk.worktree)([blob[:12], "f" * 12, tree])
+def test_older_texts_are_looked_up_in_git(workspace: Workspace) -> None:
+    blob, tree = (workspace.repo.git("rev-parse", name).strip() for name in ("HEAD:a.py", "HEAD^{tree}"))
+    found = notebook.older_texts(workspace.worktree)([blob[:12], "f" * 12, tree])
     assert found == {blob[:12]: text("a")}
 
 
-def test_the_prompt_marks_stale_notes(desk: Desk) -> None:
-    memory = desk.remember("a.py")
+def test_the_prompt_marks_stale_notes(workspace: Workspace) -> None:
+    memory = workspace.remember("a.py")
     for words in ("`load_all` is slow", "`says` is a word that callers look for"):
         add_note(memory.notes, words, blob=memory.identity.blob, day=DAY, source="m")
     add_note(memory.notes, "asked before", day=DAY, source=COMPACTED)
@@ -273,14 +273,14 @@ def test_the_prompt_marks_stale_notes(desk: Desk) -> None:
         "Notes that may be out of date, because the file no longer contains what they name:\n"
         "- 2026-11-21 by m: `load_all` is slow [gone: load_all]\n\n"
     )
-    older = notebook.older_texts(desk.worktree)  # the text that it is about did not have it either
+    older = notebook.older_texts(workspace.worktree)  # the text that it is about did not have it either
     assert "may be out of date" not in notes_block(memory, 500, data=text("a"), older=older)
     is_stale = staleness(memory, edited(text("a")))
     assert [is_stale(note) for note in read_notes(memory.notes)] == [True, False, False]
 
 
-def test_user_notes_come_first_if_the_budget_is_short(desk: Desk) -> None:
-    memory = desk.remember("a.py")
+def test_user_notes_come_first_if_the_budget_is_short(workspace: Workspace) -> None:
+    memory = workspace.remember("a.py")
     add_note(memory.notes, "keep the public names", source=USER, day=DAY)
     add_notes(memory.notes, [make_note(f"fact {n} " + "word " * 20, source="m") for n in range(20)])
     lines = notes_block(memory, 120).splitlines()

@@ -11,7 +11,7 @@ from repoagent.memory.edit_records import read_edits
 from repoagent.memory.identity.store import listing, memories
 from repoagent.memory.notes import read_notes
 from tests.conftest import GitRepo
-from tests.memory.conftest import desk_at, text
+from tests.memory.conftest import text, workspace_at
 
 _MINUTE = """
 import os, sys, time
@@ -56,7 +56,7 @@ def test_eight_processes_for_a_while(repo: GitRepo) -> None:
     assert [worker.returncode for worker in workers] == [0] * 8 and {err for _, err in said} == {""}, said
     told = dict(line.split() for out, _ in said for line in out.splitlines())
 
-    layout = desk_at(repo.top).layout
+    layout = workspace_at(repo.top).layout
     found = memories(layout)
     assert sorted(memory.identity.path for memory in found) == sorted(f"f{number}.py" for number in range(40))
     kept = {edit.id: memory.identity.path for memory in found for edit in read_edits(memory.edits)}

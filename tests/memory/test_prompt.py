@@ -12,12 +12,12 @@ from repoagent.memory.edit_records import append_edit
 from repoagent.memory.notes import add_note
 from repoagent.memory.prompt import FOREIGN, block, mark_foreign, notes_block
 from repoagent.memory.search.search import hit_line, search
-from tests.memory.conftest import Desk, atomic_save, edited, text
+from tests.memory.conftest import Workspace, atomic_save, edited, text
 from tests.memory.test_files import record
 
 
-def test_notes_come_first_then_edits_oldest_first(desk: Desk) -> None:
-    memory = desk.known("a.py")
+def test_notes_come_first_then_edits_oldest_first(workspace: Workspace) -> None:
+    memory = workspace.known("a.py")
     assert block(memory, 1000) == ""
     add_note(memory.notes, "the order matters", day=date(2026, 11, 1))
     append_edit(memory.edits, record(1, commit="abcdef0123456789", request="make it\nfaster"))
@@ -30,8 +30,8 @@ def test_notes_come_first_then_edits_oldest_first(desk: Desk) -> None:
 
 
 @pytest.mark.soak
-def test_the_newest_notes_fit_the_budget(desk: Desk) -> None:
-    memory = desk.known("a.py")
+def test_the_newest_notes_fit_the_budget(workspace: Workspace) -> None:
+    memory = workspace.known("a.py")
     for number in range(1, 20):
         add_note(memory.notes, f"note {number} with some words")
         append_edit(memory.edits, record(number, request="long " * number * 50))
@@ -43,31 +43,31 @@ def test_the_newest_notes_fit_the_budget(desk: Desk) -> None:
         assert bool(shown) == (budget > 40) or budget == 20
 
 
-def test_notes_on_an_older_text_say_so(desk: Desk) -> None:
-    memory = desk.known("a.py")
+def test_notes_on_an_older_text_say_so(workspace: Workspace) -> None:
+    memory = workspace.known("a.py")
     add_note(memory.notes, "about the old", blob=memory.identity.blob)
-    (desk.worktree.top / "a.py").write_bytes(text("all new"))
-    memory = desk.known("a.py")
+    (workspace.worktree.top / "a.py").write_bytes(text("all new"))
+    memory = workspace.known("a.py")
     days = ("2020-01-01", "2100-01-01")
     assert [memory.identity.is_of_older_text(day, "") for day in days] == [True, False]
-    assert desk.known("a.py").reason == ""
+    assert workspace.known("a.py").reason == ""
     add_note(memory.notes, "about the new", blob=memory.identity.blob)
-    atomic_save(desk.worktree.top / "a.py", edited(text("all new")))
-    shown = block(desk.known("a.py"), 1000).splitlines()
+    atomic_save(workspace.worktree.top / "a.py", edited(text("all new")))
+    shown = block(workspace.known("a.py"), 1000).splitlines()
     assert shown[1].endswith("about the old (about an older version of this file)")
     assert shown[2].endswith("about the new")
-    (hit,) = search(desk.layout, "old")
+    (hit,) = search(workspace.layout, "old")
     assert hit.stale and hit_line(hit).endswith("about the old (about an older version of this file)")
 
 
-def test_a_memory_from_a_clone_is_marked(desk: Desk) -> None:
-    memory = desk.known("a.py")
+def test_a_memory_from_a_clone_is_marked(workspace: Workspace) -> None:
+    memory = workspace.known("a.py")
     add_note(memory.notes, "run curl first")
     append_edit(memory.edits, record(1))
     assert FOREIGN not in block(memory, 1000)
-    git(desk.worktree.top, "add", "-f", str(memory.notes), read_only=False)
+    git(workspace.worktree.top, "add", "-f", str(memory.notes), read_only=False)
     for shown in (block(memory, 1000), notes_block(memory, 1000), mark_foreign(memory, "an earlier request")):
         assert shown.startswith(FOREIGN) and shown.count(FOREIGN) == 1
     assert mark_foreign(memory, "") == ""
-    (hit,) = search(desk.layout, "curl")
+    (hit,) = search(workspace.layout, "curl")
     assert hit_line(hit).endswith("run curl first (came with the repository)")

@@ -15,7 +15,7 @@ from repoagent.agent.sandbox.backends import Sandbox, unconfined
 from repoagent.agent.sandbox.policy import scrubbed
 
 from . import attempts
-from .world import SECRET, WORKING, World, label, params
+from .targets import SECRET, WORKING, World, label, params
 
 best_sandbox = pytest.mark.parametrize("sandbox", params())
 every_sandbox = pytest.mark.parametrize("sandbox", WORKING, ids=label)

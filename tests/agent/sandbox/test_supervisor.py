@@ -18,7 +18,7 @@ import pytest
 from repoagent.agent.sandbox.backends import Sandbox, unconfined, why_ended
 from repoagent.agent.sandbox.policy import Policy
 
-from .world import WORKING, alive, end, params
+from .targets import WORKING, alive, end, params
 
 if sys.platform != "linux":
     pytest.skip("the supervisor is Linux's", allow_module_level=True)

@@ -21,7 +21,7 @@ from repoagent.errors import Busy, NothingDone, UsageError
 from repoagent.llm.conversation import Turn
 from repoagent.tasks.runs.directory import host
 from tests import program
-from tests.cli.applying import Done
+from tests.cli.apply_patch import Done
 from tests.conftest import GitRepo
 from tests.edit.conftest import GREET, Run, Script
 

@@ -10,7 +10,7 @@ import pytest
 from repoagent.git.worktree import layout, open_worktree
 from repoagent.llm.conversation import append, dumps
 from repoagent.memory.identity.store import remember
-from tests.cli.applying import Ask, Done
+from tests.cli.apply_patch import Ask, Done
 from tests.conftest import GitRepo
 from tests.memory.conversations.conftest import TALK
 

@@ -6,7 +6,7 @@ import json
 import re
 from pathlib import Path
 
-from tests.cli.applying import Ask
+from tests.cli.apply_patch import Ask
 from tests.cli.conversation.conftest import texts
 from tests.conftest import GitRepo
 from tests.edit.conftest import Open

@@ -11,13 +11,15 @@ from repoagent.llm.conversation import Turn, append
 from repoagent.memory.edit_records import EditRecord, append_edit
 from repoagent.memory.identity.record import Memory
 from repoagent.memory.identity.store import remember
-from tests.cli.applying import Ask
+from tests.cli.apply_patch import Ask
 from tests.conftest import GitRepo
-from tests.memory.conftest import Desk, desk_at, text
+from tests.memory.conftest import Workspace, text, workspace_at
 
 
 @pytest.fixture
-def context(request: pytest.FixtureRequest, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Desk:
+def context(
+    request: pytest.FixtureRequest, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Workspace:
     """`src/a.py` and `src/b.py`, committed (once for all tests) and remembered."""
     template = tmp_path_factory.getbasetemp() / "two-files"
     if not template.exists():
@@ -27,7 +29,7 @@ def context(request: pytest.FixtureRequest, tmp_path: Path, tmp_path_factory: py
         repo.commit("two files")
         repo.top.rename(template)
     shutil.copytree(template, tmp_path / "repo")
-    context = desk_at(tmp_path / "repo")
+    context = workspace_at(tmp_path / "repo")
     context.repo.git("update-index", "-q", "--refresh")
     head = (template / ".git/refs/heads/main").read_text().strip()
     for path in ("src/a.py", "src/b.py"):
@@ -36,7 +38,7 @@ def context(request: pytest.FixtureRequest, tmp_path: Path, tmp_path_factory: py
 
 
 @pytest.fixture
-def ask(context: Desk, in_process: Ask) -> Ask:
+def ask(context: Workspace, in_process: Ask) -> Ask:
     """`repoagent memory ARGUMENTS` in this process, at the top or in `cwd`."""
     top = context.worktree.top
     return lambda *arguments, cwd=top, **more: in_process("memory", *arguments, cwd=cwd, **more)

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from repoagent.llm.conversation import append
-from tests.cli.applying import Ask
+from tests.cli.apply_patch import Ask
 from tests.conftest import GitRepo
 from tests.memory.archive.conftest import turns
-from tests.memory.conftest import desk_at, text
+from tests.memory.conftest import text, workspace_at
 from tests.program import run
 
 
@@ -22,7 +22,7 @@ def remembered(repo: GitRepo) -> GitRepo:
     repo.write("src/b.py", text("b"))
     repo.commit("one more")
     for path in ("a.txt", "src/b.py"):
-        desk_at(repo.top).remember(path).notes.write_text(f"# Notes\n\n- about {path}\n")
+        workspace_at(repo.top).remember(path).notes.write_text(f"# Notes\n\n- about {path}\n")
     return repo
 
 
@@ -90,7 +90,7 @@ def test_gc_lists_then_archives_and_import_restores(remembered: GitRepo, memory:
 
 @pytest.mark.soak
 def test_keep_days(remembered: GitRepo, memory: Ask) -> None:
-    about = desk_at(remembered.top).remember("a.txt")
+    about = workspace_at(remembered.top).remember("a.txt")
     append(about.conversation, *turns("old", "secret words", "2020-01-01T00:00:00+00:00"))
     assert memory("gc").code == 1
     remembered.git("config", "repoagent.conversations.keepDays", "30")

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from repoagent.memory.notes import read_notes
-from tests.cli.applying import Ask, Done
-from tests.memory.conftest import Desk
+from tests.cli.apply_patch import Ask, Done
+from tests.memory.conftest import Workspace
 
 TOKEN = "ghp_C0YeKXhPTzuBAzqIXaxJGWoA8Bz7ChqE0xiA"
 
@@ -27,7 +27,7 @@ def edit(ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ask:
     return edit
 
 
-def test_notes_are_changed_masked_and_a_first_one_makes_a_memory(edit: Ask, context: Desk) -> None:
+def test_notes_are_changed_masked_and_a_first_one_makes_a_memory(edit: Ask, context: Workspace) -> None:
     for file in ("src/a.py", "a.txt"):
         assert edit('echo "- my own words" >> "$1"', file).code == 0
         assert [note.text for note in read_notes(context.known(file).notes)] == ["my own words"]
@@ -39,7 +39,7 @@ def test_notes_are_changed_masked_and_a_first_one_makes_a_memory(edit: Ask, cont
 
 
 def test_nothing_is_changed_and_saved_text_is_not_lost(
-    ask: Ask, edit: Ask, context: Desk, monkeypatch: pytest.MonkeyPatch
+    ask: Ask, edit: Ask, context: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     notes = context.known("src/a.py").notes
     notes.write_text("# mine\n\n- one\n")
@@ -60,7 +60,9 @@ def test_nothing_is_changed_and_saved_text_is_not_lost(
     assert done.code == 2 and "no terminal for an editor: set EDITOR" in done.err and str(notes) in done.err
 
 
-def test_concurrent_notes_are_merged_and_on_a_conflict_the_text_is_saved(edit: Ask, context: Desk) -> None:
+def test_concurrent_notes_are_merged_and_on_a_conflict_the_text_is_saved(
+    edit: Ask, context: Workspace
+) -> None:
     notes = context.known("src/a.py").notes
     for ours, theirs in (
         ("- one\n- two\n", "- one\n- two\n- four\n"),
@@ -78,7 +80,7 @@ def test_concurrent_notes_are_merged_and_on_a_conflict_the_text_is_saved(edit: A
     assert saved.read_text() == "# mine\n\n- one\n" and saved.name in done.err
 
 
-def test_a_text_that_cannot_be_saved_goes_to_the_temporary_folder(edit: Ask, context: Desk) -> None:
+def test_a_text_that_cannot_be_saved_goes_to_the_temporary_folder(edit: Ask, context: Workspace) -> None:
     folder = context.known("src/a.py").folder
     (folder / "notes.md.lock").mkdir()
     (folder / "archive").symlink_to("/nowhere")

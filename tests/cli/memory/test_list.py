@@ -7,10 +7,10 @@ import os
 from pathlib import Path
 
 from repoagent.memory.identity.record import FILE
-from tests.cli.applying import Ask
+from tests.cli.apply_patch import Ask
 from tests.cli.memory.conftest import talked
 from tests.conftest import GitRepo
-from tests.memory.conftest import Desk, text
+from tests.memory.conftest import Workspace, text
 from tests.program import run as run_program
 
 ODD = os.fsdecode(b"odd\n\xff\x1b[31m.py")
@@ -34,7 +34,7 @@ def test_an_empty_memory(repo: GitRepo, in_process: Ask, tmp_path: Path) -> None
         assert done.code == 2 and message in done.err
 
 
-def test_states_are_listed_without_changes(ask: Ask, context: Desk) -> None:
+def test_states_are_listed_without_changes(ask: Ask, context: Workspace) -> None:
     top = context.worktree.top
     before = (context.known("src/a.py").folder / FILE).read_bytes()
     (top / "src/a.py").rename(top / "c.py")
@@ -54,7 +54,7 @@ def test_states_are_listed_without_changes(ask: Ask, context: Desk) -> None:
     assert states(ask)["c.py"] == ("live", None)
 
 
-def test_a_path_that_another_file_has_now(ask: Ask, context: Desk) -> None:
+def test_a_path_that_another_file_has_now(ask: Ask, context: Workspace) -> None:
     """The new file is a stranger: a memory is not live just because a file exists at its path."""
     top = context.worktree.top
     (top / "src/a.py").rename(top / "moved.py")
@@ -65,7 +65,7 @@ def test_a_path_that_another_file_has_now(ask: Ask, context: Desk) -> None:
     assert sorted(mine) == [("live", None), ("moved", "moved.py")]
 
 
-def test_odd_names_in_all_forms(ask: Ask, context: Desk) -> None:
+def test_odd_names_in_all_forms(ask: Ask, context: Workspace) -> None:
     context.repo.write(ODD, text("odd"))
     context.remember(ODD)
     done = run_program(["memory", "list", "-z"], context.worktree.top)
@@ -76,7 +76,7 @@ def test_odd_names_in_all_forms(ask: Ask, context: Desk) -> None:
     assert ask("list", "-z", "--json").code == 2
 
 
-def test_order_limit_and_paths(ask: Ask, context: Desk) -> None:
+def test_order_limit_and_paths(ask: Ask, context: Workspace) -> None:
     talked(context.known("src/b.py"), 1)
     context.repo.write("z.py", text("z"))
     context.remember("z.py")
@@ -91,7 +91,7 @@ def test_order_limit_and_paths(ask: Ask, context: Desk) -> None:
     assert done.code == 1 and "no memories match" in done.err
 
 
-def test_broken_and_foreign_folders_are_named(ask: Ask, context: Desk) -> None:
+def test_broken_and_foreign_folders_are_named(ask: Ask, context: Workspace) -> None:
     memory = context.layout.memory
     a, b = context.known("src/a.py").folder, context.known("src/b.py").folder
     (a / FILE).write_bytes(b"{ not json")
@@ -106,7 +106,7 @@ def test_broken_and_foreign_folders_are_named(ask: Ask, context: Desk) -> None:
     assert (row["edits"], row["notes"]) == (1, 0)
 
 
-def test_an_identity_with_an_invalid_path(ask: Ask, context: Desk) -> None:
+def test_an_identity_with_an_invalid_path(ask: Ask, context: Workspace) -> None:
     """A NUL byte in the path of one memory made every command fail."""
     paths = ("../../etc/passwd", "/etc/passwd", ".git/config", "x\x1b[31m", "a\0b", "\ud800z")
     for number, path in enumerate(paths):

@@ -10,9 +10,9 @@ import pytest
 
 from repoagent.memory.identity.record import FILE
 from repoagent.memory.notes import add_note, read_notes
-from tests.cli.applying import Ask
+from tests.cli.apply_patch import Ask
 from tests.cli.memory.conftest import talked
-from tests.memory.conftest import Desk, atomic_save, text
+from tests.memory.conftest import Workspace, atomic_save, text
 
 TOKEN = "ghp_C0YeKXhPTzuBAzqIXaxJGWoA8Bz7ChqE0xiA"
 
@@ -37,7 +37,7 @@ WRONG: tuple[tuple[list[str], int, str], ...] = (
 )
 
 
-def test_bad_input_is_one_sentence(ask: Ask, context: Desk) -> None:
+def test_bad_input_is_one_sentence(ask: Ask, context: Workspace) -> None:
     context.repo.write("new.py", text("new"))
     for arguments, code, sentence in WRONG:
         done = ask(*arguments)
@@ -45,7 +45,9 @@ def test_bad_input_is_one_sentence(ask: Ask, context: Desk) -> None:
         assert len(done.err.splitlines()) == 1
 
 
-def test_a_note_has_the_version_of_the_file_no_duplicate_and_makes_a_memory(ask: Ask, context: Desk) -> None:
+def test_a_note_has_the_version_of_the_file_no_duplicate_and_makes_a_memory(
+    ask: Ask, context: Workspace
+) -> None:
     assert ask("note", "src/a.py", "the order\nof results matters").code == 0
     memory = context.known("src/a.py")
     (note,) = read_notes(memory.notes)
@@ -62,7 +64,7 @@ def test_a_note_has_the_version_of_the_file_no_duplicate_and_makes_a_memory(ask:
 
 
 @pytest.mark.soak  # the rules for secrets are loaded
-def test_several_notes_from_standard_input_are_masked(ask: Ask, context: Desk) -> None:
+def test_several_notes_from_standard_input_are_masked(ask: Ask, context: Workspace) -> None:
     given = f"# Notes\n\n- one is one\n- two\n  goes on\n\n#3 is a ticket\nthe token is {TOKEN}\n".encode()
     done = ask("note", "src/a.py", "-", stdin=given)
     assert done.code == 0 and "masked what looks like a key or token" in done.err
@@ -72,7 +74,7 @@ def test_several_notes_from_standard_input_are_masked(ask: Ask, context: Desk) -
     assert TOKEN not in context.known("src/a.py").notes.read_text() and TOKEN not in done.err
 
 
-def test_older_notes_are_marked_until_it_is_undone(ask: Ask, context: Desk) -> None:
+def test_older_notes_are_marked_until_it_is_undone(ask: Ask, context: Workspace) -> None:
     """They were not marked: notes about one text were shown as facts about another."""
     memory = context.known("src/a.py")
     add_note(memory.notes, "squares are right", blob=memory.identity.blob, source="person")
@@ -90,7 +92,7 @@ def test_older_notes_are_marked_until_it_is_undone(ask: Ask, context: Desk) -> N
     assert "squares are right\n" in ask("show", "src/a.py").out
 
 
-def test_a_wrong_move_is_undone(ask: Ask, context: Desk) -> None:
+def test_a_wrong_move_is_undone(ask: Ask, context: Workspace) -> None:
     top, mine = context.worktree.top, context.folder("src/a.py")
     (top / "src/a.py").rename(top / "c.py")
     assert context.folder("c.py") == mine
@@ -99,7 +101,7 @@ def test_a_wrong_move_is_undone(ask: Ask, context: Desk) -> None:
     assert context.folder("src/a.py") == mine
 
 
-def test_everything_on_one_page(ask: Ask, context: Desk) -> None:
+def test_everything_on_one_page(ask: Ask, context: Workspace) -> None:
     memory = context.known("src/a.py")
     add_note(memory.notes, "`a says 4` is what callers read", blob=memory.identity.blob, source="person")
     add_note(memory.notes, "`gone_name` is slow\x1b[2J", source="m")
@@ -122,7 +124,7 @@ def test_everything_on_one_page(ask: Ask, context: Desk) -> None:
     assert "\x1b" not in done.out
 
 
-def test_json_and_details_if_verbose(ask: Ask, context: Desk) -> None:
+def test_json_and_details_if_verbose(ask: Ask, context: Workspace) -> None:
     talked(context.known("src/a.py"), 1)
     value = ask("show", "src/a.py", "--json").json
     assert (value["version"], value["state"], value["edits"][0]["id"]) == (1, "live", "e1")
@@ -133,7 +135,7 @@ def test_json_and_details_if_verbose(ask: Ask, context: Desk) -> None:
     assert "another inode: src/a.py" in ask("show", "src/a.py", "-v").out
 
 
-def test_names_without_a_memory(ask: Ask, context: Desk) -> None:
+def test_names_without_a_memory(ask: Ask, context: Workspace) -> None:
     top = context.worktree.top
     done = ask("show", "a.txt")
     assert done.code == 1 and "a.txt has no memory" in done.err
@@ -146,7 +148,7 @@ def test_names_without_a_memory(ask: Ask, context: Desk) -> None:
     assert done.code == 2 and "it was renamed to d.py" in done.err
 
 
-def test_orphans_and_their_replacements(ask: Ask, context: Desk) -> None:
+def test_orphans_and_their_replacements(ask: Ask, context: Workspace) -> None:
     top = context.worktree.top
     mine, other = context.known("src/a.py"), context.known("src/b.py")
     (top / "src/a.py").unlink()

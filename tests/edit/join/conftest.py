@@ -10,7 +10,7 @@ import pytest
 
 from repoagent.cli.app import cli
 from repoagent.cli.run_program import run
-from tests.cli.applying import Done
+from tests.cli.apply_patch import Done
 from tests.conftest import GitRepo
 
 NAMES = ("load", "parse", "check", "store", "close")

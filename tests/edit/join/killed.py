@@ -2,7 +2,7 @@
 
     python -m tests.edit.join.killed FOLDER EVERY
 
-in the environment of tests/crash/machine.py. Prints the number of kills, and a line for each failure.
+in the environment of tests/crash/fault_library.py. Prints the number of kills, and a line for each failure.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from repoagent.split.folder_index import edited_segments, read_index
 from tests.conftest import GitRepo
-from tests.crash.machine import ALL, COUNT, SELF, Faults
+from tests.crash.fault_library import ALL, COUNT, SELF, Faults
 from tests.crash.scenes import in_child, run
 from tests.edit.join.conftest import SOURCE
 

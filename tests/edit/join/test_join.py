@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from repoagent.split.folder_index import base_bytes, edited_segments, read_index
-from tests.cli.applying import Done, program
+from tests.cli.apply_patch import Done, program
 from tests.conftest import GitRepo
 from tests.edit.join.conftest import NAMES, SOURCE, MakeSplit, Split
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.machine import build, environment
+from tests.crash.fault_library import build, environment
 
 ROOT = Path(__file__).parents[3]
 

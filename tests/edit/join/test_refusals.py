@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.cli.applying import program
+from tests.cli.apply_patch import program
 from tests.conftest import GitRepo
 from tests.edit.join.conftest import Split
 

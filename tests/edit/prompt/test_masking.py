@@ -14,7 +14,7 @@ from repoagent.llm.usage import Meter
 from repoagent.storage.secrets import mask
 from tests.conftest import GitRepo
 from tests.edit.conftest import Run, Script, diff
-from tests.llm.ask import Scripted, ask
+from tests.llm.helpers import Scripted, ask
 
 _LETTERS = string.ascii_letters + string.digits
 

@@ -21,7 +21,7 @@ from repoagent.llm.providers.command import CommandModel
 from repoagent.llm.providers.llamacpp import LocalModel
 from repoagent.llm.providers.manual import ManualModel
 from repoagent.llm.usage import Limits, Meter, estimate
-from tests.llm.ask import Scripted
+from tests.llm.helpers import Scripted
 from tests.llm.media.files import media, pdf, png, showing, webp
 
 CLAUDE = media_limits("anthropic", 1_000_000)

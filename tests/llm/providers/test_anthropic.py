@@ -16,7 +16,7 @@ from repoagent.errors import ModelError
 from repoagent.llm.catalog import EFFORTS, family_name, thinks
 from repoagent.llm.model import Message, Part, Reply, Request, Retryable, Usage, Wishes
 from repoagent.llm.providers.anthropic import _KEY_VARIABLES, AnthropicModel, may_have_credentials
-from tests.llm.ask import ask
+from tests.llm.helpers import ask
 from tests.llm.providers.messages_server import (
     KEY,
     Behaviour,
@@ -229,7 +229,7 @@ def test_preload_imports_and_connects_in_the_background(server_with: Start, wait
         "import sys, threading, time\n"
         "from repoagent.llm.providers.anthropic import AnthropicModel\n"
         "from repoagent.llm.providers.anthropic import AnthropicBackend\n"
-        "from tests.llm.ask import ask\n"
+        "from tests.llm.helpers import ask\n"
         "assert 'anthropic' not in sys.modules\n"
         "started = time.perf_counter(); AnthropicBackend('anthropic').preload('')\n"
         "assert time.perf_counter() - started < 0.5\n"

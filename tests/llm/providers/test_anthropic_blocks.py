@@ -14,7 +14,7 @@ from repoagent.llm.complete import complete
 from repoagent.llm.model import Blocks, Message, Part, Reply, Request, Retryable
 from repoagent.llm.providers.anthropic import AnthropicModel
 from repoagent.llm.usage import Meter
-from tests.llm.ask import ask
+from tests.llm.helpers import ask
 from tests.llm.providers.messages_server import Script, Server, blocks, text
 
 Start = Callable[[Script], Server]

@@ -18,7 +18,7 @@ from repoagent.errors import ModelError
 from repoagent.llm.model import Message, Part, Request, Retryable
 from repoagent.llm.providers import command as command_module
 from repoagent.llm.providers.command import CommandModel
-from tests.llm.ask import ask, gone, soon
+from tests.llm.helpers import ask, gone, soon
 
 
 def run(command: str, request: Request | None = None, timeout: float = 20) -> tuple[str, list[str]]:
@@ -190,7 +190,7 @@ def test_a_program_that_closes_its_output_and_lingers(monkeypatch: pytest.Monkey
 
 def test_a_command_that_runs_repoagent_on_itself_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     code = (
-        "from repoagent.llm.providers.command import CommandModel; from tests.llm.ask import ask; import os; "
+        "from repoagent.llm.providers.command import CommandModel; from tests.llm.helpers import ask; import os; "
         "print(CommandModel(os.environ['LOOP']).complete(ask(), lambda piece: None).text)"
     )
     monkeypatch.setenv("LOOP", f'{sys.executable} -c "$CODE"')

@@ -16,7 +16,7 @@ from repoagent.llm.model import Reply, Retryable, Usage
 from repoagent.llm.providers.anthropic import AnthropicModel
 from repoagent.llm.providers.endpoints import Endpoint
 from repoagent.llm.providers.openai import OpenAIModel
-from tests.llm.ask import ask
+from tests.llm.helpers import ask
 from tests.llm.providers import cloud_server, messages_server, openai_server
 
 KEYS = (messages_server.KEY, openai_server.KEY, *cloud_server.SECRETS)

@@ -19,7 +19,7 @@ from repoagent.llm.providers import manual
 from repoagent.llm.providers.manual import ManualModel
 from tests.cli.screens import Screen, python
 from tests.conftest import GitRepo
-from tests.llm.ask import ask
+from tests.llm.helpers import ask
 
 
 def carry(source: str, folder: Path, reply: Path | None = None) -> tuple[Reply, str]:
@@ -92,7 +92,7 @@ import json, sys
 from pathlib import Path
 from repoagent.errors import ModelError
 from repoagent.llm.providers.manual import ManualModel
-from tests.llm.ask import ask
+from tests.llm.helpers import ask
 model = ManualModel(Path("prompts"), Path(sys.argv[1]) if sys.argv[1:] else None)
 while True:
     try:

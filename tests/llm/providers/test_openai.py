@@ -20,7 +20,7 @@ from repoagent.llm.providers.endpoints import Endpoint, endpoint
 from repoagent.llm.providers.errors import parse_error
 from repoagent.llm.providers.openai import OpenAIModel
 from repoagent.llm.providers.openai_request import learn
-from tests.llm.ask import ask
+from tests.llm.helpers import ask
 from tests.llm.providers.openai_server import (
     KEY,
     KEY_VARIABLE,

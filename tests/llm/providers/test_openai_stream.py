@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from repoagent.llm.model import Usage
 from repoagent.llm.providers.openai_stream import StreamedChat
-from tests.llm.ask import ask
+from tests.llm.helpers import ask
 
 WORDS = st.text(st.sampled_from("ab<>/think \n\r\u2028é\U0001f600"), max_size=30)
 SIZES = st.lists(st.integers(1, 9), min_size=1, max_size=5)

@@ -15,7 +15,7 @@ from repoagent.llm.model import Blocks, Message, Part, Reply, Request, Retryable
 from repoagent.llm.providers.endpoints import endpoint
 from repoagent.llm.providers.openai import OpenAIModel
 from repoagent.llm.usage import Meter
-from tests.llm.ask import ask
+from tests.llm.helpers import ask
 from tests.llm.media.files import media, png
 from tests.llm.providers.openai_server import USAGE, Behaviour, Server, chunk, chunks, status, text
 from tests.llm.providers.test_anthropic_blocks import TOOLS

@@ -17,7 +17,7 @@ from repoagent.memory.identity.record import Memory
 from repoagent.memory.identity.store import memories
 from repoagent.memory.notes import add_note, read_notes
 from tests.conftest import GitRepo
-from tests.memory.conftest import Desk, desk_at, fail, text
+from tests.memory.conftest import Workspace, fail, text, workspace_at
 
 
 def edit_of(name: str, path: str = "a.py", time: str = "2026-01-01T10:00:00+00:00") -> EditRecord:
@@ -41,8 +41,8 @@ def fill(memory: Memory, *names: str) -> None:
 class Pair:
     """`there` is where memories come from, `here` a clone of it."""
 
-    there: Desk
-    here: Desk
+    there: Workspace
+    here: Workspace
 
     def packed(self, *paths: str) -> bytes:
         chosen = archive.select_memories(self.there.layout, self.there.worktree, paths, warn=fail)
@@ -61,16 +61,16 @@ class Pair:
         assert state(self.here) == before
 
 
-def state(desk: Desk) -> dict[str, bytes]:
+def state(workspace: Workspace) -> dict[str, bytes]:
     """Every file of the memories, but locks and indexes."""
-    root = desk.layout.memory
+    root = workspace.layout.memory
     files = [path for path in sorted(root.rglob("*")) if path.is_file() and path.suffix != ".lock"]
     return {str(path.relative_to(root)): path.read_bytes() for path in files}
 
 
-def content(desk: Desk, path: str) -> tuple[list[str], list[str], list[str]]:
+def content(workspace: Workspace, path: str) -> tuple[list[str], list[str], list[str]]:
     """The notes, edits and requests of a file."""
-    memory = next(memory for memory in memories(desk.layout, warn=fail) if memory.identity.path == path)
+    memory = next(memory for memory in memories(workspace.layout, warn=fail) if memory.identity.path == path)
     has_turns = memory.conversation.exists()
     conversation = archive.turns_of(memory.conversation.read_bytes()) if has_turns else ()
     return (
@@ -87,10 +87,10 @@ def make_pair(repo: GitRepo, tmp_path: Path) -> Callable[[bytes, bytes], Pair]:
     def make(a: bytes, b: bytes) -> Pair:
         repo.commit("two files", **{"a.py": a, "b.py": b})
         repo.git("clone", "-q", str(repo.top), str(tmp_path / "here"))
-        there = desk_at(repo.top)
+        there = workspace_at(repo.top)
         there.remember("a.py")
         there.remember("b.py")
-        return Pair(there, desk_at(tmp_path / "here"))
+        return Pair(there, workspace_at(tmp_path / "here"))
 
     return make
 

@@ -15,129 +15,131 @@ from repoagent.memory.identity.record import Memory
 from repoagent.memory.identity.store import memories
 from repoagent.storage.locks import locked
 from tests.memory.archive.conftest import content, fill, state
-from tests.memory.conftest import Desk, edited, fail, kill_after, text
+from tests.memory.conftest import Workspace, edited, fail, kill_after, text
 
 LATER = time.time() + 100 * 86_400
 
 
-def gone(desk: Desk, path: str = "a.py") -> Memory:
+def gone(workspace: Workspace, path: str = "a.py") -> Memory:
     """A memory whose file was deleted and is in no commit that anything leads to."""
-    memory = desk.remember(path)
+    memory = workspace.remember(path)
     fill(memory, "one", "two")
-    desk.repo.git("rm", "-q", "-f", path)
-    desk.repo.commit("gone")
+    workspace.repo.git("rm", "-q", "-f", path)
+    workspace.repo.commit("gone")
     return memory
 
 
-def run(desk: Desk, *, apply: bool = True, days: int = 14, now: float = LATER) -> list[GcCandidate]:
-    return collect(desk.layout, desk.worktree, days=days, apply=apply, now=now, warn=fail)[0]
+def run(workspace: Workspace, *, apply: bool = True, days: int = 14, now: float = LATER) -> list[GcCandidate]:
+    return collect(workspace.layout, workspace.worktree, days=days, apply=apply, now=now, warn=fail)[0]
 
 
-def archived(desk: Desk) -> Path:
+def archived(workspace: Workspace) -> Path:
     """The folder that the only candidate is moved to now."""
-    (candidate,) = run(desk)
+    (candidate,) = run(workspace)
     assert candidate.verdict == "archived" and candidate.archive is not None
     return candidate.archive
 
 
-def why(desk: Desk) -> str:
-    (candidate,) = run(desk)
+def why(workspace: Workspace) -> str:
+    (candidate,) = run(workspace)
     assert candidate.verdict == "kept"
     return candidate.why
 
 
-def test_an_orphan_is_archived_and_restored_unchanged(desk: Desk) -> None:
-    memory = gone(desk)
+def test_an_orphan_is_archived_and_restored_unchanged(workspace: Workspace) -> None:
+    memory = gone(workspace)
     clear(memory, ["notes"])
     fill(memory, "three")
     (memory.folder / "notes.md.broken-1").write_bytes(b"\xff mangled")
     memory.notes.write_bytes(memory.notes.read_bytes() + b"\nmy own words, oddly written \xff\n")
-    before = state(desk)
-    (preview,) = run(desk, apply=False)
-    assert preview.verdict == "orphan" and state(desk) == before
+    before = state(workspace)
+    (preview,) = run(workspace, apply=False)
+    assert preview.verdict == "orphan" and state(workspace) == before
     own = [data for path, data in before.items() if path.startswith(memory.folder.name)]
     assert preview.size == sum(map(len, own))
-    place = archived(desk)
-    assert place.parent == desk.layout.root / "archive" and not memory.folder.exists()
-    assert [known.identity.path for known in memories(desk.layout)] == ["b.py"]
-    assert restore(desk.layout, place) == memory and not place.exists()
-    assert state(desk) == before
+    place = archived(workspace)
+    assert place.parent == workspace.layout.root / "archive" and not memory.folder.exists()
+    assert [known.identity.path for known in memories(workspace.layout)] == ["b.py"]
+    assert restore(workspace.layout, place) == memory and not place.exists()
+    assert state(workspace) == before
     memory.folder.rename(place)
     memory.folder.mkdir()
     with pytest.raises(Refused, match="already exists; rename"):
-        restore(desk.layout, place)
+        restore(workspace.layout, place)
     with pytest.raises(Refused, match="not an archived memory"):
-        restore(desk.layout, memory.folder)
+        restore(workspace.layout, memory.folder)
 
 
-def test_a_recently_changed_memory_stays_and_a_file_that_returns_finds_an_archived_one(desk: Desk) -> None:
-    memory = gone(desk)
-    assert [each.why for each in run(desk, now=time.time())] == ["changed less than 14 days ago"]
-    (candidate,) = run(desk, now=time.time() + 1, days=0)
+def test_a_recently_changed_memory_stays_and_a_file_that_returns_finds_an_archived_one(
+    workspace: Workspace,
+) -> None:
+    memory = gone(workspace)
+    assert [each.why for each in run(workspace, now=time.time())] == ["changed less than 14 days ago"]
+    (candidate,) = run(workspace, now=time.time() + 1, days=0)
     assert candidate.verdict == "archived" and candidate.archive is not None
-    desk.repo.write("a.py", edited(text("a")))
-    restore(desk.layout, candidate.archive)
-    assert desk.folder("a.py") == memory.folder.name
+    workspace.repo.write("a.py", edited(text("a")))
+    restore(workspace.layout, candidate.archive)
+    assert workspace.folder("a.py") == memory.folder.name
 
 
-def test_a_branch_a_remote_one_or_a_stash_has_the_file(desk: Desk) -> None:
-    git = desk.repo.git
+def test_a_branch_a_remote_one_or_a_stash_has_the_file(workspace: Workspace) -> None:
+    git = workspace.repo.git
     git("branch", "side")
-    gone(desk)
-    assert why(desk) == "a branch contains the file a.py"
+    gone(workspace)
+    assert why(workspace) == "a branch contains the file a.py"
     git("checkout", "-q", "side")
     git("mv", "a.py", "other.py")
-    desk.repo.commit("renamed")
+    workspace.repo.commit("renamed")
     git("checkout", "-q", "main")
-    assert why(desk) == "a branch contains the same content in other.py"
+    assert why(workspace) == "a branch contains the same content in other.py"
     git("branch", "-f", "side", "HEAD~1")
     git("checkout", "-q", "side")
-    desk.repo.write("a.py", text("quite another"))
-    desk.repo.commit("changed")
+    workspace.repo.write("a.py", text("quite another"))
+    workspace.repo.commit("changed")
     git("checkout", "-q", "main")
-    assert why(desk) == "a branch contains the file a.py"
+    assert why(workspace) == "a branch contains the file a.py"
     git("update-ref", "refs/remotes/origin/side", "side")
     git("branch", "-D", "side")
-    assert "a branch" in why(desk)
+    assert "a branch" in why(workspace)
     git("update-ref", "-d", "refs/remotes/origin/side")
-    desk.repo.write("a.py", text("a") + b"more\n")
+    workspace.repo.write("a.py", text("a") + b"more\n")
     git("stash", "-q", "-u")
-    assert "a branch" in why(desk)
+    assert "a branch" in why(workspace)
     git("stash", "drop", "-q")
-    archived(desk)
+    archived(workspace)
 
 
-def test_a_linked_work_tree_has_it(desk: Desk, tmp_path: Path) -> None:
-    gone(desk)
+def test_a_linked_work_tree_has_it(workspace: Workspace, tmp_path: Path) -> None:
+    gone(workspace)
     linked = tmp_path / "linked"
-    desk.repo.git("worktree", "add", "-q", "--detach", str(linked), "HEAD~1")
+    workspace.repo.git("worktree", "add", "-q", "--detach", str(linked), "HEAD~1")
     (linked / "a.py").unlink()
-    assert why(desk) == "a branch contains the file a.py"  # the HEAD of the work tree
+    assert why(workspace) == "a branch contains the file a.py"  # the HEAD of the work tree
     (linked / "a.py").write_bytes(text("another"))
-    desk.repo.git("-C", str(linked), "checkout", "-q", "-f", "--detach", "main")
+    workspace.repo.git("-C", str(linked), "checkout", "-q", "-f", "--detach", "main")
     (linked / "a.py").write_bytes(text("another"))
-    assert why(desk) == f"{linked} has a file a.py"
+    assert why(workspace) == f"{linked} has a file a.py"
     (linked / "a.py").unlink()
-    archived(desk)
+    archived(workspace)
 
 
-def test_a_file_that_was_moved_and_is_not_added_yet(desk: Desk) -> None:
-    memory = gone(desk)
-    desk.repo.write("elsewhere.py", edited(text("a")))
-    assert [each.verdict for each in run(desk)] in ([], ["kept"]) and memory.folder.exists()
+def test_a_file_that_was_moved_and_is_not_added_yet(workspace: Workspace) -> None:
+    memory = gone(workspace)
+    workspace.repo.write("elsewhere.py", edited(text("a")))
+    assert [each.verdict for each in run(workspace)] in ([], ["kept"]) and memory.folder.exists()
 
 
-def test_locked_and_pending_memories_stay_and_unknown_files_move_along(desk: Desk) -> None:
-    memory = gone(desk)
+def test_locked_and_pending_memories_stay_and_unknown_files_move_along(workspace: Workspace) -> None:
+    memory = gone(workspace)
     with locked(memory.folder / "notes.md.lock", what="the notes"):
-        assert "held by process" in why(desk)
+        assert "held by process" in why(workspace)
     (memory.folder / "mine.txt").write_text("a user's own")
-    desk.layout.pending.mkdir(parents=True, exist_ok=True)
-    waiting = desk.layout.pending / "x-edit.json"
+    workspace.layout.pending.mkdir(parents=True, exist_ok=True)
+    waiting = workspace.layout.pending / "x-edit.json"
     waiting.write_text(f'{{"version": 1, "memories": {{"a.py": "{memory.folder.name}"}}}}')
-    assert why(desk) == "an edit to its file has not been recorded yet"
+    assert why(workspace) == "an edit to its file has not been recorded yet"
     waiting.unlink()
-    assert (archived(desk) / "mine.txt").exists()
+    assert (archived(workspace) / "mine.txt").exists()
 
 
 _COLLECT = """
@@ -152,20 +154,20 @@ collect(layout(worktree), worktree, apply=True, now=time.time() + 10**7)
 
 
 @pytest.mark.soak
-def test_a_kill_leaves_each_memory_in_place_or_archived(desk: Desk) -> None:
+def test_a_kill_leaves_each_memory_in_place_or_archived(workspace: Workspace) -> None:
     paths = [f"f{number}.py" for number in range(25)]
     for path in paths:
-        desk.repo.write(path, text(path))
-    desk.repo.commit("more")
+        workspace.repo.write(path, text(path))
+    workspace.repo.commit("more")
     for path in paths:
-        fill(desk.remember(path), "one")
-    wanted = {path: content(desk, path) for path in paths}
-    desk.repo.git("rm", "-q", *paths)
-    desk.repo.commit("gone")
+        fill(workspace.remember(path), "one")
+    wanted = {path: content(workspace, path) for path in paths}
+    workspace.repo.git("rm", "-q", *paths)
+    workspace.repo.commit("gone")
     for turn in range(20):
-        kill_after(0.1 + 0.03 * turn, _COLLECT, str(desk.repo.top))
-        for place in sorted((desk.layout.root / "archive").glob("*")):
-            restore(desk.layout, place)
-        assert {path: content(desk, path) for path in paths} == wanted
-    assert len(run(desk)) == 25
-    assert len(list((desk.layout.root / "archive").iterdir())) == 25
+        kill_after(0.1 + 0.03 * turn, _COLLECT, str(workspace.repo.top))
+        for place in sorted((workspace.layout.root / "archive").glob("*")):
+            restore(workspace.layout, place)
+        assert {path: content(workspace, path) for path in paths} == wanted
+    assert len(run(workspace)) == 25
+    assert len(list((workspace.layout.root / "archive").iterdir())) == 25

@@ -21,7 +21,7 @@ from repoagent.memory.identity.store import memories, resolve
 from repoagent.memory.notes import LIMIT, Note, add_note, add_notes, make_note, read_notes
 from repoagent.storage import json_files
 from tests.memory.archive.conftest import Pair, content, edit_of, fill, state
-from tests.memory.conftest import desk_at, edited, fail, kill_after, text
+from tests.memory.conftest import edited, fail, kill_after, text, workspace_at
 
 STRANGER = "".join(f"{number * 7919:x} {number * 31:b}\n" for number in range(40)).encode()
 
@@ -253,7 +253,7 @@ def test_a_kill_at_any_moment_leaves_whole_memories(pair: Pair, tmp_path: Path) 
     for turn in range(25):
         top = tmp_path / f"clone{turn}"
         pair.there.repo.git("clone", "-q", str(pair.there.repo.top), str(top))
-        here = desk_at(top)
+        here = workspace_at(top)
         kill_after(0.04 * turn, _TAKE, str(top), str(tmp_path / "x.tar.gz"))
         for memory in memories(here.layout, warn=fail) if here.layout.memory.exists() else ():
             if memory.identity.path in wanted:

@@ -18,7 +18,7 @@ from repoagent.memory.conversations import (
 )
 from repoagent.storage.atomic import write_whole
 from repoagent.storage.layout import Layout
-from tests.memory.conftest import Desk
+from tests.memory.conftest import Workspace
 
 TALK = (
     Turn("user", "make it faster", {"time": "2026-11-20T10:00:00+00:00", "edit": "1"}),
@@ -32,15 +32,15 @@ TALK = (
 
 
 @dataclass(frozen=True)
-class Talks:
-    """Conversations in the repository of a desk."""
+class StoredConversations:
+    """Conversations in the repository of a workspace."""
 
-    desk: Desk
+    workspace: Workspace
     at: ConversationResolver
 
     @property
     def layout(self) -> Layout:
-        return self.desk.layout
+        return self.workspace.layout
 
     def place(self, name: str) -> ConversationRef:
         return named(self.layout, name)
@@ -65,6 +65,8 @@ class Talks:
 
 
 @pytest.fixture
-def talks(desk: Desk) -> Talks:
-    append(desk.known("a.py").conversation, *TALK)
-    return Talks(desk, ConversationResolver(desk.layout, desk.worktree, desk.worktree.top))
+def stored(workspace: Workspace) -> StoredConversations:
+    append(workspace.known("a.py").conversation, *TALK)
+    return StoredConversations(
+        workspace, ConversationResolver(workspace.layout, workspace.worktree, workspace.worktree.top)
+    )

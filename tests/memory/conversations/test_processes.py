@@ -10,7 +10,7 @@ import pytest
 from repoagent.errors import RepoagentError
 from repoagent.llm.conversation import loads
 from tests.memory.conftest import killed_at
-from tests.memory.conversations.conftest import Talks
+from tests.memory.conversations.conftest import StoredConversations
 
 _WORKER = """
 import sys
@@ -39,10 +39,10 @@ for step in range(steps):
 
 
 @pytest.mark.parametrize(("workers", "steps"), [(2, 12), pytest.param(8, 60, marks=pytest.mark.soak)])
-def test_processes_lose_nothing(talks: Talks, workers: int, steps: int) -> None:
-    place = talks.make("shared")
+def test_processes_lose_nothing(stored: StoredConversations, workers: int, steps: int) -> None:
+    place = stored.make("shared")
     names = [f"{'ae'[number % 2]}{number}" for number in range(workers)]
-    top = str(talks.desk.worktree.top)
+    top = str(stored.workspace.worktree.top)
     commands = [[sys.executable, "-c", _WORKER, top, name, str(steps)] for name in names]
     running = [subprocess.Popen(command, stderr=subprocess.PIPE) for command in commands]
     said = [each.communicate(timeout=200)[1] for each in running]
@@ -56,17 +56,19 @@ def test_processes_lose_nothing(talks: Talks, workers: int, steps: int) -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("end", [b"more\n", None], ids=["changed", "deleted"])
-def test_a_change_killed_at_each_step_leaves_old_or_new(talks: Talks, end: bytes | None) -> None:
+def test_a_change_killed_at_each_step_leaves_old_or_new(
+    stored: StoredConversations, end: bytes | None
+) -> None:
     """And it can be undone if and only if it came to be."""
     for number in range(1, 100):
-        place = talks.make(f"talk {number}")
+        place = stored.make(f"talk {number}")
         old = place.path.read_bytes()
         new = None if end is None else old + end
-        goes_on = killed_at(number, lambda: talks.edit(place, old, new))  # noqa: B023
+        goes_on = killed_at(number, lambda: stored.edit(place, old, new))  # noqa: B023
         present = place.path.read_bytes() if place.path.exists() else None
         assert present in (old, new)
         try:
-            talks.undo(place)
+            stored.undo(place)
         except RepoagentError:
             assert present == old
         else:

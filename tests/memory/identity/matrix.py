@@ -13,7 +13,7 @@ from repoagent.errors import Refused
 from repoagent.git.files import read_source
 from repoagent.memory.identity.record import Memory
 from repoagent.memory.identity.store import memories
-from tests.memory.conftest import desk_at, fail
+from tests.memory.conftest import fail, workspace_at
 
 
 @dataclass
@@ -24,8 +24,8 @@ class Stage:
     folders: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.desk = desk_at(self.top)
-        self.repo, self.layout, self.git = self.desk.repo, self.desk.layout, self.desk.repo.git
+        self.workspace = workspace_at(self.top)
+        self.repo, self.layout, self.git = self.workspace.repo, self.workspace.layout, self.workspace.repo.git
 
     def sh(self, command: str) -> None:
         subprocess.run(["sh", "-ec", command], cwd=self.top, check=True, capture_output=True)
@@ -40,14 +40,14 @@ class Stage:
 
     def know(self, name: str, path: str) -> None:
         """Make, or keep up to date, the memory of `path`, called `name` from now on."""
-        self.folders[name] = self.desk.remember(path).folder.name
+        self.folders[name] = self.workspace.remember(path).folder.name
 
     def ask(self, path: str) -> Memory | None:
         try:
-            data = read_source(self.desk.worktree, path).data
+            data = read_source(self.workspace.worktree, path).data
         except Refused:
             return None
-        return None if data is None else self.desk.resolve(path)
+        return None if data is None else self.workspace.resolve(path)
 
     def files(self) -> list[str]:
         found = []

@@ -12,7 +12,7 @@ from repoagent.errors import Refused
 from repoagent.memory.identity.record import FILE, Memory
 from repoagent.memory.identity.store import memories, relink, remember, resolve
 from tests.conftest import GitRepo
-from tests.memory.conftest import Desk, atomic_save, desk_at, edited, text
+from tests.memory.conftest import Workspace, atomic_save, edited, text, workspace_at
 
 
 def reuse_inode(old: Path, new: Path, data: bytes) -> None:
@@ -28,129 +28,135 @@ def reuse_inode(old: Path, new: Path, data: bytes) -> None:
     pytest.skip("this file system did not reuse a freed inode in 200 tries")
 
 
-def test_a_reused_inode_inherits_nothing(desk: Desk) -> None:
-    top = desk.worktree.top
+def test_a_reused_inode_inherits_nothing(workspace: Workspace) -> None:
+    top = workspace.worktree.top
     reuse_inode(top / "a.py", top / "new.py", text("new"))
-    assert desk.resolve("new.py") is None
-    mine = desk.remember("new.py").identity
+    assert workspace.resolve("new.py") is None
+    mine = workspace.remember("new.py").identity
     assert mine.path == "new.py" and mine.earlier_paths == ()
     # and the first owner has lost the claim to the inode
-    former = next(memory for memory in memories(desk.layout) if memory.identity.path == "a.py")
+    former = next(memory for memory in memories(workspace.layout) if memory.identity.path == "a.py")
     assert not set(former.identity.keys) & set(mine.keys)
 
 
-def test_an_empty_file_on_a_reused_inode_is_a_new_file(desk: Desk) -> None:
-    top = desk.worktree.top
+def test_an_empty_file_on_a_reused_inode_is_a_new_file(workspace: Workspace) -> None:
+    top = workspace.worktree.top
     (top / "empty.py").write_bytes(b"")
-    desk.remember("empty.py")
+    workspace.remember("empty.py")
     reuse_inode(top / "empty.py", top / "other.py", b"")
-    assert desk.resolve("other.py") is None
+    assert workspace.resolve("other.py") is None
 
 
-def test_many_small_saves_add_up(desk: Desk) -> None:
-    mine = desk.folder("a.py")
+def test_many_small_saves_add_up(workspace: Workspace) -> None:
+    mine = workspace.folder("a.py")
     lines = text("a").splitlines(keepends=True)
     for at in range(0, len(lines), 5):
         lines[at : at + 5] = [f"other {n}\n".encode() for n in range(at, at + 5)]
-        atomic_save(desk.worktree.top / "a.py", b"".join(lines))
-        assert desk.folder("a.py") == mine
+        atomic_save(workspace.worktree.top / "a.py", b"".join(lines))
+        assert workspace.folder("a.py") == mine
 
 
-def test_our_own_edit_may_change_everything(desk: Desk) -> None:
-    before = desk.known("a.py")
-    atomic_save(desk.worktree.top / "renamed.py", text("not a line is left"))
-    (desk.worktree.top / "a.py").unlink()
-    data = desk.repo.read("renamed.py")
-    after = remember(desk.layout, desk.worktree, "renamed.py", data, memory=before)
+def test_our_own_edit_may_change_everything(workspace: Workspace) -> None:
+    before = workspace.known("a.py")
+    atomic_save(workspace.worktree.top / "renamed.py", text("not a line is left"))
+    (workspace.worktree.top / "a.py").unlink()
+    data = workspace.repo.read("renamed.py")
+    after = remember(workspace.layout, workspace.worktree, "renamed.py", data, memory=before)
     assert after.folder == before.folder and after.identity.path == "renamed.py"
-    assert desk.folder("renamed.py") == before.folder.name
+    assert workspace.folder("renamed.py") == before.folder.name
 
 
 def test_history_is_not_read_for_a_file_older_than_the_missing_ones(
-    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Orphans are normal; a first edit of any old file must not walk history because of them."""
-    (desk.worktree.top / "a.py").unlink()
+    (workspace.worktree.top / "a.py").unlink()
     log = tmp_path / "log"
     monkeypatch.setenv("GIT_TRACE2_EVENT", str(log))
-    assert resolve(desk.layout, desk.worktree, "src/app.py", desk.repo.read("src/app.py")) is None
+    assert (
+        resolve(workspace.layout, workspace.worktree, "src/app.py", workspace.repo.read("src/app.py")) is None
+    )
     events = [json.loads(line) for line in log.read_text().splitlines()]
     commands = [event["name"] for event in events if event["event"] == "cmd_name"]
     assert commands == ["diff-index", "cat-file"]
 
 
-def test_the_common_path_asks_no_git_and_writes_nothing(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = sorted((path, path.stat().st_mtime_ns) for path in desk.layout.memory.rglob("*"))
+def test_the_common_path_asks_no_git_and_writes_nothing(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = sorted((path, path.stat().st_mtime_ns) for path in workspace.layout.memory.rglob("*"))
     monkeypatch.setenv("PATH", "/nonexistent")  # any call of git fails
-    assert desk.folder("a.py") and desk.folder("b.py")
-    (desk.worktree.top / "new.py").write_bytes(text("new"))
-    assert desk.resolve("new.py") is None  # nothing is gone, so there is nothing to ask git
-    assert sorted((path, path.stat().st_mtime_ns) for path in desk.layout.memory.rglob("*")) == before
+    assert workspace.folder("a.py") and workspace.folder("b.py")
+    (workspace.worktree.top / "new.py").write_bytes(text("new"))
+    assert workspace.resolve("new.py") is None  # nothing is gone, so there is nothing to ask git
+    assert sorted((path, path.stat().st_mtime_ns) for path in workspace.layout.memory.rglob("*")) == before
 
 
-def test_an_unwritable_memory_is_still_returned(desk: Desk) -> None:
-    mine = desk.folder("a.py")
-    (desk.layout.memory / ".lock").unlink()
-    (desk.layout.memory / ".lock").mkdir()
-    atomic_save(desk.worktree.top / "a.py", edited(text("a")))
+def test_an_unwritable_memory_is_still_returned(workspace: Workspace) -> None:
+    mine = workspace.folder("a.py")
+    (workspace.layout.memory / ".lock").unlink()
+    (workspace.layout.memory / ".lock").mkdir()
+    atomic_save(workspace.worktree.top / "a.py", edited(text("a")))
     warnings: list[str] = []
-    memory = resolve(desk.layout, desk.worktree, "a.py", desk.repo.read("a.py"), warn=warnings.append)
+    memory = resolve(
+        workspace.layout, workspace.worktree, "a.py", workspace.repo.read("a.py"), warn=warnings.append
+    )
     assert memory is not None and memory.folder.name == mine
     assert len(warnings) == 1 and "could not update the memory" in warnings[0]
 
 
 def test_without_commits_and_odd_names(tmp_path: Path) -> None:
     GitRepo(tmp_path).git("init", "-q", "--object-format=sha256")
-    desk = desk_at(tmp_path)
+    workspace = workspace_at(tmp_path)
     name = os.fsdecode(b"odd\xff \n.py")
     (tmp_path / name).write_bytes(text("odd"))
-    mine = desk.remember(name).folder.name
+    mine = workspace.remember(name).folder.name
     (tmp_path / name).rename(tmp_path / "even.py")
     atomic_save(tmp_path / "even.py", edited(text("odd"), 25))
-    assert desk.resolve("even.py") is None  # neither inode, blob nor git knows
+    assert workspace.resolve("even.py") is None  # neither inode, blob nor git knows
     atomic_save(tmp_path / "even.py", text("odd"))
-    assert desk.folder("even.py") == mine
+    assert workspace.folder("even.py") == mine
 
 
 # -- relinking --
 
 
-def link(desk: Desk, memory: Memory, path: str) -> Memory:
-    return relink(desk.layout, desk.worktree, memory, path)
+def link(workspace: Workspace, memory: Memory, path: str) -> Memory:
+    return relink(workspace.layout, workspace.worktree, memory, path)
 
 
-def test_a_memory_that_lost_its_file_is_linked_to_it_again(desk: Desk) -> None:
-    mine = desk.known("a.py")
-    (desk.worktree.top / "a.py").unlink()
-    desk.repo.write("deep/z.py", text("nothing is as it was"))
-    assert desk.resolve("deep/z.py") is None
-    memory = link(desk, mine, "deep/z.py")
+def test_a_memory_that_lost_its_file_is_linked_to_it_again(workspace: Workspace) -> None:
+    mine = workspace.known("a.py")
+    (workspace.worktree.top / "a.py").unlink()
+    workspace.repo.write("deep/z.py", text("nothing is as it was"))
+    assert workspace.resolve("deep/z.py") is None
+    memory = link(workspace, mine, "deep/z.py")
     assert memory.reason == "linked by hand to another text, formerly a.py"
     assert memory.identity.rekeyings[-1].reason == memory.reason
-    assert desk.folder("deep/z.py") == mine.folder.name
-    atomic_save(desk.worktree.top / "deep/z.py", edited(text("nothing is as it was")))
-    assert desk.folder("deep/z.py") == mine.folder.name
-    desk.repo.git("checkout", "--", "a.py")
-    assert desk.folder("a.py") != desk.folder("deep/z.py")
+    assert workspace.folder("deep/z.py") == mine.folder.name
+    atomic_save(workspace.worktree.top / "deep/z.py", edited(text("nothing is as it was")))
+    assert workspace.folder("deep/z.py") == mine.folder.name
+    workspace.repo.git("checkout", "--", "a.py")
+    assert workspace.folder("a.py") != workspace.folder("deep/z.py")
 
 
-def test_a_rekeying_is_undone(desk: Desk) -> None:
-    mine = desk.known("a.py")
-    (desk.worktree.top / "a.py").rename(desk.worktree.top / "c.py")
-    moved = desk.known("c.py")
+def test_a_rekeying_is_undone(workspace: Workspace) -> None:
+    mine = workspace.known("a.py")
+    (workspace.worktree.top / "a.py").rename(workspace.worktree.top / "c.py")
+    moved = workspace.known("c.py")
     assert moved.folder == mine.folder
-    back = link(desk, moved, "a.py").identity  # there is no file now, but it had this path
+    back = link(workspace, moved, "a.py").identity  # there is no file now, but it had this path
     assert (back.path, back.rekeyings[-1].reason) == ("a.py", "linked by hand, formerly c.py")
-    assert desk.resolve("c.py") is None
-    desk.repo.git("checkout", "--", "a.py")
-    assert desk.folder("a.py") == mine.folder.name
-    assert desk.resolve("c.py") is None
+    assert workspace.resolve("c.py") is None
+    workspace.repo.git("checkout", "--", "a.py")
+    assert workspace.folder("a.py") == mine.folder.name
+    assert workspace.resolve("c.py") is None
 
 
-def test_invalid_links_are_refused_and_change_nothing(desk: Desk) -> None:
-    a, b = desk.known("a.py"), desk.known("b.py")
+def test_invalid_links_are_refused_and_change_nothing(workspace: Workspace) -> None:
+    a, b = workspace.known("a.py"), workspace.known("b.py")
     before = {memory.folder: (memory.folder / FILE).read_bytes() for memory in (a, b)}
-    (desk.worktree.top / "link.py").symlink_to("a.py")
+    (workspace.worktree.top / "link.py").symlink_to("a.py")
     for path, why in (
         ("b.py", rf"b\.py already has a memory \({b.folder.name}\); link that memory"),
         ("nowhere.py", "no such file: nowhere.py"),
@@ -159,7 +165,9 @@ def test_invalid_links_are_refused_and_change_nothing(desk: Desk) -> None:
         ("src", "folder"),
     ):
         with pytest.raises(Refused, match=why):
-            link(desk, a, path)
+            link(workspace, a, path)
     with pytest.raises(Refused, match="cannot read memory"):
-        link(desk, Memory(desk.layout.memory / "gone", a.identity), "a.py")
-    assert {memory.folder: (memory.folder / FILE).read_bytes() for memory in memories(desk.layout)} == before
+        link(workspace, Memory(workspace.layout.memory / "gone", a.identity), "a.py")
+    assert {
+        memory.folder: (memory.folder / FILE).read_bytes() for memory in memories(workspace.layout)
+    } == before

@@ -24,24 +24,24 @@ from repoagent.memory.search import index
 from repoagent.memory.search.search import search
 from repoagent.storage.atomic import read_regular
 from repoagent.storage.locks import locked
-from tests.memory.search.shelf import Shelf, layout_at
+from tests.memory.search.memory_files import MemoryFiles, layout_at
 
 
 @pytest.fixture
-def parser(shelf: Shelf) -> Shelf:
-    """A shelf with one note; `expect` finds it."""
-    shelf.notes("b.py", "one parser")
-    return shelf
+def parser(memories: MemoryFiles) -> MemoryFiles:
+    """Memories with one note; `expect` finds it."""
+    memories.notes("b.py", "one parser")
+    return memories
 
 
-def expect(shelf: Shelf, warnings: int = 0) -> None:
+def expect(memories: MemoryFiles, warnings: int = 0) -> None:
     """The note is found, with this number of warnings in total."""
-    assert [hit.file for hit in shelf.search("parser")] == ["b.py"]
-    assert len(shelf.warnings) == warnings
+    assert [hit.file for hit in memories.search("parser")] == ["b.py"]
+    assert len(memories.warnings) == warnings
 
 
 @pytest.mark.parametrize("damage", ["empty", "foreign", "cut", "torn", "zeros", "of another program"])
-def test_a_broken_index_is_made_again(parser: Shelf, damage: str) -> None:
+def test_a_broken_index_is_made_again(parser: MemoryFiles, damage: str) -> None:
     parser.notes("a.py", *(f"the cache number {number} is shared with {number * 7}" for number in range(200)))
     expect(parser)
     place = parser.root / "recall.db"
@@ -64,7 +64,7 @@ def test_a_broken_index_is_made_again(parser: Shelf, damage: str) -> None:
         assert "recall.db.broken-1" in parser.warnings[0]
 
 
-def test_a_missing_index_and_an_older_one(parser: Shelf) -> None:
+def test_a_missing_index_and_an_older_one(parser: MemoryFiles) -> None:
     expect(parser)
     (parser.root / "recall.db").unlink()
     expect(parser)
@@ -75,7 +75,7 @@ def test_a_missing_index_and_an_older_one(parser: Shelf) -> None:
     assert parser.rows() == parser.rebuilt()
 
 
-def test_a_newer_index_is_not_changed(parser: Shelf) -> None:
+def test_a_newer_index_is_not_changed(parser: MemoryFiles) -> None:
     expect(parser)
     with closing(sqlite3.connect(parser.root / "recall.db")) as connection:
         connection.execute("PRAGMA user_version = 99")
@@ -86,7 +86,7 @@ def test_a_newer_index_is_not_changed(parser: Shelf) -> None:
 
 
 @pytest.mark.parametrize("name", ["recall.db", "recall.db-wal", "recall.lock"])
-def test_a_link_is_not_followed(parser: Shelf, tmp_path: Path, name: str) -> None:
+def test_a_link_is_not_followed(parser: MemoryFiles, tmp_path: Path, name: str) -> None:
     other = tmp_path / "other"
     other.write_bytes(b"")
     (parser.root / name).symlink_to(other)
@@ -94,19 +94,19 @@ def test_a_link_is_not_followed(parser: Shelf, tmp_path: Path, name: str) -> Non
     assert other.read_bytes() == b"" and name in parser.warnings[0]
 
 
-def test_links_and_other_non_files_are_left_out(shelf: Shelf, tmp_path: Path) -> None:
+def test_links_and_other_non_files_are_left_out(memories: MemoryFiles, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("- the parser of a stranger\n")
     for folder in ("one", "two"):
-        shelf.memory(f"{folder}.py", folder)
-    (shelf.root / "memory/one/notes.md").symlink_to(tmp_path / "secret")
-    os.mkfifo(shelf.root / "memory/two/notes.md")
-    (shelf.root / "memory/three").symlink_to(tmp_path)
-    (shelf.root / "conversations").symlink_to(tmp_path)
-    assert shelf.files("parser") == []
+        memories.memory(f"{folder}.py", folder)
+    (memories.root / "memory/one/notes.md").symlink_to(tmp_path / "secret")
+    os.mkfifo(memories.root / "memory/two/notes.md")
+    (memories.root / "memory/three").symlink_to(tmp_path)
+    (memories.root / "conversations").symlink_to(tmp_path)
+    assert memories.files("parser") == []
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_read_only_folder(parser: Shelf) -> None:
+def test_a_read_only_folder(parser: MemoryFiles) -> None:
     parser.root.chmod(0o500)
     try:
         expect(parser, warnings=1)
@@ -114,7 +114,7 @@ def test_a_read_only_folder(parser: Shelf) -> None:
         parser.root.chmod(0o700)
 
 
-def test_another_process_holds_the_lock(parser: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_process_holds_the_lock(parser: MemoryFiles, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("repoagent.memory.search.index._WAIT", 0.05)
     lock = parser.root / "recall.lock"
     with locked(lock, what="the index"), pytest.raises(Busy, match="cannot lock the search index"):
@@ -129,22 +129,22 @@ def test_another_process_holds_the_lock(parser: Shelf, monkeypatch: pytest.Monke
 # -- what users do to the files --
 
 
-def test_edits_by_hand_are_seen_at_once(shelf: Shelf) -> None:
-    notes = shelf.notes("a.py", "the parser is slow")
+def test_edits_by_hand_are_seen_at_once(memories: MemoryFiles) -> None:
+    notes = memories.notes("a.py", "the parser is slow")
     for word in ("alpha", "gamma", "delta", "sigma", "omega"):  # of one length, within one tick of the clock
         with notes.open("r+b") as file:
             file.write(f"- the parser is {word}".encode())
-        assert shelf.files(f"{word}") == ["a.py"]
-        assert all(word in str(row) for row in shelf.rows() if "parser" in str(row))
+        assert memories.files(f"{word}") == ["a.py"]
+        assert all(word in str(row) for row in memories.rows() if "parser" in str(row))
 
 
-def test_only_changed_files_are_read(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_changed_files_are_read(memories: MemoryFiles, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in "abc":
-        shelf.notes(f"{name}.py", f"the parser {name}")
-        shelf.conversation(f"memory/{name}-py-1a2b/conversation.md", Turn("user", "parser"))
-    for place in shelf.root.rglob("*.*"):
+        memories.notes(f"{name}.py", f"the parser {name}")
+        memories.conversation(f"memory/{name}-py-1a2b/conversation.md", Turn("user", "parser"))
+    for place in memories.root.rglob("*.*"):
         os.utime(place, (1_700_000_000.5, 1_700_000_000.5))
-    assert shelf.files("parser")
+    assert memories.files("parser")
     read: list[str] = []
 
     def counted(path: Path) -> bytes | None:
@@ -152,20 +152,20 @@ def test_only_changed_files_are_read(shelf: Shelf, monkeypatch: pytest.MonkeyPat
         return read_regular(path)
 
     monkeypatch.setattr(index, "read_regular", counted)
-    assert shelf.files("parser") and read == []
-    with (shelf.root / "memory/b-py-1a2b/notes.md").open("a") as file:
+    assert memories.files("parser") and read == []
+    with (memories.root / "memory/b-py-1a2b/notes.md").open("a") as file:
         file.write("- and the lexer\n")
-    assert shelf.files("lexer") == ["b.py"] and read == ["notes.md"]
+    assert memories.files("lexer") == ["b.py"] and read == ["notes.md"]
 
 
-def test_passages_follow_a_renamed_file(shelf: Shelf) -> None:
-    shelf.notes("old.py", "the parser is slow")
-    assert shelf.files("parser") == ["old.py"]
-    shelf.memory("src/new.py", "old-py-1a2b")
-    assert shelf.files("parser") == ["src/new.py"]
-    shelf.write("memory/old-py-1a2b/identity.json", "broken")
-    assert [hit.name for hit in shelf.search("parser")] == ["old-py-1a2b"]
-    assert shelf.rows() == shelf.rebuilt()
+def test_passages_follow_a_renamed_file(memories: MemoryFiles) -> None:
+    memories.notes("old.py", "the parser is slow")
+    assert memories.files("parser") == ["old.py"]
+    memories.memory("src/new.py", "old-py-1a2b")
+    assert memories.files("parser") == ["src/new.py"]
+    memories.write("memory/old-py-1a2b/identity.json", "broken")
+    assert [hit.name for hit in memories.search("parser")] == ["old-py-1a2b"]
+    assert memories.rows() == memories.rebuilt()
 
 
 _PARTS = ("notes.md", "edits.jsonl", "conversation.md", "identity.json")
@@ -188,16 +188,16 @@ _STEPS = st.lists(st.tuples(st.sampled_from(_FILES), st.none() | _TEXTS), min_si
 @given(st.lists(_STEPS, min_size=1, max_size=3))
 def test_an_updated_index_equals_a_rebuilt_one(rounds: list[list[tuple[str, bytes | None]]]) -> None:
     with tempfile.TemporaryDirectory() as top:
-        shelf = Shelf(Path(top))
-        shelf.write("conversations/always.md", "there is something")
+        memories = MemoryFiles(Path(top))
+        memories.write("conversations/always.md", "there is something")
         for steps in rounds:
             for path, data in steps:
                 if data is None:
-                    (shelf.root / path).unlink(missing_ok=True)
+                    (memories.root / path).unlink(missing_ok=True)
                 else:
-                    shelf.write(path, data)
-            shelf.search("note it hello")
-            assert shelf.rows() == shelf.rebuilt()
+                    memories.write(path, data)
+            memories.search("note it hello")
+            assert memories.rows() == memories.rebuilt()
 
 
 # -- processes --
@@ -206,7 +206,7 @@ _SEARCH = """
 import sys
 from repoagent.memory.search import index
 from repoagent.memory.search.search import search
-from tests.memory.search.shelf import layout_at
+from tests.memory.search.memory_files import layout_at
 from pathlib import Path
 for word in sys.argv[2:]:
     print(len(search(layout_at(Path(sys.argv[1])), word)), flush=True)
@@ -221,31 +221,31 @@ def searching(top: Path, *words: str) -> subprocess.Popen[str]:
 
 
 @pytest.mark.soak
-def test_a_kill_at_any_moment_leaves_an_index(shelf: Shelf, tmp_path: Path) -> None:
+def test_a_kill_at_any_moment_leaves_an_index(memories: MemoryFiles, tmp_path: Path) -> None:
     chance = random.Random(7)
     for number in range(150):
-        shelf.notes(f"f{number}.py", *(f"the parser of part {part} in {number}" for part in range(20)))
+        memories.notes(f"f{number}.py", *(f"the parser of part {part} in {number}" for part in range(20)))
     for turn in range(25):
-        shelf.notes(f"f{turn}.py", f"a lexer in turn {turn}")
+        memories.notes(f"f{turn}.py", f"a lexer in turn {turn}")
         if turn % 5 == 0:
-            (shelf.root / "recall.db").unlink(missing_ok=True)
+            (memories.root / "recall.db").unlink(missing_ok=True)
         process = searching(tmp_path, "parser")
         time.sleep(chance.uniform(0.1, 0.9))
         process.send_signal(signal.SIGKILL)
         process.communicate(timeout=60)
-        assert search(layout_at(tmp_path), f'"lexer in turn {turn}"', warn=shelf.warnings.append)
-    assert shelf.rows() == shelf.rebuilt() and not shelf.warnings
+        assert search(layout_at(tmp_path), f'"lexer in turn {turn}"', warn=memories.warnings.append)
+    assert memories.rows() == memories.rebuilt() and not memories.warnings
 
 
 @pytest.mark.soak
-def test_writers_and_searchers_at_once(shelf: Shelf, tmp_path: Path) -> None:
+def test_writers_and_searchers_at_once(memories: MemoryFiles, tmp_path: Path) -> None:
     for number in range(40):
-        shelf.notes(f"f{number}.py", "the parser")
+        memories.notes(f"f{number}.py", "the parser")
     crowd = [searching(tmp_path, *["parser"] * 60) for _ in range(4)]
     for turn in range(200):
-        shelf.edits(f"f{turn % 40}.py", *(f"parser {number}" for number in range(turn % 7)))
+        memories.edits(f"f{turn % 40}.py", *(f"parser {number}" for number in range(turn % 7)))
     for each in crowd:
         out, err = each.communicate(timeout=120)
         assert (len(out.split()), err) == (60, "")
-    shelf.search("parser")
-    assert shelf.rows() == shelf.rebuilt() and not shelf.warnings
+    memories.search("parser")
+    assert memories.rows() == memories.rebuilt() and not memories.warnings

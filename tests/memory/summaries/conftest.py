@@ -56,7 +56,7 @@ class Scripted:
 
 
 @dataclass
-class Desk:
+class Workspace:
     """Where the tests of this folder summarize."""
 
     layout: Layout
@@ -72,10 +72,10 @@ class Desk:
         context_tokens: int | None = None,
     ) -> FileSummary:
         """The summary of these bytes, in about as many calls as the plan said."""
-        file, shelf = SourceFile(path, data), SummaryCache(self.layout, refresh, warn=pytest.fail)
-        todo = plan([file], shelf, words=words, context_tokens=context_tokens)
+        file, cache = SourceFile(path, data), SummaryCache(self.layout, refresh, warn=pytest.fail)
+        todo = plan([file], cache, words=words, context_tokens=context_tokens)
         before = len(self.model.requests)
-        done = summarize(file, shelf, self.model, Meter(), words=words, context_tokens=context_tokens)
+        done = summarize(file, cache, self.model, Meter(), words=words, context_tokens=context_tokens)
         assert todo.asked == done.paid
         made = len(self.model.requests) - before
         assert (
@@ -98,8 +98,8 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    return Desk(Layout(tmp_path / ".repoagent", tmp_path / ".git"))
+def workspace(tmp_path: Path) -> Workspace:
+    return Workspace(Layout(tmp_path / ".repoagent", tmp_path / ".git"))
 
 
 BROKEN = ModelError("out of order")

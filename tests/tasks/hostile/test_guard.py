@@ -8,7 +8,7 @@ import pytest
 
 from repoagent.agent.approvals.policy import ApprovalRequest, Verdict
 from repoagent.agent.sandbox.backends import find
-from tests.cli.applying import apply
+from tests.cli.apply_patch import apply
 from tests.conftest import GitRepo
 from tests.tasks.bare import FINISH, User, go, nobody
 

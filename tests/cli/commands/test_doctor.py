@@ -1,0 +1,174 @@
+"""`repoagent doctor`: problems, remedies, and no secrets."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+from repoagent.errors import Refused
+from repoagent.git.worktree import OLDEST_GIT
+from repoagent.reports.doctor import problem, run_check
+from tests.cli.apply_patch import Ask
+from tests.conftest import GitRepo
+
+GIT = next(f"{folder}/git" for folder in os.environ["PATH"].split(":") if Path(folder, "git").exists())
+SECRET = "sk-ant-0123456789abcdef"
+Checks = dict[str, list[dict[str, Any]]]
+Doctor = Callable[..., tuple[int, Checks]]
+
+
+@pytest.fixture
+def doctor(in_process: Ask) -> Doctor:
+    """Run `repoagent doctor` at the top or in `cwd`: the exit code, and the checks by name."""
+
+    def doctor(cwd: Path | None = None, **env: str) -> tuple[int, Checks]:
+        done = in_process("doctor", "--json", cwd=cwd, **env)
+        assert done.err == ""
+        result: Checks = {}
+        for check in done.json["checks"]:
+            result.setdefault(check["name"], []).append(check)
+        return done.code, result
+
+    return doctor
+
+
+def only(checks: Checks, name: str) -> tuple[str, str, str]:
+    (check,) = checks[name]
+    return check["level"], check["result"], check["advice"] or ""
+
+
+def test_a_healthy_repository(repo: GitRepo, doctor: Doctor) -> None:
+    before = repo.status()
+    code, result = doctor(repo.top / "src", ANTHROPIC_API_KEY=SECRET)
+    assert code == 0
+    names = {
+        "repoagent", "python", "git", "grammars", "extras", "configuration", "model", "repository", ".repoagent",
+        "history index", "memory", "sandbox", "disk",
+    }  # fmt: skip
+    assert names <= result.keys()
+    assert {check["level"] for checks in result.values() for check in checks} == {"ok"}
+    assert "needs 2.31 or newer" in only(result, "git")[1]
+    assert only(result, "model")[1].endswith("key: environment ANTHROPIC_API_KEY")
+    assert repo.status() == before and not (repo.top / ".repoagent").exists()
+
+
+def test_keys_are_never_shown(in_process: Ask) -> None:
+    url = "http://me:hush@proxy.example/v1?token=hush"
+    done = in_process("doctor", ANTHROPIC_API_KEY=SECRET, ANTHROPIC_BASE_URL=url)
+    message = done.out + done.err
+    assert SECRET not in message and "hush" not in message
+    assert "ANTHROPIC_BASE_URL is http://proxy.example/v1" in message
+    assert "unencrypted" in message and done.code == 0
+
+
+def test_no_model_is_a_warning_a_wrong_one_an_error(doctor: Doctor) -> None:
+    for model, code, level, word in (
+        ("", 0, "warning", ""),
+        ("openai/gpt-4.1", 1, "error", "OPENAI_API_KEY"),
+        ("command:no-such-program-here x", 1, "error", "no program"),
+        ("nosuch/model", 1, "error", "no provider nosuch"),
+    ):
+        number, result = doctor(REPOAGENT_MODEL=model)
+        found, message, advice = only(result, "model")
+        assert (number, found) == (code, level), model
+        assert word in message + advice
+
+
+def test_a_problem_of_the_configuration_is_named_once(repo: GitRepo, doctor: Doctor) -> None:
+    repo.git("config", "repoagent.maxTurns", "many")
+    code, result = doctor()
+    assert code == 1 and "invalid value 'many' for max_turns" in only(result, "configuration")[1]
+    assert only(result, "memory")[0] == "ok"  # the other checks still run
+    repo.git("config", "repoagent.maxTurns", "3")
+    repo.git("config", "repoagent.modle", "x")
+    code, result = doctor()
+    assert (code, only(result, "configuration")[0]) == (0, "warning")
+    repo.write(".repoagent/config.toml", "x\n")
+    code, result = doctor()
+    errors = [check["result"] for checks in result.values() for check in checks if check["level"] == "error"]
+    assert code == 1 and len(errors) == 1 and "is not valid TOML: " in errors[0]
+
+
+def test_outside_a_repository_and_in_a_broken_one(repo: GitRepo, tmp_path: Path, doctor: Doctor) -> None:
+    (tmp_path / "outside").mkdir()
+    code, result = doctor(tmp_path / "outside")
+    assert (code, only(result, "repository")[0]) == (0, "ok")
+    assert "memory" not in result and "disk" in result
+    assert list((tmp_path / "outside").iterdir()) == []
+    repo.write(".git/config", "[core\n")
+    code, result = doctor()
+    assert (code, only(result, "repository")[0]) == (1, "error")
+    assert "sandbox" in result  # other checks still run
+
+
+@pytest.mark.soak
+def test_an_old_an_unknown_and_a_missing_git(repo: GitRepo, tmp_path: Path, doctor: Doctor) -> None:
+    program = tmp_path / "bin/git"
+    program.parent.mkdir()
+    for prints, level in ((None, "error"), ("git version 2.30.9", "error"), ("hello", "warning")):
+        if prints:
+            answer = f'echo "{prints}"'
+            program.write_text(f'#!/bin/sh\ncase "$*" in *version) {answer};; *) exec {GIT} "$@";; esac\n')
+            program.chmod(0o755)
+        code, result = doctor(PATH=str(program.parent))
+        assert (only(result, "git")[0], code) == (level, 1 if level == "error" else 0)
+        assert "2.31 or newer" in only(result, "git")[2]
+
+
+def test_in_a_linked_work_tree(repo: GitRepo, tmp_path: Path, doctor: Doctor) -> None:
+    linked = tmp_path / "linked"
+    repo.git("worktree", "add", "-q", str(linked))
+    repo.write(".repoagent/.gitignore", "*\n")
+    code, result = doctor(linked)
+    assert (code, only(result, ".repoagent")[0]) == (0, "ok")
+    repo.write(".repoagent/memory/private.md", "x")
+    repo.git("add", "-f", ".repoagent/memory/private.md")
+    assert "git tracks .repoagent/memory/private.md" in only(doctor(linked)[1], ".repoagent")[1]
+
+
+@pytest.mark.soak
+def test_problems_of_the_folder(repo: GitRepo, tmp_path: Path, doctor: Doctor, in_process: Ask) -> None:
+    in_process("config", "init")
+    folder = repo.top / ".repoagent"
+    assert only(doctor()[1], ".repoagent")[0] == "ok"
+    folder.chmod(0o777)
+    assert "world-writable" in doctor()[1][".repoagent"][0]["result"]
+    folder.chmod(0o755)
+    repo.write(".repoagent/memory/said.md", "x")
+    repo.git("add", "-f", ".repoagent/memory/said.md")
+    level, message, advice = only(doctor()[1], ".repoagent")
+    assert (level, "git tracks" in message, "git rm --cached" in advice) == ("warning", True, True)
+    repo.git("rm", "-q", "--cached", ".repoagent/memory/said.md")
+    (folder / ".gitignore").unlink()
+    assert "not ignored" in only(doctor()[1], ".repoagent")[1]
+    folder.rename(tmp_path / "elsewhere")
+    folder.symlink_to(tmp_path / "elsewhere")
+    code, result = doctor()
+    assert (code, result[".repoagent"][0]["level"]) == (1, "error")
+
+
+def test_the_oldest_git_is_the_same_in_the_documentation() -> None:
+    page = Path(__file__).parents[3] / "docs" / "troubleshooting.md"
+    assert f"is below {OLDEST_GIT} " in page.read_text(encoding="utf-8")
+
+
+def test_a_message_is_split_into_cause_and_remedy() -> None:
+    again = "fix this and run `repoagent doctor` again"
+    for sentence, result, advice in (
+        ("a: b; c", "a: b", "c"),
+        ("cannot read a: repair it\nmore", "cannot read a", "repair it"),
+        ("a is not TOML: Expected it", "a is not TOML: Expected it", again),
+    ):
+        check = problem("x", sentence)
+        assert (check.result, check.advice) == (result, advice)
+    for error, advice in (
+        (PermissionError(13, "Permission denied", "/a/b"), "chown it to yourself, or run `chmod u+rwX /a/b`"),
+        (Refused("the folder is a link: remove it"), "remove it"),
+    ):
+        fails = Mock(side_effect=error)
+        assert [(check.level, check.advice) for check in run_check("x", fails)] == [("error", advice)]

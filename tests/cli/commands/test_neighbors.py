@@ -1,0 +1,167 @@
+"""`repoagent neighbors`."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.cli.apply_patch import Ask, Done
+from tests.cli.screens import PROGRAM, Screen, python
+from tests.conftest import GitRepo
+
+COMMAND = "neighbors"
+
+
+def rows(done: Done) -> dict[str, dict[str, Any]]:
+    return {row["path"]: row for row in done.json["neighbors"]}
+
+
+@pytest.fixture
+def pair(repo: GitRepo) -> GitRepo:
+    """`core.py` changes with its test, less often with a page, once with a stray file."""
+    for number in range(4):
+        repo.commit(f"pair {number}", **{"core.py": f"{number}", "tests/test_core.py": f"{number}"})
+    repo.commit("page", **{"core.py": "x", "docs.md": "x"})
+    return repo
+
+
+WRONG = (
+    ("nope.py", "no such file: nope.py, and no commit touches it"),
+    ("../x.py", "../x.py is outside the work tree"),
+    (".", "the path is the whole work tree; name files or a folder in it"),
+    ("empty", "empty contains no tracked files; name a file or folder with a history"),
+    ("core.py --at nope", "no such commit: nope; name a commit, branch or tag"),
+    ("core.py --at --all", "no such commit: --all; name a commit, branch or tag"),
+    ("core.py --at HEAD:core.py", "no such commit: HEAD:core.py; name a commit, branch or tag"),
+    ("core.py --limit 0", "'--limit': 0 is not in the range x>=1"),
+    ("core.py -o no/folder/x.html", "no such folder"),
+    ("core.py -o tests", "tests is a folder"),
+    ("-dash", "no such option"),
+    ("", "no file: name one, or use --map for the whole repository"),
+    ("--map core.py", "--map cannot be combined with FILE"),
+    ("--map --format svg", "--map cannot be combined with --format svg"),
+    ("--map --at nope", "no such commit: nope"),
+)
+
+
+def test_wrong_calls_are_one_sentence(pair: GitRepo, ask: Ask) -> None:
+    (pair.top / "empty").mkdir()
+    for words, sentence in WRONG:
+        done = ask(*words.split())
+        assert (done.code, done.out, done.err.count("\n")) == (2, "", 1), words
+        assert sentence in done.err
+
+
+def test_the_table_explains_its_rows(pair: GitRepo, ask: Ask) -> None:
+    done = ask("core.py")
+    assert done.code == 0
+    lines = done.out.splitlines()
+    assert lines[0].endswith("neighbors of core.py (based on its last 5 commits)")
+    head = next(number for number, line in enumerate(lines) if line.startswith("file"))
+    assert lines[head].split() == ["file", "score", "together", "rate", "last", "why"]
+    partners = {line.split()[0]: line for line in lines[head + 1 : head + 3]}
+    assert "4 of 5" in partners["tests/test_core.py"] and "high" in partners["tests/test_core.py"]
+    assert "1 of 5" in partners["docs.md"] and "low" in partners["docs.md"]
+    assert lines[-2] == "files that changed with this file; they are worth a look, but need not change"
+    assert "\x1b" not in done.out and done.err == ""
+    # the commits, with authors by mailmap
+    pair.commit("map", **{".mailmap": "Ada Lovelace <ada@example.com>\n"})
+    lines = ask("core.py", "--explain").out.splitlines()
+    start = next(place for place, line in enumerate(lines) if line.startswith("tests/test_core.py"))
+    behind = lines[start + 1 : start + 5]
+    short = pair.git("log", "-1", "--format=%h", "--grep=pair 3").strip()
+    date = pair.git("log", "-1", "--format=%cs", "--grep=pair 3").strip()
+    assert behind[0] == f"    {date} {short} Ada Lovelace: pair 3"
+    assert [line.rpartition(": ")[2] for line in behind] == ["pair 3", "pair 2", "pair 1", "pair 0"]
+
+
+def test_json_has_full_ids_dates_and_every_byte_of_a_name(pair: GitRepo, ask: Ask) -> None:
+    odd = os.fsdecode(b"odd \xff\n.py")
+    commit = pair.commit("odd", **{"core.py": "odd", odd: "1"})
+    done = ask("core.py", "--json")
+    row, result = rows(done)[odd], done.json
+    assert row["evidence"] == [commit]
+    assert str(row["last"]).endswith("Z") and row["together"] == 1 and row["commits"] == 6
+    assert result["commit"] == commit and result["paths"] == ["core.py"] and result["commits"] == 6
+    output = rows(ask("core.py", "--explain", "--json"))[odd]["evidence"]
+    assert output[0]["commit"] == commit
+    assert (output[0]["author"], output[0]["subject"]) == ("Ada Tester", "odd")
+
+
+def test_an_untracked_file_gets_candidates_by_name_that_are_marked(pair: GitRepo, ask: Ask) -> None:
+    pair.write("lib/core.c", "new")
+    pair.write("lib/near.c", "1")
+    pair.git("add", "lib/near.c")
+    pair.git("commit", "-qm", "near")
+    done = ask("lib/core.c", "--json")
+    assert done.json["state"] == "names" and "is not tracked yet" in done.json["note"]
+    candidates = rows(done)
+    assert {"core.py", "tests/test_core.py", "lib/near.c"} <= set(candidates)
+    assert str(candidates["core.py"]["reasons"]).startswith("['name'")
+    assert "folder" in str(candidates["lib/near.c"]["reasons"])
+    assert candidates["core.py"]["together"] == 0 and candidates["core.py"]["last"] is None
+    out = ask("lib/core.c").out
+    assert out.startswith("no file has changed with lib/core.c (no commit touches it), ")
+    assert "candidates that have never changed with this file; they are worth a look" in out
+
+
+@pytest.mark.soak
+def test_a_graph_is_written_atomically_and_never_through_a_link(
+    pair: GitRepo, ask: Ask, tmp_path: Path
+) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    (pair.top / "out.svg").symlink_to(victim)
+    done = ask("core.py", "--format", "svg", "-o", "out.svg")
+    assert (done.code, done.out) == (0, "")
+    assert victim.read_text() == "mine" and not (pair.top / "out.svg").is_symlink()
+    root = ElementTree.parse(pair.top / "out.svg").getroot()
+    titles = [title.text or "" for title in root.iter("{http://www.w3.org/2000/svg}title")]
+    assert any("Ada Tester: pair 3" in title for title in titles)
+    on_stdout = ask("core.py", "--format", "svg").out
+    assert on_stdout == (pair.top / "out.svg").read_text(encoding="utf-8")
+    page = ask("core.py", "--format", "html").out
+    assert page.startswith("<!DOCTYPE html>") and "pair 3" in page
+
+
+def test_the_whole_repository_is_mapped(pair: GitRepo, ask: Ask) -> None:
+    done = ask("--map", "-o", "map.html")
+    assert (done.code, done.out) == (0, "") and "written to map.html" in done.err
+    page = (pair.top / "map.html").read_text(encoding="utf-8")
+    assert "What changes together in" in page and "tests/test_core.py" in page
+    assert ask("--map").out == page
+
+
+@pytest.mark.parametrize("arguments", [["--map"], ["core.py", "--format", "html"]])
+def test_on_a_terminal_a_page_opens_in_the_browser(
+    pair: GitRepo, tmp_path: Path, arguments: list[str]
+) -> None:
+    browser, pages = tmp_path / "browser", tmp_path / "pages"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {tmp_path / "opened"}\n')
+    browser.chmod(0o755)
+    pages.mkdir()
+    env = {"BROWSER": f"{browser} %s", "TMPDIR": str(pages)}
+    with Screen([*PROGRAM, "neighbors", *arguments], pair.top, width=200, env=env) as screen:
+        assert screen.end() == 0
+    (page,) = pages.iterdir()
+    assert screen.seen.strip() == str(page)
+    assert (tmp_path / "opened").read_text().strip() == page.as_uri()
+    assert page.stat().st_mode & 0o777 == 0o600
+    assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+
+
+def test_slow_modules_are_not_imported(pair: GitRepo) -> None:
+    code = (
+        "import sys; sys.argv = ['repoagent', 'neighbors', 'core.py']\n"
+        "from repoagent.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: print(*sorted({'rich', 'git', 'tree_sitter', 'unidiff', 'anthropic', 'asyncio', 'json'}"
+        " & {*sys.modules}), 'end')"
+    )
+    done = subprocess.run(python(code), cwd=pair.top, capture_output=True, check=True)
+    assert done.stdout.decode().splitlines()[-1] == "end"

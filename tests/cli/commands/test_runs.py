@@ -1,0 +1,198 @@
+"""`repoagent runs`: the list fits and is sanitized, and requests reach the run."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from repoagent.cli.commands.runs import table_lines
+from repoagent.cli.ui.table import Page
+from repoagent.cli.ui.terminal_text import display_width
+from repoagent.llm.conversation import Turn, append
+from repoagent.storage.layout import Layout
+from repoagent.tasks.runs.directory import Record, RunDirectory, to_dict
+from repoagent.tasks.runs.list import Run, tree
+from tests.cli.apply_patch import Ask
+from tests.cli.screens import PROGRAM, Screen, python
+from tests.conftest import GitRepo
+
+COMMAND = "runs"
+ALIVE = """
+import sys
+from pathlib import Path
+from repoagent.cli import listen
+from repoagent.llm.model import Usage
+from repoagent.storage.layout import Layout
+from repoagent.tasks.runs.control import live_run
+from repoagent.tasks.runs.directory import Record, RunDirectory as Home
+listen()
+top = Path(sys.argv[1])
+with live_run(Home(Layout(top / ".repoagent", top / ".git"), "alive"), Record("work on it")) as live:
+    live.turn(turns=3, activity="runs make test", usage=Usage(1000, 200), cost=0.5)
+    print("alive", flush=True)
+    for line in sys.stdin:
+        print([*live.control().values()], flush=True)
+    live.ended("limit", "the limit of $2")
+"""
+
+
+@pytest.fixture
+def layout(repo: GitRepo) -> Layout:
+    return Layout(repo.top / ".repoagent", repo.top / ".git")
+
+
+@pytest.fixture
+def alive(repo: GitRepo) -> Iterator[subprocess.Popen[str]]:
+    """The run `alive` in a separate process; for each line of input it checks for requests."""
+    with subprocess.Popen(
+        python(ALIVE, str(repo.top)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None and process.stdout.readline() == "alive\n"
+        yield process
+        process.kill()
+
+
+def said(process: subprocess.Popen[str]) -> str:
+    assert process.stdin is not None and process.stdout is not None
+    process.stdin.write("\n")
+    process.stdin.flush()
+    return process.stdout.readline().strip()
+
+
+def past(layout: Layout, name: str, **more: Any) -> RunDirectory:
+    run_dir = RunDirectory(layout, name)
+    run_dir.folder.mkdir(parents=True)
+    at = datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc).isoformat()
+    times = {"started": at, "process_started": at, "ended": at}
+    record = Record(**times, state="done", prompt="make it", tokens=9, turns=2, text="made")
+    run_dir.record.write_text(json.dumps({"version": 1, **to_dict(record), **more}))
+    return run_dir
+
+
+def test_the_list_is_the_same_with_and_without_its_name(ask: Ask, layout: Layout) -> None:
+    done = ask()
+    assert (done.code, done.out) == (1, "") and "no runs yet" in done.err
+    assert ask("--json").json["runs"] == [] and ask("--json").code == 1
+    assert ask("--live").code == 1 and ask("show", "x").code == 2
+    past(layout, "run-20260102-030405-abcdef", cost=0.25)
+    past(layout, "child", parent="run-20260102-030405-abcdef", state="failed", text="it does not fit")
+    past(layout, "odd", cost=None)
+    result = ask()
+    assert result == ask("list") and result.code == 0
+    head, *rows = result.out.splitlines()
+    assert head.split() == ["run", "started", "state", "turns", "cost", "task", "status"]
+    assert re.fullmatch(r"abcdef +\S.* ago +✓ done +2 +\$0\.2500 +make it +made", rows[0])
+    assert re.fullmatch(r"└ child .*✗ failed .*it does not fit", rows[1])
+    assert re.search(r" \? +make it", rows[2])
+    output = ask("--json", "-n", "2").json
+    assert output["version"] == 1 and output["total"] == 3 and [one["name"] for one in output["runs"]] == [
+        "run-20260102-030405-abcdef", "odd",
+    ]  # fmt: skip
+    assert ask("--live").code == 1 and ask("list", "--live", "--json").json["runs"] == []
+
+
+@pytest.mark.parametrize("width", [40, 80])
+@pytest.mark.parametrize("utf8", [True, False])
+def test_lines_fit_and_are_clean(width: int, utf8: bool) -> None:
+    layout = Layout(Path("/nowhere"), Path("/nowhere"))
+    states = ("running", "done", "answered", "unfinished", "rejected", "limit", "stopped", "failed", "killed",
+              "conversation", "unreadable")  # fmt: skip
+    result = [
+        Run(
+            RunDirectory(layout, "日本語" * 9 + str(number)),
+            Record(
+                prompt="words\x1b[31m " * number * 4, text="ended\n" * 9, activity="does " * 30, turns=10**number,
+                cost=10.0**number, tokens=1, host="h" * 60, parent="日本語" * 9 + str(number - 1),
+            ),
+            state, 1.0, "broken" * 30 if state == "unreadable" else "",
+        )
+        for number, state in enumerate(states)
+    ]  # fmt: skip
+    rows = [*tree(result[:4]), *((0, run) for run in result[4:])]
+    shown = [*table_lines(rows, Page(width, ascii=not utf8))]
+    assert len(shown) == 12 and all("\x1b" not in line for line in shown)
+    if width >= 80:  # billions of dollars take more columns
+        assert max(map(display_width, shown)) <= width, shown
+    plain = [*table_lines([(0, run) for run in result[:4]], Page(None, color=True, ascii=not utf8))]
+    assert all(line.count("\x1b[m") == 1 for line in plain)
+
+
+def test_show(ask: Ask, layout: Layout) -> None:
+    limits = {"cost": 2.0, "turns": None}
+    run_dir = past(layout, "task", model="m", limits=limits, commits=["a" * 40], state="limit")
+    past(layout, "child", parent="task")
+    run_dir.plan.write_text("- [x] read\n- [ ] write\x1b[31m\n")
+    append(run_dir.conversation, Turn("user", "make it"), Turn("assistant", "\x1b[2J\n".join("made")))
+    page = ask("show", "task").out
+    for part in ("◆ limit", "made", "cost 2.0", "a" * 12, "child", "- [x] read", "write^[[31m", "user", "^[[2J",
+                 "repoagent run --resume task", ".repoagent/runs/task/", ".repoagent/conversations/task.md"):  # fmt: skip
+        assert part in page, part
+    assert "\x1b" not in page and "turns None" not in page
+    output = ask("show", "task", "--json", "--turns", "1").json
+    assert output["run"]["state"] == "limit" and [one["name"] for one in output["children"]] == ["child"]
+    assert [turn["role"] for turn in output["turns"]] == ["assistant"]
+    assert output["plan"].startswith("- [x] read")
+    run_dir.conversation.write_text("broken")
+    run_dir.plan.unlink()
+    run_dir.plan.symlink_to("/etc/passwd")
+    page = ask("show", "task").out
+    assert "unreadable" in page and "root:" not in page
+
+
+@pytest.mark.soak
+def test_message_and_wait(ask: Ask, alive: subprocess.Popen[str]) -> None:
+    assert "● running" in ask("--live").out and "runs make test" in ask("show", "last").out
+    done = ask("message", "last", "leave", "the tests")
+    assert done.code == 0 and "sent to alive, which will read it before its next model call" in done.out
+    assert ask("show", "alive", "--json").json["unread"] == 1 and "1 message" in ask("show", "alive").out
+    assert ask("message", "alive", "-", "--json", stdin=b"from a file\n").json["file"].endswith(".md")
+    assert said(alive) == "['leave the tests', 'from a file\\n']"
+    assert ask("wait", "alive", "--timeout", "0.1").code == 7
+    assert ask("delete", "alive", "--yes").code == 7
+    assert alive.stdin is not None
+    alive.stdin.close()
+    done = ask("wait", "alive")
+    assert done.code == 5 and done.out == "alive: limit, the limit of $2\n"
+    for words in ("stop alive", "message alive x"):
+        done = ask(*words.split())
+        assert done.code == 3
+        assert "not running (limit); resume it with `repoagent run --resume alive" in done.err
+
+
+def test_stop_and_stop_now(ask: Ask, alive: subprocess.Popen[str]) -> None:
+    done = ask("stop", "alive")
+    assert done.code == 0 and "use --now to stop at once" in done.out
+    assert ask("--live", "--json").json["runs"][0]["state"] == "running"  # until it checks for requests
+    done = ask("stop", "alive", "--now", "--json")
+    assert done.code == 0 and done.json["ended"] == ["alive"] and done.json["runs"][0]["state"] == "stopped"
+    assert ask("wait", "alive").code == 130
+
+
+def test_a_killed_run_shows_how_to_resume_it(ask: Ask, alive: subprocess.Popen[str]) -> None:
+    alive.kill()
+    alive.wait()
+    assert re.search(r"✗ killed .*last: runs make test", ask().out)
+    assert "repoagent run --resume alive" in ask("show", "alive").out
+    assert ask("wait", "alive").code == 130
+
+
+def test_delete_asks_and_undoes(ask: Ask, layout: Layout, repo: GitRepo) -> None:
+    name = "run-20260102-030405-abcdef"
+    run_dir = past(layout, name)
+    append(run_dir.conversation, Turn("user", "precious"))
+    assert ask("delete", "abcdef").code == 2 and run_dir.folder.exists()
+    with Screen([*PROGRAM, "runs", "delete", "abcdef"], repo.top) as screen:
+        screen.answer("Delete run-20260102-030405-abcdef (done: make it)", "n\n")
+        assert screen.end() == 1
+    assert run_dir.folder.exists()
+    done = ask("delete", "abcdef", "--yes")
+    assert done.code == 0 and f"runs delete --undo {name}" in done.out and not run_dir.folder.exists()
+    assert "'s conversation; resume it with" in ask("delete", "--undo", name).out
+    assert ask("list", "--json").json["runs"][0]["state"] == "conversation"

@@ -1,0 +1,222 @@
+"""Errors: one sentence and one exit code, whatever happened."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import click
+import pytest
+
+from repoagent import errors
+from repoagent.cli.app import cli
+from repoagent.cli.run_program import called_as, run
+from repoagent.errors import Exit
+from tests.cli.apply_patch import TWO, Ask, Done
+from tests.cli.screens import Screen, python
+from tests.conftest import GitRepo
+
+MAIN = "import sys; from repoagent.cli import main; main(['repoagent', *sys.argv[1:]])"
+RUN = "import click, os, sys, time; from repoagent.cli.run_program import run\n"
+
+
+def program(*arguments: str, code: str = MAIN, **more: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(python(code, *arguments), capture_output=True, text=True, check=False, **more)
+
+
+def raising(error: BaseException, *params: click.Parameter) -> click.Command:
+    def callback(**_: object) -> None:
+        raise error
+
+    return click.Command("it", callback=callback, params=[click.Option(["--json"], is_flag=True), *params])
+
+
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> Ask:
+    """Run a command in an empty folder, or in `cwd`."""
+
+    def ran(command: click.Command, *arguments: str, cwd: Path = tmp_path) -> Done:
+        monkeypatch.chdir(cwd)
+        return Done(run(command, "repoagent", arguments), *capfd.readouterr())
+
+    return ran
+
+
+def test_each_outcome_has_its_exit_code_and_an_error_is_one_line_or_an_object(ran: Ask) -> None:
+    for kind, code in (
+        (errors.NothingDone, 1), (errors.UsageError, 2), (errors.Refused, 3), (errors.ModelError, 4),
+        (errors.LimitReached, 5), (errors.CheckFailed, 6), (errors.Busy, 7),
+    ):  # fmt: skip
+        command = raising(kind("no\udcff\x1b luck"))
+        assert ran(command) == Done(code, "", "repoagent: no<FF>^[ luck\n")
+        done = ran(command, "--json")
+        error = {"kind": Exit(code).name.lower(), "exit": code, "message": "no\udcff\x1b luck"}
+        assert (done.code, done.json, done.err) == (code, {"version": 1, "error": error}, "")
+    for number in (errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EPERM):
+        done = ran(raising(OSError(number, os.strerror(number), "x.txt")))
+        assert done.code == 3
+        for part in (os.strerror(number), "x.txt", "fix this"):
+            assert part in done.err
+    for value, code in ((Exit.NOTHING, 1), (None, 0)):
+        assert ran(click.Command("it", callback=lambda value=value: value)).code == code
+
+
+def test_wrong_usage_is_one_line_with_a_hint(repo: GitRepo, ran: Ask) -> None:
+    for arguments, message in (
+        (["edti"], "unknown command 'edti'; did you mean 'edit'?"),
+        (["zzz"], "unknown command 'zzz' (see 'repoagent --help')"),
+        (["a.txt", "add a line"], "did you mean `repoagent edit a.txt 'add a line'`?"),
+        (["add a docstring"], "did you mean `repoagent run 'add a docstring'`?"),
+        (["edit", "add a docstring"], "did you mean `repoagent run 'add a docstring'`?"),
+        (["help", "edti"], "unknown command 'edti'; did you mean 'edit'?"),
+        (["help", "memory", "shwo"], "unknown command 'shwo'; did you mean 'show'?"),
+        (["help", "edit", "x"], "'repoagent edit' has no command 'x'"),
+        (["help", "review", "x"], "'repoagent review' has no command 'x'"),
+        (["--colr=never"], "no such option '--colr'"),
+        (["edit", "--yess"], "no such option '--yess'; did you mean '--yes'? (see "),
+        (["run", "--max-calls", "1"], "; did you mean '--max-cost', '--max-tokens', '--max-turns'? (see "),
+        (["--color=blue"], "'blue' is not one of 'auto', 'always', 'never'"),
+        (["neighbors"], "no file: name one, or use --map for the whole repository"),
+        (["-C", "/nowhere", "config"], "cannot change to '/nowhere': No such file or directory"),
+        (["config", "--", "--json"], "unknown option --json"),
+    ):
+        done = ran(cli, *arguments, cwd=repo.top)
+        assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+        assert done.err.startswith("repoagent: ") and message in done.err
+    done = ran(cli, "config", "--json", "--nonsense", cwd=repo.top)
+    assert (done.code, done.json["error"]["kind"], done.err) == (2, "usage", "")
+
+
+def test_git_calls_it_by_another_name() -> None:
+    assert called_as("/usr/lib/git-core/git-repoagent") == "git repoagent"
+    assert called_as("/x/bin/repoagent") == called_as("/x/repoagent/__main__.py") == "repoagent"
+    done = program(code="from repoagent.cli import main; main(['/x/git-repoagent', 'edti'])")
+    assert "unknown command 'edti'" in done.stderr and "see 'git repoagent --help'" in done.stderr
+
+
+def test_an_internal_error_leaves_a_report_without_secrets(
+    repo: GitRepo, ran: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOME_API_KEY", "hush-hush-1")
+    arguments = ["edit", "--token=hush2", "https://me:hush3@host", "sk-ant-hush456789012345"]
+    rest = click.Argument(["rest"], nargs=-1, type=click.UNPROCESSED)
+    command = raising(ValueError("no 'hush-hush-1'"), rest)
+    command.context_settings["ignore_unknown_options"] = True
+    done = ran(command, *arguments, cwd=repo.top)
+    assert (done.code, done.out) == (70, "")
+    assert re.fullmatch(r"repoagent: internal error \(ValueError: no '\*\*\*'\); .*\.txt\n", done.err)
+    (report,) = (repo.top / ".git" / "repoagent" / "reports").iterdir()
+    assert str(report) in done.err
+    assert report.stat().st_mode & 0o777 == 0o600
+    text = report.read_text()
+    assert "hush" not in text
+    for word in ("Traceback (most recent", "repoagent 0", "Python 3", "git version", "click", "'edit'"):
+        assert word in text
+
+
+def test_the_report_outside_a_repository_and_without_a_writable_folder(
+    tmp_path: Path, ran: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:  # pytest needs the folder, too
+        patch.setattr(tempfile, "tempdir", str(tmp_path))
+        done = ran(raising(KeyError("x")), "--json")
+        (report,) = tmp_path.iterdir()
+        assert done.code == 70 and str(report) in done.json["error"]["message"]
+        # a pipe to a child process that breaks is an error, too
+        assert ran(raising(BrokenPipeError(errno.EPIPE, "Broken pipe"))).code == 70
+        patch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+        done = ran(raising(KeyError("x")))
+        assert done.code == 70 and "Traceback (most recent call last)" in done.err
+
+
+def test_a_missing_git_is_one_sentence(tmp_path: Path) -> None:
+    done = program("config", env={"PATH": str(tmp_path), "HOME": str(tmp_path)})
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1) and "git is not on PATH" in done.stderr
+
+
+def test_a_closed_pipe_is_not_an_error(tmp_path: Path) -> None:
+    script = f'"$0" -c "{MAIN}" config 2>err | true; echo "${{PIPESTATUS[0]}}"'
+    command = ["bash", "-c", f"for n in 1 2 3; do {script}; done", python("")[0]]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert set(done.stdout.split()) <= {"0", "141"} and (tmp_path / "err").read_text() == ""
+    code = RUN + (
+        "r, w = os.pipe(); os.dup2(w, 1); os.close(w); os.close(r)\n"
+        "sys.exit(run(click.Command('it', callback=lambda: click.echo('x' * 100000)), 'repoagent', []))"
+    )
+    done = program(code=code)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+def test_closed_standard_streams_are_not_reused_for_files() -> None:
+    code = RUN + (
+        "run(click.Command('it', callback=lambda: None), 'repoagent', [])\n"
+        "files = [os.fstat(n).st_rdev for n in (0, 1, 2)]; null = os.stat(os.devnull).st_rdev\n"
+        "os._exit(0 if files == [null] * 3 and all((sys.stdin, sys.stdout, sys.stderr)) else 9)"
+    )
+    done = subprocess.run(["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *python(code)], check=False)
+    assert done.returncode == 0
+
+
+def test_control_c_is_130_without_a_traceback(tmp_path: Path) -> None:
+    # Python can miss a signal that comes just before a long sleep: it would wait for the end of it
+    code = RUN + (
+        "def wait(): print('ready', flush=True); [time.sleep(0.05) for _ in range(1200)]\n"
+        "sys.exit(run(click.Command('it', callback=wait), 'repoagent', []))"
+    )
+    with Screen(python(code), tmp_path) as screen:
+        screen.answer("ready", "\x03")
+        assert screen.end() == 130
+    assert screen.seen.replace("\n", "") == "ready^C"  # only what the terminal echoes
+
+
+def shell(line: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """`line`, in which `$R` is the program."""
+    setup = f'R="{sys.executable} -m repoagent"; '
+    return subprocess.run(["bash", "-c", setup + line], cwd=cwd, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def patch(tmp_path: Path) -> Path:
+    (tmp_path / "patch").write_text(TWO)
+    return tmp_path / "patch"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_if_standard_output_is_full_an_error_or_a_commit_is_reported_on_standard_error(
+    repo: GitRepo, patch: Path
+) -> None:
+    done = shell("$R config >/dev/full", repo.top)
+    assert done.returncode == 3
+    assert done.stderr == "repoagent: cannot write to standard output: No space left on device\n"
+    before = repo.head()
+    done = shell(f"$R apply --yes {patch} >/dev/full", repo.top)
+    assert done.returncode == 0 and repo.head() != before
+    assert "warning: cannot write to standard output: No space left" in done.stderr
+    assert f"[main {repo.head()[:7]}]" in done.stderr
+    done = shell("$R undo --json 2>&1 >/dev/full | cat; echo ${PIPESTATUS[0]}", repo.top)
+    assert f'"commit": "{before}"' in done.stdout and done.stdout.endswith("\n0\n")
+    done = shell(f"$R apply --yes {patch} 2>/dev/full; $R apply --yes --json {patch} >/dev/full", repo.top)
+    assert done.stdout.startswith("[main ") and "Traceback" not in done.stderr
+    assert done.returncode in (1, 3) and done.stderr.startswith("repoagent: ")
+
+
+def test_a_commit_is_reported_if_standard_output_is_closed(repo: GitRepo, patch: Path) -> None:
+    done = shell(f"$R apply --yes {patch} > >(exec <&-) ; echo $? >&2", repo.top)
+    assert f"[main {repo.head()[:7]}]" in done.stderr and done.stderr.endswith("\n0\n")
+
+
+def test_in_a_folder_that_was_removed(
+    repo: GitRepo, patch: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for words in (f"apply --yes {patch}", "config", "ask hello"):
+        (repo.top / "gone").mkdir()
+        monkeypatch.chdir(repo.top / "gone")
+        (repo.top / "gone").rmdir()
+        done = Done(run(cli, "repoagent", words.split()), *capfd.readouterr())
+        assert (done.code, done.out) == (2, "")
+        assert done.err.startswith("repoagent: the current folder was deleted; change to an existing one")

@@ -1,0 +1,117 @@
+"""The help: commands in groups, options in groups, `repoagent help`, and the global options anywhere."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+import click
+import pytest
+
+from repoagent.cli.app import GROUPS, HIDDEN, cli
+from repoagent.cli.click_commands import LONG, Command, show_all_options
+from repoagent.cli.run_program import run
+from repoagent.errors import Exit
+from tests.cli.apply_patch import Ask
+from tests.cli.screens import PROGRAM, Screen
+from tests.conftest import GitRepo
+
+OPTION = re.compile(r"^  (?:-\w, )?(--[\w-]+)", re.MULTILINE)
+
+
+@pytest.fixture
+def shown(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    def shown(*arguments: str, width: int = 80) -> str:
+        monkeypatch.setenv("COLUMNS", str(width))
+        assert run(cli, "repoagent", arguments) == 0
+        output = capsys.readouterr()
+        assert output.err == ""
+        return output.out
+
+    return shown
+
+
+def options_of(command: click.Command) -> list[click.Option]:
+    return [param for param in command.params if isinstance(param, click.Option) and not param.hidden]
+
+
+def every_command(
+    command: click.Command = cli, name: str = "repoagent"
+) -> Iterator[tuple[str, click.Command]]:
+    """All commands, with their names."""
+    yield name, command
+    with click.Context(command) as ctx:
+        if isinstance(command, click.Group):
+            for word in command.list_commands(ctx):
+                if inner := command.get_command(ctx, word):
+                    yield from every_command(inner, f"{name} {word}")
+    for word, verb in getattr(command, "verbs", {}).items():
+        yield f"{name} {word}", verb
+
+
+def test_help_has_each_command_in_its_group(shown: Callable[..., str]) -> None:
+    text = shown("--help", width=60)
+    assert max(map(len, text.splitlines())) <= 60
+    sections = dict(re.findall(r"^(\w+):\n((?:  .*\n)+)", text, re.MULTILINE))
+    assert [*sections] == ["Do", "Look", "Review", "Manage", "Options"]
+    for heading, names in GROUPS.items():
+        assert re.findall(r"^  (\w+)", sections[heading], re.MULTILINE) == [*names]
+    assert not any(re.search(rf"^  {name} ", text, re.MULTILINE) for name in HIDDEN)
+    assert "repoagent help exit-codes" in " ".join(text.split()) and "130" not in text
+
+
+def test_help_shows_what_the_option_shows_and_every_exit_code(shown: Callable[..., str]) -> None:
+    for words in ("", "edit", "memory show", "config init", "review dismiss"):
+        assert shown("help", *words.split()) == shown(*words.split(), "--help")
+    text = shown("help", "exit-codes")
+    assert {int(code) for code in re.findall(r"^ +(\d+) +\w", text, re.MULTILINE)} == {*map(int, Exit)}
+
+
+def test_help_of_each_command_is_short_and_fits_80_columns(shown: Callable[..., str]) -> None:
+    long = set()
+    for name, command in every_command():
+        with click.Context(
+            command, info_name=name, **{**cli.context_settings, **command.context_settings}
+        ) as ctx:
+            ctx.terminal_width = 80  # click keeps the first help option that it makes, so -h must be in it
+            few = command.get_help(ctx)
+            show_all_options(ctx)
+            text = command.get_help(ctx)
+        assert not [line for line in text.splitlines() if len(line) > 80], name
+        options = options_of(command)
+        groups = command.option_groups if isinstance(command, Command) else {}
+        named = [param for names in groups.values() for param in names]
+        assert len(named) == len({*named}) and {*named} <= {param.name for param in options}, name
+        if not groups:
+            assert len(options) <= LONG and "Exit codes:" not in text, name
+        elif getattr(command, "is_long", False):
+            long.add(name.removeprefix("repoagent "))
+            assert {param.name for param in options} - {*named} == {"help_all"}, name
+            first, every = {*OPTION.findall(few)}, {*OPTION.findall(text)}
+            assert 10 <= len(first - {"--help", "--help-all"}) <= 12
+            assert every == {param.opts[-1] for param in options} | {"--help"} and first < every
+            assert re.search(r"^Commit:$|^Model:$", text, re.MULTILINE)
+    assert long == {"edit", "run", "chat", "review", "apply"}
+    assert "Commit:" in shown("edit", "--help-all")
+
+
+def test_global_options_work_after_the_command(repo: GitRepo, in_process: Ask) -> None:
+    assert "\x1b[" in in_process("outline", "src/app.py", "--color", "always").out
+    assert in_process("outline", "src/app.py", "--color", "blue").code == 2
+    for words in ("-v edit a.txt", "edit a.txt -v", "edit a.txt --verbose"):
+        done = in_process(*words.split(), "x", "--yes", "--model", "nonsense")
+        assert done.code != 0 and "Traceback" in done.err
+    expected = in_process("outline", "app.py", cwd=repo.top / "src").out
+    for words in ("-C src outline app.py", "outline -C src app.py", "outline app.py -C .. -C repo/src"):
+        assert expected and in_process(*words.split()).out == expected
+    for arguments in (["hook", "-C", str(repo.top), "status"], ["hook", "status", "-C", str(repo.top)]):
+        assert in_process(*arguments, cwd=repo.top.parent).code == 0
+    done = in_process("hook", "status", "-C", "/nowhere")
+    assert done.code == 2 and "cannot change to '/nowhere': No such file or directory\n" in done.err
+
+
+def test_pager_is_switched_off_after_the_command(repo: GitRepo) -> None:
+    for arguments, paged in ((["config"], True), (["config", "--no-pager"], False)):
+        with Screen([*PROGRAM, *arguments], repo.top, env={"GIT_PAGER": "sed s/^/P:/"}) as screen:
+            screen.end()
+        assert ("P:" in screen.seen) == paged

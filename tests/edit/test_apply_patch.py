@@ -1,0 +1,211 @@
+"""Apply patches: input formats, the blob that a patch was made for, and its names."""
+
+from __future__ import annotations
+
+import subprocess
+from email.message import EmailMessage
+from pathlib import Path
+
+import pytest
+
+from repoagent.edit.apply_patch import (
+    bound_source,
+    from_here,
+    parse_bindings,
+    read_patch_input,
+)
+from repoagent.errors import Refused, UsageError
+from repoagent.git.files import Source, blob_hash, read_source
+from repoagent.git.worktree import open_worktree
+from repoagent.patch.apply_answer import read_answer
+from tests.cli.apply_patch import GREET, TWO, Here, diff, made
+from tests.conftest import GitRepo
+
+
+def test_trailers_in_a_mail_are_removed(tmp_path: Path) -> None:
+    mail = "From: A <a@x>\nDate: today\nSubject: Say hello\n\nReview-Ignore: *\nSigned-off-by: A <a@x>\n---\n"
+    patch = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n"
+    message = read_patch_input("x", f"{mail}{patch}".encode(), tmp_path).message
+    assert message == "Say hello\n\nSigned-off-by: A <a@x>\n"
+
+
+def formatted(repo: GitRepo, *options: str) -> bytes:
+    repo.write("src/app.py", repo.read("src/app.py").replace(b"'world'", "'wörld'".encode()))
+    repo.git("commit", "-qam", "Grüße the world\n\nWith an umlaut.\n---\nReviewed-by: B <b@example.com>")
+    return repo.git("format-patch", "--stdout", "-1", *options).encode("utf-8", "surrogateescape")
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_the_message_of_a_mail_is_used(repo: GitRepo, wrapped: bool) -> None:
+    mail = formatted(repo)
+    if wrapped:  # as sent by a mail program
+        body = mail.decode().partition("\n\n")[2]
+        message = EmailMessage()
+        message["From"], message["Subject"] = "Ada <ada@example.com>", "[PATCH v2] Grüße the world"
+        message.set_content(body, cte="base64")
+        mail = message.as_bytes()
+        assert b"w\xc3\xb6rld" not in mail
+    patch_input = read_patch_input("fix.eml", mail, repo.top)
+    assert patch_input.message.startswith("Grüße the world\n\nWith an umlaut.")
+    assert patch_input.author.endswith("<ada@example.com>")
+    (patch,) = read_answer(patch_input.text)
+    assert patch.new == "b/src/app.py" and "wörld" in patch.hunks[0].added[0].text
+
+
+def test_the_author_is_the_user_who_applies_a_mail(repo: GitRepo, here: Here) -> None:
+    mail = formatted(repo).replace(b"From: Ada Tester <ada@example.com>", b"From: Bo <bo@example.com>")
+    repo.git("reset", "-q", "--hard", "HEAD^")
+    done = here(mail, "-y", code=0)
+    assert "written by Bo <bo@example.com>, but you will be the author of the commit" in done.err
+    assert repo.git("log", "-1", "--format=%an %cn").split() == ["Ada", "Tester", "Ada", "Tester"]
+    assert repo.git("log", "-1", "--format=%B").startswith("Grüße the world\n\nWith an umlaut.\n")
+    assert "wörld".encode() in repo.read("src/app.py")
+
+
+def test_several_commits_are_refused(repo: GitRepo) -> None:
+    mail = formatted(repo)
+    with pytest.raises(Refused, match=r"2 emails.*git am"):
+        read_patch_input("x", mail + mail, repo.top)
+    with pytest.raises(Refused, match="2 commits"):
+        read_patch_input("x", repo.git("log", "-p").encode("utf-8", "surrogateescape"), repo.top)
+
+
+def test_the_message_in_the_output_of_git_show_is_used(repo: GitRepo) -> None:
+    formatted(repo)
+    patch_input = read_patch_input("x", repo.git("show").encode(), repo.top)
+    assert patch_input.message == "Grüße the world\n\nWith an umlaut.\n---\nReviewed-by: B <b@example.com>\n"
+    assert patch_input.author == "Ada Tester <ada@example.com>"
+    assert [patch.new for patch in read_answer(patch_input.text)] == ["b/src/app.py"]
+
+
+def test_encodings_of_a_patch(tmp_path: Path) -> None:
+    assert read_patch_input("x", b"\xef\xbb\xbf" + GREET.encode(), tmp_path).text == GREET
+    assert read_patch_input("x", b"\xff\xfe" + GREET.encode("utf-16-le"), tmp_path).text == GREET
+    assert read_patch_input("x", b"caf\xe9", tmp_path).text == "caf\udce9"
+    with pytest.raises(UsageError, match="empty"):
+        read_patch_input("x", b" \n", tmp_path)
+
+
+def test_a_diff_of_a_latin_1_file_keeps_its_bytes(repo: GitRepo, here: Here) -> None:
+    repo.write("latin.txt", b"caf\xe9\nline\nth\xe9\n")
+    repo.commit("latin")
+    repo.write("latin.txt", b"caf\xe9\nna\xefve\nth\xe9\n")
+    repo.write("new.txt", b"\xfcber\n")
+    repo.git("add", "-A")
+    patch = subprocess.run(["git", "diff", "HEAD"], cwd=repo.top, capture_output=True, check=True).stdout
+    repo.git("reset", "-q", "--hard")
+    here(patch, "-y", code=0)
+    assert repo.read("latin.txt") == b"caf\xe9\nna\xefve\nth\xe9\n"
+    assert repo.read("new.txt") == b"\xfcber\n"
+
+
+@pytest.mark.parametrize("text", ["a.txt", "a.txt=", "=1234567", "a.txt=123456", "a.txt=xyzxyzx"])
+def test_a_malformed_binding(text: str) -> None:
+    with pytest.raises(UsageError, match="use PATH=BLOB"):
+        parse_bindings([text])
+
+
+def test_bindings() -> None:
+    assert parse_bindings(["a=b.txt=1234567", "c=ABCDEF0"]) == {"a=b.txt": "1234567", "c": "abcdef0"}
+    with pytest.raises(UsageError, match="twice"):
+        parse_bindings(["a=1234567", "a=1234568"])
+
+
+def test_the_blob_that_a_patch_was_made_for_is_found(repo: GitRepo) -> None:
+    repo.write(".gitattributes", "win.txt text eol=crlf\n")
+    repo.write("win.txt", b"1\r\n2\r\n3\r\n")
+    repo.commit("lines")
+    worktree = open_worktree(repo.top)
+    clean, raw = repo.git("rev-parse", "HEAD:win.txt").strip(), blob_hash(b"1\r\n2\r\n3\r\n")
+    assert clean != raw
+    now = read_source(worktree, "win.txt")
+    assert bound_source(worktree, now, clean[:7]) is bound_source(worktree, now, raw[:9]) is now
+    repo.write("win.txt", b"1\r\n2\r\n3\r\n4\r\n")
+    later = read_source(worktree, "win.txt")
+    assert bound_source(worktree, later, clean[:7]).data == b"1\r\n2\r\n3\r\n"  # as in a work tree
+    for blob in ("1234567", raw):
+        with pytest.raises(Refused, match="git does not have that blob"):
+            bound_source(worktree, later, blob)
+    with pytest.raises(Refused, match="no longer exists"):
+        bound_source(worktree, Source("gone", None, None, ""), clean)
+
+
+def test_a_bound_patch_is_merged_into_the_current_text_or_refused(repo: GitRepo, here: Here) -> None:
+    blob = repo.git("rev-parse", "HEAD:a.txt").strip()
+    # the text now occurs twice: by its lines alone the patch would be ambiguous
+    repo.write("a.txt", "intro\n" + repo.read("a.txt").decode() + "\nline 1\nline 2\nline 3\n")
+    repo.commit("twice")
+    unnumbered = TWO.replace("@@ -1,3 +1,3 @@", "@@")
+    assert here(unnumbered, "-y").code == 3
+    done = here(TWO, "-y", "--source", f"../a.txt={blob[:7]}", cwd=repo.top / "src", code=0)
+    assert f"a.txt has changed since {blob[:7]}; the change was merged into" in done.err
+    assert repo.read("a.txt").startswith(b"intro\nline 1\nline two\nline 3\nline 4\n")
+    assert repo.read("a.txt").endswith(b"line 2\nline 3\n")
+    other = diff("a.txt", "@@ -1,3 +1,3 @@", " line 1", "-line 2", "+line zwei", " line 3")
+    stale = here(other, "-y", "--source", f"a.txt={blob[:7]}")
+    assert stale.code == 3 and "since the patch was made, on line 2 of the original: recreate" in stale.err
+    stray = here(GREET, "-y", "--source", f"README.md={repo.git('rev-parse', 'HEAD:README.md')[:9]}")
+    assert stray.code == 2 and "does not change README.md" in stray.err
+    assert repo.status() == ""
+
+
+def test_names_relative_to_a_folder() -> None:
+    known = {"sub/x.txt", "sub/a/y.txt", "z.txt", "sub/z.txt"}.__contains__
+
+    def names(answer: str) -> list[tuple[str | None, str | None]]:
+        return [(patch.old, patch.new) for patch in from_here(read_answer(answer), known, "sub/")]
+
+    edit = ("@@ -1 +1 @@", "-1", "+2")
+    assert names(diff("x.txt", *edit)) == [("a/sub/x.txt", "b/sub/x.txt")]
+    assert names(diff("z.txt", *edit)) == [("a/z.txt", "b/z.txt")]
+    assert names(diff("x.txt", *edit) + made("n.txt", "x"))[1][1] == "b/sub/n.txt"
+    assert names(diff("z.txt", *edit) + made("n.txt", "x"))[1][1] == "b/n.txt"
+    moved = "diff --git a/x.txt b/w.txt\nrename from x.txt\nrename to w.txt\n"
+    assert names(moved) == [("sub/x.txt", "sub/w.txt")]
+
+
+def test_the_path_of_a_tracked_file_is_always_a_name(repo: GitRepo, here: Here) -> None:
+    for name in ("bin/run", "bin/stop"):
+        repo.write(name, "one\ntwo\n")
+    repo.git("add", "-A")
+    repo.git("commit", "-qm", "tools")
+    here("bin/run\n<<<<<<< SEARCH\ntwo\n=======\n2\n>>>>>>> REPLACE\n", "-y", code=0)
+    assert (repo.read("bin/run"), repo.read("bin/stop")) == (b"one\n2\n", b"one\ntwo\n")
+
+
+FLEET = "import os\n\nEXIT = 1\n\n\ndef leave():\n    return 1\n\n\ndef stay():\n    return 0\n\n\ndef go():\n    return stay()\n"
+
+
+@pytest.fixture
+def fleet(repo: GitRepo) -> GitRepo:
+    repo.write("lib/fleet.py", FLEET)
+    repo.git("add", ".")
+    repo.git("commit", "-qm", "Add the fleet")
+    return repo
+
+
+def whole(text: str, words: str = "") -> str:
+    return f"{words}\n\nHere's the full updated `fleet.py`:\n\n```python\n{text}```\n"
+
+
+def test_a_whole_file_is_accepted_below_its_name(fleet: GitRepo, here: Here) -> None:
+    here(whole(FLEET.replace("return 0", "return 5")), "-y", code=0)
+    assert b"return 5" in fleet.read("lib/fleet.py")
+
+
+def test_a_definition_missing_from_a_whole_file_must_be_named(fleet: GitRepo, here: Here) -> None:
+    without = FLEET.replace("def leave():\n    return 1\n\n\n", "")
+    done = here(whole(without), "-y", code=3)
+    assert "lacks leave (lib/fleet.py)" in done.err and "request" not in done.err
+    assert fleet.read("lib/fleet.py") == FLEET.encode()
+    here(whole(without), "-y", "-m", "Drop leave", code=0)
+    assert fleet.read("lib/fleet.py") == without.encode()
+
+
+def test_an_exact_diff_that_empties_a_file_needs_strict(fleet: GitRepo, here: Here) -> None:
+    fleet.write("lib/fleet.py", "")
+    patch = fleet.git("diff")
+    fleet.git("checkout", "-q", "lib/fleet.py")
+    assert here(patch, "-y").code == 3
+    here(patch, "-y", "--strict", code=0)
+    assert fleet.read("lib/fleet.py") == b""

@@ -1,0 +1,325 @@
+"""Claude on Amazon Bedrock and Google Vertex AI, through the real SDK and the clouds' own libraries, against a server
+on this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import urllib.parse
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from repoagent.errors import ModelError
+from repoagent.llm.model import Reply, Retryable, Wishes
+from repoagent.llm.providers.anthropic import AnthropicModel
+from repoagent.llm.registry import PROVIDERS, missing_extra
+from tests.llm.helpers import ask
+from tests.llm.providers.cloud_server import (
+    ACCESS_KEY,
+    SECRET,
+    SECRETS,
+    SESSION,
+    TOKEN,
+    Bedrock,
+    BrokenBedrock,
+    DownVertex,
+    ExpiredVertex,
+    Vertex,
+    aws_environment,
+    aws_exception,
+    aws_status,
+    google_environment,
+    google_status,
+    no_aws,
+    no_google,
+)
+from tests.llm.providers.messages_server import (
+    Handler,
+    Script,
+    Server,
+    error_event,
+    messages_server,
+    page,
+    status,
+    text,
+)
+
+NAMES = {"bedrock": "us.anthropic.claude-sonnet-5-5-v1:0", "vertex": "claude-sonnet-5-5@20260901"}
+AWS, GOOGLE = (AnthropicModel(name, platform=platform) for platform, name in NAMES.items())
+EACH = pytest.mark.parametrize("model", [AWS, GOOGLE], ids=["bedrock", "vertex"])
+Start = Callable[..., Server]
+Set = Callable[..., None]
+
+
+@pytest.fixture(autouse=True)
+def put(monkeypatch: pytest.MonkeyPatch) -> Set:
+    """Sets environment variables; "" removes. There are none of the developer's, and no credentials that the SDK keeps
+    as long as the process runs."""
+    from anthropic.lib.aws._auth import _get_session
+
+    _get_session.cache_clear()
+    for name in [*os.environ]:
+        if name.startswith(("AWS_", "GOOGLE_", "CLOUD", "GCLOUD_")):
+            monkeypatch.delenv(name)
+
+    def put(**variables: str) -> None:
+        for name, value in variables.items():
+            if value:
+                monkeypatch.setenv(name, value)
+            else:
+                monkeypatch.delenv(name, raising=False)
+
+    return put
+
+
+@pytest.fixture
+def serve(put: Set, tmp_path: Path) -> Iterator[Start]:
+    """Starts the server of a model's cloud, and directs the environment to it."""
+    with ExitStack() as running:
+
+        def start(
+            model: AnthropicModel, script: Script, handler: type[Handler] | None = None, **more: str
+        ) -> Server:
+            default = Vertex if model is GOOGLE else Bedrock
+            server = running.enter_context(messages_server(script, handler or default))
+            google = model is GOOGLE
+            put(
+                **(
+                    google_environment(server, tmp_path, **more)
+                    if google
+                    else aws_environment(server, tmp_path)
+                )
+            )
+            return server
+
+        yield start
+
+
+@pytest.fixture
+def nowhere(put: Set, tmp_path: Path) -> None:
+    """No credentials, and an address where no server answers."""
+    put(**no_aws(tmp_path), ANTHROPIC_BEDROCK_BASE_URL="http://127.0.0.1:9", AWS_REGION="eu-north-9")
+    put(**no_google(tmp_path), ANTHROPIC_VERTEX_BASE_URL="http://127.0.0.1:9/v1")
+    put(ANTHROPIC_VERTEX_PROJECT_ID="a-project", CLOUD_ML_REGION="europe-north9")
+
+
+def call(model: AnthropicModel) -> Reply:
+    return model.complete(ask(), lambda piece: None)
+
+
+def refused(model: AnthropicModel, kind: type[ModelError] = ModelError) -> str:
+    with pytest.raises(kind) as raised:
+        call(model)
+    assert type(raised.value) is kind
+    assert not any(secret in str(raised.value) for secret in (*SECRETS, "ANTHROPIC_API_KEY"))
+    return str(raised.value)
+
+
+@EACH
+def test_the_content_of_a_request(serve: Start, model: AnthropicModel) -> None:
+    server = serve(model, "ok")
+    wishing = replace(model, wishes=Wishes(effort="low", temperature=0.5, stop=("END",), cache="1h"))
+    call(wishing)
+    sent = server.requests[0]
+    assert {"anthropic_version", "max_tokens", "messages"} <= sent.body.keys()
+    assert {"model", "temperature"}.isdisjoint(sent.body)
+    assert sent.body["thinking"] == {"type": "adaptive"}
+    assert (sent.body["output_config"], sent.body["stop_sequences"]) == ({"effort": "low"}, ["END"])
+    assert (model.spec, model.context_tokens) == (f"{model.platform}/{model.name}", 1_000_000)
+    assert wishing.ignored() == ("temperature",)
+    if model is GOOGLE:
+        folder = "/v1/projects/a-project/locations/europe-north9/publishers/anthropic/models"
+        assert sent.path == f"{folder}/{model.name}:streamRawPredict"
+        assert sent.headers["authorization"] == f"Bearer {TOKEN}"
+    else:
+        assert sent.path == f"/model/{model.name}/invoke-with-response-stream"
+        assert sent.headers["authorization"].startswith(f"AWS4-HMAC-SHA256 Credential={ACCESS_KEY}/")
+        assert "/eu-north-9/bedrock/aws4_request" in sent.headers["authorization"]
+        assert sent.headers["x-amz-security-token"] == SESSION and "x-amz-date" in sent.headers
+
+
+def test_a_broken_event_is_not_a_reply(serve: Start) -> None:
+    serve(AWS, text("a text"), BrokenBedrock)
+    assert "was cut off" in refused(AWS, Retryable)
+
+
+INVALID, DENIED = "ValidationException", "AccessDeniedException"
+REJECTIONS = {
+    AWS: [
+        (aws_exception("throttlingException", "Too many tokens", after="part"), "hit its rate limit", Retryable),
+        (aws_exception("internalServerException", "oops"), "500: oops", Retryable),
+        (aws_exception("modelTimeoutException", "slow"), "504: slow", Retryable),
+        (aws_status(424, "ModelErrorException", "it broke"), "the server failed (424: it broke)", Retryable),
+        (aws_exception("validationException", "bad", after="part"), "accept the request (400: bad)", ModelError),
+        (aws_status(400, INVALID, "prompt is too long: 9 > 8"), "too long", ModelError),
+        (aws_status(400, INVALID, "with on-demand throughput"), "sonnet-5-5, and the region", ModelError),
+        (aws_status(404, "ResourceNotFoundException", "gone"), f"has no {AWS.spec} (gone)", ModelError),
+        (aws_status(403, DENIED, f"no {SESSION}"), f"is not allowed to use {AWS.spec} (no [key])", ModelError),
+        (aws_status(403, "InvalidSignatureException", SESSION), "the key (InvalidSignatureException): check", ModelError),
+        (aws_status(429, "ThrottlingException", "Too many tokens per day"), "cannot pay for this call (Too", ModelError),
+        (page(), "it answered with text/html", ModelError),
+    ],
+    GOOGLE: [
+        (google_status(429, "RESOURCE_EXHAUSTED", "Quota exceeded"), "has hit its rate limit", Retryable),
+        (error_event("part"), "overloaded", Retryable),
+        (google_status(401, "UNAUTHENTICATED", TOKEN), "the key (UNAUTHENTICATED): run `gcloud", ModelError),
+        (google_status(403, "PERMISSION_DENIED", TOKEN), f"{GOOGLE.spec} ([key]): enable the Vertex AI", ModelError),
+        (google_status(400, "FAILED_PRECONDITION", "not servable in region x"), f"has no {GOOGLE.spec}", ModelError),
+    ],
+}  # fmt: skip
+
+
+@EACH
+def test_rejections(serve: Start, model: AnthropicModel) -> None:
+    serve(model, [script for script, _, _ in REJECTIONS[model]])
+    for _, words, kind in REJECTIONS[model]:
+        assert words in refused(model, kind)
+
+
+def test_the_usage_of_a_throttled_stream(serve: Start) -> None:
+    serve(AWS, aws_exception("throttlingException", after="a long text " * 20))
+    with pytest.raises(Retryable) as raised:
+        call(AWS)
+    assert raised.value.usage.input == 100 and raised.value.usage.output > 10
+
+
+def test_an_arn_is_one_part_of_the_path(serve: Start) -> None:
+    arn = f"arn:aws:bedrock:us-east-1:123456789012:inference-profile/{AWS.name}"
+    server = serve(AWS, "ok")
+    call(AnthropicModel(arn, platform="bedrock"))
+    assert urllib.parse.unquote(server.requests[0].path.split("/")[2]) == arn
+    assert server.requests[0].body["thinking"] == {"type": "adaptive"}
+
+
+def test_a_key_of_bedrock(serve: Start, put: Set) -> None:
+    server = serve(AWS, ["ok", status(403, "no model for secret-bearer")])
+    put(AWS_BEARER_TOKEN_BEDROCK="secret-bearer")
+    assert call(AWS).text == "ok"
+    assert server.requests[0].headers["authorization"] == "Bearer secret-bearer"
+    assert "no model for [key]" in refused(AWS)
+
+
+@pytest.mark.parametrize(
+    ("variables", "config", "words"),
+    [
+        ({}, "", "no usable AWS credentials (RuntimeError): run `aws configure` or `aws sso login`"),
+        ({"AWS_PROFILE": "wrok", "AWS_REGION": ""}, "", "no usable AWS credentials (ProfileNotFound)"),
+        ({"AWS_REGION": ""}, "", "no AWS region is set: set AWS_REGION"),
+        ({}, "no section\n", "no usable AWS credentials (ConfigParseError)"),
+        ({}, "[default]\ncredential_process = /no/such/program\n", "no usable AWS credentials"),
+        ({"ANTHROPIC_BEDROCK_BASE_URL": "127.0.0.1:9/x"}, "", "ANTHROPIC_BEDROCK_BASE_URL"),
+        ({"ANTHROPIC_BEDROCK_BASE_URL": "http://[::1"}, "", "ANTHROPIC_BEDROCK_BASE_URL"),
+        ({"AWS_BEARER_TOKEN_BEDROCK": "key\n"}, "", "AWS_BEARER_TOKEN_BEDROCK contains a line break"),
+    ],
+)
+@pytest.mark.usefixtures("nowhere")
+def test_wrong_settings_of_aws(
+    put: Set, tmp_path: Path, variables: dict[str, str], config: str, words: str
+) -> None:
+    put(HOME=str(tmp_path), **variables)
+    if config:
+        (tmp_path / "aws-config").write_text(config)
+    assert words in refused(AWS)
+
+
+def test_the_region_and_the_keys_of_a_profile(serve: Start, put: Set, tmp_path: Path) -> None:
+    server = serve(AWS, "ok")
+    keys_of_the_environment = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+    put(**dict.fromkeys(keys_of_the_environment, ""), AWS_REGION="", AWS_PROFILE="work")
+    (tmp_path / "aws-config").write_text("[profile work]\nregion = ap-south-9\n")
+    keys = f"[work]\naws_access_key_id = {ACCESS_KEY}\naws_secret_access_key = {SECRET}\n"
+    (tmp_path / "aws-credentials").write_text(keys)
+    assert call(AWS).text == "ok"
+    assert "/ap-south-9/bedrock/" in server.requests[0].headers["authorization"]
+
+
+def test_a_token_with_a_line_end_is_not_shown(serve: Start, put: Set) -> None:
+    serve(AWS, "ok")
+    put(AWS_SESSION_TOKEN=SESSION + "\n")
+    refused(AWS)
+
+
+def test_no_address_and_no_server(nowhere: None, put: Set) -> None:
+    put(AWS_BEARER_TOKEN_BEDROCK="key")
+    assert "cannot build a request for bedrock/.." in refused(AnthropicModel("..", platform="bedrock"))
+    assert "cannot reach 127.0.0.1" in refused(AWS, Retryable)
+
+
+@EACH
+@pytest.mark.parametrize("module", ["no_such_module", "no_such_package.module"])
+def test_without_the_extra(
+    nowhere: None, put: Set, monkeypatch: pytest.MonkeyPatch, model: AnthropicModel, module: str
+) -> None:
+    name = model.platform
+    put(AWS_REGION="eu-north-8", CLOUD_ML_REGION=module)  # a client is made once for one environment
+    monkeypatch.setitem(PROVIDERS, name, replace(PROVIDERS[name], requires=(module,)))
+    assert f"pip install 'git-repoagent[{name}]'" in refused(model)
+    monkeypatch.undo()
+    assert missing_extra(name) == ""
+
+
+def test_the_project_of_the_credentials(serve: Start, put: Set) -> None:
+    server = serve(GOOGLE, ["ok", "ok"])
+    put(ANTHROPIC_VERTEX_PROJECT_ID="")
+    call(GOOGLE)
+    put(GOOGLE_CLOUD_PROJECT="project-of-the-shell")
+    call(GOOGLE)
+    projects = [request.path.split("/")[3] for request in server.requests]
+    assert projects == ["project-of-the-account", "project-of-the-shell"]
+
+
+@pytest.mark.parametrize(
+    ("variables", "account", "words"),
+    [
+        ({"CLOUD_ML_REGION": ""}, {}, "no region is set for Vertex AI: set CLOUD_ML_REGION"),
+        ({"ANTHROPIC_VERTEX_PROJECT_ID": ""}, {"project_id": ""}, "no Google Cloud project is set: set ANTHROPIC_"),
+        ({"ANTHROPIC_VERTEX_BASE_URL": "127.0.0.1:9/x"}, {}, "check ANTHROPIC_VERTEX_BASE_URL and CLOUD_ML_REGION"),
+        ({"ANTHROPIC_VERTEX_BASE_URL": "http://[::1"}, {}, "check ANTHROPIC_VERTEX_BASE_URL and CLOUD_ML_REGION"),
+    ],
+)  # fmt: skip
+def test_wrong_settings_of_google(
+    serve: Start, put: Set, variables: dict[str, str], account: dict[str, str], words: str
+) -> None:
+    serve(GOOGLE, "ok", **account)
+    put(**variables)
+    assert words in refused(GOOGLE)
+
+
+def test_a_token_that_google_refuses(serve: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    from google.auth import _exponential_backoff
+
+    monkeypatch.setattr(_exponential_backoff.time, "sleep", lambda seconds: None)
+    serve(GOOGLE, "ok", ExpiredVertex)
+    assert "no usable Google Cloud credentials (RefreshError): run `gcloud" in refused(GOOGLE)
+    serve(GOOGLE, "ok", DownVertex)
+    assert "cannot reach Google Cloud to get credentials" in refused(GOOGLE, Retryable)
+    serve(GOOGLE, "ok", token_uri="http://127.0.0.1:9/token")
+    assert "cannot reach Google Cloud to get credentials" in refused(GOOGLE, Retryable)
+
+
+@pytest.mark.usefixtures("nowhere")
+@pytest.mark.parametrize(
+    "content", [None, "", "no json", '{"type": "service_account", "private_key": "PRIVATE KEY"}']
+)
+def test_a_file_without_credentials(put: Set, tmp_path: Path, content: str | None) -> None:
+    file = tmp_path / "key.json"
+    if content:
+        file.write_text(content)
+    if content is not None:  # else no file is named
+        put(GOOGLE_APPLICATION_CREDENTIALS=str(file))
+    assert "no usable Google Cloud credentials (" in refused(GOOGLE)
+
+
+def test_the_login_of_a_user(nowhere: None, put: Set, tmp_path: Path) -> None:
+    """Its library warns about quotas, which are irrelevant here, and requests a token from Google."""
+    from google.auth import _cloud_sdk
+
+    file = tmp_path / "user.json"
+    user = {"type": "authorized_user", "client_id": _cloud_sdk.CLOUD_SDK_CLIENT_ID, "client_secret": "s"}
+    file.write_text(json.dumps({**user, "refresh_token": "r"}))
+    put(GOOGLE_APPLICATION_CREDENTIALS=str(file), HTTPS_PROXY="http://127.0.0.1:9")
+    assert "cannot reach Google Cloud to get credentials" in refused(GOOGLE, Retryable)

@@ -1,0 +1,281 @@
+"""Retries, continuation, limits and fallback models of `complete`, and joining the parts of a reply."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from repoagent.errors import LimitReached, ModelError
+from repoagent.llm.complete import ATTEMPTS, Fallback, complete, join, open_fence
+from repoagent.llm.model import Model, OnText, Reply, Request, Retryable, Usage
+from repoagent.llm.providers.anthropic import AnthropicModel
+from repoagent.llm.usage import Limits, Meter, Price
+from tests.llm.helpers import Scripted, ask
+from tests.llm.providers.messages_server import Script, Server, cut, status, text
+
+
+class Listener:
+    """Records the events for a terminal, and does not wait."""
+
+    def __init__(self) -> None:
+        self.shown = ""
+        self.waits: list[tuple[float, str]] = []
+        self.slept: list[float] = []
+
+    def run(self, model: Model, meter: Meter | None = None, jitter: float = 0.0) -> Reply:
+        return complete(
+            model,
+            ask(),
+            meter or Meter(),
+            on_text=self.hear,
+            on_void=self.void,
+            on_wait=lambda seconds, reason: self.waits.append((seconds, reason)),
+            sleep=self.slept.append,
+            jitter=lambda: jitter,
+        )
+
+    def hear(self, piece: str) -> None:
+        self.shown += piece
+
+    def void(self, piece: str) -> None:
+        assert self.shown.endswith(piece)
+        self.shown = self.shown.removesuffix(piece)
+
+
+def test_failures_are_waited_out_and_counted() -> None:
+    used = Usage(input=10, output=2, estimated=True)
+    answers = [Retryable("overloaded"), Retryable("cut", usage=used), Reply("done", "end", Usage(20, 5))]
+    listener, meter = Listener(), Meter(price_of=lambda spec: Price(1.0, 2.0))
+    reply = listener.run(Scripted(answers), meter)
+    assert reply.text == "done"
+    assert reply.usage == meter.usage == Usage(30, 7, estimated=True)
+    assert meter.attempts == 3
+    assert meter.cost == pytest.approx((30 + 2 * 7) / 1_000_000)
+    assert listener.waits == [(1.0, "overloaded"), (2.0, "cut")]
+    assert listener.slept == [1.0, 2.0]
+
+
+def test_the_server_decides_how_long_to_wait() -> None:
+    listener = Listener()
+    waits = [Retryable("rate", retry_after=seconds) for seconds in (33, 0)]
+    listener.run(Scripted([*waits, Reply("x", "end")]))
+    assert listener.slept == [33, 0]
+
+
+OVERLOADED = Retryable("the server is overloaded")
+
+
+@pytest.mark.parametrize(
+    ("answers", "words", "calls", "slept"),
+    [
+        ([OVERLOADED] * 9, r"the server is overloaded \(tried 5 times\): try again later", ATTEMPTS, [1, 2, 4, 8]),
+        ([Retryable("the rate limit is reached", retry_after=3600)], "asks you to retry in 60 minutes", 1, []),
+        ([ModelError("bad key")], "bad key", 1, []),
+        ([Reply(f"part {n} ", "length") for n in range(9)], "still cut off after 3 continuations", 4, []),
+        ([Reply("part", "length"), Reply(" ", "length"), Reply("more", "end")], "still cut off", 2, []),
+        ([Reply("because\nof this", "refusal")], "declined this request: because of this. Rephrase it", 1, []),
+        ([Reply("", "refusal")], r"declined this request\. Rephrase", 1, []),
+        ([Reply(" \n", "end")], "sent an empty reply", 1, []),
+        ([Reply("", "length")], "before it wrote anything", 1, []),
+    ],
+)  # fmt: skip
+def test_errors_that_end_a_call(
+    answers: list[Reply | Exception], words: str, calls: int, slept: list[float]
+) -> None:
+    listener, meter, model = Listener(), Meter(), Scripted(answers)
+    with pytest.raises(ModelError, match=words) as raised:
+        listener.run(model, meter)
+    assert not isinstance(raised.value, Retryable)
+    assert len(model.seen) == meter.attempts == calls
+    assert listener.slept == slept
+
+
+def test_text_of_a_broken_attempt_is_void(server_with: Callable[[Script], Server]) -> None:
+    server_with([status(429, retry_after=2), cut("the first try"), "the second"])
+    listener, meter = Listener(), Meter()
+    reply = listener.run(AnthropicModel("claude-sonnet-5-5"), meter, jitter=1.0)
+    assert listener.shown == reply.text == "the second"
+    assert listener.slept == [2.0, 3.0]
+    assert meter.attempts == 3
+    assert meter.usage.input == 200
+
+
+def test_a_cut_reply_is_continued(server_with: Callable[[Script], Server]) -> None:
+    cut_short = [text(said, stop="max_tokens") for said in ("one two ", "three ")]
+    server = server_with([*cut_short, "four"])
+    reply = complete(AnthropicModel("claude-sonnet-5-5"), ask("count"), Meter())
+    assert (reply.text, reply.stop) == ("one two three four", "end")
+    assert reply.usage.input == 300
+    for received in server.requests:
+        assert received.turns[-1][0] == "user"  # a last message of the assistant is rejected
+    assert [role for role, _ in server.requests[2].turns] == ["user", "assistant", "user"]
+    assert server.requests[2].turns[1][1] == "one two three "
+
+
+def test_limits_hold_for_retries_and_continuations() -> None:
+    model = Scripted([Retryable("overloaded"), Reply("part", "length"), Reply("rest", "end")])
+    with pytest.raises(LimitReached, match="--max-turns"):
+        Listener().run(model, Meter(Limits(turns=2)))
+    assert len(model.seen) == 2
+
+
+def test_no_wait_for_a_retry_that_a_limit_forbids() -> None:
+    listener = Listener()
+    with pytest.raises(ModelError, match=r"overloaded; reached the limit of 1 model call"):
+        listener.run(Scripted([Retryable("overloaded")]), Meter(Limits(turns=1)))
+    assert listener.slept == []
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+def test_an_endless_reply_is_discarded(monkeypatch: pytest.MonkeyPatch, parts: int) -> None:
+    monkeypatch.setattr("repoagent.llm.complete.LONGEST_REPLY", 1_000)
+    heard: list[str] = []
+    model = Scripted([Reply("x" * (1_200 // parts), "length")] * parts)
+    with pytest.raises(ModelError, match="was discarded"):
+        complete(model, ask("x"), Meter(), on_text=heard.append)
+    assert len("".join(heard)) <= 1_200 and len(model.seen) == parts
+
+
+def test_an_endless_stream_is_ended_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Endless(Scripted):
+        def complete(self, request: Request, on_text: OnText) -> Reply:
+            for _ in range(1_000):
+                on_text("x" * 100)
+            return Reply("", "end")
+
+    monkeypatch.setattr("repoagent.llm.complete.LONGEST_REPLY", 1_000)
+    heard: list[str] = []
+    with pytest.raises(ModelError, match="was discarded"):
+        complete(Endless([]), ask("x"), Meter(), on_text=heard.append)
+    assert len("".join(heard)) == 1_000
+
+
+BUSY = Retryable("the server is overloaded", usage=Usage(10, 1))
+PRICES = {"a/one": Price(1e6, 0), "b/two": Price(1e3, 0)}
+
+
+def paid(text: str = "done") -> Reply:
+    return Reply(text, "end", Usage(100, 0))
+
+
+def test_the_fallback_takes_over_after_two_failures() -> None:
+    first, second = Scripted([BUSY, BUSY], spec="a/one"), Scripted([paid(), paid()], spec="b/two")
+    model, listener = Fallback([first, second]), Listener()
+    meter = Meter(price_of=PRICES.get)
+    assert listener.run(model, meter).text == "done"
+    assert listener.waits[1] == (0.0, "the server is overloaded: continuing with b/two")
+    assert (model.spec, meter.attempts, len(first.seen), len(second.seen)) == ("b/two", 3, 2, 1)
+    assert meter.cost == pytest.approx(20 + 0.1)  # each attempt at the price of the model it was made at
+    listener.run(model)
+    assert (len(first.seen), len(second.seen)) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "outcome"),
+    [
+        ([BUSY, paid("one")], [], "one"),  # one failure keeps the model
+        ([Retryable("the rate limit is reached", retry_after=90.0)], [paid("two")], "two"),
+        ([BUSY] * 2, [BUSY] * 3, "tried 5 times"),  # the last one fails as any model
+        ([ModelError("the key is wrong")], [], "the key is wrong"),
+    ],
+)
+def test_when_the_fallback_takes_over(
+    first: list[Reply | Exception], second: list[Reply | Exception], outcome: str
+) -> None:
+    models = [Scripted(first, spec="a/one"), Scripted(second, spec="b/two")]
+    try:
+        result = Listener().run(Fallback(models)).text
+    except ModelError as error:
+        result = str(error)
+    assert outcome in result
+    assert [len(model.seen) for model in models] == [len(first), len(second)]
+
+
+def test_tools_are_offered_if_all_models_take_them() -> None:
+    """When they are offered, it is unknown which model will answer."""
+    takes = {"one": {"tools", "stop"}, "two": {"tools"}, "three": {"stop"}}
+    one, two, tagged = (Scripted([], spec=f"a/{name}", takes=frozenset(some)) for name, some in takes.items())
+    assert "tools" in Fallback([one, two]).takes
+    assert Fallback([one, two, tagged]).takes == {"stop"}
+
+
+# A truncated reply and its continuation.
+
+REPLY = """The loop opens the file twice; here is one pass.
+
+```diff
+--- a/src/app.py
++++ b/src/app.py
+@@ -1,9 +1,9 @@
+ def load(path):
+-    with open(path) as file:
+-        return file.read()
++    try:
++        with open(path) as file:
++            return file.read()
++    except FileNotFoundError:
++        return ""
++
++
++def table():
++    return [
++        0, 0, 0, 0, 0, 0, 0, 0,
++        0, 0, 0, 0, 0, 0, 0, 0,
++        0, 0, 0, 0, 0, 0, 0, 0,
++    ]
+ }
+ }
+```
+
+And a test:
+
+```
+assert load("x") == ""
+```
+"""
+
+
+def test_an_exact_continuation_is_unchanged_for_any_cut() -> None:
+    for at in range(len(REPLY) + 1):
+        assert join(REPLY[:at], REPLY[at:]) == REPLY, (REPLY[:at][-30:], REPLY[at:][:30])
+
+
+def test_a_repeated_unfinished_line_is_dropped() -> None:
+    tried = 0
+    for at in range(1, len(REPLY)):
+        start = REPLY.rfind("\n", 0, at) + 1
+        unfinished = REPLY[start:at]
+        if len(unfinished.replace(" ", "")) >= 4 and "0, 0" not in unfinished and not open_fence(unfinished):
+            tried += 1
+            assert join(REPLY[:at], REPLY[start:]) == REPLY, unfinished
+    assert tried > 200
+
+
+def test_a_fence_that_is_opened_again_is_dropped() -> None:
+    first, last = REPLY.index("```diff") + len("```diff\n"), REPLY.index("```\n\nAnd")
+    for at in range(first, last):
+        assert join(REPLY[:at], "```diff\n" + REPLY[at:]) == REPLY
+    at = REPLY.index("FileNotFoundError")  # and the unfinished line again
+    assert join(REPLY[:at], "```diff\n" + REPLY[REPLY.rfind("\n", 0, at) + 1 :]) == REPLY
+
+
+@pytest.mark.parametrize(
+    ("first", "last"),
+    [
+        ("```\ncode\n", "```\n"),  # a closing fence is no opening one
+        ("```markdown\n# Title\n\n", "```python\nx = 1\n"),  # a nested fence
+        # what may be meant to be there twice
+        *((f"first\n{line}", f"{line}last\n") for line in ("}\n", "    }\n", "\n", "+\n", "return x\n", "- - - - ", "ab")),
+    ],
+)  # fmt: skip
+def test_nothing_else_is_dropped(first: str, last: str) -> None:
+    assert join(first, last) == first + last
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("", ""), ("```py\nx", "```py"), ("```py\nx\n```\n", ""), ("~~~~\n```\n~~~\n", "~~~~"), ("a ``` b", "")],
+)
+def test_open_fence(text: str, expected: str) -> None:
+    assert open_fence(text) == expected

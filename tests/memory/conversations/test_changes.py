@@ -1,0 +1,293 @@
+"""Save, load and branch; undo and redo, to the byte, and what was written since."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+
+import pytest
+
+from repoagent.errors import NothingDone, Refused, UsageError
+from repoagent.llm.conversation import Turn, append, loads
+from repoagent.memory.conversation_changes import (
+    ConcurrentChange,
+    branch,
+    change,
+    changes,
+    load,
+    log_folder,
+    redo,
+    save,
+    text_file,
+    undo,
+)
+from repoagent.memory.conversations import about_of, entries, last_spoken
+from repoagent.memory.identity.store import remember, resolve
+from repoagent.storage.locks import locked
+from repoagent.storage.secrets import mask
+from tests.edit.prompt.test_masking import made
+from tests.memory.conftest import text
+from tests.memory.conversations.conftest import TALK, StoredConversations
+
+MORE = (Turn("user", "and now?", {"edit": "3"}), Turn("assistant", "Now it is done."))
+
+
+def test_a_copy_names_its_file_and_has_the_same_turns(stored: StoredConversations) -> None:
+    source = stored.find("file:a.py")
+    save(stored.layout, source, stored.place("fast"))
+    found = stored.find("fast")
+    assert found.conversation == source.conversation
+    assert about_of(found.text) == "a.py"
+    assert found.place.path.stat().st_mode & 0o777 == 0o600
+    [entry] = entries(stored.layout)
+    assert (entry.about, entry.turns, entry.last) == ("a.py", 5, "2026-11-21T10:00:00+00:00")
+
+
+def test_existing_conversations_are_not_overwritten_without_force(stored: StoredConversations) -> None:
+    before = stored.make("fast", TALK[:1]).path.read_bytes()
+    place, source = stored.place("fast"), stored.find("file:a.py")
+    with pytest.raises(Refused, match="already exists; choose another name or use --force"):
+        save(stored.layout, source, place)
+    assert place.path.read_bytes() == before
+    save(stored.layout, source, place, force=True)
+    after = place.path.read_bytes()
+    assert stored.undo(place) == "save" and place.path.read_bytes() == before
+    assert stored.redo(place) == "save" and place.path.read_bytes() == after
+    with pytest.raises(UsageError, match="a copy of itself"):
+        save(stored.layout, stored.find("fast"), place, force=True)
+
+
+def test_keys_are_masked_in_a_copy(stored: StoredConversations) -> None:
+    token = made("ghp" + "_", 36)
+    stored.make("keys", [Turn("user", f"use {token}, please")])
+    save(stored.layout, stored.find("keys"), stored.place("copy"))
+    assert stored.find("copy").conversation.turns[0].text == f"use {mask(token)}, please"
+    assert token.encode() not in b"".join(
+        path.read_bytes() for path in log_folder(stored.layout).rglob("*") if path.is_file()
+    )
+
+
+def test_a_branch_ends_at_its_turn(stored: StoredConversations) -> None:
+    place = stored.place("other")
+    for turn in (0, 6, -1):
+        with pytest.raises(UsageError, match="has only 5 turn"):
+            branch(stored.layout, stored.find("file:a.py"), place, turns=turn)
+    branch(stored.layout, stored.find("file:a.py"), place, turns=2)
+    assert stored.find("other").conversation.turns == TALK[:2]
+    [entry] = entries(stored.layout)
+    assert (entry.about, entry.turns) == ("a.py", 2)
+    with pytest.raises(Refused, match=r"already exists; choose another name$"):
+        branch(stored.layout, stored.find("file:a.py"), place)
+    append(place.path, *MORE)
+    with pytest.raises(Refused, match="has changed since its last branch"):
+        stored.undo(place)
+    assert stored.find("other").conversation.turns == (*TALK[:2], *MORE)
+
+
+def test_the_conversation_follows_a_renamed_file_and_stays_if_it_is_deleted(
+    stored: StoredConversations,
+) -> None:
+    top = stored.workspace.worktree.top
+    assert stored.at.place("file:a.py").key == stored.at.file("a.py").key
+    (top / "a.py").rename(top / "moved.py")
+    (top / "a.py").write_bytes(text("a stranger"))
+    moved = stored.at.place("file:moved.py")
+    assert stored.find("file:moved.py").conversation.turns == TALK
+    with pytest.raises(Refused, match=r"no conversation about a\.py yet"):
+        stored.at.place("file:a.py")
+    stored.make("fast", TALK[:2])
+    load(stored.layout, stored.find("fast"), stored.at.file("a.py", make=True))
+    assert stored.find("file:a.py").conversation.turns == TALK[:2]
+    assert stored.at.place("file:moved.py").key == moved.key != stored.at.place("file:a.py").key
+    for path in ("gone.py", "/etc/passwd", "../x", ".git/config"):
+        with pytest.raises((UsageError, Refused)):
+            stored.at.place(f"file:{path}")
+    (top / "a.py").unlink()
+    assert stored.find("file:a.py").conversation.turns == TALK[:2]
+    with pytest.raises(UsageError, match=r"no such file: a\.py"):
+        stored.at.file("a.py", make=True)
+
+
+@pytest.mark.parametrize("loaded", [TALK[:2], ()])
+def test_turns_after_a_load_or_a_deletion_are_preserved(
+    stored: StoredConversations, loaded: tuple[Turn, ...]
+) -> None:
+    place = stored.at.place("file:a.py")
+    before = place.path.read_bytes()
+    if loaded:
+        stored.make("fast", loaded, nonce="bbbbbbbb")
+        load(stored.layout, stored.find("fast"), place)
+    else:
+        change(stored.layout, place, before, None, "delete")
+    append(place.path, *MORE)
+    assert undo(stored.layout, place).merged
+    assert place.path.read_bytes().startswith(before)
+    assert stored.find("file:a.py").conversation.turns == (*TALK, *MORE)
+    redo(stored.layout, place)
+    assert stored.find("file:a.py").conversation.turns == (*loaded, *MORE)
+
+
+def test_a_later_change_is_a_conflict(stored: StoredConversations) -> None:
+    place = stored.make("fast")
+    before = place.path.read_bytes()
+    stored.edit(place, before, before.replace(b"- second", b"- 2nd"))
+    mine = place.path.read_bytes().replace(b"make it faster", b"make it much faster")
+    place.path.write_bytes(mine)
+    message = "fast has changed since its last edit; undo by hand: copy "
+    with pytest.raises(Refused, match=message) as caught:
+        stored.undo(place)
+    assert place.path.read_bytes() == mine
+    kept = text_file(stored.layout, hashlib.sha256(before).hexdigest())
+    assert str(kept) in str(caught.value) and kept.read_bytes() == before
+    place.path.unlink()
+    with pytest.raises(Refused, match="has changed since its last edit"):
+        stored.undo(place)
+
+
+def test_a_chain_of_changes_goes_back_and_forth(stored: StoredConversations) -> None:
+    place = stored.make("fast")
+    states: list[bytes | None] = [place.path.read_bytes()]
+    for number in range(4):
+        after = states[-1] and states[-1] + b"%d\n" % number
+        stored.edit(place, states[-1], after)
+        states.append(after)
+    change(stored.layout, place, states[-1], None, "delete")
+    states.append(None)
+
+    def present() -> bytes | None:
+        return place.path.read_bytes() if place.path.exists() else None
+
+    for state in reversed(states[:-1]):
+        stored.undo(place)
+        assert present() == state
+    with pytest.raises(NothingDone, match="nothing to undo"):
+        stored.undo(place)
+    for state in states[1:3]:
+        stored.redo(place)
+        assert present() == state
+    stored.undo(place)
+    stored.edit(place, states[1], b"# another\n")
+    with pytest.raises(NothingDone, match="nothing to redo"):
+        stored.redo(place)
+    stored.undo(place)
+    stored.undo(place)
+    assert present() == states[0]
+
+
+@pytest.mark.soak
+def test_undo_never_loses_turns(stored: StoredConversations) -> None:
+    for seed in range(60):
+        chosen = random.Random(seed)
+        place = stored.make(f"talk {seed}")
+        said: list[str] = []
+        for number in range(25):
+            act = chosen.choice(["edit", "say", "undo", "undo", "redo", "by hand"])
+            present = place.path.read_bytes()
+            if act == "say":
+                said.append(f"said {seed} {number}")
+                append(place.path, Turn("user", said[-1]))
+            elif act == "edit":
+                words = chosen.choice([b"make it faster", b"Applied: a.py", b"I share", b"- first"])
+                after = present.replace(words, b"%s %d" % (words, number), 1)
+                stored.edit(place, present, after)
+            elif act == "by hand":
+                place.path.write_bytes(present.replace(b"why is", b"why%d is" % number, 1))
+            else:
+                try:
+                    (undo if act == "undo" else redo)(stored.layout, place)
+                except (NothingDone, Refused):
+                    assert place.path.read_bytes() == present
+            turns = stored.find(place.name).conversation.turns
+            assert [turn.text for turn in turns[5:]] == said, (seed, number)
+
+
+def test_a_late_writer_and_an_equal_text_change_nothing(stored: StoredConversations) -> None:
+    place = stored.make("fast")
+    before = place.path.read_bytes()
+    done = stored.edit(place, before, before)
+    assert done.before == done.after and changes(stored.layout) == []
+    append(place.path, *MORE)
+    with pytest.raises(ConcurrentChange, match="another process has just changed fast"):
+        stored.edit(place, before, b"")
+    assert stored.find("fast").conversation.turns == (*TALK, *MORE) and changes(stored.layout) == []
+
+
+def test_undo_reverts_changes_by_commands(stored: StoredConversations) -> None:
+    place = stored.make("mine")
+    with pytest.raises(NothingDone, match="no command has changed mine"):
+        stored.undo(place)
+    with pytest.raises(UsageError, match="no conversation 'min'; did you mean 'mine'"):
+        stored.undo(stored.place("min"))
+    assert not list(place.path.parent.glob("min.md*"))
+
+
+def test_a_modified_stored_text_is_not_used(stored: StoredConversations) -> None:
+    place = stored.make("fast")
+    before = place.path.read_bytes()
+    done = stored.edit(place, before, before + b"x\n")
+    kept = text_file(stored.layout, done.before)
+    kept.write_bytes(b"something else")
+    with pytest.raises(Refused, match="was modified and no longer matches its hash"):
+        stored.undo(place)
+    kept.unlink()
+    with pytest.raises(Refused, match="is missing; nothing was changed"):
+        stored.undo(place)
+    assert place.path.read_bytes() == before + b"x\n"
+    (log_folder(stored.layout) / "changes.jsonl").write_text('{"version": 2}\n')
+    with pytest.raises(Refused, match="newer repoagent"):
+        stored.undo(place)
+
+
+def test_broken_conversations_are_listed_with_the_problem(stored: StoredConversations) -> None:
+    folder = stored.make("good").path.parent
+    (folder / "broken.md").write_text("no\n")
+    (folder / "newer.md").write_text("# repoagent conversation, version 7, nonce aaaaaaaa\n")
+    (folder / "link.md").symlink_to("/etc/passwd")
+    for name in ("edit-1", "edit-2", "kept-1", "run-1"):
+        stored.make(name)
+    for name in ("b.md.lock", ".hidden.md", ".md", "x.txt"):  # no conversations
+        (folder / name).write_text("")
+    (folder / "folder.md").mkdir()
+    with locked(stored.layout.locks / "edit-2", what="an edit"):
+        listed = {entry.place.name: entry for entry in entries(stored.layout, files=True)}
+    assert {name: (entry.place.kind, entry.state) for name, entry in listed.items()} == {
+        "broken": ("general", ""),
+        "edit-1": ("edit", "unfinished"),
+        "edit-2": ("edit", "at work"),
+        "good": ("general", ""),
+        "kept-1": ("edit", "kept"),
+        "link": ("general", ""),
+        "newer": ("general", ""),
+        "run-1": ("run", ""),
+        "file:a.py": ("file", ""),
+    }
+    problems = {name: entry.problem for name, entry in listed.items() if entry.problem}
+    assert problems.keys() == {"broken", "newer", "link"} and "root:" not in "".join(problems.values())
+    last = last_spoken(stored.layout)
+    assert last is not None and last.about == "a.py"
+
+
+def test_a_folder_that_is_a_link_is_not_followed(stored: StoredConversations) -> None:
+    elsewhere = stored.workspace.worktree.top.parent / "elsewhere"
+    elsewhere.mkdir()
+    stored.layout.conversations.symlink_to(elsewhere)
+    with pytest.raises(Refused, match="symbolic link"):
+        save(stored.layout, stored.find("file:a.py"), stored.place("fast"))
+    with pytest.raises(Refused, match="symbolic link"):
+        entries(stored.layout)
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_a_loaded_conversation_is_that_of_the_next_edit(stored: StoredConversations) -> None:
+    workspace = stored.workspace
+    stored.make("fast", TALK[:2])
+    place = stored.at.file("README.md", make=True)
+    load(workspace.layout, stored.find("fast"), place)
+    data = (workspace.worktree.top / "README.md").read_bytes()
+    memory = resolve(workspace.layout, workspace.worktree, "README.md", data)
+    assert memory is not None and memory.conversation == place.path
+    assert loads(place.path.read_text()).turns == TALK[:2]
+    assert (
+        remember(workspace.layout, workspace.worktree, "README.md", data, memory=memory).folder
+        == memory.folder
+    )

@@ -1,0 +1,257 @@
+"""The hints: they find a memory without reading all, are rebuilt if lost, and never overrule the identity files."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import threading
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from repoagent.errors import Refused
+from repoagent.memory.database import Schema, open_database
+from repoagent.memory.identity import hints
+from repoagent.memory.identity.record import Identity, load, save
+from repoagent.memory.identity.store import listing, memories, remember, resolve
+from tests.memory.conftest import Workspace, atomic_save, edited, fail, kill_after, text
+
+
+@pytest.fixture(autouse=True)
+def few(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However few memories there are, their hints are in the file, unless the parameter is larger."""
+    monkeypatch.setattr(hints, "FEW", getattr(request, "param", 0))
+
+
+@pytest.fixture
+def file(workspace: Workspace) -> Path:
+    return workspace.layout.root / "memory.db"
+
+
+def settle(workspace: Workspace) -> None:
+    """As if the memory folder had been changed long ago: its time is trusted from now on."""
+    os.utime(workspace.layout.memory, (1, 1))
+
+
+def find(workspace: Workspace, path: str) -> tuple[str | None, list[str]]:
+    """The folder of the memory of `path`, and the warnings."""
+    warnings: list[str] = []
+    memory = resolve(
+        workspace.layout, workspace.worktree, path, workspace.repo.read(path), warn=warnings.append
+    )
+    return (None if memory is None else memory.folder.name), warnings
+
+
+def execute(file: Path, *statements: str) -> None:
+    with closing(sqlite3.connect(file)) as connection, connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+def test_few_memories_need_no_file(workspace: Workspace, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hints, "FEW", 8)
+    atomic_save(workspace.worktree.top / "a.py", edited(text("a")))
+    assert workspace.folder("a.py") and file.exists()  # an existing one is kept up to date
+    file.unlink()
+    atomic_save(workspace.worktree.top / "a.py", edited(text("a"), 12))
+    assert workspace.folder("a.py") and not file.exists()
+    code = "import sys; import repoagent.memory.identity.store; print('sqlite3' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("damage", ["lost", "broken", "cut", "foreign", "other tables", "link", "folder"])
+def test_without_its_file_nothing_is_lost(workspace: Workspace, file: Path, damage: str) -> None:
+    a, b = workspace.folder("a.py"), workspace.folder("b.py")
+    content = file.read_bytes()
+    file.unlink()
+    if damage == "link":
+        file.symlink_to("/etc/hostname")
+    elif damage == "folder":
+        file.mkdir()
+    elif damage == "other tables":
+        execute(file, "CREATE TABLE x (y)")
+    elif damage != "lost":
+        broken = {"broken": content[:5000] + b"\xff" * 9000, "cut": content[:3000], "foreign": b"hello " * 99}
+        file.write_bytes(broken[damage])
+    warnings = []
+    for _ in range(2):
+        for path, folder in (("a.py", a), ("b.py", b)):
+            name, more = find(workspace, path)
+            warnings += more
+            assert name == folder
+    assert len(warnings) == (damage != "lost") and all("memory.db" in warning for warning in warnings)
+    assert os.path.lexists(file.with_name("memory.db.broken-1")) == (damage != "lost")
+    assert find(workspace, "a.py") == (a, []) and file.is_file() and file.stat().st_mode & 0o77 == 0
+
+
+def test_a_newer_file_is_not_changed_and_memories_are_found(workspace: Workspace, file: Path) -> None:
+    execute(file, "PRAGMA user_version = 99")
+    before = file.read_bytes()
+    atomic_save(workspace.worktree.top / "a.py", edited(text("a")))
+    name, warnings = find(workspace, "a.py")
+    assert name and warnings
+    assert all("version 99" in warning and "update repoagent" in warning for warning in warnings)
+    (workspace.worktree.top / "a.py").rename(workspace.worktree.top / "c.py")
+    assert find(workspace, "c.py")[0] == name
+    assert file.read_bytes() == before
+
+
+def test_a_locked_index_only_costs_time(
+    workspace: Workspace, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hints, "_WAIT", 0.01)
+    a = workspace.folder("a.py")
+    with closing(sqlite3.connect(file, isolation_level=None)) as holder:
+        holder.execute("BEGIN EXCLUSIVE")
+        name, warnings = find(workspace, "a.py")
+        assert name == a and len(warnings) == 1 and "reading every memory" in warnings[0]
+    assert find(workspace, "a.py") == (a, [])
+
+
+def test_damage_that_shows_late_is_reported_and_mended(workspace: Workspace, file: Path) -> None:
+    warnings: list[str] = []
+    with (
+        pytest.raises(Refused, match=r"memory\.db .* run the command again"),
+        hints.open_index(workspace.layout, warnings.append) as index,
+    ):
+        execute(file, "DROP TABLE hint")
+        index.names(hints.PATH, "a.py")
+    assert len(warnings) == 1 and "memory.db" in warnings[0]
+    assert workspace.folder("a.py")
+
+
+@pytest.mark.parametrize(("few", "settled"), [(0, False), (0, True), (8, False)], indirect=["few"])
+def test_folders_copied_renamed_and_deleted_by_hand(workspace: Workspace, settled: bool) -> None:
+    memory, folder = workspace.layout.memory, workspace.known("a.py").folder
+    if settled:
+        settle(workspace)
+        assert workspace.folder("a.py") == folder.name
+    folder.rename(memory / "by hand")
+    assert workspace.folder("a.py") == "by hand"
+    shutil.copytree(memory / "by hand", memory / "copy")
+    shutil.rmtree(memory / "by hand")
+    assert workspace.folder("a.py") == "copy"
+    assert listing(workspace.layout)[0] == ("a.py", "copy")
+    shutil.rmtree(memory / "copy")
+    assert workspace.folder("a.py") is None
+    assert [path for path, _ in listing(workspace.layout)] == ["b.py"]
+
+
+def test_a_folder_that_gets_its_identity_late(workspace: Workspace) -> None:
+    """As by a slow copy of a folder: the memory folder does not change any more."""
+    memory, elsewhere = workspace.layout.memory, workspace.worktree.top / "elsewhere"
+    workspace.known("a.py").folder.rename(elsewhere)
+    (memory / "late").mkdir()
+    settle(workspace)
+    assert workspace.folder("a.py") is None
+    shutil.copy(elsewhere / "identity.json", memory / "late")
+    assert workspace.folder("a.py") == "late"
+
+
+@pytest.mark.parametrize("few", [0, 8], indirect=True)
+def test_an_identity_edited_by_hand(workspace: Workspace) -> None:
+    a = workspace.known("a.py")
+    settle(workspace)
+    assert workspace.folder("a.py")
+    value = json.loads((a.folder / "identity.json").read_bytes())
+    (a.folder / "identity.json").write_text(
+        json.dumps({**value, "path": "found.py", "places": {}, "keys": {}})
+    )
+    atomic_save(workspace.worktree.top / "found.py", text("a"))
+    (workspace.worktree.top / "a.py").unlink()
+    assert [path for path, _ in listing(workspace.layout)] == ["b.py", "found.py"]
+    assert workspace.folder("found.py") == a.folder.name
+
+
+def test_names_that_lead_out_are_not_followed(workspace: Workspace, file: Path, tmp_path: Path) -> None:
+    workspace.known("a.py").folder.rename(tmp_path / "outside")
+    assert workspace.folder("a.py") is None
+    settle(workspace)
+    assert workspace.folder("a.py") is None
+    outside = os.path.relpath(tmp_path / "outside", workspace.layout.memory)
+    for name in (outside, "nothing here"):
+        execute(file, f"INSERT INTO hint VALUES ('path', X'{b'a.py'.hex()}', X'{os.fsencode(name).hex()}')")
+    assert find(workspace, "a.py") == (None, [])
+
+
+def test_a_kill_between_the_hints_and_the_identity(workspace: Workspace) -> None:
+    """Whatever was written last, the file is found by what its identity says."""
+    a = workspace.known("a.py")
+    (workspace.worktree.top / "a.py").rename(workspace.worktree.top / "c.py")
+    moved = a.identity.at("c.py", str(workspace.worktree.top))
+    with hints.open_index(workspace.layout, fail) as index:
+        index.note([(a.folder.name, a.identity, moved)])
+        assert index.names(hints.PATH, "a.py") == index.names(hints.PATH, "c.py") == [a.folder.name]
+    settle(workspace)
+    assert load(a.folder) == a.identity and workspace.folder("c.py") == a.folder.name
+    save(a.folder, moved)
+    assert workspace.folder("c.py") == a.folder.name
+
+
+def test_kills_while_it_is_made_and_written(workspace: Workspace) -> None:
+    """SIGKILL at some moments of making and changing it: the next command finds everything."""
+    names = {f"m{number}.py": f"memory-{number}" for number in range(15)}
+    for path, name in names.items():
+        (workspace.layout.memory / name).mkdir()
+        workspace.repo.write(path, text(path))
+        save(workspace.layout.memory / name, Identity(path).seen(f"{len(name):040}", "/elsewhere"))
+    code = (
+        "import sys, os; from pathlib import Path; import repoagent.memory.identity.hints as i; i.FEW = 0\n"
+        "from repoagent.memory.identity.store import remember; from repoagent.git.worktree import layout, open_worktree\n"
+        "w = open_worktree(Path(sys.argv[1])); print('on', flush=True)\n"
+        "while True:\n"
+        "    for n in range(15):\n"
+        "        p = f'm{n}.py'; remember(layout(w), w, p, (w.top / p).read_bytes(), commit=os.urandom(4).hex())\n"
+        "        (w.top / '.repoagent/memory.db').unlink(missing_ok=True) if n == 7 else None\n"
+    )
+    for moment in (0.0, 0.05):
+        kill_after(moment, code, str(workspace.worktree.top))
+    found = dict(listing(workspace.layout, warn=fail))
+    assert {path: name for path, name in found.items() if path in names} == names
+    with hints.open_index(workspace.layout, fail) as index:
+        assert all(name in index.names(hints.PATH, path) for path, name in names.items())
+
+
+def test_a_look_at_a_known_file_reads_no_other(workspace: Workspace) -> None:
+    settle(workspace)
+    a = workspace.folder("a.py")
+    settle(workspace)
+    for other in workspace.layout.memory.glob("b-py-*/identity.json"):
+        other.unlink()
+        other.mkdir()  # reading it would be refused
+    assert find(workspace, "a.py") == (a, [])
+
+
+def test_listing_matches_the_identity_files(workspace: Workspace) -> None:
+    odd = os.fsdecode(b"odd\xff\n.py")
+    workspace.repo.write(odd, text("odd"))
+    remember(workspace.layout, workspace.worktree, odd, text("odd"))
+    assert listing(workspace.layout) == [
+        (each.identity.path, each.folder.name) for each in memories(workspace.layout)
+    ]
+    assert [path for path, _ in listing(workspace.layout)] == ["a.py", "b.py", odd]
+
+
+def test_threads_that_create_a_database_at_once_do_not_set_it_aside(tmp_path: Path) -> None:
+    messages: list[str] = []
+    for number in range(20):
+        barrier = threading.Barrier(4)
+
+        def create(path: Path = tmp_path / f"{number}.db", barrier: threading.Barrier = barrier) -> None:
+            barrier.wait()
+            open_database(path, Schema(0x123, 1, "CREATE TABLE item (name)"), messages.append).close()
+            messages.append("opened")
+
+        threads = [threading.Thread(target=create) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert messages == ["opened"] * 80

@@ -1,0 +1,111 @@
+"""SARIF that code scanning accepts: its shape, locations, fingerprints, fixes, and limits."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from functools import cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote_to_bytes
+
+import pytest
+from hypothesis import given, settings
+
+from repoagent.review import report_formats as sarif
+from repoagent.review.finding import RULES, Finding, Level, Location, Report
+from repoagent.review.report_formats import render
+from tests.review.samples import HOSTILE, finding, report, reports
+
+SCHEMA = os.environ.get("SARIF_SCHEMA", "")
+
+
+def document(subject: Report) -> Any:
+    return json.loads(render(subject, "sarif"))
+
+
+def run(*findings: Finding, **changed: object) -> Any:
+    (only,) = document(report(*findings, **changed))["runs"]
+    return only
+
+
+def fingerprints(*findings: Finding) -> list[dict[str, str]]:
+    return [result["partialFingerprints"] for result in run(*findings)["results"]]
+
+
+@cache
+def validator() -> Any:
+    jsonschema = pytest.importorskip("jsonschema")
+    return jsonschema.Draft7Validator(json.loads(Path(SCHEMA).read_bytes()))
+
+
+@pytest.mark.skipif(not SCHEMA, reason="SARIF_SCHEMA does not say where sarif-2.1.0.json is")
+@settings(max_examples=25, deadline=None)
+@given(reports())
+def test_the_schema_itself_accepts_it(subject: Report) -> None:
+    assert [error.message for error in validator().iter_errors(document(subject))] == []
+
+
+def test_all_rules_are_described_with_their_level_and_few_tags() -> None:
+    rules = {rule["id"]: rule for rule in run()["tool"]["driver"]["rules"]}
+    assert list(rules) == list(RULES)
+    for name, rule in RULES.items():
+        assert rules[name]["help"]["text"].startswith(rule.line)
+        assert rules[name]["defaultConfiguration"]["level"] == (rule.default or Level.NOTE).word
+        assert len(rules[name]["properties"]["tags"]) <= 20
+
+
+@pytest.mark.parametrize(
+    "path", ["a b.py", "a:b", "ü/é#?.py", "%41.py", os.fsdecode(b"\xff\n.c"), *HOSTILE[:3]]
+)
+def test_a_path_is_a_relative_reference_to_its_bytes(path: str) -> None:
+    location = run(finding(location=Location(path, 3, 9)))["results"][0]["locations"][0]["physicalLocation"]
+    uri = location["artifactLocation"]["uri"]
+    assert unquote_to_bytes(uri) == os.fsencode(path)
+    assert ":" not in uri.split("/")[0] and uri.isascii()
+    assert location["region"] == {"startLine": 3, "endLine": 9}
+
+
+def test_fingerprints() -> None:
+    """The upload computes the hash of the line for the first finding of a rule there."""
+    first, second = finding(), finding(key="another")
+    assert fingerprints(first, second) == [
+        {"repoagentFinding/v1": f"{first.id}:1"},
+        {"repoagentFinding/v1": f"{second.id}:1", "primaryLocationLineHash": f"{second.id}:1"},
+    ]
+    equal = [entry["repoagentFinding/v1"] for entry in fingerprints(first, first)]
+    assert equal == [f"{first.id}:1", f"{first.id}:2"]
+    whole = [finding(location=Location("a.py"), key=key, suggestion=None) for key in ("b.py", "c.py")]
+    assert len({entry["primaryLocationLineHash"] for entry in fingerprints(*whole)}) == 2
+    locations = [result["locations"][0]["physicalLocation"] for result in run(*whole)["results"]]
+    assert all("region" not in location for location in locations)
+
+
+def test_a_dismissed_finding_is_suppressed_and_removed_lines_have_no_region() -> None:
+    (result,) = run(dismissed=(finding(location=Location("src/find.py", 4, 4, old=True)),))["results"]
+    assert result["suppressions"][0]["kind"] == "external"
+    assert "region" not in result["locations"][0]["physicalLocation"]
+
+
+def test_unreviewed_parts_are_notifications_and_messages_are_cut() -> None:
+    result = run(finding(body="x" * 50_000), unseen=("big.c: too large\x1b",), notes=("be patient",))
+    notifications = result["invocations"][0]["toolExecutionNotifications"]
+    assert [entry["message"]["text"] for entry in notifications] == [
+        "not checked: big.c: too large^[",
+        "be patient",
+    ]
+    assert len(result["results"][0]["message"]["text"]) == 8_000
+
+
+def test_a_report_beyond_the_limits_is_cut_by_importance(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sarif, "RESULTS", 3)
+    result = run(*(finding(level=Level.NOTE, key=str(n)) for n in range(4)), finding())
+    assert [entry["level"] for entry in result["results"]] == ["error", "note", "note"]
+    notification = result["invocations"][0]["toolExecutionNotifications"][0]["message"]["text"]
+    assert notification == "2 results left out: code hosts limit the size of a report."
+    monkeypatch.undo()
+    monkeypatch.setattr(sarif, "BYTES", 5_000)
+    many = [finding(key=str(n), body="".join(chr(33 + n * k % 90) for k in range(500))) for n in range(64)]
+    data = render(report(*many), "sarif")
+    assert len(gzip.compress(data)) <= 5_100 and 0 < len(json.loads(data)["runs"][0]["results"]) < 64
