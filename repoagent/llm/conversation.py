@@ -221,8 +221,8 @@ def to_messages(
 
 
 def observation_openings(messages: Iterable[Message]) -> tuple[str, ...]:
-    """The text that begins each observation in `messages`, with its nonce: an observation that a model invents in its
-    reply would begin the same way. () if there are no observations."""
+    """The text that begins every observation in `messages`, with its nonce; () if there are none. A reply is stopped at
+    this text, because an observation that a model invents begins the same way."""
     for message in messages:
         for part in message.parts:
             if part.name == "observation" and (match := _OPENING.match(part.text)):

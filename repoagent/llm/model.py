@@ -29,8 +29,8 @@ def display_name(spec: str) -> str:
 
 
 def public(spec: str) -> str:
-    """`spec` for a commit: a file without its folders; a command without its arguments, but with the model it
-    reported."""
+    """`spec` as it may be published, in a commit for example: of a file, only the name; of a command, only the program
+    and the model that it reported."""
     provider, name, model = parse_spec(spec)
     if provider.argument not in {"command", "file"}:
         return spec
@@ -286,8 +286,8 @@ class Retryable(ModelError):
 def fence(content: str, label: str = "content") -> str:
     """Quote `content` for a prompt in a tag; `label` is its name and attributes (`file path="a.py"`).
 
-    The closing tag does not occur in the content: if a similar tag does, both tags get an id. The same content is
-    always quoted the same way, for caching.
+    The closing tag does not occur in the content: if a similar tag does, the opening and the closing tag get an id. The
+    same content is always quoted the same way, for caching.
     """
     label = re.sub(r"[\x00-\x1f\x7f<>]", "?", label).strip() or "content"
     name = label.split()[0]

@@ -281,7 +281,8 @@ def attachment_refusal(
 ) -> str:
     """Why `media` cannot be sent together to `spec`, whose window is `context` tokens; "" if they can.
 
-    If that is unknown, they are not sent: the user did not attach them, and a rejected request would end the run.
+    If this is unknown, a reason is returned as well: the user did not attach them, and a rejected request would end the
+    run.
     """
     problem, _ = _media_problem(settings, spec, media)
     if problem:

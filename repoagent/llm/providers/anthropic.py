@@ -51,7 +51,7 @@ _BYTES = {
 
 
 def media_limits(platform: str, context_tokens: int | None) -> MediaLimits:
-    """A platform's limits on the media of a request; a longer window allows more images and pages."""
+    """A platform's limits on the media of a request; a larger context window allows more images and pages."""
     image_bytes, request_bytes = _BYTES[platform]
     count = 600 if context_tokens is None or context_tokens >= 1_000_000 else 100
     return MediaLimits(image_bytes, request_bytes, images=count, side=8000, pages=count)

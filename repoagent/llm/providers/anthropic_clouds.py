@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 class Cloud(NamedTuple):
-    """The parts of messages about a cloud platform: its name, how to log in, the variables that set its address, and
-    the remedies for rejections, by HTTP status. `evidence` has the variables that show that there are credentials."""
+    """What messages say about a cloud platform: its name, how to log in, the variables that set its address, and the
+    remedies for rejections, by HTTP status. `evidence` has the variables that show that there are credentials."""
 
     name: str
     login: str

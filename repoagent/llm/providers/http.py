@@ -64,7 +64,7 @@ def open_early(http: httpx2.Client, address: str) -> None:
 def in_background(work: Callable[[], object], name: str) -> None:
     """Start an import in a thread; a ModelError is ignored, since the first call raises it again.
 
-    The program waits for it at exit: the interpreter crashes if it is finalized while C modules load.
+    At exit, the program waits for the import, because the interpreter crashes if it is finalized while C modules load.
     """
 
     def run() -> None:
