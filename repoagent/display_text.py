@@ -21,7 +21,8 @@ _SECRETS = (
 
 
 def redact(text: str, env: Mapping[str, str]) -> str:
-    """`text` with *** in place of secrets: values of `env`, and strings that look like a secret."""
+    """`text` with *** in place of secrets: the values of variables in `env` with names such as API_KEY, and strings
+    that look like a secret."""
     values = {value for name, value in env.items() if _SECRET_NAME.search(name) and len(value) >= 6}
     for value in sorted(values, key=len, reverse=True):
         text = text.replace(value, "***")

@@ -44,8 +44,8 @@ def load(
     """Merge all layers. `layout` is None outside a repository; `flags` has the values of flags by option key, None for
     an unused flag.
 
-    Raises UsageError for invalid TOML and for invalid values. `Settings.warnings` has a sentence per layer about
-    ignored keys: unknown ones, and those that a repository may not set.
+    Raises UsageError for invalid TOML and for invalid values. `Settings.warnings` has sentences about ignored values:
+    those of unknown keys, and those that a repository may not set.
     """
     env = os.environ if env is None else env
     entries = _defaults()

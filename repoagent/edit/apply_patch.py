@@ -110,7 +110,8 @@ def commit_change(
     """Commit a change that does not come from a model, with the message from `words` and repoagent's trailers, and
     record it in memory as `kind`.
 
-    Returns the edit id and the outcome. Raises what `review_and_commit` raises; CheckFailed for a failed check or hook.
+    Returns the edit id and the outcome. Raises NothingDone if the user rejects the change, CheckFailed for a failed
+    check or hook, and what else `review_and_commit` raises.
     """
     edit_id, worktree, changes = new_edit_id(), session.worktree, session.draft.edits
 

@@ -263,9 +263,9 @@ def compose(account: str, instruction: str, trailer: str = "") -> str:
 
 
 def without_claims(message: str, trailer: str = "", *, people: bool = True) -> str:
-    """Remove from `message` what a model must not claim: trailers that vouch for the change (unless `people` is False),
-    trailers that instruct programs, and requests to skip CI, with their continuation lines; also the trailer named
-    `trailer`. `Fixes:`, `Closes:` and other descriptions stay."""
+    """Remove from `message` what a model must not claim: trailers that vouch for the change and the one named `trailer`
+    (both unless `people` is False), trailers that instruct programs, and requests to skip CI. The continuation lines of
+    a removed trailer go, too. `Fixes:`, `Closes:` and other descriptions stay."""
     lines: list[str] = []
     dropping = False
     for line in message.split("\n"):

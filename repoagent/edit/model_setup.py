@@ -63,8 +63,8 @@ class ModelSetup:
 
     @property
     def max_output_tokens(self) -> int:
-        """The maximum number of tokens in a reply: as configured, else the model's limit, but at most half of its
-        window."""
+        """The maximum number of tokens in a reply: as configured, else the model's limit, but at most OUTPUT_TOKENS and
+        half of its window."""
         if (configured := self.settings.whole_or_none("max_output_tokens")) is not None:
             return configured
         window = self.context_tokens
@@ -215,7 +215,8 @@ def blocks_of(dirs: Layout, turn: Turn) -> Blocks | None:
 
 
 def forget_sent(dirs: Layout, days: int) -> None:
-    """Remove requests older than `days` days. Runs at most once a day, because there may be many files."""
+    """Remove the files in `sent/` that are older than `days` days. Runs at most once a day, because there may be
+    many."""
     present = time.time()
     looked = dirs.sent / "looked-through"
     checked = looked.exists() and 0 <= present - looked.stat().st_mtime < DAY_SECONDS

@@ -122,8 +122,8 @@ def folded(text: str, width: int) -> list[str]:
 
 @dataclass
 class RunTerminal(TerminalInterface):
-    """A `RunInterface` for a terminal or a pipe: prints a line per command; a "no" without a reason ends the run.
-    `asker` approves requests; with `yes`, edits need no approval."""
+    """A `RunInterface` for a terminal or a pipe: prints a line per command; a "no" to an edit ends the run unless a
+    reason is given. `asker` approves requests; with `yes`, edits need no approval."""
 
     asker: Asker = field(default=refuse_all)
     _runs: str = ""

@@ -47,7 +47,7 @@ MAX_LINES = 12  # of a refusal, or of the output of a command, without --verbose
 
 @dataclass
 class TerminalInterface:
-    """The `UserInterface` of a terminal or a pipe. `yes` answers every question with yes, `by_hunk` asks about each
+    """The `UserInterface` of a terminal or a pipe. `yes` applies the change without asking, `by_hunk` asks about each
     hunk.
 
     `commits`: a "yes" makes a commit, so the question shows its message. `model`: a model gets the reason for a "no".

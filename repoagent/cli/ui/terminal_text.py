@@ -26,7 +26,7 @@ def clean(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """`text` sanitized on one line, with newlines and tabs as ^J and ^I."""
+    """`text`, sanitized and on one line: newlines and tabs become ^J and ^I."""
     return clean(text).replace("\n", "^J").replace("\t", "^I")
 
 

@@ -1,7 +1,8 @@
 """Decide which files a model may see and change: names that suggest secrets, `.repoagentignore`, generated files.
 
-`IgnoreFile` matches patterns as git does, and in linear time (`fnmatch.translate` makes regular expressions that do not
-backtrack): a repository may contain patterns such as `a*a*a*a*b`, which would take minutes otherwise."""
+`IgnoreFile` matches patterns as git does, but without exponential backtracking (regular expressions of
+`fnmatch.translate` do not backtrack): a repository may contain patterns such as `a*a*a*a*b`, which would take minutes
+otherwise."""
 
 from __future__ import annotations
 

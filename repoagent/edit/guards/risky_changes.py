@@ -119,10 +119,11 @@ class Concern:
 def concerns(
     changes: Sequence[FileChange], named: Collection[str], worktree: WorkTree, further: Sequence[str] = ()
 ) -> tuple[Concern, ...]:
-    """The sensitive files in `changes`, each path once. `further` are the user's patterns, as in .gitignore.
+    """The concerns about `changes`: sensitive files, values of secrets from the environment, and mass deletions.
+    `further` are the user's patterns, as in .gitignore.
 
-    The concern about a file in `named` (those that the user named) is marked as `asked`, unless the file would contain
-    the value of a secret from the environment.
+    The concern about a sensitive file in `named` (those that the user named) is marked as `asked`; that about the value
+    of a secret never is.
     """
     paths = dict.fromkeys(path for change in changes for path in (change.old_path, change.path) if path)
     if not paths:
