@@ -252,7 +252,7 @@ def plain(text: str, width: int) -> str:
 
 def worth(step: Step, place: int) -> float:
     """How informative a commit is; `place` is its position in the history, 0 for the newest. Touched symbols and many
-    changed lines make it more informative; a bulk commit or a change of white space counts for little."""
+    changed lines make a commit more informative; bulk commits and white-space changes count for little."""
     from repoagent.history.commit_details import BULK
 
     commit, touched = step.commit, step.touched
