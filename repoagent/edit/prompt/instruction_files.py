@@ -143,7 +143,7 @@ class _Collector:
         elif os.path.isdir(path):  # noqa: PTH112  (a Path raises for a name that is too long)
             paths = sorted(path.glob("*.md"))
         if len(paths) > FILES:
-            self.warnings.append(f"{name} matches {len(paths)} files: only the first {FILES} were read")
+            self.warnings.append(f"{name}: only the first {FILES} of {len(paths)} files were read")
         return [Path(os.path.normpath(path)) for path in paths[:FILES]]
 
     def add(self, name: str, data: bytes, *, own: bool = False) -> str:

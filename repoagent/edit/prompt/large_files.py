@@ -295,7 +295,7 @@ def _range(name: str, text: str, count: int, whole: str) -> tuple[int, int]:
         start = max(1, int(first))
         end = min(count, int(last)) if last.strip() else start
     except ValueError:
-        raise UsageError(f'{name}="{text}" is not a range; write {name}="10-40"') from None
+        raise UsageError(f'{name}="{text}" is not a range such as {name}="10-40"') from None
     if start > end or start > count:
         raise UsageError(f'{name}="{text}" is outside {whole}')
     return start, end

@@ -78,7 +78,7 @@ def test_the_option_names_files_folders_and_patterns(tmp_path: Path) -> None:
     shown, _ = collected(tmp_path, "a.md", "docs", "notes/*.txt", "docs/001.md")
     assert names(shown) == ["a.md", "docs/000.md", "docs/001.md", "docs/002.md", "notes/d.txt"]
     shown, warnings = collected(tmp_path, "many", "a.md")
-    assert len(shown) == 64 and "matches 99 files" in warnings[0]
+    assert len(shown) == 64 and "of 99 files were read" in warnings[0]
 
 
 def test_the_nearest_conventions_come_first_and_copies_once(tmp_path: Path) -> None:
