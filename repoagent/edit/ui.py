@@ -116,7 +116,7 @@ def tolerances_text(placement: Placement) -> str:
 
 
 def tolerated(placements: Sequence[Placement]) -> list[Placement]:
-    """The placements whose tolerances the user should know about."""
+    """The placements with a tolerance that the user should know about."""
     return [placement for placement in placements if tolerances_text(placement)]
 
 

@@ -151,8 +151,8 @@ class Step:
 def steps(
     top: Path, commits: Sequence[FileCommit], *, limit: int = COMMITS, seconds: float = SECONDS
 ) -> list[Step]:
-    """What each of `commits` (newest first, of one file) changed. The first `limit` are searched for symbols, within
-    `seconds` of CPU time for their outlines; nothing is fetched. If git fails, details are left out."""
+    """What each of `commits` (newest first, of one file) changed. For the first `limit` of them the touched definitions
+    are looked up too, within `seconds` of CPU time; nothing is fetched. If git fails, details are left out."""
     log = (
         "log", "--no-walk=unsorted", "--stdin", "--diff-merges=first-parent", COMMIT_MARK, "--raw", "-z",
         "-M100%", "--no-notes", "--no-decorate", "--no-color", "--no-ext-diff",

@@ -183,9 +183,9 @@ def commits_of(
 def look_up(
     top: Path, path: str, commits: Sequence[str], limit: int
 ) -> tuple[FileHistory, FileHistory] | None:
-    """Like `file_log`, but from the ids of all commits of a file, newest first. Calls git four times and never walks
-    the history. None if the file cannot be followed through these commits. Raises GitError if git fails, for example
-    because an object is missing."""
+    """Like `file_log`, but from `commits`, the ids of all commits of the file, newest first. Calls git four times and
+    never walks the history. None if the file cannot be followed through these commits. Raises GitError if git fails,
+    for example because an object is missing."""
     whole = parse_log(offline(top, *_PINNED, "--no-patch", LOG_FORMAT, names=commits), path)
     latest = whole[:limit]
     ids = [commit.commit for commit in latest]

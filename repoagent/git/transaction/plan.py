@@ -88,8 +88,8 @@ class Versions:
 
 
 def refuse_operation(worktree: WorkTree, *, offer: bool = True) -> None:
-    """Raise Refused if a commit would become part of a merge, rebase or the like, or if HEAD is not on a branch. With
-    `offer` the message suggests --no-commit."""
+    """Raise Refused if a commit would become part of a merge, rebase or the like, or if HEAD names a reference that is
+    not a branch. With `offer` the message suggests --no-commit."""
     refuse_no_branch(worktree, offer=offer)
     name = operation(worktree)
     if name not in (None, "bisect"):

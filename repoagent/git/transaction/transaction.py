@@ -183,8 +183,8 @@ class Transaction(BaseTransaction):
     """A change to files that becomes one commit. Use it as a context manager, as in the module's docstring.
 
     Entering it takes git's index lock and plans the commit; leaving it without `commit` or `keep` restores everything.
-    `plan` is what would be committed, `result` what was. With `in_place`, the files already have the change and keep it
-    even if there is no commit.
+    `plan` is what would be committed, `result` what was committed. With `in_place`, the files already have the change
+    and keep it even if there is no commit.
     """
 
     def __init__(
