@@ -89,7 +89,8 @@ class FileView:
         return [hunk.new + n for hunk in self.hunks for n in range(len(hunk.added))]
 
     def enclosing(self, start: int, end: int, most: int | None = None) -> Symbol | None:
-        """The smallest definition around the lines; with `most`, the largest of at most that many lines."""
+        """The smallest definition around the lines; with `most`, the largest of at most that many lines. None if there
+        is none."""
         around = [symbol for symbol in self.symbols if symbol.first_line <= start and end <= symbol.last_line]
         if most is None:
             return min(around, key=lambda symbol: symbol.last_line - symbol.first_line, default=None)

@@ -230,8 +230,8 @@ def _suggestion(claim: Claim, match: range, view: FileView) -> Suggestion | None
 
 
 def merge_findings(findings: Sequence[Finding]) -> list[Finding]:
-    """Remove duplicates: for one rule and overlapping lines, keep the more serious or more detailed finding. Make ids
-    unique: the same text may occur twice in one symbol."""
+    """The findings without duplicates: of two with the same rule and overlapping lines, only the more serious or more
+    detailed one is kept. Ids are made unique, since the same text may occur twice in one symbol."""
     merged: list[Finding] = []
     for finding in findings:
         location = finding.location
