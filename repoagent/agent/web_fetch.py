@@ -81,7 +81,7 @@ def read_url(text: str, base: Url | None = None) -> Url:
         raise UsageError("URLs with a user name are not fetched.")
     port = PORTS[parts.scheme] if port is None else port
     if port not in PORTS.values() and port < _LOWEST:
-        raise UsageError(f"port {port} is not a web port.")
+        raise UsageError(f"port {port} is not a web port; use 80, 443 or one above {_LOWEST - 1}.")
     target = quote(f"{parts.path or '/'}{'?' if parts.query else ''}{parts.query}", safe=_SAFE)
     try:
         host = host.lower() if host.isascii() else host.encode("idna").decode("ascii").lower()

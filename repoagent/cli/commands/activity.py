@@ -125,7 +125,7 @@ def _lines(activity: Activity, limit: int, page: Page) -> Iterator[str]:
     if rows:
         yield from page.table(COLUMNS, rows)
     if older := len(activity.events) - len(newest):
-        yield page.paint(f"and {older:,} older; show more with --limit", "dim")
+        yield page.paint(f"and {plural(older, 'older event')}; show more with --limit", "dim")
     if rows:
         yield ""
     kinds = Counter(event.kind for event in activity.events)

@@ -82,7 +82,7 @@ def init(session: Session, as_json: bool) -> None:
 @click.command(cls=Command, verbs={"init": init}, epilog=EXAMPLES)
 @click.argument("words", nargs=-1, metavar="[KEY [VALUE]...]")
 @click.option("--shared", is_flag=True, help="Write the team's .repoagent/config.toml, not your own file.")
-@click.option("--unset", is_flag=True, help="Remove KEY from the file.")
+@click.option("--unset", is_flag=True, help="Remove KEY from your own file, or the team's with --shared.")
 @json_option
 @pass_session
 def command(session: Session, /, **values: Any) -> None:
@@ -98,7 +98,7 @@ def command(session: Session, /, **values: Any) -> None:
     if unset and len(words) != 1:
         raise UsageError("--unset takes one KEY")
     if options.shared and not writes:
-        raise UsageError("--shared needs a KEY and a VALUE")
+        raise UsageError("--shared needs a KEY and a VALUE, or --unset KEY")
     if writes:
         _write(session, words[0], words[1:], options)
     elif words:

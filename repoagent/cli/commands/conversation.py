@@ -154,7 +154,7 @@ def delete_command(repo: Repository, /, *, name: str, yes: bool) -> None:
     epilog=examples("load decimal --into src/app.py", "load money        for the file it was saved from")
 )
 @name_argument
-@click.option("--into", metavar="FILE", help="Load NAME for FILE.  [default: the file it was saved from]")
+@click.option("--into", metavar="FILE", help="The file to load NAME for.  [default: the one it came from]")
 @pass_repository
 def load_command(repo: Repository, /, *, name: str, into: str | None) -> None:
     """Replace the conversation about FILE with a copy of NAME; the next edit of FILE continues it.

@@ -133,7 +133,7 @@ def _people(history: HistoryReport, page: Page) -> Iterator[str]:
     yield from [*page.table(_PEOPLE, rows)][1:] if rows else []
     if rest := people.persons[_PERSONS:]:
         commits = sum(person.commits for person in rest)
-        yield page.paint(f"and {len(rest)} more, with {commits:,} commits", "dim")
+        yield page.paint(f"and {plural(len(rest), 'more author')}, with {plural(commits, 'commit')}", "dim")
     if people.bots:
         bots = ", ".join(f"{person.name} {person.commits:,}" for person in people.bots)
         yield page.paint(_fitted(f"bots: {bots}", page, wide), "dim")

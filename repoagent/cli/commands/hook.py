@@ -103,7 +103,7 @@ def uninstall(session: Session, /, *, as_json: bool, **flags: bool) -> None:
 @json_option
 @pass_session
 def status(session: Session, /, *, as_json: bool) -> None:
-    """Show git's hooks folder, and whether repoagent installed each hook."""
+    """Show git's hooks folder, and for each hook whether repoagent installed it."""
     hooks = _inspect()
     rows = [select(hook, "name", "path", "state", "before", executable="runs") for hook in hooks.files]
     lines = [f"hooks are in {hooks.folder}{_WHOSE[hooks.whose]}"]
