@@ -97,8 +97,8 @@ def writing_tool(context: RunContext, after: Callable[[Sequence[str]], str]) -> 
         texts = [observation.text]
         if stale:
             texts.append(
-                f"Since you last read {', '.join(stale)}, the content has changed, so the rest of what you know "
-                "about it may be out of date."
+                f"The content of {', '.join(stale)} has changed since you last read it, so the rest of what you "
+                "know about it may be out of date."
             )
         both = [path for change in changes for path in (change.old_path, change.path) if path]
         return _written([*texts, after(list(dict.fromkeys(both)))], [change.name for change in changes])

@@ -203,7 +203,7 @@ def _program(entry: str, top: Path) -> Path:
     located = str(expanded) if expanded.is_absolute() else None if "/" in entry else shutil.which(entry)
     path = Path(os.path.normpath(located or ""))
     if not path.is_absolute():
-        raise Refused("is neither an absolute path nor a program in an absolute folder on PATH")
+        raise Refused("is neither an absolute path nor a program on PATH (relative folders do not count)")
     real = Path(os.path.realpath(path))
     if real.is_relative_to(os.path.realpath(top)) or path.is_relative_to(top):
         raise Refused("is in the work tree, where a run could change it; move it elsewhere")

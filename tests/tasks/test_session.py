@@ -195,7 +195,7 @@ def test_changes_before_an_error_are_committed_by_the_next_process(
     if by_user:
         repo.write("f.txt", "two\n1\n2\n3\nfour\n")
     outcome, model, _ = go(repo, diff("f.txt", "two", "dos"), DONE, prompt="")
-    assert ("Since you last read f.txt, the content has changed" in model.last_prompt) == by_user
+    assert ("The content of f.txt has changed since you last read it" in model.last_prompt) == by_user
     assert (outcome.kind, repo.status()) == ("done", " M f.txt\n" if by_user else "")
     assert repo.git("show", "HEAD:f.txt") == "dos\n1\n2\n3\n4\n"
 

@@ -374,7 +374,7 @@ def live_run(run_dir: RunDirectory, record: Record, *, warn: Warn = to_stderr) -
                 raise
             raise Busy(
                 f"run {name} is already running in {holder}; wait for it (`repoagent runs wait {name}`), "
-                f"send it a message (`repoagent runs message {name} TEXT`) or stop it"
+                f"send it a message (`repoagent runs message {name} TEXT`) or stop it (`repoagent runs stop {name}`)"
             ) from error
         earlier = json_files.read_document(run_dir.record, version=VERSION, warn=warn)
         for folder in (*run_dir.folders, layout.root, layout.conversations, layout.sent):
