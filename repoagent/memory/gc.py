@@ -92,7 +92,7 @@ def collect(
         measure, archive = measured(memory.folder), None
         why = reasons.get(memory.folder.name, "")
         if not why and measure.used > cutoff:
-            why = f"changed less than {days} days ago"
+            why = f"changed less than {days} day{'s' * (days != 1)} ago"
         if apply and not why:
             try:
                 with memory_lock(layout), lock_memory(memory.folder, timeout=0.0):

@@ -226,14 +226,14 @@ def check_history(worktree: WorkTree) -> Iterator[Check]:
         yield Check("history index", "ok", "no commits yet")
         return
     yield from (problem("history index", sentence) for sentence in problems)
-    size = f"{state.commits:,} commits, {state.size / 1e6:.1f} MB"
+    size = f"{state.commits:,} commit{'s' * (state.commits != 1)}, {state.size / 1e6:.1f} MB"
     if not state.commits:
         yield Check("history index", "ok", "does not exist yet; it will be built on first use")
     elif state.complete or state.new:
         yield Check(
             "history index",
             "ok",
-            f"{size}{f'; {state.new:,} new commits will be read on the next use' * bool(state.new)}",
+            f"{size}{f'; new commits, to be read on the next use: {state.new:,}' * bool(state.new)}",
         )
     else:
         advice = "run `repoagent mine` to complete it"
@@ -250,7 +250,8 @@ def check_memory(worktree: WorkTree) -> Iterator[Check]:
         count = len(index.paths())
     yield from (problem("memory", sentence) for sentence in problems)
     if broken := sorted(where.memory.rglob("*.broken-*")):
-        result = f"{len(broken)} broken files were renamed, the first to {broken[0]}"
+        renamed = "files were renamed, the first" if len(broken) > 1 else "file was renamed"
+        result = f"{len(broken)} broken {renamed} to {broken[0]}"
         yield Check("memory", "warning", result, "repair them and restore their names, or delete them")
     elif not problems:
         yield Check("memory", "ok", f"{count:,} file{'s' * (count != 1)}" if count else "empty")
