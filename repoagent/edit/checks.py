@@ -116,7 +116,7 @@ def run_check(
 
 
 def preflight(worktree: WorkTree, request: EditRequest) -> None:
-    """Fail now if the commit would fail later, whatever the change.
+    """Raise an error now if the commit would fail later, whatever the change is.
 
     Raises UsageError for an unknown revision or a missing identity; Refused for a branch that cannot be created; Busy
     while another program locks the index.

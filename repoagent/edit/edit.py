@@ -336,7 +336,7 @@ class _Run(ModelCalls):
     def remember(self, ended: str, answer: str) -> None:
         """Record the edit, how it ended and its conversation in the memory of each file.
 
-        The edit is done: ^C is deferred, and a memory that cannot be written is only a warning.
+        The edit is done: ^C is deferred, and a memory that cannot be written only causes a warning.
         """
         session, settings, name = self.prepared.session, self.setup.settings, self.pending.name
         dirs = layout(session.worktree)

@@ -68,8 +68,8 @@ class RecordedChanges:
 
 @dataclass(frozen=True)
 class Story:
-    """The course of one edit. If nothing was committed, `ended` is "answered", "declined", "refused" or "failed", and
-    `answer` the model's text or the reason."""
+    """The course of one edit. If nothing was committed, `ended` is "answered", "rejected" (by the model), "declined",
+    "refused" or "failed", and `answer` the model's text or the reason."""
 
     edit_id: str
     request: str
@@ -306,7 +306,7 @@ class Pending:
         self.descriptor = write_locked(self.path, json_files.dumps(value))
 
     def drop(self) -> None:
-        """Remove the record, because the memory has been written or no change was made."""
+        """Remove the record once the memory has been written, or if no change was made."""
         if self.descriptor is not None:
             self.path.unlink(missing_ok=True)
             os.close(self.descriptor)

@@ -1,4 +1,4 @@
-"""The requests of an edit to its model: for the next reply, for the part of a file to change, for an explanation.
+"""The requests of an edit to its model: for the next reply, for the part of a file to change, and for an explanation.
 
 A small model whose edit failed its check, or that repeats itself, gets a separate prompt without the conversation."""
 
@@ -125,7 +125,7 @@ class ModelCalls:
         return _prompts(changed, failing or tried, note=note), retry_temperature(turns)
 
     def locate(self, key: str) -> str:
-        """Ask a small model which part of a long file the request is about; returns its answer, names of definitions,
+        """Ask a small model which part of a long file the request is about; returns its answer (names of definitions)
         on one line."""
         self.ui.note(f"asking {display_name(self.setup.model.spec)} which part of the file to change")
         message = Message("user", (Part(self.prepared.question, "question"),))

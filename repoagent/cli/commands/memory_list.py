@@ -189,7 +189,7 @@ Columns:
 )  # fmt: skip
 @click.option(
     "-n", "--limit", type=click.IntRange(min=0), metavar="N",
-    help=f"List at most N; 0 for all. [default: {ON_A_TERMINAL:,} on a terminal]",
+    help=f"List at most N memories; 0 for all. [default: {ON_A_TERMINAL:,} on a terminal]",
 )  # fmt: skip
 @click.option("-z", "nul", is_flag=True, help="Print only paths, each followed by a NUL byte.")
 @pass_repository

@@ -105,7 +105,7 @@ _list_options = together(
     click.option("--live", is_flag=True, help="List only runs that are still running."),
     click.option(
         "-n", "--limit", type=click.IntRange(min=1), metavar="N",
-        help=f"List the newest N. [default: {_ON_A_TERMINAL} on a terminal]",
+        help=f"List only the newest N runs. [default: {_ON_A_TERMINAL} on a terminal]",
     ),
     click.option("--all", "everything", is_flag=True, help="List all runs, even on a terminal."),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Helpers for the commands that call a model themselves: the model, the estimate, the cost, the output."""
+"""Helpers for the commands that call a model themselves: the model, the estimate, the cost and the output."""
 
 from __future__ import annotations
 

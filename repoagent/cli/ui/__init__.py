@@ -1,1 +1,1 @@
-"""Terminal output shared by the commands: tables, colors, diffs, progress, questions, the pager."""
+"""Terminal output shared by the commands: tables, colors, diffs, progress, questions and the pager."""

@@ -1,5 +1,5 @@
-"""Progress on standard error: a spinner, the output of a command, a model's reply as it streams (`Working`); and the
-prose in a reply (`Words`).
+"""Progress on standard error: a spinner, the output of a command, and a model's reply as it streams (`Working`); and
+the prose in a reply (`Words`).
 """
 
 from __future__ import annotations

@@ -246,7 +246,7 @@ def waiting() -> Iterator[None]:
 
 
 def waited() -> float:
-    """The seconds this process has waited for answers."""
+    """The seconds that this process has spent waiting for the user."""
     return _waited[0]
 
 

@@ -1,4 +1,4 @@
-"""Decide which files a model may see and change: names that suggest secrets, `.repoagentignore`, generated files.
+"""Decide which files a model may see and change: names that suggest secrets, `.repoagentignore`, and generated files.
 
 `IgnoreFile` matches patterns as git does, but without exponential backtracking (regular expressions of
 `fnmatch.translate` do not backtrack): a repository may contain patterns such as `a*a*a*a*b`, which would take minutes

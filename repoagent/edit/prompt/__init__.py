@@ -1,2 +1,2 @@
 """The prompt of an edit. Read build.py first, then blocks.py (layout), formats.py (answer formats), large_files.py and
-relevance.py (excerpts), instruction_files.py (AGENTS.md and others)."""
+relevance.py (excerpts), and instruction_files.py (AGENTS.md and others)."""

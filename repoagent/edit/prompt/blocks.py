@@ -236,7 +236,7 @@ def check_fits(request: Request, context_tokens: int | None) -> None:
         largest = max(parts, key=lambda part: part.media.tokens if part.media else estimate_tokens(part.text))
         raise UsageError(
             f"the prompt has about {needed:,} tokens but the model accepts only {context_tokens:,}; "
-            f"its largest part is {largest.name or 'a turn'}: name fewer files, or use a model with a larger window."
+            f"the largest part is {largest.name or 'a turn'}: name fewer files, or use a model with a larger window."
         )
 
 
