@@ -240,7 +240,7 @@ class SpendLog:
         return replace(self, run=run, repository=repository, files=files)
 
     def add(self, spec: str, usage: Usage, cost: float | None) -> None:
-        """Log one attempt. If that fails, warns or, with `must`, raises Refused or Busy."""
+        """Log one attempt. If that fails, warns or, with `must`, raises Refused, Busy or OSError."""
         if provider_of(spec).answered_by == "recording":
             return
         now = datetime.now().astimezone()

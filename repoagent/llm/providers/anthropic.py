@@ -331,6 +331,9 @@ class AnthropicModel:
         import anthropic
         import httpx2
 
+        address = (
+            "ANTHROPIC_BASE_URL" if self.platform == "anthropic" else clouds.CLOUDS[self.platform].address
+        )
         try:
             yield
         except anthropic.APIStatusError as error:
@@ -345,8 +348,9 @@ class AnthropicModel:
         except anthropic.APIConnectionError as error:
             host = error.request.url.host or str(error.request.url)
             secrets = secrets_of(client, error.request)
-            settings = "ANTHROPIC_BASE_URL and the key"
-            raise errors.unreachable(error, host, self.read_seconds, secrets, settings) from error
+            raise errors.unreachable(
+                error, host, self.read_seconds, secrets, f"{address} and the key"
+            ) from error
         except (httpx2.HTTPError, httpx2.StreamError) as error:
             raise errors.broken_stream(error, self.read_seconds, received.usage(request)) from error
         except (anthropic.CredentialsError, anthropic.WorkloadIdentityError) as error:
@@ -354,12 +358,12 @@ class AnthropicModel:
         except anthropic.AnthropicError as error:
             message = errors.brief(str(error), secrets_of(client))
             raise ModelError(
-                f"the server for {self.spec} does not speak the Messages API ({message})"
+                f"the server for {self.spec} does not speak the Messages API ({message}): check {address}"
             ) from error
         except clouds.library_errors(self.platform) as error:
             raise clouds.no_credentials(self.platform, error) from error
         except ValueError as error:  # a name that is invalid in a URL
-            raise ModelError(f"cannot build a request for {self.spec} ({error})") from error
+            raise ModelError(f"cannot build a request for {self.spec} ({error}): check its name") from error
 
     def _rejection(
         self, error: APIStatusError, request: Request, usage: Usage, secrets: list[str]
@@ -429,7 +433,7 @@ class AnthropicBackend(Backend):
             )
         code, problem = response.status_code, ""
         if code in {401, 403}:
-            problem = f"{response.url.host} rejected the key"
+            problem = f"{response.url.host} rejected the key: {_ADVICE[401]}"
         elif code >= 500 and code != 501:  # a gateway may not list its models
             problem = f"{response.url.host} failed ({code})"
         return Status(origin, problem)

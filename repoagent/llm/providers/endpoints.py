@@ -248,7 +248,9 @@ def _get(
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
         raise endpoint.no_response(error, seconds / 2, [key.secret] if key else []) from error
     if response.status_code in {401, 403}:
-        raise ModelError(f"the server rejected the key ({key.origin})" if key else "the server needs a key")
+        names = " or ".join(endpoint.key_variables) or f"providers.{endpoint.name}.api_key_env"
+        problem = f"the server rejected the key ({key.origin})" if key else "the server needs a key"
+        raise ModelError(f"{problem}: set {'a valid one as ' if key else ''}{names}")
     if response.status_code >= 400:
         raise ModelError(f"{display_address(url)} returned {response.status_code}: check the base URL")
     try:

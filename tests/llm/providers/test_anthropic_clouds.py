@@ -247,6 +247,8 @@ def test_no_address_and_no_server(nowhere: None, put: Set) -> None:
     put(AWS_BEARER_TOKEN_BEDROCK="key")
     assert "cannot build a request for bedrock/.." in refused(AnthropicModel("..", platform="bedrock"))
     assert "cannot reach 127.0.0.1" in refused(AWS, Retryable)
+    put(ANTHROPIC_BEDROCK_BASE_URL="ftp://127.0.0.1")
+    assert ": check ANTHROPIC_BEDROCK_BASE_URL and AWS_REGION" in refused(AWS)
 
 
 @EACH

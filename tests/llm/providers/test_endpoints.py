@@ -136,7 +136,7 @@ def test_models(serve: Callable[..., Server]) -> None:
 @pytest.mark.parametrize(
     ("page", "words"),
     [
-        (status(401, f"bad {KEY}"), "the server rejected the key (given)"),
+        (status(401, f"bad {KEY}"), "the server rejected the key (given): set a valid one as "),
         (status(404), "returned 404: check the base URL"),
         (status(500), "returned 500"),
         (raw(b"<html>hello</html>"), "is not a model server"),
