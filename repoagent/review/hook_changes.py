@@ -38,8 +38,8 @@ def changes_of(
     user. For pre-push, they are the pushed commits that `stdin` lists; for commit-msg the staged change with the
     message in the file `arguments[0]`; for any other hook the staged change.
 
-    The pre-commit program passes the commits in its environment. Raises UsageError if the message cannot be read, and
-    what `read_change` raises.
+    The `pre-commit` program passes the pushed commits in environment variables. Raises UsageError if the message cannot
+    be read, and what `read_change` raises.
     """
 
     def pushed(begin: str, end: str, title: str, *, own: bool) -> tuple[Change, tuple[str, ...]]:

@@ -155,8 +155,9 @@ def install(
 ) -> list[str]:
     """Install the hooks `names`, which run `command` (see `hook_script`); return a sentence for each.
 
-    Raises Refused, before anything is written, if another program's or the team's hook is there, if git would not run
-    the hook, and, unless `everywhere`, if all repositories share the folder; the message has the remedy.
+    Raises Refused, with the remedy, before anything is written: if another program's or the team's hook is there, if
+    git would not run the hook, or if all repositories share the folder (unless `everywhere`). Also raises it if a hook
+    cannot be written.
     """
     if hooks.off:
         raise Refused(f"git runs no hooks here: {hooks.off}; fix that first")
@@ -205,7 +206,7 @@ def _why_not(hooks: Hooks, hook: HookFile, *, everywhere: bool) -> str:
 def uninstall(hooks: Hooks, names: Sequence[str]) -> list[str]:
     """Remove repoagent's hooks among `names` and restore the hooks that they replaced; return a sentence for each.
 
-    Raises Refused, before anything is removed, if one was edited by hand.
+    Raises Refused if one was edited by hand (before anything is removed), or if one cannot be removed.
     """
     chosen = [hook for hook in hooks.files if hook.name in names]
     for hook in chosen:

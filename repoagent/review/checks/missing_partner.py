@@ -94,7 +94,7 @@ def find_missing_partners(change: Change, worktree: WorkTree, settings: Settings
 
 
 def open_history(worktree: WorkTree, change: Change, stack: ExitStack) -> _History:
-    """Open the history before the change; `stack` closes it. A bare diff is assumed to start from HEAD."""
+    """Open the history before the change; `stack` closes it. A diff without commits is assumed to start from HEAD."""
     from repoagent.git.worktree import layout
     from repoagent.history.index.index import open_index
     from repoagent.history.index.schema import NoCommits, NoIndex
