@@ -88,9 +88,9 @@ Examples:
   repoagent review dismiss 4f1c2e         hide this finding from now on
 
 Most rules need no model and no network: secrets, conflict markers, files that
-no longer parse, removed names that are still used, and files that usually
-change with these but are missing. A model is asked only with --model or --ask,
-or if review.model is set; its findings are reported only if the code they quote
+no longer parse, removed names still in use, and files that usually change with
+these but are missing. A model is asked only with --model or --ask, or if
+review.model is set; its findings are reported only if the code they quote
 exists.
 
 The exit code is 1 if a finding reaches the --fail-on level (by default
