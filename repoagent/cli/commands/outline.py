@@ -360,7 +360,7 @@ def _sources(worktree: WorkTree | None, names: tuple[str, ...]) -> list[SourceFi
             if data.startswith(LFS_POINTER):
                 raise Refused(f"{path} is a Git LFS pointer; run `git lfs pull` first")
         if len(names) > 1 and holds_secrets(path):  # the name may come from a * in the shell
-            raise Refused(f"{name} may hold secrets; to summarize it anyway, name it as the only FILE")
+            raise Refused(f"{name} has a name that suggests secrets; to summarize it, name only this file")
         file = SourceFile(path, data)
         if not file.encoding:
             raise Refused(f"{path or 'standard input'} is binary; only text can be summarized")
