@@ -1,5 +1,5 @@
-"""Text for output: `redact` removes secrets from reports and traces, `width` and `visible` return the display width and
-the visible form of a character.
+"""Text for output: `plural`, `list_some` and `cut` for sentences, `redact` removes secrets from reports and traces,
+`width` and `visible` return the display width and the visible form of a character.
 
 `redact` matches common forms of secrets and imports nothing; `storage.secrets` masks text for a model.
 """
@@ -7,7 +7,7 @@ the visible form of a character.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 _SECRET_NAME = re.compile(r"(key|token|secret|passw|credential)", re.IGNORECASE)
 _SECRETS = (
@@ -18,6 +18,21 @@ _SECRETS = (
     re.compile(r"(?i)(?<=bearer )\S+"),
     re.compile(r"(?i)(?:key|token|secret|password)[\"']?[ \t]*[=:]\s*[\"']?([^\s\"']+)"),
 )
+
+
+def plural(number: int, noun: str) -> str:
+    """A number with its noun: 1 note, 2,000 notes, 3 memories."""
+    return f"{number:,} {noun if number == 1 else re.sub(r'(?<![aeiou])y$', 'ie', noun) + 's'}"
+
+
+def list_some(items: Sequence[str], most: int, rest: str = " and {} more") -> str:
+    """The first `most` items, separated by commas; `rest`, with the number of the others, if there are more."""
+    return ", ".join(items[:most]) + (rest.format(len(items) - most) if len(items) > most else "")
+
+
+def cut(text: str, most: int) -> str:
+    """`text`, cut to at most `most` characters, with an ellipsis if it is longer."""
+    return text if len(text) <= most else text[: most - 1].rstrip() + "…"
 
 
 def redact(text: str, env: Mapping[str, str]) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from repoagent.config.settings import Settings
 from repoagent.dataclass import dataclass
+from repoagent.display_text import list_some
 from repoagent.edit.checks import preflight, refuse_untracked
 from repoagent.edit.commit import CommitOutcome, SentBack, compose, new_edit_id, signed, without_claims
 from repoagent.edit.draft import Draft, EditSession
@@ -90,9 +91,7 @@ def apply(
         if words := request.instruction or patch_input.message:
             return words
         what = "a patch" if patch_input.name == STANDARD_INPUT else Path(patch_input.name).name
-        names = ", ".join(change.name for change in changes[:NAMED])
-        more = f" and {len(changes) - NAMED} more" if len(changes) > NAMED else ""
-        return compose(f"Apply {what}: change {names}{more}", "")
+        return compose(f"Apply {what}: change {list_some([each.name for each in changes], NAMED)}", "")
 
     edit_id, result = commit_change(session, settings, ui, message, remarks=remarks)
     return ApplyOutcome(edit_id, result, time.monotonic() - started - ui.waited)

@@ -18,6 +18,7 @@ from typing import Literal
 
 from repoagent.config.settings import Settings
 from repoagent.dataclass import dataclass
+from repoagent.display_text import list_some
 from repoagent.edit.checks import CheckResult, run_check
 from repoagent.edit.draft import EditSession
 from repoagent.edit.ui import Proposal, UserInterface
@@ -141,8 +142,7 @@ def commit(
                 except Refused as error:
                     raise NotNow(f"{error}\n{session.resume_hint}".rstrip()) from error
             if request.check and (dirty := sorted(read_status(session.worktree).changed)):
-                more = f" and {len(dirty) - NAMED} more" if len(dirty) > NAMED else ""
-                remark = f"the check also saw your uncommitted changes in {', '.join(dirty[:NAMED])}{more}"
+                remark = f"the check also saw your uncommitted changes in {list_some(dirty, NAMED)}"
                 proposal = replace(proposal, remarks=(*proposal.remarks, remark))
             transaction.write()
             if request.check:

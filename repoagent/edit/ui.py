@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from repoagent.dataclass import dataclass
+from repoagent.display_text import plural
 from repoagent.edit.guards.risky_changes import Concern
 from repoagent.git.files import FileChange
 from repoagent.patch.locate.exact import Placement
@@ -29,7 +30,7 @@ class DiffStat:
     removed: int
 
     def __str__(self) -> str:
-        return f"{self.files} file{'s' * (self.files != 1)} +{self.added} -{self.removed}"
+        return f"{plural(self.files, 'file')} +{self.added} -{self.removed}"
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from repoagent.dataclass import dataclass
+from repoagent.display_text import list_some
 from repoagent.git.process import git
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def headline(neighborhood: Neighborhood) -> str:
     """A summary in one line, with unescaped names."""
     names = [os.fsdecode(path) for path in neighborhood.paths]
     several = len(names) > 1
-    query = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+    query = list_some(names, _NAMED)
     query += "" if neighborhood.revision == "HEAD" else f" at {neighborhood.revision}"
     if not neighborhood.looked_at:
         basis = f"no commit touches {'them' if several else 'it'}"

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from repoagent.dataclass import dataclass
+from repoagent.display_text import list_some, plural
 from repoagent.errors import UsageError
 from repoagent.llm.conversation import ATTACHED, Turn
 
@@ -75,7 +76,7 @@ class Media:
         if self.is_image:
             size = f", {self.width} x {self.height} pixels"
         else:
-            size = f", {self.pages} page{'s' * (self.pages != 1)}" if self.pages else ""
+            size = f", {plural(self.pages, 'page')}" if self.pages else ""
         return f"{self.type}{size}, {len(self.data):,} bytes"
 
     def in_words(self) -> str:
@@ -162,8 +163,7 @@ def refuse_over(request: Request, limits: MediaLimits, spec: str) -> None:
 
 
 def _names(media: Sequence[Media]) -> str:
-    first = ", ".join(item.name or "an attachment" for item in media[:3])
-    return f"{first} and {len(media) - 3} more" if len(media) > 3 else first
+    return list_some([item.name or "an attachment" for item in media], 3)
 
 
 _CUT = "ends too early: it was truncated, or is still being written"

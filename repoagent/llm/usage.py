@@ -14,6 +14,7 @@ from datetime import date, datetime
 from pathlib import Path
 
 from repoagent.dataclass import dataclass
+from repoagent.display_text import plural
 from repoagent.errors import LimitReached, RepoagentError, UsageError
 from repoagent.llm.model import Request, Usage, display_name
 from repoagent.llm.registry import provider_of
@@ -118,8 +119,7 @@ class Meter:
         limits = self.limits
         if limits.turns is not None and self.attempts >= limits.turns:
             raise LimitReached(
-                f"reached the limit of {limits.turns} model call{'s' * (limits.turns != 1)}: raise "
-                "--max-turns to continue"
+                f"reached the limit of {plural(limits.turns, 'model call')}: raise --max-turns to continue"
             )
         if self.seconds_left == 0:
             raise LimitReached(

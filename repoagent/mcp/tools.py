@@ -8,6 +8,7 @@ from dataclasses import asdict, replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
+from repoagent.display_text import plural
 from repoagent.errors import NothingDone, Refused, UsageError
 from repoagent.llm.model import fence
 from repoagent.mcp.tool import (
@@ -375,7 +376,7 @@ def review(
         for finding in findings
     ]
     counts = [(len(visible), "finding"), (report.files, "file")]
-    findings_text, files_text = (f"{count} {noun}{'s' * (count != 1)}" for count, noun in counts)
+    findings_text, files_text = (plural(count, noun) for count, noun in counts)
     head = f"{report.title}: {findings_text} in {files_text}."
     body = _block(lines, "findings") if lines else ""
     remarks = [*map("not checked: {}".format, report.unseen), *report.notes]

@@ -16,6 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from repoagent.dataclass import dataclass
+from repoagent.display_text import plural
 from repoagent.errors import NothingDone, Refused, UsageError
 from repoagent.llm.conversation import BrokenConversation, NewerConversation, dumps, loads, turn_offsets
 from repoagent.memory.conversations import ConversationRef, StoredConversation, head_of, missing, with_about
@@ -314,7 +315,7 @@ def branch(
     count = len(source.conversation.turns)
     if turns is not None and not 0 < turns <= count:
         raise UsageError(
-            f"{source.place.name} has only {count} turn{'s' * (count != 1)}, so there is no turn {turns}: "
+            f"{source.place.name} has only {plural(count, 'turn')}, so there is no turn {turns}: "
             "see `repoagent conversation show`"
         )
     return _copy(layout, source, place, "branch", turns=turns)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from repoagent.dataclass import dataclass
+from repoagent.display_text import plural
 from repoagent.errors import Refused
 from repoagent.llm.conversation import Turn, read
 from repoagent.llm.model import Usage
@@ -84,7 +85,7 @@ def read_edits(path: Path, *, warn: Warn = to_stderr) -> list[EditRecord]:
     """The latest record of each edit in `path`, oldest edit first. Skips invalid lines with a warning."""
     records = [EditRecord.from_dict(value) for value in json_files.read_records(path, warn=warn)]
     if skipped := records.count(None):
-        warn(f"{path}: skipped {skipped} invalid line{'s' * (skipped > 1)}")
+        warn(f"{path}: skipped {plural(skipped, 'invalid line')}")
     return list({record.id: record for record in records if record is not None}.values())
 
 

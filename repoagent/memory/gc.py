@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Literal
 
 from repoagent.dataclass import dataclass
+from repoagent.display_text import plural
 from repoagent.errors import Busy, Refused
 from repoagent.git.files import blob_hash
 from repoagent.git.process import OFFLINE, GitError, git, git_stream
@@ -92,7 +93,7 @@ def collect(
         measure, archive = measured(memory.folder), None
         why = reasons.get(memory.folder.name, "")
         if not why and measure.used > cutoff:
-            why = f"changed less than {days} day{'s' * (days != 1)} ago"
+            why = f"changed less than {plural(days, 'day')} ago"
         if apply and not why:
             try:
                 with memory_lock(layout), lock_memory(memory.folder, timeout=0.0):

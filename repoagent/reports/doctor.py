@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from repoagent import __version__
+from repoagent.display_text import plural
 from repoagent.errors import ModelError, RepoagentError, UsageError
 from repoagent.git.process import git, git_output
 from repoagent.git.worktree import OLDEST_GIT, NoWorkTree, WorkTree, layout, open_worktree
@@ -226,7 +227,7 @@ def check_history(worktree: WorkTree) -> Iterator[Check]:
         yield Check("history index", "ok", "no commits yet")
         return
     yield from (problem("history index", sentence) for sentence in problems)
-    size = f"{state.commits:,} commit{'s' * (state.commits != 1)}, {state.size / 1e6:.1f} MB"
+    size = f"{plural(state.commits, 'commit')}, {state.size / 1e6:.1f} MB"
     if not state.commits:
         yield Check("history index", "ok", "does not exist yet; it will be built on first use")
     elif state.complete or state.new:
@@ -254,7 +255,7 @@ def check_memory(worktree: WorkTree) -> Iterator[Check]:
         result = f"{len(broken)} broken {renamed} to {broken[0]}"
         yield Check("memory", "warning", result, "repair them and restore their names, or delete them")
     elif not problems:
-        yield Check("memory", "ok", f"{count:,} file{'s' * (count != 1)}" if count else "empty")
+        yield Check("memory", "ok", plural(count, "file") if count else "empty")
 
 
 def _settings(worktree: WorkTree | None) -> Settings:

@@ -314,8 +314,3 @@ def apply_suggestion(data: bytes, suggestion: Suggestion) -> bytes | None:
     if text and tail == [b""] and not data.endswith(b"\n"):
         text = text.rstrip(b"\r\n")
     return b"".join([*with_endings[: start - 1], text, *tail])
-
-
-def listed(items: Sequence[str], most: int, rest: str = " and {} more") -> str:
-    """The first `most` items, separated by commas, and how many more there are."""
-    return ", ".join(items[:most]) + (rest.format(len(items) - most) if len(items) > most else "")

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from urllib.parse import quote_from_bytes
 
 from repoagent import __version__, display_text
+from repoagent.display_text import cut, plural
 from repoagent.review.change import split_lines
 from repoagent.review.finding import (
     RULES,
@@ -76,17 +77,17 @@ def render_github(report: Report) -> str:
             properties = {"file": path if path == writable(path) else plain_line(path)}
             if lines_of_finding := region(finding):
                 properties |= {"line": str(lines_of_finding[0]), "endLine": str(lines_of_finding[1])}
-            properties["title"] = f"{finding.rule}: {shorten(plain_line(finding.title), TITLE)}"
+            properties["title"] = f"{finding.rule}: {cut(plain_line(finding.title), TITLE)}"
             parts = [plain(finding.body).strip() or plain_line(finding.title)]
             if commits := finding.evidence[:5]:
                 parts.append("\n".join(f"{each.commit[:10]} {plain_line(each.subject)}" for each in commits))
             parts.append(f"To dismiss this finding: repoagent review dismiss {finding.id}")
-            message = shorten("\n\n".join(parts), MESSAGE).translate(_DATA)
+            message = cut("\n\n".join(parts), MESSAGE).translate(_DATA)
             named = ",".join(f"{name}={value.translate(_PROPERTY)}" for name, value in properties.items())
             lines.append(f"::{_COMMANDS[finding.level]} {named}::{message}")
     for level in sorted(levels, reverse=True):
         if levels[level] > MOST:
-            omitted = count(levels[level] - MOST, f"more {level.word}")
+            omitted = plural(levels[level] - MOST, f"more {level.word}")
             lines.append(f"repoagent: {omitted} not shown; GitHub shows at most {MOST} of each kind per step")
     for sentence in (*map("not checked: {}".format, report.unseen), *report.notes):
         # break up command syntax, old and new, so that the runner does not execute a sentence
@@ -109,7 +110,7 @@ def render_gitlab(report: Report) -> str:
         begin, end = region(finding) or (1, 1)
         text = " ".join(filter(None, (plain_line(finding.title), plain_line(finding.body))))
         issue = {
-            "description": shorten(text, DESCRIPTION),
+            "description": cut(text, DESCRIPTION),
             "check_name": f"repoagent/{finding.rule}",
             "fingerprint": finding.id if number == 1 else f"{finding.id}-{number}",
             "severity": _GITLAB_SEVERITY[finding.level],
@@ -151,7 +152,7 @@ def _log(report: Report, included: Sequence[tuple[Finding, bool]], total: int) -
     rules = list(dict.fromkeys([*RULES, *(finding.rule for finding, _ in included)]))
     sentences = [*map("not checked: {}".format, report.unseen), *report.notes]
     if len(included) < total:
-        omitted = count(total - len(included), "result")
+        omitted = plural(total - len(included), "result")
         sentences.insert(0, f"{omitted} left out: code hosts limit the size of a report.")
     ids: Counter[str] = Counter()
     lines: set[tuple[str, str, int]] = set()
@@ -219,7 +220,7 @@ def _result(finding: Finding, *, suppressed: bool) -> dict[str, object]:
     result: dict[str, object] = {
         "ruleId": finding.rule,
         "level": finding.level.word,
-        "message": {"text": shorten(message, SARIF_MESSAGE)},
+        "message": {"text": cut(message, SARIF_MESSAGE)},
         "locations": [{"physicalLocation": location}],
         "suppressions": [{"kind": "external", "justification": _JUSTIFICATION}] if suppressed else [],
         "properties": {"id": finding.id, "commits": [writable(commit.commit) for commit in finding.evidence]},
@@ -250,16 +251,6 @@ def plain_line(text: str) -> str:
 def writable(text: str) -> str:
     """`text` with U+FFFD for surrogate escapes, which UTF-8 cannot encode."""
     return re.sub("[\ud800-\udfff]", "\ufffd", text)
-
-
-def shorten(text: str, most: int) -> str:
-    """`text` cut to at most `most` characters, with an ellipsis."""
-    return text if len(text) <= most else text[: most - 1].rstrip() + "…"
-
-
-def count(number: int, noun: str) -> str:
-    """The number with its noun: `1 file`, `2 files`."""
-    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def shown(line: bytes) -> str:

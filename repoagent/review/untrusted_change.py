@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from repoagent.display_text import list_some
 from repoagent.errors import Refused, UsageError
 from repoagent.review.change import Change, ChangedFile
-from repoagent.review.finding import Finding, Location, listed
+from repoagent.review.finding import Finding, Location
 
 if TYPE_CHECKING:
     from repoagent.config.settings import Setting, Settings
@@ -232,4 +233,4 @@ def _lines(texts: tuple[bytes, bytes] | None) -> tuple[list[str], list[str]]:
 
 
 def _quoted(lines: list[str]) -> str:
-    return listed([line[:80] for line in lines], _LISTED)
+    return list_some([line[:80] for line in lines], _LISTED)

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from repoagent.display_text import list_some
 from repoagent.errors import UsageError
 from repoagent.syntax import documents, languages
 from repoagent.syntax.data_formats import LANGUAGES_WITH_KEYS, key_symbols
@@ -213,8 +214,7 @@ def _matches(symbols: Sequence[Symbol], name: str, *, declarations: bool = False
 
 
 def _list(symbols: Sequence[Symbol]) -> str:
-    shown = ", ".join(f"{s.qualified_name} ({s.first_line}-{s.last_line})" for s in symbols[:_MOST_LISTED])
-    return shown + (f" and {len(symbols) - _MOST_LISTED} more" if len(symbols) > _MOST_LISTED else "")
+    return list_some([f"{s.qualified_name} ({s.first_line}-{s.last_line})" for s in symbols], _MOST_LISTED)
 
 
 def definitions(path: str, data: bytes) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ from repoagent.agent.actions import Action, Observation
 from repoagent.agent.approvals.policy import MODES, ApprovalRequest, Verdict
 from repoagent.agent.state import Needs, Tool
 from repoagent.dataclass import dataclass
+from repoagent.display_text import plural
 from repoagent.errors import Busy, Refused, UsageError
 from repoagent.git.process import uninterrupted
 from repoagent.git.transaction.results import Options
@@ -261,7 +262,7 @@ def _result(run: Run, text: str, *, ok: bool) -> str:
 
 def _usage_text(record: Record) -> str:
     """For example "3 calls, 12,345 tokens, $0.0210"."""
-    calls = f"{record.turns} call{'s' * (record.turns != 1)}, {record.tokens:,} tokens"
+    calls = f"{plural(record.turns, 'call')}, {record.tokens:,} tokens"
     return calls if record.cost is None else f"{calls}, {cost_text(record.cost)}"
 
 

@@ -16,6 +16,7 @@ from pathlib import Path, PurePath
 from typing import IO, NamedTuple
 
 from repoagent.dataclass import dataclass
+from repoagent.display_text import plural
 from repoagent.errors import RepoagentError, UsageError
 from repoagent.git.files import read_source
 from repoagent.git.process import OFFLINE, GitError, git_stream
@@ -90,11 +91,6 @@ class Answer:
     unused: tuple[str, ...] = ()
     more: int = 0
     left_out: tuple[str, ...] = ()
-
-
-def count(number: int, word: str) -> str:
-    """The number with the word, which is plural unless the number is 1."""
-    return f"{number} {word}{'s' * (number != 1)}"
 
 
 def is_test(path: str) -> bool:
@@ -265,7 +261,7 @@ def find(
     at = home or next(iter(_definers(queries[0], scans)), "")
     scores = near(at) if near and at and len(paths) > 1 else {}
     uses = tuple(_uses(worktree, query, scans, scores) for query in queries)
-    return uses, tuple(f"{n} file{'s' * (n != 1)} {_LEFT_OUT[why]}" for why, n in left_out.items() if n)
+    return uses, tuple(f"{plural(n, 'file')} {_LEFT_OUT[why]}" for why, n in left_out.items() if n)
 
 
 def _files_with(top: Path, names: Collection[str]) -> tuple[list[str], bool]:

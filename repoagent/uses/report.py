@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from repoagent.display_text import list_some, plural
 from repoagent.errors import Refused, UsageError
 from repoagent.git.files import check_path, no_such_file, read_source
 from repoagent.git.worktree import WorkTree
@@ -21,7 +22,6 @@ from repoagent.uses.find import (
     Uses,
     UsesIn,
     WhyNot,
-    count,
     family,
     find,
     parse_symbol,
@@ -168,9 +168,9 @@ def _lines_of_symbol(uses: Uses) -> Iterator[str]:
     for row in uses.files:
         mark = f" ({marks(row)})" if marks(row) else ""
         inside = f", in {within(row)}" if row.within else ""
-        yield f"{plain(row.path, _WIDTH)}{mark}: {count(len(row.lines), 'line')}: {lines_of(row)}{inside}"
+        yield f"{plain(row.path, _WIDTH)}{mark}: {plural(len(row.lines), 'line')}: {lines_of(row)}{inside}"
     if uses.more:
-        yield f"({count(uses.more, 'more file')})"
+        yield f"({plural(uses.more, 'more file')})"
     if not uses.files:
         yield "no uses found"
 
@@ -179,25 +179,21 @@ def _lines_of_file(answer: Answer) -> Iterator[str]:
     for uses in answer.symbols:
         first = uses.definitions[0] if uses.definitions else None
         place = f" ({first.kind}, {_range(first)})" if first else ""
-        lines = count(sum(len(row.lines) for row in uses.files), "line")
-        others = f"; {count(len(uses.elsewhere), 'other definition')}" if uses.elsewhere else ""
+        lines = plural(sum(len(row.lines) for row in uses.files), "line")
+        others = f"; {plural(len(uses.elsewhere), 'other definition')}" if uses.elsewhere else ""
         yield (
-            f"{plain(uses.symbol, _WIDTH)}{place}: {lines} in {count(len(uses.files), 'file')}: "
+            f"{plain(uses.symbol, _WIDTH)}{place}: {lines} in {plural(len(uses.files), 'file')}: "
             f"{files_in_short(uses.files)}{others}"
         )
     if answer.more:
-        yield f"({count(answer.more, 'more symbol')})"
+        yield f"({plural(answer.more, 'more symbol')})"
     if answer.unused:
         yield f"not used in other files: {plain(', '.join(answer.unused), 400)}"
 
 
 def _places(definitions: Sequence[Definition]) -> str:
-    listed = ", ".join(
-        f"{plain(each.path, _WIDTH)}:{_range(each)} ({each.kind} {plain(each.name, 80)})"
-        for each in definitions[:DEFINITIONS]
-    )
-    omitted = len(definitions) - DEFINITIONS
-    return f"{listed} and {omitted} more" if omitted > 0 else listed
+    places = [f"{plain(d.path, _WIDTH)}:{_range(d)} ({d.kind} {plain(d.name, 80)})" for d in definitions]
+    return list_some(places, DEFINITIONS)
 
 
 def _range(definition: Definition) -> str:

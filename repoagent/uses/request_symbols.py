@@ -11,11 +11,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import PurePath
 
+from repoagent.display_text import cut, plural
 from repoagent.git.worktree import WorkTree
 from repoagent.history.render import plain
 from repoagent.syntax.occurrences import is_prose
 from repoagent.syntax.outline import outline
-from repoagent.uses.find import Bounds, SymbolQuery, Uses, WhyNot, count, find, is_test, outer
+from repoagent.uses.find import Bounds, SymbolQuery, Uses, WhyNot, find, is_test, outer
 
 NAME = re.compile(r"(?<![\w$/.-])[A-Za-z_$][\w$]*(?:(?:\.|::|#)[A-Za-z_$][\w$]*)*(?:\(\))?")
 # my_name, myName, MY_NAME, MyName
@@ -169,7 +170,7 @@ def _elsewhere(uses: Uses, files: Mapping[str, bytes]) -> str:
     symbol = f"`{plain(uses.symbol, 80)}`"
     if not rows:
         return f"{symbol}{where}" if where else ""
-    omitted = f", {count(len(rows) - FILES, 'more file')}" if len(rows) > FILES else ""
+    omitted = f", {plural(len(rows) - FILES, 'more file')}" if len(rows) > FILES else ""
 
     def numbers(lines: Sequence[int]) -> str:
         if len(lines) == 1:
@@ -178,7 +179,7 @@ def _elsewhere(uses: Uses, files: Mapping[str, bytes]) -> str:
         return f"{len(lines)} lines: {', '.join(map(str, lines[:LINES]))}{ellipsis}"
 
     files_used = ", ".join(f"{plain(row.path, 100)} ({numbers(row.lines)})" for row in rows[:FILES])
-    return _cut(f"{symbol}{where}{',' if where else ''} elsewhere: {files_used}{omitted}")
+    return cut(f"{symbol}{where}{',' if where else ''} elsewhere: {files_used}{omitted}", WIDTH)
 
 
 def _tests(symbols: Sequence[Uses], files: Mapping[str, bytes]) -> Iterator[str]:
@@ -194,7 +195,7 @@ def _tests(symbols: Sequence[Uses], files: Mapping[str, bytes]) -> Iterator[str]
             by_path.setdefault(path, []).append(plain(name, 80))
         shown = [f"{plain(path, 100)}: {', '.join(functions)}" for path, functions in by_path.items()]
         more = [f"{len(tests) - most} more"] if len(tests) > most else []
-        yield _cut(f"Tests of {', '.join(names)}: {'; '.join([*shown, *more])}")
+        yield cut(f"Tests of {', '.join(names)}: {'; '.join([*shown, *more])}", WIDTH)
 
 
 def _tests_of(uses: Uses, files: Mapping[str, bytes]) -> list[tuple[str, str]]:
@@ -211,7 +212,3 @@ def _tests_of(uses: Uses, files: Mapping[str, bytes]) -> list[tuple[str, str]]:
                 is_near = any(stem in PurePath(row.path).stem.lower() for stem in stems)
                 ranked.setdefault((row.path, function), (not is_alike, not is_near, row.path))
     return sorted(ranked, key=lambda test: ranked[test])
-
-
-def _cut(line: str) -> str:
-    return line if len(line) <= WIDTH else line[: WIDTH - 1] + "…"

@@ -19,9 +19,10 @@ from repoagent.cli import completion
 from repoagent.cli.chat.chat_session import Speaking, open_model
 from repoagent.cli.commands.run_options import flags_of
 from repoagent.cli.commands.run_output import commit_summary
-from repoagent.cli.ui.table import Page, plural
+from repoagent.cli.ui.table import Page
 from repoagent.cli.ui.terminal import waiting
 from repoagent.cli.ui.terminal_text import clean
+from repoagent.display_text import plural
 from repoagent.errors import NothingDone, Refused, UsageError
 from repoagent.git.process import git, git_output
 from repoagent.llm.model import display_name, fence

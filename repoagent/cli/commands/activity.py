@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from repoagent.cli.session import Session, find_layout, json_option, pass_session, select, write_json
-from repoagent.cli.ui.table import Cell, Column, Page, plural
+from repoagent.cli.ui.table import Cell, Column, Page
 from repoagent.cli.ui.terminal_text import clean, one_line
 from repoagent.dataclass import dataclass
+from repoagent.display_text import list_some, plural
 from repoagent.errors import Exit, NothingDone, UsageError
 from repoagent.reports import activity as reports
 
@@ -117,8 +118,7 @@ def _lines(activity: Activity, limit: int, page: Page) -> Iterator[str]:
     newest = list(reversed(activity.events))[:limit]
     rows: list[tuple[Cell, ...]] = []
     for event in newest:
-        more = f" and {len(event.files) - 2} more" if len(event.files) > 2 else ""
-        files = ", ".join(event.files[:2]) + more
+        files = list_some(event.files, 2)
         description = f"{event.what} ({files})" if event.what and files else event.what or files or event.id
         cost = cost_text(event.cost) if event.cost is not None and event.tokens else ""
         rows.append(((f"{event.time:%Y-%m-%d %H:%M}",), _state(event), (one_line(description),), (cost,)))

@@ -12,8 +12,9 @@ import click
 from repoagent.cli.commands import summaries
 from repoagent.cli.options import max_cost_option, record_option, rows_option
 from repoagent.cli.session import Repository, Session, json_option, open_repository, pass_session, write_json
-from repoagent.cli.ui.table import Cell, Column, Page, plural
+from repoagent.cli.ui.table import Cell, Column, Page
 from repoagent.cli.ui.terminal_text import clean, display_width, one_line
+from repoagent.display_text import plural
 from repoagent.errors import ModelError, RepoagentError
 from repoagent.history.commit_details import NAMES, did, lines_of
 

@@ -14,8 +14,9 @@ import click
 
 from repoagent.cli.commands.memory import amount
 from repoagent.cli.session import Repository, pass_repository, select
-from repoagent.cli.ui.table import Cell, Column, Page, plural
+from repoagent.cli.ui.table import Cell, Column, Page
 from repoagent.cli.ui.terminal_text import one_line
+from repoagent.display_text import plural
 from repoagent.errors import Exit, Refused, UsageError
 
 EXPORT_EXAMPLES = """\b

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from repoagent.cli.session import Session, json_option, pass_session, write_json
-from repoagent.cli.ui.table import plural
+from repoagent.display_text import plural
 from repoagent.errors import Exit
 
 if TYPE_CHECKING:

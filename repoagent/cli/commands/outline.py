@@ -18,8 +18,9 @@ from repoagent.cli import options as shared
 from repoagent.cli.click_commands import Command
 from repoagent.cli.commands import summaries
 from repoagent.cli.session import Session, emit, find_worktree, json_option, pass_session, select, write_json
-from repoagent.cli.ui.table import Page, plural
+from repoagent.cli.ui.table import Page
 from repoagent.cli.ui.terminal_text import clean, one_line, paint
+from repoagent.display_text import list_some, plural
 from repoagent.errors import Exit, NothingDone, Refused, RepoagentError, UsageError
 
 if TYPE_CHECKING:
@@ -140,9 +141,9 @@ def _outline(session: Session, options: SimpleNamespace) -> int:
         rows = [select(each, "path", reason="kind") for each in skipped]
         write_json(terminal, {"files": files, "skipped": rows})
     if broken:
-        more = f" and {len(broken) - _NAMED} more" if len(broken) > _NAMED else ""
-        where = f"{', '.join(broken[:_NAMED])}{more}"
-        terminal.note(f"syntax errors in {where}; definitions near them may be missing", "yellow")
+        terminal.note(
+            f"syntax errors in {list_some(broken, _NAMED)}; definitions near them may be missing", "yellow"
+        )
     if skipped:
         counts = Counter(outline.kind for outline in skipped).most_common()
         why = ", ".join(f"{count} {kind}" for kind, count in counts)

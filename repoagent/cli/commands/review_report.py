@@ -11,8 +11,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from repoagent.cli.ui.table import Page, ago, columns, fit, plural
+from repoagent.cli.ui.table import Page, ago, columns, fit
 from repoagent.cli.ui.terminal_text import clean, one_line
+from repoagent.display_text import plural
 from repoagent.errors import Busy, Refused
 from repoagent.review.change import split_lines
 from repoagent.review.finding import RULES, Finding, Level, Report, save_last

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 from repoagent.agent.approvals.policy import Verdict
 from repoagent.cli.ui.outcome import ModelOutput, check_object, show_check, spending, usage_object
-from repoagent.cli.ui.table import plural
 from repoagent.cli.ui.terminal_text import clean
 from repoagent.dataclass import dataclass
+from repoagent.display_text import list_some, plural
 from repoagent.edit.ui import Decision, Proposal
 from repoagent.errors import Busy, Exit, NothingDone, RepoagentError
 
@@ -180,8 +180,7 @@ def show_run(
 
 def _some(paths: Sequence[str]) -> str:
     """Paths for a sentence; only the first ones if there are many."""
-    more = f" and {len(paths) - SHOWN} more" if len(paths) > SHOWN else ""
-    return ", ".join(map(clean, paths[:SHOWN])) + more
+    return list_some([clean(path) for path in paths], SHOWN)
 
 
 def show_commits(worktree: WorkTree, outcome: RunOutcome, terminal: Terminal) -> None:

@@ -10,8 +10,9 @@ import click
 
 from repoagent.cli.options import edit_request, flag, is_given, parse_check, refuse_conflicts
 from repoagent.cli.session import Session, json_option, pass_session, select
-from repoagent.cli.ui.table import Cell, Column, Page, plural
+from repoagent.cli.ui.table import Cell, Column, Page
 from repoagent.cli.ui.terminal_text import clean, one_line
+from repoagent.display_text import list_some, plural
 from repoagent.errors import Exit, Refused, UsageError
 from repoagent.split.folder_index import VERSION, display_path, quoted_path
 from repoagent.storage.json_files import dumps
@@ -243,8 +244,7 @@ def _changes(done: RefreshResult, page: Page) -> Iterator[str]:
         yield from page.sentence("nothing changed", "dim")
     for names, meaning, style in groups:
         if names:
-            more = f" and {len(names) - 8} more" if len(names) > 8 else ""
-            yield from page.sentence(f"{', '.join(names[:8])}{more}: {meaning}", style)
+            yield from page.sentence(f"{list_some(names, 8)}: {meaning}", style)
 
 
 def _content(index: Index, segment: IndexedSegment, data: bytes) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from repoagent.cli.session import Session
 from repoagent.cli.ui.table import Page
 from repoagent.cli.ui.terminal_text import clean
+from repoagent.display_text import plural
 from repoagent.errors import NothingDone, UsageError
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def confirm_calls(
     calls, usage, cost = estimate
     price = "of unknown price" if cost is None else f"about {cost_text(cost)}"
     tokens = f"about {usage.input:,} tokens in and {usage.output:,} out"
-    what = f"would summarize {objects} in {calls:,} call{'s' * (calls > 1)}: {tokens}, {price}"
+    what = f"would summarize {objects} in {plural(calls, 'call')}: {tokens}, {price}"
     agree(terminal, ready, what, few=few, less=less)
 
 

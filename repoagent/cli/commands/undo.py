@@ -8,8 +8,9 @@ import os
 import click
 
 from repoagent.cli.session import Repository, pass_repository
-from repoagent.cli.ui.table import Cell, Column, Page, plural
+from repoagent.cli.ui.table import Cell, Column, Page
 from repoagent.cli.ui.terminal_text import one_line
+from repoagent.display_text import plural
 from repoagent.errors import NothingDone, UsageError
 
 EXAMPLES = """\b

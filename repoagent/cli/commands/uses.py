@@ -12,8 +12,8 @@ from repoagent.cli.options import rows_option
 from repoagent.cli.session import Repository, pass_repository
 from repoagent.cli.ui.table import Cell, Column, Page
 from repoagent.cli.ui.terminal_text import one_line
+from repoagent.display_text import plural
 from repoagent.errors import Exit
-from repoagent.uses.find import count
 from repoagent.uses.report import definition_lines, files_in_short, lines_of, marks, notes, within
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def _lines(answer: Answer, page: Page) -> Iterator[str]:
     first = answer.symbols[0] if answer.symbols else None
     rows: list[tuple[Cell, ...]] = []
     if answer.file:
-        number = count(len(answer.symbols) + answer.more, "symbol")
+        number = plural(len(answer.symbols) + answer.more, "symbol")
         heading = [f"{answer.file}: {number} used in other files"]
         for uses in answer.symbols:
             total = sum(len(row.lines) for row in uses.files)
@@ -99,7 +99,7 @@ def _lines(answer: Answer, page: Page) -> Iterator[str]:
     if rows:
         yield from ("", *page.table(COLUMNS["file" if not answer.file else "symbol"], rows), "")
     more = answer.more or sum(uses.more for uses in answer.symbols)
-    ends = [f"{count(more, 'more row')}; show them with --limit."] if more else []
+    ends = [f"{plural(more, 'more row')}; show them with --limit."] if more else []
     if answer.unused:
         ends.append(f"Used in no other file: {', '.join(answer.unused)}.")
     if first is not None and not answer.file and not first.files:

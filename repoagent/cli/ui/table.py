@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from repoagent.cli.ui.terminal_text import display_width, fold, paint, width
+from repoagent.display_text import plural
 
 if TYPE_CHECKING:
     from repoagent.cli.ui.terminal import Terminal
@@ -52,7 +53,7 @@ def ago(seconds: float, *, short: bool = False) -> str:
             count = int(days / length)
             if short:
                 return f"{count}{'mo' if unit == 'month' else unit[0]}"
-            return f"{count} {unit}{'s' * (count > 1)} ago"
+            return f"{plural(count, unit)} ago"
     return "now" if short else "just now"
 
 
@@ -228,10 +229,3 @@ def fit(text: str, room: int | None) -> Iterator[str]:
             yield start
             line = line[len(start) :]
         yield line
-
-
-def plural(number: int, noun: str) -> str:
-    """A number with a noun: 1 note, 2,000 notes, 3 memories."""
-    if number != 1:
-        noun = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
-    return f"{number:,} {noun}"

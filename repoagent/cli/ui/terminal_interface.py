@@ -13,6 +13,7 @@ from repoagent.cli.ui.progress import Words
 from repoagent.cli.ui.terminal import Terminal, waited
 from repoagent.cli.ui.terminal_text import one_line
 from repoagent.dataclass import dataclass
+from repoagent.display_text import plural
 from repoagent.edit.ui import Decision, Proposal, summary, tolerated
 from repoagent.errors import CheckFailed, NothingDone, Refused, RepoagentError
 from repoagent.git.files import FileChange
@@ -297,7 +298,7 @@ class TerminalInterface:
 
             head, *lines = "\n".join(unfenced(each.text).strip() for each in observations).split("\n")
         elif hidden > 0:
-            gap = f"… {hidden} more line{'s' * (hidden > 1)} (-v shows all)"
+            gap = f"… {plural(hidden, 'more line')} (-v shows all)"
             lines = [gap, *lines[hidden:]] if from_end else [*lines[:MAX_LINES], gap]
         shown = "\n".join([head, *(f"  {line}".rstrip() for line in lines)]).removeprefix("\n")
         if shown.strip():

@@ -16,6 +16,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from repoagent.dataclass import dataclass
+from repoagent.display_text import list_some
 from repoagent.edit.guards.off_limits import IgnoreFile
 from repoagent.git.files import EXECUTABLE, FileChange
 from repoagent.git.process import git_output
@@ -171,8 +172,7 @@ def count_tracked(worktree: WorkTree) -> int:
 
 def described(sensitive: Sequence[Concern]) -> str:
     """The concerns as one sentence without a full stop."""
-    more = f" and {len(sensitive) - NAMED} more like these" if len(sensitive) > NAMED else ""
-    return ", ".join(concern.sentence for concern in sensitive[:NAMED]) + more
+    return list_some([concern.sentence for concern in sensitive], NAMED, " and {} more like these")
 
 
 def listed(path: str) -> str | None:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from importlib.resources import files
 
 from repoagent.dataclass import dataclass
+from repoagent.display_text import plural
 from repoagent.edit.prompt.formats import REMINDS
 from repoagent.edit.request import EditRequest
 from repoagent.errors import Refused, UsageError
@@ -195,7 +196,7 @@ def file_block(source: Source, role: str) -> str:
         return f"File {name} ({role}) does not exist yet: create it.\n\n"
     text = shown(source.data)
     count = text.count("\n") + (not text.endswith("\n") and bool(text))
-    remarks = [f"{count} line" + "s" * (count != 1)]
+    remarks = [plural(count, "line")]
     if text and not text.endswith("\n"):
         remarks.append("no newline at the end")
     label = f"file path={quoted(source.path)}"

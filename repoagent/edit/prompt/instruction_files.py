@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath
 
 from repoagent.config.settings import Settings, user_file
 from repoagent.dataclass import dataclass
+from repoagent.display_text import list_some
 from repoagent.edit.guards.off_limits import WhyNot
 from repoagent.errors import Refused
 from repoagent.git.files import check_path
@@ -63,9 +64,8 @@ def collect(
         for name in CONVENTION_FILES:
             collector.follow(collector.top / folder / name, None)
     if omitted := collector.omitted:
-        names = ", ".join(omitted[:3]) + (" and more" if len(omitted) > 3 else "")
         collector.warnings.append(
-            f"omitted {names}: context files exceed `context_limit` ({budget:,} tokens)"
+            f"omitted {list_some(omitted, 3, ' and more')}: context files exceed `context_limit` ({budget:,} tokens)"
         )
     return collector.parts, tuple(dict.fromkeys(collector.warnings))
 

@@ -17,11 +17,12 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
+from repoagent.display_text import list_some, plural
 from repoagent.review.change import ChangedFile
 from repoagent.review.checks import file_kinds
 from repoagent.review.checks.file_kinds import parse_python
 from repoagent.review.checks.run import CheckContext
-from repoagent.review.finding import Finding, Location, listed
+from repoagent.review.finding import Finding, Location
 from repoagent.review.read_diff import read_blob
 
 SEARCH_SECONDS = 2.0  # for one search through the repository
@@ -225,12 +226,10 @@ def _finding(context: CheckContext, file: ChangedFile, old: bytes, symbols: list
     body = f"{file.old_path} defined it, and the change does not define it elsewhere. Still used in"
     body += "".join(f"\n  {path}:{use.line}: {worst.code[path]}" for path, use in uses[:MOST_LISTED])
     if (omitted := len(uses) - MOST_LISTED) > 0:
-        body += f"\n  and {omitted} more file{'s' * (omitted > 1)}"
+        body += f"\n  and {plural(omitted, 'more file')}"
     if others := [symbol.name for symbol in symbols[1:]]:
-        names = listed(others, MOST_LISTED, ", …")
-        body += (
-            f"\n\nThe same applies to {len(others)} more name{'s' * (len(others) > 1)} in this file: {names}."
-        )
+        names = list_some(others, MOST_LISTED, ", …")
+        body += f"\n\nThe same applies to {plural(len(others), 'more name')} in this file: {names}."
     location = Location(file.path, worst.line, worst.line, old=True)
     return context.finding("removed-symbol", title, location, body, worst.name, quote=_line(old, worst.line))
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from repoagent.dataclass import dataclass
+from repoagent.display_text import plural
 from repoagent.review.change import Change, ChangedFile
 from repoagent.review.finding import Finding, Level, Location, level_of
 
@@ -106,7 +107,7 @@ def static_findings(change: Change, worktree: WorkTree, settings: Settings) -> C
     end = time.process_time() + STATIC_SECONDS
     context = CheckContext(worktree, change, levels, lambda: end - time.process_time(), files)
     if count := len(texts) - len(files):
-        context.unseen.append(f"{count} file{'s' * (count > 1)} listed in .repoagentignore")
+        context.unseen.append(f"{plural(count, 'file')} listed in .repoagentignore")
     for rule in levels:
         if context.remaining() < 0:
             context.unseen.append(f"the `{rule}` rule (the review took too long)")

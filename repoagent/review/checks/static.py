@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
+from repoagent.display_text import list_some
 from repoagent.review.change import ChangedFile
 from repoagent.review.checks import file_kinds
 from repoagent.review.checks.file_kinds import is_comment, parse_python
 from repoagent.review.checks.run import CheckContext
-from repoagent.review.finding import Finding, Location, listed
+from repoagent.review.finding import Finding, Location
 
 OTHER_LINES = 5  # that a finding names
 LONGEST = 500  # characters of a line that may be a debugging call; a longer one is generated
@@ -28,7 +29,7 @@ def _line_finding(
 ) -> Finding:  # fmt: skip
     """A finding at the first of these lines; the body names the others."""
     if len(numbers) > 1:
-        others = listed([str(number) for number in numbers[1:]], OTHER_LINES)
+        others = list_some([str(number) for number in numbers[1:]], OTHER_LINES)
         body += f" Also on line{'s' * (len(numbers) > 2)} {others}."
     return context.finding(rule, title, Location(path, numbers[0], numbers[0]), body, key, quote=quote)
 

@@ -19,6 +19,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from repoagent.dataclass import dataclass
+from repoagent.display_text import list_some
 from repoagent.edit.guards.off_limits import WhyNot, why_content_is_off_limits
 from repoagent.errors import Refused
 from repoagent.git.files import Source, blob_hash, check_path, read_source
@@ -28,7 +29,6 @@ from repoagent.llm.model import printable
 from repoagent.llm.usage import estimate_tokens
 from repoagent.review.change import Change, ChangedFile, Lines
 from repoagent.review.checks import file_kinds
-from repoagent.review.finding import listed
 from repoagent.storage.secrets import mask
 
 if TYPE_CHECKING:
@@ -292,7 +292,7 @@ def why_content_skipped(data: bytes) -> str | None:
 
 def list_names(names: Sequence[str]) -> str:
     """The first names, separated by commas, and how many more there are."""
-    return listed([name if name.isprintable() else repr(name) for name in names], NAMED)
+    return list_some([name if name.isprintable() else repr(name) for name in names], NAMED)
 
 
 class Material(NamedTuple):

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
 from repoagent.dataclass import dataclass
+from repoagent.display_text import cut
 from repoagent.llm.model import printable
 from repoagent.review.finding import Finding, Level, Location, Suggestion, apply_suggestion
 from repoagent.review.llm.chunks import FileView
@@ -87,7 +88,7 @@ def parse_finding(args: Mapping[str, str], body: str, rules: Collection[str]) ->
         return f"it quotes or replaces more than {CODE_LINES} lines"
     paragraphs = "\n".join(line.rstrip() for line in _trimmed(parts["why"]))
     return Claim(
-        rule, path, first, last, _cut(title, TITLE), tuple(_trimmed(quote)), _cut(paragraphs, WHY), old,
+        rule, path, first, last, cut(title, TITLE), tuple(_trimmed(quote)), cut(paragraphs, WHY), old,
         Level[word] if word else None, None if replace is None else tuple(replace),
     )  # fmt: skip
 
@@ -130,10 +131,6 @@ def _trimmed(lines: list[str]) -> list[str]:
     """The lines without blank ones at the beginning and the end."""
     filled = [number for number, line in enumerate(lines) if line.strip()]
     return lines[filled[0] : filled[-1] + 1] if filled else []
-
-
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 1].rstrip() + "…"
 
 
 def verify(claim: Claim, views: Mapping[str, FileView], default: Level) -> Finding | str:

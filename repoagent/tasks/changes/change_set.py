@@ -15,6 +15,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from repoagent.dataclass import dataclass
+from repoagent.display_text import list_some
 from repoagent.edit.draft import Draft
 from repoagent.errors import Refused
 from repoagent.git.files import EXECUTABLE, REGULAR, SYMLINK, Content, FileChange, check_path, look, same
@@ -357,8 +358,7 @@ def named(path: str) -> str:
 
 def names_of(paths: Sequence[str], most: int = _NAMED) -> str:
     """The first paths, quoted, and how many more there are."""
-    more = f" and {len(paths) - most} more" if len(paths) > most else ""
-    return ", ".join(map(named, paths[:most])) + more
+    return list_some([named(path) for path in paths], most)
 
 
 def described(changes: Sequence[FileChange]) -> str:
