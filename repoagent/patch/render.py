@@ -8,9 +8,10 @@ import io
 import zlib
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
 
+from repoagent.dataclass import dataclass
 from repoagent.git.files import FileChange
 
 Range = tuple[int, int, int, int]
@@ -138,11 +139,15 @@ def canonical_diff(changes: Iterable[FileChange], *, hash_name: str = "sha1") ->
     Content with a NUL byte becomes a `GIT binary patch`, whose blob ids use `hash_name`, the repository's object
     format.
     """
-    diff = b"".join(_file_diff(change, hash_name) for change in changes)
-    return diff.decode("utf-8", "surrogateescape")
+    return "".join(
+        text
+        for change in changes
+        for text in (header_of(change, hash_name), *(hunk.text for hunk in hunks_of(change)))
+    )
 
 
-def _file_diff(change: FileChange, hash_name: str) -> bytes:
+def header_of(change: FileChange, hash_name: str = "sha1") -> str:
+    """The canonical diff of one change without its hunks: the header lines, and a binary patch."""
     before, after = change.before or b"", change.after or b""
     old, new = change.old_path or change.name, change.path or change.name
     lines = [b"diff --git " + quoted("a/" + old) + b" " + quoted("b/" + new)]
@@ -175,8 +180,7 @@ def _file_diff(change: FileChange, hash_name: str) -> bytes:
     elif before != after:
         lines.append(b"--- " + (_header_name("a/", old) if change.old_path else b"/dev/null"))
         lines.append(b"+++ " + (_header_name("b/", new) if change.path else b"/dev/null"))
-        body = _hunks(io.BytesIO(before).readlines(), io.BytesIO(after).readlines())
-    return b"\n".join(lines) + b"\n" + body if len(lines) > 1 else b""
+    return (b"\n".join(lines) + b"\n" + body).decode() if len(lines) > 1 else ""
 
 
 def _header_name(prefix: str, path: str) -> bytes:
@@ -198,7 +202,41 @@ def quoted(path: str) -> bytes:
     return b'"' + "".join(escaped).encode() + b'"'
 
 
-def _hunks(old: Sequence[bytes], new: Sequence[bytes]) -> bytes:
+@dataclass(frozen=True)
+class Hunk:
+    """Some `ranges` in which the lines `after` differ from the lines `before`, and the context around them: the hunk
+    shows the lines from `start` to `end` (exclusive, from 0) of the file before."""
+
+    before: Sequence[bytes]
+    after: Sequence[bytes]
+    ranges: tuple[Range, ...]
+    start: int
+    end: int
+    heading: str
+
+    @property
+    def text(self) -> str:
+        """The hunk as in a diff, with its header line; see `canonical_diff` for bytes that are not UTF-8."""
+        (i1, _, j1, _), (_, i2, _, j2) = self.ranges[0], self.ranges[-1]
+        new = _extent(j1 - i1 + self.start, j2 - i2 + self.end)
+        lines: list[bytes] = []
+        at = self.start
+        for a, b, c, d in self.ranges:
+            lines += [_signed(b" ", line) for line in self.before[at:a]]
+            lines += [_signed(b"-", line) for line in self.before[a:b]]
+            lines += [_signed(b"+", line) for line in self.after[c:d]]
+            at = b
+        lines += [_signed(b" ", line) for line in self.before[at : self.end]]
+        body = b"".join(lines).decode("utf-8", "surrogateescape")
+        return f"@@ -{_extent(self.start, self.end)} +{new} @@{self.heading}\n{body}"
+
+
+def hunks_of(change: FileChange) -> Iterator[Hunk]:
+    """The hunks of the canonical diff of one change; none if its content has a NUL byte."""
+    before, after = change.before or b"", change.after or b""
+    if b"\0" in before or b"\0" in after:
+        return
+    old, new = io.BytesIO(before).readlines(), io.BytesIO(after).readlines()
     groups: list[list[Range]] = []
     for part in differing(old, new):
         part = _slide_down(part, old, new)
@@ -206,24 +244,14 @@ def _hunks(old: Sequence[bytes], new: Sequence[bytes]) -> bytes:
             groups[-1].append(part)
         else:
             groups.append([part])
-    result: list[bytes] = []
     for group in groups:
-        i1, j1 = max(0, group[0][0] - _CONTEXT), max(0, group[0][2] - _CONTEXT)
-        i2, j2 = min(len(old), group[-1][1] + _CONTEXT), min(len(new), group[-1][3] + _CONTEXT)
-        heading = b""  # the nearest line above that starts with a letter, as git prints by default
-        for line in reversed(old[max(0, i1 - 2000) : i1]):
+        start, end = max(0, group[0][0] - _CONTEXT), min(len(old), group[-1][1] + _CONTEXT)
+        heading = ""  # the nearest line above that starts with a letter, as git prints by default
+        for line in reversed(old[max(0, start - 2000) : start]):
             if line[:1].isalpha() or line[:1] in {b"_", b"$"}:
-                heading = b" " + line.rstrip()[:80].decode("utf-8", "ignore").encode()
+                heading = " " + line.rstrip()[:80].decode("utf-8", "ignore")
                 break
-        result.append(b"@@ -%s +%s @@%s\n" % (_extent(i1, i2), _extent(j1, j2), heading))
-        at = i1
-        for a, b, c, d in group:
-            result += [_signed(b" ", line) for line in old[at:a]]
-            result += [_signed(b"-", line) for line in old[a:b]]
-            result += [_signed(b"+", line) for line in new[c:d]]
-            at = b
-        result += [_signed(b" ", line) for line in old[at:i2]]
-    return b"".join(result)
+        yield Hunk(old, new, tuple(group), start, end, heading)
 
 
 def _slide_down(part: Range, old: Sequence[bytes], new: Sequence[bytes]) -> Range:
@@ -242,11 +270,9 @@ def _slide_down(part: Range, old: Sequence[bytes], new: Sequence[bytes]) -> Rang
     return i1 + by, i2 + by, j1 + by, j2 + by
 
 
-def _extent(start: int, end: int) -> bytes:
+def _extent(start: int, end: int) -> str:
     count = end - start
-    if count == 1:
-        return b"%d" % (start + 1)
-    return b"%d,%d" % (start + 1 if count else start, count)
+    return f"{start + 1}" if count == 1 else f"{start + bool(count)},{count}"
 
 
 def _signed(sign: bytes, line: bytes) -> bytes:

@@ -8,9 +8,9 @@ from difflib import SequenceMatcher
 from itertools import groupby
 
 from repoagent.cli.ui.terminal_text import clean, paint, width
-from repoagent.edit.hunk_selection import HUNK, hunk_end
 
 Segment = tuple[str, tuple[str, ...]]  # a text and its styles
+_HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@(.*)", re.DOTALL)
 _WORD = re.compile(r"\w+|\s+|.", re.DOTALL)
 _COLORS = {"+": "green", "-": "red"}
 _LONG = 400  # words; longer lines are not compared
@@ -30,9 +30,14 @@ def _rows(lines: list[str]) -> Iterator[list[Segment]]:
     while at < len(lines):
         line = lines[at]
         at += 1
-        if match := HUNK.fullmatch(line):
+        if match := _HUNK.fullmatch(line):
             yield [(line[: match.start(5)], ("cyan",)), (clean(match[5]), ())]
-            end = hunk_end(lines, at, int(match[2] or 1), int(match[4] or 1))
+            # lines are counted, because their text may look like a header
+            old, new, end = int(match[2] or 1), int(match[4] or 1), at
+            while end < len(lines) and (old > 0 or new > 0 or lines[end].startswith("\\")):
+                old -= lines[end].startswith((" ", "-"))
+                new -= lines[end].startswith((" ", "+"))
+                end += 1
             yield from _body(lines[at:end])
             at = end
         elif line == "GIT binary patch":

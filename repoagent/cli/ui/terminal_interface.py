@@ -364,21 +364,20 @@ def choose_hunks(terminal: Terminal, changes: Sequence[FileChange]) -> tuple[Fil
 
     Raises UsageError without a terminal, NothingDone if the input ends.
     """
-    from repoagent.edit.hunk_selection import parse_hunks, pieces, select, split
-    from repoagent.patch.render import canonical_diff
+    from repoagent.edit.hunk_selection import pieces, select, split
+    from repoagent.patch.render import header_of, hunks_of
 
-    diffs = [parse_hunks(canonical_diff([change])) for change in changes]
     queue = list(pieces(changes))
     answers: list[bool | None] = [None] * len(queue)
     at, shown, has_asked = 0, -1, False
     while None in answers:
         piece = queue[at]
-        header, hunks = diffs[piece.change]
+        change = changes[piece.change]
         if piece.change != shown:
-            terminal.diff(header, aside=True)
+            terminal.diff(header_of(change), aside=True)
             shown = piece.change
-        of_piece = hunks if piece.kind == "file" else [piece.hunk] if piece.hunk else []
-        terminal.diff("".join(hunk.text for hunk in of_piece), aside=True)
+        hunks = hunks_of(change) if piece.kind == "file" else [piece.hunk] if piece.hunk else []
+        terminal.diff("".join(hunk.text for hunk in hunks), aside=True)
         parts = split(piece)
         more = {"s": f"split this hunk into {len(parts)} smaller ones"} if len(parts) > 1 else {}
         question = f"({at + 1}/{len(queue)}) {QUESTIONS[piece.kind]}"

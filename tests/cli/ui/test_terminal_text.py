@@ -100,7 +100,7 @@ def test_odd_bytes_line_ends_and_binary_content() -> None:
     # a file with CRLF is not full of carriage returns, but a mixed one shows them
     assert "^M" not in render(changed(b"a\r\nb\r\n", b"a\r\nc\r\n"), color=False)
     assert "+c^M\n" in render(changed(b"a\nb\n", b"a\nc\r\n"), color=False)
-    assert "\n\\ No newline at end of file\n\x1b[32m+" in render(changed(b"a", b"b\n"), color=True)
+    assert render(changed(b"a", b"b"), color=True).count("\n\\ No newline at end of file\n") == 2
     binary = canonical_diff([FileChange("b", "b", b"\0a", b"\0b", REGULAR, REGULAR)])
     shown = render(binary + changed(b"a\n", b"b\n"), color=False)
     assert "Binary content differs\ndiff --git a/f b/f\n" in shown and "literal" not in shown
