@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from repoagent.errors import UsageError
+from repoagent.git.process import GitError
 from repoagent.git.worktree import layout
 from repoagent.history.cochange import Neighbor, neighbors
 from repoagent.history.render import day
@@ -239,7 +240,9 @@ class _Query:
             note = f"{name} has only one commit, which is little evidence"
             return QueryPath(path, (file,), (path,), note if len(view.commits(file, 2)) == 1 else "")
         check_path(name)
-        inside = listed(top, self.where, path)
+        inside: list[bytes] = []
+        with suppress(GitError):  # a partial clone without its trees
+            inside = listed(top, self.where, [path])
         if inside and inside != [path]:
             return self._folder(path, inside)
         if (top / name).is_dir() and not (top / name).is_symlink() and not inside:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from repoagent.git.process import OFFLINE, GitError, git
@@ -127,8 +128,8 @@ class RecentView:
         alive = set(self._listing or ())
         if self._listing is None or self._listing_late:
             unknown = [path for path in {self._paths[file]: None for file in files} if path not in alive]
-            for start in range(0, len(unknown), _PATHS_A_CALL):
-                alive.update(listed(self._top, self._revision, *unknown[start : start + _PATHS_A_CALL]))
+            with suppress(GitError):  # a partial clone without its trees
+                alive.update(listed(self._top, self._revision, unknown))
         return {file: self._paths[file] for file in dict.fromkeys(files) if self._paths[file] in alive}
 
     def _number(self, path: bytes) -> int:
@@ -151,12 +152,14 @@ class RecentView:
         return self._listing
 
 
-def listed(top: Path, revision: str, *paths: bytes) -> list[bytes]:
-    """The files at these paths or below them in the revision's tree; for HEAD, in the index."""
-    try:
-        return git(top, *_lister(revision), "--", *paths, env=OFFLINE).split(b"\0")[:-1]
-    except GitError:  # no commit yet, or a partial clone without its trees
-        return []
+def listed(top: Path, revision: str, paths: Sequence[bytes]) -> list[bytes]:
+    """The files at these paths or below them in the revision's tree; for HEAD, in the index. Reads no file contents,
+    which a partial clone may lack. Raises GitError if a tree is missing."""
+    files: list[bytes] = []
+    for start in range(0, len(paths), _PATHS_A_CALL):
+        some = paths[start : start + _PATHS_A_CALL]
+        files += git(top, *_lister(revision), "--", *some, env=OFFLINE).split(b"\0")[:-1]
+    return files
 
 
 def _lister(revision: str) -> tuple[str, ...]:

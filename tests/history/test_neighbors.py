@@ -146,6 +146,15 @@ def test_a_clone_without_trees_fetches_none(repo: GitRepo) -> None:
     assert "lacks the trees" in found.note and "no indexed commits yet" in found.note
 
 
+def test_a_clone_without_blobs_answers_for_an_old_revision(repo: GitRepo) -> None:
+    commit_files(repo, *[PAIR] * 4)
+    clone = partial_clone(repo, "blob:none")
+    assert ask(clone, "core.py").state == "whole"
+    with without_a_fetch(clone):
+        found = ask(clone, "core.py", revision="HEAD~1")
+    assert found.state == "whole" and together(found) == {"test_core.py": (3, 3)}
+
+
 def quick(repo: GitRepo, path: str) -> dict[str, tuple[int, int]]:
     with QuickLook(repo.top, path, seconds=10) as running:
         view = running.view()

@@ -11,14 +11,16 @@ import sys
 import time
 import warnings
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from repoagent.errors import Busy, Refused, UsageError
 from repoagent.git.process import git_output
 from repoagent.git.worktree import WorkTree, is_full_id, layout
 from repoagent.history.index import schema
-from repoagent.history.index.reader import IndexView, Reach, finder, known, reach
+from repoagent.history.index.reader import IndexView, Reach, known, reach
 from repoagent.history.index.schema import Broken, NoCommits, NoIndex, errors_of, get, value
+from repoagent.history.recent_commits import listed
 from repoagent.storage.layout import Warn, ensure, to_stderr
 from repoagent.storage.locks import locked
 
@@ -156,7 +158,8 @@ class Index:
             with errors_of(self._path):
                 connection.execute("BEGIN")
                 bounds = reach(connection, self._top, tip).bounds
-                exists = None if value(connection, "alive") == tip else finder(self._top, tip)
+                is_recorded = value(connection, "alive") == tip
+                exists = None if is_recorded else partial(listed, self._top, tip.decode())
                 return IndexView(connection, bounds, exists, self._replace_damaged)
         except Broken as error:
             self._replace_damaged(error)

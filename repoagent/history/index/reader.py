@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, NoReturn
 from zlib import crc32
 
 from repoagent.errors import UsageError
-from repoagent.git.process import OFFLINE, GitError, git, git_output
+from repoagent.git.process import GitError, git, git_output
 from repoagent.history import cochange
 from repoagent.history.cochange import Commit
 from repoagent.history.index.schema import AGES, LOWEST, NUMBERS, WHOLE, get, unpacked
@@ -33,16 +33,16 @@ _NONE: array[int] = array("I")
 class IndexView:
     """The history that one revision reaches. A file keeps its id through all renames.
 
-    `reach` has the bounds of the reachable numbers. `exists` is a function that returns which of the paths passed to it
-    are in the revision's tree, or None if the index has recorded that tree. `broken` is called if the index is damaged,
-    and raises. The view is `whole` if the revision reaches all commits of the index.
+    `reach` has the bounds of the reachable numbers. `exists` is a function that returns the files of the revision's
+    tree at the paths passed to it or below them, or None if the index has recorded that tree. `broken` is called if the
+    index is damaged, and raises. The view is `whole` if the revision reaches all commits of the index.
     """
 
     def __init__(
         self,
         connection: sqlite3.Connection,
         reach: Sequence[int],
-        exists: Callable[[Sequence[bytes]], set[bytes]] | None,
+        exists: Callable[[Sequence[bytes]], Iterable[bytes]] | None,
         broken: Callable[[Exception], NoReturn] | None = None,
     ) -> None:
         self._connection, self._reach, self._exists, self._broken = connection, reach, exists, broken
@@ -135,7 +135,7 @@ class IndexView:
         found = [(file, folders[directory] + base) for file, directory, base in rows]
         if self._exists is None:
             return dict(found)
-        present = self._exists([path for _, path in found])
+        present = set(self._exists([path for _, path in found]))
         return {file: path for file, path in found if path in present and self.file(path) == file}
 
     def author(self, text: bytes) -> int | None:
@@ -248,22 +248,6 @@ class IndexView:
         """Whether the revision reaches a number from `low` to `high`."""
         first = bisect_right(self._reach, low)
         return bool(first & 1) or (first < len(self._reach) and self._reach[first] <= high)
-
-
-def finder(top: Path, tip: bytes) -> Callable[[Sequence[bytes]], set[bytes]]:
-    """A function that returns which of the paths passed to it are in the tree of `tip`, with one git process per call.
-    Paths with a line break are assumed to be absent."""
-
-    def find(paths: Sequence[bytes]) -> set[bytes]:
-        unique = [path for path in dict.fromkeys(paths) if b"\n" not in path]
-        data = b"".join(b"%s:%s\n" % (tip, path) for path in unique)
-        # for a missing path git echoes the request; only the end of the line is unambiguous
-        answers = git(top, "cat-file", "--batch-check=%(objecttype)", stdin=data, env=OFFLINE).split(b"\n")
-        return {
-            path for path, answer in zip(unique, answers, strict=False) if not answer.endswith(b" missing")
-        }
-
-    return find
 
 
 _TRIES = 3  # known tips to compare a new one with; git may have pruned the newest

@@ -6,6 +6,7 @@ import pytest
 
 from repoagent.review.change import Lines
 from repoagent.review.checks.file_kinds import only_comments
+from tests.history.histories import partial_clone, without_a_fetch
 from tests.review.builders import Files, change_of, history, modified, stage
 from tests.review.checks.conftest import Made, answer, keys, mixed, noise, pairs
 
@@ -74,6 +75,15 @@ def test_a_renamed_file_keeps_its_history(made: Made) -> None:
     repo.git("mv", "api.py", "interface.py")
     (finding,) = answer(repo).findings
     assert (finding.key, finding.location.path) == ("api.md", "interface.py")
+
+
+def test_a_clone_without_blobs(made: Made) -> None:
+    repo = made(PAIR)
+    repo.commit("half", **{"api.py": "new\n"})
+    repo.commit("the other half", **{"api.md": "new\n"})
+    clone = partial_clone(repo, "blob:none")
+    with without_a_fetch(clone):
+        assert keys(clone, "range", "HEAD~2..HEAD~1") == ["api.md"]
 
 
 def test_a_few_unanimous_commits_are_enough(made: Made) -> None:
