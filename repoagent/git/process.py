@@ -194,6 +194,10 @@ def git_stream(
     ) as process:
         if process.stdout is None or process.stderr is None:  # for the type checker: both are PIPE
             raise AssertionError("no pipe")
+        messages: list[bytes] = []
+        # at the same time as the output: git waits when more messages are unread than a pipe holds
+        reader = threading.Thread(target=messages.extend, args=(process.stderr,), daemon=True)
+        reader.start()
         finished = False
         try:
             yield process.stdout
@@ -201,7 +205,7 @@ def git_stream(
         finally:
             if not finished:
                 process.kill()
-        stderr = process.stderr.read()
+            reader.join()
         tracing.command(began, ["git", *args], process.wait() if finished else None)
         if finished and process.wait() != 0:
-            raise GitError(args, process.returncode, stderr)
+            raise GitError(args, process.returncode, b"".join(messages))

@@ -69,6 +69,15 @@ def test_exit_codes_streams_and_errors(repo: GitRepo) -> None:
         output.read(1)  # leaving early ends git
 
 
+def test_a_stream_reads_more_messages_than_a_pipe_holds(repo: GitRepo) -> None:
+    loud = "alias.loud=!yes | timeout 9 head -c 200000 >&2 && echo done"
+    with git_stream(repo.top, "-c", loud, "loud") as output:
+        assert output.read() == b"done\n"
+    with pytest.raises(GitError) as raised, git_stream(repo.top, "-c", f"{loud} && false", "loud") as output:
+        output.read()
+    assert raised.value.stderr == ("y\n" * 100_000).strip()
+
+
 def test_index_files(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
     tree, copy = worktree(repo), repo.top / ".git" / "copy"
     repo.git("update-index", "--skip-worktree", "a.txt")
