@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -63,6 +63,8 @@ class _Partner(NamedTuple):
 
 def find_missing_partners(change: Change, worktree: WorkTree, settings: Settings) -> CheckOutcome:
     """Findings for at most three partners, the most likely first. Never fetches objects."""
+    from repoagent.history.index.schema import NoIndex
+
     level = level_of(RULE, settings)
     if not level or not change.files:
         return CheckOutcome()
@@ -77,8 +79,13 @@ def find_missing_partners(change: Change, worktree: WorkTree, settings: Settings
             "the clone is shallow, so older commits do not count; run `git fetch --unshallow` to include them"
         )
     with ExitStack() as stack:
-        history = open_history(worktree, change, stack)
-        findings = tuple(_findings(change, worktree, history, level))
+        start_quick_look = cache(partial(_start_quick_look, worktree, change, stack))
+        try:
+            history = _open_history(worktree, change, stack, start_quick_look)
+            findings = tuple(_findings(change, worktree, history, level))
+        except NoIndex as error:  # it cannot be created, or turns out to be damaged
+            history = _recent(start_quick_look(), f"there is no history index: {error}")
+            findings = tuple(_findings(change, worktree, history, level))
     if history.note:
         notes.append(history.note)
     if history.view is not None and not history.complete:
@@ -93,32 +100,32 @@ def find_missing_partners(change: Change, worktree: WorkTree, settings: Settings
     return CheckOutcome(findings, tuple(notes))
 
 
-def open_history(worktree: WorkTree, change: Change, stack: ExitStack) -> _History:
-    """Open the history before the change; `stack` closes it. A diff without commits is assumed to start from HEAD."""
+def _start_quick_look(worktree: WorkTree, change: Change, stack: ExitStack) -> QuickLook | None:
+    from repoagent.history.recent_commits import QuickLook
+
+    paths = [file.old_path for file in change.files if file.status != "added"][:QUICK_FILES]
+    if not paths:
+        return None
+    revision = change.base or "HEAD"
+    look = QuickLook(worktree.top, *paths, seconds=QUICK_SECONDS, revision=revision, commits=QUICK_COMMITS)
+    return stack.enter_context(look)
+
+
+def _recent(quick_look: QuickLook | None, note: str = "") -> _History:
+    return _History(quick_look.view() if quick_look is not None else None, note=note)
+
+
+def _open_history(
+    worktree: WorkTree, change: Change, stack: ExitStack, start_quick_look: Callable[[], QuickLook | None]
+) -> _History:
+    """Open the history before the change; `stack` closes it. A diff without commits is assumed to start from HEAD.
+    Raises NoIndex."""
     from repoagent.git.worktree import layout
     from repoagent.history.index.index import open_index
-    from repoagent.history.index.schema import NoCommits, NoIndex
+    from repoagent.history.index.schema import NoCommits
 
     if not change.base and change.kind != "diff":
         return _History()
-    paths = [file.old_path for file in change.files if file.status != "added"][:QUICK_FILES]
-
-    @cache
-    def start_quick_look() -> QuickLook | None:
-        from repoagent.history.recent_commits import QuickLook
-
-        if not paths:
-            return None
-        revision = change.base or "HEAD"
-        look = QuickLook(
-            worktree.top, *paths, seconds=QUICK_SECONDS, revision=revision, commits=QUICK_COMMITS
-        )
-        return stack.enter_context(look)
-
-    def recent(note: str = "") -> _History:
-        quick_look = start_quick_look()
-        return _History(quick_look.view() if quick_look is not None else None, note=note)
-
     index = stack.enter_context(open_index(worktree))
     if not layout(worktree).history.exists():
         start_quick_look()  # reads while the index is created
@@ -128,11 +135,9 @@ def open_history(worktree: WorkTree, change: Change, stack: ExitStack) -> _Histo
         view = index.view(tip)
     except NoCommits:
         return _History()
-    except NoIndex as error:
-        return recent(f"there is no history index: {error}")
     complete = not state.new and state.end != "mining"
     if not complete and state.commits < ENOUGH:
-        return recent()
+        return _recent(start_quick_look())
     return _History(view, view.author(change.author) if change.author else None, complete)
 
 

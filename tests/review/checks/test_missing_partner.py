@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
+
 import pytest
 
 from repoagent.review.change import Lines
@@ -50,6 +53,18 @@ def test_while_the_index_is_being_built_the_last_commits_of_the_files_count(
     (finding,) = outcome.findings
     assert finding.key == "api.md" and "threshold is 80%" in finding.body
     assert outcome.notes == ("the history has not been indexed yet; run `repoagent mine` once to find more",)
+
+
+@pytest.mark.parametrize("table", ["author", "touch"])
+def test_an_index_that_breaks_as_it_is_read(made: Made, table: str) -> None:
+    repo = made(PAIR)
+    stage(repo, {"api.py": "new\n"})
+    answer(repo)
+    with closing(sqlite3.connect(repo.top / ".repoagent/history.db")) as connection:
+        connection.execute(f"DROP TABLE {table}")
+    outcome = history(repo, "staged", "", {})
+    assert [finding.key for finding in outcome.findings] == ["api.md"]
+    assert "there is no history index: " in outcome.notes[0] and "was damaged" in outcome.notes[0]
 
 
 @pytest.mark.soak
