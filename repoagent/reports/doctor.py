@@ -184,7 +184,8 @@ def check_folder(worktree: WorkTree) -> Iterator[Check]:
         # check-ignore accepts a name that does not exist
         command = ("check-ignore", "-q", f"{root.name}/memory/x")
         is_ignored = git_output(top, *command, ok=(0, 1, 128)).returncode != 1
-    private = sorted(path for path in tracked if path.split("/")[1] not in SHARED)
+    # git may track the folder's name itself, from when it was a link or a file
+    private = sorted(path for path in tracked if f"{path}/".split("/")[1] not in SHARED)
     if private:
         advice = f"git rm --cached -r {root.name} && repoagent config init"
         yield Check(name, "warning", f"git tracks {private[0]}, which should stay private", advice)

@@ -152,6 +152,15 @@ def test_problems_of_the_folder(repo: GitRepo, tmp_path: Path, doctor: Doctor, i
     assert (code, result[".repoagent"][0]["level"]) == (1, "error")
 
 
+def test_a_link_that_git_tracks_was_replaced_by_the_folder(repo: GitRepo, doctor: Doctor) -> None:
+    folder = repo.top / ".repoagent"
+    folder.symlink_to("src")
+    repo.git("add", "-f", ".repoagent")
+    folder.unlink()
+    folder.mkdir()
+    assert "git tracks .repoagent, " in only(doctor()[1], ".repoagent")[1]
+
+
 def test_the_oldest_git_is_the_same_in_the_documentation() -> None:
     page = Path(__file__).parents[3] / "docs" / "troubleshooting.md"
     assert f"is below {OLDEST_GIT} " in page.read_text(encoding="utf-8")
