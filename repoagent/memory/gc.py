@@ -157,8 +157,8 @@ def _tips(worktree: WorkTree) -> list[str]:
     except GitError:  # no stash
         stashes = ""
     for line in stashes.splitlines():  # a third parent contains the untracked files
-        commit, _, *parents = line.split()
-        tips += [commit, *parents]
+        commit, *parents = line.split()
+        tips += [commit, *parents[1:]]
     return list(dict.fromkeys(tips))
 
 
@@ -297,6 +297,8 @@ def _remove(paths: Sequence[Path], lock: Path | None) -> bool:
                         shutil.rmtree(path)
                     else:
                         path.unlink(missing_ok=True)
+                except FileNotFoundError:  # another process is removing the folder
+                    continue
                 except OSError as error:
                     raise system_failed("remove", path, error) from error
     except Busy:
@@ -309,10 +311,16 @@ def _entries(folder: Path) -> list[Path]:
 
 
 def _is_old(paths: Sequence[Path], cutoff: float) -> bool:
-    return all(path.lstat().st_mtime < cutoff for path in paths)
+    try:
+        return all(path.lstat().st_mtime < cutoff for path in paths)
+    except FileNotFoundError:  # another process is removing them
+        return False
 
 
 def _size(path: Path) -> int:
-    if path.is_dir() and not path.is_symlink():
-        return sum(map(_size, path.iterdir()))
-    return path.lstat().st_size
+    try:
+        if path.is_dir() and not path.is_symlink():
+            return sum(map(_size, path.iterdir()))
+        return path.lstat().st_size
+    except FileNotFoundError:  # another process has removed it
+        return 0

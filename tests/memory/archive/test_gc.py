@@ -106,6 +106,7 @@ def test_a_branch_a_remote_one_or_a_stash_has_the_file(workspace: Workspace) -> 
     git("stash", "-q", "-u")
     assert "a branch" in why(workspace)
     git("stash", "drop", "-q")
+    git("stash", "store", workspace.repo.git("commit-tree", "HEAD^{tree}", "-m", "without parents").strip())
     archived(workspace)
 
 

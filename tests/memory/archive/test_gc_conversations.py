@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
+import pytest
+
 from repoagent.llm.conversation import Turn, append
+from repoagent.memory import gc
 from repoagent.memory.compaction import compact
 from repoagent.memory.edit_records import append_edit, read_edits
 from repoagent.memory.gc import ForgottenCounts, forget_conversations, forget_daily
@@ -98,6 +102,30 @@ def test_unfinished_edits_go_unless_they_are_at_work(workspace: Workspace) -> No
     with locked(workspace.layout.locks / "edit-2", what="the edit 2"):
         assert forget(workspace, 30).unfinished == 2
     assert sorted(path.name for path in folder.glob("*.md")) == ["edit-2.md", "edit-4.md", "named.md"]
+
+
+def test_what_another_process_removes_meanwhile(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("edit-1", "edit-2"):
+        path = workspace.layout.conversations / f"{name}.md"
+        append(path, *turns(name))
+        age(90, path)
+    gone = workspace.layout.runs / ".gone-1/output"
+    gone.mkdir(parents=True)
+    is_old, remove = gc._is_old, shutil.rmtree
+
+    def is_old_and_removed(paths: list[Path], cutoff: float) -> bool:
+        if paths[0].stem == "edit-1":
+            paths[0].unlink()
+        old = is_old(paths, cutoff)
+        paths[0].unlink(missing_ok=True)
+        return old
+
+    monkeypatch.setattr(gc, "_is_old", is_old_and_removed)
+    monkeypatch.setattr(shutil, "rmtree", lambda path: [remove(path), remove(path)])
+    counts = forget(workspace, 30)
+    assert (counts.unfinished, counts.runs) == (1, 1)
 
 
 def test_it_runs_once_a_day(workspace: Workspace) -> None:
