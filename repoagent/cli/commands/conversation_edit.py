@@ -12,7 +12,7 @@ from repoagent.cli import options as shared
 from repoagent.cli.commands import summaries
 from repoagent.cli.commands.conversation import examples, name_argument, resolver, undo_command
 from repoagent.cli.session import Repository, Session, json_option, open_repository, pass_session, select
-from repoagent.errors import UsageError
+from repoagent.errors import NothingDone, UsageError
 
 if TYPE_CHECKING:
     from repoagent.edit.conversation_edit import RewriteRequest, RewriteResult
@@ -68,6 +68,10 @@ def edit_command(session: Session, /, **values: Any) -> None:
         show_request(prompt, repo.settings, terminal, as_json=repo.as_json)
         return
     shared.require_answers(terminal, options, to="write it")
+    if repo.as_json and not (options.yes or options.dry_run):
+        raise UsageError(
+            "cannot ask for confirmation with --json; use --yes to write it, or --dry-run to preview"
+        )
     result, ready = _ask_model(options, repo, request)
     if not options.dry_run:
         if not options.yes:
@@ -75,19 +79,18 @@ def edit_command(session: Session, /, **values: Any) -> None:
             terminal.diff(result.diff, aside=True)
             if result.words:
                 terminal.note(f"\n{result.words}\n", "dim")
-            choices = ("write it", "discard it")
-            question = f"Write this to {name}"
-            repo.confirm(question, choices, refusal="use --yes", declined="nothing was changed")
+            choices = {"y": "write it", "n": "discard it"}
+            if terminal.ask(f"Write this to {name}", choices) == "n":
+                raise NothingDone("nothing was changed")
         commit_rewrite(repo.layout, result)
     lines = []
     if options.dry_run and not repo.as_json:
         terminal.diff(result.diff)
     elif not options.dry_run:
-        added, removed = (
-            sum(line.startswith(mark) and not line.startswith(mark * 3) for line in result.diff.split("\n"))
-            for mark in "+-"
-        )
-        lines = [f"changed {name} (+{added} -{removed}); undo it with {undo_command(stored.place)}"]
+        _, _, hunks = result.diff.partition("\n@@")
+        marks = [line[:1] for line in hunks.split("\n")]
+        counts = f"+{marks.count('+')} -{marks.count('-')}"
+        lines = [f"changed {name} ({counts}); undo it with {undo_command(stored.place)}"]
     content = {
         "command": "edit",
         **select(stored.place, "name", "path"),

@@ -66,7 +66,7 @@ def test_a_patch_in_a_turn_is_not_applied_and_user_turns_change_with_an_option(
     ui: Ask, rewrite: Ask, script: Script
 ) -> None:
     script.replies(NO_CODE)
-    assert rewrite("leave code out").code == 0
+    assert "changed fast (+0 -7);" in rewrite("leave code out").out
     assert texts(ui("show", "fast", "--json"))[1] == "I share the cache."
     script.replies(NO_QUESTION)
     done = rewrite("leave the question out", "--user-turns")
@@ -114,12 +114,14 @@ def test_a_refusal_changes_nothing(rewrite: Ask, script: Script, file: Path) -> 
 
 def test_a_dry_run_and_the_prompt_write_nothing(ui: Ask, script: Script, file: Path) -> None:
     before = sorted(file.parent.iterdir()), file.read_bytes()
-    script.replies(SHORTER)
-    done = ui("edit", "fast", "shorter", "--model", script.spec, "--dry-run")
+    script.replies(SHORTER, SHORTER)
+    words = ("edit", "fast", "shorter", "--model", script.spec, "--dry-run")
+    done = ui(*words)
     assert done.code == 0 and "\n-- second\n" in done.out
+    assert ui(*words, "--json").json["written"] is False
     shown = ui("edit", "fast", "shorter", "--show-prompt", "--json")
     assert [block["name"] for block in shown.json["blocks"]] == ["instructions", "conversation", "request"]
-    assert len(script.prompts) == 1 and (sorted(file.parent.iterdir()), file.read_bytes()) == before
+    assert len(script.prompts) == 2 and (sorted(file.parent.iterdir()), file.read_bytes()) == before
 
 
 def test_a_concurrent_write_is_not_overwritten(
@@ -155,3 +157,6 @@ def test_the_diff_is_shown_before_the_question(screen: Open, script: Script, fil
             assert "- second" in shown and "I did that." in shown
             assert window.end() == code
         assert (file.read_bytes() == before) == (answer == "n")
+    with screen("conversation", "edit", "fast", "shorter", "--json") as window:
+        window.expect("cannot ask for confirmation with --json")
+        assert window.end() == 2 and len(script.prompts) == 2
