@@ -152,15 +152,15 @@ def read_regular(path: Path, *, most: int | None = None) -> bytes | None:
 def move(path: Path, to: Path) -> bool:
     """Rename a file or folder and sync both parents; False if it does not exist. Raises Refused if a system call
     fails."""
-    with open_folder(path.parent) as old, open_folder(to.parent, create=True) as new:
-        try:
+    try:
+        with open_folder(path.parent) as old, open_folder(to.parent, create=True) as new:
             os.rename(path.name, to.name, src_dir_fd=old, dst_dir_fd=new)
             os.fsync(new)
             os.fsync(old)
-        except FileNotFoundError:
-            return False
-        except OSError as error:
-            raise system_failed("move", path, error) from error
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise system_failed("move", path, error) from error
     return True
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from repoagent.errors import Refused
-from repoagent.storage.atomic import append_line, read_regular, set_aside, write_whole
+from repoagent.storage.atomic import append_line, move, read_regular, set_aside, write_whole
 from repoagent.storage.layout import Layout, ensure
 from repoagent.storage.locks import flock_until
 
@@ -61,6 +61,7 @@ def test_a_linked_file_is_replaced_not_followed(layout: Layout, tmp_path: Path) 
 
 def test_missing_files_and_folders(layout: Layout, tmp_path: Path) -> None:
     assert read_regular(layout.root / "a" / "b") is None
+    assert not move(layout.root / "a" / "b", tmp_path / "b")
     (tmp_path / "folder").mkdir()
     with pytest.raises(Refused, match="not a regular file"):
         read_regular(tmp_path / "folder")
