@@ -52,6 +52,8 @@ class Schema(NamedTuple):
             raise Unusable(
                 f"{path} has format version {version}, newer than the supported {self.version}; update repoagent"
             )
+        if 0 < version < self.version:
+            raise Damaged(f"old format version {version}")
         if not version and connection.execute("SELECT count(*) FROM sqlite_schema").fetchone() != (0,):
             raise Damaged("unknown tables")
         return version > 0

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from repoagent.errors import Refused
-from repoagent.memory.database import Schema, open_database
+from repoagent.memory.database import Damaged, Schema, open_database
 from repoagent.memory.identity import hints
 from repoagent.memory.identity.record import Identity, load, save
 from repoagent.memory.identity.store import listing, memories, remember, resolve
@@ -255,3 +255,10 @@ def test_threads_that_create_a_database_at_once_do_not_set_it_aside(tmp_path: Pa
         for thread in threads:
             thread.join()
     assert messages == ["opened"] * 80
+
+
+def test_a_database_of_an_older_version_is_not_read(tmp_path: Path) -> None:
+    path, schema = tmp_path / "items.db", Schema(0x123, 1, "CREATE TABLE item (name)")
+    open_database(path, schema, fail).close()
+    with pytest.raises(Damaged, match="old format version 1"):
+        open_database(path, schema._replace(version=2), fail)
