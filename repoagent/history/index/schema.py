@@ -103,13 +103,15 @@ def open_to_write(path: Path, warn: Warn) -> sqlite3.Connection:
                 rename_damaged(path, warn, "is damaged or was not created by repoagent")
         with suppress(FileExistsError):  # SQLite gives its other files the same mode
             os.close(os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-        connection = _connect(str(path))
-        if connection.execute("PRAGMA user_version").fetchone() == (0,):
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.executescript(f"BEGIN IMMEDIATE; {_TABLES} COMMIT;")
-        connection.execute("PRAGMA synchronous = NORMAL")
-        connection.execute("PRAGMA wal_autocheckpoint = 4000")
-        connection.execute("PRAGMA cache_size = -8000")
+        with ExitStack() as stack:
+            connection = stack.enter_context(closing(_connect(str(path))))
+            if connection.execute("PRAGMA user_version").fetchone() == (0,):
+                connection.execute("PRAGMA journal_mode = WAL")
+                connection.executescript(f"BEGIN IMMEDIATE; {_TABLES} COMMIT;")
+            connection.execute("PRAGMA synchronous = NORMAL")
+            connection.execute("PRAGMA wal_autocheckpoint = 4000")
+            connection.execute("PRAGMA cache_size = -8000")
+            stack.pop_all()  # it stays open
         return connection
     except sqlite3.Error as error:
         raise NoIndex(f"cannot write {path}: {error}") from error

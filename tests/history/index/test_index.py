@@ -17,6 +17,7 @@ import pytest
 from repoagent.errors import Busy, UsageError
 from repoagent.git.worktree import layout, open_worktree
 from repoagent.history.index import index as index_module
+from repoagent.history.index import schema
 from repoagent.history.index.index import ITSELF, LOCK, State, mine_in_background, open_index
 from repoagent.history.index.schema import NoCommits, NoIndex
 from repoagent.storage.locks import locked
@@ -270,6 +271,15 @@ def test_a_damaged_index_is_rebuilt_and_one_of_a_newer_version_refused(repo: Git
     if harm == "other":
         assert "was not created by repoagent" in warnings[0]
         assert path.with_name("history.db.broken-1").read_bytes() == before
+
+
+def test_a_creation_that_fails_leaves_no_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schema, "_TABLES", "CREATE TABLE meta (key); nonsense;")
+    with pytest.raises(NoIndex, match="syntax error") as error:
+        schema.open_to_write(tmp_path / "history.db", lambda _: None)
+    with closing(sqlite3.connect(tmp_path / "history.db", timeout=0)) as other:
+        other.execute("BEGIN IMMEDIATE")
+    assert error.tb  # it keeps the connection
 
 
 def test_folders_and_files_that_are_not_ours(repo: GitRepo, tmp_path: Path) -> None:
