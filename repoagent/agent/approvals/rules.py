@@ -49,7 +49,7 @@ _GIT_NEVER: tuple[str, ...] = (*_GIT_RUNS, "--paginate", "--filters", "--batch",
 # Options that show files marked as binary, or read the names of objects from elsewhere.
 _GIT_NEVER += ("--text", "--binary", "--submodule", "--stdin")
 _OPENS = re.compile(r"-[A-Za-z]*O")
-_RG_RUNS = re.compile(r"--pre|--hostname-bin|--search-zip|-[A-Za-z0-9]*z")
+_RG_RUNS = re.compile(r"--pre|--hostname-bin|--search-zip|-[A-Za-z0-9.]*z")
 _SHOWS_BINARY = re.compile(r"-[bcdhilmprtuwzRW0-9]*a")
 _PATCHES = {"show", "log", "diff", "grep", "whatchanged", "diff-tree", "stash", "reflog"}
 
@@ -106,10 +106,10 @@ _GIT_LISTS = {"branch": r"--(list|show-current|all|remotes|verbose)|-[arv]+", "t
 # Options with which these programs do more than read; for the second table: all options with which they only read.
 _REFUSED = {
     "find": r"-(delete|fprint.*|fls|ok(dir)?|exec(dir)?|files0-from)",
-    "rg": r"--(pre|hostname|search-zip|no-config).*|-[A-Za-z0-9]*z.*",
+    "rg": r"--(pre|hostname|search-zip|no-config).*|-[A-Za-z0-9.]*z.*",
     "tree": r"(-[A-Za-z]*[oR]|--output).*",
-    "du": r"--files0.*",
-    "date": r"(?!\+|-[uRI]).*",
+    "du": r"--f.*",  # --files0-from, also abbreviated
+    "date": r"(?!\+|-[uR]+\Z|-[uR]*I[a-z]*\Z).*",
 }
 _ACCEPTED = {
     "sort": r"-[bdfghikMnrRuVcCsz0-9.,t:]+|-k\S+|--(numeric|reverse|unique|ignore|human|version)[a-z-]*",
@@ -119,6 +119,7 @@ _ACCEPTED = {
 
 _LEAVES = re.compile(r"[/~-]|.*(^|/)\.\.(/|$)")  # a path that may leave the current folder
 _SED_PRINTS = r"\d+(,(\d+|\$))?p"
+_PRINTF_SETS = re.compile(r"-|.*%[-+ #0'*.\d]*[hjlLtz]*n", re.DOTALL)  # `%n` sets a variable, such as PATH
 _FREE = {
     "pwd", "true", "false", "echo", "cat", "head", "tail", "wc", "nl", "cut", "tr", "comm", "cmp",
     "diff", "stat", "seq", "basename", "dirname", "realpath", "readlink", "ls", "grep", "egrep",
@@ -152,7 +153,7 @@ def only_reads(command: Simple) -> bool:
     if name == "cd":
         return len(words) == 1 and words[0].literal and not _LEAVES.match(words[0].text)
     if name == "printf":
-        return bool(words) and words[0].literal and not words[0].text.startswith("-")
+        return bool(words) and words[0].literal and not _PRINTF_SETS.match(words[0].text)
     if name == "sed":  # `sed -n 10,20p FILE`: its other commands can write and run
         is_print = len(words) >= 2 and words[0].text == "-n" and re.fullmatch(_SED_PRINTS, words[1].text)
         return bool(is_print) and all(word.literal and word.text[:1] != "-" for word in words[2:])
@@ -179,22 +180,25 @@ def can_do_no_harm(
             return False
     for word in (*command.words[1:], *command.reads):
         text = word.text
-        if not word.literal or text.startswith("~"):
+        if not word.literal or text.startswith("~") or "\0" in text:
             return False
-        if text.startswith("-"):
-            if command.name in _FOLLOW and re.match(r"-[A-Za-z]*[RL]|--deref", text):
-                if command.name != "ls":
-                    return False
-            elif "/" in text:
+        if command.name in _FOLLOW and re.match(r"-[A-Za-z0-9]*[RLS]|--der|-follow", text):
+            return False
+        names = [text]
+        if text.startswith("-"):  # it may end with the name of a file: `-uf.env`, `--fil=.env`
+            if "/" in text:
                 return False
-            continue
-        if text.startswith("/") or ".." in text.split("/") or "\0" in text:
-            return False
-        target = (base / text).resolve()
-        if not target.is_relative_to(base):
-            return False
-        if target != base and target.exists() and off_limits(str(target.relative_to(base))) is not None:
-            return False
+            names = [text[at:] for at in range(max(0, len(text) - 255), len(text))]
+        for name in names:
+            target = (base / name).resolve()
+            if name.startswith("/") or ".." in name.split("/") or not target.is_relative_to(base):
+                return False
+            if not os.path.lexists(target):  # also if the name is too long
+                continue
+            if target != base and off_limits(str(target.relative_to(base))) is not None:
+                return False
+            if command.name == "diff" and target.is_dir():  # it shows files whose names are not given
+                return False
     return True
 
 
@@ -209,13 +213,13 @@ _OUTSIDE = {
     "readlink", "expr", "find", "printf", "file",
 }  # fmt: skip
 _GREPS = {"grep", "egrep", "fgrep", "rg"}
-_FOLLOW = {"ls", "grep", "egrep", "fgrep", "find", "tree", "du"}  # links, with some options
+_FOLLOW = {"grep", "egrep", "fgrep", "find", "tree", "du"}  # links, with some options
 _INSIDE_OF_GIT = {"show", "log", "diff", "grep", "blame", "whatchanged", "diff-tree", "stash", "reflog"}
 _WHOLE_OF_GIT = {"show", "diff", "cat-file"}  # these take the name of an object
 _CONTENT_OF_GIT = _INSIDE_OF_GIT | _WHOLE_OF_GIT | {"archive", "checkout", "restore", "checkout-index"}
 _PATCH = re.compile(r"-[A-Za-z0-9]*[puULcmW]|--(pa|cc|word|color-w|uni|func|bin|dd|rem)|-G")
-_DEEP = re.compile(r"-[A-Za-z]*[rRd]|--(rec|deref|dir)")
-_PATTERN_APART = re.compile(r"-[A-Za-z]*[ef]|--(regexp|file)")
+_DEEP = re.compile(r"-[A-Za-z0-9]*[rRd]|--(rec|der|di)")
+_PATTERN_APART = re.compile(r"-[A-Za-z0-9]*[ef]|--(reg|fil)")
 _HIDDEN_TOO = re.compile(r"-[A-Za-z0-9]*[.uUg]|--(hidden|unrestricted|no-ignore|glob|iglob)")
 
 
@@ -240,8 +244,8 @@ class HiddenFiles:
             if "\0" in word.text or len(word.text) > 4096:
                 return True
             target = Path(os.path.normpath(base / word.text))
-            inside = target.is_relative_to(base) and target != base and target.is_file()
-            if inside and self.off_limits(str(target.relative_to(base))) is not None:
+            inside = target.is_relative_to(base) and target != base and os.path.lexists(target)
+            if inside and target.is_file() and self.off_limits(str(target.relative_to(base))) is not None:
                 return True
         return False
 

@@ -127,10 +127,12 @@ def test_ambiguous_command_is_not_run_automatically_with_deny_rules(tmp_path: Pa
 
 
 HARMLESS = """
-ls -la src ¦ cat a.txt | grep -n x | wc -l ¦ ls 2>/dev/null ¦ find . -name '*.py' ¦ sort a ¦ sed -n 1,5p a.txt
+ls -la src ¦ cat a.txt | grep -n x | wc -l ¦ ls 2>/dev/null ¦ find . -name '*.py' ¦ sort a ¦ sed -n 1,5p a.txt ¦
+date -uIseconds ¦ date -u +%s ¦ printf '%d%%\\n' 5 ¦ diff -u a.txt b.txt
 """
 HARMLESS_IN_A_SANDBOX = """
 cat /etc/passwd ¦ cat ../x ¦ cat link ¦ cat ~/x ¦ grep -R x . ¦ grep --file=/etc/passwd x ¦ cat < /etc/passwd ¦
+cat -- -link ¦ grep -vflink a.txt ¦ grep -1R x . ¦ grep --der x ¦ find . -follow ¦ diff -N . src ¦
 git status ¦ git --no-pager log -p -n 3 ¦ git branch ¦ rg x ¦ cd src && ls ¦ x=1; echo $x ¦ echo $(cat a.txt)
 """
 HARMFUL = """
@@ -138,13 +140,15 @@ cat secret ¦ head -5 ./src/../secret ¦ ls > out ¦ git diff --output=x ¦ git 
 git diff --ext-diff ¦ git -c core.fsmonitor=x status ¦ git grep -Oless x ¦ git grep --open=sh x ¦
 git branch -D x ¦ git stash ¦ git remote add x y ¦ git config --list ¦ find . -delete ¦ find . -exec rm {} + ¦
 find . -fprint x ¦ sort -o a a ¦ sort -uo a a ¦ sort --compress-program=sh a ¦ sed -i s/a/b/ a ¦
-sed -n 'w x' a ¦ awk '{print}' a ¦ uniq a b ¦ rg --pre sh x ¦ date -s x ¦ tree -o x ¦ LD_PRELOAD=x ls ¦
+sed -n 'w x' a ¦ awk '{print}' a ¦ uniq a b ¦ rg --pre sh x ¦ rg -.z x ¦ date -s x ¦ date -us2030-01-01 ¦
+date -Rf.env ¦ date -If.env ¦ du --fil=x ¦ tree -o x ¦ printf 'x%n' PATH; ls ¦ printf '%3.*ln' 1 PATH ¦ LD_PRELOAD=x ls ¦
 cd .. && ls ¦ ./ls ¦ PATH=x; ls ¦ env ¦ tee x
 """
 
 
 def test_read_only_command_passes_if_harmless(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("/etc/passwd")
+    (tmp_path / "-link").symlink_to("/etc/passwd")
     (tmp_path / "secret").write_text("key")
     (tmp_path / "src").mkdir()
     bare, boxed = gate(tmp_path, "read-only"), gate(tmp_path, "read-only", sandbox="bubblewrap")
@@ -161,6 +165,7 @@ def test_program_in_the_work_tree_is_not_trusted(tmp_path: Path) -> None:
     it = gate(tmp_path)
     it.path = f"{tmp_path}:/usr/bin:/bin"
     assert not passes(it, "ls") and passes(it, "cat a")
+    assert passes(it, "cat " + "a" * 300)  # longer than the name of a file may be
 
 
 MODES = {  # (mode, sandbox): what passes, what is asked about, what is refused

@@ -37,8 +37,10 @@ SHOWS = [
     "cat .env", "cat .e*", "cat link", "cat $PWD/.env", "cat {.env,a.txt}", "head < .e*", "grep -r KEY .", "grep KEY -r",
     "grep -r -e src KEY", "grep -f.env a.txt", "rg KEY --hidden", "rg -uu KEY", "cd src; cat ../.env", "ls -A | xargs cat",
     "diff -r . src", "git grep KEY", "git show HEAD:server.key", "git diff", "git log -p", "sort .en?", "tac src/../.env",
-    "while read line; do echo $line; done < .env",
+    "while read line; do echo $line; done < .env", "grep -1r KEY .", "grep --di=recurse KEY .", "grep -r --reg= . src",
+    "grep -r1eKEY . src", "grep --der KEY", "date -uf.env", "du --fil=link",
 ]  # fmt: skip
+SHOWS_WITHOUT_A_SANDBOX = ["wc --fil=link", "grep -1flink a.txt", "diff -N . src"]
 SHOWS_NOT = [
     "cat a.txt", "grep -rn x src", "rg x src", "ls -A", "find . -type f", "git log --oneline", "git status",
 ]  # fmt: skip
@@ -65,7 +67,8 @@ def test_a_command_that_names_a_hidden_file_needs_approval(repo: GitRepo) -> Non
     refused = [text for text in SHOWS_NOT if not asking.decide(ApprovalRequest("command", text)).allowed]
     assert refused == []
     bare = question(repo, "")
-    assert not [text for text in SHOWS if bare.decide(ApprovalRequest("command", text)).allowed]
+    shows = [*SHOWS, *SHOWS_WITHOUT_A_SANDBOX]
+    assert not [text for text in shows if bare.decide(ApprovalRequest("command", text)).allowed]
 
 
 def test_a_tracked_certificate_does_not_prevent_a_diff(repo: GitRepo) -> None:
