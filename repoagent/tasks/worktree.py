@@ -118,12 +118,14 @@ def reopen_linked(worktree: WorkTree, folder: str, branch: str) -> WorkTree | No
     """The linked work tree at `folder`, created again on `branch` if it is gone. None without a folder, or if the
     branch is now checked out in `worktree`.
 
-    Raises Refused if git cannot create it, for example if the branch is checked out in another work tree.
+    Raises Refused if git cannot create it, for example if the branch is checked out in another work tree, or if git
+    still lists a folder outside the git directory, which may be on a disk that is not mounted.
     """
     if (existing := find_linked(worktree, folder)) is not None:
         return existing
     if not folder or not branch or Path(folder) == worktree.top or current_branch(worktree) == branch:
         return None
+    _forget_missing(worktree, folder)
     new = ("--", folder, branch) if _has_branch(worktree, branch) else ("-b", branch, "--", folder)
     return _add(worktree, Path(folder), *new)
 
@@ -131,8 +133,7 @@ def reopen_linked(worktree: WorkTree, folder: str, branch: str) -> WorkTree | No
 def close_linked(worktree: WorkTree, linked: WorkTree, branch: str, *, done: bool = True) -> str:
     """Remove the linked work tree of a run that is `done`, if it is in the git directory and has no uncommitted
     changes, and its branch, if that has no commit of its own. Returns a note for the user, "" for none."""
-    own_folder = os.path.realpath(_worktrees_folder(worktree)) + os.sep
-    if not done or not os.path.realpath(linked.top).startswith(own_folder):
+    if not done or not _is_own(worktree, linked.top):
         return ""
     try:
         git(worktree.top, "worktree", "remove", "--", str(linked.top), read_only=False)
@@ -166,6 +167,7 @@ def delete_linked(worktree: WorkTree, name: str, folder: str, branch: str) -> st
                 f"{name} has uncommitted work in {folder}; commit it or discard it with `{remove}` before you delete "
                 "the run"
             ) from error
+    _forget_missing(worktree, folder)
     if not _has_branch(worktree, branch):
         return ""
     other_refs = ("HEAD", f"--exclude={branch}", "--branches", "--tags", "--remotes")
@@ -176,6 +178,13 @@ def delete_linked(worktree: WorkTree, name: str, folder: str, branch: str) -> st
     if not unmerged and not git_output(worktree.top, *delete, read_only=False, ok=(0, 1)).returncode:
         return f"deleted its branch {branch}, whose commits are on other branches"
     return f"kept its branch {branch}; `git branch -D {shlex.quote(branch)}` deletes it and its commits"
+
+
+def _forget_missing(worktree: WorkTree, folder: str) -> None:
+    """Unregister a linked work tree in the git directory whose folder is gone, since git still refuses to check out or
+    delete its branch."""
+    if _is_own(worktree, folder) and not os.path.lexists(folder):
+        git_output(worktree.top, "worktree", "remove", "--", folder, read_only=False, ok=(0, 128))
 
 
 def _has_branch(worktree: WorkTree, branch: str) -> bool:
@@ -196,6 +205,10 @@ def _open(path: Path) -> WorkTree:
     for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
         os.environ.pop(name, None)
     return open_worktree(path)
+
+
+def _is_own(worktree: WorkTree, folder: str | Path) -> bool:
+    return os.path.realpath(folder).startswith(os.path.realpath(_worktrees_folder(worktree)) + os.sep)
 
 
 def _worktrees_folder(worktree: WorkTree) -> Path:

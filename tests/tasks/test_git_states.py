@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -13,7 +15,7 @@ from repoagent.git.transaction.results import Options
 from repoagent.git.worktree import open_worktree
 from repoagent.llm.model import Request
 from repoagent.tasks.restore import restore_changes, uncommitted_files
-from repoagent.tasks.worktree import close_linked, create_linked, reopen_linked
+from repoagent.tasks.worktree import close_linked, create_linked, delete_linked, reopen_linked
 from tests.conftest import GitRepo
 from tests.tasks.bare import DONE, EDIT, NAME, User, diff, go, run_dir
 
@@ -231,9 +233,23 @@ def test_resume_on_the_branch_of_a_missing_work_tree(repo: GitRepo) -> None:
     again = reopen_linked(here, str(place.top), "feature")
     assert again is not None and again.top.samefile(place.top)
     assert reopen_linked(here, str(here.top), "") is None  # it never had a branch
+    shutil.rmtree(again.top)
+    again = reopen_linked(here, str(place.top), "feature")
+    assert again is not None and again.top.samefile(place.top)
     close_linked(here, again, "feature")
     repo.git("checkout", "-q", "feature")
     assert reopen_linked(here, str(place.top), "feature") is None  # the branch is checked out here
+
+
+def test_a_removed_folder_of_a_deleted_run_does_not_keep_its_branch(repo: GitRepo, tmp_path: Path) -> None:
+    here = open_worktree(repo.top)
+    own = create_linked(here, "feature", None, NAME).top
+    chosen = create_linked(here, "other", tmp_path / "linked", NAME).top
+    shutil.rmtree(own)
+    shutil.rmtree(chosen)  # as when its disk is not mounted
+    assert "deleted its branch feature" in delete_linked(here, NAME, str(own), "feature")
+    with pytest.raises(Refused, match="already registered"):
+        reopen_linked(here, str(chosen), "other")
 
 
 def test_untracked_files_are_committed_whole_with_include_dirty(repo: GitRepo) -> None:
