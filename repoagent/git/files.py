@@ -270,6 +270,11 @@ def blob_hash(data: bytes, object_format: str = "sha1") -> str:
     return digest.hexdigest()
 
 
+def empty_tree(worktree: WorkTree) -> str:
+    """The git id of a tree without files, which need not be stored."""
+    return hashlib.new(worktree.object_format, b"tree 0\0", usedforsecurity=False).hexdigest()
+
+
 def read_source(worktree: WorkTree, path: str) -> Source:
     """Read the file `path` (relative to the top) without following symbolic links.
 

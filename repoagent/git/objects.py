@@ -8,9 +8,9 @@ from pathlib import Path
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import Refused
-from repoagent.git.files import SYMLINK, Content
+from repoagent.git.files import SYMLINK, Content, empty_tree
 from repoagent.git.index import Entry, entry
-from repoagent.git.process import GitError, git, git_output
+from repoagent.git.process import OFFLINE, GitError, git, git_output
 from repoagent.git.worktree import WorkTree
 
 _ATTRIBUTES = ("text", "eol", "crlf", "filter", "ident", "working-tree-encoding")
@@ -106,7 +106,7 @@ def read_commit(worktree: WorkTree, commit: str = "HEAD") -> Commit:
     arguments = ("--root", "--always", *_RAW, "--format=%H %P", "--end-of-options", commit, "--")
     header, _, raw = os.fsdecode(git(worktree.top, "diff-tree", *arguments)).partition("\0")
     oid, *parents = header.split()
-    differences = list(_differences(raw.lstrip("\n")))
+    differences = list(_differences(raw))
     was, changed = {path: old for path, old, _ in differences}, {path: new for path, _, new in differences}
     return Commit(oid, tuple(parents), changed, was)
 
@@ -119,11 +119,26 @@ def changes_between(
     return {path: (old, new) for path, old, new in _differences(os.fsdecode(out))}
 
 
+def files_in(worktree: WorkTree, commits: Collection[str]) -> list[tuple[str, str]]:
+    """The path and blob id of each file in the trees of `commits`; trees that follow each other list what they share
+    only once. Reads no blobs, which a partial clone may lack. Raises Refused or GitError if a tree is missing."""
+    stdin = "".join(f"{commit}\n" for commit in commits).encode()
+    listed = git(worktree.top, "log", "--no-walk", "--format=%T", "--stdin", stdin=stdin, env=OFFLINE)
+    trees = list(dict.fromkeys(listed.decode().split()))
+    pairs = zip([empty_tree(worktree), *trees], trees, strict=False)
+    stdin = "".join(f"{before} {tree}\n" for before, tree in pairs).encode()
+    out = os.fsdecode(git(worktree.top, "diff-tree", "--stdin", *_RAW, stdin=stdin, env=OFFLINE))
+    # git prints the ids of each pair, and silently skips one that it cannot read
+    if sum(description.count("\n") for description in out.split("\0")[::2]) < len(trees):
+        raise Refused("trees of some branches are missing; run `git fetch --refetch --filter=blob:none`")
+    return [(path, new.oid) for path, _, new in _differences(out) if new is not None]
+
+
 def _differences(raw: str) -> Iterator[tuple[str, Entry | None, Entry | None]]:
     """Path, old entry and new entry of each line of git's raw format."""
     fields = raw.split("\0")
     for description, path in zip(fields[::2], fields[1::2], strict=False):
-        old_mode, mode, old, new, _ = description.removeprefix(":").split(" ")
+        old_mode, mode, old, new, _ = description.rpartition(":")[2].split(" ")
         yield path, entry(old_mode, old), entry(mode, new)
 
 

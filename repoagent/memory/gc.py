@@ -22,7 +22,8 @@ from repoagent.dataclass import dataclass
 from repoagent.display_text import plural
 from repoagent.errors import Busy, Refused
 from repoagent.git.files import blob_hash
-from repoagent.git.process import OFFLINE, GitError, git, git_stream
+from repoagent.git.objects import files_in
+from repoagent.git.process import GitError, git
 from repoagent.git.worktree import WorkTree
 from repoagent.memory.archive import lock_memory, turns_of
 from repoagent.memory.compaction import compact_before, old_count
@@ -113,34 +114,27 @@ def collect(
 
 def _uses(layout: Layout, worktree: WorkTree, orphans: Sequence[Memory]) -> Iterator[tuple[str, str]]:
     """(folder, reason) for memories that must stay."""
-    for path in layout.pending.glob("*.json") if layout.pending.is_dir() else ():
-        pending = (json_files.parse(path.read_bytes()) or {}).get("memories")
+    for file in layout.pending.glob("*.json") if layout.pending.is_dir() else ():
+        pending = (json_files.parse(file.read_bytes()) or {}).get("memories")
         for folder in map(str, pending.values()) if isinstance(pending, dict) else ():
             yield folder, "an edit to its file has not been recorded yet"
     tips, empty = _tips(worktree), blob_hash(b"", worktree.object_format)
     owners = {blob: memory for memory in orphans for blob in memory.identity.blobs if blob != empty}
-    if tips and owners:
-        objects = ("rev-list", "--objects", "--no-walk", *tips, "--")
-        with git_stream(worktree.top, *objects, env=OFFLINE) as listed:
-            for line in listed:
-                blob, _, where = line.rstrip(b"\n").partition(b" ")
-                if owner := owners.get(blob.decode("ascii", "replace")):
-                    yield owner.folder.name, f"a branch contains the same content in {os.fsdecode(where)}"
-    names = []
-    all_tops = tops(worktree)
+    files = files_in(worktree, tips) if tips else []
+    for path, blob in files:
+        if owner := owners.pop(blob, None):
+            yield owner.folder.name, f"a branch contains the same content in {path}"
+    paths, all_tops = {path for path, _ in files}, tops(worktree)
     for memory in orphans:
         places = memory.identity.places
-        for name in {memory.identity.path, *(seen.path for seen in places.values())}:
-            names += [(memory, name, f"{tip}:{name}") for tip in tips if "\n" not in name]
+        names = {memory.identity.path, *(seen.path for seen in places.values())}
+        for name in names:
             for top in all_tops:
                 if os.path.lexists(f"{top}/{name}"):
                     yield memory.folder.name, f"{top} has a file {name}"
         for missing in (top for top in all_tops if top in places and not Path(top).is_dir()):
             yield memory.folder.name, f"the work tree {missing} does not exist"
-    stdin = b"".join(os.fsencode(revision) + b"\n" for _, _, revision in names)
-    answers = git(worktree.top, "cat-file", "--batch-check", stdin=stdin, env=OFFLINE).splitlines()
-    for (memory, name, _), answer in zip(names, answers, strict=True):
-        if not answer.endswith(b" missing"):
+        for name in names & paths:
             yield memory.folder.name, f"a branch contains the file {name}"
 
 

@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import Refused, UsageError
+from repoagent.git.files import empty_tree
 from repoagent.git.process import OFFLINE, GitError, git, git_output
 from repoagent.git.worktree import WorkTree, current_branch
 from repoagent.review.change import Change, ChangedFile, Kind, Lines, Status, apply_hunks, diff_sections
@@ -199,7 +200,7 @@ def _uncommitted(worktree: WorkTree, head: str | None, *, staged: bool) -> Compa
     elif amended is not None and (amended or head not in _ids_in(worktree.common_dir / "shallow")):
         base, *other_parents = amended or ("",)
         title, parents = f"{title} (amends {head[:10]})", tuple(other_parents)
-    arguments = (*(("--cached",) if staged else ()), base or _empty_tree(worktree))
+    arguments = (*(("--cached",) if staged else ()), base or empty_tree(worktree))
     earlier = _earlier_on_branch(worktree, base, parents)
     return Comparison(kind, title, arguments, base, earlier=earlier, author=author, parents=parents)
 
@@ -223,7 +224,7 @@ def _commit(worktree: WorkTree, name: str) -> Comparison:
     if not base and commit in _ids_in(worktree.common_dir / "shallow"):
         raise UsageError(f"the clone is shallow and lacks the parent of {name}; run `git fetch --deepen=1`")
     return Comparison(
-        "commit", f"commit {subject.decode(errors='replace')}", (base or _empty_tree(worktree), commit), base, commit,
+        "commit", f"commit {subject.decode(errors='replace')}", (base or empty_tree(worktree), commit), base, commit,
         message.decode(errors="replace"), _earlier_on_branch(worktree, base, other_parents), author,
         tuple(other_parents),
     )  # fmt: skip
@@ -255,10 +256,6 @@ def _resolve(worktree: WorkTree, name: str) -> str:
     if commit is None:
         raise UsageError(f"no such commit: {name}; name a commit, branch or tag")
     return commit
-
-
-def _empty_tree(worktree: WorkTree) -> str:
-    return git(worktree.top, "hash-object", "-t", "tree", "--stdin").decode().strip()
 
 
 def parse_raw(out: bytes) -> tuple[list[ChangedFile], list[str]]:

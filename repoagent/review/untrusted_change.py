@@ -63,13 +63,14 @@ def is_foreign(change: Change) -> bool:
 @lru_cache(maxsize=1)
 def tree_of(change: Change, worktree: WorkTree) -> Tree:
     """The whole change; for a diff, the files in it. Raises Refused for a change that contains review state."""
+    from repoagent.git.files import empty_tree
     from repoagent.git.process import OFFLINE, git
     from repoagent.review.read_diff import Texts, parse_raw
 
     if change.kind == "diff":
         tree = Tree(change.files, change.read_old, change.read_new)
     else:
-        base = change.base or git(worktree.top, "hash-object", "-t", "tree", "--stdin").decode().strip()
+        base = change.base or empty_tree(worktree)
         options = ("--raw", "-z", "--no-abbrev", "--no-renames", "--ignore-submodules=none", "--no-ext-diff")
         files, _ = parse_raw(git(worktree.top, "diff", *options, base, change.head, "--", env=OFFLINE))
         texts = Texts(worktree.top, (), files, cwd=worktree.top)

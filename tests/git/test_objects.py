@@ -7,7 +7,7 @@ import pytest
 from repoagent.errors import Refused
 from repoagent.git.files import Content, FileChange
 from repoagent.git.index import read_entries
-from repoagent.git.objects import from_blob, read_blobs, store, to_blob
+from repoagent.git.objects import files_in, from_blob, read_blobs, store, to_blob
 from tests.conftest import GitRepo
 from tests.git.edits import change, committed, edit, new_file, staged, worktree
 
@@ -83,3 +83,17 @@ def test_many_blobs_in_one_call_and_a_link_outside_that_is_only_text(repo: GitRe
         zip([*oids, entry.oid], [*contents, link.data], strict=True)
     )
     assert entry.mode == "120000" and from_blob(tree, "link", entry) == link
+
+
+def test_the_files_of_several_commits(repo: GitRepo) -> None:
+    first = repo.commit("first", **{"deep/one": "1\n", "same": "1\n", "changed": "1\n"})
+    repo.git("rm", "-q", "-r", "deep")
+    second = repo.commit("second", changed="2\n")
+    one, two = (repo.git("hash-object", "--stdin", stdin=f"{n}\n".encode()).strip() for n in (1, 2))
+    files = files_in(worktree(repo), [first, second, repo.commit("empty")])
+    assert {("deep/one", one), ("same", one), ("changed", one), ("changed", two)} <= set(files)
+    assert files.count(("same", one)) == 1
+    tree = repo.git("rev-parse", f"{first}^{{tree}}").strip()
+    (repo.top / ".git/objects" / tree[:2] / tree[2:]).unlink()
+    with pytest.raises(Refused, match="trees of some branches are missing"):
+        files_in(worktree(repo), [first, second])

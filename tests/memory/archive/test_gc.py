@@ -14,8 +14,9 @@ from repoagent.memory.gc import GcCandidate, collect
 from repoagent.memory.identity.record import Memory
 from repoagent.memory.identity.store import memories
 from repoagent.storage.locks import locked
+from tests.history.histories import partial_clone, without_a_fetch
 from tests.memory.archive.conftest import content, fill, state
-from tests.memory.conftest import Workspace, edited, fail, kill_after, text
+from tests.memory.conftest import Workspace, edited, fail, kill_after, text, workspace_at
 
 LATER = time.time() + 100 * 86_400
 
@@ -141,6 +142,25 @@ def test_locked_and_pending_memories_stay_and_unknown_files_move_along(workspace
     assert why(workspace) == "an edit to its file has not been recorded yet"
     waiting.unlink()
     assert (archived(workspace) / "mine.txt").exists()
+
+
+def test_a_clone_without_blobs(workspace: Workspace) -> None:
+    git = workspace.repo.git
+    git("switch", "-q", "-c", "side")
+    workspace.repo.commit("more", **{"old.py": text("moved"), "changed.py": text("changed")})
+    git("switch", "-q", "main")
+    clone = workspace_at(partial_clone(workspace.repo, "blob:none").top)
+    for path in ("moved.py", "changed.py", "dropped.py"):
+        clone.repo.write(path, text(path.removesuffix(".py")) + b"mine\n" * (path == "changed.py"))
+        clone.remember(path)
+        (clone.repo.top / path).unlink()
+    with without_a_fetch(clone.repo):
+        judged = {each.memory.identity.path: each.why for each in run(clone)}
+    assert judged == {
+        "changed.py": "a branch contains the file changed.py",
+        "dropped.py": "",
+        "moved.py": "a branch contains the same content in old.py",
+    }
 
 
 _COLLECT = """
