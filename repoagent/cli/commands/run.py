@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from repoagent.cli import Ended
-from repoagent.cli.click_commands import words_in
+from repoagent.cli.click_commands import Command, words_in
 from repoagent.cli.commands import run_options
-from repoagent.cli.options import Committing, file_path, refuse_conflicts, show_prompt_option
+from repoagent.cli.options import file_path, refuse_conflicts, show_prompt_option
 from repoagent.cli.session import Repository, Session, json_option, open_repository, pass_session
 from repoagent.errors import Exit, RepoagentError, UsageError
 
@@ -47,7 +47,7 @@ OPTION_GROUPS = {  # by their parameters
 }  # fmt: skip
 
 
-@click.command(cls=Committing, epilog=EPILOG, option_groups=OPTION_GROUPS)
+@click.command(cls=Command, epilog=EPILOG, option_groups=OPTION_GROUPS)
 @click.argument("words", nargs=-1, metavar="[PROMPT]")
 @click.option(
     "-F", "--file", "prompt_file", type=file_path, metavar="FILE", help="Read the prompt from FILE."
