@@ -124,8 +124,7 @@ def _parse(option: Option, key: str, value: object, origin: str) -> Value:
     try:
         return option.kind.parse(value)
     except ValueError:
-        shown = "" if option.secret else f" {_short(value)}"
-        problem = f"invalid value{shown} for {key}; it takes {option.kind.allowed}"
+        problem = f"invalid value {_short(value)} for {key}; it takes {option.kind.allowed}"
         raise UsageError(f"{_short_origin(origin)}: {problem}") from None
 
 
@@ -149,9 +148,9 @@ def _short_origin(origin: str) -> str:
     return origin.removeprefix("file:").removeprefix("environment ").removeprefix("flag ")
 
 
-def _short(value: object, limit: int = 60) -> str:
+def _short(value: object) -> str:
     shown = repr(value)
-    return shown if len(shown) <= limit else f"{shown[: limit - 3]}..."
+    return shown if len(shown) <= 60 else f"{shown[:57]}..."
 
 
 # The readers of the layers

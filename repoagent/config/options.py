@@ -104,8 +104,7 @@ class Option(NamedTuple):
 
     `key` is dotted; a `*` in it is a name that the user chooses. A value in `.repoagent/config.toml` is ignored unless
     `repository_may_set`; with `only_lower` it may not exceed the value of lower layers, with `only_like` it must match
-    the pattern (described by `only_what`), and with `only_unset` it counts only if the user's file has no value. A
-    `secret` value is never printed.
+    the pattern (described by `only_what`), and with `only_unset` it counts only if the user's file has no value.
     """
 
     key: str
@@ -117,7 +116,6 @@ class Option(NamedTuple):
     only_like: re.Pattern[str] | None = None
     only_what: str = "a name, not a command or a file"
     only_unset: bool = False
-    secret: bool = False
 
     @property
     def is_family(self) -> bool:

@@ -22,11 +22,9 @@ class Setting(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """The value as text for the user; a secret is masked."""
+        """The value as text for the user."""
         if self.value is None:
             return ""
-        if self.option.secret:
-            return "***"
         if isinstance(self.value, bool):
             return "true" if self.value else "false"
         if isinstance(self.value, tuple):

@@ -36,10 +36,10 @@ OFF = "off"
 
 
 class Rule(NamedTuple):
-    """A kind of finding. `default` is None for a rule that is off by default; `line` is its description."""
+    """A kind of finding. `line` is its description."""
 
     id: str
-    default: Level | None
+    default: Level
     source: Literal["static", "history", "model"]
     line: str
 

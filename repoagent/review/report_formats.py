@@ -190,7 +190,7 @@ def _rule(name: str) -> dict[str, object]:
     rule = RULES.get(name)
     if rule is None:
         return {"id": name}
-    level = (rule.default or Level.NOTE).word
+    level = rule.default.word
     # no helpUri: the documentation comes with the program, and a viewer opens only an absolute URI
     help_text = (
         f"{rule.line} Source: {_SOURCES[rule.source]}. For details run `repoagent help docs/review.md`; to turn the "
@@ -203,7 +203,7 @@ def _rule(name: str) -> dict[str, object]:
         "shortDescription": {"text": rule.line},
         "fullDescription": {"text": rule.line},
         "help": {"text": help_text, "markdown": help_text},
-        "defaultConfiguration": {"level": level, **({} if rule.default else {"enabled": False})},
+        "defaultConfiguration": {"level": level},
         "properties": {"tags": tags, "problem.severity": "recommendation" if level == "note" else level},
     }
 

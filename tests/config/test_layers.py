@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.config import options
 from repoagent.config.layers import load, variable
 from repoagent.config.options import OPTIONS, Option
-from repoagent.config.settings import Setting, Settings, user_file
+from repoagent.config.settings import Settings, user_file
 from repoagent.errors import Refused, UsageError
 from repoagent.git.process import GitError
 from repoagent.storage.layout import Layout
@@ -215,15 +214,6 @@ def test_another_type_or_invalid_toml_is_an_error_that_names_the_file(
     path.write_bytes(data)
     with pytest.raises(UsageError, match=re.escape(str(path))):
         load(None, tmp_path)
-
-
-def test_a_secret_is_in_no_error_and_on_no_screen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    option = Option("token", options._NUMBER, None, "for this test", secret=True)
-    monkeypatch.setattr(options, "OPTIONS", (*OPTIONS, option))
-    with pytest.raises(UsageError) as caught:
-        load(None, tmp_path, env={"REPOAGENT_TOKEN": "sk-verysecret"})
-    assert "REPOAGENT_TOKEN: invalid value for token; it takes a number" in str(caught.value)
-    assert Setting("token", 3.0, "default", option).shown == "***"
 
 
 def test_unknown_keys_are_named_with_the_nearest_key(

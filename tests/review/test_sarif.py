@@ -52,7 +52,7 @@ def test_all_rules_are_described_with_their_level_and_few_tags() -> None:
     assert list(rules) == list(RULES)
     for name, rule in RULES.items():
         assert rules[name]["help"]["text"].startswith(rule.line)
-        assert rules[name]["defaultConfiguration"]["level"] == (rule.default or Level.NOTE).word
+        assert rules[name]["defaultConfiguration"]["level"] == rule.default.word
         assert len(rules[name]["properties"]["tags"]) <= 20
 
 

@@ -157,8 +157,7 @@ def _write(session: Session, key: str, values: tuple[str, ...], options: SimpleN
 
 
 def _as_object(setting: Setting) -> dict[str, object]:
-    value = setting.value if not setting.option.secret else setting.shown
-    return {"key": setting.key, "value": value, "origin": setting.origin}
+    return {"key": setting.key, "value": setting.value, "origin": setting.origin}
 
 
 _COLUMNS = (Column("option"), Column("value", cut="end", least=20), Column("from", cut="end", least=7))
