@@ -41,14 +41,13 @@ class WorkTree(NamedTuple):  # each run makes this class, and a dataclass would 
     """A work tree and its repository.
 
     `top` contains no symbolic links. `git_dir` is private to this work tree, `common_dir` is shared with linked work
-    trees. `main_top` is the top of the main work tree; None, with `bare_main`, for a linked work tree of a bare
-    repository or of one that does not record its main work tree. `object_format` is "sha1" or "sha256".
+    trees. `main_top` is the top of the main work tree; None for a linked work tree of a bare repository or of one that
+    does not record its main work tree. `object_format` is "sha1" or "sha256".
     """
 
     top: Path
     git_dir: Path
     common_dir: Path
-    bare_main: bool = False
     main_top: Path | None = None
     object_format: str = "sha1"
 
@@ -79,7 +78,7 @@ def open_at_head(start: Path) -> tuple[WorkTree, str | None]:
         raise UsageError(f"{cwd} is inside a git directory: run repoagent in the work tree")
     top, git_dir, common_dir = Path(tops[0]), Path(git_folder), Path(common_folder)
     main = top if git_dir == common_dir else _main_top(common_dir)
-    worktree = WorkTree(top, git_dir, common_dir, main is None, main, object_format)
+    worktree = WorkTree(top, git_dir, common_dir, main, object_format)
     _pin_environment(worktree)
     return worktree, head
 

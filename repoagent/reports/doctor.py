@@ -23,7 +23,6 @@ from repoagent.errors import ModelError, RepoagentError, UsageError
 from repoagent.git.process import git, git_output
 from repoagent.git.worktree import OLDEST_GIT, NoWorkTree, WorkTree, layout, open_worktree
 from repoagent.llm.registry import PROVIDERS
-from repoagent.storage.layout import has_leftovers
 
 if TYPE_CHECKING:
     from repoagent.config.settings import Settings
@@ -202,7 +201,7 @@ def check_interrupted(worktree: WorkTree) -> Iterator[Check]:
     if where.journal.is_dir() and any(where.journal.iterdir()):
         advice = "the next `repoagent undo` or `repoagent edit` recovers it"
         yield Check(name, "warning", "an edit is in progress, or was interrupted", advice)
-    elif where.pending.is_dir() and any(where.pending.iterdir()) and has_leftovers(where):
+    elif where.pending.is_dir() and any(where.pending.iterdir()):
         advice = "the next `repoagent edit` adds them"
         yield Check(name, "warning", "some edits have not been added to the memory yet", advice)
     reports = where.private / "reports"

@@ -75,7 +75,7 @@ def test_from_a_subfolder_a_file_and_a_link(repo: GitRepo, tmp_path: Path) -> No
         worktree = open_worktree(start)
         assert worktree.top == worktree.main_top == repo.top
         assert worktree.git_dir == worktree.common_dir == repo.top / ".git"
-        assert not worktree.is_linked and not worktree.bare_main
+        assert not worktree.is_linked
         assert layout(worktree).root == repo.top / ".repoagent"
         assert layout(worktree).private == repo.top / ".git" / "repoagent"
 
@@ -91,7 +91,7 @@ def test_the_commit_of_head_is_answered_too(repo: GitRepo) -> None:
 def test_a_linked_work_tree_shares_the_data_of_the_main_one(repo: GitRepo, tmp_path: Path) -> None:
     repo.git("worktree", "add", "-q", str(tmp_path / "linked"))
     worktree = open_worktree(tmp_path / "linked")
-    assert worktree.is_linked and not worktree.bare_main
+    assert worktree.is_linked
     assert layout(worktree).root == repo.top / ".repoagent"
     assert layout(worktree).private == repo.top / ".git" / "worktrees" / "linked" / "repoagent"
 
@@ -102,7 +102,7 @@ def test_a_work_tree_of_a_bare_repository(repo: GitRepo, tmp_path: Path, name: s
     repo.git("clone", "-q", "--bare", ".", str(bare))
     GitRepo(bare).git("worktree", "add", "-q", str(tmp_path / "project" / "linked"))
     worktree = open_worktree(tmp_path / "project" / "linked")
-    assert worktree.bare_main and worktree.main_top is None
+    assert worktree.main_top is None
     assert layout(worktree).root == bare / "repoagent"
 
 

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from repoagent.cli.ui.terminal import Terminal
 
 _SHELL = re.compile(r"[|&;<>()$`\\\"' \t\n*?\[#~=%]")  # git runs a command with one of these in a shell
-_ON, _OFF = {"true", "yes", "on", "1", ""}, {"false", "no", "off", "0"}
 # git's defaults for less and lv: quit if the output fits on one screen, keep colors
 DEFAULTS = {"LESS": "FRX", "LV": "-c"}
 
