@@ -115,15 +115,15 @@ NEVER = 1.0  # no confidence reaches this
 AVERAGE = (0.7, 0.55, 0.45, *[0.0] * 47)
 
 
-def calibrate(view: View, *, false_alarms: float = 0.05, judged: int = JUDGED) -> float:
+def calibrate(view: View, *, false_alarms: float = 0.05) -> float:
     """The threshold for `missing` at which at most a fraction `false_alarms` of the newest commits would have caused a
     warning.
 
-    Each of the `judged` newest commits with at most 30 files is assumed complete and judged only by earlier commits; 50
+    Each of the 200 newest commits with at most 30 files is assumed complete and judged only by earlier commits; 50
     commits of an average repository are added as a prior. The result is at least 0.4; with fewer than 40 such commits
     it is 1.0, which no file reaches. It changes slowly and can be cached for about twenty commits.
     """
-    newest = [commit for commit in view.latest(judged) if commit.files and commit.size <= USUAL]
+    newest = [commit for commit in view.latest(JUDGED) if commit.files and commit.size <= USUAL]
     alarms = [alarm for alarm in surest(view, newest) if alarm is not None]
     if len(alarms) < FEWEST or false_alarms <= 0:
         return NEVER

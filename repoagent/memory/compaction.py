@@ -69,13 +69,13 @@ def compact(memory: Memory, *, keep_bytes: int = 0, warn: Warn = to_stderr) -> C
         return _move(memory, data, next(enough, count), warn=warn)
 
 
-def compact_above(memory: Memory, limit: int, *, warn: Warn = to_stderr) -> CompactionResult | None:
+def compact_above(memory: Memory, limit: int) -> CompactionResult | None:
     """Compact a conversation of more than `limit` bytes to half that size, without a model; 0 means no limit."""
     try:
         size = memory.conversation.stat().st_size
     except FileNotFoundError:
         return None
-    return compact(memory, keep_bytes=limit // 2, warn=warn) if 0 < limit < size else None
+    return compact(memory, keep_bytes=limit // 2) if 0 < limit < size else None
 
 
 def compact_before(

@@ -70,7 +70,6 @@ def collect(
     *,
     days: int = DAYS,
     apply: bool = False,
-    now: float | None = None,
     warn: Warn = to_stderr,
 ) -> tuple[list[GcCandidate], int]:
     """Find the memories without a file that have not changed for `days` days; with `apply`, archive them. Returns all
@@ -79,7 +78,7 @@ def collect(
     A memory stays if its path, or a version that it has seen, is in any work tree, on any branch or in a stash; if it
     is locked; or if an edit to its file is being recorded. Raises Refused if the archive cannot be written.
     """
-    cutoff = (time.time() if now is None else now) - days * _DAY
+    cutoff = time.time() - days * _DAY
     with open_index(layout, warn) as index:
         index.look_again()
         locator = FileLocator(layout, worktree, index)
@@ -172,13 +171,13 @@ class ForgottenCounts:
 
 
 def forget_conversations(
-    layout: Layout, days: int, *, apply: bool = True, now: float | None = None, warn: Warn = to_stderr
+    layout: Layout, days: int, *, apply: bool = True, warn: Warn = to_stderr
 ) -> ForgottenCounts:
     """Remove conversations older than `days` days; without `apply`, only count them.
 
     Locked conversations stay until the next call, which also completes an interrupted removal.
     """
-    cutoff = (time.time() if now is None else now) - days * _DAY
+    cutoff = time.time() - days * _DAY
     exchanges = size = unfinished = runs = 0
     for memory in memories(layout, warn=warn):
         try:
@@ -201,7 +200,7 @@ def forget_conversations(
     return ForgottenCounts(exchanges, unfinished, len(copies), size, runs)
 
 
-def forget_daily(layout: Layout, days: int, *, warn: Warn = to_stderr) -> None:
+def forget_daily(layout: Layout, days: int) -> None:
     """Call `forget_conversations`, at most once a day because it reads all conversations."""
     stamp = layout.private / _STAMP
     try:
@@ -210,7 +209,7 @@ def forget_daily(layout: Layout, days: int, *, warn: Warn = to_stderr) -> None:
         age = _DAY
     if not 0 <= age < _DAY:
         write_whole(stamp, b"")
-        forget_conversations(layout, days, warn=warn)
+        forget_conversations(layout, days)
 
 
 def _forget_exchanges(memory: Memory, cutoff: float, *, apply: bool, warn: Warn) -> Iterator[tuple[int, int]]:

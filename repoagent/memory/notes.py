@@ -137,12 +137,11 @@ def add_note(
     blob: str = "",
     day: date | None = None,
     source: str = "",
-    is_stale: IsStale | None = None,
 ) -> Note:
     """Add a note about the version `blob` to the file `path`; return it, or the existing note that says the same.
     Raises what `add_notes` raises."""
     note = make_note(text, blob=blob, day=day, source=source)
-    return next(iter(add_notes(path, [note], is_stale=is_stale)), note)
+    return next(iter(add_notes(path, [note])), note)
 
 
 def add_notes(path: Path, notes: Iterable[Note], *, is_stale: IsStale | None = None) -> list[Note]:

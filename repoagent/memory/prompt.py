@@ -113,7 +113,7 @@ _BARE_DIFF = re.compile(r"(?ms)^(?:diff --git |--- \S+\n\+\+\+ ).*?(?=^[^-+ @\\\
 _NOTE = re.compile(r"<note>[^<]*</note>")
 _TAG = re.compile(r"</?[a-z]+(?: [^<>]*)?/?>")
 _REASON = re.compile(r"\AThe (?:person|user) [a-z ]+ the change: ")
-_OUTPUT, _AFTER = "Its output:\n", "\n\nThe files "
+_OUTPUT = "Its output:\n"
 _FRAME = re.compile(  # a frame of a traceback, or decoration by a test runner
     r"\s*(?:Traceback |File \"|at \S|\^+\s*$|[-=_ ]{5,}|=+ .* =+$|\.+[.FEsx]*(?:\s*\[.*\])?$)"
 )
@@ -190,13 +190,13 @@ _LESSON = 1.25  # factor for exchanges that failed or that the user rejected wit
 _TITLE = "Earlier requests for this file and their outcomes:"
 
 
-def exchanges_block(memory: Memory, request: str, budget_tokens: int, *, warn: Warn = to_stderr) -> str:
+def exchanges_block(memory: Memory, request: str, budget_tokens: int) -> str:
     """The exchanges about a file that matter for `request`, oldest first, in at most `budget_tokens` (estimated).
 
     The last few get a line each. The last one, and those that share most of the request's words (weighted by how rare
     they are among all exchanges; Robertson and Zaragoza 2009), are shown in detail. Returns "" if there are none.
     """
-    known = exchanges(memory, warn=warn)
+    known = exchanges(memory)
     if not known:
         return ""
     order = ranked(known, request)

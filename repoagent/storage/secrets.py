@@ -46,9 +46,9 @@ def secrets_of(env: Mapping[str, str] | None = None) -> dict[str, str]:
     }
 
 
-def without_secrets(text: str, env: Mapping[str, str] | None = None) -> str:
+def without_secrets(text: str) -> str:
     """`text` with MASK in place of each secret from the environment; for the output of other programs."""
-    for value in sorted(set(secrets_of(env).values()), key=len, reverse=True):
+    for value in sorted(set(secrets_of().values()), key=len, reverse=True):
         text = text.replace(value, MASK)
     return text
 

@@ -365,7 +365,7 @@ def _definers(query: SymbolQuery, scans: Mapping[str, Scan], kinds: Mapping[Role
 
 
 def _definitions(
-    path: str, scan: Scan, query: SymbolQuery, kinds: Mapping[Role, str] = _KINDS
+    path: str, scan: Scan, query: SymbolQuery, kinds: Mapping[Role, str]
 ) -> Iterator[Definition]:
     """What is defined there under the name: the symbols of the outline, then what it does not list."""
 

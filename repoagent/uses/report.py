@@ -149,16 +149,16 @@ def marks(row: UsesIn) -> str:
     return ", ".join(mark for mark, is_set in (("test", row.test), ("text", row.text)) if is_set)
 
 
-def within(row: UsesIn, most: int = NAMES) -> str:
-    """The first `most` functions that use the symbol, as text."""
-    listed = ", ".join(plain(name, 80) for name in row.within[:most])
-    return f"{listed}, ..." if len(row.within) > most else listed
+def within(row: UsesIn) -> str:
+    """The first NAMES functions that use the symbol, as text."""
+    listed = ", ".join(plain(name, 80) for name in row.within[:NAMES])
+    return f"{listed}, ..." if len(row.within) > NAMES else listed
 
 
-def files_in_short(rows: Sequence[UsesIn], most: int = NAMES) -> str:
-    """The first `most` files, each with the number of its lines that use the symbol."""
-    listed = ", ".join(f"{plain(row.path, _WIDTH)} ({len(row.lines)})" for row in rows[:most])
-    return f"{listed}, ..." if len(rows) > most else listed
+def files_in_short(rows: Sequence[UsesIn]) -> str:
+    """The first NAMES files, each with the number of its lines that use the symbol."""
+    listed = ", ".join(f"{plain(row.path, _WIDTH)} ({len(row.lines)})" for row in rows[:NAMES])
+    return f"{listed}, ..." if len(rows) > NAMES else listed
 
 
 def _lines_of_symbol(uses: Uses) -> Iterator[str]:

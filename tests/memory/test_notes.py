@@ -121,14 +121,15 @@ def test_a_repetition_leaves_the_file_unchanged(path: Path) -> None:
     assert add_note(path, "Callers rely on the order!", blob="b" * 12) == first
     assert add_note(path, "  ") and path.read_bytes() == before
     # but a stale note does not block the same note on the new text
-    add_note(path, "callers rely on the order", blob="b" * 12, is_stale=lambda note: note.blob[0] == "a")
+    add_notes(path, [replace(first, blob="b" * 12)], is_stale=lambda note: note.blob[0] == "a")
     assert [note.blob[0] for note in read_notes(path)] == ["a", "b"]
 
 
 def test_a_note_about_other_files_is_not_added_at_each_edit(workspace: Workspace) -> None:
     memory = workspace.remember("a.py")
     for blob in ("a" * 12, "b" * 12, "c" * 12):
-        add_note(memory.notes, "`redis` must be closed", blob=blob, is_stale=staleness(memory, text("a")))
+        note = make_note("`redis` must be closed", blob=blob)
+        add_notes(memory.notes, [note], is_stale=staleness(memory, text("a")))
     assert len(read_notes(memory.notes)) == 1
 
 
@@ -139,7 +140,8 @@ def test_surplus_notes_are_archived_stale_ones_first(path: Path) -> None:
     add_notes(path, [*mine, *model, *events])
     path.write_bytes(b"words of a user\n\n" + path.read_bytes())
     assert len(texts(path)) == LIMIT + 1
-    add_note(path, "one more", source="m", day=DAY, is_stale=lambda note: note.text == "fact 40 of it")
+    one_more = make_note("one more", source="m", day=DAY)
+    add_notes(path, [one_more], is_stale=lambda note: note.text == "fact 40 of it")
     assert len(texts(path)) == LIMIT
     assert archived(path) == ["it happened 0", "fact 40 of it", "it happened 1"]
     assert {note.text for note in mine} | {"words of a user", "one more"} <= set(texts(path))

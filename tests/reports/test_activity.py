@@ -140,7 +140,7 @@ def test_a_terminal_has_colors_and_lines_that_fit(repo: GitRepo, run: Run) -> No
 
 
 def test_a_page_goes_where_it_is_sent(tmp_path: Path) -> None:
-    write_to(tmp_path / "new", b"1", "-o", private=True)
+    write_to(tmp_path / "new", b"1", "-o")
     (tmp_path / "link").symlink_to("new")
     write_to(tmp_path / "link", b"2", "-o")
     assert not (tmp_path / "link").is_symlink() and (tmp_path / "new").read_bytes() == b"1"

@@ -40,7 +40,7 @@ def open_for_summaries(
 
 
 def ready_for(
-    settings: Settings, terminal: Terminal, *, record: Path | None = None, reply: Path | None = None
+    settings: Settings, terminal: Terminal, *, record: Path | None, reply: Path | None = None
 ) -> ModelSetup:
     """The model and its meter, for a command that knows how many calls it makes and so needs no default `max_turns`.
     Raises whatever `model_setup` raises."""

@@ -216,7 +216,7 @@ class Terminal(NamedTuple):  # a dataclass would make each start 2 ms slower
                 pass
             return sys.stdin.readline()
 
-    def edit_text(self, initial: str, suffix: str = ".txt", *, cwd: Path | None = None) -> str | None:
+    def edit_text(self, initial: str, suffix: str, *, cwd: Path | None = None) -> str | None:
         """Let the user edit `initial` in an editor and return the result; None if the editor failed or the text is
         blank. See `pager.edit_text`."""
         from repoagent.cli.ui.pager import edit_text
@@ -324,7 +324,7 @@ def forget_input() -> None:
 _SYSTEM = ("/dev/", "/proc/")  # a name in these may refer to an open file
 
 
-def write_to(path: Path, data: bytes, option: str, *, private: bool = False) -> None:
+def write_to(path: Path, data: bytes, option: str) -> None:
     """Write `data` to `path`, the value of `option`. A regular file, or the target of a link, is replaced atomically; a
     device or a pipe (/dev/stdout, /dev/null) is written to. Raises UsageError if `path` is a folder or in a missing
     folder, Refused if a system call fails."""
@@ -344,7 +344,7 @@ def write_to(path: Path, data: bytes, option: str, *, private: bool = False) -> 
         raise system_failed("write", path, error) from error
     if not path.parent.is_dir():
         raise UsageError(f"no such folder: {path.parent}; create it, or use another file for {option}")
-    write_whole(path, data, private=private)
+    write_whole(path, data, private=False)
 
 
 def deliver(terminal: Terminal, text: str, output: str | None, *, browser: str = "") -> None:

@@ -37,14 +37,14 @@ def paint(text: str, *styles: str) -> str:
     return f"\x1b[{';'.join(_STYLES[style] for style in styles)}m{text}\x1b[m"
 
 
-def display_width(text: str, start: int = 0) -> int:
-    """The display width of `text`, one sanitized line that begins in column `start`."""
+def display_width(text: str) -> int:
+    """The display width of `text`, one sanitized line."""
     if text.isascii() and "\t" not in text:
         return len(text)
-    column = start
+    column = 0
     for character in text:
         column += width(character, column)
-    return column - start
+    return column
 
 
 def width(character: str, column: int = 0) -> int:

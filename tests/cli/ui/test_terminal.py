@@ -173,5 +173,5 @@ def test_an_editor_does_not_write_into_a_piped_result(tmp_path: Path) -> None:
 
 def test_without_an_editor_the_error_names_what_to_set(clean_environment: Path) -> None:
     (clean_environment / ".gitconfig").write_text("")
-    code = "from repoagent.errors import UsageError\ntry: t.edit_text('x')\nexcept UsageError as e: print(e)"
+    code = "from repoagent.errors import UsageError\ntry: t.edit_text('x', '.txt')\nexcept UsageError as e: print(e)"
     assert b"set EDITOR" in piped(code, TERM="dumb")[0]

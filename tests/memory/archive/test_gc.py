@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
@@ -18,8 +17,6 @@ from tests.history.histories import partial_clone, without_a_fetch
 from tests.memory.archive.conftest import content, fill, state
 from tests.memory.conftest import Workspace, edited, fail, kill_after, text, workspace_at
 
-LATER = time.time() + 100 * 86_400
-
 
 def gone(workspace: Workspace, path: str = "a.py") -> Memory:
     """A memory whose file was deleted and is in no commit that anything leads to."""
@@ -30,8 +27,8 @@ def gone(workspace: Workspace, path: str = "a.py") -> Memory:
     return memory
 
 
-def run(workspace: Workspace, *, apply: bool = True, days: int = 14, now: float = LATER) -> list[GcCandidate]:
-    return collect(workspace.layout, workspace.worktree, days=days, apply=apply, now=now, warn=fail)[0]
+def run(workspace: Workspace, *, apply: bool = True, days: int = -100) -> list[GcCandidate]:
+    return collect(workspace.layout, workspace.worktree, days=days, apply=apply, warn=fail)[0]
 
 
 def archived(workspace: Workspace) -> Path:
@@ -75,8 +72,8 @@ def test_a_recently_changed_memory_stays_and_a_file_that_returns_finds_an_archiv
     workspace: Workspace,
 ) -> None:
     memory = gone(workspace)
-    assert [each.why for each in run(workspace, now=time.time())] == ["changed less than 14 days ago"]
-    (candidate,) = run(workspace, now=time.time() + 1, days=0)
+    assert [each.why for each in run(workspace, days=14)] == ["changed less than 14 days ago"]
+    (candidate,) = run(workspace, days=0)
     assert candidate.verdict == "archived" and candidate.archive is not None
     workspace.repo.write("a.py", edited(text("a")))
     restore(workspace.layout, candidate.archive)
@@ -164,13 +161,13 @@ def test_a_clone_without_blobs(workspace: Workspace) -> None:
 
 
 _COLLECT = """
-import sys, time
+import sys
 from pathlib import Path
 from repoagent.memory.gc import collect
 from repoagent.git.worktree import layout, open_worktree
 worktree = open_worktree(Path(sys.argv[1]))
 print("ready", flush=True)
-collect(layout(worktree), worktree, apply=True, now=time.time() + 10**7)
+collect(layout(worktree), worktree, days=-100, apply=True)
 """
 
 

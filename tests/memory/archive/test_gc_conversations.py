@@ -26,7 +26,7 @@ NOW = time.time()
 
 
 def forget(workspace: Workspace, days: int, *, apply: bool = True) -> ForgottenCounts:
-    return forget_conversations(workspace.layout, days, apply=apply, now=NOW, warn=fail)
+    return forget_conversations(workspace.layout, days, apply=apply, warn=fail)
 
 
 def ago(days: int) -> str:
@@ -89,7 +89,7 @@ def test_undated_and_broken_exchanges_stay(workspace: Workspace) -> None:
     assert "words without a day" in memory.conversation.read_text()
     memory.conversation.write_text("mangled")
     warnings: list[str] = []
-    forget_conversations(workspace.layout, 0, now=NOW, warn=warnings.append)
+    forget_conversations(workspace.layout, 0, warn=warnings.append)
     assert memory.conversation.read_text() == "mangled" and len(warnings) == 1
 
 
@@ -130,11 +130,11 @@ def test_what_another_process_removes_meanwhile(
 
 def test_it_runs_once_a_day(workspace: Workspace) -> None:
     memory = spoken(workspace, 50)
-    forget_daily(workspace.layout, 60, warn=fail)
-    forget_daily(workspace.layout, 30, warn=fail)
+    forget_daily(workspace.layout, 60)
+    forget_daily(workspace.layout, 30)
     assert "secret words 50" in memory.conversation.read_text()
     age(1.01, workspace.layout.private / "conversations-looked-through")
-    forget_daily(workspace.layout, 30, warn=fail)
+    forget_daily(workspace.layout, 30)
     assert "secret words 50" not in memory.conversation.read_text()
 
 
