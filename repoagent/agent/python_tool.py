@@ -357,22 +357,23 @@ class KernelSession:
         if restart:
             self.close()
         look_again = runner.look()
-        kernel, note = self._ready()
-        try:
-            file = runner.next_file("python")
-            output = OutputFile(file, runner.remaining_bytes())
-        except OSError as error:
-            raise UsageError(f"could not create a file for the output: {error}") from error
-        event = {"kind": "python", "code": code, "by": verdict.by, "output": file.name}
-        try:
-            with closing(output):
-                cell = kernel.execute(code, seconds, output)
-            if cell.lost:
-                kernel.connect()
-        except BaseException:
-            self.close()
-            runner.audit({**event, "how": "interrupted"})
-            raise
+        with runner.reporting(look_again):
+            kernel, note = self._ready()
+            try:
+                file = runner.next_file("python")
+                output = OutputFile(file, runner.remaining_bytes())
+            except OSError as error:
+                raise UsageError(f"could not create a file for the output: {error}") from error
+            event = {"kind": "python", "code": code, "by": verdict.by, "output": file.name}
+            try:
+                with closing(output):
+                    cell = kernel.execute(code, seconds, output)
+                if cell.lost:
+                    kernel.connect()
+            except BaseException:
+                self.close()
+                runner.audit({**event, "how": "interrupted"})
+                raise
         runner.audit({**event, "how": cell.ending, "seconds": round(cell.seconds, 3)})
         shown, _ = show(file, runner.shown_as(file), runner.budget)
 

@@ -83,8 +83,10 @@ def test_invalid_call_starts_nothing(python: PythonTool) -> None:
 
 def test_kernel_that_does_not_start(python: PythonTool) -> None:
     python.session.python = "/bin/false"
+    python.runner.watch = lambda background: lambda: "It changed a.txt."
     seen = python.run("1")
     assert not seen.ok and "could not start the Python kernel: exit 1" in seen.text
+    assert seen.text.endswith("It changed a.txt.")
     assert not list(python.scratch.iterdir()) and python.session.kernel is None
     python.runner.gate.asker = lambda asked: Verdict(False, reason="not today")
     seen = python.run("open('x', 'w')")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import field
 from pathlib import Path
 from types import MappingProxyType
@@ -92,6 +93,17 @@ class CommandRunner:
         self.settled.update([name for name in since if self.background[name].has_ended()])
         return self.watch(any(self.background[name].job.may != "read" for name in since))
 
+    @contextmanager
+    def reporting(self, look_again: Callable[[], str]) -> Iterator[None]:
+        """Around the start of a command: add the result of `look_again`, which `look` returned, to a UsageError.
+
+        If it is not called, the next resume takes what the user changes for the work of an interrupted command.
+        """
+        try:
+            yield
+        except UsageError as error:
+            raise UsageError("\n".join(filter(None, [str(error), look_again().strip()]))) from error
+
     def notices(self) -> list[str]:
         """A sentence for each background command that has ended since the last call, and one for the files that
         changed."""
@@ -130,7 +142,8 @@ class CommandRunner:
         look_again = self._look_before(job)
         command = None
         try:
-            command = self._start(job)
+            with self.reporting(look_again):
+                command = self._start(job)
             self.running(text, command.file)
             if not command.wait(seconds):
                 command.end(f"stopped after {seconds:g} s (timeout)")

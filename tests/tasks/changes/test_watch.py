@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from repoagent.agent.actions import Action
+from repoagent.agent.approvals.policy import Gate
+from repoagent.agent.exec.tools import CommandRunner
 from repoagent.git.worktree import open_worktree
 from repoagent.tasks.changes.change_set import open_change_set
 from repoagent.tasks.changes.command_watch import Watch
+from repoagent.tasks.changes.snapshot import settle_command
 from tests.conftest import GitRepo
 from tests.tasks.bare import audited, go
 
@@ -67,3 +71,15 @@ def test_a_submodule_at_another_commit_is_reported(repo: GitRepo, tmp_path: Path
     assert "It moved submodule lib to another commit: that is not part" in after()
     assert "submodule lib to another commit; that is not part of the run" in said[-1]
     assert change_set.changes == () and change_set.candidates == ()
+
+
+def test_a_command_that_cannot_be_started_is_not_taken_for_an_interrupted_one(
+    repo: GitRepo, tmp_path: Path
+) -> None:
+    change_set = open_change_set(open_worktree(repo.top), tmp_path / "changes")
+    runner = CommandRunner(repo.top, tmp_path / "output", {}, Gate("ask", top=repo.top, path="/usr/bin:/bin"))
+    runner.watch = Watch(change_set.worktree, change_set, lambda said: None)
+    runner.wrap = lambda argv, report, may: ["/no/such/sandbox", *argv]
+    assert "could not start" in runner.tools()[0].perform(Action("run", {}, "ls")).text
+    repo.write("mine.txt", "mine\n")
+    assert settle_command(change_set) == "" and change_set.candidates == ()
