@@ -34,7 +34,7 @@ def _frozen(cls: type[Any]) -> type[Any]:
     fields = dataclasses.fields(cls)
     if any(not field.init or field.kw_only or field.hash is not None for field in fields):
         raise TypeError(
-            f"{cls.__qualname__} has a field with init, kw_only or hash: use dataclasses.dataclass"
+            f"{cls.__qualname__} has a field that sets init, kw_only or hash: use dataclasses.dataclass"
         )
     values = _values([field.name for field in fields if field.compare])
 

@@ -131,7 +131,7 @@ def test_an_instance_can_be_pickled() -> None:
 
 
 def test_an_option_of_a_field_that_is_not_supported_is_refused() -> None:
-    with pytest.raises(TypeError, match=r"Odd has a field with init, kw_only or hash"):
+    with pytest.raises(TypeError, match=r"Odd has a field that sets init, kw_only or hash"):
 
         @dataclass(frozen=True)
         class Odd:

@@ -73,7 +73,7 @@ class Task(NamedTuple):
 
 
 class _Item(NamedTuple):
-    """A task and its lines: its own, and the end of its note (from 0, excluded). numbered: its line contains its id."""
+    """A task with its line and the end of its note (from 0, exclusive). numbered: whether the line contains its id."""
 
     task: Task
     line: int

@@ -392,7 +392,7 @@ class KernelSession:
         parts = [note, status, fence(shown, "output") if shown else ""]
         if cell.lost:
             parts.append(
-                "Some of the output is missing: it was too long or came too fast. Write it to a file."
+                "Some of the output is missing: it was too long or came too fast. Write large output to a file instead."
             )
         if output.write_error:
             parts.append(f"Some of the output was not saved: {output.write_error}.")

@@ -1,5 +1,5 @@
-"""What commands receive: the global options (`Session`), which open the settings and the terminal; the repository of
-the current folder (`Repository`); and `emit`, which prints their results.
+"""What commands receive: `Session`, the global options, which loads the settings and opens the terminal; `Repository`,
+the repository of the current folder; and `emit`, which prints their results.
 """
 
 from __future__ import annotations

@@ -153,8 +153,8 @@ class Tree(Mapping[str, SourceText]):
         source = self.source(path)
         if source.data is None:
             raise Refused(
-                f"{path} is missing from the work tree but is tracked: restore it with `git restore {path}` (in a "
-                "sparse checkout `git sparse-checkout add FOLDER`), or commit its removal first"
+                f"{path} is missing from the work tree but is tracked: restore it with `git restore {path}` (or, "
+                "in a sparse checkout, `git sparse-checkout add FOLDER`), or commit its removal first"
             )
         return SourceText(source.data, source.mode or REGULAR)
 
@@ -468,8 +468,8 @@ def bound_source(worktree: WorkTree, present: Source, blob: str) -> Source:
     path, mode, top = present.path, present.mode, worktree.top
     if present.data is None or mode is None:
         raise Refused(
-            f"{path} no longer exists, but the patch was made for its blob {blob}: restore the file first (in a "
-            "sparse checkout `git sparse-checkout add FOLDER`)"
+            f"{path} no longer exists, but the patch was made for its blob {blob}: restore the file first "
+            "(in a sparse checkout, with `git sparse-checkout add FOLDER`)"
         )
     if present.blob.startswith(blob):
         return present

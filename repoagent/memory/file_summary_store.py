@@ -109,8 +109,8 @@ def _one_line(text: str) -> str:
 
 @dataclass(frozen=True)
 class SummaryPart:
-    """A part of a file: the bytes `start` to `end` (excluded), and the lines `first_line` to `last_line` (counted from
-    1, both included). `scope` names the definitions around the first line, outermost first; `sha256` is the hash of the
+    """A part of a file: the bytes `start` to `end` (exclusive), and the lines `first_line` to `last_line` (counted from
+    1, inclusive). `scope` names the definitions around the first line, outermost first; `sha256` is the hash of the
     bytes, `head` a checksum of the first few bytes."""
 
     start: int

@@ -88,7 +88,7 @@ class NoPatch(Refused):
 
 
 class PatchError(Exception):
-    """Internal: one hunk or file does not fit. Becomes a `Problem` once the file is known."""
+    """Internal: a hunk or a whole patch cannot be applied. Becomes a `Problem` once the file is known."""
 
     def __init__(self, reason: str, text: str, hunk: int = 0) -> None:
         super().__init__(text)

@@ -254,7 +254,8 @@ def clear_command(repo: Repository, /, *, files: tuple[str, ...], **values: Any)
             for memory, sizes in full:
                 repo.terminal.note(described(memory, sizes))
             repo.confirm(
-                f"Clear this for {plural(len(full), 'file')}", ("move it to the archive", "change nothing"),
+                f"Clear these parts of the memory of {plural(len(full), 'file')}",
+                ("move them to the archive", "change nothing"),
                 refusal="cannot ask for confirmation with --json or without a terminal; use --yes",
                 declined="nothing was cleared",
             )  # fmt: skip

@@ -112,7 +112,7 @@ def terminate_run(run: Run) -> list[Run]:
     """Send SIGTERM to the processes of a run and its subagents. Returns the runs that got it.
 
     A process gets it only if it holds the lock of the run, and has the process id, start time and boot recorded in
-    run.json. Raises NotRunning if the run has ended, Refused without permission to signal a process.
+    run.json. Raises NotRunning if the run has ended, Refused if a process may not be signaled.
     """
     ended = []
     for target in _with_subagents(run):

@@ -86,6 +86,6 @@ def test_a_broken_conversation_is_cleared_and_not_merged(
 def test_on_a_terminal_it_asks(context: Workspace, full: dict[str, bytes]) -> None:
     for answer, code, kept in (("n", 1, full), ("y", 0, {})):
         with Screen([*PROGRAM, "memory", "clear", "src/a.py"], context.worktree.top) as screen:
-            screen.answer("Clear this for 1 file [y,n,?]? ", f"{answer}\n")
+            screen.answer("Clear these parts of the memory of 1 file [y,n,?]? ", f"{answer}\n")
             assert screen.end() == code
         assert files(context) == kept
