@@ -30,8 +30,8 @@ class Splice:
 
 
 def splices(match: Match, text: Text, others: Sequence[Match] = ()) -> list[Splice]:
-    """The splices of a placed hunk, in order; `others` are all matches of the file. Raises what `rebase` and
-    `Match.changes` raise."""
+    """The splices of a placed hunk, in order; `others` are all matches in the file, including this one. Raises what
+    `rebase` and `Match.changes` raise."""
     match = replace(match, hunk=rebase(match, text.lines, others))
     # Carriage returns in the hunk count if they are on the same lines as in the file.
     explicit = any(line.cr for line in match.hunk.lines) and all(
@@ -235,7 +235,8 @@ def _quoted(match: Match, lines: Sequence[str]) -> Iterator[tuple[Line, Pair]]:
 
 
 def rebase(match: Match, lines: Sequence[str], others: Sequence[Match] = ()) -> Hunk:
-    """The match's hunk with the file's indentation in its added lines. `others` are all matches of the file.
+    """The match's hunk with the file's indentation in its added lines. `others` are all matches in the file, including
+    this one.
 
     The common lines of hunk and file show how the indentation differs: not at all, by a constant prefix, by the number
     of spaces for each level, or by spaces instead of tabs. Raises PatchError ("indentation") if the lines contradict

@@ -253,7 +253,7 @@ def check_memory(worktree: WorkTree) -> Iterator[Check]:
     if broken := sorted(where.memory.rglob("*.broken-*")):
         renamed = "files were renamed, the first" if len(broken) > 1 else "file was renamed"
         result = f"{len(broken)} broken {renamed} to {broken[0]}"
-        yield Check("memory", "warning", result, "repair them and restore their names, or delete them")
+        yield Check("memory", "warning", result, "repair each one and rename it back, or delete it")
     elif not problems:
         yield Check("memory", "ok", plural(count, "file") if count else "empty")
 

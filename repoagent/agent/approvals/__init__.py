@@ -1,1 +1,1 @@
-"""Decide which actions may run: read policy.py first, then rules.py and shell_parser.py."""
+"""Decide which actions may run. Read policy.py first, then rules.py and shell_parser.py."""

@@ -1,1 +1,1 @@
-"""Fit a conversation into the context window: read window.py first, then shorten_text.py."""
+"""Fit a conversation into the context window. Read window.py first, then shorten_text.py."""

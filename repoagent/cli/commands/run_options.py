@@ -69,7 +69,9 @@ def finish_options(noun: str) -> Callable[[F], F]:
     return shared.together(
         click.option("--check", metavar="CMD", help=check),
         shared.check_unconfined_option,
-        click.option("--commit-per-edit", is_flag=True, help="Commit each edit, instead of once at the end."),
+        click.option(
+            "--commit-per-edit", is_flag=True, help="Commit after each edit instead of once at the end."
+        ),
         shared.no_commit_option,
         shared.include_dirty_option,
         shared.no_verify_option,

@@ -124,7 +124,7 @@ def endpoint(name: str, configured: Mapping[str, Mapping[str, Any]]) -> Endpoint
     if unknown := traits - all_traits:
         table = f"providers.{name} in the configuration"
         raise UsageError(
-            f"{table} has an unknown trait {min(unknown)!r}: use {', '.join(sorted(all_traits))}"
+            f"{table} has an unknown trait {min(unknown)!r}: the known ones are {', '.join(sorted(all_traits))}"
         )
     if "traits" not in user and address != known.get("base_url"):
         traits -= {"responses"}  # most gateways support only Chat Completions

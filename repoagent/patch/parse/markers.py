@@ -77,7 +77,7 @@ def is_bullet(line: str) -> bool:
 
 
 def directive(line: str) -> tuple[str, str]:
-    """The directive of an envelope on a line and its argument; both "" for any other line."""
+    """The envelope directive on `line`, and its argument; both are "" if the line is not a directive."""
     match = DIRECTIVE.match(line)
     if match is None:
         return "", ""

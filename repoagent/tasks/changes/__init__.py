@@ -1,2 +1,2 @@
-"""The files that a run changes: read change_set.py first; snapshot.py and command_watch.py detect what commands
+"""The files that a run changes. Read change_set.py first; snapshot.py and command_watch.py detect what commands
 change."""

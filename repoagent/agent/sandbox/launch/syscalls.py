@@ -99,7 +99,7 @@ def drop_capabilities(retained: int = 0) -> None:
 
 
 def bring_up_loopback() -> None:
-    """Enable 127.0.0.1 in a new network namespace, so that programs can connect to themselves."""
+    """Enable 127.0.0.1 in a new network namespace, so that programs in it can connect to each other."""
     descriptor = _checked(_libc.socket(_AF_INET, _SOCK_DGRAM, 0), "socket")
     try:
         request = b"lo".ljust(16, b"\0") + _IFF_UP.to_bytes(2, "little") + bytes(22)
