@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import asdict, field, replace
 from datetime import date, datetime
 from pathlib import Path
+from typing import Any
 
 from repoagent.dataclass import dataclass
 from repoagent.display_text import plural
@@ -75,6 +76,14 @@ class Limits:
     day: float | None = None
     seconds: float | None = None
 
+    def within(self, other: Limits) -> Limits:
+        """The lower of each limit, at least 0."""
+        lower: dict[str, Any] = {}
+        for name, limit in vars(self).items():
+            limits = (limit, getattr(other, name))
+            lower[name] = min((max(limit, limit * 0) for limit in limits if limit is not None), default=None)
+        return Limits(**lower)
+
 
 @dataclass
 class Meter:
@@ -99,11 +108,15 @@ class Meter:
         return None if self._unpriced else self._dollars
 
     @property
-    def seconds_left(self) -> float | None:
-        """The remaining seconds of the time limit, at least 0; None without a limit."""
-        if self.limits.seconds is None:
-            return None
-        return max(0.0, self.limits.seconds - (time.monotonic() - self.started))
+    def left(self) -> Limits:
+        """What remains of these limits and of those of the whole, each at least 0. `day` is the limit itself: what all
+        runs have spent in a day is in the log."""
+        used = Limits(self.attempts, self.usage.total, self._dollars, 0.0, time.monotonic() - self.started)
+        left = {
+            name: None if limit is None else limit - getattr(used, name)
+            for name, limit in vars(self.limits).items()
+        }
+        return Limits(**left).within(self.whole.left if self.whole is not None else Limits())
 
     def part(self, limits: Limits) -> Meter:
         """A meter for a part of the run, such as a turn of a chat, with separate limits."""
@@ -121,7 +134,7 @@ class Meter:
             raise LimitReached(
                 f"reached the limit of {plural(limits.turns, 'model call')}: raise --max-turns to continue"
             )
-        if self.seconds_left == 0:
+        if limits.seconds is not None and time.monotonic() - self.started >= limits.seconds:
             raise LimitReached(
                 f"reached the time limit of {limits.seconds:g} s: raise --max-time to continue"
             )
@@ -141,21 +154,18 @@ class Meter:
         """Count the usage of an attempt with the model `spec`."""
         price = self.price_of(spec)
         cost = usage.dollars if usage.dollars is not None else price.of(usage) if price is not None else None
-        self._count(usage, cost)
+        self.count(usage, cost)
         if self.book is not None and usage.total:
             self.book.add(spec, usage, cost)
 
-    def add_child(self, usage: Usage, attempts: int, cost: float | None) -> None:
-        """Count the usage of another process of this run, which has logged it."""
-        self.attempts += attempts
-        self._count(usage, cost, in_whole=False)
-
-    def _count(self, usage: Usage, cost: float | None, *, in_whole: bool = True) -> None:
+    def count(self, usage: Usage, cost: float | None, attempts: int = 0) -> None:
+        """Count usage that is in the log, and the attempts of another process."""
         self.usage += usage
+        self.attempts += attempts
         self._dollars += cost or 0.0
         self._unpriced |= cost is None and usage.total > 0
-        if in_whole and self.whole is not None:
-            self.whole._count(usage, cost)
+        if self.whole is not None:
+            self.whole.count(usage, cost, attempts)
 
     def _refuse_too_dear(self, estimate: Usage, spec: str) -> None:
         refuse_unpriced(self.limits, [spec], self.price_of)

@@ -74,13 +74,9 @@ _LIMITS: dict[str, tuple[str, type[int] | type[float]]] = {
 
 def narrowed(type_: AgentType, tools: Set[str], mode: Mode, left: Limits) -> AgentType:
     """The type, restricted to the `tools`, the `mode` and the remaining budget `left` of its parent."""
-    budget: dict[str, Any] = {}
-    for name in _LIMITS:
-        limits = (getattr(left, name), getattr(type_.limits, name))
-        budget[name] = min((max(limit, limit * 0) for limit in limits if limit is not None), default=None)
     allowed = frozenset(tools) if type_.tools is None else type_.tools & tools
     mode = min(mode, type_.mode or mode, key=WIDENING.index)
-    return replace(type_, tools=allowed, mode=mode, limits=Limits(**budget))
+    return replace(type_, tools=allowed, mode=mode, limits=type_.limits.within(left))
 
 
 def find_agent_types(user_folder: Path, warn: Warn) -> dict[str, AgentType]:

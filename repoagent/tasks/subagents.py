@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import field, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
@@ -53,7 +53,6 @@ LONGEST_EVENT = 8 << 20  # characters
 _WAIT = 15.0
 _QUESTIONS = {"command", "python", "browse", "tool", "delegate"}
 _SPECIFIED = ("parent", "kind", "prompt", "instructions", "tools", "mode", "allow", "network", "confine")
-_LIMITS = ("turns", "tokens", "cost", "seconds")
 _ENDS = {
     "done": "finished",
     "answered": "answered",
@@ -66,8 +65,7 @@ _ENDS = {
 def write_spec(run_dir: RunDirectory, request: RunRequest, limits: Limits) -> None:
     """Create the directory of the subagent and write its specification there."""
     value = {name: getattr(request, name) for name in _SPECIFIED}
-    value |= {name: getattr(limits, name) for name in _LIMITS}
-    value |= {"tools": sorted(request.tools or ()), "allow": list(request.allow)}
+    value |= {**vars(limits), "tools": sorted(request.tools or ()), "allow": list(request.allow)}
     json_files.write_document(run_dir.subagent, value, version=VERSION)
 
 
@@ -92,7 +90,7 @@ def read_spec(run_dir: RunDirectory) -> tuple[RunRequest, Limits]:
             network=bool(value["network"]),
             confine=bool(value["confine"]),
         )
-        return request, Limits(**{name: value[name] for name in _LIMITS})
+        return request, Limits(**{limit.name: value.get(limit.name) for limit in fields(Limits)})
     except (KeyError, TypeError, ValueError) as error:
         raise Refused(f"the specification of subagent {run_dir.name} is malformed: {error}") from error
 
@@ -306,15 +304,7 @@ class SubagentPool:
         if not verdict.allowed:
             return Observation("delegate", f"The subagent was not started: {verdict.reason}", ok=False)
         mode = "read-only" if request.plan_only else context.gate.mode
-        meter = context.model_setup.meter
-        limits = meter.limits
-        left = Limits(
-            None if limits.turns is None else max(1, limits.turns - meter.attempts),
-            None if limits.tokens is None else max(0, limits.tokens - meter.usage.total),
-            None if limits.cost is None or meter.cost is None else max(0.0, limits.cost - meter.cost),
-            seconds=meter.seconds_left,
-        )
-        child = narrowed(type_, self.tools - {"delegate"}, mode, left)
+        child = narrowed(type_, self.tools - {"delegate"}, mode, context.model_setup.meter.left)
         model = child.model or self.model
         if model == AbsentModel.spec:
             raise UsageError("a subagent needs a model, and none is configured")
@@ -365,7 +355,7 @@ class SubagentPool:
             tokens = {name: int(counts.get(name, 0)) for name in names}
             usage = Usage(**tokens, estimated=bool(counts.get("estimated")))
             price = last["cost"] if isinstance(last.get("cost"), int | float) else None
-            self.context.model_setup.meter.add_child(usage, int(counts.get("calls", 0)), price)
+            self.context.model_setup.meter.count(usage, price, int(counts.get("calls", 0)))
         changed = _take_over(self.context, run_dir)
         run = read_run(run_dir)
         record = run.record

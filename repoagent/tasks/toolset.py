@@ -229,7 +229,7 @@ def _command_runner(context: RunContext, confinement: Confinement) -> CommandRun
         wrap=confinement.wrap,
         unshown=variables,
         why_ended=why_ended,
-        seconds_left=lambda: context.model_setup.meter.seconds_left,
+        seconds_left=lambda: context.model_setup.meter.left.seconds,
         watch=Watch(context.worktree, change_set, say, audit_all, guard),
         audit=context.audit,
         shown_as=output_name,
@@ -267,7 +267,7 @@ def _browse_tools(context: RunContext, confinement: Confinement) -> tuple[Tool, 
     reader = replace(confinement, policy=replace(confinement.policy, read_only=True, network=False))
     meter = context.model_setup.meter
     browser = Browser(
-        context.gate, wrap=reader.wrap, audit=context.audit, seconds_left=lambda: meter.seconds_left
+        context.gate, wrap=reader.wrap, audit=context.audit, seconds_left=lambda: meter.left.seconds
     )
     return (browser.tool(),)
 

@@ -115,6 +115,17 @@ def test_a_part_counts_for_the_whole_and_obeys_both_limits() -> None:
         whole.part(Limits()).before_attempt(Usage(input=31), "m")
 
 
+def test_a_part_has_left_what_its_whole_has() -> None:
+    whole = Meter(Limits(tokens=100, cost=1.0, day=3.0))
+    whole.count(Usage(input=10), 0.25)
+    part = whole.part(Limits(turns=1, tokens=95, seconds=9))
+    part.started -= 10
+    part.count(Usage(input=50), 0.25, 2)
+    assert part.left == Limits(turns=0, tokens=40, cost=0.5, day=3.0, seconds=0)
+    with pytest.raises(LimitReached, match=r"time limit of 9 s"):
+        Meter(Limits(seconds=9), started=part.started).before_attempt(Usage(), "m")
+
+
 def test_no_amount_is_rounded_to_nothing() -> None:
     for amount, text in ((0.00001, "$0.00001"), (2.0, "$2"), (0.5, "$0.5")):
         assert dollars(amount, 0) == text

@@ -27,6 +27,7 @@ BUDGETS = st.builds(
     turns=st.none() | st.integers(-5, 50),
     tokens=st.none() | st.integers(-5, 10**6),
     cost=st.none() | st.floats(-1, 10),
+    day=st.none() | st.floats(-1, 10),
     seconds=st.none() | st.floats(-1, 1e5),
 )
 KINDS = st.builds(
@@ -54,13 +55,13 @@ def test_a_sub_agent_has_no_more_than_its_parent_and_its_type(
     for allowed in (mode, kind.mode or mode):
         assert WIDENING.index(child.mode) <= WIDENING.index(allowed)
     for outer in (left, kind.limits):
-        for name in ("turns", "tokens", "cost", "seconds"):
-            assert within(getattr(child.limits, name), getattr(outer, name)), name
+        for name, limit in vars(outer).items():
+            assert within(getattr(child.limits, name), limit), name
     assert narrowed(kind, child.tools, child.mode, child.limits) == child
 
 
 def test_a_type_without_limits_has_all_that_its_parent_has() -> None:
-    left = Limits(turns=5, tokens=100, cost=0.5, seconds=9)
+    left = Limits(turns=5, tokens=100, cost=0.5, day=2, seconds=9)
     child = narrowed(AgentType("k", "d"), frozenset(TOOLS), "auto-edit", left)
     assert (child.tools, child.mode, child.limits) == (frozenset(TOOLS), "auto-edit", left)
     assert WIDENING == ("read-only", "ask", "auto-edit", "auto")

@@ -225,6 +225,7 @@ def test_two_sub_agents_in_parallel(stage: Make) -> None:
         "README.md"
     )
     assert outcome.turns == len(task.requests) and outcome.usage.total == task.record()["tokens"]
+    assert not outcome.usage.estimated
     results = "\n".join(said for _, said in task.requests[-1].turns)
     name, tokens = re.findall(r"subagent finished \((run-\S+)\), 2 calls, ([\d,]+) tokens, \$\d", results)[0]
     answered = task.record(name)
