@@ -151,6 +151,15 @@ class Subagent:
                 )
                 self._answer(event.get("id"), approve(request))
 
+    def used(self, record: Record) -> tuple[Usage, float | None, int]:
+        """Its usage, cost and calls after its end, from its final event, or from its `record` if it was killed."""
+        last = self.last or {}
+        if "usage" not in last:
+            return Usage(record.tokens, estimated=True), record.cost, record.turns
+        counts = last["usage"]
+        tokens = {item.name: counts[item.name] for item in fields(Usage) if item.name in counts}
+        return Usage(**tokens), last["cost"], counts["calls"]
+
     def _answer(self, question: object, verdict: Verdict) -> None:
         answer = "always" if verdict.keep else "run" if verdict.always else "yes" if verdict.allowed else "no"
         line = json.dumps({"id": question, "answer": answer, "reason": verdict.reason})
@@ -170,7 +179,8 @@ class Subagent:
                 self.process.wait()
         for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
             if stream is not None:
-                stream.close()
+                with suppress(BrokenPipeError):  # an answer that it did not read is still buffered
+                    stream.close()
 
     def _read_events(self) -> None:
         for line in _lines(self.process.stdout):
@@ -287,6 +297,10 @@ class SubagentPool:
         """Terminate all subagents that are still running."""
         for subagent in self.running.values():
             subagent.end()
+        if whole := self.context.model_setup.meter.whole:  # the run itself counts them when it is resumed
+            for subagent in self.running.values():
+                run = read_run(RunDirectory(self.context.layout, subagent.name))
+                whole.count(*subagent.used(run.record))
         self.running.clear()
 
     def delegate(self, action: Action) -> Observation:
@@ -343,22 +357,16 @@ class SubagentPool:
 
     def _answer_of(self, number: str) -> Observation:
         """Wait for the end of a subagent; its answer and usage, with its changes."""
-        subagent = self.running.pop(number)
+        subagent, context = self.running[number], self.context
         try:
-            subagent.listen(self.context.ui.approve)
-        finally:
+            subagent.listen(context.ui.approve)
+        finally:  # after ^C it stays in `running`, so that `close` counts its usage
             subagent.end()
-        run_dir = RunDirectory(self.context.layout, subagent.name)
-        last = subagent.last or {}
-        if isinstance(counts := last.get("usage"), Mapping):
-            names = ("input", "output", "cache_read", "cache_write")
-            tokens = {name: int(counts.get(name, 0)) for name in names}
-            usage = Usage(**tokens, estimated=bool(counts.get("estimated")))
-            price = last["cost"] if isinstance(last.get("cost"), int | float) else None
-            self.context.model_setup.meter.count(usage, price, int(counts.get("calls", 0)))
-        changed = _take_over(self.context, run_dir)
-        run = read_run(run_dir)
-        record = run.record
+        run = read_run(RunDirectory(context.layout, subagent.name))
+        record, last = run.record, subagent.last or {}
+        context.model_setup.meter.count(*subagent.used(record))
+        del self.running[number]
+        changed = _take_over(context, run.run_dir)
         ok = last.get("event") == "end"
         text = str(last.get("text" if ok else "error") or "")
         if not ok and not text:

@@ -89,13 +89,14 @@ def go(
     prompt: str = "do it",
     user: User | None = None,
     limits: Limits | None = None,
+    meter: Meter | None = None,
     **wishes: object,
 ) -> tuple[RunOutcome, Model, User]:
-    """Run once in `repo` with these answers."""
+    """Run once in `repo` with these answers, and with `meter` or one of these `limits`."""
     worktree = open_worktree(repo.top)
     model, user = Model(list(answers)), user or User()
     settings = load(layout(worktree), flags={})
-    model_setup = ModelSetup(settings, model, Meter(limits or Limits()))
+    model_setup = ModelSetup(settings, model, meter or Meter(limits or Limits()))
     request = RunRequest(prompt, **{"name": NAME, "mode": "auto-edit", **wishes})  # type: ignore[arg-type]
     return run(worktree, request, settings, user, model_setup), model, user
 

@@ -1,12 +1,100 @@
-"""The specification of a subagent."""
+"""A subagent gets what its parent has left, and what it used is counted even if it was killed."""
 
 from __future__ import annotations
 
-from repoagent.llm.usage import Limits
+import json
+import os
+import re
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from repoagent.agent.approvals.policy import Verdict
+from repoagent.cli.commands.run_output import emit
+from repoagent.git.worktree import layout, open_worktree
+from repoagent.llm.model import Usage
+from repoagent.llm.usage import Limits, Meter, Price
+from repoagent.tasks import subagents
 from repoagent.tasks.run_context import RunRequest
+from repoagent.tasks.runs.control import live_run
+from repoagent.tasks.runs.directory import Record, RunDirectory, names_of_folders, pid_start
+from repoagent.tasks.runs.list import read_run
 from repoagent.tasks.subagents import read_spec, write_spec
 from tests.conftest import GitRepo
-from tests.tasks.bare import NAME, run_dir
+from tests.tasks.bare import NAME, User, go, run_dir
+
+COMMITTED = {"f.txt": "one\n"}
+PROGRAM = "import sys; sys.path.insert(0, {!r}); from {} import subagent; subagent()"
+ASK = '<delegate kind="explore">Where?</delegate>'
+BACKGROUND = '<delegate kind="explore" background="yes">Where?</delegate>'
+CALL, CHILD = 15, 1_200  # tokens of a call of the parent, and of the subagent
+
+
+def subagent() -> None:
+    """The program of a subagent that has made two calls, asks, and waits."""
+    run_dir = RunDirectory(layout(open_worktree(Path.cwd())), sys.argv[3])
+    with live_run(run_dir, Record("Where?", kind="explore", parent=NAME)) as live:
+        live.turn(turns=2, activity="", usage=Usage(1_000, 200), cost=0.25)
+        emit("ask", {"id": 1, "of": "command", "what": "make"})
+        time.sleep(60)
+
+
+@pytest.fixture(autouse=True)
+def waiting_subagent(monkeypatch: pytest.MonkeyPatch) -> None:
+    top = str(Path(__file__).parents[2])
+    monkeypatch.setattr(subagents, "ITSELF", ("-c", PROGRAM.format(top, __name__)))
+
+
+def child_of(repo: GitRepo) -> RunDirectory:
+    (name,) = set(names_of_folders(run_dir(repo).layout)) - {NAME}
+    return run_dir(repo, name)
+
+
+def at_question(answer: Callable[[], Verdict]) -> User:
+    return User(allows=lambda request: answer() if request.kind == "command" else Verdict(True))
+
+
+def test_a_subagent_of_a_chat_that_is_killed_at_its_question(repo: GitRepo) -> None:
+    """It had what the turn and the chat had left, and its usage counts for both."""
+
+    def kill() -> Verdict:
+        pid = read_run(child_of(repo)).record.pid
+        os.kill(pid, signal.SIGKILL)
+        while pid_start(pid):
+            time.sleep(0.01)
+        return Verdict(True)
+
+    chat = Meter(Limits(tokens=5_000, cost=1.0, day=3.0), lambda spec: Price())
+    chat.count(Usage(1_000), 0.25, 3)
+    outcome, model, _ = go(repo, ASK, "So.", user=at_question(kill), meter=chat.part(Limits(turns=5)))
+    assert re.search(r"The subagent failed \(run-\S+\), 2 calls, 1,200 tokens, \$0\.2500", model.last_prompt)
+    assert read_spec(child_of(repo))[1] == Limits(turns=4, tokens=4_000 - CALL, cost=0.75, day=3.0)
+    assert (outcome.turns, outcome.usage.total, outcome.cost) == (4, 2 * CALL + CHILD, 0.25)
+    assert (chat.attempts, chat.usage.total, chat.cost) == (7, 2 * CALL + CHILD + 1_000, 0.5)
+    assert chat.usage.estimated  # how many of them are input
+
+
+@pytest.mark.parametrize("background", [False, True])
+def test_a_subagent_that_is_terminated_counts_once(repo: GitRepo, *, background: bool) -> None:
+    """The chat has its usage at once, the record when it is resumed."""
+
+    def interrupt(*_: object) -> Verdict:
+        while background and not read_run(child_of(repo)).record.tokens:
+            time.sleep(0.01)
+        raise KeyboardInterrupt
+
+    chat = Meter(price_of=lambda spec: Price())
+    replies = (BACKGROUND, interrupt) if background else (ASK,)
+    with pytest.raises(KeyboardInterrupt):
+        go(repo, *replies, user=at_question(interrupt), meter=chat.part(Limits()))  # type: ignore[arg-type]
+    assert (chat.usage.total, chat.cost) == (CALL + CHILD, 0.25)
+    _, model, _ = go(repo, "So.", prompt="And now?")
+    assert "did not finish: 2 calls, 1,200 tokens, $0.2500" in model.last_prompt
+    assert json.loads(run_dir(repo).record.read_text())["tokens"] == 2 * CALL + CHILD
 
 
 def test_a_specification_of_an_earlier_version_has_no_limit_for_the_day(repo: GitRepo) -> None:
