@@ -81,9 +81,10 @@ class Gate:
     allow, deny: rules; an "always" answer adds to `allow`. asker: asks the user. remember: saves the patterns of an
     "always" answer for later runs in this repository. audit: records each decision. sandbox: the name of the commands'
     sandbox, "" for none; why_none: why there is none, as a sentence. top, writable: the work tree, and other folders
-    that commands may write to; protected: paths that they may not write. path: the commands' PATH. off_limits: why a
-    path of the work tree is hidden from models, None if it is not. withheld: the hidden files, and their names in git.
-    blobs: whether any of the given git objects (by name) has the content of a hidden file.
+    that commands may write to; protected: paths that they may not write. path: the commands' PATH. off_limits: returns
+    why a path of the work tree is hidden from models, None if it is not. withheld: returns the hidden files, and
+    whether git tracks each (`Known`). blobs: returns whether any of the given git objects (by name) has the content of
+    a hidden file.
     """
 
     mode: Mode
@@ -254,8 +255,8 @@ def _no(reason: str, by: str) -> Verdict:
 
 
 def user_rules(file: Path, key: str = "run.allow") -> tuple[str, ...]:
-    """The rules in the user's configuration `file`, which is read directly because a list in `git config` would hide
-    them. Raises UsageError if the file cannot be read or is not TOML."""
+    """The rules in the user's configuration `file`, read directly because a value in `git config` would override them.
+    Raises UsageError if the file cannot be read or is not TOML."""
     for raw in from_user_file(file):
         if raw.key.replace("-", "_").lower() == key:
             return tuple(map(str, raw.value)) if isinstance(raw.value, list) else (str(raw.value),)

@@ -168,8 +168,8 @@ def can_do_no_harm(
 ) -> bool:
     """Whether `command` only reads files of the work tree, even without a sandbox.
 
-    `path` is the PATH of the command; a program in the work tree is not trusted. `off_limits`: why a path of the work
-    tree is hidden, None if it is not.
+    `path` is the PATH of the command; a program in the work tree is not trusted. `off_limits` returns why a path of the
+    work tree is hidden, None if it is not.
     """
     if not only_reads(command) or command.name in {"git", "rg"}:
         return False
@@ -227,9 +227,9 @@ _HIDDEN_TOO = re.compile(r"-[A-Za-z0-9]*[.uUg]|--(hidden|unrestricted|no-ignore|
 class HiddenFiles:
     """The files of the work tree `top` that models may not see.
 
-    off_limits: why a path of the work tree is hidden, None if it is not. withheld: the existing hidden files, relative
-    to the top, and their names in git. blobs: whether any of the given git objects (by name) has the content of a
-    hidden file.
+    off_limits: returns why a path of the work tree is hidden, None if it is not. withheld: returns the existing hidden
+    files, relative to the top, and whether git tracks each. blobs: returns whether any of the given git objects (by
+    name) has the content of a hidden file.
     """
 
     top: Path
@@ -370,14 +370,14 @@ class Rule:
         )
 
     def names(self, kind: str, text: str) -> bool:
-        """Whether the rule is for `kind` and matches `text`; False for commands, see `allows`."""
+        """Whether the rule is for `kind` and matches `text`. Always False for commands; see `allows`."""
         if kind != self.kind or kind == "command":
             return False
         parts = self.pattern.partition(":")[2].split("*")
         return re.fullmatch(".*".join(map(re.escape, parts)), text, re.DOTALL) is not None
 
     def allows(self, command: Simple) -> bool:
-        """Whether the rule allows `command`: each word up to the final `*` must be literal."""
+        """Whether the rule allows `command`. Only the words that a final `*` matches need not be literal."""
         if self.kind != "command":
             return False
         fixed, further, written = self._parsed
@@ -399,8 +399,8 @@ class Rule:
         return not fixed or not obeys(words, written)  # options that the user wrote out are intended
 
     def may_deny(self, command: Simple, *, any_case: bool = False) -> bool:
-        """Whether the rule denies `command`, or might, depending on unknown words; full paths, git's own options and
-        leading assignments are ignored. `any_case`: the file system ignores case."""
+        """Whether the rule denies `command`, or could for some value of its unknown words. Leading assignments, the
+        folder of the program and the options of git itself do not matter. `any_case`: the file system ignores case."""
         if self.kind != "command" or not command.words:
             return False
         patterns, further, _ = self._parsed
