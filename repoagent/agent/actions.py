@@ -30,11 +30,11 @@ class Observation:
     """The result of one action.
 
     ok: if False, later actions of the same reply that need it (`Tool.needs`) are skipped. final: nothing is left to do;
-    the run ends if the reply requests nothing else. data: for the program and `--json`; only JSON values. error: raised
-    if this kind of observation has failed too often in a row. blocks: for a failure, whether later actions that may
-    write are skipped; False for a command that ran and failed. once: text that is appended only to the last observation
-    of its kind in a reply, because it concerns all of them. shown: for a failure, the text for the user, in place of
-    `text`, which is for the model; "" for none. attached: the attached image or PDF, as returned by
+    the run ends if the reply requests nothing else. data: for the program and `--json`; only JSON values. error: for a
+    failure, the exception to raise if this kind has failed too often in a row. blocks: for a failure, whether later
+    actions that may write are skipped; False for a command that ran and failed. once: text that is appended only to the
+    last observation of its kind in a reply, because it concerns all of them. shown: for a failure, the text for the
+    user, in place of `text`, which is for the model; "" for none. attached: the attached image or PDF, as returned by
     `llm.media.Attachments.keep`.
     """
 

@@ -119,8 +119,9 @@ class Outcome:
     """How a run ended. `text` is the model's final message: what it did, why it rejected the task, its answer or
     question.
 
-    `commit_message` is the last commit message in the replies of the run ("" for none), `notes` has all notes in them.
-    `words` is the prose of the last reply ("" if that is `text`); `messages` are those sent to the user during the run.
+    `commit_message` is the last commit message in the replies of the run ("" for none); `notes` has all notes in these
+    replies. `words` is the prose of the last reply ("" if that is `text`); `messages` are those sent to the user during
+    the run.
     """
 
     kind: End

@@ -52,7 +52,7 @@ def open_state(file: Path) -> State:
 
 
 def extra_turn(role: Literal["user", "observation"], text: str, kind: str) -> Turn:
-    """A turn during a run that belongs to no action: it neither ends a step nor begins a run."""
+    """A turn, such as a notice, that belongs to no action and neither ends a step nor begins a run."""
     return Turn(role, text, {"kind": kind, "extra": "beside"})
 
 

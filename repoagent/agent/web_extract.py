@@ -1,6 +1,6 @@
 """Source for `python -c` that extracts the readable text of an HTML page in a separate process.
 
-It gets little time and memory, and neither network nor keys, since the author of the page may be hostile.
+The process gets little time and memory, and no access to the network or to keys, since the page may be hostile.
 """
 
 import html

@@ -140,7 +140,7 @@ class Completed(click.types.StringParamType):
 
 
 def add_completion(command: click.Command) -> None:
-    """Complete the parameters of `command` and of its subcommands."""
+    """Add completion to the parameters of `command` and of its subcommands."""
     for param in command.params:
         if (find := finder_of(param)) is not None:
             param.type = Completed(find)

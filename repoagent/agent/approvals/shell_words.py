@@ -35,7 +35,7 @@ class Word(NamedTuple):
 class Simple:
     """One simple command.
 
-    assignments: the variables set before the command word, or all of it if there is no command word. writes, reads: the
+    assignments: the variables set before the command word; some commands consist only of these. writes, reads: the
     targets of redirections. fed: whether its standard input is a pipe, a file or a here-document. role: "runs" for a
     command written in the text; "wraps" for one that only runs another (`timeout 5 make`); "inside" for one run by
     another command that itself needs approval (`sudo`).

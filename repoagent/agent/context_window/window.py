@@ -235,7 +235,7 @@ def marked(request: Request) -> Request:
 
 def without_superseded(turns: Sequence[Turn]) -> tuple[Turn, ...]:
     """Replace these with notes: each `read` whose lines were read again or whose file was edited later, results that
-    are also saved in a file, and images and PDFs. The newest unit stays as it is."""
+    are also saved in a file, and images and PDFs. The newest unit (see `borders`) stays as it is."""
     newest = borders(turns)[-1] if turns else 0
     slim = list(turns)
     later: list[tuple[str, int, int]] = []  # path, first and last line

@@ -36,12 +36,12 @@ class CommandRunner:
     folder: where output files go. env: the environment. wrap: returns the command line that runs a command in the
     sandbox, which writes to a report file why it ended the command; why_ended: reads that file. unshown: further
     variables for a command that may not see hidden files. seconds_left: the time left for the run, None without a
-    limit. watch: called before a foreground command, with whether a background command may have written since the last
-    call; its result is called after the command and returns which files changed. audit: records events. shown_as: the
-    name of an output file for the model. explain: says which limit of the sandbox caused an error in an output.
-    running: called with each foreground command and its output file. timeout, longest: the default and the longest time
-    limit, in seconds. budget: bytes of output that are shown. keep: bytes of an output that are saved; keep_total: the
-    same for all outputs of the run together, not counting the end of each.
+    limit. watch: called before a foreground command; the argument says whether a background command may have written
+    since the last call. The returned function is called after the command, and says which files changed. audit: records
+    events. shown_as: the name of an output file for the model. explain: says which limit of the sandbox caused an error
+    in an output. running: called with each foreground command and its output file. timeout, longest: the default and
+    the longest time limit, in seconds. budget: bytes of output that are shown. keep: bytes of an output that are saved;
+    keep_total: the same for all outputs of the run together, not counting the end of each.
     """
 
     top: Path
@@ -87,17 +87,18 @@ class CommandRunner:
         )
 
     def look(self) -> Callable[[], str]:
-        """Take a snapshot of the files. The returned function takes another one, and returns which files changed
-        between the two, or while a command ran in the background before the first."""
+        """Take a snapshot of the files. The returned function takes another one, and says which files changed between
+        the two, or earlier while a background command ran."""
         since = [name for name in self.background if name not in self.settled]
         self.settled.update([name for name in since if self.background[name].has_ended()])
         return self.watch(any(self.background[name].job.may != "read" for name in since))
 
     @contextmanager
     def reporting(self, look_again: Callable[[], str]) -> Iterator[None]:
-        """Around the start of a command: add the result of `look_again`, which `look` returned, to a UsageError.
+        """A context for starting a command: after a UsageError, call `look_again` (from `look`), and add its result to
+        the error.
 
-        If it is not called, the next resume takes what the user changes for the work of an interrupted command.
+        Without this call, the next resume would attribute changes by the user to an interrupted command.
         """
         try:
             yield

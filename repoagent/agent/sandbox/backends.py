@@ -328,13 +328,13 @@ def writable_roots(policy: Policy) -> list[str]:
 
 
 def protected_names(policy: Policy) -> list[str]:
-    """The read-only names of `keep`, with resolved parents; for a link both the link and its target."""
+    """The read-only paths of `keep`, with resolved parents; for a symbolic link, both the link and its target."""
     names = [os.path.join(_real(path.parent), path.name) for path in policy.keep]  # noqa: PTH118
     return list(dict.fromkeys([*names, *map(_real, names)]))
 
 
 def shielded_names(policy: Policy) -> list[str]:
-    """The resolved names of `shield` that are not below `also_write`."""
+    """The resolved paths of `shield` that are not below `also_write`."""
     allowed = [_real(path) for path in policy.also_write]
     names = dict.fromkeys(map(_real, policy.shield))
     return [name for name in names if not any(within(name, folder) for folder in allowed)]

@@ -69,8 +69,8 @@ CLOUDSDK_CONFIG AZURE_CONFIG_DIR PGPASSFILE NPM_CONFIG_USERCONFIG SSH_AUTH_SOCK 
 
 
 def default_hidden(home: Path, env: Mapping[str, str] | None = None) -> tuple[Path, ...]:
-    """The existing files and folders that contain keys: in `home`, in system folders, and named by `env` (or the
-    environment of this process)."""
+    """The existing files and folders that contain keys: those in `home` and in system folders, and those named by `env`
+    (by default, the environment of this process)."""
     env = os.environ if env is None else env
     config = Path(env.get("XDG_CONFIG_HOME") or home / ".config")
     hidden = [home / name for name in _IN_HOME.split()]

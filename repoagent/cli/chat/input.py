@@ -157,7 +157,8 @@ Candidates = Iterable[tuple[str, str]]
 
 
 class Offered(Completer):
-    """Completes slash commands (`commands`), their `arguments`, and files: words with a slash, or after an @."""
+    """Completes slash commands (`commands`), their `arguments`, and file names in words that contain a slash or start
+    with an @."""
 
     def __init__(
         self, commands: Callable[[], Candidates], arguments: Callable[[str, str], Candidates], paths: Paths

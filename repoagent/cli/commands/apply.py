@@ -1,4 +1,4 @@
-"""`repoagent apply`: validate and commit a patch, as an edit does, without a model."""
+"""`repoagent apply`: validate and commit a patch, as `repoagent edit` does, but without a model."""
 
 from __future__ import annotations
 

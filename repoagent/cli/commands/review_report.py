@@ -46,7 +46,7 @@ def save_for_dismissal(dirs: Layout, report: Report) -> None:
 
 class Brief(NamedTuple):
     """The short form of a report, for hooks. Findings below the level `below` (None: at any level) are shown as
-    headings only, except a model's; `why` is a hint on how to see the rest."""
+    headings only, except those of a model; `why` is a hint on how to see the rest."""
 
     below: Level | None
     why: str

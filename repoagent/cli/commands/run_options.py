@@ -98,8 +98,8 @@ def limit_options(of: str = "") -> Callable[[F], F]:
 
 
 def commit_options(options: SimpleNamespace) -> Options:
-    """How to commit, from the options of `finish_options`; without a branch, because a run commits to that of its work
-    tree."""
+    """How to commit, from the options of `finish_options`. No branch is set, because a run commits to the branch of its
+    work tree."""
     return replace(shared.commit_options(options), branch=None)
 
 

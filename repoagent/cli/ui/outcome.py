@@ -68,8 +68,7 @@ def show_outcome(
 
 
 def show_json(content: Mapping[str, object], result: CommitOutcome | None, terminal: Terminal) -> None:
-    """Print `content` as JSON. If the change was written, a failing standard output is not an error; see
-    `Terminal.done`."""
+    """Print `content` as JSON. If the change was written, a failure to print is not an error; see `Terminal.done`."""
     write = terminal.done if result is not None and result.written else terminal.result
     write(json.dumps(content, indent=2) + "\n")
 

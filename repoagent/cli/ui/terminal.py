@@ -30,7 +30,7 @@ class Unwritable(RepoagentError):
 class Terminal(NamedTuple):  # a dataclass would make each start 2 ms slower
     """The standard streams. `input_tty`, `output_tty` and `error_tty`: whether each is a terminal with a user.
 
-    `color` and `color_err`: whether output and error may be colored. `moves`: whether standard error can be
+    `color` and `color_err`: whether output and error may be colored. `moves`: whether a line on standard error can be
     overwritten. `width` is in columns. `pages`: the output may go into a pager. `warned` has the printed warnings.
     """
 
