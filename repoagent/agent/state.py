@@ -98,8 +98,8 @@ class Tool:
     """A tool that a model can use.
 
     `text` describes it in the prompt, in a line with the tag and what it does (for `edit`, the format of a patch); ""
-    for a tag that is accepted but not offered. `perform` returns failures that a model can handle as observations with
-    `ok=False`; what it raises ends the run. `replay`: the effect exists only in this process (`loop.replay` repeats
+    for a tag that is accepted but not offered. For a failure that a model can handle, `perform` returns an observation
+    with `ok=False`; an exception ends the run. `replay`: the effect exists only in this process (`loop.replay` repeats
     it). `loose` (for `edit`): a code fence without a file name is an edit, too. `needs`: which earlier actions of the
     same reply must not have failed. "nothing": it only reads, and is always performed. "writes": it may write, and is
     skipped after a failed edit, but not after a failed look-up or a command that ran and failed. "all": it reports that

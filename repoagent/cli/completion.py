@@ -149,8 +149,8 @@ def add_completion(command: click.Command) -> None:
 
 
 def finder_of(param: click.Parameter) -> Find | str | None:
-    """The function that finds the values of `param`; None for free text and for a type that finds them itself (a
-    choice)."""
+    """The function that finds the values of `param`, or "file" or "dir" if the shell finds them. None for free text and
+    for a type that finds its values itself (a choice)."""
     if isinstance(param, click.Option) and (param.is_flag or param.count or param.flag_value == ""):
         return None
     if not isinstance(param.type, (click.types.StringParamType, click.Path)):
