@@ -153,11 +153,12 @@ def _history(session: EditSession, action: Action) -> str:
         from repoagent.history.neighbors import neighborhood
         from repoagent.history.render import candidates_block
 
-        block = candidates_block(neighborhood(session.worktree, [path]))
+        block = candidates_block(neighborhood(session.worktree, [path]), session.why_not)
         return fence(f"{block}\n", "neighbors") if block else f"No file has changed together with {path}."
     from repoagent.history.file_history import prompt_block
 
-    block = prompt_block(session.worktree, path, 20, summaries=layout(session.worktree).summaries)
+    summaries = layout(session.worktree).summaries
+    block = prompt_block(session.worktree, path, 20, session.why_not, summaries=summaries)
     return fence(block, "history") if block else f"No commits touch {path}."
 
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -180,6 +181,16 @@ def steps(
             touched = _touched(commit, blobs, outline)
         result.append(Step(commit, touched, sizes.get(commit.commit), was))
     return result
+
+
+def without_withheld(steps: Iterable[Step], why_not: Callable[[str], str | None]) -> Iterator[Step]:
+    """The steps without the names of files for which `why_not` gives a reason to withhold them. A step that changed
+    only such files, or the file under such a name, is left out."""
+    for step in steps:
+        touched = tuple(path for path in step.commit.touched if not why_not(path))
+        if touched or not step.commit.touched:
+            was = "" if step.was and why_not(step.was) else step.was
+            yield replace(step, commit=replace(step.commit, touched=touched), was=was)
 
 
 def did(step: Step, *, names: int = NAMES) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from repoagent.errors import NothingDone, UsageError
 from repoagent.git.files import check_path
 from repoagent.git.process import GitError, git_output
 from repoagent.git.worktree import WorkTree
-from repoagent.history.commit_details import Step, did, steps
+from repoagent.history.commit_details import Step, did, steps, without_withheld
 from repoagent.history.file_log import RENAMES, SECONDS, FileHistory, file_log, is_shallow, read_log
 from repoagent.history.log import FileCommit, offline, renamed
 from repoagent.history.render import DID_WIDTH, SUBJECT_WIDTH, TOKENS_A_COMMIT, history_block, plain
@@ -182,16 +182,22 @@ def _nothing(top: Path, path: str, revision: str, history: FileHistory) -> Usage
 
 
 def prompt_block(
-    worktree: WorkTree, path: str, commits: int, *, seconds: float = SECONDS, summaries: Path | None = None
+    worktree: WorkTree,
+    path: str,
+    commits: int,
+    why_not: Callable[[str], str | None],
+    *,
+    seconds: float = SECONDS,
+    summaries: Path | None = None,
 ) -> str:
     """For a prompt: a file's authors and at most `commits` of its newest and most informative commits, within 45 tokens
-    per commit; "" for a file that git does not know. `summaries` is the folder with summaries by models. Raises
-    GitError if git fails."""
+    per commit; "" for a file that git does not know. Files for which `why_not` gives a reason are not named.
+    `summaries` is the folder with summaries by models. Raises GitError if git fails."""
     recent, whole = file_log(worktree, path, commits * _CANDIDATES, seconds=seconds)
     found = steps(worktree.top, recent.commits, limit=commits * _CANDIDATES, seconds=_OUTLINES)
     people = authors_of(whole.commits, partial=whole.partial)
     return history_block(
-        _summarized(found, summaries),
+        list(without_withheld(_summarized(found, summaries), why_not)),
         partial=recent.partial or people.commits > len(found),
         limit=commits,
         people=people,

@@ -268,14 +268,16 @@ def worth(step: Step, place: int) -> float:
     return telling / (1 + place / 8)
 
 
-def candidates_block(neighborhood: Neighborhood) -> str:
-    """The neighbors for a prompt, one per line, and how to read them; "" for no neighbors."""
-    if not neighborhood.rows:
+def candidates_block(neighborhood: Neighborhood, why_not: Callable[[str], str | None]) -> str:
+    """The neighbors for a prompt, one per line, and how to read them; "" for no neighbors. Those for which `why_not`
+    gives a reason to withhold them are left out."""
+    rows = [row for row in neighborhood.rows if not why_not(os.fsdecode(row.path))]
+    if not rows:
         return ""
     lines = [
         "Files that changed with the edited ones, the surest first; candidates to inspect, not automatic targets:"
     ]
-    for row in neighborhood.rows:
+    for row in rows:
         path = plain(os.fsdecode(row.path), PATH_WIDTH)
         if not row.together:
             lines.append(f"{path}: no common commits; {why(row.reasons)}")

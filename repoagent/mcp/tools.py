@@ -137,6 +137,7 @@ def files(call: Call, path: str = "", pattern: str = "", limit: int = 100) -> To
 def neighbors(call: Call, paths: list[str], revision: str = "HEAD", limit: int = 20) -> ToolResult:
     paths = [call.path(path, folder=True) for path in paths]
     answer = call.repository.neighbors(paths, revision=revision, limit=limit)
+    answer = replace(answer, neighbors=tuple(row for row in answer.neighbors if not call.why_not(row.path)))
     rows = [
         f"{row.path}  score {row.score:.2f}, together in {row.together} of {row.commits} commits"
         + (f", last {row.last[:10]}" if row.last else "")
@@ -197,9 +198,11 @@ def uses(call: Call, symbol: str = "", path: str = "", limit: int = 20) -> ToolR
     limit=integer("Maximum number of commits.", 1, 100),
 )  # fmt: skip
 def history(call: Call, path: str, revision: str = "HEAD", limit: int = 20) -> ToolResult:
+    from repoagent.history.commit_details import without_withheld
     from repoagent.history.render import history_block, to_dict
 
     report = call.repository.history(call.path(path, folder=True), revision=revision, limit=limit)
+    report = replace(report, steps=tuple(without_withheld(report.steps, call.why_not)))
     block = history_block(report.steps, partial=report.partial, limit=limit, people=report.people)
     data: dict[str, Any] = to_dict(report)
     del data["version"]

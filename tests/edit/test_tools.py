@@ -150,6 +150,14 @@ def test_a_path_outside_the_repository_is_refused(tree: GitRepo) -> None:
     assert r"a\n<b>.py  0 B" in seen(tree, "files").text
 
 
+def test_neighbors_and_history_do_not_name_withheld_files(repo: GitRepo) -> None:
+    repo.write(".repoagentignore", "secret-*\n")
+    repo.commit("together", **{"src/a.py": "1\n", "src/secret-plan.md": "a\n", "src/b.py": "1\n"})
+    near, past = seen(repo, "neighbors", path="src/a.py"), seen(repo, "history", path="src")
+    assert "src/b.py" in near.text and "in a.py, b.py" in past.text
+    assert "secret-" not in near.text + past.text
+
+
 def test_recall_omits_files_that_are_off_limits(repo: GitRepo) -> None:
     repo.write(".repoagentignore", "secret.py\n")
     assert not seen(repo, "recall").ok

@@ -127,7 +127,9 @@ def test_foreign_text_is_one_short_printable_line(author: str, subject: str) -> 
 
 
 def prompt(repo: GitRepo, path: str, commits: int = 8, summaries: Path | None = None) -> str:
-    return prompt_block(open_worktree(repo.top), path, commits, seconds=20, summaries=summaries)
+    return prompt_block(
+        open_worktree(repo.top), path, commits, lambda _: None, seconds=20, summaries=summaries
+    )
 
 
 def grow(repo: GitRepo, count: int) -> None:
@@ -173,7 +175,7 @@ def test_time_is_bounded(repo: GitRepo, tmp_path: Path, monkeypatch: pytest.Monk
     (folder / "git").chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
     began = time.monotonic()
-    found = prompt_block(worktree, "app.py", 8, seconds=1.0)
+    found = prompt_block(worktree, "app.py", 8, lambda _: None, seconds=1.0)
     assert time.monotonic() - began < 15
     assert found.startswith("the last 2 commits by") and "change 1 — changes f, +1 −1" in found
 
@@ -182,7 +184,7 @@ def test_a_failure_of_git_is_said(repo: GitRepo) -> None:
     worktree = open_worktree(repo.top)
     (repo.top / ".git/HEAD").write_text("nonsense\n")
     with pytest.raises(GitError):
-        prompt_block(worktree, "a.txt", 8, seconds=20)
+        prompt_block(worktree, "a.txt", 8, lambda _: None, seconds=20)
 
 
 def test_all_are_told_in_one_go_whatever_they_say(repo: GitRepo) -> None:

@@ -103,6 +103,19 @@ def test_neighbors_history_outline_and_read(repo: GitRepo, use: Use) -> None:
     assert text["blob"] == repo.git("hash-object", "src/app.py").strip()
 
 
+def test_neighbors_and_history_do_not_name_withheld_files(repo: GitRepo, use: Use) -> None:
+    repo.write(".repoagentignore", "secret-*\n")
+    repo.commit("together", **{"src/app.py": "x = 1\n", "src/secret-plan.md": "a\n", "a.txt": "1\n"})
+    near = use().call("neighbors", paths=["src/app.py"])
+    repo.commit("alone", **{"src/secret-plan.md": "b\n"})
+    repo.git("mv", "src/secret-plan.md", "src/plan.md")
+    repo.commit("made public")
+    past = [use().call("history", path=path) for path in ("src", "src/plan.md", ".")]
+    assert "a.txt" in near.text and "in app.py" in past[0].text and "moved here" in past[1].text
+    for result in (near, *past):
+        assert "secret-" not in f"{result.text}{result.data}" and "alone" not in result.text
+
+
 def test_uses_of_a_symbol_and_of_a_file(repo: GitRepo, use: Use) -> None:
     repo.write("cli.py", "from src.app import greet\n\n\ndef hello():\n    greet('x')\n")
     repo.write("secret.py", "from src.app import greet\n")

@@ -55,7 +55,7 @@ class Prompts:
     def __init__(
         self, change: Change, session: ReviewSession, protocol: str, paths: Sequence[str], why_not: WhyNot
     ) -> None:
-        self.change, self.session = change, session
+        self.change, self.session, self.why_not = change, session, why_not
         context_files, warnings = collect(
             session.worktree.top, session.layout.root, session.settings, paths, why_not
         )
@@ -76,7 +76,9 @@ class Prompts:
         present = [path for path in paths if os.path.lexists(top / path)]
         neighbors = ""
         if present:
-            neighbors = candidates_block(neighborhood(session.worktree, present, limit=NEIGHBORS))
+            neighbors = candidates_block(
+                neighborhood(session.worktree, present, limit=NEIGHBORS), self.why_not
+            )
         dismissals = self._dismissals(paths)
         message = printable(self.change.message.replace("\r\n", "\n"))[:MESSAGE]
         sections = (
@@ -110,7 +112,8 @@ class Prompts:
     def _histories(self, paths: Sequence[str]) -> str:
         def block(path: str) -> str:
             session = self.session
-            return prompt_block(session.worktree, path, COMMITS, summaries=session.layout.summaries).strip()
+            summaries = session.layout.summaries
+            return prompt_block(session.worktree, path, COMMITS, self.why_not, summaries=summaries).strip()
 
         with ThreadPoolExecutor(HISTORIES) as executor:
             histories = zip(paths, executor.map(block, paths[:HISTORIES]), strict=False)

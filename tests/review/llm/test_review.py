@@ -250,6 +250,15 @@ def test_the_review_model_is_configurable_and_a_flag_overrides_it(reviewing: Rev
     assert reviewing(model=None).error is not None
 
 
+def test_the_prompt_does_not_name_withheld_neighbors(reviewing: Reviewing) -> None:
+    reviewing.repo.write(".repoagentignore", "secret-*\n")
+    files = {"shop.py": f"{SHOP}\n", "secret-plan.md": "x\n", "till.py": "x\n"}
+    reviewing.repo.commit("together", **files)
+    reviewing.stage(**{"shop.py": WORSE})
+    opening = "".join(part.text for part in prompts(reviewing.change(), reviewing.session())[0].opening)
+    assert "till.py: in 1 of 2 commits" in opening and "secret-" not in opening
+
+
 def test_show_the_prompt_without_a_call(reviewing: Reviewing) -> None:
     reviewing.repo.write("AGENTS.md", "Prices are in cents.\n")
     prompt = prompts(reviewing.change(), reviewing.session())[0]
