@@ -10,16 +10,13 @@ import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field
 from pathlib import Path
-from tempfile import TemporaryFile
-from threading import Thread
-from typing import IO, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.approvals.policy import ApprovalRequest, Verdict
@@ -27,7 +24,7 @@ from repoagent.agent.parse_reply import DATA
 from repoagent.agent.state import EDIT, OWN, Tool
 from repoagent.dataclass import dataclass
 from repoagent.errors import Refused
-from repoagent.git.process import uninterrupted
+from repoagent.git.program import start_program
 from repoagent.llm.model import fence, printable
 from repoagent.storage.layout import Warn
 from repoagent.storage.secrets import mask, unmask, without_secrets
@@ -44,7 +41,6 @@ SHOWN = 8 * 1024  # characters of the output of a hook
 PATHS = 1000  # passed to a hook
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 _ARGUMENT = re.compile(r"(?!id\Z)[A-Za-z_][\w-]{0,39}")
-_LATE = 2.0  # seconds for output of processes that left the process group
 # names with a meaning in a reply or in a prompt
 _RESERVED = {
     EDIT, "observation", "user", "assistant", "system", "human", *DATA, *(tool.name for tool in OWN),
@@ -95,57 +91,22 @@ def start(
     the output. Kills all its processes before returning, even after ^C. Raises Refused if the command cannot be
     started.
     """
-    started, ended = time.monotonic(), ""
-    with TemporaryFile() as source:
-        source.write(stdin.encode("utf-8", "surrogateescape"))
-        source.seek(0)
-        try:
-            with uninterrupted():  # a ^C right after the start must not lose the process to kill
-                process = subprocess.Popen(
-                    command, shell=isinstance(command, str), cwd=top, stdin=source, stdout=subprocess.PIPE,
-                    stderr=subprocess.STDOUT if together else subprocess.PIPE, start_new_session=True,
-                    env={**(os.environ if base is None else base), **(environment or {})},
-                )  # fmt: skip
-        except (OSError, ValueError) as error:  # a NUL in a name is a ValueError
-            program = command if isinstance(command, str) else command[0]
-            reason = error.strerror if isinstance(error, OSError) else str(error)
-            raise Refused(f"could not run {program} ({reason})") from error
-
-    def kill() -> None:
-        """Kill the process and its background processes."""
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-
-    def read(pipe: IO[bytes], data: bytearray) -> None:
-        with pipe:
-            while len(data) <= LARGEST and (piece := os.read(pipe.fileno(), 65_536)):
-                data += piece
-        if len(data) > LARGEST:
-            kill()
-
-    output, errors = bytearray(), bytearray()
-    pipes = ((process.stdout, output), (process.stderr, errors))
-    readers = [
-        Thread(target=read, args=(pipe, data), daemon=True) for pipe, data in pipes if pipe is not None
-    ]
-    try:
-        for reader in readers:
-            reader.start()
-        process.wait(timeout)
-    except subprocess.TimeoutExpired:
-        ended = f"was ended after {timeout:g} seconds"
-    finally:
-        kill()
-        process.wait()
-    for reader in readers:
-        reader.join(_LATE)
-    if max(len(output), len(errors)) > LARGEST:
-        ended = f"was ended after printing {LARGEST // 1_000_000} MB"
+    started = time.monotonic()
+    name = command if isinstance(command, str) else command[0]
+    with start_program(
+        command, lambda why: Refused(f"could not run {name} ({why})"), cwd=top,
+        env={**(os.environ if base is None else base), **(environment or {})},
+        stdin=stdin.encode("utf-8", "surrogateescape"), stderr=subprocess.STDOUT if together else subprocess.PIPE,
+        seconds=timeout, most=LARGEST,
+    ) as program:  # fmt: skip
+        output = b"".join(program.output(silence=0.0))
+        code = program.process.wait()
     printed, failures = (
-        without_secrets(data[:LARGEST].decode("utf-8", "replace")).replace("\r\n", "\n")
-        for data in (output, errors)
+        without_secrets(data.decode("utf-8", "replace")).replace("\r\n", "\n")
+        for data in (output, program.errors)
     )
-    return Ran(process.returncode, printed, failures, time.monotonic() - started, ended)
+    why = {"late": f"{timeout:g} seconds", "large": f"printing {LARGEST // 1_000_000} MB"}.get(program.ended)
+    return Ran(code, printed, failures, time.monotonic() - started, f"was ended after {why}" if why else "")
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import select
-import selectors
 import signal
 import subprocess
 import time
@@ -26,6 +25,7 @@ from repoagent.git.objects import (
     switch_to_new,
 )
 from repoagent.git.process import GitError, git, uninterrupted
+from repoagent.git.program import Program
 from repoagent.git.transaction import other_files
 from repoagent.git.transaction.hook_changes import withdraw
 from repoagent.git.transaction.journal import COMMITTING, EditJournal
@@ -144,8 +144,12 @@ def run_commit(journal: EditJournal, options: Options, listen: OnOutput | None =
                 stderr=None if options.edit_message else subprocess.STDOUT,
                 pass_fds=(journal.descriptor,),
             )
-        output = _read_output(process, listen)
-        return process.wait(), output
+        output = bytearray()
+        for data in Program(process).output(silence=0.1):
+            output += data
+            if listen is not None:
+                listen(data)
+        return process.wait(), bytes(output)
     except BaseException:
         if process is not None:
             with uninterrupted():
@@ -156,25 +160,6 @@ def run_commit(journal: EditJournal, options: Options, listen: OnOutput | None =
             tracing.command(began, command, process.poll())
             if process.stdout is not None:
                 process.stdout.close()
-
-
-def _read_output(process: subprocess.Popen[bytes], listen: OnOutput | None) -> bytes:
-    """All output until it ends or the process does: a background process of a hook may keep the pipe open."""
-    if process.stdout is None:
-        return b""
-    output = bytearray()
-    with selectors.DefaultSelector() as selector:
-        selector.register(process.stdout, selectors.EVENT_READ)
-        while True:
-            if selector.select(0.1):
-                data = os.read(process.stdout.fileno(), 65536)
-                if not data:
-                    return bytes(output)
-                output += data
-                if listen is not None:
-                    listen(data)
-            elif process.poll() is not None:
-                return bytes(output)
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

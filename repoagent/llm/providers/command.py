@@ -6,20 +6,15 @@ import codecs
 import contextlib
 import os
 import re
-import selectors
 import shutil
-import signal
 import subprocess
 import tempfile
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from repoagent.dataclass import dataclass
 from repoagent.display_text import redact
 from repoagent.errors import ModelError
-from repoagent.git.process import uninterrupted
+from repoagent.git.program import start_program
 from repoagent.llm.media import refuse_any
 from repoagent.llm.model import Model, OnText, Reply, Request, Retryable, Usage, render
 from repoagent.llm.providers import command_agents as agents
@@ -76,117 +71,29 @@ class CommandModel:
             folder = "."
             if agents.runs_in_empty_folder(self.command):
                 folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="repoagent-"))
-            with _running(self, _environment(agent), folder, prompt.encode(), errors) as run:
-                for text in reader.texts(_output(run)):
+            with start_program(
+                agents.full_command(self.command),
+                lambda why: ModelError(f"cannot run `{agents.masked_command(self.command)}`: {why}"),
+                cwd=folder, env=_environment(agent), stdin=prompt.encode(), stderr=errors,
+                seconds=self.timeout, most=LONGEST_OUTPUT,
+            ) as program:  # fmt: skip
+                for text in reader.texts(codecs.iterdecode(program.output(_SILENCE), "utf-8", "replace")):
                     shown = True
                     on_text(text)
-                code = run.exit_code()
+                try:
+                    code = program.process.wait(_LINGER)
+                except subprocess.TimeoutExpired:  # it has closed its output: the reply is complete
+                    code = 0
             errors.seek(0)
             stderr = errors.read().decode(errors="replace")
         reply = reader.reply()
-        if run.ended_for or code or reply.error or not reply.text.strip():
-            raise failure(self.command, run.ended_for, code, reply, stderr)
+        if program.ended or code or reply.error or not reply.text.strip():
+            raise _failure(self, program.ended, code, reply, stderr)
         if not shown:
             on_text(reply.text)
         estimated = Usage(estimate_tokens(prompt), estimate_tokens(reply.text), estimated=True)
         name = f"{self.spec} ({reply.model})" if reply.model else self.spec
         return Reply(reply.text, reply.stop, reply.usage or estimated, name)
-
-
-@dataclass
-class _Run:
-    """A running command; `ended_for` is the reason why it was killed, as the end of a sentence."""
-
-    process: subprocess.Popen[bytes]
-    ended_for: str = ""
-
-    def end(self, why: str) -> None:
-        self.ended_for = why
-        self.kill_group()
-
-    def kill_group(self) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-
-    def exit_code(self) -> int:
-        """The exit code; 0 if the command still runs after it has closed its output, since the reply is complete."""
-        try:
-            return self.process.wait(_LINGER)
-        except subprocess.TimeoutExpired:
-            return 0
-
-
-@contextmanager
-def _running(
-    model: CommandModel, env: dict[str, str], folder: str, prompt: bytes, errors: IO[bytes]
-) -> Iterator[_Run]:
-    """Run the command with `prompt` in a new process group, which is killed after the block or the time-out."""
-    run: _Run | None = None
-    alarm: threading.Timer | None = None
-    try:
-        # ^C right after the start must not leave the process running or its pipe open.
-        with uninterrupted():
-            run = _Run(
-                subprocess.Popen(
-                    agents.full_command(model.command),
-                    shell=True,
-                    cwd=folder,
-                    env=env,
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=errors,
-                    start_new_session=True,
-                )
-            )
-            threading.Thread(target=_feed, args=(run.process, prompt), daemon=True).start()
-        alarm = threading.Timer(model.timeout, run.end, [f"did not finish in {model.timeout:g} s"])
-        alarm.daemon = True
-        alarm.start()
-        yield run
-    except OSError as error:
-        if run is not None:
-            raise
-        raise ModelError(f"cannot run `{agents.masked_command(model.command)}`: {error.strerror}") from error
-    finally:
-        if alarm is not None:
-            alarm.cancel()
-        if run is not None:
-            run.kill_group()  # background processes, or all of them after ^C
-            run.process.wait()
-            if run.process.stdout:
-                run.process.stdout.close()
-
-
-def _feed(process: subprocess.Popen[bytes], prompt: bytes) -> None:
-    """Write the prompt, in a separate thread: a program may answer before it has read everything."""
-    assert process.stdin is not None
-    with contextlib.suppress(BrokenPipeError), process.stdin as stdin:
-        stdin.write(prompt)
-
-
-def _output(run: _Run) -> Iterator[str]:
-    """The output of the command as it arrives: to the end, or until the command has ended and its background processes
-    print nothing."""
-    stdout = run.process.stdout
-    assert stdout is not None
-    decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    read = 0
-    with selectors.DefaultSelector() as selector:
-        selector.register(stdout, selectors.EVENT_READ)
-        while True:
-            if not selector.select(_SILENCE):
-                if run.process.poll() is None:
-                    continue
-                break
-            data = os.read(stdout.fileno(), 65_536)
-            if not data:
-                break
-            read += len(data)
-            if read > LONGEST_OUTPUT:
-                run.end(f"printed more than {LONGEST_OUTPUT // 1_000_000} MB")
-                break
-            yield decoder.decode(data)
-    yield decoder.decode(b"", final=True)
 
 
 def _environment(agent: agents.Agent | None) -> dict[str, str]:
@@ -203,18 +110,23 @@ def _environment(agent: agents.Agent | None) -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in drops} | {_DEPTH: str(level + 1)}
 
 
-def failure(command: str, ended_for: str, code: int, reply: agents.ProgramReply, stderr: str) -> ModelError:
-    """The error for a program that gave no reply. `ended_for` says why it was killed, if it was; otherwise `code` is
-    its exit code."""
-    name = f"`{agents.masked_command(command)}`"
-    if ended_for:
-        advice = "raise `timeout` in the configuration" if "finish" in ended_for else "check what it prints"
-        return ModelError(f"{name} {ended_for} and was stopped: {advice}")
+def _failure(
+    model: CommandModel, ended: str, code: int, reply: agents.ProgramReply, stderr: str
+) -> ModelError:
+    """The error for a program that gave no reply. `ended` is the limit for which it was killed, if it was; otherwise
+    `code` is its exit code."""
+    name = f"`{agents.masked_command(model.command)}`"
+    if ended == "late":
+        advice = "raise `timeout` in the configuration"
+        return ModelError(f"{name} did not finish in {model.timeout:g} s and was stopped: {advice}")
+    if ended:
+        size = f"{LONGEST_OUTPUT // 1_000_000} MB"
+        return ModelError(f"{name} printed more than {size} and was stopped: check what it prints")
     lines = agents.plain_text(stderr).strip() or (reply.text.strip() if code else "")
     words = redact(" ".join((reply.error or lines).split()), {})
     words = words if len(words) <= _SHOWN else f"…{words[-_SHOWN:]}"
     shown = f": {words}" if words else ""
-    agent = agents.known_agent(command)
+    agent = agents.known_agent(model.command)
     if code in (_CANNOT_RUN, _NOT_FOUND):
         advice = f"to install it: {agent.install}" if agent else "check --model command:..."
         return ModelError(f"cannot run {name}{shown}; {advice}")

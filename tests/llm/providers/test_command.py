@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -96,19 +93,9 @@ def test_failures_are_one_sentence(command: str, words: str) -> None:
         run(command)
 
 
-def test_a_time_out_ends_the_whole_group(tmp_path: Path) -> None:
-    pid = tmp_path / "pid"
-    with pytest.raises(ModelError, match=r"did not finish in 0\.5 s"):
-        run(f"sleep 60 & echo $! > {pid}; wait", timeout=0.5)
-    assert soon(lambda: gone(int(pid.read_text())))
-
-
-@pytest.mark.parametrize("output", ["", ">/dev/null 2>&1"])
-def test_background_processes_are_killed_and_not_waited_for(tmp_path: Path, output: str) -> None:
-    pid, start = tmp_path / "pid", time.monotonic()
-    assert run(f"sleep 60 {output} & echo $! > {pid}; echo reply")[0] == "reply\n"
-    assert time.monotonic() - start < 5
-    assert soon(lambda: gone(int(pid.read_text())))
+def test_a_time_out() -> None:
+    with pytest.raises(ModelError, match=r"did not finish in 0\.5 s and was stopped: raise `timeout`"):
+        run("sleep 60", timeout=0.5)
 
 
 def test_an_interrupt_ends_the_whole_group(tmp_path: Path) -> None:
@@ -123,22 +110,6 @@ def test_an_interrupt_ends_the_whole_group(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         run(f"sleep 60 & echo $! > {pid}; wait")
     assert soon(lambda: gone(int(pid.read_text())))
-
-
-def test_an_interrupt_at_the_start_leaves_no_pipe_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An open pipe is a warning, which is an error in tests."""
-    real = command_module.uninterrupted
-
-    @contextmanager
-    def interrupted() -> Iterator[None]:
-        with real():
-            yield
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(command_module, "uninterrupted", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        run("sleep 60")
-    gc.collect()
 
 
 @pytest.mark.parametrize(
@@ -179,8 +150,8 @@ def test_control_sequences_and_invalid_characters_are_removed(printed: str, text
 
 def test_too_much_output(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command_module, "LONGEST_OUTPUT", 1_000_000)
-    with pytest.raises(ModelError, match="printed more than 1 MB and was stopped"):
-        run("yes")
+    with pytest.raises(ModelError, match="printed more than 1 MB and was stopped: check what it prints"):
+        run("(sleep 0.2; yes) &")  # the exit code is 0
 
 
 def test_a_program_that_closes_its_output_and_lingers(monkeypatch: pytest.MonkeyPatch) -> None:
