@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.patch.model import Case, Content
+from repoagent.git import files as git_files
 from repoagent.patch.apply_answer import apply_answer
-from repoagent.patch.model import SourceText
 from repoagent.patch.refusal import NoPatch, PatchRefused
 
 BASELINES: dict[str, tuple[str, ...]] = {
@@ -75,7 +75,7 @@ def available() -> dict[str, tuple[str, ...]]:
 
 def ours(case: Case) -> Result:
     """The applier of this project, on bytes in memory."""
-    sources = {path: SourceText(data, mode) for path, (data, mode) in case.files.items()}
+    sources = {path: git_files.Content(data, mode) for path, (data, mode) in case.files.items()}
     creates = case.creates
     start = time.process_time()  # the machine may have other work
     failed: Exception | None = None

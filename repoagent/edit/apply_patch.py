@@ -23,14 +23,14 @@ from repoagent.edit.request import EditRequest, Target, named_files
 from repoagent.edit.review_and_commit import review_and_commit
 from repoagent.edit.ui import UserInterface
 from repoagent.errors import NothingDone, Refused, UsageError
-from repoagent.git.files import REGULAR, FileChange, Source, blob_hash, is_ignored, read_source
+from repoagent.git.files import Content, FileChange, Source, blob_hash, is_ignored, read_source
 from repoagent.git.index import Entry
 from repoagent.git.objects import from_blob
 from repoagent.git.process import git
 from repoagent.git.transaction.plan import refuse_operation
 from repoagent.git.worktree import WorkTree
 from repoagent.patch.apply_answer import apply_patches, read_answer
-from repoagent.patch.model import FilePatch, SourceText, decode
+from repoagent.patch.model import FilePatch, decode
 from repoagent.patch.paths import NO_FILE, bad_path, spellings
 from repoagent.patch.refusal import NOTHING_TO_DO, NoPatch, PatchRefused
 from repoagent.storage.json_files import now
@@ -138,7 +138,7 @@ def commit_change(
     return edit_id, commit_and_remember(session, settings, edit_id, lambda: story, make_commit, say=ui.say)
 
 
-class Tree(Mapping[str, SourceText]):
+class Tree(Mapping[str, Content]):
     """The current content of the files `names`, each read by `read` on first access. `sources` are the files read so
     far."""
 
@@ -147,16 +147,16 @@ class Tree(Mapping[str, SourceText]):
         self._names = dict.fromkeys(names)
         self._read = read
 
-    def __getitem__(self, path: str) -> SourceText:
+    def __getitem__(self, path: str) -> Content:
         if path not in self._names:
             raise KeyError(path)
-        source = self.source(path)
-        if source.data is None:
+        content = self.source(path).content
+        if content is None:
             raise Refused(
                 f"{path} is missing from the work tree but is tracked: restore it with `git restore {path}` (or, "
                 "in a sparse checkout, `git sparse-checkout add FOLDER`), or commit its removal first"
             )
-        return SourceText(source.data, source.mode or REGULAR)
+        return content
 
     def source(self, path: str) -> Source:
         """The file, existing or not, as it was on first access."""
@@ -256,7 +256,7 @@ def _placed(
     return EditSession(worktree, request, draft, placements=list(applied.placements)), tuple(remarks)
 
 
-def _is_applied(patches: Sequence[FilePatch], files: Mapping[str, SourceText]) -> bool:
+def _is_applied(patches: Sequence[FilePatch], files: Mapping[str, Content]) -> bool:
     """Whether `files` already contain all changes of the patches, under exactly the names in the patches."""
     edits: list[FilePatch] = []
     for patch in patches:
@@ -310,7 +310,7 @@ def _rebased(worktree: WorkTree, request: EditRequest, change: FileChange, prese
         raise Refused(f"{change.name} has changed since the patch was made{where}: recreate the patch")
     if request.parse_check and (reason := parses_worse(change.name, source.data, merged)):
         raise Refused(f"after the merge with the current text, {reason} Use --no-parse-check to accept it.")
-    return replace(change, before=source.data, after=merged)
+    return change.with_data(source.data, merged)
 
 
 _MAIL = re.compile(
@@ -465,25 +465,25 @@ def bound_source(worktree: WorkTree, present: Source, blob: str) -> Source:
 
     That is `present` if its content matches, raw or as git stores it; otherwise what a checkout of that blob would
     write. Raises Refused if there is none, UsageError if several blobs match."""
-    path, mode, top = present.path, present.mode, worktree.top
-    if present.data is None or mode is None:
+    path, current, top = present.path, present.content, worktree.top
+    if current is None:
         raise Refused(
             f"{path} no longer exists, but the patch was made for its blob {blob}: restore the file first "
             "(in a sparse checkout, with `git sparse-checkout add FOLDER`)"
         )
     if present.blob.startswith(blob):
         return present
-    if git(top, "hash-object", "--stdin", f"--path={path}", stdin=present.data).decode().startswith(blob):
+    if git(top, "hash-object", "--stdin", f"--path={path}", stdin=current.data).decode().startswith(blob):
         return present
     names = git(top, "rev-parse", f"--disambiguate={blob}").decode()
     checked = git(top, "cat-file", "--batch-check", stdin=names.encode()).decode()
     blobs = [line.split()[0] for line in checked.splitlines() if line.split()[1:2] == ["blob"]]
     if len(blobs) > 1:
         raise UsageError(f"--source {path}={blob}: {len(blobs)} blobs match; use more digits of the id")
-    content = from_blob(worktree, path, Entry(mode, blobs[0])) if blobs else None
+    content = from_blob(worktree, path, Entry(current.mode, blobs[0])) if blobs else None
     if content is None:
         raise Refused(
             f"{path} is now blob {present.blob[:12]}, but the patch was made for {blob}, and git does not have that "
             "blob: recreate the patch, or omit --source to apply it to the current text"
         )
-    return replace(present, data=content.data, blob=blob_hash(content.data, worktree.object_format))
+    return replace(present, content=content, blob=blob_hash(content.data, worktree.object_format))

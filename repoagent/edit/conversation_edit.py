@@ -11,13 +11,12 @@ from repoagent.dataclass import dataclass
 from repoagent.edit.model_setup import ModelSetup, keep_sent
 from repoagent.edit.prompt.blocks import check_fits
 from repoagent.errors import NothingDone, Refused
-from repoagent.git.files import REGULAR, FileChange
+from repoagent.git.files import Content, FileChange
 from repoagent.llm.complete import complete
 from repoagent.llm.model import Message, OnText, Part, Request, fence, public, without_thought
 from repoagent.memory.conversation_changes import Change, ConcurrentChange, change, check, digest
 from repoagent.memory.conversations import StoredConversation
 from repoagent.patch.apply_answer import apply_answer
-from repoagent.patch.model import SourceText
 from repoagent.patch.refusal import NOTHING_TO_DO, NoPatch, PatchRefused
 from repoagent.patch.render import canonical_diff
 from repoagent.storage.atomic import write_whole
@@ -130,7 +129,7 @@ def _from_answer(rewrite_request: RewriteRequest, answer: str) -> RewriteResult:
     text = unmask(answer)
     if made_up := next((name for name in unknown_in(text) if name not in original.text), ""):
         raise Refused(f"There is no {made_up} in the conversation: keep such placeholders unchanged.")
-    first, *more = apply_answer(text, {NAME: SourceText(original.data)}).changes
+    first, *more = apply_answer(text, {NAME: Content(original.data)}).changes
     if first.path != NAME or first.after is None or more:
         raise Refused(f"The diff deletes or renames the file: change only the content of {NAME}.")
     changed = mask(first.after.decode("utf-8", "surrogateescape"))
@@ -139,6 +138,6 @@ def _from_answer(rewrite_request: RewriteRequest, answer: str) -> RewriteResult:
         raise NothingDone(NO_CHANGE)
     if problem := check(mask(original.text), changed, user_turns=rewrite_request.user_turns):
         raise Refused(problem[:1].upper() + problem[1:] + ".")
-    diff = canonical_diff((FileChange(NAME, NAME, original.data, after, REGULAR, REGULAR),))
+    diff = canonical_diff((FileChange.at(NAME, Content(original.data), Content(after)),))
     words = " ".join(answer.partition("```")[0].partition("\n--- ")[0].split())
     return RewriteResult(original, after, diff, words)

@@ -15,9 +15,8 @@ from repoagent.edit.guards.off_limits import WhyNot, why_content_is_off_limits
 from repoagent.edit.prompt.formats import LOOSE, Form, form_after, reminder
 from repoagent.edit.request import EditRequest
 from repoagent.errors import Refused, UsageError
-from repoagent.git.files import REGULAR, FileChange, Source, is_ignored, read_source
+from repoagent.git.files import Content, FileChange, Source, is_ignored, read_source
 from repoagent.git.worktree import WorkTree
-from repoagent.patch.model import SourceText
 
 if TYPE_CHECKING:
     from repoagent.edit.small_models.excerpts import Window
@@ -41,18 +40,14 @@ class Draft:
     sources: Mapping[str, Source]
     edits: tuple[FileChange, ...] = ()
 
-    def texts(self) -> dict[str, SourceText]:
+    def texts(self) -> dict[str, Content]:
         """All files that exist in the draft, by current path."""
-        texts = {
-            path: SourceText(source.data, source.mode or REGULAR)
-            for path, source in self.sources.items()
-            if source.data is not None
-        }
+        texts = {path: source.content for path, source in self.sources.items() if source.content is not None}
         for edit in self.edits:
             texts.pop(edit.old_path or "", None)
         for edit in self.edits:
-            if edit.path is not None and edit.after is not None:
-                texts[edit.path] = SourceText(edit.after, edit.mode or REGULAR)
+            if edit.path is not None and edit.new is not None:
+                texts[edit.path] = edit.new
         return texts
 
     def with_source(self, source: Source) -> Draft:
@@ -71,14 +66,11 @@ class Draft:
                     change.old_path is None and earlier.path is None and earlier.old_path == change.path
                 )
                 if continues or recreates:
-                    edits[number] = replace(
-                        change, old_path=earlier.old_path, before=earlier.before, old_mode=earlier.old_mode
-                    )
+                    edits[number] = replace(change, old_path=earlier.old_path, old=earlier.old)
                     break
             else:
                 edits.append(change)
-        changed = (c for c in edits if (c.old_path, c.before, c.old_mode) != (c.path, c.after, c.mode))
-        return replace(self, edits=tuple(changed))
+        return replace(self, edits=tuple(change for change in edits if not change.is_noop))
 
     def blobs(self) -> dict[str, str]:
         """The blob id of each file as read; "" if it did not exist."""

@@ -9,7 +9,7 @@ from typing import Literal
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import Refused
-from repoagent.git.files import SYMLINK, FileChange
+from repoagent.git.files import REGULAR, SYMLINK, Content, FileChange
 from repoagent.patch.render import Hunk, hunks_of
 
 
@@ -72,14 +72,11 @@ def select(changes: Sequence[FileChange], accepted: Collection[Piece]) -> list[F
         if _is_whole(change):
             chosen += [change] if kinds else []
             continue
-        part = replace(
-            change,
-            path=change.path if "rename" in kinds else change.old_path,
-            mode=change.mode if "mode" in kinds else change.old_mode,
-            after=change.after if "file" in kinds else _spliced(change, own),
-        )
-        if (part.path, part.mode, part.after) != (part.old_path, part.old_mode, part.before):
-            chosen.append(part)
+        path = change.path if "rename" in kinds else change.old_path
+        mode = change.mode if "mode" in kinds else change.old_mode
+        after = change.after if "file" in kinds else _spliced(change, own)
+        part = FileChange(change.old_path, path, change.old, Content(after or b"", mode or REGULAR))
+        chosen += [] if part.is_noop else [part]
     freed, still_freed = ({c.old_path for c in group if c.old_path != c.path} for group in (changes, chosen))
     for change in sorted(chosen, key=lambda change: change.name):
         if change.path and change.path != change.old_path and change.path in freed - still_freed:

@@ -118,8 +118,8 @@ def join(
             raise Refused(
                 f"after the join, {reason.rstrip('.')}; fix {files} and join again, or use --no-parse-check"
             )
-        if merged.data != source.data:
-            change = FileChange(name, name, source.data, merged.data, source.mode, source.mode)
+        if source.content and merged.data != source.data:
+            change = FileChange.at(name, source.content, replace(source.content, data=merged.data))
             session = EditSession(worktree, request, Draft({name: source}).with_changes([change]))
             words = request.instruction or _default_subject(edits)
             remarks = (*edits.notes, *_remarks(edits, source, merged))

@@ -183,7 +183,7 @@ def remember(
         path, data = source.path, source.data
         if path not in paths and data is not None:
             memory = remember_file(dirs, worktree, path, data, memory=memories.get(path))
-            write(memory, FileChange(path, path, data, data, source.mode, source.mode), data)
+            write(memory, FileChange.at(path, source.content, source.content), data)
 
 
 def files_of_note(note: str, contents: Mapping[str, bytes]) -> set[str]:
@@ -420,9 +420,7 @@ def _complete(worktree: WorkTree, path: Path) -> str:
                 for file in (file for file in steps if file not in renames.values()):
                     old_path = renames.get(file, file)
                     old, new = steps[old_path].old, steps[file].new
-                    before = (old_path, old.data, old.mode) if old else (None, None, None)
-                    after = (file, new.data, new.mode) if new else (None, None, None)
-                    changes.append(FileChange(before[0], after[0], before[1], after[1], before[2], after[2]))
+                    changes.append(FileChange(old_path if old else None, file if new else None, old, new))
                 done = RecordedChanges(tuple(changes), edit.commit, value["levels"])
                 remember(worktree, Story(**fields), done, memories, again=True)
             else:

@@ -103,7 +103,7 @@ class ModelCalls:
         for path, source in prepared.context.sources.items():
             if path not in texts:
                 continue
-            sources[path] = replace(source, data=texts[path].data)
+            sources[path] = replace(source, content=texts[path])
             old, new = decode(source.data or b""), decode(texts[path].data)
             if (
                 path in windows and old is not None and new is not None

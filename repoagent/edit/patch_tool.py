@@ -231,7 +231,7 @@ def can_be_offered(session: EditSession, paths: Iterable[str]) -> list[str]:
         source = None if path in known else _source(session, path)
         if source is None or source.binary or why_content_is_off_limits(source.data or b""):
             continue
-        change = FileChange(path, path, source.data, source.data, source.mode, source.mode)
+        change = FileChange.at(path, source.content, source.content)
         if not concerns([change], (), session.worktree, session.request.sensitive):
             offered += [] if session.is_ignored(path) else [path]
     return offered

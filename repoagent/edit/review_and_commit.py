@@ -17,9 +17,8 @@ from repoagent.edit.guards.risky_changes import concerns, described, hidden_chan
 from repoagent.edit.ui import CANCELLED, Decision, DiffStat, Proposal, UserInterface
 from repoagent.errors import LimitReached, ModelError, NothingDone, Refused, RepoagentError
 from repoagent.git.file_writer import Moved
-from repoagent.git.files import REGULAR, FileChange, read_source
+from repoagent.git.files import FileChange, read_source
 from repoagent.patch.apply_answer import apply_answer
-from repoagent.patch.model import SourceText
 from repoagent.patch.refusal import PatchRefused
 from repoagent.patch.render import canonical_diff
 from repoagent.storage.atomic import write_whole
@@ -144,8 +143,7 @@ def rebind(session: EditSession, edit_id: str) -> tuple[str, ...]:
     edits, known = session.draft.edits, session.draft.sources
     touched = [path for change in edits for path in (change.old_path, change.path) if path]
     fresh = {path: read_source(session.worktree, path) for path in dict.fromkeys(touched)}
-    old = {path: (source.data, source.mode) for path, source in known.items()}
-    stale = [path for path, s in fresh.items() if old.get(path, (s.data, s.mode)) != (s.data, s.mode)]
+    stale = [path for path, source in fresh.items() if known.get(path, source).content != source.content]
     new = [change.path for change in edits if change.path and change.path != change.old_path]
     appeared = [path for path in new if fresh[path].data is not None]
     if not stale and not appeared:
@@ -153,11 +151,7 @@ def rebind(session: EditSession, edit_id: str) -> tuple[str, ...]:
     diff = _diff(session, edits)[0]
     if appeared:
         raise Refused(f"another program created {', '.join(appeared)}; {_save_patch(session, diff, edit_id)}")
-    texts = {
-        path: SourceText(source.data, source.mode or REGULAR)
-        for path, source in fresh.items()
-        if source.data is not None
-    }
+    texts = {path: source.content for path, source in fresh.items() if source.content is not None}
     try:
         applied = apply_answer(diff, texts, may_create=lambda path: path in new, strict=True)
     except PatchRefused as error:

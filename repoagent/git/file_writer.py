@@ -23,7 +23,6 @@ from repoagent.dataclass import dataclass
 from repoagent.errors import Refused
 from repoagent.git.files import (
     EXECUTABLE,
-    REGULAR,
     Content,
     FileChange,
     FileLocation,
@@ -393,12 +392,10 @@ def steps_of(
     """
     sides: list[tuple[str, Content | None, Content | None]] = []
     for change in changes:
-        old = None if change.before is None else Content(change.before, change.old_mode or REGULAR)
-        new = None if change.after is None else Content(change.after, change.mode or REGULAR)
         if change.path is not None:
-            sides.append((change.path, None if change.is_rename else old, new))
+            sides.append((change.path, None if change.is_rename else change.old, change.new))
         if change.old_path is not None and change.old_path != change.path:
-            sides.append((change.old_path, old, None))
+            sides.append((change.old_path, change.old, None))
     steps = []
     for number, (path, old, new) in enumerate(sides):
         step = Step(path, old, new, f".repoagent-{edit_id}-{number}")

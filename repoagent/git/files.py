@@ -82,20 +82,51 @@ SUBMODULE = "160000"
 
 
 @dataclass(frozen=True)
+class Content:
+    """The raw bytes of a file in the work tree (git's filters not applied) and its git mode ("100644", "100755",
+    "120000"); the bytes of a symbolic link are its target."""
+
+    data: bytes
+    mode: str = REGULAR
+
+    @property
+    def is_link(self) -> bool:
+        return self.mode == SYMLINK
+
+
+@dataclass(frozen=True)
 class FileChange:
-    """One file before and after a change, as raw bytes of the work tree (git's filters not applied).
+    """One file before and after a change.
 
     Paths are relative to the top of the work tree, `/`-separated, decoded with `os.fsdecode` (so every byte survives).
-    `old_path` is None for a new file, `path` for a deleted one; they differ for a rename. Modes are git's: "100644",
-    "100755", "120000"; a mode is None if the bytes of its side are None.
+    For a new file `old_path` and `old` are None, for a deleted one `path` and `new`; the paths differ for a rename.
     """
 
     old_path: str | None
     path: str | None
-    before: bytes | None
-    after: bytes | None
-    old_mode: str | None = None
-    mode: str | None = None
+    old: Content | None
+    new: Content | None
+
+    @classmethod
+    def at(cls, path: str, old: Content | None, new: Content | None) -> FileChange:
+        """The change of the file at `path` from `old` to `new`; None means that there is no file."""
+        return cls(path if old else None, path if new else None, old, new)
+
+    @property
+    def before(self) -> bytes | None:
+        return self.old.data if self.old else None
+
+    @property
+    def after(self) -> bytes | None:
+        return self.new.data if self.new else None
+
+    @property
+    def old_mode(self) -> str | None:
+        return self.old.mode if self.old else None
+
+    @property
+    def mode(self) -> str | None:
+        return self.new.mode if self.new else None
 
     @property
     def is_new(self) -> bool:
@@ -110,27 +141,28 @@ class FileChange:
         return self.old_path is not None and self.path is not None and self.old_path != self.path
 
     @property
+    def is_noop(self) -> bool:
+        return (self.old_path, self.old) == (self.path, self.new)
+
+    @property
     def name(self) -> str:
         """The path for messages: the new path, or a deleted file's old one."""
         return self.path or self.old_path or ""
+
+    def reversed(self) -> FileChange:
+        return FileChange(self.path, self.old_path, self.new, self.old)
+
+    def with_data(self, before: bytes | None, after: bytes | None) -> FileChange:
+        """The change with these bytes instead of its own, and the same paths and modes."""
+        old = None if before is None else Content(before, self.old_mode or REGULAR)
+        new = None if after is None else Content(after, self.mode or REGULAR)
+        return FileChange(self.old_path, self.path, old, new)
 
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # errors of opening a file that has just been replaced by a link, a socket or a folder
 _SWAPPED = {errno.ELOOP, errno.EINVAL, errno.ENXIO, errno.EISDIR}
 _FILE_FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-
-
-@dataclass(frozen=True)
-class Content:
-    """The bytes and git mode of a file; the bytes of a symbolic link are its target."""
-
-    data: bytes
-    mode: str = REGULAR
-
-    @property
-    def is_link(self) -> bool:
-        return self.mode == SYMLINK
 
 
 @dataclass(frozen=True)
@@ -246,15 +278,18 @@ _BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 @dataclass(frozen=True)
 class Source:
-    """A file on disk. For a missing file, `data` and `mode` are None and `blob` is "".
+    """A file on disk. For a missing file, `content` is None and `blob` is "".
 
     `blob` is the hash of the raw bytes, as computed by `git hash-object --no-filters`.
     """
 
     path: str
-    data: bytes | None
-    mode: str | None
+    content: Content | None
     blob: str
+
+    @property
+    def data(self) -> bytes | None:
+        return self.content.data if self.content else None
 
     @property
     def binary(self) -> bool:
@@ -303,15 +338,15 @@ def read_source(worktree: WorkTree, path: str) -> Source:
             finally:
                 os.close(descriptor)
     except FileNotFoundError:
-        return Source(path, None, None, "")
+        return Source(path, None, "")
     except OSError as error:
         raise _unreadable(worktree, path, error) from error
     executable = bool(status.st_mode & stat.S_IXUSR)
     if not _trusts_executable_bit(worktree):
         entry = git(worktree.top, "ls-files", "-s", "-z", "--", path)
         executable = entry.startswith(b"100755 ") if entry else executable
-    mode = EXECUTABLE if executable else REGULAR
-    return Source(path, data, mode, blob_hash(data, worktree.object_format))
+    content = Content(data, EXECUTABLE if executable else REGULAR)
+    return Source(path, content, blob_hash(data, worktree.object_format))
 
 
 def _refuse_other_repository(worktree: WorkTree, path: str, folder: str, descriptor: int) -> None:

@@ -166,7 +166,7 @@ def _changes(worktree: WorkTree, record: Record, *, undo: bool) -> Iterator[File
         before, after = (step.new, step.old) if undo else (step.old, step.new)
         current = look(worktree.top, step.path)
         change = _change(worktree, step.path, current, (before, after))
-        if (change.before, change.old_mode) != (change.after, change.mode):
+        if not change.is_noop:
             yield change
 
 
@@ -198,14 +198,7 @@ def _change(
             raise Refused(f"{path} has changed since the edit: resolve this by hand, or use `git revert`")
         where = f" ({lines_text(content.lines)} before those changes)" if content.lines else ""
         raise Refused(f"{path} has later changes on the same lines{where}: resolve them by hand")
-    return FileChange(
-        path if current else None,
-        target or path if content else None,
-        current.data if current else None,
-        content.data if content else None,
-        current.mode if current else None,
-        content.mode if content else None,
-    )
+    return FileChange(path if current else None, target or path if content else None, current, content)
 
 
 Planned = Callable[[Status], Iterator[PlannedPath]]

@@ -11,9 +11,9 @@ from repoagent.dataclass import dataclass
 from repoagent.patch.refusal import NoPatch, PatchError, PatchRefused, Problem
 
 if TYPE_CHECKING:
-    from repoagent.git.files import FileChange
+    from repoagent.git.files import Content, FileChange
     from repoagent.patch.locate.exact import Placement
-    from repoagent.patch.model import FilePatch, SourceText
+    from repoagent.patch.model import FilePatch
 
 LARGEST = 4 * 1024 * 1024  # characters of an answer: parsing takes about forty times the memory
 
@@ -31,7 +31,7 @@ class Applied:
 
 def apply_answer(
     answer: str,
-    sources: Mapping[str, SourceText],
+    sources: Mapping[str, Content],
     *,
     scope: Collection[str] | None = None,
     may_create: Callable[[str], bool] | None = None,
@@ -76,7 +76,7 @@ def read_answer(
 
 def apply_patches(
     patches: Sequence[FilePatch],
-    sources: Mapping[str, SourceText],
+    sources: Mapping[str, Content],
     *,
     scope: Collection[str] | None = None,
     may_create: Callable[[str], bool] | None = None,
@@ -110,7 +110,7 @@ def apply_patches(
             problems += outcome
     if problems:
         raise PatchRefused(problems)
-    changes = tuple(outcome.change for outcome in outcomes if outcome.changes)
+    changes = tuple(outcome.change for outcome in outcomes if not outcome.change.is_noop)
     if not changes:
         names = ", ".join(outcome.change.name for outcome in outcomes)
         raise PatchRefused([Problem(names, 0, "no-change", "no change: the old and new lines are equal.")])

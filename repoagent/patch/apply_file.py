@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from repoagent.git.files import FileChange
+from repoagent.git.files import REGULAR, Content, FileChange
 from repoagent.patch import model, splice
 from repoagent.patch.locate.choose import place_hunks
 from repoagent.patch.locate.exact import EXACT, Match, Placement, is_blank
@@ -25,8 +25,8 @@ class DuplicateHunks(PatchError):
     """Two identical hunks are meant for two locations, but the file has only one such location."""
 
 
-def apply_targets(group: Sequence[Target], files: Files, before: bytes | None = None) -> Outcome:
-    """Apply all patches to one file, each to the same bytes (`before`, by default the source's).
+def apply_targets(group: Sequence[Target], files: Files, before: Content | None = None) -> Outcome:
+    """Apply all patches to one file, each to the same content (`before`, by default the source's).
 
     Raises PatchError or PatchErrors if they cannot be applied.
     """
@@ -40,8 +40,8 @@ def apply_targets(group: Sequence[Target], files: Files, before: bytes | None = 
         raise PatchError("binary", "binary diffs are not supported; only text can be edited.")
     if first.source is None:
         return _new_file(group, files)
-    source = files.sources[first.source]
-    data = source.data if before is None else before
+    old = before or files.sources[first.source]
+    data = old.data
     hunks, blocks = _distinct_hunks(group)
     if first.path is None:
         if any(hunk.added for hunk in hunks):
@@ -51,17 +51,17 @@ def apply_targets(group: Sequence[Target], files: Files, before: bytes | None = 
         text = model.decode(data) if hunks else None
         if text is not None:  # the file must contain the lines: otherwise the diff is for another file
             place_hunks(_in_encoding_of(text, [hunk for hunk in hunks if hunk.old]), text)
-        change = FileChange(first.source, None, data, None, source.mode, None)
+        change = FileChange(first.source, None, old, None)
         return Outcome(change, (Placement(first.source, 0, 1, "deleted"),))
     after, placements = _new_content(group, hunks, blocks, data, files)
     if after != data:
         whole = any(target.patch.whole is not None for target in group)
         check_result(first.path, data, after, files.parses_worse, may_empty=files.strict and not whole)
-    mode = next((target.patch.mode for target in reversed(group) if target.patch.mode), source.mode)
+    mode = next((target.patch.mode for target in reversed(group) if target.patch.mode), old.mode)
+    new = Content(after, mode)
     if first.patch.action == "copy":
-        return Outcome(FileChange(None, first.path, None, after, None, mode), placements)
-    change = FileChange(first.source, first.path, data, after, source.mode, mode)
-    return Outcome(change, placements)
+        return Outcome(FileChange.at(first.path, None, new), placements)
+    return Outcome(FileChange(first.source, first.path, old, new), placements)
 
 
 def _distinct_hunks(group: Sequence[Target]) -> tuple[list[Hunk], list[set[int]]]:
@@ -266,7 +266,7 @@ def _new_file(group: Sequence[Target], files: Files) -> Outcome:
     data = encoded(text)
     _check_no_elision([line for line in text.lines if any(map(str.isalpha, line))], ())
     check_result(first.name, b"", data, files.parses_worse)
-    change = FileChange(None, first.name, None, data, None, first.patch.mode or "100644")
+    change = FileChange.at(first.name, None, Content(data, first.patch.mode or REGULAR))
     needed = ("whitespace",) if spaced else ()
     return Outcome(change, (Placement(first.name, 0, 1, "new-file", needed),))
 

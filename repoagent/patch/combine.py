@@ -73,16 +73,14 @@ def combine(group: Sequence[Target], files: Files) -> Outcome | list[Problem]:
     if (
         source is not None and group[0].path == group[0].source
     ):  # each applied to the result of the previous one
-        before = FileChange(
-            group[0].source, group[0].path, source.data, source.data, source.mode, source.mode
-        )
+        before = FileChange.at(name, source, source)
         steps = Outcome(before, ())
         for target in group:
-            step = _attempt(apply_targets, [target], files, steps.change.after)
+            step = _attempt(apply_targets, [target], files, steps.change.new)
             if step is None:
                 steps = None
                 break
-            change = replace(before, after=step.change.after, mode=step.change.mode)
+            change = replace(before, new=step.change.new)
             steps = Outcome(change, steps.placements + step.placements)
     if revised:
         last_fits = corrected is None and steps is not None

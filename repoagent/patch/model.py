@@ -241,14 +241,6 @@ _SURROGATE = re.compile("[\udc80-\udcff]")
 
 
 @dataclass(frozen=True)
-class SourceText:
-    """A file as sent to the model: raw work-tree bytes and git's mode ("100644", "100755", "120000")."""
-
-    data: bytes
-    mode: str = "100644"
-
-
-@dataclass(frozen=True)
 class Text:
     """Decoded lines, split at newlines, or, in a file without newlines, at carriage returns. `endings[i]` is LF, CRLF,
     CR, or "" for a last line without an ending."""

@@ -6,10 +6,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from repoagent.dataclass import dataclass
-from repoagent.git.files import FileChange
+from repoagent.git.files import Content, FileChange
 from repoagent.patch.locate.choose import find_matches
 from repoagent.patch.locate.exact import EXACT, Placement, index_of
-from repoagent.patch.model import FilePatch, SourceText, decode
+from repoagent.patch.model import FilePatch, decode
 from repoagent.patch.parse.answer import decide_readings
 from repoagent.patch.paths import NO_FILE, bad_path, known_path, same_tail, spellings
 from repoagent.patch.refusal import READING, PatchError, Problem
@@ -24,7 +24,7 @@ _MANY, _FEW = 12, 5  # names in an error text
 class Files:
     """The files and rules of one `apply_answer` call."""
 
-    sources: Mapping[str, SourceText]
+    sources: Mapping[str, Content]
     scope: frozenset[str]
     may_create: Callable[[str], bool]
     strict: bool = False
@@ -72,11 +72,6 @@ class Outcome:
 
     change: FileChange
     placements: tuple[Placement, ...]
-
-    @property
-    def changes(self) -> bool:
-        change = self.change
-        return (change.before, change.old_mode, change.old_path) != (change.after, change.mode, change.path)
 
 
 def resolve(patches: Sequence[FilePatch], files: Files) -> tuple[list[list[Target]], list[Problem]]:

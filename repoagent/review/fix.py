@@ -47,16 +47,17 @@ def suggested_change(worktree: WorkTree, finding: Finding) -> FileChange | None:
     if suggestion is None or location.old or suggestion.location != location:
         return None
     source = read_source(worktree, location.path)
-    if source.data is None or source.binary or source.mode is None:
+    content = source.content
+    if content is None or source.binary:
         return None
-    start = _start(finding, source.data)
+    start = _start(finding, content.data)
     if start is None:
         return None
     moved = location._replace(start=start, end=start + location.end - location.start)
-    after = apply_suggestion(source.data, suggestion._replace(location=moved))
-    if after is None or after == source.data:
+    after = apply_suggestion(content.data, suggestion._replace(location=moved))
+    if after is None or after == content.data:
         return None
-    return FileChange(source.path, source.path, source.data, after, source.mode, source.mode)
+    return FileChange.at(source.path, content, replace(content, data=after))
 
 
 def _start(finding: Finding, data: bytes) -> int | None:
@@ -114,7 +115,7 @@ def commit_suggestion(
         raise Refused(reason)
     if reason := why_content_is_off_limits(change.before or b""):
         raise Refused(f"cannot edit {path}: {reason}")
-    source = Source(path, change.before, change.old_mode, read_source(worktree, path).blob)
+    source = Source(path, change.old, read_source(worktree, path).blob)
     draft = Draft({path: source}).with_changes([change])
     refuse_untracked(worktree, request, draft.sources)
     message = compose("\n\n".join(filter(None, [finding.title, finding.body])), "")

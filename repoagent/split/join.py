@@ -19,7 +19,7 @@ from typing import Literal
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import NothingDone, Refused, RepoagentError
-from repoagent.git.files import REGULAR, FileChange
+from repoagent.git.files import Content, FileChange
 from repoagent.git.merge import Conflict, merge
 from repoagent.git.worktree import WorkTree
 from repoagent.patch.render import canonical_diff, differing
@@ -192,7 +192,7 @@ def merge_edits(worktree: WorkTree | None, segment_edits: SegmentEdits, present:
     discarded = ""
 
     def diff(old: bytes, new: bytes) -> str:
-        return canonical_diff([FileChange(path, path, old, new, REGULAR, REGULAR)])
+        return canonical_diff([FileChange.at(path, Content(old), Content(new))])
 
     with ExitStack() as stack:
         if worktree is None:

@@ -100,7 +100,7 @@ def _agree_to_whole(context: RunContext, changes: Sequence[FileChange], error: I
     if context.request.mode == "ask" and change is not None:
         current = look(context.worktree.top, change.name)
         if current is not None:
-            change = replace(change, after=current.data, mode=current.mode)
+            change = replace(change, new=current)
         diff = canonical_diff([change], hash_name=context.worktree.object_format)
         if context.ui.approve(ApprovalRequest("include", diff, why=str(error).partition(":")[0])).allowed:
             return error.path

@@ -19,9 +19,6 @@ from repoagent.tasks.changes.change_set import (
     Lines,
     Overlaps,
     Write,
-    after_of,
-    before_of,
-    change_between,
     free_folder,
     open_change_set,
     overlaps_text,
@@ -76,15 +73,16 @@ def revert(change_set: ChangeSet, paths: Sequence[str], write: Write) -> Overlap
         elif isinstance(before := _reverted(change_set.worktree, change, current), Conflict):
             overlaps[change.name] = before.version or before.lines
         else:
-            reverse[change.name] = change_between(change.path, current, change.old_path, before)
-    write([change for change in reverse.values() if not _is_noop(change)])
+            old_path, path = change.path if current else None, change.old_path if before else None
+            reverse[change.name] = FileChange(old_path, path, current, before)
+    write([change for change in reverse.values() if not change.is_noop])
     change_set.drop(reverse)
     return overlaps
 
 
 def _reverted(worktree: WorkTree, change: FileChange, current: Content | None) -> Content | Conflict | None:
     """The `current` content without the change, but with everything else; None for no file."""
-    before, unchanged = before_of(change), same(current, after_of(change))
+    before, unchanged = change.old, same(current, change.new)
     if current is None or before is None or before.is_link:
         return before if current is None or unchanged else Conflict()
     data = before.data if unchanged else without_change(worktree, change, current)
@@ -92,10 +90,6 @@ def _reverted(worktree: WorkTree, change: FileChange, current: Content | None) -
         return data
     changed_mode = change.mode != change.old_mode and current.mode == change.mode
     return Content(data, before.mode if changed_mode else current.mode)
-
-
-def _is_noop(change: FileChange) -> bool:
-    return (change.old_path, change.before, change.old_mode) == (change.path, change.after, change.mode)
 
 
 class RemainingChanges(NamedTuple):
@@ -174,12 +168,12 @@ def restore_changes(worktree: WorkTree, run_dir: RunDirectory, *, whole: bool = 
         for change in changes:
             for path in dict.fromkeys(filter(None, (change.old_path, change.path))):
                 current = look(worktree.top, path)
-                before = before_of(change) if path == change.old_path else None
-                reverse.append(change_between(path, current, path, before))
+                before = change.old if path == change.old_path else None
+                reverse.append(FileChange.at(path, current, before))
                 if current is not None:
                     write_whole(folder / path, current.data)
                     copies.append(folder / path)
-        write(worktree, [change for change in reverse if not _is_noop(change)], new_edit_id())
+        write(worktree, [change for change in reverse if not change.is_noop], new_edit_id())
         change_set.drop([change.name for change in changes])
         return RestoreResult(paths, {}, tuple(copies))
 

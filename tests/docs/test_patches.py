@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import repoagent.patch
+from repoagent.git.files import Content
 from repoagent.patch.apply_answer import apply_answer
-from repoagent.patch.model import SourceText
 from repoagent.patch.refusal import TOLERANCES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "patches.md").read_text(encoding="utf-8")
@@ -33,7 +33,7 @@ def test_each_example_counts_the_items_without_any_tolerance() -> None:
     examples = re.findall(r"^The answer:\n\n(`{3,})text\n(.*?)^\1$", PAGE, re.MULTILINE | re.DOTALL)
     assert len(examples) == PAGE.count("\nThe answer:\n") >= 3
     for _, answer in examples:
-        applied = apply_answer(answer, {"src/shop.py": SourceText(SHOP.encode())})
+        applied = apply_answer(answer, {"src/shop.py": Content(SHOP.encode())})
         (change,) = applied.changes
         assert change.after == SHOP.replace("item.price", "item.price * item.count").encode()
         assert not any(place.tolerances for place in applied.placements)

@@ -127,7 +127,7 @@ def test_the_blob_that_a_patch_was_made_for_is_found(repo: GitRepo) -> None:
         with pytest.raises(Refused, match="git does not have that blob"):
             bound_source(worktree, later, blob)
     with pytest.raises(Refused, match="no longer exists"):
-        bound_source(worktree, Source("gone", None, None, ""), clean)
+        bound_source(worktree, Source("gone", None, ""), clean)
 
 
 def test_a_bound_patch_is_merged_into_the_current_text_or_refused(repo: GitRepo, here: Here) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from repoagent.edit.small_models.excerpts import Window, file_excerpt, find_windows, rows_now
-from repoagent.git.files import Source
+from repoagent.git.files import Content, Source
 from tests.edit.long_file import SHOP
 
 DATA = SHOP.encode()
@@ -60,7 +60,7 @@ def test_a_window_moves_with_changes_around_it() -> None:
 
 def test_an_example_to_follow_is_not_selected_even_if_named_first() -> None:
     text = b"services:\n  postgres:\n    image: pg\n    healthcheck: x\n\n  redis:\n    image: redis\n\n  web:\n    image: web\n"
-    source = Source("c.yml", text, "100644", "")
+    source = Source("c.yml", Content(text), "")
     for request in (
         "Give redis a healthcheck like the one of postgres",
         "Like postgres, redis needs a healthcheck",

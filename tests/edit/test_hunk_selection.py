@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from repoagent.edit.hunk_selection import Piece, pieces, select, split
 from repoagent.errors import Refused
-from repoagent.git.files import EXECUTABLE, REGULAR, SYMLINK, FileChange
+from repoagent.git.files import EXECUTABLE, SYMLINK, Content, FileChange
 from repoagent.patch.render import Hunk, header_of
 
 
 def modified(before: bytes, after: bytes, path: str = "f") -> FileChange:
-    return FileChange(path, path, before, after, REGULAR, REGULAR)
+    return FileChange.at(path, Content(before), Content(after))
 
 
 def numbered(count: int, **changed: str) -> bytes:
@@ -97,11 +97,11 @@ def test_split_needs_context_between() -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        FileChange(None, "new", None, b"a\n", None, REGULAR),
-        FileChange(None, "empty", None, b"", None, REGULAR),
-        FileChange("gone", None, b"a\n", None, REGULAR, None),
-        FileChange("link", "link", b"a\n", b"target", REGULAR, SYMLINK),
-        FileChange("bin", "bin", b"a\0", b"b\0", REGULAR, REGULAR),
+        FileChange.at("new", None, Content(b"a\n")),
+        FileChange.at("empty", None, Content(b"")),
+        FileChange.at("gone", Content(b"a\n"), None),
+        FileChange.at("link", Content(b"a\n"), Content(b"target", SYMLINK)),
+        FileChange.at("bin", Content(b"a\0"), Content(b"b\0")),
     ],
 )
 def test_files_that_are_one_piece(change: FileChange) -> None:
@@ -112,21 +112,21 @@ def test_files_that_are_one_piece(change: FileChange) -> None:
 
 
 def test_rename_mode_and_text_are_separate_pieces() -> None:
-    change = FileChange("old", "new", numbered(9), numbered(9, l5="x"), REGULAR, EXECUTABLE)
+    change = FileChange("old", "new", Content(numbered(9)), Content(numbered(9, l5="x"), EXECUTABLE))
     rename, mode, hunk = pieces([change])
     assert [piece.kind for piece in (rename, mode, hunk)] == ["rename", "mode", "hunk"]
     for piece, wanted in (
-        (rename, replace(change, after=change.before, mode=REGULAR)),
-        (mode, replace(change, path="old", after=change.before)),
-        (hunk, replace(change, path="old", mode=REGULAR)),
+        (rename, replace(change, new=change.old)),
+        (mode, replace(change, path="old", new=Content(numbered(9), EXECUTABLE))),
+        (hunk, replace(change, path="old", new=Content(numbered(9, l5="x")))),
     ):
         assert select([change], [piece]) == [wanted]
     assert select([change], [rename, mode, hunk]) == [change]
 
 
 def test_a_file_at_the_old_path_of_a_rename_needs_the_rename() -> None:
-    moved = FileChange("a", "b", b"x\n", b"x\n", REGULAR, REGULAR)
-    new = FileChange(None, "a", None, b"y\n", None, REGULAR)
+    moved = FileChange("a", "b", Content(b"x\n"), Content(b"x\n"))
+    new = FileChange.at("a", None, Content(b"y\n"))
     rename, whole = pieces([moved, new])
     assert select([moved, new], [rename, whole]) == [moved, new]
     with pytest.raises(Refused, match="cannot create a: "):

@@ -12,7 +12,7 @@ from repoagent.edit.checks import refuse_untracked
 from repoagent.edit.draft import Draft
 from repoagent.edit.request import EditRequest, Target, parse_target, split_arguments
 from repoagent.errors import Refused, UsageError
-from repoagent.git.files import REGULAR, FileChange, Source, read_source
+from repoagent.git.files import Content, FileChange, Source, read_source
 from repoagent.git.worktree import open_worktree
 from tests.conftest import GitRepo
 
@@ -59,12 +59,11 @@ def test_the_last_argument_is_the_instruction_unless_it_is_a_file(
     assert split_arguments(arguments, instruction_elsewhere=elsewhere, cwd=tmp_path) == (files, instruction)
 
 
-BOUND = Draft({"a": Source("a", b"1", REGULAR, "x"), "n": Source("n", None, None, "")})
+BOUND = Draft({"a": Source("a", Content(b"1"), "x"), "n": Source("n", None, "")})
 
 
 def change(old: str | None, new: str | None, before: bytes | None, after: bytes | None) -> FileChange:
-    modes = [REGULAR if data is not None else None for data in (before, after)]
-    return FileChange(old, new, before, after, *modes)
+    return FileChange(old, new, None, None).with_data(before, after)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +91,7 @@ def test_changes_are_merged(
 
 
 def test_a_known_source_is_not_replaced() -> None:
-    assert BOUND.with_source(Source("a", b"other", REGULAR, "y")).sources["a"].data == b"1"
+    assert BOUND.with_source(Source("a", Content(b"other"), "y")).sources["a"].data == b"1"
 
 
 PATH = "lib/two words.txt"

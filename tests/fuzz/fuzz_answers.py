@@ -13,8 +13,9 @@ import time
 import atheris
 
 with atheris.instrument_imports(include=["repoagent.patch"]):
+    from repoagent.git.files import Content
     from repoagent.patch.apply_answer import apply_answer
-    from repoagent.patch.model import SourceText, decode
+    from repoagent.patch.model import decode
     from tests.fuzz import near
 
 SLOW = 5.0  # seconds
@@ -33,7 +34,7 @@ def text(data: bytes) -> None:
     found = decode(data)
     assert found is None or found.encode() == data
     if found is not None and found.lines:
-        sources = {"f": SourceText(data)}
+        sources = {"f": Content(data)}
         try:
             made = apply_answer(f"--- a/f\n+++ b/f\n@@\n-{found.lines[0]}\n+changed\n", sources).changes
         except near.PatchRefused:

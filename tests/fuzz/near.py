@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from repoagent.git.files import Content
 from repoagent.patch.apply_answer import apply_answer
-from repoagent.patch.model import SourceText
 from repoagent.patch.parse.blocks import patch_spans
 from repoagent.patch.paths import bad_path
 from repoagent.patch.refusal import NoPatch, PatchRefused
@@ -98,7 +98,7 @@ def check(answer: str, *, strict: bool = False) -> str:
     for span in patch_spans(answer):
         assert end <= span.start < span.end <= len(answer)
         end = span.end
-    sources = {path: SourceText(data) for path, data in SOURCES.items()}
+    sources = {path: Content(data) for path, data in SOURCES.items()}
     try:
         applied = apply_answer(
             answer, sources, scope=SCOPE, may_create=lambda path: path in {"new.py", "g"}, strict=strict

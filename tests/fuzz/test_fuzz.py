@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from repoagent.git.files import Content
 from repoagent.patch.apply_answer import LARGEST, apply_answer
-from repoagent.patch.model import SourceText, decode
+from repoagent.patch.model import decode
 from repoagent.patch.refusal import LONGEST_SHOWN, MOST_SHOWN, PatchRefused
 from tests.fuzz.near import check, near_patch
 
@@ -79,10 +80,10 @@ MEASURED = """
 import random, resource, sys, time
 sys.path.insert(0, {root!r})
 from repoagent.errors import Refused
-from repoagent.patch.model import SourceText; from repoagent.patch.apply_answer import apply_answer; from repoagent.patch.parse.blocks import patch_spans
+from repoagent.git.files import Content; from repoagent.patch.apply_answer import apply_answer; from repoagent.patch.parse.blocks import patch_spans
 SIZE = {size}
 answer = {junk}
-source = {{"f": SourceText("".join(f"line {{n}}\\n" for n in range(3000)).encode())}}
+source = {{"f": Content("".join(f"line {{n}}\\n" for n in range(3000)).encode())}}
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 started = time.process_time()
 try:
@@ -128,7 +129,7 @@ def test_fifty_megabytes(kind: str) -> None:
 def test_more_than_can_be_read_is_refused_at_once() -> None:
     started = time.process_time()
     with pytest.raises(PatchRefused) as caught:
-        apply_answer("x" * 50_000_000, {"f": SourceText(b"a\n")})
+        apply_answer("x" * 50_000_000, {"f": Content(b"a\n")})
     assert time.process_time() - started < 1
     assert caught.value.reasons == {"too-large"} and "in parts" in str(caught.value)
 
@@ -138,7 +139,7 @@ def test_a_refusal_does_not_say_everything() -> None:
     long = f"--- a/f\n+++ b/f\n@@\n-{'gone ' * 20_000}\n+b\n"
     for answer in (many, long):
         with pytest.raises(PatchRefused) as caught:
-            apply_answer(answer, {"f": SourceText(b"a\n")})
+            apply_answer(answer, {"f": Content(b"a\n")})
         assert len(str(caught.value)) < (MOST_SHOWN + 1) * (LONGEST_SHOWN + 20)
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from bench.patch.refusals_text import UNCLEAR
 from bench.patch.slips_several import CLOSINGS, OPENINGS, PARTS, TAKEN_BACK, spoken
+from repoagent.git.files import Content
 from repoagent.patch.apply_answer import apply_answer
-from repoagent.patch.model import SourceText
 from repoagent.patch.refusal import PatchRefused
 
 FUNCTIONS = 12
@@ -93,7 +93,7 @@ def test_nothing_is_applied_but_what_the_words_leave() -> None:
     for seed in range(4000):
         text, meant = answer(random.Random(seed))
         try:
-            applied = apply_answer(text, {"f.py": SourceText(SOURCE.encode())})
+            applied = apply_answer(text, {"f.py": Content(SOURCE.encode())})
         except PatchRefused:
             refused += meant is not None
             continue

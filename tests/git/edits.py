@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from repoagent.git.files import FileChange, look
+from repoagent.git.files import Content, FileChange, look
 from repoagent.git.transaction.finish import recover
 from repoagent.git.transaction.results import CommitResult, Options
 from repoagent.git.transaction.transaction import Transaction
@@ -31,15 +31,15 @@ def change(repo: GitRepo, path: str, old: str | bytes, new: str | bytes) -> File
     assert now is not None
     old, new = (text.encode() if isinstance(text, str) else text for text in (old, new))
     assert now.data.count(old) == 1
-    return FileChange(path, path, now.data, now.data.replace(old, new), now.mode, now.mode)
+    return FileChange.at(path, now, Content(now.data.replace(old, new), now.mode))
 
 
 def new_file(path: str, data: bytes, mode: str = "100644") -> FileChange:
-    return FileChange(None, path, None, data, None, mode)
+    return FileChange.at(path, None, Content(data, mode))
 
 
 def delete(repo: GitRepo, path: str) -> FileChange:
-    return FileChange(path, None, repo.read(path), None, "100644", None)
+    return FileChange.at(path, Content(repo.read(path)), None)
 
 
 def lines(other: Mapping[int, str] | None = None) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from repoagent.errors import Refused
-from repoagent.git.files import FileChange
+from repoagent.git.files import Content, FileChange
 from repoagent.git.transaction.results import HookFailed, InPlace
 from repoagent.git.transaction.transaction import Transaction
 from repoagent.git.undo import redo, undo
@@ -145,7 +145,7 @@ def test_only_the_edit_is_undone_if_the_hook_fails(
 
 def test_saves_of_created_deleted_and_renamed_files_are_left(repo: GitRepo) -> None:
     old = repo.read("a.txt")
-    rename = FileChange("a.txt", "renamed", old, EDITED.encode(), "100644", "100644")
+    rename = FileChange("a.txt", "renamed", Content(old), Content(EDITED.encode()))
     changes = [new_file("made", b"new\n"), delete(repo, "README.md"), rename]
     paths = ["README.md", "made", "renamed"]
     save = lambda: [repo.write(path, "saved\n") for path in paths]  # noqa: E731

@@ -12,6 +12,7 @@ import pytest
 
 from repoagent.errors import Refused
 from repoagent.git.files import (
+    Source,
     blob_hash,
     check_path,
     is_ignored,
@@ -80,8 +81,7 @@ def test_what_is_no_regular_file_of_this_repository(
         read_source(worktree, "sub/new")
     (repo.top / "empty").mkdir()
     for path in ("empty/new", "new.txt", "src/new.py", "new/folder/x"):
-        source = read_source(worktree, path)
-        assert (source.path, source.data, source.mode, source.blob) == (path, None, None, "")
+        assert read_source(worktree, path) == Source(path, None, "")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read anything")
@@ -120,8 +120,8 @@ def test_the_mode_is_of_the_disk_unless_it_has_none(
         repo.git("config", "--global", "core.fileMode", "false")
     (repo.top / "README.md").chmod(0o755)
     (repo.top / "a.txt").chmod(0o744 if how == "bits" else 0o644)
-    assert read_source(worktree, "a.txt").mode == "100755"
-    assert read_source(worktree, "README.md").mode == ("100755" if how == "bits" else "100644")
+    assert read_source(worktree, "a.txt").content.mode == "100755"
+    assert read_source(worktree, "README.md").content.mode == ("100755" if how == "bits" else "100644")
 
 
 def test_binary(repo: GitRepo, worktree: WorkTree) -> None:

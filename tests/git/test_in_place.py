@@ -10,7 +10,7 @@ import pytest
 
 from repoagent.errors import NothingDone, Refused
 from repoagent.git.file_writer import Moved
-from repoagent.git.files import REGULAR, Content, FileChange
+from repoagent.git.files import Content, FileChange
 from repoagent.git.transaction import commit
 from repoagent.git.transaction.finish import recover
 from repoagent.git.transaction.results import CommitResult, InPlace
@@ -25,8 +25,8 @@ NEW = OLD.replace(b"line 15\n", b"line fifteen\n")
 
 
 def _change(path: str, before: bytes | None, after: bytes | None) -> FileChange:
-    old, new = (None if data is None else REGULAR for data in (before, after))
-    return FileChange(path if old else None, path if new else None, before, after, old, new)
+    old, new = (None if data is None else Content(data) for data in (before, after))
+    return FileChange.at(path, old, new)
 
 
 def _commit(repo: GitRepo, *changes: FileChange, place: InPlace | None = None) -> CommitResult:

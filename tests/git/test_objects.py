@@ -60,7 +60,7 @@ def test_a_filter_and_a_rename_out_of_it(repo: GitRepo) -> None:
     repo.commit("filtered")
     entry = read_entries(worktree(repo), ["w.low"])["w.low"].entry
     assert from_blob(worktree(repo), "w.low", entry) == Content(LF.encode())
-    edit(repo, FileChange("w.low", "w.txt", LF.encode(), LF.encode(), "100644", "100644"))
+    edit(repo, FileChange("w.low", "w.txt", Content(LF.encode()), Content(LF.encode())))
     assert committed(repo, "w.txt") == LF and repo.status() == ""
 
 

@@ -110,7 +110,7 @@ SETUPS = {
 @pytest.mark.parametrize("setup", SETUPS)
 def test_setup(repo: GitRepo, setup: str) -> None:
     shell(repo, SETUPS[setup])
-    assert read_source(worktree(repo), "a.txt").mode == "100644"
+    assert read_source(worktree(repo), "a.txt").content.mode == "100644"
     only(repo, "a.txt", "line 2", "LINE 2")
     assert repo.git("ls-tree", "HEAD", "a.txt").startswith("100644")
 

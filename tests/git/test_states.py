@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pytest
 
 from repoagent.errors import NothingDone, Refused
-from repoagent.git.files import FileChange
+from repoagent.git.files import Content, FileChange
 from repoagent.git.transaction.results import Options
 from repoagent.git.transaction.transaction import Transaction
 from repoagent.git.undo import redo, undo
@@ -92,15 +92,15 @@ def prepare(repo: GitRepo, state: State) -> None:
 
 
 def change_of(repo: GitRepo, kind: str, work: Version) -> FileChange:
-    data = work.text.encode()
-    new = work.edited().text.encode()
+    old = Content(work.text.encode(), work.mode)
+    new = Content(work.edited().text.encode(), work.mode)
     other_mode = "100644" if work.mode == _X else _X
     return {
-        "modify": FileChange(PATH, PATH, data, new, work.mode, work.mode),
-        "delete": FileChange(PATH, None, data, None, work.mode, None),
-        "rename": FileChange(PATH, NEW_PATH, data, data, work.mode, work.mode),
-        "rename and edit": FileChange(PATH, NEW_PATH, data, new, work.mode, work.mode),
-        "mode": FileChange(PATH, PATH, data, data, work.mode, other_mode),
+        "modify": FileChange.at(PATH, old, new),
+        "delete": FileChange.at(PATH, old, None),
+        "rename": FileChange(PATH, NEW_PATH, old, old),
+        "rename and edit": FileChange(PATH, NEW_PATH, old, new),
+        "mode": FileChange.at(PATH, old, Content(old.data, other_mode)),
     }[kind]
 
 
@@ -210,12 +210,12 @@ SEVERAL: dict[str, Callable[[GitRepo], list[FileChange]]] = {
         new_file("new/dir/x.txt", b"x\n"), new_file("empty.txt", b""), new_file("new_link", b"sub/a.txt", "120000"),
         new_file("run.sh", b"#!/bin/sh\n", "100755"), delete(repo, PATH),
     ],
-    "another target": lambda repo: [FileChange("link.txt", "link.txt", b"sub/a.txt", b"README", "120000", "120000")],
+    "another target": lambda repo: [FileChange.at("link.txt", Content(b"sub/a.txt", "120000"), Content(b"README", "120000"))],
     "a link for a file, and no link": lambda repo: [
-        FileChange(PATH, PATH, repo.read(PATH), b"x", "100644", "120000"),
-        FileChange("link.txt", None, b"sub/a.txt", None, "120000", None),
+        FileChange.at(PATH, Content(repo.read(PATH)), Content(b"x", "120000")),
+        FileChange.at("link.txt", Content(b"sub/a.txt", "120000"), None),
     ],
-    "a file for a link": lambda repo: [FileChange("link.txt", "link.txt", b"sub/a.txt", b"x\n", "120000", "100644")],
+    "a file for a link": lambda repo: [FileChange.at("link.txt", Content(b"sub/a.txt", "120000"), Content(b"x\n"))],
 }  # fmt: skip
 
 
@@ -244,11 +244,11 @@ REPLACED = {
         r"src would replace src/app\.py, whose deletion is uncommitted", {"D src/app.py", "A src"},
     ),
     "a link for a file": (
-        "ln -sf README.md a.txt", FileChange("a.txt", "a.txt", b"README.md", b"src/app.py", "120000", "120000"),
+        "ln -sf README.md a.txt", FileChange.at("a.txt", Content(b"README.md", "120000"), Content(b"src/app.py", "120000")),
         r"cannot separate .* from other uncommitted work in that file.*--include-dirty", {"T a.txt"},
     ),
     "a new file": (
-        "cp a.txt b.txt", FileChange("b.txt", "b.txt", LINES, LINES.upper(), "100644", "100644"),
+        "cp a.txt b.txt", FileChange.at("b.txt", Content(LINES), Content(LINES.upper())),
         r"b\.txt is (not tracked|staged but not in the last commit).*--include-dirty", {"A b.txt"},
     ),
 }  # fmt: skip

@@ -119,8 +119,8 @@ def test_several_files_of_every_kind_are_one_commit(repo: GitRepo) -> None:
     repo.write("plain.sh", "echo\n")
     repo.commit("more")
     inode = (repo.top / "plain.sh").stat().st_ino
-    link = FileChange("link", "link", b"a.txt", b"README.md", "120000", "120000")
-    mode = FileChange("plain.sh", "plain.sh", b"echo\n", b"echo\n", "100644", "100755")
+    link = FileChange.at("link", Content(b"a.txt", "120000"), Content(b"README.md", "120000"))
+    mode = FileChange.at("plain.sh", Content(b"echo\n"), Content(b"echo\n", "100755"))
     new = new_file("deep/er/new.sh", b"#!/bin/sh\n", "100755")
     edit(
         repo,
@@ -165,7 +165,7 @@ def test_leaving_without_commit_puts_everything_back(repo: GitRepo) -> None:
     repo.write("mine.txt", "more of mine\n")
     before, data = visible(repo), repo.read("a.txt")
     changes = [
-        FileChange("a.txt", "c.txt", data, data, "100644", "100644"),
+        FileChange("a.txt", "c.txt", Content(data), Content(data)),
         change(repo, "b.txt", "b", "B"),
         new_file("deep/er/new.txt", b"new\n"),
         delete(repo, "src/app.py"),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from repoagent.errors import NothingDone, Refused
-from repoagent.git.files import FileChange
+from repoagent.git.files import Content, FileChange
 from repoagent.git.transaction.results import Options
 from repoagent.git.transaction.transaction import Transaction
 from repoagent.git.undo import redo, undo
@@ -101,7 +101,7 @@ def test_undo_unstages_an_edit_without_a_commit(repo: GitRepo) -> None:
     repo.write("a.txt", lines({9: "mine 9"}))
     before = visible(repo)
     app = repo.read("src/app.py")
-    moved = FileChange("src/app.py", "src/moved.py", app, app, "100644", "100644")
+    moved = FileChange("src/app.py", "src/moved.py", Content(app), Content(app))
     keep(repo, shout(repo, 2), new_file("new.txt", b"new\n"), new_file("intended.txt", b"new\n"), moved)
     repo.git("add", "-N", "intended.txt")
     repo.git("add", "new.txt", "src")
@@ -162,7 +162,7 @@ def other_edits(repo: GitRepo) -> list[FileChange]:
         shout(repo, 5),
         new_file("made/new.txt", b"new\n"),
         delete(repo, "README.md"),
-        FileChange("src/app.py", "lib/main.py", app, app + b"# more\n", "100644", "100755"),
+        FileChange("src/app.py", "lib/main.py", Content(app), Content(app + b"# more\n", "100755")),
     ]
 
 
@@ -213,7 +213,7 @@ LATER = {
 def test_later_work_in_the_file_stays(repo: GitRepo, later: str, path: str) -> None:
     """Also if the edit has renamed it to `path`."""
     data = repo.read("a.txt")
-    edit(repo, FileChange("a.txt", path, data, data.replace(b"line 2", b"LINE 2"), "100644", "100644"))
+    edit(repo, FileChange("a.txt", path, Content(data), Content(data.replace(b"line 2", b"LINE 2"))))
     script, status = LATER[later]
     shell(repo, script)
     with_later, after = repo.read(path), snapshot(repo)
@@ -284,7 +284,7 @@ def test_redo_after_new_commits_and_gc(repo: GitRepo) -> None:
 def test_a_rename_whose_places_have_changed(repo: GitRepo, script: str, match: str | None) -> None:
     """It is undone if the user has already moved the file back."""
     before, data = snapshot(repo), repo.read("a.txt")
-    edit(repo, FileChange("a.txt", "b.txt", data, data, "100644", "100644"))
+    edit(repo, FileChange("a.txt", "b.txt", Content(data), Content(data)))
     shell(repo, script)
     after = snapshot(repo)
     if match is None:

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from repoagent.git.files import Content
 from repoagent.patch.apply_answer import Applied, apply_answer
-from repoagent.patch.model import SourceText
 from repoagent.patch.refusal import PatchRefused
 
-Sources = bytes | Mapping[str, bytes | SourceText]  # the bytes are those of app.py
+Sources = bytes | Mapping[str, bytes | Content]  # the bytes are those of app.py
 APP = b'''import sys
 
 
@@ -38,7 +38,7 @@ def fenced(diff: str, path: str | None = "app.py", info: str = "diff") -> str:
 
 def run(answer: str, sources: Sources = APP, **options: Any) -> Applied:
     files = {"app.py": sources} if isinstance(sources, bytes) else sources
-    known = {name: file if isinstance(file, SourceText) else SourceText(file) for name, file in files.items()}
+    known = {name: file if isinstance(file, Content) else Content(file) for name, file in files.items()}
     return apply_answer(answer, known, **options)
 
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from repoagent.git.files import FileChange
+from repoagent.git.files import Content, FileChange
 from repoagent.patch.render import canonical_diff, differing, quoted
 from tests.conftest import GitRepo
 
@@ -25,10 +25,10 @@ ODD = [
 
 
 def change(
-    old: str | None, new: str | None, before: bytes | None, result: bytes | None, *modes: str | None
+    old: str | None, new: str | None, before: bytes | None, result: bytes | None, *modes: str
 ) -> FileChange:
-    old_mode, mode = modes or (None if before is None else "100644", None if result is None else "100644")
-    return FileChange(old, new, before, result, old_mode, mode)
+    sides = zip((before, result), modes or ("100644", "100644"), strict=True)
+    return FileChange(old, new, *(None if data is None else Content(data, mode) for data, mode in sides))
 
 
 CHANGES = [
@@ -44,7 +44,7 @@ CHANGES = [
     change("f", "f", "one\ntwo\n".encode("utf-16"), "one\nzwei\n".encode("utf-16")),
     change(None, "f", None, b"new\nfile"),
     change(None, "f", None, b""),
-    change(None, "f", None, b"x\n", None, "100755"),
+    change(None, "f", None, b"x\n", "", "100755"),
     change("f", None, b"gone\n", None),
     change("f", None, b"", None),
     change("f", "dir/g", ROWS, ROWS),

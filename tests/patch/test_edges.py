@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from repoagent.git.files import FileChange
+from repoagent.git.files import Content, FileChange
 from repoagent.patch import apply_answer as entry
 from repoagent.patch.render import canonical_diff
 from tests.patch.helpers import APP, after, fenced, reasons, refused, run
@@ -80,9 +80,9 @@ def test_a_file_is_renamed_only_to_an_allowed_name(header: str, reason: str) -> 
 def test_a_rename_without_changes_is_similar_by_100_percent() -> None:
     diff = run(RENAME, may_create=lambda path: True).diff
     assert "similarity index 100%\nrename from app.py\nrename to new.py\n" in diff
-    changed = canonical_diff([FileChange("a", "b", b"x\n" * 9, b"x\n" * 9 + b"y\n", "100644", "100644")])
+    changed = canonical_diff([FileChange("a", "b", Content(b"x\n" * 9), Content(b"x\n" * 9 + b"y\n"))])
     assert "similarity index 90%" in changed
-    assert "similarity index 100%" in canonical_diff([FileChange("a", "b", b"", b"", "100644", "100644")])
+    assert "similarity index 100%" in canonical_diff([FileChange("a", "b", Content(b""), Content(b""))])
 
 
 def test_of_many_files_those_with_similar_names_are_listed() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from repoagent.git.files import Content
 from repoagent.patch.apply_answer import apply_patches, read_answer
-from repoagent.patch.model import SourceText
 from repoagent.patch.parse.blocks import patch_spans
 from repoagent.patch.refusal import NoPatch, PatchRefused
 from tests.patch.helpers import APP, after, fenced, reasons, run
@@ -17,7 +17,7 @@ HUNK = f' def greet(name):\n     """Say hello."""\n{RETURN}\n'
 
 def _ended(answer: str) -> bytes | None:
     """The resulting file if the answer is known to be complete."""
-    sources = {"app.py": SourceText(APP)}
+    sources = {"app.py": Content(APP)}
     patches = read_answer(answer, known=sources, ended=True)
     return apply_patches(patches, sources, may_create=lambda path: True).changes[0].after
 

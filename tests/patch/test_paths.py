@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from repoagent.patch.model import SourceText
+from repoagent.git.files import Content
 from repoagent.patch.paths import bad_path
 from repoagent.patch.refusal import NoPatch, PatchRefused
 from tests.patch.helpers import changed, reasons, refused, run
@@ -130,7 +130,7 @@ def test_new_files_only_where_allowed() -> None:
 )
 def test_symbolic_links_are_not_edited_moved_or_created(header: str, reason: str) -> None:
     hunk = "@@\n+/etc\n" if "null" in header else "@@\n-one\n+/etc\n"
-    links = {"l": SourceText(b"one", "120000")}
+    links = {"l": Content(b"one", "120000")}
     assert reasons(f"```diff\n{header}\n{hunk}```", links, may_create=lambda _: True) == {reason}
 
 

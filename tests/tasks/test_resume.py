@@ -11,7 +11,7 @@ import pytest
 from repoagent.cli.commands.run_options import chosen_name
 from repoagent.errors import Refused, UsageError
 from repoagent.git.file_writer import Moved
-from repoagent.git.files import REGULAR, FileChange
+from repoagent.git.files import Content, FileChange
 from repoagent.git.worktree import open_worktree
 from repoagent.llm.conversation import Turn, append, read
 from repoagent.llm.model import Request, Usage
@@ -213,7 +213,7 @@ def test_a_sub_agent_that_outlived_its_parent(repo: GitRepo) -> None:
     write_spec(child_dir, RunRequest("do it", child_dir.name, "worker", NAME, "auto-edit"), Limits())
     change_set = open_change_set(open_worktree(repo.top), child_dir.changes)
     repo.write("g.txt", "G\n")
-    change_set.wrote([FileChange("g.txt", "g.txt", b"g\n", b"G\n", REGULAR, REGULAR)])
+    change_set.wrote([FileChange.at("g.txt", Content(b"g\n"), Content(b"G\n"))])
     for folder in child_dir.folders:  # temporary files of the killed process
         folder.mkdir(exist_ok=True)
         (folder / ".tmp-1-abcdef").touch()

@@ -207,11 +207,11 @@ def _suggested(report: Report, finding: Finding, page: Page) -> Iterator[str]:
     if suggestion is None or texts is None or texts[0] == texts[1]:
         return
     from repoagent.cli.ui.diff import render
-    from repoagent.git.files import REGULAR, FileChange
+    from repoagent.git.files import Content, FileChange
     from repoagent.patch.render import canonical_diff
 
     path = suggestion.location.path
-    diff = canonical_diff([FileChange(path, path, texts[0], texts[1], REGULAR, REGULAR)])
+    diff = canonical_diff([FileChange.at(path, Content(texts[0]), Content(texts[1]))])
     _, mark, hunks = diff.partition("\n@@ ")
     if not mark:  # a binary file
         return

@@ -311,18 +311,12 @@ class TerminalInterface:
 
 def _edited_changes(changes: tuple[FileChange, ...], diff: str) -> tuple[FileChange, ...]:
     """The changes of a diff edited by the user. Raises PatchRefused."""
-    from repoagent.git.files import REGULAR
     from repoagent.patch.apply_answer import apply_answer
-    from repoagent.patch.model import SourceText
 
     body = "".join(line for line in diff.splitlines(keepends=True) if not line.startswith("#"))
     if not body.strip():
         raise NothingDone("the diff is empty")
-    texts = {
-        change.old_path: SourceText(change.before, change.old_mode or REGULAR)
-        for change in changes
-        if change.old_path is not None and change.before is not None
-    }
+    texts = {change.old_path: change.old for change in changes if change.old_path and change.old}
     new = {change.path for change in changes if change.path not in texts}
     return apply_answer(body, texts, may_create=lambda path: path in new).changes
 

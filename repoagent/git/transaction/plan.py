@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import Refused
-from repoagent.git.files import REGULAR, SUBMODULE, SYMLINK, Content, FileChange
+from repoagent.git.files import SUBMODULE, SYMLINK, Content, FileChange
 from repoagent.git.index import Entry, Staged, Status, read_entries
 from repoagent.git.merge import Conflict, lines_text, project
 from repoagent.git.objects import to_blob
@@ -215,7 +215,7 @@ def _plan_change(versions: Versions, change: FileChange) -> Iterator[PlannedPath
 
 
 def _base(versions: Versions, path: str, change: FileChange) -> Entry | None:
-    if change.before is None:
+    if change.old is None:
         return None
     if not versions.in_place and path in versions.index:
         # git has compared the file with the index, unless the entry is flagged
@@ -223,20 +223,20 @@ def _base(versions: Versions, path: str, change: FileChange) -> Entry | None:
         marked = marks.skip_worktree or marks.assume_unchanged
         if not marked and not (changed and (changed.unstaged or changed.intent_to_add)):
             return versions.staged(path)
-    return versions.blob(path, Content(change.before, change.old_mode or REGULAR))
+    return versions.blob(path, change.old)
 
 
 def _after(
     versions: Versions, source: str, target: str, change: FileChange, base: Entry | None
 ) -> Entry | None:
-    if change.after is None:
+    if change.new is None:
         return None
-    mode = change.mode or REGULAR
-    if base is not None and change.mode == change.old_mode:
+    mode = change.new.mode
+    if base is not None and mode == change.old_mode:
         mode = base.mode  # if core.fileMode is off, only the index has the mode
     if base is not None and change.after == change.before and source == target:
         return Entry(mode, base.oid)
-    stored = to_blob(versions.worktree, target, Content(change.after, mode), versions.staged(source))
+    stored = to_blob(versions.worktree, target, Content(change.new.data, mode), versions.staged(source))
     return Entry(mode, stored.oid)
 
 

@@ -314,7 +314,7 @@ class Transaction(BaseTransaction):
         changes = []
         for change in self._changes:
             content = contents.get(change.path) if change.path is not None else None
-            changes.append(change if content is None else replace(change, after=content.data))
+            changes.append(change if content is None else change.with_data(change.before, content.data))
         in_place = self._in_place
         if in_place is not None:
             current = {step.path: step.new for step in steps if not same(step.new, step.done)}

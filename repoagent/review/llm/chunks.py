@@ -22,7 +22,7 @@ from repoagent.dataclass import dataclass
 from repoagent.display_text import list_some
 from repoagent.edit.guards.off_limits import WhyNot, why_content_is_off_limits
 from repoagent.errors import Refused
-from repoagent.git.files import Source, blob_hash, check_path, read_source
+from repoagent.git.files import Content, Source, blob_hash, check_path, read_source
 from repoagent.git.process import git
 from repoagent.git.worktree import WorkTree
 from repoagent.llm.model import printable
@@ -344,9 +344,8 @@ class Versions:
         check_path(path)
         file = self.files.get(path)
         if file is not None and (data := self.change.read_new(file)) is not None:
-            return Source(
-                path, data, file.new_mode or REGULAR[0], blob_hash(data, self.worktree.object_format)
-            )
+            content = Content(data, file.new_mode or REGULAR[0])
+            return Source(path, content, blob_hash(data, self.worktree.object_format))
         if self.at is None:
             return read_source(self.worktree, path)
         listing = ("ls-tree", "-z", self.at) if self.at else ("ls-files", "-s", "-z")
@@ -357,5 +356,6 @@ class Versions:
                 mode, blob = fields[0], fields[2] if self.at else fields[1]
                 if mode not in REGULAR:
                     raise Refused(f"{path} is not a regular file")
-                return Source(path, git(self.worktree.top, "cat-file", "blob", blob), mode, blob)
-        return Source(path, None, None, "")
+                data = git(self.worktree.top, "cat-file", "blob", blob)
+                return Source(path, Content(data, mode), blob)
+        return Source(path, None, "")

@@ -37,25 +37,6 @@ Write = Callable[[Sequence[FileChange]], None]
 Overlaps = Mapping[str, Lines]  # files in which someone changed the same lines, with these lines
 
 
-def change_between(
-    old_path: str | None, before: Content | None, path: str | None, after: Content | None
-) -> FileChange:
-    """The change from `before` at `old_path` to `after` at `path`; None means that there is no file."""
-    old = (None, None, None) if before is None else (old_path, before.data, before.mode)
-    new = (None, None, None) if after is None else (path, after.data, after.mode)
-    return FileChange(old[0], new[0], old[1], new[1], old[2], new[2])
-
-
-def before_of(change: FileChange) -> Content | None:
-    """The content before a change, None if the file is new."""
-    return None if change.before is None else Content(change.before, change.old_mode or "")
-
-
-def after_of(change: FileChange) -> Content | None:
-    """The content after a change, None if the file is deleted."""
-    return None if change.after is None else Content(change.after, change.mode or "")
-
-
 def paths_of(changes: Iterable[FileChange]) -> set[str]:
     """All old and new paths of `changes`."""
     return {path for change in changes for path in (change.old_path, change.path) if path}
@@ -135,8 +116,8 @@ class ChangeSet:
         known = {change.name: change for change in self.candidates}
         for change in changes:
             first = known.pop(change.name, change)
-            change = replace(change, before=first.before, old_path=first.old_path, old_mode=first.old_mode)
-            if (change.before, change.old_mode) != (change.after, change.mode):
+            change = replace(change, old_path=first.old_path, old=first.old)
+            if not change.is_noop:
                 known[change.name] = change
         self.candidates = tuple(known.values())
         self._save()
@@ -176,7 +157,7 @@ class ChangeSet:
         current = look(self.worktree.top, change.name)
         if (change.path is None) != (current is None):
             return None  # someone removed the file, or created it again
-        if current is None or same(current, after_of(change)):
+        if current is None or same(current, change.new):
             return change
         below = without_change(self.worktree, change, current)
         if isinstance(below, Conflict) or change.before is None:
@@ -184,14 +165,14 @@ class ChangeSet:
         data = merge(self.worktree, change.before, below, current.data, exact=True)
         if isinstance(data, Conflict):
             return change
-        unchanged = change.before == data and change.old_mode == change.mode and not change.is_rename
-        return None if unchanged else replace(change, after=data)
+        part = change.with_data(change.before, data)
+        return None if part.is_noop else part
 
     def others_content(self, changes: Iterable[FileChange]) -> dict[str, Content | None]:
         """The current content of each path in `changes` that someone else has changed since."""
         contents = {}
         for change in changes:
-            expected = {change.old_path: None, change.path: after_of(change)}
+            expected = {change.old_path: None, change.path: change.new}
             for path, content in expected.items():
                 if path is not None and not same(current := look(self.worktree.top, path), content):
                     contents[path] = current
@@ -213,7 +194,7 @@ class ChangeSet:
             pair = _consecutive(self.worktree, earlier, change)
             if isinstance(pair, Conflict):
                 self.overlapping = {**self.overlapping, earlier.name: pair.lines}
-                pair = _with_result(earlier, before_of(change)), change
+                pair = _with_result(earlier, change.old), change
             if earlier.name in self.overlapping:
                 self.overlapping = {**self.overlapping, change.name: self.overlapping[earlier.name]}
             self.changes = tuple(pair[0] if one is earlier else one for one in self.changes)
@@ -284,16 +265,16 @@ def _read_change(folder: Path, item: object) -> FileChange:
     """The change of an entry of the index, with its bytes. Raises Refused if it is malformed or they are missing."""
     values = item if isinstance(item, dict) else {}
     texts = [values.get(key) for key in ("old_path", "path", "old_mode", "mode")]
-    old_path, path, old_mode, mode = texts
+    old_path, path, old_mode, new_mode = texts
     is_text = all(value is None or isinstance(value, str) for value in texts)
-    if not is_text or not (old_path or path) or not _MODES.issuperset((old_mode, mode)):
+    if not is_text or not (old_path or path) or not _MODES.issuperset((old_mode, new_mode)):
         raise Refused(
             f"{folder} is not a valid record of a run's changes; commit the changes by hand, or start a new run"
         )
     for name in filter(None, (old_path, path)):
         check_path(name)
-    sides: list[bytes | None] = []
-    for digest in (values.get("before"), values.get("after")):
+    sides: list[Content | None] = []
+    for digest, mode in ((values.get("before"), old_mode), (values.get("after"), new_mode)):
         is_digest = isinstance(digest, str) and re.fullmatch("[0-9a-f]{64}", digest)
         data = read_regular(folder / "bytes" / str(digest)) if is_digest else None
         if digest and (data is None or sha256(data).hexdigest() != digest):
@@ -301,9 +282,8 @@ def _read_change(folder: Path, item: object) -> FileChange:
                 f"{folder} lacks the content of {path or old_path}, so this run's changes are unknown; "
                 "commit them by hand, or start a new run"
             )
-        sides.append(data)
-    before, after = sides
-    return FileChange(old_path, path, before, after, old_mode, mode)
+        sides.append(None if data is None else Content(data, mode or REGULAR))
+    return FileChange(old_path, path, *sides)
 
 
 def _consecutive(
@@ -311,21 +291,22 @@ def _consecutive(
 ) -> tuple[FileChange, FileChange] | Conflict:
     """Two changes to a file in sequence, with what someone else did in between either in both changes or in neither.
     Returns a Conflict, with the lines, if the later change builds on that."""
-    base = before_of(later)
+    base, new = later.old, later.new
     has_link = SYMLINK in {earlier.old_mode, earlier.mode, later.old_mode, later.mode}
-    if later.mode == later.old_mode != SYMLINK and earlier.mode:
-        later = replace(later, mode=earlier.mode)  # someone else changed the mode in between
-    if base is None or same(base, after_of(earlier)):
+    if new and new.mode == later.old_mode != SYMLINK and earlier.new:
+        # someone else changed the mode in between
+        later = replace(later, new=replace(new, mode=earlier.new.mode))
+    if base is None or same(base, earlier.new):
         return earlier, later
     below = without_change(worktree, earlier, base)
     if isinstance(below, bytes):
-        return replace(earlier, before=below, after=base.data), later
+        return earlier.with_data(below, base.data), later
     if has_link or later.after is None or earlier.after is None:
         return below
     above = merge(worktree, earlier.after, base.data, later.after, exact=True)
     if isinstance(above, Conflict):
         return above
-    return earlier, replace(later, before=earlier.after, after=above)
+    return earlier, later.with_data(earlier.after, above)
 
 
 def without_change(worktree: WorkTree, change: FileChange, current: Content) -> bytes | Conflict:
@@ -338,8 +319,8 @@ def without_change(worktree: WorkTree, change: FileChange, current: Content) -> 
 
 def _with_result(change: FileChange, current: Content | None) -> FileChange:
     if current is None:
-        return replace(change, path=None, old_path=change.old_path or change.path, after=None, mode=None)
-    return replace(change, after=current.data, mode=current.mode)
+        return FileChange(change.old_path or change.path, None, change.old, None)
+    return replace(change, new=current)
 
 
 def free_folder(parent: Path, name: str) -> Path:

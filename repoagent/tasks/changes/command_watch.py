@@ -22,9 +22,6 @@ from repoagent.tasks.changes import snapshot
 from repoagent.tasks.changes.change_set import (
     ChangeSet,
     Write,
-    after_of,
-    before_of,
-    change_between,
     described,
     free_folder,
     is_at_result,
@@ -124,10 +121,7 @@ class Guard:
         change_set = self.change_set
         try:
             if changes:
-                reverse = [
-                    change_between(change.path, after_of(change), change.old_path, before_of(change))
-                    for change in changes
-                ]
+                reverse = [change.reversed() for change in changes]
                 self.write(reverse)
                 run_paths = paths_of(change_set.changes)
                 change_set.wrote([change for change in reverse if change.name in run_paths])
@@ -217,7 +211,7 @@ class Watch:
                 continue
             by_run = change_set.of(path) is not None
             is_change = tracked or (by_run and path not in candidate_names)
-            (changes if is_change else candidates).append(change_between(path, old, path, new))
+            (changes if is_change else candidates).append(FileChange.at(path, old, new))
             if before is not None and old is not None and not by_run:
                 status = "holds your uncommitted work" if tracked else "git does not track"
                 self.say(f"the command changed {named(path)}, which {status}; {_STORED}")
@@ -256,7 +250,7 @@ class Watch:
             if not followed:
                 continue
             if path not in by_path and path not in touched:
-                changed.append(change_between(path, old, path, new))
+                changed.append(FileChange.at(path, old, new))
             elif path in by_path and not is_at_result(by_path[path], path, new):
                 again.append(path)
         lead = "While a command ran in the background, "

@@ -13,14 +13,14 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from repoagent.errors import Refused
-from repoagent.git.files import Content, look
+from repoagent.git.files import Content, FileChange, look
 from repoagent.git.index import Status, read_status_and_untracked
 from repoagent.git.objects import from_blob
 from repoagent.git.worktree import WorkTree
 from repoagent.storage import json_files
 from repoagent.storage.atomic import read_regular
 from repoagent.storage.folders import open_folder
-from repoagent.tasks.changes.change_set import ChangeSet, change_between, names_of, paths_of
+from repoagent.tasks.changes.change_set import ChangeSet, names_of, paths_of
 
 LARGEST = 4 * 1024 * 1024  # bytes of a followed file
 MOST = 2_000  # uncommitted files whose bytes are read
@@ -166,7 +166,7 @@ def settle_command(change_set: ChangeSet) -> str:
         if followed and path in changed_by_run:
             again.append(path)
         elif followed:
-            changed.append(change_between(path, old, path, new))
+            changed.append(FileChange.at(path, old, new))
     if changed:
         change_set.add_candidates(changed)
     discard_snapshot(change_set)

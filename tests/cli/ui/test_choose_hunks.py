@@ -13,15 +13,14 @@ import sys
 from repoagent.cli.ui.terminal_interface import choose_hunks
 from repoagent.cli.ui.terminal import Terminal
 from repoagent.errors import RepoagentError
-from repoagent.git.files import FileChange
+from repoagent.git.files import Content, FileChange
 
 def text(**changed):
     return "".join(changed.get(f"l{n}", str(n)) + "\n" for n in range(1, 31)).encode()
 
-R, X = "100644", "100755"
 changes = [
-    FileChange("one", "one", text(), text(l3="three", l15="fifteen", l17="seventeen"), R, X),
-    FileChange(None, "two\x1b", None, b"new\n", None, R),
+    FileChange.at("one", Content(text()), Content(text(l3="three", l15="fifteen", l17="seventeen"), "100755")),
+    FileChange.at("two\x1b", None, Content(b"new\n")),
 ]
 try:
     for change in choose_hunks(Terminal.open(), changes):

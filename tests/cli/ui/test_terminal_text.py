@@ -12,7 +12,7 @@ from repoagent.cli.ui.diff import render
 from repoagent.cli.ui.progress import Words
 from repoagent.cli.ui.table import Column, Page
 from repoagent.cli.ui.terminal_text import clean, display_width, fold, paint
-from repoagent.git.files import REGULAR, FileChange
+from repoagent.git.files import Content, FileChange
 from repoagent.patch.render import canonical_diff
 
 ANY = st.text(st.characters())  # surrogates too
@@ -67,7 +67,7 @@ SGR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def changed(before: bytes, after: bytes) -> str:
-    return canonical_diff([FileChange("f", "f", before, after, REGULAR, REGULAR)])
+    return canonical_diff([FileChange.at("f", Content(before), Content(after))])
 
 
 def test_the_colours_are_git_s() -> None:
@@ -101,7 +101,7 @@ def test_odd_bytes_line_ends_and_binary_content() -> None:
     assert "^M" not in render(changed(b"a\r\nb\r\n", b"a\r\nc\r\n"), color=False)
     assert "+c^M\n" in render(changed(b"a\nb\n", b"a\nc\r\n"), color=False)
     assert render(changed(b"a", b"b"), color=True).count("\n\\ No newline at end of file\n") == 2
-    binary = canonical_diff([FileChange("b", "b", b"\0a", b"\0b", REGULAR, REGULAR)])
+    binary = canonical_diff([FileChange.at("b", Content(b"\0a"), Content(b"\0b"))])
     shown = render(binary + changed(b"a\n", b"b\n"), color=False)
     assert "Binary content differs\ndiff --git a/f b/f\n" in shown and "literal" not in shown
 

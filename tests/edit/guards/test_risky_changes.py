@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from repoagent.edit.guards.risky_changes import concerns, described, hidden_changes, listed
-from repoagent.git.files import FileChange
+from repoagent.git.files import Content, FileChange
 from repoagent.git.worktree import open_worktree
 from tests.conftest import GitRepo
 from tests.edit.conftest import GREET, QUESTION, Open, Run, Script
@@ -18,7 +18,7 @@ APART = "You did not ask for a change to .gitattributes. Apply it anyway [y,n,?]
 
 
 def new(path: str, after: bytes = b"x\n", mode: str = "100644") -> FileChange:
-    return FileChange(None, path, None, after, None, mode)
+    return FileChange.at(path, None, Content(after, mode))
 
 
 LISTED = [
@@ -76,9 +76,9 @@ def test_the_target_of_a_linked_hook(repo: GitRepo) -> None:
 
 def test_both_names_of_a_rename_count_and_a_named_file_was_requested(repo: GitRepo) -> None:
     worktree = open_worktree(repo.top)
-    moved = FileChange(".gitattributes", "x.txt", b"x\n", b"x\n", "100644", "100644")
+    moved = FileChange(".gitattributes", "x.txt", Content(b"x\n"), Content(b"x\n"))
     assert [c.path for c in concerns([moved], (), worktree)] == [".gitattributes"]
-    gone = FileChange(".gitattributes", None, b"x\n", None, "100644", None)
+    gone = FileChange.at(".gitattributes", Content(b"x\n"), None)
     assert [c.asked for c in concerns([gone], (".gitattributes",), worktree)] == [True]
     assert "edit.sensitive" in found(repo, "deploy/prod.yml", further=("deploy/", "!deploy/README.md"))
     assert not found(repo, "deploy/README.md", further=("deploy/*", "!deploy/README.md"))
@@ -92,7 +92,7 @@ def test_a_secret_of_the_environment_is_never_requested(
     (concern,) = concerns([new("a.py", b"key = 'canary-8c2e'\n")], ("a.py",), worktree)
     assert not concern.asked
     assert "SERVICE_TOKEN" in concern.sentence and "canary" not in concern.sentence
-    kept = FileChange("a.py", "a.py", b"canary-8c2e\n", b"canary-8c2e\nx\n", "100644", "100644")
+    kept = FileChange.at("a.py", Content(b"canary-8c2e\n"), Content(b"canary-8c2e\nx\n"))
     assert not concerns([kept], (), worktree)
 
 
@@ -103,9 +103,9 @@ def test_a_secret_of_the_environment_is_never_requested(
         (new("a.py", b"a\x1b[31m\n"), "U+001B"),
         (new("a.py", "a\u200bb \u2066\n".encode()), "U+200B, U+2066"),
         (new("run.sh", mode="100755"), "run.sh becomes executable"),
-        (FileChange("a", "a", b"x\n", b"x\n", "100644", "100755"), "a becomes executable"),
-        (FileChange("a", "a", "\u202e\n".encode(), "\u202e\nx\n".encode(), "100644", "100644"), ""),
-        (FileChange("a", "a", "\u202e\n".encode(), "\u202e\n\u202e\n".encode(), "100644", "100644"), "U+202E"),
+        (FileChange.at("a", Content(b"x\n"), Content(b"x\n", "100755")), "a becomes executable"),
+        (FileChange.at("a", Content("\u202e\n".encode()), Content("\u202e\nx\n".encode())), ""),
+        (FileChange.at("a", Content("\u202e\n".encode()), Content("\u202e\n\u202e\n".encode())), "U+202E"),
         (new("a", "\ufeffemoji \U0001f469\u200d\U0001f52c, \tpage\x0c\r\n".encode()), ""),
         (new("a", b"caf\xe9 \x93quoted\x94\n"), ""),
     ],

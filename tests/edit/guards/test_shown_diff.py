@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from repoagent.edit.review_and_commit import read_back
 from repoagent.edit.ui import DiffStat
-from repoagent.git.files import REGULAR, FileChange
+from repoagent.git.files import Content, FileChange
 from repoagent.patch.render import canonical_diff
 
 LINES = (
@@ -19,7 +19,7 @@ TEXT = st.tuples(st.lists(st.sampled_from(LINES), max_size=30), st.sampled_from(
 
 
 def change(before: bytes, after: bytes) -> FileChange:
-    return FileChange("a b", "a b", before, after, REGULAR, REGULAR)
+    return FileChange.at("a b", Content(before), Content(after))
 
 
 @given(TEXT, TEXT)
@@ -44,8 +44,8 @@ def test_a_diff_that_differs_from_the_bytes_is_an_error() -> None:
 
 def test_new_deleted_and_renamed_files() -> None:
     changes = [
-        FileChange(None, "n", None, b"x\n", None, REGULAR),
-        FileChange("d", None, b"y\n", None, REGULAR, None),
-        FileChange("o", "p", b"z\n", b"z\n", REGULAR, REGULAR),
+        FileChange.at("n", None, Content(b"x\n")),
+        FileChange.at("d", Content(b"y\n"), None),
+        FileChange("o", "p", Content(b"z\n"), Content(b"z\n")),
     ]
     assert read_back(canonical_diff(changes), changes) == DiffStat(3, 1, 1)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -11,7 +9,7 @@ from hypothesis import strategies as st
 from repoagent.errors import Refused
 from repoagent.git.files import EXECUTABLE, REGULAR, Content, FileChange
 from repoagent.git.worktree import open_worktree
-from repoagent.tasks.changes.change_set import ChangeSet, change_between, open_change_set
+from repoagent.tasks.changes.change_set import ChangeSet, open_change_set
 from repoagent.tasks.restore import revert
 from tests.conftest import GitRepo
 
@@ -25,7 +23,7 @@ def with_line(data: bytes, number: int, text: bytes) -> bytes:
 
 def change(path: str, before: bytes | None, after: bytes | None) -> FileChange:
     old, new = (None if data is None else Content(data) for data in (before, after))
-    return change_between(path, old, path, new)
+    return FileChange.at(path, old, new)
 
 
 @pytest.fixture
@@ -135,7 +133,7 @@ def test_lines_that_the_user_adds_to_a_new_file_are_separated(change_set: Change
 def test_a_mode_that_the_user_sets_is_separated(change_set: ChangeSet) -> None:
     write(change_set, "f", OLD, ONE)
     (change_set.worktree.top / "f").chmod(0o755)
-    change_set.wrote([replace(change("f", ONE, TEN), old_mode=EXECUTABLE, mode=EXECUTABLE)])
+    change_set.wrote([FileChange.at("f", Content(ONE, EXECUTABLE), Content(TEN, EXECUTABLE))])
     save(change_set, "f", TEN)
     assert [(change.old_mode, change.mode) for change in change_set.present()] == [(REGULAR, REGULAR)]
     written: list[FileChange] = []

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from repoagent.errors import NothingDone
-from repoagent.git.files import REGULAR, FileChange
+from repoagent.git.files import Content, FileChange
 from repoagent.git.transaction.results import InPlace, Inseparable
 from repoagent.git.transaction.transaction import Transaction
 from repoagent.git.worktree import open_worktree
@@ -54,7 +54,7 @@ def _interleaved(repo: GitRepo, done: list[tuple[str, str, int]]) -> tuple[Chang
     for number, (who, what, at) in enumerate(done):
         before, lines = lines, _done(lines, who, what, at, number)
         if who == "run" and lines != before:
-            change = FileChange("f", "f", _bytes(before), _bytes(lines), REGULAR, REGULAR)
+            change = FileChange.at("f", Content(_bytes(before)), Content(_bytes(lines)))
             change_set.will_write([change])
             repo.write("f", _bytes(lines))
             change_set.wrote([change])

@@ -20,7 +20,7 @@ from repoagent.agent.sandbox.policy import Policy
 from repoagent.config.layers import load
 from repoagent.edit.guards.off_limits import gate
 from repoagent.errors import UsageError
-from repoagent.git.files import FileChange
+from repoagent.git.files import Content, FileChange
 from repoagent.git.worktree import layout, open_worktree
 from repoagent.tasks.changes import snapshot
 from repoagent.tasks.changes.change_set import named, open_change_set
@@ -229,9 +229,7 @@ def test_a_change_with_a_reset_time_is_detected(repo: GitRepo, tmp_path: Path) -
     file.write_text("comman\n")
     os.utime(file, ns=(was.st_atime_ns, was.st_mtime_ns))
     after()
-    assert change_set.candidates == (
-        FileChange("mine.txt", "mine.txt", b"person\n", b"comman\n", "100644", "100644"),
-    )
+    assert change_set.candidates == (FileChange.at("mine.txt", Content(b"person\n"), Content(b"comman\n")),)
 
 
 def test_file_names_are_quoted_in_the_prompt(repo: GitRepo) -> None:
