@@ -70,18 +70,15 @@ def combine(group: Sequence[Target], files: Files) -> Outcome | list[Problem]:
         return problems
     corrected = _attempt(_as_correction, group, files, text)
     steps: Outcome | None = None
-    if (
-        source is not None and group[0].path == group[0].source
-    ):  # each applied to the result of the previous one
-        before = FileChange.at(name, source, source)
-        steps = Outcome(before, ())
-        for target in group:
+    moves = any(target.path != target.source for target in group[:-1])
+    if source is not None and not moves and group[-1].patch.action != "copy":
+        steps = Outcome(FileChange.at(name, source, source), ())
+        for target in group:  # each applied to the result of the previous one
             step = _attempt(apply_targets, [target], files, steps.change.new)
             if step is None:
                 steps = None
                 break
-            change = replace(before, new=step.change.new)
-            steps = Outcome(change, steps.placements + step.placements)
+            steps = Outcome(replace(step.change, old=source), steps.placements + step.placements)
     if revised:
         last_fits = corrected is None and steps is not None
         if last_fits and _attempt(apply_targets, _versions(_blocks(group))[-1], files) is not None:

@@ -128,6 +128,34 @@ def test_several_patches_of_one_file(answer: str, expected: bytes) -> None:
     assert after(answer) == expected
 
 
+GIT = "```diff\ndiff --git a/app.py b/{0}\n{1}```\n"
+RENAME = GIT.format("new.py", "rename from app.py\nrename to new.py\n")
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "path", "mode"),
+    [
+        (GIT.format("app.py", "old mode 100644\nnew mode 100755\n"), STEP, "app.py", "100755"),
+        (STEP, RENAME, "new.py", "100644"),
+        (STEP, GIT.format("app.py", "deleted file mode 100644\n"), None, None),
+    ],
+)
+def test_a_step_that_is_more_than_an_edit(first: str, last: str, path: str | None, mode: str | None) -> None:
+    (change,) = run(f"{FIRST}\n{first}\nthen\n\n{last}", may_create=lambda _: True).changes
+    assert (change.old_path, change.before, change.old_mode) == ("app.py", APP, "100644")
+    assert (change.path, change.mode) == (path, mode)
+    assert change.after == (APP.replace(b'"hello " + name', b'f"hi {name}"') if path else None)
+
+
+def test_an_edit_of_a_file_that_another_part_moves_or_copies_is_refused() -> None:
+    for answer in (
+        f"{RENAME}\n{FIRST}",
+        f"{FIRST}\n{RENAME}\n{STEP}",
+        FIRST + RENAME.replace("rename", "copy"),
+    ):
+        assert reasons(answer, may_create=lambda _: True) == {"overlap"}
+
+
 def test_a_last_part_alone_is_never_applied() -> None:
     broken = fenced("@@\n-import nothing\n+import os\n")
     assert reasons(f"{broken}\nand\n\n{FIRST}") == {"deleted-line-missing"}
