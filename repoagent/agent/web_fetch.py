@@ -149,7 +149,7 @@ _HEADERS = {
 
 @dataclass(frozen=True)
 class Net:
-    """Access to the network. may: whether to connect to an address. trust: creates the context that checks
+    """Access to the network. may: returns whether to connect to an address. trust: creates the context that checks
     certificates."""
 
     may: Callable[[str], bool] = is_public

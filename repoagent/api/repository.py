@@ -214,9 +214,9 @@ class Repository:
         on_note: Hear | None = None,
         settings: Mapping[str, object] | None = None,
     ) -> Report:
-        """Review the staged changes; or a `range` ("A..B"), the changes in HEAD since its merge base with `base`, one
-        `commit`, all changes to `tracked` files since HEAD, or a `diff` (a patch, or a `git.DiffIndex` with patches).
-        `files` limits the review.
+        """Review the staged changes, or instead a `range` ("A..B"), the changes in HEAD since its merge base with
+        `base`, one `commit`, all changes to `tracked` files since HEAD, or a `diff` (a patch, or a `git.DiffIndex` with
+        patches). `files` limits the review.
 
         The history rules need no model. A model is called, and paid for, only with `model`: a name, an object, or True
         for the configured one; each of its findings is verified to quote code from the change.
@@ -349,7 +349,7 @@ class Repository:
 
         `sources` are the blobs that the patch was made for, by path: each a `git.Blob`, or at least seven hex digits of
         the id that `git hash-object --no-filters` prints. `path` is the file for a patch without a file name, `message`
-        the commit message ("": the patch's own). The other parameters are those of `edit`.
+        the commit message (by default, the patch's own). The other parameters are those of `edit`.
 
         Raises NothingDone if it is already applied, or if `decide` returns False; Refused (its `details()` name the
         hunks) if it does not apply or is not allowed; UsageError, CheckFailed, Busy.

@@ -41,11 +41,11 @@ class EditResult:
     for a dry run; "answered" if the model answered without an edit.
 
     `edit_id` is the argument for `undo`. `commit` (a full id; `git_commit` is the object), `parent` and `branch` are
-    None without a commit, `branch` also on a detached HEAD. `files` are the changed files, `diff` their patch as git
-    prints it, `message` the commit message. `remarks` are sentences for the user. `placements` has for each hunk its
-    lines and the tolerances that it needed. `seconds` is wall time. Only for `edit`: the `model`, its `answer` if it
-    did not edit, the rest of its last reply (`words`), its earlier `messages` to the user, its tokens (`usage`) and the
-    `cost` in US dollars (None: unknown). `top` is the work tree.
+    None without a commit; `branch` is also None on a detached HEAD. `files` are the changed files, `diff` their patch
+    as git prints it, `message` the commit message. `remarks` are sentences for the user. `placements` has for each hunk
+    its lines and the tolerances that it needed. `seconds` is wall time. Only for `edit`: the `model`, its `answer` if
+    it did not edit, the rest of its last reply (`words`), its earlier `messages` to the user, its tokens (`usage`) and
+    the `cost` in US dollars (None: unknown). `top` is the work tree.
     """
 
     kind: Kind
@@ -125,7 +125,7 @@ class Neighbor:
 @dataclass(frozen=True)
 class Neighbors:
     """The `neighbors` of `paths`, best score first. `commit` is the id of `revision`, "" before the first commit;
-    `commits` is the number of commits read that touch `paths`. `state` is "whole", or "building", "recent" or "names"
+    `commits` is how many commits that touch `paths` were read. `state` is "whole", or "building", "recent" or "names"
     for an answer from part of the history; `note` is a remark for the user, or ""."""
 
     paths: tuple[str, ...]

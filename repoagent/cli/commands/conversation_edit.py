@@ -67,10 +67,10 @@ def edit_command(session: Session, /, **values: Any) -> None:
         prompt = first_request(request, max_output_tokens=0)
         show_request(prompt, repo.settings, terminal, as_json=repo.as_json)
         return
-    shared.require_answers(terminal, options, to="write it")
+    shared.require_answers(terminal, options, to="save the change")
     if repo.as_json and not (options.yes or options.dry_run):
         raise UsageError(
-            "cannot ask for confirmation with --json; use --yes to write it, or --dry-run to preview"
+            "cannot ask for confirmation with --json; use --yes to save the change, or --dry-run to preview"
         )
     result, ready = _ask_model(options, repo, request)
     if not options.dry_run:

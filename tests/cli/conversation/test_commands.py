@@ -45,7 +45,7 @@ WRONG = {
     "delete nothing --yes": (2, "no conversation 'nothing'"),
     "edit fast": (2, "missing REQUEST: describe what to change; to edit the conversation yourself, open "),
     "edit fast \t": (2, "missing request"),
-    "edit fast shorter": (2, "use --yes to write it, or --dry-run"),
+    "edit fast shorter": (2, "use --yes to save the change, or --dry-run"),
     "edit edit-1 shorter --yes": (2, "is reserved"),
     "nonsense": (2, "unknown command 'nonsense'"),
 }
