@@ -26,7 +26,8 @@ from tests.memory.conftest import Workspace, text
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"[]", b'{"version": 1}', b'{"version": 1, "path": "a.py", "keys": []}', b'{"version":1,"path":"x","blobs":[1]}'],
+    [b"", b"[]", b'{"version": 1}', b'{"version": 1, "path": "a.py", "keys": []}', b'{"version":1,"path":"x","blobs":[1]}',
+     b'{"version": 1, "path": "a.py", "commit": "--output=b.py"}'],
 )  # fmt: skip
 def test_a_broken_identity_is_set_aside_and_the_others_work(workspace: Workspace, content: bytes) -> None:
     memory = workspace.known("a.py")
@@ -95,7 +96,7 @@ _IDENTITIES = st.builds(
     earlier_paths=st.lists(_NAMES).map(tuple),
     keys=st.dictionaries(_TEXTS, _TEXTS),
     blobs=st.lists(_TEXTS).map(tuple),
-    commit=st.none() | _TEXTS,
+    commit=st.none() | st.text("0123456789abcdef", min_size=40, max_size=40),
     rekeyings=st.lists(st.builds(Rekeying, *[_TEXTS] * 5)).map(tuple),
     strangers=st.lists(_NAMES).map(tuple),
     places=st.dictionaries(_NAMES, st.builds(Seen, _NAMES, _TEXTS)),

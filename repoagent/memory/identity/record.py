@@ -10,6 +10,7 @@ from typing import Any
 
 from repoagent.dataclass import dataclass
 from repoagent.git.process import GitError, git
+from repoagent.git.worktree import is_full_id
 from repoagent.storage import json_files
 from repoagent.storage.layout import Warn, to_stderr
 
@@ -198,6 +199,7 @@ def from_dict(value: Mapping[str, Any]) -> Identity | None:
         texts = [text for item in (*rekeyings, *places.values()) for text in vars(item).values()]
         texts += [*identity.blobs, *keys.values(), commit or ""]
         is_valid = all(isinstance(text, str) for text in texts) and b"\0" not in os.fsencode("".join(paths))
+        is_valid = is_valid and (not commit or is_full_id(commit))  # git could take it for an option
     except (KeyError, TypeError, UnicodeEncodeError):  # a lone surrogate cannot be part of a file name
         return None
     return identity if path and is_valid else None
