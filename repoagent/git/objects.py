@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping
+import sys
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from repoagent.dataclass import dataclass
@@ -65,15 +66,57 @@ def from_blob(worktree: WorkTree, path: str, entry: Entry) -> Content:
 def read_blobs(worktree: WorkTree, oids: Collection[str]) -> dict[str, bytes]:
     """The stored contents of blobs, by id (one git call)."""
     ordered = sorted(set(oids))
-    out = git(worktree.top, "cat-file", "--batch", stdin="".join(oid + "\n" for oid in ordered).encode())
-    blobs: dict[str, bytes] = {}
+    stdin = "".join(oid + "\n" for oid in ordered).encode()
+    return _contents(ordered, git(worktree.top, "cat-file", "--batch", stdin=stdin))
+
+
+def _contents(names: Sequence[str], out: bytes) -> dict[str, bytes]:
+    """The contents in the output of `git cat-file --batch`, by the names that git was asked for."""
+    contents: dict[str, bytes] = {}
     position = 0
-    for oid in ordered:
+    for name in names:
         end = out.index(b"\n", position)
         size = int(out[position:end].split(b" ")[2])
-        blobs[oid] = out[end + 1 : end + 1 + size]
+        contents[name] = out[end + 1 : end + 1 + size]
         position = end + 1 + size + 1
-    return blobs
+    return contents
+
+
+def local_blobs(
+    top: Path, names: Collection[str], *, largest: int = sys.maxsize, most: int = sys.maxsize
+) -> dict[str, bytes]:
+    """The blobs with these full or abbreviated ids, except those that this clone lacks, that are larger than `largest`
+    bytes, or that come after the first `most` bytes. Fetches nothing. Calls git at most four times. Raises GitError if
+    git fails."""
+
+    def ask(*arguments: str) -> bytes:
+        stdin = "".join(f"{name}\n" for name in wanted).encode()
+        return git(top, *arguments, stdin=stdin, env=OFFLINE)
+
+    wanted = list(dict.fromkeys(filter(None, names)))
+    check = ("cat-file", "--batch-check")
+    try:
+        lines = ask(*check)
+    except GitError:  # git stops at the first blob that a partial clone lacks
+        present = (
+            "--objects",
+            "--no-object-names",
+            "--no-walk",
+            "--missing=print",
+            "--ignore-missing",
+            "--stdin",
+        )
+        listed = ask("rev-list", *present).decode().split()
+        wanted = [name for name in wanted if any(oid.startswith(name) for oid in listed)]
+        lines = ask(*check)
+    sizes = {}
+    for name, line in zip(wanted, lines.split(b"\n"), strict=False):
+        fields = line.split(b" ")
+        if len(fields) == 3 and fields[1] == b"blob" and (size := int(fields[2])) <= min(largest, most):
+            sizes[name] = size
+            most -= size
+    wanted = list(sizes)
+    return _contents(wanted, ask("cat-file", "--batch")) if wanted else {}
 
 
 _RAW = ("-r", "-z", "--raw", "--no-abbrev", "--no-renames")

@@ -14,8 +14,9 @@ from functools import cache
 from pathlib import Path
 
 from repoagent.dataclass import dataclass
+from repoagent.git.objects import local_blobs
 from repoagent.git.process import GitError
-from repoagent.history.log import COMMIT_MARK, FileCommit, offline, read_blobs, split_log
+from repoagent.history.log import COMMIT_MARK, FileCommit, offline, split_log
 
 _FUNCTIONS = frozenset({"function", "method"})
 _SHORTEST = 7  # bytes of a definition that is recognized after a rename, such as `class X:`
@@ -165,7 +166,7 @@ def steps(
     blobs: dict[str, bytes] | None = None
     with suppress(GitError):
         names = [name for c in commits[:limit] if _has_text(c) for name in (c.after, c.before)]
-        blobs = read_blobs(top, names, largest=LARGEST, most=MOST)
+        blobs = local_blobs(top, names, largest=LARGEST, most=MOST)
     end = time.thread_time() + seconds
 
     @cache

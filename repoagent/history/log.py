@@ -1,4 +1,4 @@
-"""Read `git log` within a time limit: the commits of one file, or the whole history as a stream. Also read blobs.
+"""Read `git log` within a time limit: the commits of one file, or the whole history as a stream.
 
 Nothing is fetched: objects that a partial clone lacks are omitted.
 """
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from repoagent.dataclass import dataclass
-from repoagent.git.process import OFFLINE, GitError, git_output, git_stream
+from repoagent.git.process import OFFLINE, git_output, git_stream
 
 # Commit, parents, short name, author by .mailmap, author date, subject, address; -z ends it with a NUL.
 LOG_FORMAT = "--format=%x01%H%x00%P%x00%h%x00%aN%x00%aI%x00%s%x00%aE"
@@ -262,41 +262,3 @@ def offline(top: Path, *args: str, names: Collection[str] = ()) -> bytes:
     GitError if git fails."""
     data = "".join(f"{name}\n" for name in names).encode()
     return git_output(top, *args, stdin=data, env=OFFLINE).stdout
-
-
-def read_blobs(top: Path, names: Collection[str], *, largest: int, most: int) -> dict[str, bytes]:
-    """The blobs with these full or abbreviated ids, except those that this clone lacks, that are larger than `largest`
-    bytes, or that come after the first `most` bytes. Calls git at most four times. Raises GitError if git fails."""
-    wanted = list(dict.fromkeys(filter(None, names)))
-    if not wanted:
-        return {}
-    check = ("cat-file", "--batch-check")
-    try:
-        lines = offline(top, *check, names=wanted)
-    except GitError:  # without a remote to fetch from, git < 2.45 stops at the first missing object
-        present = (
-            "--objects",
-            "--no-object-names",
-            "--no-walk",
-            "--missing=print",
-            "--ignore-missing",
-            "--stdin",
-        )
-        listed = offline(top, "rev-list", *present, names=wanted).decode().split()
-        wanted = [name for name in wanted if any(oid.startswith(name) for oid in listed)]
-        lines = offline(top, *check, names=wanted)
-    chosen = []
-    for name, line in zip(wanted, lines.split(b"\n"), strict=False):
-        fields = line.split(b" ")
-        if len(fields) == 3 and fields[1] == b"blob" and (size := int(fields[2])) <= min(largest, most):
-            chosen.append((name, size))
-            most -= size
-    if not chosen:
-        return {}
-    data = offline(top, "cat-file", "--batch", names=[name for name, _ in chosen])
-    blobs, start = {}, 0
-    for name, size in chosen:
-        start = data.index(b"\n", start) + 1
-        blobs[name] = data[start : start + size]
-        start += size + 1
-    return blobs

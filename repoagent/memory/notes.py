@@ -16,13 +16,14 @@ import re
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import Busy, UsageError
 from repoagent.git.files import blob_hash
-from repoagent.git.process import OFFLINE, git
+from repoagent.git.objects import local_blobs
 from repoagent.git.worktree import WorkTree
 from repoagent.memory.identity.record import Memory
 from repoagent.storage.atomic import read_regular, write_whole
@@ -304,25 +305,9 @@ def stale_notes(
 
 
 def older_texts(worktree: WorkTree) -> Older:
-    """A function that reads blobs from git's object database, in one call and offline. It leaves out versions that were
-    never committed."""
-
-    def older(blobs: Collection[str]) -> dict[str, bytes]:
-        names = sorted(blobs)
-        stdin = "".join(f"{blob}\n" for blob in names).encode()
-        output = git(worktree.top, "cat-file", "--batch", stdin=stdin, env=OFFLINE)
-        texts: dict[str, bytes] = {}
-        for blob in names:
-            head, _, output = output.partition(b"\n")
-            fields = head.split(b" ")
-            if len(fields) == 3 and fields[2].isdigit():  # else it is missing or ambiguous
-                size = int(fields[2])
-                if fields[1] == b"blob":
-                    texts[blob] = output[:size]
-                output = output[size + 1 :]
-        return texts
-
-    return older
+    """A function that reads blobs from git's object database, offline. It leaves out versions that were never committed
+    or that a partial clone lacks."""
+    return partial(local_blobs, worktree.top)
 
 
 def staleness(memory: Memory, data: bytes, older: Older | None = None) -> IsStale:

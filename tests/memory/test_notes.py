@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repoagent.errors import Busy
+from repoagent.git.worktree import open_worktree
 from repoagent.memory import notes as notebook
 from repoagent.memory.notes import (
     COMPACTED,
@@ -32,6 +33,7 @@ from repoagent.memory.notes import (
     staleness,
 )
 from repoagent.memory.prompt import notes_block
+from tests.history.histories import partial_clone, without_a_fetch
 from tests.memory.conftest import Workspace, edited, text
 
 DAY = date(2026, 11, 21)
@@ -263,6 +265,14 @@ def test_older_texts_are_looked_up_in_git(workspace: Workspace) -> None:
     blob, tree = (workspace.repo.git("rev-parse", name).strip() for name in ("HEAD:a.py", "HEAD^{tree}"))
     found = notebook.older_texts(workspace.worktree)([blob[:12], "f" * 12, tree])
     assert found == {blob[:12]: text("a")}
+
+
+def test_older_texts_that_a_clone_lacks(workspace: Workspace) -> None:
+    workspace.repo.commit("change", **{"a.py": text("new")})
+    old, new = (workspace.repo.git("rev-parse", f"{name}:a.py").strip() for name in ("HEAD~1", "HEAD"))
+    clone = partial_clone(workspace.repo, "blob:none")
+    with without_a_fetch(clone):
+        assert notebook.older_texts(open_worktree(clone.top))([old, new[:12]]) == {new[:12]: text("new")}
 
 
 def test_the_prompt_marks_stale_notes(workspace: Workspace) -> None:

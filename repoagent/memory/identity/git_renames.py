@@ -1,23 +1,34 @@
-"""Ask git about a file: its versions, its earlier and later names, and whether history shows it as one file."""
+"""Ask git about a file: its versions, its earlier and later names, and whether history shows it as one file.
+
+Nothing is fetched: a content that a partial clone lacks counts as missing.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
-from repoagent.git.process import GitError, git
+from repoagent.git.process import OFFLINE, GitError, git
 from repoagent.git.worktree import WorkTree
 
 _DEPTH = 500  # commits
-_RENAMES = ("-M", "--diff-filter=R", "--raw", "--no-abbrev", "-z")
+_RENAMES = ("--diff-filter=R", "--raw", "--no-abbrev", "-z")
 
 
 def _ask(worktree: WorkTree, *arguments: str, stdin: bytes | None = None) -> bytes | None:
     """git's output; None if it fails: HEAD is unborn, an object is missing."""
     try:
-        return git(worktree.top, *arguments, stdin=stdin)
+        return git(worktree.top, *arguments, stdin=stdin, env=OFFLINE)
     except GitError:
         return None
+
+
+def _ask_renames(
+    worktree: WorkTree, command: str, *arguments: str, similar: Sequence[str] = ("-M",)
+) -> bytes | None:
+    """Like `_ask`, with renames detected; only exact ones if a partial clone lacks contents to compare."""
+    listed = _ask(worktree, command, *similar, *arguments)
+    return _ask(worktree, command, "-M100%", *arguments) if listed is None else listed
 
 
 def _names(listed: bytes | None) -> Iterator[str]:
@@ -34,10 +45,9 @@ def as_in_work_tree(worktree: WorkTree, blob: str, path: str) -> bytes | None:
     return _ask(worktree, "cat-file", "--filters", f"--path={path}", blob)
 
 
-def _lookup(worktree: WorkTree, path: str, commits: Collection[str]) -> list[bytes]:
-    """What each of `commits` has at `path`: a line "ID blob SIZE", or one that ends in " missing"."""
-    names = b"".join(os.fsencode(f"{commit}:{path}") + b"\n" for commit in commits)
-    return (_ask(worktree, "cat-file", "--batch-check", stdin=names) or b"").splitlines()
+def _ids_at(worktree: WorkTree, path: str, commits: Collection[str]) -> list[bytes]:
+    """The ids that `commits` have at `path`, also of missing objects; none if one of the commits has no such path."""
+    return (_ask(worktree, "rev-parse", *(f"{commit}:{path}" for commit in commits)) or b"").split()
 
 
 def former_names(worktree: WorkTree, path: str, commits: Collection[str | None]) -> Iterator[tuple[str, str]]:
@@ -48,7 +58,7 @@ def former_names(worktree: WorkTree, path: str, commits: Collection[str | None])
     unknown). History is read only if one of these commits does not contain `path`; otherwise `path` cannot be the
     result of a later rename.
     """
-    yield from _followed(path, _ask(worktree, "diff-index", "--cached", *_RENAMES, "HEAD", "--"))
+    yield from _followed(path, _ask_renames(worktree, "diff-index", "--cached", *_RENAMES, "HEAD", "--"))
 
     def limit() -> str:
         """The commit at which reading history ends; "" if there are fewer commits."""
@@ -57,13 +67,11 @@ def former_names(worktree: WorkTree, path: str, commits: Collection[str | None])
 
     end = limit() if None in commits else ""
     since = {commit or end for commit in commits}
-    if "" not in since:
-        versions = _lookup(worktree, path, since)
-        if len(versions) == len(since) and not any(answer.endswith(b" missing") for answer in versions):
-            return
+    if "" not in since and _ids_at(worktree, path, since):
+        return
     bounds = {end or limit(), *(since if len(since) == 1 else ())} - {""}
     excluded = [f"^{commit}" for commit in bounds]
-    yield from _followed(path, _ask(worktree, "log", *_RENAMES, "--format=", "HEAD", *excluded, "--"))
+    yield from _followed(path, _ask_renames(worktree, "log", *_RENAMES, "--format=", "HEAD", *excluded, "--"))
 
 
 def _followed(path: str, raw: bytes | None) -> Iterator[tuple[str, str]]:
@@ -81,11 +89,8 @@ def _followed(path: str, raw: bytes | None) -> Iterator[tuple[str, str]]:
 def same_through_history(worktree: WorkTree, path: str, data: bytes, since: str) -> bool:
     """Whether history shows `path` as one file from commit `since` to HEAD: it is in both commits, was never added,
     removed or renamed in between, and has the content `data` at HEAD."""
-    versions = _lookup(worktree, path, (since, "HEAD"))
     blob = _ask(worktree, "hash-object", "--stdin", "--path", path, stdin=data)
-    if len(versions) != 2 or blob is None:  # a path with a line break
-        return False
-    if b" blob " not in versions[0] or not versions[1].startswith(blob.strip() + b" "):
+    if blob is None or _ids_at(worktree, path, (since, "HEAD"))[1:] != [blob.strip()]:
         return False
     log = ("log", "-1", "--format=%H", "--no-renames", "--diff-filter=AD", f"{since}...HEAD", "--", path)
     return _ask(worktree, *log) == b"" and all(old != path for old, _ in renames_since(worktree, since))
@@ -103,7 +108,8 @@ def changed_files(worktree: WorkTree) -> Iterator[str]:
 def renames_since(worktree: WorkTree, commit: str) -> list[tuple[str, str]]:
     """(old, new) for each tracked file whose path in the work tree differs from that in `commit`, even if another file
     has the old path now (git reports that as a rewrite of the old path and a copy)."""
-    fields = _names(_ask(worktree, "diff-index", "-B", "-M", "--name-status", "-z", commit, "--"))
+    listing = ("diff-index", "--name-status", "-z", commit, "--")
+    fields = _names(_ask_renames(worktree, *listing, similar=("-B", "-M")))
     changed = [(letter, next(fields), next(fields) if letter[0] in "RC" else "") for letter in fields]
     rewritten = {old for letter, old, _ in changed if letter.startswith("M") and letter != "M"}
     return [

@@ -12,6 +12,7 @@ from repoagent.errors import Refused
 from repoagent.memory.identity.record import FILE, Memory
 from repoagent.memory.identity.store import memories, relink, remember, resolve
 from tests.conftest import GitRepo
+from tests.history.histories import partial_clone, without_a_fetch
 from tests.memory.conftest import Workspace, atomic_save, edited, text, workspace_at
 
 
@@ -78,7 +79,7 @@ def test_history_is_not_read_for_a_file_older_than_the_missing_ones(
     )
     events = [json.loads(line) for line in log.read_text().splitlines()]
     commands = [event["name"] for event in events if event["event"] == "cmd_name"]
-    assert commands == ["diff-index", "cat-file"]
+    assert commands == ["diff-index", "rev-parse"]
 
 
 def test_the_common_path_asks_no_git_and_writes_nothing(
@@ -171,3 +172,15 @@ def test_invalid_links_are_refused_and_change_nothing(workspace: Workspace) -> N
     assert {
         memory.folder: (memory.folder / FILE).read_bytes() for memory in memories(workspace.layout)
     } == before
+
+
+def test_a_clone_without_blobs(workspace: Workspace) -> None:
+    repo, (a, b) = workspace.repo, (workspace.folder(path) for path in ("a.py", "b.py"))
+    repo.git("add", "-f", ".repoagent/memory")
+    repo.commit("another text", **{"a.py": text("quite another")})
+    repo.git("mv", "b.py", "moved.py")
+    repo.git("rm", "-q", "src/app.py")  # git compares it with c.py
+    repo.commit("a third one", **{"a.py": text("a third one"), "c.py": edited(text("a third one"))})
+    clone = workspace_at(partial_clone(repo, "blob:none").top)
+    with without_a_fetch(clone.repo):
+        assert [clone.folder(path) for path in ("a.py", "moved.py", "c.py")] == [a, b, None]
