@@ -234,7 +234,7 @@ def _placed(
             raise Refused(lost)
     if unchanged := bindings.keys() - {change.old_path for change in applied.changes}:
         raise UsageError(
-            f"the patch does not change {', '.join(sorted(unchanged))}: give sources only for files that it changes"
+            f"the patch does not change {', '.join(sorted(unchanged))}: use --source only for files that it changes"
         )
     changes = tuple(_rebased(worktree, request, change, present) for change in applied.changes)
     remarks = [
@@ -463,8 +463,8 @@ def parse_bindings(texts: Sequence[str]) -> dict[str, str]:
 def bound_source(worktree: WorkTree, present: Source, blob: str) -> Source:
     """The version of a file with the id `blob` (or a prefix of it).
 
-    That is `present` if its content matches, raw or as git stores it; otherwise what a checkout of that blob would
-    write. Raises Refused if there is none, UsageError if several blobs match."""
+    Returns `present` if its content has that id, raw or as git stores it; otherwise the content that a checkout of the
+    blob would write. Raises Refused if there is none, UsageError if several blobs match."""
     path, current, top = present.path, present.content, worktree.top
     if current is None:
         raise Refused(

@@ -51,9 +51,9 @@ class TerminalInterface:
     """The `UserInterface` of a terminal or a pipe. `yes` applies the change without asking, `by_hunk` asks about each
     hunk.
 
-    `commits`: a "yes" makes a commit, so the question shows its message. `model`: a model gets the reason for a "no".
-    `shown_remarks` has the remarks that were shown; `answered`: the last reply was shown; `stopped`: ^C was reported;
-    `ending` is the text of <finish>.
+    `commits`: a "yes" makes a commit, so the question shows its message. `model`: there is a model, which is told the
+    reason for a "no". `shown_remarks` has the remarks that were shown; `answered`: the last reply was shown; `stopped`:
+    ^C was reported; `ending` is the text of <finish>.
     """
 
     terminal: Terminal
@@ -85,7 +85,7 @@ class TerminalInterface:
         return self.terminal.error_tty or self.terminal.verbose
 
     def text(self, piece: str) -> None:
-        """Show the prose in a piece of the reply, or all of it with --verbose."""
+        """Show the prose in a piece of the reply; with --verbose, show the whole piece."""
         if not self.terminal.error_tty:
             return
         self.answered = True
@@ -158,7 +158,8 @@ class TerminalInterface:
         self.stopped = True
 
     def output(self, data: bytes) -> None:
-        """Show the output of hooks, as `git commit` does; in a pipe, the error includes it if a hook fails."""
+        """Show the output of hooks, as `git commit` does; in a pipe, show nothing: if a hook fails, the error includes
+        its output."""
         if self._talks:
             self.working.text(data.decode("utf-8", "replace"))
 
@@ -244,7 +245,7 @@ class TerminalInterface:
         """The changes of the diff that the user edits; None to ask again."""
         text = self.terminal.edit_text(EDIT_HEAD + proposal.diff, ".diff")
         if text is None:
-            self.terminal.note("the editor failed or the diff is empty; the diff is unchanged")
+            self.terminal.note("the editor failed or left the diff empty; keeping the diff as it was")
             return None
         try:
             changes = _edited_changes(proposal.changes, text)
@@ -354,7 +355,7 @@ HUNK_CHOICES = {  # git's letters
 
 
 def choose_hunks(terminal: Terminal, changes: Sequence[FileChange]) -> tuple[FileChange, ...]:
-    """Ask about each part of `changes` and return the chosen parts, which may be none; hunks can be split.
+    """Ask about each part of `changes` and return the chosen parts (possibly none); hunks can be split.
 
     Raises UsageError without a terminal, NothingDone if the input ends.
     """

@@ -168,7 +168,7 @@ def rules_block(request: EditRequest, editable: Collection[str]) -> str:
             kind = "a test that pins the old behaviour and that you may not change"
             advice = f"If it fails for {kind}, `<reject>` and name it."
         command = _code(without_secrets(request.check.command))
-        lines.append(f"After your edit {command} runs; it is {done} only if that passes. {advice}")
+        lines.append(f"After your edit, {command} runs; the edit is {done} only if that passes. {advice}")
     return "\n".join(lines) + "\n\n"
 
 

@@ -73,7 +73,7 @@ def test_a_file_is_named_by_its_path_or_the_end_of_it(path: str, named: bool) ->
 def test_the_check_is_in_the_rules(repo: GitRepo, run: Run, script: Script) -> None:
     """The model writes the word that the check looks for, which it can only know from the rules."""
     (script.folder / "model.sh").write_text(
-        "word=$(sed -n 's/^After your edit `grep -q \\([a-z]*\\) .*committed only if that passes.*/\\1/p')\n"
+        "word=$(sed -n 's/^After your edit, `grep -q \\([a-z]*\\) .*committed only if that passes.*/\\1/p')\n"
         'sed "s/hello, /$word /" "$1/greet"\n'
     )
     (script.folder / "greet").write_text(GREET)
