@@ -163,8 +163,8 @@ def changes_between(
 
 
 def files_in(worktree: WorkTree, commits: Collection[str]) -> list[tuple[str, str]]:
-    """The path and blob id of each file in the trees of `commits`; trees that follow each other list what they share
-    only once. Reads no blobs, which a partial clone may lack. Raises Refused or GitError if a tree is missing."""
+    """The path and blob id of each file in the trees of `commits`; a file that is the same in the preceding tree is not
+    listed again. Reads no blobs, which a partial clone may lack. Raises Refused or GitError if a tree is missing."""
     stdin = "".join(f"{commit}\n" for commit in commits).encode()
     listed = git(worktree.top, "log", "--no-walk", "--format=%T", "--stdin", stdin=stdin, env=OFFLINE)
     trees = list(dict.fromkeys(listed.decode().split()))

@@ -66,8 +66,8 @@ Patch = dict[str, bytes]  # the change of one commit to its first parent: paths,
 
 
 class Question(NamedTuple):
-    """A commit to summarize: the model writes a line for each of `paths`; the line for `path` is required ("" for a
-    directory). `text` is the description of the commit for the model."""
+    """A commit to summarize: the model writes a line for each of `paths`; the line for `path` is required, unless
+    `path` is "" (a directory). `text` is the description of the commit for the model."""
 
     commit: str
     path: str
@@ -297,7 +297,7 @@ def request(questions: Sequence[Question], max_output_tokens: int) -> Request:
 
 def answers(reply: str, questions: Sequence[Question]) -> dict[str, Answer]:
     """The answers in `reply`, by commit id. A commit is left out if its own line or the queried file's line is missing,
-    ambiguous, empty, or too long for a line."""
+    ambiguous, empty or too long."""
     from repoagent.llm.model import without_thought
 
     texts: dict[tuple[int, int], set[str]] = {}

@@ -205,7 +205,7 @@ def group_names(groups: Sequence[Sequence[bytes]]) -> list[str]:
 
 
 def neighbors_graph(neighborhood: Neighborhood, headers: Mapping[str, CommitHeader]) -> Graph:
-    """The graph of a neighborhood with edges; `headers` has the commits behind it, by full id."""
+    """The graph of a neighborhood with edges; `headers` has the commits that the links are based on, by full id."""
     query, rows = neighborhood.paths, neighborhood.rows
     first = len(query)
     numbers = {path: number for number, path in enumerate([*query, *(row.path for row in rows)])}

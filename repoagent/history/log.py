@@ -222,7 +222,7 @@ def deadline_in(seconds: float | None) -> float | None:
 
 
 class TimedGit:
-    """A `git ARGS` process in `top`, which starts at once and fetches nothing. `deadline` is a value of
+    """A process that runs `git ARGS` in `top`; it starts at once and fetches nothing. `deadline` is a value of
     `time.monotonic`, None for no limit."""
 
     def __init__(self, top: Path, *args: str, deadline: float | None) -> None:
@@ -258,7 +258,7 @@ class TimedGit:
 
 
 def offline(top: Path, *args: str, names: Collection[str] = ()) -> bytes:
-    """The output of `git ARGS`, which fetches nothing and reads `names` from standard input, one per line. Raises
-    GitError if git fails."""
+    """Run `git ARGS` and return its output. It reads `names` from standard input, one per line, and fetches nothing.
+    Raises GitError if git fails."""
     data = "".join(f"{name}\n" for name in names).encode()
     return git_output(top, *args, stdin=data, env=OFFLINE).stdout

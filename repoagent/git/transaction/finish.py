@@ -150,8 +150,8 @@ def complete(
     files and index, release the lock, and turn the journal into the edit's record.
 
     `key` signs a commit that has to be made again. The index entries `leave` are not changed. Raises Busy if another
-    git holds the index, GitError, and OSError; in these cases, call it again. Raises CommitWithdrawn if the commit was
-    withdrawn and the rest must be rolled back.
+    git process holds the index lock, GitError if git fails, OSError if a file cannot be read or written; after any of
+    these, call it again. Raises CommitWithdrawn if the commit was withdrawn and the rest must be rolled back.
     """
     record = journal.record
     verdict = hook_changes.judge_commit(journal, made)

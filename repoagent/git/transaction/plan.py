@@ -79,8 +79,8 @@ class Versions:
         return None if content is None else to_blob(self.worktree, path, content, self.staged(path))
 
     def nested(self, target: str) -> Iterator[str]:
-        """The changed tracked files in the way of `target`: those at a path that it needs as a folder, and those below
-        it."""
+        """The changed tracked files in the way of `target`: those at a path that `target` needs as a folder, and those
+        below `target`."""
         for path, changed in self.status.changed.items():
             is_nested = target.startswith(path + "/") or path.startswith(target + "/")
             if is_nested and (changed.head or changed.staged):

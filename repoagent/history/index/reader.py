@@ -33,9 +33,9 @@ _NONE: array[int] = array("I")
 class IndexView:
     """The history that one revision reaches. A file keeps its id through all renames.
 
-    `reach` has the bounds of the reachable numbers. `exists` is a function that returns the files of the revision's
-    tree at the paths passed to it or below them, or None if the index has recorded that tree. `broken` is called if the
-    index is damaged, and raises. The view is `whole` if the revision reaches all commits of the index.
+    `reach` has the bounds of the reachable numbers. `exists` returns the files of the revision's tree at or below the
+    paths passed to it; pass None if the index has recorded that tree. `broken` is called if the index is damaged, and
+    must raise. The view is `whole` if the revision reaches all commits of the index.
     """
 
     def __init__(
@@ -254,8 +254,8 @@ _TRIES = 3  # known tips to compare a new one with; git may have pruned the newe
 
 
 class Reach(NamedTuple):
-    """The commits that a tip reaches: `bounds` of the indexed ones; `new` has the hexadecimal ids of the others, oldest
-    first. A tip with a `floor` is valid only while the index has no number below it."""
+    """The commits that a tip reaches: `bounds` covers the indexed ones; `new` has the hexadecimal ids of the others,
+    oldest first. A tip with a `floor` is valid only while the index has no number below it."""
 
     bounds: tuple[int, ...]
     new: tuple[bytes, ...] = ()
