@@ -1,4 +1,4 @@
-"""Text for output: `plural`, `list_some` and `cut` for sentences, `redact` removes secrets from reports and traces,
+"""Text for output: `plural`, `list_some` and `cut` build sentences; `redact` removes secrets from reports and traces;
 `width` and `visible` return the display width and the visible form of a character.
 
 `redact` matches common forms of secrets and imports nothing; `storage.secrets` masks text for a model.
@@ -26,7 +26,8 @@ def plural(number: int, noun: str) -> str:
 
 
 def list_some(items: Sequence[str], most: int, rest: str = " and {} more") -> str:
-    """The first `most` items, separated by commas; `rest`, with the number of the others, if there are more."""
+    """The first `most` items, separated by commas; if there are more, followed by `rest` with their number filled
+    in."""
     return ", ".join(items[:most]) + (rest.format(len(items) - most) if len(items) > most else "")
 
 

@@ -23,14 +23,14 @@ _OFF = {"false", "no", "off", "0", ""}
 
 class OptionType(NamedTuple):
     """The type of an option. `parse` converts text (from git or a variable) or a TOML value, or raises ValueError;
-    `allowed` describes the values in messages."""
+    `allowed` describes the valid values, for messages."""
 
     allowed: str
     parse: Callable[[object], Value]
 
 
 def text(allowed: str, pattern: str = r"(?s).*\S.*") -> OptionType:
-    """The type of text that matches `pattern` in full."""
+    """The type of an option whose text matches `pattern` in full."""
 
     def parse(raw: object) -> str:
         if isinstance(raw, str) and re.fullmatch(pattern, raw):
@@ -41,7 +41,7 @@ def text(allowed: str, pattern: str = r"(?s).*\S.*") -> OptionType:
 
 
 def whole(minimum: int = 0) -> OptionType:
-    """The type of an integer of at least `minimum`, with git's suffixes k, m and g."""
+    """The type of an option that is an integer, at least `minimum`; git's suffixes k, m and g are allowed."""
 
     def parse(raw: object) -> int:
         if isinstance(raw, str) and (match := re.fullmatch(r"\s*([0-9]{1,18})([kmgKMG]?)\s*", raw)):

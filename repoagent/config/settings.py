@@ -96,7 +96,7 @@ class Settings:
         return None if self.get(key) is None else self.number(key)
 
     def names(self, family: str) -> dict[str, str]:
-        """The values in a family of options whose values are strings, by name: {"fast": "anthropic/…"} for `alias`."""
+        """The values in a family of string options, by name: {"fast": "anthropic/…"} for `alias`."""
         settings = [s for s in self.entries.values() if s.option.key == f"{family}.*"]
         return {s.key.partition(".")[2]: self.text(s.key) for s in settings}
 

@@ -148,8 +148,8 @@ def preflight(worktree: WorkTree, request: EditRequest) -> None:
 
 
 def refuse_untracked(worktree: WorkTree, request: EditRequest, sources: Mapping[str, Source]) -> None:
-    """Raise Refused if the commit would contain more than the edit, because a file is not in the last commit or is
-    missing from the work tree."""
+    """Raise Refused if a file is not in the last commit, so that the edit would commit the whole file, or if a file of
+    the last commit is missing from the work tree."""
     if not request.commits or request.commit.include_dirty:
         return
     committed = head_blobs(worktree, request.paths)

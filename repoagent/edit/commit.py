@@ -198,7 +198,7 @@ def check_failure(result: CheckResult, top: Path) -> SentBack:
 
 
 def check_output(failure: str) -> str:
-    """The check's output in a message of `check_failure`; the whole message if it was edited."""
+    """Extract the check's output from a message of `check_failure`; return the whole message if it was edited."""
     return failure.partition(_OUTPUT)[2].rpartition(_ADVICE)[0] or failure
 
 
@@ -263,9 +263,9 @@ def compose(account: str, instruction: str, trailer: str = "") -> str:
 
 
 def without_claims(message: str, trailer: str = "", *, people: bool = True) -> str:
-    """Remove from `message` what a model must not claim: trailers that vouch for the change and the one named `trailer`
-    (both unless `people` is False), trailers that instruct programs, and requests to skip CI. The continuation lines of
-    a removed trailer go, too. `Fixes:`, `Closes:` and other descriptions stay."""
+    """Remove from `message` what a model must not claim: trailers that instruct programs, requests to skip CI and, with
+    `people`, trailers that vouch for the change and the trailer named `trailer`. The continuation lines of a removed
+    trailer go, too. `Fixes:`, `Closes:` and other descriptions stay."""
     lines: list[str] = []
     dropping = False
     for line in message.split("\n"):

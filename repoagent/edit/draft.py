@@ -79,7 +79,7 @@ class Draft:
 
 @dataclass
 class EditSession:
-    """One edit until it is committed; the change comes from a model, a patch or the segments of a split.
+    """The state of one edit until it is committed; the change comes from a model, a patch or the segments of a split.
 
     Without a model only the fields up to `resume_hint` matter.
     """

@@ -118,8 +118,8 @@ def remember(
 ) -> None:
     """Write `story` to the memory of every written file, and of the files `unchanged` that were not written.
 
-    Conversations of more than `limit` bytes are compacted; 0 means no limit. With `again`, a crash may have interrupted
-    an earlier call; nothing is recorded twice.
+    Conversations of more than `limit` bytes are compacted; 0 means no limit. Pass `again` if a crash may have
+    interrupted an earlier call; nothing is then recorded twice.
     """
     dirs, paths = layout(worktree), set[str | None]()
     commit, changes = (done.commit, done.changes if done.written else ()) if done else (None, ())

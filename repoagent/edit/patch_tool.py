@@ -262,7 +262,7 @@ def allow_files(session: EditSession, paths: Sequence[str]) -> bool:
 
 
 def add_to_scope(session: EditSession, path: str) -> None:
-    """Let the model change this file. A patch must quote exactly any lines that the model has not read."""
+    """Let the model change this file. Lines that the model has not read must be quoted exactly in a patch."""
     if path not in session.draft.sources:
         session.draft = session.draft.with_source(read_source(session.worktree, path))
         session.seen.setdefault(path, [])

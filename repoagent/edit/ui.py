@@ -108,8 +108,8 @@ class UserInterface(Protocol):
 
 
 def tolerances_text(placement: Placement) -> str:
-    """What was tolerated to place a hunk ("lines matched ignoring white space"), except for what nearly all answers
-    need; "" if nothing was."""
+    """The tolerances with which a hunk was placed ("lines matched ignoring white space"), except for those that nearly
+    all answers need; "" if there are none."""
     names = ({placement.level, *placement.tolerances} & TOLERANCES.keys()) - USUAL
     if placement.level == "new-file" and "whitespace" in names:
         return SPACED
@@ -136,8 +136,8 @@ def _ignore(*_: object) -> None:
 
 @dataclass
 class NonInteractive:
-    """Accepts a change if `agree` returns True. Sensitive files that were not requested are refused, because there is
-    no user to ask.
+    """A `UserInterface` without a user: accepts a change if `agree` returns True. Sensitive files that were not
+    requested are refused, because there is no user to ask.
 
     `hear` is called with progress notes, `on_text` with each piece of a reply. `said` has the permanent messages.
     """

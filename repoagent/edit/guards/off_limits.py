@@ -1,8 +1,7 @@
 """Decide which files a model may see and change: names that suggest secrets, `.repoagentignore`, and generated files.
 
-`IgnoreFile` matches patterns as git does, but without exponential backtracking (regular expressions of
-`fnmatch.translate` do not backtrack): a repository may contain patterns such as `a*a*a*a*b`, which would take minutes
-otherwise."""
+`IgnoreFile` matches patterns as git does, but with the regular expressions of `fnmatch.translate`, which do not
+backtrack exponentially: a repository may contain patterns such as `a*a*a*a*b`, which could otherwise take minutes."""
 
 from __future__ import annotations
 

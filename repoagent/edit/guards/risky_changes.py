@@ -176,8 +176,8 @@ def described(sensitive: Sequence[Concern]) -> str:
 
 
 def listed(path: str) -> str | None:
-    """The reason that LIST gives for a path, compared as the most permissive file system does; None if it is not
-    listed."""
+    """The reason that LIST gives for a path; None if it is not listed. Names are compared as on the most permissive
+    file system."""
     plain = "/".join(_INVISIBLE.sub("", part).split(":")[0].rstrip(". ").lower() for part in path.split("/"))
     name = plain.rsplit("/", 1)[-1]
     for why, patterns in LIST:
@@ -191,8 +191,8 @@ def listed(path: str) -> str | None:
 
 
 def obeyed_by_git(worktree: WorkTree, options: Sequence[str] = ()) -> tuple[str | None, dict[str, str]]:
-    """The hooks folder if it is inside the work tree, else None; and the other paths in the work tree, existing or not,
-    that git, called with `options`, would run or read, each with the reason. Calls git once."""
+    """The hooks folder if it is inside the work tree, else None; and the reason for each other path in the work tree
+    that git, called with `options`, would run or read, whether or not it exists. Calls git once."""
     arguments = ("config", "-z", "--list", "--show-origin", "--includes")
     fields = os.fsdecode(git_output(worktree.top, *options, *arguments).stdout).split("\0")[:-1]
     obeyed: dict[str, str] = {}

@@ -63,8 +63,8 @@ def unasked_losses(
 
 
 def left_out(applied: Applied, words: str, answer: str) -> str:
-    """A sentence if a whole file in a patch lacks its end, or lacks definitions that neither the patch nor the commit
-    message `words` mentions; else "". For patches that do not answer a request."""
+    """A sentence if a file that a patch rewrites as a whole loses its end, or loses definitions that neither the patch
+    nor the commit message `words` mentions; else "". For patches that do not answer a request."""
     text = f"{words} {_prose(answer, loose=False)}"
     if lost := _lost_definitions(_rewritten(applied), text, {}):
         names = ", ".join(f"{name} ({change.name})" for change, name in lost)

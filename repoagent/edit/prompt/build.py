@@ -73,8 +73,8 @@ class Prepared:
     """An edit that is ready for the model.
 
     `question` (may be empty) asks which part of a long file the request is about; pass the answer to `located`. Until
-    then the prompt contains the whole files. A small model gets one prompt per file. `reply_tokens` limits a small
-    model's reply, if known: a model that writes more is in a loop.
+    then the prompt contains the whole files. A small model gets one prompt per file. `reply_tokens`, if known, limits a
+    small model's reply: a model that writes more is in a loop.
     """
 
     session: EditSession

@@ -57,9 +57,9 @@ def fits_whole(data: bytes, output_tokens: int, lines: int = WHOLE_LINES) -> boo
 
 
 def choose_form(form: Form, whole: Mapping[str, bool], windows: Iterable[str]) -> Form:
-    """The form to request for these files: `form`, unless that is a whole file or function. In that case:
+    """The form to request for these files: `form` if it is neither a whole file nor a function. Otherwise:
     SEARCH/REPLACE if a file can be rewritten neither as a whole (`whole` says so by path) nor in part (`windows` has
-    the paths with such parts); otherwise a function if there are such parts; otherwise a whole file."""
+    the paths with such parts); a function if there are such parts; else a whole file."""
     if form not in LOOSE:
         return form
     parts = set(windows)
@@ -95,8 +95,8 @@ def reminder(
     *,
     plain: bool = False,
 ) -> str:
-    """The last line of a prompt for a small model, because such a model best follows what it read last. `marks` has the
-    fence mark of each path, by default "```".
+    """The last line of a prompt for a small model: such a model follows best what it read last. `marks` has the fence
+    mark of each path, by default "```".
 
     It does not ask for a sentence before the fence: Qwen2.5-Coder-1.5B then sometimes wrote only the sentence, or put
     the fence at its end. The words "a fence that begins with" had the same effect.

@@ -43,7 +43,7 @@ class Budget:
 def too_long(sizes: Mapping[str, int], inline: int, room: int | None) -> dict[str, Budget]:
     """The files not to show in full, with their budgets: those above `inline` bytes and, if the others together exceed
     `room` bytes, the longest of the others. Their parts and outlines together take at most about the size of one inline
-    file, or half of the remaining `room`; the other half is left for what the model reads."""
+    file, or half of the remaining `room` if that is less; the rest is left for what the model reads."""
     left, waiting = room, len(sizes)
     cut: list[str] = []
     for path in sorted(sizes, key=sizes.__getitem__):

@@ -268,8 +268,8 @@ def file_excerpt(source: Source, windows: Sequence[Window] | None, instruction: 
     """The prompt block for a file to rewrite as a whole, or for its parts `windows`, preceded by the definitions that
     the request names as examples ("as sortBy does").
 
-    It omits the outline, line numbers and the beginning of the file: Qwen2.5-Coder-1.5B also rewrites everything near
-    the part, and invents bodies for an outline.
+    It omits the outline, line numbers and the beginning of the file, because Qwen2.5-Coder-1.5B would also rewrite
+    everything near the part, and invent bodies for the outline.
     """
     from repoagent.syntax.languages import language_of
 
