@@ -135,7 +135,7 @@ INVALID = {
     "user name": ["https://me:secret@one.test/"],
     "port 22": ["https://one.test:22/"],
     "longer than": ["https://one.test/" + "a" * 2000],
-    "contains a key": ["https://one.test/?k=ghp_" + "0aB1cD2eF3gH4iJ5kL6mN7oP8qR9sT0uV1wX"],
+    "with a key or token": ["https://one.test/?k=ghp_" + "0aB1cD2eF3gH4iJ5kL6mN7oP8qR9sT0uV1wX"],
 }
 
 
