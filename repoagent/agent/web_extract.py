@@ -16,7 +16,7 @@ def main(url: str) -> None:
     """Read a page in UTF-8 from standard input, and write its title and text as Markdown to standard output."""
     resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 1))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (OUTPUT, OUTPUT))  # of its standard output, which is a file
+    resource.setrlimit(resource.RLIMIT_FSIZE, (OUTPUT, OUTPUT))  # of any file
     if sys.platform == "linux":
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     from trafilatura import extract, html2txt, load_html

@@ -15,7 +15,6 @@ import socket
 import ssl
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -33,6 +32,7 @@ from repoagent.agent.approvals.policy import ApprovalRequest, Gate
 from repoagent.agent.state import Tool, check_arguments, failing
 from repoagent.dataclass import dataclass
 from repoagent.errors import UsageError
+from repoagent.git.program import start_program
 from repoagent.llm.model import fence
 from repoagent.storage.secrets import mask
 
@@ -311,6 +311,7 @@ def _body(response: httpx2.Response, largest: int, deadline: float) -> tuple[byt
 
 
 EXTRACT_SECONDS = 30.0
+LARGEST_TEXT = 1 << 22  # bytes of an extracted text
 _HTML = {"text/html", "application/xhtml+xml"}
 _TEXT = re.compile(
     r"text/.+|application/(.+\+)?(json|xml|yaml|toml)|application/(x-)?(javascript|ecmascript|sh|yaml|toml|ndjson|sql)"
@@ -363,31 +364,19 @@ def decoded(page: Page) -> str:
 def _of_html(html: str, url: str, wrap: Wrap) -> str:
     """Extract the text in a separate process, with limits on its time, memory and output."""
     text = (files("repoagent.agent") / "web_extract.py").read_text(encoding="utf-8")
-    with (
-        tempfile.TemporaryFile() as page,
-        tempfile.TemporaryFile() as extracted,
-        tempfile.TemporaryFile() as errors,
-        suppress(subprocess.TimeoutExpired),
-    ):
-        page.write(html.encode("utf-8", "replace"))
-        page.seek(0)
-        done = subprocess.run(
-            wrap([sys.executable, "-I", "-c", text, url]),
-            stdin=page,
-            stdout=extracted,
-            stderr=errors,
-            env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"},
-            start_new_session=True,
-            timeout=EXTRACT_SECONDS,
-            check=False,
-        )
-        if done.returncode == 0:
-            extracted.seek(0)
-            return extracted.read().decode("utf-8", "replace")
-        errors.seek(0)
-        if re.search(b"ImportError|ModuleNotFoundError", errors.read(1 << 16)):
-            raise UsageError("cannot read HTML pages: reinstall repoagent with its `browse` extra.")
-    raise UsageError(f"could not extract the text of {url}: it took too long, or the page is not HTML.")
+    failure = f"could not extract the text of {url}: it took too long, or the page is not HTML."
+    with start_program(
+        wrap([sys.executable, "-I", "-c", text, url]), lambda why: UsageError(failure), cwd=".",
+        env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}, stdin=html.encode("utf-8", "replace"),
+        stderr=subprocess.PIPE, seconds=EXTRACT_SECONDS, most=LARGEST_TEXT,
+    ) as program:  # fmt: skip
+        output = b"".join(program.output(silence=0.0))
+        code = program.process.wait()
+    if code == 0 and not program.ended:
+        return output.decode("utf-8", "replace")
+    if re.search(b"ImportError|ModuleNotFoundError", program.errors):
+        raise UsageError("cannot read HTML pages: reinstall repoagent with its `browse` extra.")
+    raise UsageError(failure)
 
 
 _ERROR_TEXT = 2_000  # characters of the text of a page with an error status

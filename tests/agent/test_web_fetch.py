@@ -343,7 +343,7 @@ def test_encodings() -> None:
         assert decoded(page).endswith(expected), (data, charset)
 
 
-def test_text_of_a_page(bench: Bench) -> None:
+def test_text_of_a_page(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     paragraph = "This page tells at some length how the thing is done, so that it counts as text. " * 4
     html = (
         f"<html><head><title>How &amp; why</title></head><body><nav><a href='/x'>menu</a></nav><article><h1>Doing it</h1>"
@@ -356,6 +356,10 @@ def test_text_of_a_page(bench: Bench) -> None:
     assert "How & why" in seen.text and "at some length" in seen.text and "code()" in seen.text
     assert f"(http://one.test:{bench.site.port}/in/more?x)" in seen.text
     assert "evil" not in seen.text and "<p>" not in seen.text
+    for limit in ("EXTRACT_SECONDS", "LARGEST_TEXT"):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"repoagent.agent.web_fetch.{limit}", 0.01)
+            assert "it took too long, or the page" in bench("http://one.test:port/in/here").text
 
 
 def test_interrupt_is_not_delayed(bench: Bench) -> None:
