@@ -110,7 +110,7 @@ def commit_change(
     record it in memory as `kind`.
 
     Returns the edit id and the outcome. Raises NothingDone if the user rejects the change, CheckFailed for a failed
-    check or hook, and what else `review_and_commit` raises.
+    check or hook, and the other errors of `review_and_commit`.
     """
     edit_id, worktree, changes = new_edit_id(), session.worktree, session.draft.edits
 

@@ -119,7 +119,7 @@ def commit_rewrite(layout: Layout, done: RewriteResult) -> Change:
         saved = layout.proposals / f"conversation-{digest(done.after)[:12]}.patch"
         write_whole(saved, done.diff.encode("utf-8", "surrogateescape"))
         raise ConcurrentChange(
-            f"{place.name} has changed, so it was not rewritten; the diff is saved as {saved}: run the command again"
+            f"{place.name} has changed, so it was not rewritten; run the command again (the diff is saved as {saved})"
         ) from error
 
 

@@ -60,7 +60,7 @@ def split(piece: Piece) -> tuple[Piece, ...]:
 
 
 def select(changes: Sequence[FileChange], accepted: Collection[Piece]) -> list[FileChange]:
-    """`changes` reduced to the accepted pieces, byte for byte; omits changes that become empty.
+    """`changes`, reduced byte for byte to the accepted pieces; changes that become empty are left out.
 
     `accepted` are from `pieces(changes)`, or parts of them. Raises Refused if an accepted piece needs a path that a
     rejected piece would have freed.

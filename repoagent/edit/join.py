@@ -53,8 +53,9 @@ class JoinedSegment:
 
 @dataclass(frozen=True)
 class JoinOutcome:
-    """The outcome of a join. `source` is the path in the split's index, `diff` the saved diff (None for a dry run),
-    `fresh` whether the folder was refreshed; `seconds` is wall time without the time spent waiting for the user."""
+    """The outcome of a join. `source` is the source's path as recorded in the split's index, `diff` the saved diff
+    (None for a dry run), `fresh` whether the folder was refreshed; `seconds` is wall time without the time spent
+    waiting for the user."""
 
     edit_id: str
     result: CommitOutcome
@@ -80,7 +81,7 @@ def join(
     *,
     discards: Discards | None = None,
 ) -> JoinOutcome:
-    """Join the edited segments of the split at `path` (its folder or index) into its source, and commit that.
+    """Join the edited segments of the split at `path` (its folder or index) into its source, and commit the result.
 
     `request.instruction` is the commit message, "" for a generated one. `discards` is called before changes to the
     source are discarded in favor of segments; if it is None, JoinConflict is raised instead. Raises NothingDone if

@@ -53,8 +53,8 @@ STATES = {"undo": "undone", "redo": "redone"}  # the state of an edit after the 
 
 @dataclass(frozen=True)
 class RecordedChanges:
-    """The changes to remember, their commit (None if not committed), the `level` of the placement of each hunk, by
-    path, and whether files were written."""
+    """The changes to remember, their commit (None if not committed), the levels at which the hunks of each path were
+    placed, and whether files were written."""
 
     changes: tuple[FileChange, ...]
     commit: str | None

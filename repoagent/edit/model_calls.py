@@ -51,7 +51,7 @@ class ModelCalls:
         return requests
 
     def requests(self, state: State) -> tuple[Request, ...]:
-        """The requests after the turns of `state`: one, or for a small model one per file."""
+        """The requests to send after the turns of `state`: for a small model one per file, otherwise one."""
         prepared = self.prepared
         session, turns = prepared.session, state.turns
         replies = [turn.text for turn in turns if turn.role == "assistant"]

@@ -33,8 +33,8 @@ def unasked_losses(
 ) -> str:
     """A sentence for the model if the change removes something that neither the request nor the answer names; else "".
 
-    Only text of the files as read (`originals`, by path) can be lost. `parts` are the parts of files that were
-    rewritten as a whole; `loose` as in `patch_spans`.
+    Only text of the files as read (`originals`, by path) can be lost. `parts` has the path, the old and the new lines
+    of each part of a file that the answer rewrites as a whole; `loose` as in `patch_spans`.
     """
     text = f"{instruction} {_prose(answer, loose=loose)}"
     if lost := _lost_definitions(applied.changes, text, originals):

@@ -195,8 +195,8 @@ def with_unasked_put_back(path: str, old: Lines, new: Lines, request: str, sourc
     """Return `new` without changes that were not requested.
 
     Restores definitions that the request says to keep; definitions of `source` (the file as read) that are missing
-    although the request does not name them (a small model that adds a method often overwrites its neighbor); if the
-    request only adds something, lines that were replaced by unrelated ones; and in a rename, string literals.
+    although the request does not name them (a small model that adds a method often overwrites its neighbor); lines that
+    were replaced by unrelated ones, if the request only adds something; and string literals, if it is a rename.
     """
     lines = list(new)
     if words := frozen_words(request):
