@@ -97,8 +97,8 @@ def copy_index(worktree: WorkTree, target: Path) -> None:
 
 
 def reset_to(worktree: WorkTree, file: Path, commit: str | None) -> None:
-    """Reset the index `file` to `commit` (None: empty it), without touching or reading the work tree, because git would
-    otherwise refuse if a file differs from an entry marked as assumed unchanged."""
+    """Reset the index `file` to `commit` (None: empty it), without reading or writing the work tree; otherwise git
+    would refuse if a file differs from an entry that is marked assume-unchanged."""
     arguments = ("-i", "--reset", "--end-of-options", commit) if commit else ("--empty",)
     git(worktree.top, "read-tree", *arguments, env=_env(file), read_only=False)
 

@@ -144,7 +144,7 @@ def add_saved(folder: Path, steps: Sequence[Step]) -> tuple[Step, ...]:
 
 
 def read_summaries(folder: Path, steps: Iterable[Step], warn: Warn = to_stderr) -> dict[str, Summary]:
-    """The saved summaries of `steps`, by commit id. Raises Refused for a link, or a newer format."""
+    """The saved summaries of `steps`, by commit id. Raises Refused for a symbolic link or a newer format."""
     every = (read_summary(folder, step.commit.commit, warn) for step in steps)
     return {summary.commit: summary for summary in every if summary is not None}
 
@@ -154,7 +154,8 @@ def _path(folder: Path, commit: str) -> Path:
 
 
 def read_summary(folder: Path, commit: str, warn: Warn = to_stderr) -> Summary | None:
-    """The summary of `commit`, or None. A broken file is set aside. Raises Refused for a link, or a newer format."""
+    """The summary of `commit`, or None. A broken file is renamed. Raises Refused for a symbolic link or a newer
+    format."""
     value = json_files.read_document(_path(folder, commit), version=VERSION, warn=warn)
     return None if value is None else from_dict(value, commit)
 
@@ -271,8 +272,8 @@ def _cut(text: str, limit: int) -> str:
 
 
 def request(questions: Sequence[Question], max_output_tokens: int) -> Request:
-    """One call about all of `questions`. Its key depends on the commits alone, so that recordings stay valid when the
-    prompt changes."""
+    """A single request for all of `questions`. Its key depends on the commits alone, so that recordings stay valid when
+    the prompt changes."""
     from repoagent.llm.model import Message, Part, Request
     from repoagent.storage.secrets import without_secrets
 

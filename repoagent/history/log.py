@@ -217,7 +217,7 @@ class _TimeUp(Exception):
 
 
 def deadline_in(seconds: float | None) -> float | None:
-    """The value of `time.monotonic` in `seconds` seconds; None for no limit."""
+    """The value that `time.monotonic` will have after `seconds` seconds; None for no limit."""
     return None if seconds is None else time.monotonic() + seconds
 
 

@@ -39,9 +39,9 @@ _COARSE_NS = 2_000_000_000  # some file systems keep times to two seconds
 class PlannedPath:
     """One path of the commit, as entries with filters applied; None means no file.
 
-    The change leads from `base` to `work`, the file before and after it, including any other work already on top.
-    Merging it into `head`, the version in HEAD, gives `commit`; merging it into `staged` gives `stage`. For a renamed
-    file, `base`, `head` and `staged` are those at the old path, `renamed`. `bits` are the index entry's flags.
+    `base` is the file before the change, `work` the file after it, including any other work already on top. Merging the
+    change into `head`, the version in HEAD, gives `commit`; merging it into `staged` gives `stage`. For a renamed file,
+    `base`, `head` and `staged` are those at the old path, `renamed`. `bits` are the index entry's flags.
     """
 
     path: str

@@ -105,8 +105,8 @@ class HookFailed(CheckFailed):
     """git or a hook refused the commit; `output` is what they printed. Everything was restored, except as stated in
     `remarks`.
 
-    `by_git`: git itself refused (no identity, no signature), or the user did in the editor, so another edit would not
-    help.
+    `by_git`: another edit would not help, because git itself failed (no identity, no signature), the user may have
+    cancelled in the editor, or the commit was withdrawn.
     """
 
     def __init__(self, output: bytes, *, by_git: bool = False, remarks: Sequence[str] = ()) -> None:
@@ -143,7 +143,7 @@ class UnfinishedTransaction(Refused):
 @dataclass(frozen=True)
 class InPlace:
     """A change that is already in the work tree. `current` has the content of the paths that have changed since (None:
-    no file). These further changes stay uncommitted, except for the paths in `whole`."""
+    no file). These further changes stay uncommitted, except for those to the paths in `whole`."""
 
     current: Mapping[str, Content | None] = field(default_factory=dict)
     whole: Collection[str] = ()

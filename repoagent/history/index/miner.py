@@ -222,8 +222,8 @@ def begin(connection: sqlite3.Connection, base: bytes, signature: str) -> None:
 
 
 class Walk(NamedTuple):
-    """How to read commits: until `deadline` (of time.monotonic); `blobs` is False in a partial clone, which would fetch
-    them; `edge` are commits whose parents a shallow clone lacks."""
+    """How to read commits: until `deadline` (a value of `time.monotonic`); `blobs` is False in a partial clone, which
+    would fetch them; `edge` are commits whose parents a shallow clone lacks."""
 
     top: Path
     deadline: float = float("inf")
