@@ -13,7 +13,7 @@ from repoagent.dataclass import dataclass
 from repoagent.edit.request import Check, EditRequest
 from repoagent.errors import Busy, Refused, UsageError
 from repoagent.git.files import Source
-from repoagent.git.objects import refuse_invalid_branch
+from repoagent.git.objects import refuse_invalid_branch, resolve_commit
 from repoagent.git.process import git_output
 from repoagent.git.transaction.journal import lock_path
 from repoagent.git.transaction.plan import refuse_no_branch, sparse_advice
@@ -126,11 +126,9 @@ def preflight(worktree: WorkTree, request: EditRequest) -> None:
     refuse_no_branch(worktree)
     if request.commit.branch is not None:
         refuse_invalid_branch(worktree, request.commit.branch)
-    if (revision := request.commit.fixup) is not None:
-        name = f"{revision}^{{commit}}"
-        parse = ("rev-parse", "--quiet", "--verify", "--end-of-options", name)
-        if git_output(worktree.top, *parse, ok=(0, 1, 128)).returncode:
-            raise UsageError(f"--fixup: there is no commit {revision}")
+    revision = request.commit.fixup
+    if revision is not None and resolve_commit(worktree.top, revision) is None:
+        raise UsageError(f"--fixup: there is no commit {revision}")
     if git_output(worktree.top, "var", "GIT_COMMITTER_IDENT", ok=(0, 1, 128)).returncode:
         raise UsageError(
             "git does not know your identity: set it with `git config --global user.name NAME` and "

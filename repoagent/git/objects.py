@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from repoagent.dataclass import dataclass
-from repoagent.errors import Refused
+from repoagent.errors import Refused, UsageError
 from repoagent.git.files import SYMLINK, Content, empty_tree
 from repoagent.git.index import Entry, entry
 from repoagent.git.process import OFFLINE, GitError, git, git_output
@@ -140,8 +140,19 @@ class Commit:
 
 def head_commit(worktree: WorkTree) -> str | None:
     """The commit at HEAD; None if HEAD is unborn."""
-    out = git(worktree.top, "rev-parse", "--quiet", "--verify", "HEAD^{commit}", ok=(0, 1))
-    return out.decode().strip() or None
+    return resolve_commit(worktree.top, "HEAD", ok=(0, 1))
+
+
+def resolve_commit(top: Path, name: str, ok: Sequence[int] = (0, 1, 128)) -> str | None:
+    """The full id of the commit that `name` resolves to; None if it is missing or another kind of object. Fetches
+    nothing. Raises GitError if git exits with a code that is not in `ok`."""
+    verify = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+    return git(top, *verify, env=OFFLINE, ok=ok).decode().strip() or None
+
+
+def no_such_commit(name: str) -> UsageError:
+    """The error for a name that `resolve_commit` cannot resolve."""
+    return UsageError(f"no such commit: {name}; name a commit, branch or tag")
 
 
 def read_commit(worktree: WorkTree, commit: str = "HEAD") -> Commit:

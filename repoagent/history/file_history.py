@@ -11,6 +11,7 @@ from pathlib import Path
 from repoagent.dataclass import dataclass
 from repoagent.errors import NothingDone, UsageError
 from repoagent.git.files import check_path
+from repoagent.git.objects import no_such_commit, resolve_commit
 from repoagent.git.process import GitError, git_output
 from repoagent.git.worktree import WorkTree
 from repoagent.history.commit_details import Step, did, steps, without_withheld
@@ -138,13 +139,11 @@ def read_history(
 def resolve(top: Path, revision: str) -> str:
     """The id of the commit that `revision` names. Raises NothingDone before the first commit, UsageError if `revision`
     names no commit."""
-    verify = ("rev-parse", "--verify", "--quiet", "--end-of-options")
-    done = git_output(top, *verify, f"{revision}^{{commit}}", ok=(0, 1, 128))
-    if done.returncode == 0:
-        return done.stdout.decode().strip()
+    if commit := resolve_commit(top, revision):
+        return commit
     if revision == "HEAD":
         raise NothingDone("no history: this repository has no commits yet")
-    raise UsageError(f"no such commit: {revision}; name a commit, branch or tag")
+    raise no_such_commit(revision)
 
 
 def _kind(top: Path, commit: str, path: str) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import RepoagentError
+from repoagent.git.objects import resolve_commit
 from repoagent.git.process import OFFLINE, GitError, git_output
 from repoagent.git.worktree import WorkTree, layout
 from repoagent.history.log import (
@@ -109,7 +110,7 @@ def read_log(
             if git_output(top, *listing, ok=(0, 128), env=OFFLINE).stdout:
                 data, partial = log("--diff-merges=first-parent", deadline=deadline_in(seconds))
     except GitError:
-        if not is_commit(top, revision):  # no commit yet
+        if resolve_commit(top, revision, ok=(0, 1)) is None:  # no commit yet
             return FileHistory(path, ())
         return FileHistory(path, (), partial=True)  # a partial clone without trees
     commits += parse_log(data, path)
@@ -138,12 +139,6 @@ def read_log(
     if commits and not commits[-1].parents and is_shallow(top):
         commits[-1], partial = _at_boundary(commits[-1]), True
     return FileHistory(path, tuple(commits), partial)
-
-
-def is_commit(top: Path, revision: str, ok: tuple[int, ...] = (0, 1)) -> bool:
-    """Whether `revision` names a commit. Raises GitError if git exits with a code that is not in `ok`."""
-    options = ("--verify", "--quiet", "--end-of-options")
-    return git_output(top, "rev-parse", *options, f"{revision}^{{commit}}", ok=ok).returncode == 0
 
 
 def _at_boundary(commit: FileCommit) -> FileCommit:

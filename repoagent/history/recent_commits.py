@@ -11,10 +11,10 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from repoagent.git.objects import resolve_commit
 from repoagent.git.process import OFFLINE, GitError, git
 from repoagent.history import cochange
 from repoagent.history.cochange import MOST_FILES, Commit
-from repoagent.history.file_log import is_commit
 from repoagent.history.log import TimedGit, deadline_in, split_log
 
 QUICK_SECONDS = 0.3
@@ -55,7 +55,7 @@ class QuickLook:
         try:
             data, late = self._git.read()
         except GitError:  # no commit yet, or a partial clone without its trees
-            data, late = b"", is_commit(self._top, self._revision, (0, 1, 128))
+            data, late = b"", resolve_commit(self._top, self._revision) is not None
         return RecentView(self._top, self._revision, data, late=late, timed=self._timed)
 
     def close(self) -> None:

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from repoagent.errors import UsageError
+from repoagent.git.objects import resolve_commit
 from repoagent.git.process import git
 from repoagent.git.worktree import WorkTree, is_full_id
 from repoagent.review.change import Change
 from repoagent.review.finding import RULES
-from repoagent.review.read_diff import ChangeSelector, merge_base, read_change, resolve_commit
+from repoagent.review.read_diff import ChangeSelector, merge_base, read_change
 
 SECONDS = 60.0  # for a model, unless review.max_seconds is set: the user waits for git
 MOST = 5  # branches of one push that are reviewed

@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple
 from repoagent.dataclass import dataclass
 from repoagent.errors import Refused, UsageError
 from repoagent.git.files import empty_tree
+from repoagent.git.objects import no_such_commit, resolve_commit
 from repoagent.git.process import OFFLINE, GitError, git, git_output
 from repoagent.git.worktree import WorkTree, current_branch
 from repoagent.review.change import Change, ChangedFile, Kind, Lines, Status, apply_hunks, diff_sections
@@ -75,12 +76,6 @@ def _output(cwd: Path, *arguments: str) -> bytes | None:
 def read_blob(top: Path, name: str) -> bytes | None:
     """The blob `name` (an id, or COMMIT:PATH); None if it is missing or a partial clone lacks it."""
     return _output(top, "cat-file", "blob", name)
-
-
-def resolve_commit(top: Path, name: str) -> str | None:
-    """The full id of the commit that `name` resolves to; None if it is missing or another kind of object."""
-    out = _output(top, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
-    return (out or b"").decode().strip() or None
 
 
 def merge_base(top: Path, *commits: str) -> str | None:
@@ -252,9 +247,8 @@ def _range(worktree: WorkTree, old: str, new: str, title: str) -> Comparison:
 
 def _resolve(worktree: WorkTree, name: str) -> str:
     """Like `resolve_commit`, but raise UsageError if there is none."""
-    commit = resolve_commit(worktree.top, name)
-    if commit is None:
-        raise UsageError(f"no such commit: {name}; name a commit, branch or tag")
+    if (commit := resolve_commit(worktree.top, name)) is None:
+        raise no_such_commit(name)
     return commit
 
 

@@ -24,7 +24,8 @@ from repoagent.cli.ui.terminal import waiting
 from repoagent.cli.ui.terminal_text import clean
 from repoagent.display_text import plural
 from repoagent.errors import NothingDone, Refused, UsageError
-from repoagent.git.process import git, git_output
+from repoagent.git.objects import resolve_commit
+from repoagent.git.process import git
 from repoagent.llm.model import display_name, fence
 from repoagent.llm.usage import cost_text, dollars
 from repoagent.tasks.restore import conflict_message, restore_changes, uncommitted_diff
@@ -172,10 +173,7 @@ def _confirm(chat: Chat, question: str, shown: str) -> None:
 def _diff(chat: Chat, words: str) -> None:
     top, terminal = chat.worktree.top, chat.terminal
     if words:
-        revision = ("rev-parse", "--quiet", "--verify", "--end-of-options", f"{words}^{{commit}}")
-        result = git_output(top, *revision, ok=(0, 1, 128))
-        commit = result.stdout.decode().strip()
-        if result.returncode or not commit:
+        if (commit := resolve_commit(top, words)) is None:
             raise UsageError(f"unknown revision '{words}': name a commit such as HEAD~1, or use /diff alone")
         text = os.fsdecode(git(top, "diff", *_PLAIN, commit, "--"))
         nothing = f"no changes since {words}"

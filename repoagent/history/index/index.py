@@ -14,8 +14,8 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
-from repoagent.errors import Busy, Refused, UsageError
-from repoagent.git.process import git_output
+from repoagent.errors import Busy, Refused
+from repoagent.git.objects import no_such_commit, resolve_commit
 from repoagent.git.worktree import WorkTree, is_full_id, layout
 from repoagent.history.index import schema
 from repoagent.history.index.reader import IndexView, Reach, known, reach
@@ -80,14 +80,12 @@ class Index:
         """The hexadecimal id of the commit that a revision names (cached). Raises UsageError if it names none,
         NoCommits for HEAD before the first commit."""
         if revision not in self._tips:
-            peeled = ("--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
-            result = git_output(self._top, "rev-parse", *peeled, ok=(0, 1, 128))
-            if result.returncode == 0:
-                self._tips[revision] = result.stdout.strip()
+            if commit := resolve_commit(self._top, revision):
+                self._tips[revision] = commit.encode()
             elif revision == "HEAD":
                 raise NoCommits("no history: this repository has no commits yet")
             else:
-                raise UsageError(f"no such commit: {revision}; name a commit, branch or tag")
+                raise no_such_commit(revision)
         return self._tips[revision]
 
     def _tip(self, revision: str) -> bytes:
