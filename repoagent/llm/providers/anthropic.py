@@ -292,6 +292,8 @@ class AnthropicModel:
         import anthropic
 
         wishes = self._supported_wishes()
+        if request.temperature is not None and not self._thinks:
+            wishes = replace(wishes, temperature=request.temperature)
         arguments: dict[str, Any] = {
             "stream": True,
             "max_tokens": request.max_output_tokens + (errors.THINKING_TOKENS if self._thinks else 0),

@@ -338,6 +338,10 @@ def test_wishes_are_sent_if_the_model_supports_them(server_with: Start) -> None:
     assert (sent["temperature"], sent["output_config"]) == (0.2, {"effort": "xhigh"})
     assert "stop_sequences" not in sent
     assert AnthropicModel("our-own-model", Wishes(temperature=0.0)).ignored() == ()
+    retry = Request((), (Message("user", (Part("again"),)),), temperature=0.0)
+    assert sent_with(server, "claude-haiku-4-5", wishes, retry)["temperature"] == 0.0
+    assert sent_with(server, "claude-haiku-4-5", Wishes(), retry)["temperature"] == 0.0
+    assert "temperature" not in sent_with(server, "claude-sonnet-5-5", wishes, retry)
 
 
 def test_the_lifetime_of_the_prompt_cache(server_with: Start) -> None:
