@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Sequence
 from dataclasses import field
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -143,12 +143,11 @@ def neighbors_result(answer: Neighborhood) -> Neighbors:
 
     rows = []
     for row in answer.rows:
-        last = None if row.last is None else datetime.fromtimestamp(row.last, timezone.utc)
         rows.append(
             Neighbor(
                 os.fsdecode(row.path), round(row.score, 4), row.together, row.commits,
                 rate(row.together, row.commits),
-                None if last is None else last.strftime("%Y-%m-%dT%H:%M:%SZ"),
+                None if row.last is None else time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(row.last)),
                 tuple(row.reasons), is_weak(row), tuple(answer.ids[number] for number in row.evidence),
             )
         )  # fmt: skip

@@ -173,6 +173,13 @@ def test_results_are_those_of_the_commands(repo: GitRepo) -> None:
     assert opened.review(commit="HEAD", files=["a.txt"]).files == 0
 
 
+def test_neighbors_have_a_date_after_the_year_9999(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as set_here:
+        set_here.setenv("GIT_COMMITTER_DATE", "@300000000000 +0000")
+        repo.commit("far", **{"a.txt": "far\n", "README.md": "far\n"})
+    assert Repository(repo.top).neighbors("a.txt").neighbors[0].last == "11476-08-15T05:20:00Z"
+
+
 FOUND = """\
 <finding rule="correctness" path="src/app.py" lines="2">
 title: The name is lost
