@@ -10,9 +10,9 @@ from pathlib import Path
 
 from repoagent.config.settings import Settings
 from repoagent.dataclass import dataclass
-from repoagent.edit.apply_patch import commit_change
+from repoagent.edit.apply_patch import ApplyOutcome, commit_change
 from repoagent.edit.checks import preflight, refuse_untracked
-from repoagent.edit.commit import SUBJECT_WIDTH, CommitOutcome, compose
+from repoagent.edit.commit import SUBJECT_WIDTH, compose
 from repoagent.edit.draft import Draft, EditSession
 from repoagent.edit.guards.off_limits import gate
 from repoagent.edit.request import EditRequest, Target
@@ -52,24 +52,16 @@ class JoinedSegment:
 
 
 @dataclass(frozen=True)
-class JoinOutcome:
+class JoinOutcome(ApplyOutcome):
     """The outcome of a join. `source` is the source's path as recorded in the split's index, `diff` the saved diff
-    (None for a dry run), `fresh` whether the folder was refreshed; `seconds` is wall time without the time spent
-    waiting for the user."""
+    (None for a dry run), `fresh` whether the folder was refreshed."""
 
-    edit_id: str
-    result: CommitOutcome
     source: str
     index: Path
     segments: tuple[JoinedSegment, ...]
     other_files: tuple[str, ...]
     diff: Path | None
     fresh: bool
-    seconds: float
-
-    @property
-    def kind(self) -> str:
-        return self.result.kind
 
 
 def join(
@@ -162,8 +154,8 @@ def join(
         JoinedSegment(edit.file, *edit.counts(), merged.how[edit.file], edit.notes) for edit in edits.edits
     )
     return JoinOutcome(
-        edit_id, result, name, index.path, joined, edits.other_files, saved, fresh,
-        time.monotonic() - started - ui.waited,
+        edit_id, result, time.monotonic() - started - ui.waited,
+        name, index.path, joined, edits.other_files, saved, fresh,
     )  # fmt: skip
 
 

@@ -203,6 +203,8 @@ def test_if_standard_output_is_full_an_error_or_a_commit_is_reported_on_standard
     done = shell(f"$R apply --yes {patch} 2>/dev/full; $R apply --yes --json {patch} >/dev/full", repo.top)
     assert done.stdout.startswith("[main ") and "Traceback" not in done.stderr
     assert done.returncode in (1, 3) and done.stderr.startswith("repoagent: ")
+    done = shell(f"$R undo >/dev/null; $R apply --yes --json {patch} >/dev/full", repo.top)
+    assert done.returncode == 0 and f'"commit": "{repo.head()}"' in done.stderr
 
 
 def test_a_commit_is_reported_if_standard_output_is_closed(repo: GitRepo, patch: Path) -> None:

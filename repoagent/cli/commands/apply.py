@@ -151,14 +151,13 @@ def _ask_on_the_terminal() -> None:
 
 def _show(outcome: ApplyOutcome, terminal: Terminal, shown_remarks: set[str], *, as_json: bool) -> None:
     """Print the outcome, and the applied tolerances unless a question has shown them."""
-    from repoagent.cli.ui.outcome import VERSION, commit_object, show_commit, show_json
+    from repoagent.cli.ui.outcome import show_commit, show_json
     from repoagent.edit.ui import summary, tolerated
 
-    result, seconds = outcome.result, round(outcome.seconds, 3)
     if as_json:
-        content = {"version": VERSION, "outcome": outcome.kind, "edit": outcome.edit_id}
-        show_json({**content, **commit_object(result), "seconds": seconds}, result, terminal)
+        show_json(outcome, terminal)
         return
+    result = outcome.result
     loose = tolerated(result.proposal.placements)
     if loose and not (terminal.error_tty and result.written):
         terminal.note(f"inexact match: {summary(loose)}")

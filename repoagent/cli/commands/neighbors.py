@@ -133,6 +133,9 @@ def command(session: Session, /, **values: Any) -> None:
 
 def _json(result: Neighborhood, commits: Mapping[str, CommitHeader]) -> str:
     """The JSON text. Invalid UTF-8 in paths is surrogate-escaped; commits are full ids, or objects from `commits`."""
+    import json
+
+    from repoagent.api.results import neighbors_result
 
     def evidence(commit: str) -> object:
         if commit not in commits:
@@ -140,27 +143,14 @@ def _json(result: Neighborhood, commits: Mapping[str, CommitHeader]) -> str:
         header = vars(commits[commit])
         return {name: header[name] for name in ("commit", "short", "date", "author", "subject")}
 
-    import json
-
+    answer = neighbors_result(result)
+    names = ("path", "score", "together", "commits", "reasons", "rate", "last", "weak")
     rows = [
-        {
-            "path": os.fsdecode(row.path),
-            "score": round(row.score, 4),
-            **select(row, "together", "commits", "reasons"),
-            "rate": rate(row.together, row.commits),
-            "last": None if row.last is None else time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(row.last)),
-            "weak": is_weak(row),
-            "evidence": [evidence(result.ids[number]) for number in row.evidence],
-        }
-        for row in result.rows
+        {**select(row, *names), "evidence": [evidence(commit) for commit in row.evidence]}
+        for row in answer.neighbors
     ]
-    content = {
-        "version": 1,
-        "paths": [os.fsdecode(path) for path in result.paths],
-        **select(result, "revision", "commit", "state", "note", commits="looked_at"),
-        "neighbors": rows,
-    }
-    return json.dumps(content, indent=2) + "\n"
+    of_answer = select(answer, "paths", "revision", "commit", "state", "note", "commits")
+    return json.dumps({"version": 1, **of_answer, "neighbors": rows}, indent=2) + "\n"
 
 
 COLUMNS = (

@@ -328,29 +328,24 @@ def _join(session: Session, options: SimpleNamespace) -> Exit:
 
 
 def _show_joined(outcome: JoinOutcome, terminal: Terminal, shown_remarks: set[str], *, as_json: bool) -> None:
-    from repoagent.cli.ui import outcome as output
+    from repoagent.cli.ui.outcome import show_commit, show_json
     from repoagent.split.folder_index import display_path
 
     if as_json:
-        content = {
-            "version": output.VERSION,
-            "outcome": outcome.kind,
-            "edit": outcome.edit_id,
-            **output.commit_object(outcome.result),
-            "source": outcome.source,
-            "index": str(outcome.index),
-            "segments": [dict(vars(segment)) for segment in outcome.segments],
-            "ignored": list(outcome.other_files),
-            "join_diff": None if outcome.diff is None else str(outcome.diff),
-            "refreshed": outcome.fresh,
-            "seconds": round(outcome.seconds, 3),
-        }
-        output.show_json(content, outcome.result, terminal)
+        show_json(
+            outcome, terminal,
+            source=outcome.source,
+            index=str(outcome.index),
+            segments=outcome.segments,
+            ignored=outcome.other_files,
+            join_diff=None if outcome.diff is None else str(outcome.diff),
+            refreshed=outcome.fresh,
+        )  # fmt: skip
         return
     width = max(len(segment.file) for segment in outcome.segments)
     for segment in outcome.segments:
         counts = f"+{segment.added} -{segment.removed}"
         terminal.note(f"{segment.file:<{width}}  {counts}  {HOW[segment.how]}".rstrip())
-    output.show_commit(outcome.result, terminal, f"{outcome.seconds:.1f} s", shown_remarks)
+    show_commit(outcome.result, terminal, f"{outcome.seconds:.1f} s", shown_remarks)
     if outcome.diff is not None:
         terminal.note(f"diff: {display_path(outcome.diff, Path.cwd())}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import asdict, field
 from typing import TYPE_CHECKING
 
@@ -14,12 +14,11 @@ from repoagent.errors import RepoagentError
 if TYPE_CHECKING:
     from repoagent.agent.loop import LoopEvent
     from repoagent.cli.ui.terminal import Terminal
+    from repoagent.edit.apply_patch import ApplyOutcome
     from repoagent.edit.checks import CheckResult
     from repoagent.edit.commit import CommitOutcome
     from repoagent.edit.edit import EditOutcome
     from repoagent.llm.model import Usage
-
-VERSION = 1
 
 
 def show_outcome(
@@ -38,20 +37,11 @@ def show_outcome(
     """
     result = outcome.result
     if as_json:
-        content = {
-            "version": VERSION,
-            "outcome": outcome.kind,
-            "edit": outcome.edit_id,
-            **commit_object(result),
-            "answer": outcome.answer,
-            "words": outcome.words,
-            "messages": list(outcome.messages),
-            "model": outcome.model,
-            "usage": usage_object(outcome.usage, outcome.attempts),
-            "cost": outcome.cost,
-            "seconds": round(outcome.seconds, 3),
-        }
-        show_json(content, result, terminal)
+        show_json(
+            outcome, terminal,
+            answer=outcome.answer, words=outcome.words, messages=outcome.messages, model=outcome.model,
+            usage=usage_object(outcome.usage, outcome.attempts), cost=outcome.cost,
+        )  # fmt: skip
         return
     spent = spending(outcome.usage, outcome.cost, outcome.seconds)
     if outcome.words and not terminal.error_tty:  # a terminal shows them as they stream
@@ -67,10 +57,23 @@ def show_outcome(
     show_commit(result, terminal, spent, shown_remarks)
 
 
-def show_json(content: Mapping[str, object], result: CommitOutcome | None, terminal: Terminal) -> None:
-    """Print `content` as JSON. If the change was written, a failure to print is not an error; see `Terminal.done`."""
+def show_json(outcome: EditOutcome | ApplyOutcome, terminal: Terminal, **more: object) -> None:
+    """Print the outcome as JSON, with the fields `more` of this command. If the change was written, a failure to print
+    is not an error; see `Terminal.done`."""
+    from repoagent.api.results import change_fields
+
+    result = outcome.result
+    content = {
+        "version": 1,
+        "outcome": outcome.kind,
+        "edit": outcome.edit_id,
+        **change_fields(result),
+        "check": check_object(result.check if result else None),
+        **more,
+        "seconds": round(outcome.seconds, 3),
+    }
     write = terminal.done if result is not None and result.written else terminal.result
-    write(json.dumps(content, indent=2) + "\n")
+    write(json.dumps(content, indent=2, default=asdict) + "\n")
 
 
 def show_commit(
@@ -118,19 +121,6 @@ def spending(usage: Usage, cost: float | None, seconds: float) -> str:
         tokens += f" ({usage.cache_read:,} cached)"
     price = "" if cost is None else f" · {cost_text(cost)}"
     return f"{tokens}{price} · {seconds:.1f} s"
-
-
-def commit_object(result: CommitOutcome | None) -> dict[str, object]:
-    """The JSON data of the commit; without a commit, the same keys with empty values."""
-    from repoagent.api.results import change_fields
-
-    fields = change_fields(result)
-    return {
-        **fields,
-        "files": [asdict(file) for file in fields["files"]],
-        "placements": [asdict(placement) for placement in fields["placements"]],
-        "check": check_object(result.check if result else None),
-    }
 
 
 def usage_object(usage: Usage, calls: int) -> dict[str, object]:

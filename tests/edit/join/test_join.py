@@ -60,7 +60,9 @@ def test_each_join_saves_its_diff_and_uses_the_message(split: Split) -> None:
     assert value["segments"] == [{"file": "002.py", "added": 1, "removed": 1, "how": "applied", "notes": []}]
     assert (split.folder / "join-2.diff").read_text() == value["diff"]
     assert "one" in (split.folder / "join.diff").read_text()
+    assert (value["source"], value["index"]) == ("src/big.py", str(split.folder / "index.json"))
     message = split.repo.git("log", "-1", "--format=%B")
+    assert f"Repoagent-Edit: {value['edit']}\n" in message
     assert message.startswith("Say two\n\nIt is clearer.\n\nRepoagent-Edit")
 
 
@@ -70,6 +72,7 @@ def test_a_dry_run_writes_nothing_and_no_commit_only_the_file(split: Split) -> N
     done = split.join("--dry-run", code=0)
     assert split.everything() == before
     assert split.repo.git("apply", "--check", "-", stdin=done.out.encode()) == ""
+    assert not split.join("--dry-run", "--json", code=0).json["refreshed"]
     split.join("--no-commit", code=0)
     assert split.repo.head() == head and split.repo.status() == " M src/big.py\n"
     assert (split.folder / "join.diff").exists() and is_fresh(split)
