@@ -106,8 +106,8 @@ def commit_change(
     kind: str = "apply",
     remarks: tuple[str, ...] = (),
 ) -> tuple[str, CommitOutcome]:
-    """Commit a change that does not come from a model, with the message from `words` and repoagent's trailers, and
-    record it in memory as `kind`.
+    """Commit a change that does not come from a model, with the message that `words` returns and repoagent's trailers,
+    and record it in memory as `kind`.
 
     Returns the edit id and the outcome. Raises NothingDone if the user rejects the change, CheckFailed for a failed
     check or hook, and the other errors of `review_and_commit`.

@@ -43,7 +43,7 @@ def find_unfinished(dirs: Layout, wanted: str) -> str | None:
     """The id of the newest interrupted edit whose request has the mark `wanted`; None if there is none. An interrupted
     edit has not ended, but its process has.
 
-    Also removes edits that were killed before their first reply.
+    Also removes the conversations of edits that were killed before their first reply.
     """
     for file in sorted(dirs.conversations.glob(f"{PREFIX}*.md"), reverse=True):
         turns = turns_of(file)

@@ -105,8 +105,8 @@ def _code(path: str, lines: Sequence[str]) -> _Code:
 def named_pieces(new: _Code, old: _Code) -> list[tuple[Rows, list[str]]]:
     """For each definition of `new`, in order: the rows of `old` that it replaces, and its lines.
 
-    A definition that `old` lacks is added after the previous one (or before the next). Returns nothing unless at least
-    one definition exists in `old`, none exists twice, and all other lines are in `old` or only mark omitted code.
+    A definition that `old` lacks is added after the previous one (or before the next). The result is empty unless at
+    least one definition exists in `old`, none exists twice, and all other lines are in `old` or only mark omitted code.
     """
     if not new.top or not new.adds_nothing(new.top, (0, len(new.lines)), old):
         return []
@@ -254,7 +254,8 @@ def read_reply(
     may_create: Callable[[str], bool],
     missing: Sequence[str] = (),
 ) -> list[FilePatch]:
-    """Find the file and the lines that each code block of a reply replaces; leave diffs and the like unchanged.
+    """Turn each code block of a reply into a patch by finding the file and the lines that it replaces; return diffs and
+    the like unchanged.
 
     `missing` are the files to create. If some code matches a file, code that matches none is dropped. Raises
     PatchRefused if the model saw only a part of a file, and the code for it does not contain that part.
