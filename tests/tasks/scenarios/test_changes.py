@@ -138,7 +138,7 @@ def test_five_megabytes_of_output(stage: Make) -> None:
         (Limits(turns=3), {}),
         (Limits(turns=40, tokens=70_000), {"usage": {"input_tokens": 20_000, "output_tokens": 100}}),
         (Limits(turns=40, cost=0.15), {"usage": {"input_tokens": 20_000, "output_tokens": 100}}),
-        (Limits(turns=40, seconds=1.5), {"first_delay": 0.9}),
+        (Limits(turns=40, seconds=4.0), {"first_delay": 2.5}),
     ],
     ids=["turns", "tokens", "cost", "time"],
 )
