@@ -29,6 +29,7 @@ from repoagent.llm.model import printable
 from repoagent.llm.usage import estimate_tokens
 from repoagent.review.change import Change, ChangedFile, Lines
 from repoagent.review.checks import file_kinds
+from repoagent.review.read_diff import read_blob
 from repoagent.storage.secrets import mask
 
 if TYPE_CHECKING:
@@ -340,7 +341,7 @@ class Versions:
 
     def read(self, path: str) -> Source:
         """The file `path` after the change; its `data` is None if it does not exist. Raises Refused if it is not a
-        regular file of the repository."""
+        regular file of the repository, or missing from a partial clone."""
         check_path(path)
         file = self.files.get(path)
         if file is not None and (data := self.change.read_new(file)) is not None:
@@ -356,6 +357,8 @@ class Versions:
                 mode, blob = fields[0], fields[2] if self.at else fields[1]
                 if mode not in REGULAR:
                     raise Refused(f"{path} is not a regular file")
-                data = git(self.worktree.top, "cat-file", "blob", blob)
+                data = read_blob(self.worktree.top, blob)
+                if data is None:
+                    raise Refused(f"this partial clone lacks {path}; run `git fetch --refetch --no-filter`")
                 return Source(path, Content(data, mode), blob)
         return Source(path, None, "")

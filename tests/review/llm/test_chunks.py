@@ -8,10 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from repoagent.errors import Refused
+from repoagent.git.worktree import open_worktree
 from repoagent.review.checks.file_kinds import Attributes
 from repoagent.review.llm import chunks
-from repoagent.review.llm.chunks import FILES, Block, blocks_of, pack, review_order
-from tests.review.builders import modified
+from repoagent.review.llm.chunks import FILES, Block, Versions, blocks_of, pack, review_order
+from tests.conftest import GitRepo
+from tests.history.histories import partial_clone, without_a_fetch
+from tests.review.builders import modified, read
 from tests.review.llm.test_claims import view
 
 
@@ -119,3 +123,13 @@ def test_the_order_of_a_review_and_lists_of_names() -> None:
     ]  # fmt: skip
     assert chunks.list_names([f"n{n}" for n in range(9)]) == "n0, n1, n2, n3, n4 and 4 more"
     assert chunks.list_names(["a\nb"]) == "'a\\nb'"
+
+
+def test_a_file_that_a_partial_clone_lacks_is_not_fetched(repo: GitRepo) -> None:
+    repo.commit("change", **{"b.txt": "1\n"})
+    repo.commit("later", **{"a.txt": "new\n"})
+    clone = partial_clone(repo, "blob:none")
+    versions = Versions(open_worktree(clone.top), read(clone.top, "commit", "HEAD~1"))
+    with without_a_fetch(clone), pytest.raises(Refused, match="this partial clone lacks"):
+        versions.read("a.txt")
+    assert versions.read("b.txt").data == b"1\n"
