@@ -50,7 +50,8 @@ class Event:
 
 @dataclass(frozen=True)
 class Activity:
-    """What happened in a repository: `events`, and `spent` (the model calls, including failed ones), oldest first."""
+    """What happened in a repository: its `events`, and what was `spent` (the model calls, including failed ones), both
+    oldest first."""
 
     events: tuple[Event, ...]
     spent: tuple[SpendEntry, ...]
@@ -80,8 +81,8 @@ def gather(worktree: WorkTree, *, since: date | None, warn: Warn) -> Activity:
 
 
 def work_trees(worktree: WorkTree) -> tuple[set[str], list[Path]]:
-    """The top folders of all work trees, spelled as in the spend log, and their git directories, `worktree`'s first.
-    The `gitdir` file of a linked work tree has the path of the `.git` file at its top."""
+    """The top folders of all work trees, spelled as in the spend log, and their git directories, that of `worktree`
+    first. The `gitdir` file of a linked work tree contains the path of the `.git` file in its top folder."""
     tops = {str(worktree.top)} | ({str(worktree.main_top)} if worktree.main_top is not None else set())
     git_dirs = dict.fromkeys((worktree.git_dir, worktree.common_dir))
     for file in sorted(worktree.common_dir.glob("worktrees/*/gitdir")):

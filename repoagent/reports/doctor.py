@@ -174,7 +174,7 @@ def check_folder(worktree: WorkTree) -> Iterator[Check]:
         elif mode & stat.S_IWOTH:
             yield Check(name, "warning", f"{path} is world-writable", f"chmod o-w {path}")
         elif not os.access(path, os.R_OK | os.W_OK):
-            yield Check(name, "error", f"{path} is not both readable and writable", _permit(path))
+            yield Check(name, "error", f"{path} must be both readable and writable", _permit(path))
     tracked: list[str] = []
     is_ignored = True
     if (top := worktree.main_top) is not None:  # otherwise the folder is in the git directory
@@ -343,7 +343,7 @@ def check_disk(worktree: WorkTree | None) -> Iterator[Check]:
     free = shutil.disk_usage(folder).free
     level: Level = "error" if free < _NO_SPACE else "warning" if free < _LOW_SPACE else "ok"
     result = f"{free / 1e9:.1f} GB free at {folder}"
-    yield Check("disk", level, result, "" if level == "ok" else "free some space")
+    yield Check("disk", level, result, "" if level == "ok" else "free up disk space")
 
 
 # name, requirement ("", "git" or "worktree"), function

@@ -33,8 +33,8 @@ Whose = Literal["repository", "team", "everywhere"]
 
 class HookFile(NamedTuple):
     """A hook in the state `none`, `ours`, `changed` (ours, edited by hand) or `foreign` (another program's). `before`:
-    an earlier version of repoagent kept the hook that ours replaced; `runs`: it is executable; git ignores a hook that
-    is not."""
+    whether an earlier version of repoagent kept the hook that ours replaced. `runs`: whether it is executable; git
+    ignores hooks that are not."""
 
     name: str
     path: Path
@@ -46,7 +46,7 @@ class HookFile(NamedTuple):
 class Hooks(NamedTuple):
     """The hooks folder. `whose` is `repository` for the repository's own folder, `team` for a tracked one, `everywhere`
     for one outside the repository, which other repositories share. `setting` is core.hooksPath, "" if unset. `off` is
-    the reason why git runs no hooks, "" if it does."""
+    the reason why git runs no hooks, "" if it runs them."""
 
     folder: Path
     whose: Whose

@@ -53,7 +53,7 @@ class Comparison(NamedTuple):
     """The arguments for `git diff`, and the change's properties other than its files.
 
     `earlier` has the paths that changed earlier on the branch: a partner among them is not missing. `parents` are the
-    further parents of a merge: a file that equals its version in one of them was not edited in the merge.
+    parents of a merge other than its first: a file that equals its version in one of them was not edited in the merge.
     """
 
     kind: Kind
@@ -169,7 +169,7 @@ def compare(worktree: WorkTree, head: str | None, selector: ChangeSelector) -> C
     if how in ("staged", "worktree"):
         return _uncommitted(worktree, head, staged=how == "staged")
     if head is None and how == "base":
-        raise UsageError("there is no commit yet to compare with a base")
+        raise UsageError("there is no commit yet to compare with a base; stage the files instead")
     if how == "commit":
         return _commit(worktree, value)
     if how == "base":

@@ -184,7 +184,7 @@ class Frame:
 def cost_before(frame: Frame, role: int, start: int, blank: bool, candidates: list[Candidate]) -> float:
     """The cost of a cut before a child of `frame` that begins at `start`, after a blank line if `blank`.
 
-    May raise the cost of the candidate in `candidates` before a run of comments that ends there.
+    If a run of comments ends there, this may raise the cost of the candidate before that run, in `candidates`.
     """
     cost = frame.cost if blank else frame.cost + DENSE
     if role == CLOSER:

@@ -319,7 +319,7 @@ def segment_base(index: Index, segment: IndexedSegment) -> bytes:
     path = index.folder / segment.kept_base
     data = read_regular(path)
     if data is None or digest(data) != segment.based_on:
-        raise _broken(index.path, f"{path} is not the text that {segment.file} was edited from")
+        raise _broken(index.path, f"{path} is not the text that the edits in {segment.file} are based on")
     return data
 
 

@@ -2,8 +2,8 @@
 
 The text and the new index are first written to the folder `.staged`. Then the index replaces the old one, with the
 files still to be written as `pending`: from then on the new split is valid, and missing files are read from `base`.
-Then each file is exchanged with the old one; if that has unexpected content, the user has just saved it, and the files
-are exchanged back. The index without `pending` is written last.
+Then each file is exchanged with the old one; if the old one has unexpected content, the user has just saved it, and the
+files are exchanged back. The index without `pending` is written last.
 """
 
 from __future__ import annotations

@@ -172,7 +172,7 @@ def _nothing_to_join(segment_edits: SegmentEdits, cwd: Path) -> str:
 
 
 def breaking_segments(segment_edits: SegmentEdits) -> list[str]:
-    """The edited files that, each on its own, make the text parse worse."""
+    """The files whose edit alone adds a syntax error to the text."""
     from repoagent.syntax.regressions import parses_worse
 
     path, base = segment_edits.index.source.path, segment_edits.base

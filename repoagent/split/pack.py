@@ -130,7 +130,7 @@ def pack(
 
 
 def prune(candidates: Sequence[Candidate], first: int, last: int, limit: int) -> list[Candidate]:
-    """The candidates that remain without those close to a better one: at most a few dozen per segment."""
+    """The candidates, except those that are close to a better one: at most a few dozen per segment."""
     near, apart, wide = limit // _NEAR, limit // _APART, limit // 4
     chosen: list[Candidate] = []
     previous = seen = first  # the offset chosen last, and that of the previous candidate

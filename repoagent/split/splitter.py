@@ -108,7 +108,8 @@ def number_lines(
     target: int,
     outline: Callable[[], Sequence[Symbol]],
 ) -> tuple[Segment, ...]:
-    """The segments with these starts, ends and reasons, which together make up `text`; some may be empty."""
+    """The segments for `spans`: the start and end of each, and why it starts there. Together they make up `text`; some
+    may be empty."""
     result: list[Segment] = []
     line, inside = 1, False
     for start, end, why in spans:

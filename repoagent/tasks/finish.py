@@ -70,8 +70,8 @@ def unfinished_work(context: RunContext) -> Sequence[str]:
 
 @dataclass
 class Finishing:
-    """The state of `finish`. check: the result of the check, if it passed. refused: the last refusal in this process
-    (by a check, by a hook or because of a sensitive file), after the number of turns at that time."""
+    """The state of `finish`. check: the result of the check, if it passed. refused: the number of turns at the last
+    refusal in this process (by a check, by a hook or because of a sensitive file), and that refusal."""
 
     context: RunContext
     hooks: UserHooks

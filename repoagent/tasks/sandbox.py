@@ -193,8 +193,8 @@ def _policy(worktree: WorkTree, settings: Settings, scratch: Path) -> Policy:
 def hiding_variables(
     worktree: WorkTree, file: Path, excluded: Iterable[str], env: Mapping[str, str]
 ) -> dict[str, str]:
-    """Write the attributes file `file`: the user's attributes, with secrets and `excluded` files as binary. Returns the
-    variables to add to `env` so that git uses it.
+    """Write the attributes file `file`: the user's attributes, and lines that mark secrets and `excluded` files as
+    binary. Returns the variables to add to `env` so that git uses it.
 
     This keeps these files out of patches of old commits, too; a `.gitattributes` in the repository takes precedence.
     """

@@ -210,7 +210,7 @@ def find(
     bounds: Bounds = Bounds(),  # noqa: B008
 ) -> tuple[tuple[Uses, ...], tuple[str, ...]]:
     """The uses of each symbol, from one search for all of them, and which files were not read. `why_not` says which
-    files are withheld; `near` says how likely other files are to change with a file, which ranks them.
+    files are withheld; `near`, by which files are ranked, says how likely they are to change together with a file.
 
     Ignored and binary files are left out, and so are files of more than LARGEST_PARSED bytes.
     """

@@ -59,7 +59,8 @@ class FileView:
     """The lines of a changed file by number, from 1, without line endings; keys and tokens are masked, and unprintable
     characters are U+FFFD.
 
-    A side without a text has only the change's lines. `ending` is the line ending of the new text.
+    If the text of a side is unavailable, that side has only the changed lines. `ending` is the line ending of the new
+    text.
     """
 
     file: ChangedFile

@@ -64,8 +64,8 @@ class Guard:
 
     def after(self, done: Sequence[FileChange], acting: Mapping[str, bool]) -> Iterator[str]:
         """Check what a command changed, and yield text for the model. Call when the command has ended and its changes,
-        `done`, are in the change set. `acting`: the files that it wrote and that take effect when a folder is opened,
-        each with whether it is new."""
+        `done`, are in the change set. `acting`: the files it wrote that take effect when a folder is opened, mapped to
+        whether they are new."""
         all_changes = (*self.change_set.changes, *self.change_set.candidates)
         moved = {change.after for change in all_changes if change.before is None}
         names = [

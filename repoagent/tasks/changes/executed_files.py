@@ -66,9 +66,9 @@ def _obeyed(worktree: WorkTree, options: Sequence[str] = ()) -> Iterator[Path]:
 
 
 def files_run_on_opening(worktree: WorkTree) -> tuple[Path, ...]:
-    """The files that an editor, a shell or a coding agent obeys when a folder is opened. At the top: ON_OPENING_PATHS,
-    even if they do not exist, and any others that do. Below it, at most MOST: tracked ones, and the .git of
-    repositories in folders with tracked files."""
+    """The files that an editor, a shell or a coding agent obeys when a folder is opened. At the top of the work tree,
+    these are ON_OPENING_PATHS, even if they do not exist, and any others that exist there. Below the top, they are
+    tracked files, and the .git of repositories in folders with tracked files, at most MOST in all."""
     top = worktree.top
     paths = list_files(worktree, "--cached")
     acting = sorted(name for name in os.listdir(top) if _ACTING.fullmatch(name))  # noqa: PTH208  (names only)
@@ -120,7 +120,7 @@ def watch_executed(
     calls it, would obey their configuration.
 
     The returned function calls `say` with a warning for each file written since the last call, and returns those that
-    take effect when a folder is opened, each with whether it is new.
+    take effect when a folder is opened, mapped to whether they are new.
     """
     known = dict(_usual_files(top))
     known.update(_repositories(top, folders))

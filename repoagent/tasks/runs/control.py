@@ -184,8 +184,8 @@ def restore_conversation(layout: Layout, name: str, *, warn: Warn = to_stderr) -
 
 
 def remove_orphaned(run_dir: RunDirectory) -> None:
-    """Remove the directory that a run has created again, by writing to it after it was removed. Such a directory has no
-    lock file."""
+    """Remove the directory of a deleted run if the run created it again by writing to it. Such a directory has no lock
+    file."""
     if run_dir.folder.is_dir() and not os.path.lexists(run_dir.lock):
         _remove(run_dir)
 
