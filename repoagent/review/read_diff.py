@@ -275,8 +275,8 @@ def parse_raw(out: bytes) -> tuple[list[ChangedFile], list[str]]:
 
 @dataclass(eq=False)
 class Texts:
-    """The readers of a `Change`: `git diff ARGUMENTS` in `cwd`, limited by `pathspecs`. `files` are those that git
-    lists, in its order. With `all_as_text`, attributes that mark a text as binary are ignored."""
+    """Reads the texts and lines of a `Change`, with `git diff ARGUMENTS` in `cwd`, limited by `pathspecs`. `files` are
+    those that git lists, in its order. With `all_as_text`, attributes that mark a text as binary are ignored."""
 
     top: Path
     arguments: Sequence[str]

@@ -326,7 +326,7 @@ def segment_base(index: Index, segment: IndexedSegment) -> bytes:
 def edited_segments(index: Index, *, missing_ok: bool = False) -> list[tuple[IndexedSegment, bytes]]:
     """The segments whose files have unmerged edits, in order, each with the content of its file.
 
-    Raises Refused for a missing file, unless `missing_ok` or a killed command was about to write it.
+    Raises Refused for a missing file, unless `missing_ok` is set, or a killed command was about to write the file.
     """
     edited = []
     for segment in index.segments:

@@ -36,8 +36,8 @@ Role = Literal[
 
 
 class Occurrence(NamedTuple):
-    """An occurrence of a name; `line` counts from 1. If the name is qualified by something imported, `through` has the
-    words of the imports concerned."""
+    """An occurrence of a name; `line` counts from 1. If the name's qualifier is imported, `through` has the words of
+    the import statements that match it."""
 
     name: str
     line: int

@@ -75,8 +75,8 @@ def symbols_of(tree: tree_sitter.Tree, text: bytes, language: str) -> tuple[Symb
 
 class Outline(NamedTuple):
     """The outline of a file. `flaws` is the number of syntax errors; `reason` says, as a clause, why there is no
-    outline ("" if there is one), and `kind` is the class of the reason: "no grammar", "binary", "unreadable", "too
-    large", "too slow"."""
+    outline ("" if there is one), and `kind` classifies the reason: "no grammar", "binary", "unreadable", "too large",
+    "too slow"."""
 
     path: str
     language: str

@@ -382,8 +382,8 @@ class SubagentPool:
 
 
 def delegate_tools(subagents: SubagentPool, wait: Tool | None) -> tuple[Tool, ...]:
-    """The tools `delegate` and `wait`. The parameter `wait`, the tool that waits for commands, becomes part of the
-    latter."""
+    """The tools `delegate` and `wait`. The parameter `wait` is the tool that waits for commands; the new `wait` does
+    its work, too."""
 
     def perform(kind: str, method: Callable[[Action], Observation], action: Action) -> Observation:
         if kind == "wait" and wait is not None and "child" not in action.args:

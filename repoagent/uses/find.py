@@ -70,7 +70,7 @@ class UsesIn:
 @dataclass(frozen=True)
 class Uses:
     """The uses of one symbol. `definitions` are those asked about, and `elsewhere` has others of the same name. `files`
-    has the most informative first, and `more` is the number of files that a limit left out."""
+    has the most informative files first, and `more` is the number of files that a limit left out."""
 
     symbol: str
     definitions: tuple[Definition, ...]

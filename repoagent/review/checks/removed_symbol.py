@@ -76,7 +76,7 @@ def find_removed_symbols(context: CheckContext) -> Iterator[Finding]:
         if file_kinds.is_vendored_path(file.path):
             continue
         if context.remaining() < 0:
-            context.unseen.append("whether all removed names are unused (the review took too long)")
+            context.unseen.append("whether some removed names are still used (the review took too long)")
             break
         if (texts := context.texts(file)) and (symbols := _removed_symbols(context, file, family, *texts)):
             symbols.sort(key=lambda symbol: (-symbol.imports, -len(symbol.uses), symbol.line))
@@ -423,7 +423,8 @@ def script_names(text: bytes) -> dict[str, int]:
 
 
 def script_uses(path: str, text: bytes, module: str, names: Collection[str]) -> list[Use]:
-    """Where the file `path` imports `names` from the file `module`, or reads them as members of what it imports."""
+    """Where the file `path` imports `names` from the file `module`, or reads them as members of an import of the whole
+    module."""
     uses: list[Use] = []
     owners: set[bytes] = set()
     line_of = _line_numbers(text)

@@ -39,7 +39,8 @@ Audit = Callable[[Sequence[Mapping[str, object]]], None]
 
 
 def write_event(change: FileChange, kind: str, **details: object) -> dict[str, object]:
-    """The audit event for a written file, with its blob ids before and after, computed with the hash `kind`."""
+    """The audit event for a written file, with its blob ids before and after, computed with the hash algorithm
+    `kind`."""
     before = None if change.before is None else blob_hash(change.before, kind)
     after = None if change.after is None else blob_hash(change.after, kind)
     return {"kind": "write", **details, "path": change.name, "before": before, "after": after}

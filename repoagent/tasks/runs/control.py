@@ -264,8 +264,8 @@ class LiveRun:
 
     def control(self) -> dict[str, str]:
         """Return at most AT_ONCE new messages, in order: their texts by file name. Call before each model call, and
-        before the run ends; the next call to this or to `confirm` confirms that the conversation contains them. Links,
-        pipes and files above LARGEST are renamed with a warning.
+        before the run ends; the next call of this method or of `confirm` confirms that the conversation contains them.
+        Links, pipes and files above LARGEST are renamed with a warning.
 
         Raises Stopped if the user stops the run, Refused if the inbox is not a folder.
         """
@@ -358,8 +358,8 @@ class LiveRun:
 
 @contextmanager
 def live_run(run_dir: RunDirectory, record: Record, *, warn: Warn = to_stderr) -> Iterator[LiveRun]:
-    """Hold the run for the block: create its directory or resume it. Records an error that ends the block, unless
-    `LiveRun.ended` was called; a block that ends without either counts as failed.
+    """Hold the run for the block: create its directory or resume it. Unless `LiveRun.ended` was called in the block,
+    records the error that ended the block, or that the run failed if there was none.
 
     Raises Busy, which names the process that holds the run; NewerFormat if run.json has a newer version; Refused if the
     run's files cannot be used.
