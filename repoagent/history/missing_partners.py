@@ -90,7 +90,7 @@ def weigh(asked: frozenset[int], commits: Iterable[Commit], author: int | None) 
 def confidences(
     asked: frozenset[int], weighed: Sequence[tuple[Commit, float]], least: float
 ) -> dict[int, float]:
-    """The files other than `asked` with a confidence of at least `least`, including deleted ones."""
+    """The confidence of each file not in `asked` for which it is at least `least`; deleted files are included."""
     total = DOUBT
     sums: dict[int, float] = {}
     for commit, weight in weighed:

@@ -109,10 +109,10 @@ def neighborhood(
 def recent_neighborhood(
     worktree: WorkTree, paths: Sequence[str], *, limit: int, since: int | None = None
 ) -> Neighborhood:
-    """The neighbors of files, judging by the files' own last commits at HEAD, after `since` (seconds since 1970).
+    """The neighbors of files according to the files' own last commits at HEAD after `since` (seconds since 1970).
 
-    Limited by the number of commits, not by time: the same state of a repository gives the same answer, whatever the
-    index contains and however busy the machine is. Raises what `neighborhood` raises.
+    The search is limited by the number of commits, not by time: the same state of a repository gives the same answer,
+    whatever the index contains and however busy the machine is. Raises what `neighborhood` raises.
     """
     from repoagent.history.recent_commits import QuickLook
 

@@ -103,7 +103,7 @@ def guidance(neighborhood: Neighborhood) -> str:
 
 
 def headline(neighborhood: Neighborhood) -> str:
-    """A summary in one line, with unescaped names."""
+    """A summary of a neighborhood in one line, with unescaped names."""
     names = [os.fsdecode(path) for path in neighborhood.paths]
     several = len(names) > 1
     query = list_some(names, _NAMED)

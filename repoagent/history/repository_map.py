@@ -72,7 +72,7 @@ def repository_map(worktree: WorkTree, revision: str = "HEAD") -> Graph:
 def build_map(
     name: str, commit: str, history: Sequence[Commit], paths: Mapping[int, bytes], note: str = ""
 ) -> Graph:
-    """The map of a history, newest commit first; `paths` are those of the existing files."""
+    """The map of `history`, which lists the newest commit first; `paths` are those of the existing files."""
     changed: Counter[int] = Counter(file for one in history for file in one.files if file in paths)
     largest = nlargest(FILES, changed, key=lambda file: (changed[file], [-byte for byte in paths[file]]))
     files = [paths[file] for file in largest]
@@ -210,8 +210,8 @@ def _bridges(pairs: Pairs, cluster_of: Mapping[int, int]) -> dict[int, int]:
 
 
 def colour_folders(files: Sequence[bytes]) -> tuple[list[bytes], list[int]]:
-    """The folders that color the map, those with the most files first, and the number of each file's folder. A
-    top-level folder that contains half of all files is replaced by its subfolders."""
+    """The folders that color the map, those with the most files first, and for each file the index of its folder in
+    this list (or ALONE). A top-level folder that contains half of all files is replaced by its subfolders."""
     parts = [path.split(b"/")[:-1] for path in files]
     tops = Counter(folders[0] for folders in parts if folders)
     deep = {folder for folder, count in tops.items() if count > 0.5 * len(files)}

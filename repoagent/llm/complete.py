@@ -291,8 +291,9 @@ def _masked(parts: tuple[Part, ...]) -> tuple[Part, ...]:
 
 
 def call_as_text(text: str, tools: Sequence[Schema], name: str, arguments: object) -> tuple[str, str]:
-    """A native tool call as a tag, and the text to append to the reply's `text`: this tag on a line of its own, after
-    the line that closes an open code fence. A call to an unknown tool keeps its name, so that it can be corrected."""
+    """A native tool call as a tag, and the text to append to the reply's `text`: this tag on a line of its own,
+    preceded by a closing fence if a code fence is open. A call to an unknown tool keeps its name, so that it can be
+    corrected."""
     tool = next((tool for tool in tools if tool.name == name), None)
     if tool is not None and isinstance(arguments, Mapping):
         tag = tool.tag(arguments)

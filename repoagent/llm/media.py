@@ -292,8 +292,8 @@ def reference(turn: Turn) -> Reference | None:
 
 @dataclass(frozen=True)
 class Attachments:
-    """The copies of attachments in `folder`. `why_not` returns why the current model cannot take given files together,
-    "" if it can."""
+    """The copies of attachments in `folder`. `why_not` returns why the current model cannot accept several files in one
+    request, "" if it can."""
 
     folder: Path
     why_not: Callable[[Sequence[Media]], str]

@@ -29,8 +29,8 @@ def display_name(spec: str) -> str:
 
 
 def public(spec: str) -> str:
-    """`spec` as it may be published, in a commit for example: of a file, only the name; of a command, only the program
-    and the model that it reported."""
+    """`spec` without what should not be published, in a commit for example: for a file, only its name; for a command,
+    only the program and the model that it reported."""
     provider, name, model = parse_spec(spec)
     if provider.argument not in {"command", "file"}:
         return spec
@@ -209,8 +209,8 @@ OnText = Callable[[str], None]
 
 
 def non_blank(parts: Iterable[Part]) -> list[Part]:
-    """Parts that servers accept: blank text, which they reject, is joined to its neighbor, and each image or PDF
-    becomes a separate part. A cache breakpoint stays at the end of its part."""
+    """The parts in a form that servers accept: blank text, which they reject, is joined to its neighbor, and each image
+    or PDF becomes a separate part. A cache breakpoint stays at the end of its part."""
     result: list[Part] = []
     blank = ""
     for part in parts:

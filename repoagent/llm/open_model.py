@@ -142,7 +142,7 @@ def open_model(
 
 
 def wishes_of(settings: Settings) -> Wishes:
-    """The parameters of a model call from the settings."""
+    """The `Wishes` for model calls, from the settings."""
     effort, temperature = settings.text_or_none("effort"), settings.number_or_none("temperature")
     return Wishes(effort, temperature, settings.texts("stop"), settings.text("cache"))
 
@@ -281,8 +281,8 @@ def attachment_refusal(
 ) -> str:
     """Why `media` cannot be sent together to `spec`, whose window is `context` tokens; "" if they can.
 
-    If this is unknown, a reason is returned as well: the user did not attach them, and a rejected request would end the
-    run.
+    If it is unknown whether they can, this returns a reason too: the user did not attach them, and a rejected request
+    would end the run.
     """
     problem, _ = _media_problem(settings, spec, media)
     if problem:

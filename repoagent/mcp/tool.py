@@ -72,7 +72,7 @@ class Progress(Protocol):
 @dataclass(frozen=True)
 class Service:
     """The options of the server: the folder, whether it may write, the model that `review` may call, and the limit on
-    its cost in US dollars. The call that writes holds the lock `writing`."""
+    its cost in US dollars. A call that writes holds the lock `writing`."""
 
     cwd: Path
     write: bool = False

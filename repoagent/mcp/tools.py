@@ -417,7 +417,7 @@ _CANCELLED = "the call was cancelled; nothing was changed"
         "maxProperties": 1000,
     },
     message=text(
-        "The commit message: a subject, an empty line, a body; by default the message in the patch.", 20_000
+        "The commit message (subject, empty line, body); by default, the message in the patch.", 20_000
     ),
     commit=boolean("Commit the change; false only writes the files."),
     check_only=boolean("Only report whether and where it applies."),

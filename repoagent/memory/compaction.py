@@ -81,8 +81,9 @@ def compact_above(memory: Memory, limit: int) -> CompactionResult | None:
 def compact_before(
     memory: Memory, is_old: Callable[[str], bool], *, warn: Warn = to_stderr
 ) -> CompactionResult | None:
-    """Move the first exchanges about a file to the archive: those before the first one for whose time (ISO 8601, "" if
-    unknown) `is_old` is false. Returns None if there are none. Raises what `compact` raises."""
+    """Move exchanges about a file to the archive, oldest first, and stop before the first one for which `is_old(time)`
+    is false; `time` is ISO 8601, "" if unknown. Returns None if there is nothing to move. Raises what `compact`
+    raises."""
     with _locked(memory):
         data = read_regular(memory.conversation)
         if data is None:

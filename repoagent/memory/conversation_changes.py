@@ -1,8 +1,8 @@
 """Change, copy, undo and redo conversations.
 
 Each change by a command is made under locks, recorded in the log, and written atomically. Undo restores the previous
-text byte for byte if nothing has been written since; otherwise it keeps later turns, or refuses. `check` defines what a
-rewritten conversation must preserve.
+text byte for byte if nothing has been written since; it keeps turns that were added since, and refuses after any other
+change. `check` defines what a rewritten conversation must preserve.
 """
 
 from __future__ import annotations
@@ -310,8 +310,8 @@ def save(
 def branch(
     layout: Layout, source: StoredConversation, place: ConversationRef, *, turns: int | None = None
 ) -> Change:
-    """Start a new conversation in `place` with the first `turns` of `source`, by default all. Raises UsageError if
-    there are fewer turns, Refused if `place` exists, and what `change` raises."""
+    """Start a new conversation in `place` with the first `turns` turns of `source`, by default all. Raises UsageError
+    if there are fewer turns, Refused if `place` exists, and what `change` raises."""
     count = len(source.conversation.turns)
     if turns is not None and not 0 < turns <= count:
         raise UsageError(

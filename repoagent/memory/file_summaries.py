@@ -230,7 +230,7 @@ def plan(
 
 
 def cached_summary(file: SourceFile, cache: SummaryCache, *, words: int = WORDS) -> FileSummary:
-    """The summary of `file`, for which `plan` counts no model calls."""
+    """The cached summary of a file for which `plan` counts no model calls."""
 
     def refuse(question: Question) -> Summary:
         raise ModelError(f"the summary of {question.about} has just been deleted; run the command again")

@@ -260,7 +260,7 @@ def folder_of(layout: Layout) -> Path:
 
 @dataclass
 class SummaryCache:
-    """The summaries of a repository; with `layout` None or with `trial`, nothing is stored. With `refresh`, only
+    """The summaries of a repository; if `layout` is None or `trial` is set, nothing is stored. With `refresh`, only
     summaries that are from this run or that a user has corrected are reused."""
 
     layout: Layout | None

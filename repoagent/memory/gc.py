@@ -2,9 +2,9 @@
 `conversations.keep_days`.
 
 A memory without a file moves to `.repoagent/archive/`; `memory import` restores it. Old exchanges about a file are
-compacted into notes, and archived conversations are removed once all their exchanges are too old, as are old
-conversations of unfinished edits, copies for undo, and the text and output of past runs. Named conversations, notes and
-the list of edits stay.
+compacted into notes, and archived conversations are removed once all their exchanges are too old. Old conversations of
+unfinished edits, copies for undo, and the text and output of past runs are removed as well. Named conversations, notes
+and the list of edits stay.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def collect(
     apply: bool = False,
     warn: Warn = to_stderr,
 ) -> tuple[list[GcCandidate], int]:
-    """Find the memories without a file that have not changed for `days` days; with `apply`, archive them. Returns all
+    """Find the memories that have no file and have not changed for `days` days; with `apply`, archive them. Returns all
     memories without a file, by path, and the total number of memories.
 
     A memory stays if its path, or a version that it has seen, is in any work tree, on any branch or in a stash; if it

@@ -167,8 +167,8 @@ class Row:
 
 @dataclass(frozen=True)
 class RowFilter:
-    """Selects at most `limit` rows, in `order`: those for the files and folders `paths` that have one of `states`
-    (both: all if empty)."""
+    """Selects at most `limit` rows, in `order`: those for the files and folders in `paths` whose state is in `states`.
+    An empty `paths` or `states` selects all."""
 
     paths: Collection[str] = ()
     states: Collection[State] = ()

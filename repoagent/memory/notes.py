@@ -5,9 +5,8 @@
     - 2026-11-21 3f2a9c1 by anthropic/claude-sonnet-5-5: callers rely on the order of the result
 
 Any bullet is a note, with or without a date, a blob and a source; indented lines continue it, and a paragraph is a note
-too. A note that repeats another is not added; when in doubt it is, because a duplicate costs only a line. Above a limit
-the least important notes move to `archive/notes.md`. A note is stale if the file no longer contains the code that it
-names.
+too. A note is added unless it clearly repeats another, because a duplicate costs only a line. Above a limit the least
+important notes move to `archive/notes.md`. A note is stale if the file no longer contains the code that it names.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ def mark_foreign(memory: Memory, text: str) -> str:
 def notes_block(
     memory: Memory, budget_tokens: int, *, data: bytes | None = None, older: Older | None = None
 ) -> str:
-    """The notes in the order of their file, in at most `budget_tokens` (estimated); "" if there are none.
+    """The notes in the order of the notes file, in at most `budget_tokens` (estimated); "" if there are none.
 
     If not all fit, the user's notes are preferred, then the newest. With `data`, the current bytes of the file, stale
     notes are listed separately; `older` is as in `notes.stale_notes`. Lines about archived exchanges are left out.

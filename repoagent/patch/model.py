@@ -143,7 +143,7 @@ class FilePatch:
 
     @property
     def name(self) -> str:
-        """The new name as written, or else the old one; "" without a name."""
+        """The new name as written, or else the old one; "" if there is neither."""
         return self.new or self.old or ""
 
     @property
@@ -153,8 +153,8 @@ class FilePatch:
 
 
 def unchanged_as_context(lines: Sequence[Line]) -> tuple[Line, ...]:
-    """`lines` with each pair of identical lines `-x` and `+x` replaced by context, at both ends of a run of changed
-    lines and for elisions."""
+    """`lines` with context in place of identical lines `-x` and `+x`, where these are at the start or end of a run of
+    changed lines, or are elisions."""
     result: list[Line] = []
     at = 0
     while at < len(lines):

@@ -147,7 +147,7 @@ def canonical_diff(changes: Iterable[FileChange], *, hash_name: str = "sha1") ->
 
 
 def header_of(change: FileChange, hash_name: str = "sha1") -> str:
-    """The canonical diff of one change without its hunks: the header lines, and a binary patch."""
+    """The canonical diff of one change without its hunks: the header lines and, if it is binary, the binary patch."""
     before, after = change.before or b"", change.after or b""
     old, new = change.old_path or change.name, change.path or change.name
     lines = [b"diff --git " + quoted("a/" + old) + b" " + quoted("b/" + new)]

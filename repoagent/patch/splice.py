@@ -157,7 +157,7 @@ def elided(line: str) -> PatchError:
     return PatchError(
         "elided",
         f"the line `{line.strip()}` is a placeholder for omitted code. Write all lines in full, or send a "
-        "unified diff of only what changes.",
+        "unified diff of the changed lines only.",
     )
 
 

@@ -65,7 +65,8 @@ class Endpoint:
         return str(_known().get(self.name, {}).get(kind, ""))
 
     def no_response(self, error: Exception, seconds: float | None, secrets: list[str]) -> ModelError:
-        """The error for a request that got no response; not a Retryable if a local server is not running."""
+        """The error for a request that got no response: a Retryable, or a plain ModelError if a local server is not
+        running."""
         from repoagent.llm.providers.errors import causes, unreachable
 
         if self.local and any(isinstance(cause, ConnectionRefusedError) for cause in causes(error)):

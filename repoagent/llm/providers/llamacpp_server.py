@@ -1,4 +1,4 @@
-"""The llama.cpp server process: a script that llamacpp.py starts and that exits with it.
+"""The llama.cpp server process: a script that llamacpp.py starts. It exits when its parent process does.
 
 Reads one line of JSON from standard input, loads the model, writes a line to standard output ("ready" or an error), and
 then serves a Unix socket until the end of standard input.

@@ -1,5 +1,4 @@
-"""Request bodies for servers with OpenAI's protocol, for Chat Completions and the Responses API, without the fields
-that the server has rejected."""
+"""Request bodies for OpenAI's Chat Completions and Responses APIs, without the fields that the server has rejected."""
 
 from __future__ import annotations
 
@@ -189,8 +188,8 @@ _FIELD_NAMES = {"reasoning_effort": "effort", "reasoning": "effort"} | dict.from
 
 
 def learn(error: ServerError, body: Mapping[str, Any], without: set[str]) -> str | None:
-    """Add to `without` the optional fields of `body` that the server rejects, and return a message to follow the
-    model's name; None if it rejects none of them."""
+    """Add to `without` the optional fields of `body` that the server rejects, and return a message that continues a
+    sentence beginning with the model's name; None if it rejects none of them."""
     if error.status not in {400, 422, 500, 501} or not (error.param or _REJECTS.search(error.text)):
         return None
     # a failed server (status 500) may quote the whole request

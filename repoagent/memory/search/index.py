@@ -101,7 +101,7 @@ class FileSnapshot(NamedTuple):
 
 
 def snapshot_files(layout: Layout) -> FileSnapshot:
-    """Stat all regular files to search."""
+    """Stat all regular files that are to be searched."""
     files: dict[str, tuple[int, int, int]] = {}
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     try:

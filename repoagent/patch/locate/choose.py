@@ -272,7 +272,7 @@ def _ambiguous(hunk: Hunk, matches: Sequence[Match], index: FileIndex) -> PatchE
     return PatchError(
         "ambiguous",
         f"the hunk fits equally well {where}. "
-        f"Send it with more unchanged lines around `{telling.strip()[:60]}` until it fits in only "
+        f"Send it with enough unchanged lines around `{telling.strip()[:60]}` to fit in only "
         "one place, or with the first line of the enclosing function after `@@`. "
         f"Around line {row + 1}:\n" + with_line_numbers((number, index.lines[number]) for number in shown),
         hunk.number,

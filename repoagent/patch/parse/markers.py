@@ -52,8 +52,8 @@ def interesting(line: str) -> bool:
 
 
 def fence_on(line: str, *, late: bool = False) -> Fence | None:
-    """The fence on a line, or None; a fence at the end of a sentence only if `late`. After a list marker, the margin is
-    as wide as the marker."""
+    """The fence on a line, or None; a fence at the end of a sentence counts only if `late`. After a list marker, the
+    margin is as wide as the marker."""
     if len(line) > LONGEST or not ("```" in line or "~~~" in line):
         return None
     match = _FENCE.match(line)

@@ -178,8 +178,8 @@ _KEEPS_REST = (
 
 
 def revision_of(prose: str) -> Revision:
-    """The effect of the text between two patches on the first one. A withdrawal is unclear if the text also keeps the
-    patch."""
+    """The effect of the text between two patches on the first one. CORRECTS if the text both withdraws the patch and
+    keeps it or a part of it."""
     revisions = [_revision_of_sentence(sentence) for sentence in _sentences(prose)]
     revision = max(revisions, default=Revision.NEUTRAL)
     if revision is Revision.NEW and Revision.CORRECTS in revisions:
