@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -84,35 +86,33 @@ class GitRepo:
         return path
 
 
+_FOREIGN = (
+    "GIT_", "REPOAGENT_", "ANTHROPIC_", "OPENAI_", "OLLAMA_", "AWS_", "GOOGLE_", "CLOUD_ML_", "XDG_STATE", "XDG_CACHE",
+)  # fmt: skip
+_numbers = itertools.count()
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty folder. pytest's own lists all folders of the session for each new one."""
+    name = re.sub(r"\W", "_", request.node.name)[:30]
+    path = tmp_path_factory.getbasetemp() / f"{name}{next(_numbers)}"
+    path.mkdir(mode=0o700)
+    return path
+
+
 @pytest.fixture(autouse=True)
 def clean_environment(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """No test sees the developer's git identity, configuration, keys, or a GIT_DIR of a hook that runs the tests."""
+    """A test sees no git identity, configuration or key of the developer, and no GIT_DIR of a hook that runs the tests.
+
+    Returns the home folder."""
     for name in list(os.environ):
-        mine = (
-            "GIT_",
-            "REPOAGENT_",
-            "ANTHROPIC_",
-            "OPENAI_",
-            "OLLAMA_",
-            "AWS_",
-            "GOOGLE_",
-            "CLOUD_ML_",
-            "XDG_STATE",
-            "XDG_CACHE",
-        )
-        if (
-            name.startswith(mine)
-            or name.endswith("_API_KEY")
-            or name
-            in {
-                "NO_COLOR",
-                "EDITOR",
-                "VISUAL",
-                "PYTHONUNBUFFERED",
-            }
-        ):
+        if name.startswith(_FOREIGN) or name.endswith("_API_KEY"):
             monkeypatch.delenv(name)
-    home = tmp_path_factory.mktemp("home")
+    for name in ("NO_COLOR", "EDITOR", "VISUAL", "PYTHONUNBUFFERED"):
+        monkeypatch.delenv(name, raising=False)
+    home = tmp_path_factory.getbasetemp() / f"home{next(_numbers)}"
+    home.mkdir()
     (home / ".gitconfig").write_text(
         "[user]\n\tname = Ada Tester\n\temail = ada@example.com\n[init]\n\tdefaultBranch = main\n"
         "[commit]\n\tgpgsign = false\n[core]\n\teditor = false\n"
@@ -126,7 +126,7 @@ def clean_environment(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pyt
     monkeypatch.setenv("KF_RULE_CACHE_DIR", str(rules))
     monkeypatch.setattr(
         layout, "_redirect", []
-    )  # the library tells its warnings to another, for the whole process
+    )  # where the library sends its warnings, for the whole process
     return home
 
 
