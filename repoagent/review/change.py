@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import field
 from typing import Literal, NamedTuple
 
 from repoagent.dataclass import dataclass
@@ -41,21 +42,38 @@ def split_lines(text: bytes) -> list[bytes]:
     return io.BytesIO(text).readlines()
 
 
+class Texts:
+    """Reads the texts of changed files on demand, since history checks often need only the names. This base class has
+    none."""
+
+    def old(self, file: ChangedFile) -> bytes | None:
+        """The old text; None if it does not exist or is unavailable."""
+        return None
+
+    def new(self, file: ChangedFile) -> bytes | None:
+        """The new text, as git stores it; None if it does not exist or is unavailable."""
+        old = b"" if file.status == "added" else self.old(file)
+        return None if old is None or file.status == "deleted" else apply_hunks(old, self.lines(file))
+
+    def lines(self, file: ChangedFile) -> tuple[Lines, ...]:
+        """The lines that differ, as hunks without context; () for a binary file."""
+        return ()
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Change:
-    """The change to review. Texts and lines are read on demand, since history checks often need only the names."""
+    """The change to review."""
 
     kind: Kind
     title: str
-    files: tuple[ChangedFile, ...]
-    base: str  # commit; "" on an unborn branch and for a diff
-    head: str  # commit; "" for the index, the work tree and a diff
-    message: str  # of the commit or commits, "" before the commit
-    earlier: frozenset[str]  # paths changed earlier on the branch, or within the range
-    author: bytes  # "Name <mail>"; b"" if unknown
-    read_old: Callable[[ChangedFile], bytes | None]  # the old text; None if missing
-    read_new: Callable[[ChangedFile], bytes | None]
-    read_lines: Callable[[ChangedFile], tuple[Lines, ...]]  # empty for a binary file
+    base: str = ""  # commit; "" on an unborn branch and for a diff
+    head: str = ""  # commit; "" for the index, the work tree and a diff
+    message: str = ""  # of the commit or commits, "" before the commit
+    earlier: frozenset[str] = frozenset()  # paths changed earlier on the branch or in the range: not missing
+    author: bytes = b""  # "Name <mail>"; b"" if unknown
+    parents: tuple[str, ...] = ()  # of a merge, besides `base`
+    files: tuple[ChangedFile, ...] = ()
+    texts: Texts = field(default_factory=Texts)
     own: bool = False  # pushed by the user, so its dismissals count
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from repoagent.review.change import Change
 from repoagent.review.finding import Finding, Location, find_in, read_last, reviews_dir
-from repoagent.review.untrusted_change import DISMISSED, is_foreign, tree_of
+from repoagent.review.untrusted_change import DISMISSED, is_foreign, texts_of
 from repoagent.storage import json_files
 from repoagent.storage.layout import Layout, Warn, ensure, to_stderr
 
@@ -78,7 +78,7 @@ def verdicts_on(
 ) -> dict[str, Verdict]:
     """The verdicts that apply to `change`: all except those that a foreign change itself adds."""
     saved = verdicts(layout, warn=warn)
-    if not is_foreign(change) or (texts := tree_of(change, worktree).texts(DISMISSED)) is None:
+    if not is_foreign(change) or (texts := texts_of(change, worktree, DISMISSED)) is None:
         return saved
     before, after = map(parse_verdicts, texts)
     return {**before, **{key: verdict for key, verdict in saved.items() if after.get(key) != verdict}}
@@ -112,8 +112,8 @@ def split_dismissed(
         if not matches:
             return []
         file = matches[0]
-        lines = ((change.read_old(file) if old else change.read_new(file)) or b"").split(b"\n")
-        for hunk in change.read_lines(file) if is_foreign(change) and not old else ():
+        lines = ((change.texts.old(file) if old else change.texts.new(file)) or b"").split(b"\n")
+        for hunk in change.texts.lines(file) if is_foreign(change) and not old else ():
             lines[hunk.new - 1 : hunk.new - 1 + len(hunk.added)] = [b""] * len(hunk.added)
         return lines
 

@@ -7,7 +7,7 @@ import os
 import re
 import time
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -17,7 +17,7 @@ from repoagent.git.files import empty_tree
 from repoagent.git.objects import no_such_commit, resolve_commit
 from repoagent.git.process import OFFLINE, GitError, git, git_output
 from repoagent.git.worktree import WorkTree, current_branch
-from repoagent.review.change import Change, ChangedFile, Kind, Lines, Status, apply_hunks, diff_sections
+from repoagent.review.change import Change, ChangedFile, Kind, Lines, Status, Texts, diff_sections
 
 How = Literal["staged", "worktree", "range", "base", "commit", "diff"]
 
@@ -47,24 +47,6 @@ class ChangeSelector(NamedTuple):
     pathspecs: tuple[str, ...] = ()
     cwd: Path | None = None
     diff: bytes = b""
-
-
-class Comparison(NamedTuple):
-    """The arguments for `git diff`, and the change's properties other than its files.
-
-    `earlier` has the paths that changed earlier on the branch: a partner among them is not missing. `parents` are the
-    parents of a merge other than its first: a file that equals its version in one of them was not edited in the merge.
-    """
-
-    kind: Kind
-    title: str
-    arguments: tuple[str, ...]
-    base: str
-    head: str = ""
-    message: str = ""
-    earlier: frozenset[str] = frozenset()
-    author: bytes = b""
-    parents: tuple[str, ...] = ()
 
 
 def _output(cwd: Path, *arguments: str) -> bytes | None:
@@ -160,8 +142,8 @@ def author_ident(worktree: WorkTree) -> bytes:
     return match[1] if match else b""
 
 
-def compare(worktree: WorkTree, head: str | None, selector: ChangeSelector) -> Comparison:
-    """Resolve `selector` in this repository; `head` is the commit at HEAD, None before the first one.
+def compare(worktree: WorkTree, head: str | None, selector: ChangeSelector) -> Change:
+    """The change that `selector` names, without its files; `head` is the commit at HEAD, None before the first one.
 
     Raises UsageError for an unknown revision.
     """
@@ -180,12 +162,12 @@ def compare(worktree: WorkTree, head: str | None, selector: ChangeSelector) -> C
     return _range(worktree, old or "HEAD", new or "HEAD", value)
 
 
-def _uncommitted(worktree: WorkTree, head: str | None, *, staged: bool) -> Comparison:
+def _uncommitted(worktree: WorkTree, head: str | None, *, staged: bool) -> Change:
     author = author_ident(worktree)
     if head is None:
         if not staged:
             raise UsageError("there is no commit yet to compare the work tree with; stage the files instead")
-        return Comparison("staged", "the staged change", ("--cached",), "", author=author)
+        return Change("staged", "the staged change", author=author)
     kind: Kind = "staged" if staged else "worktree"
     title = "the staged change" if staged else "the changes in the work tree"
     parents, base = _ids_in(worktree.git_dir / "MERGE_HEAD"), head
@@ -195,9 +177,8 @@ def _uncommitted(worktree: WorkTree, head: str | None, *, staged: bool) -> Compa
     elif amended is not None and (amended or head not in _ids_in(worktree.common_dir / "shallow")):
         base, *other_parents = amended or ("",)
         title, parents = f"{title} (amends {head[:10]})", tuple(other_parents)
-    arguments = (*(("--cached",) if staged else ()), base or empty_tree(worktree))
     earlier = _earlier_on_branch(worktree, base, parents)
-    return Comparison(kind, title, arguments, base, earlier=earlier, author=author, parents=parents)
+    return Change(kind, title, base, earlier=earlier, author=author, parents=parents)
 
 
 def _ids_in(path: Path) -> tuple[str, ...]:
@@ -208,7 +189,7 @@ def _ids_in(path: Path) -> tuple[str, ...]:
         return ()
 
 
-def _commit(worktree: WorkTree, name: str) -> Comparison:
+def _commit(worktree: WorkTree, name: str) -> Change:
     commit = _resolve(worktree, name)
     out = git(
         worktree.top, "log", "-1", "--no-mailmap", "--encoding=UTF-8", "--format=%P%x00%an <%ae>%x00%h %s%x00%B",
@@ -218,14 +199,12 @@ def _commit(worktree: WorkTree, name: str) -> Comparison:
     base, *other_parents = os.fsdecode(parents).split() or [""]
     if not base and commit in _ids_in(worktree.common_dir / "shallow"):
         raise UsageError(f"the clone is shallow and lacks the parent of {name}; run `git fetch --deepen=1`")
-    return Comparison(
-        "commit", f"commit {subject.decode(errors='replace')}", (base or empty_tree(worktree), commit), base, commit,
-        message.decode(errors="replace"), _earlier_on_branch(worktree, base, other_parents), author,
-        tuple(other_parents),
-    )  # fmt: skip
+    title, text = (part.decode(errors="replace") for part in (subject, message))
+    earlier = _earlier_on_branch(worktree, base, other_parents)
+    return Change("commit", f"commit {title}", base, commit, text, earlier, author, tuple(other_parents))
 
 
-def _range(worktree: WorkTree, old: str, new: str, title: str) -> Comparison:
+def _range(worktree: WorkTree, old: str, new: str, title: str) -> Change:
     """Compare `new` with its merge base with `old`."""
     before, head = _resolve(worktree, old), _resolve(worktree, new)
     base = merge_base(worktree.top, before, head)
@@ -242,7 +221,7 @@ def _range(worktree: WorkTree, old: str, new: str, title: str) -> Comparison:
     message = "\n".join(text.decode(errors="replace") for _, _, text in commits)
     author = commits[0][0] if commits else b""
     earlier = _changed_paths(worktree.top, head, base)
-    return Comparison("range", f"{title} ({count})", (base, head), base, head, message, earlier, author)
+    return Change("range", f"{title} ({count})", base, head, message, earlier, author)
 
 
 def _resolve(worktree: WorkTree, name: str) -> str:
@@ -252,7 +231,7 @@ def _resolve(worktree: WorkTree, name: str) -> str:
     return commit
 
 
-def parse_raw(out: bytes) -> tuple[list[ChangedFile], list[str]]:
+def _parse_raw(out: bytes) -> tuple[list[ChangedFile], list[str]]:
     """The files in the output of `git diff --raw -z`, in its order, and the paths of unmerged files."""
     files: list[ChangedFile] = []
     unmerged: list[str] = []
@@ -274,9 +253,9 @@ def parse_raw(out: bytes) -> tuple[list[ChangedFile], list[str]]:
 
 
 @dataclass(eq=False)
-class Texts:
-    """Reads the texts and lines of a `Change`, with `git diff ARGUMENTS` in `cwd`, limited by `pathspecs`. `files` are
-    those that git lists, in its order. With `all_as_text`, attributes that mark a text as binary are ignored."""
+class GitTexts(Texts):
+    """The texts of `git diff ARGUMENTS` in `cwd`, limited by `pathspecs`. `files` are those that git lists, in its
+    order. With `all_as_text`, attributes that mark a text as binary are ignored."""
 
     top: Path
     arguments: Sequence[str]
@@ -289,21 +268,14 @@ class Texts:
     _size: int = 0  # of the blobs
 
     def old(self, file: ChangedFile) -> bytes | None:
-        """The old text; None if it does not exist, is a submodule, or is missing from a partial clone."""
         return None if file.old_mode == SUBMODULE else self._blob(file.old_blob)
 
     def new(self, file: ChangedFile) -> bytes | None:
-        """The new text, as git stores it; None if it does not exist or is unavailable."""
-        if file.new_mode == SUBMODULE or file.status == "deleted":
+        if file.new_mode == SUBMODULE:
             return None
-        if file.new_blob:
-            return self._blob(file.new_blob)
-        hunks = self.lines(file)
-        old = b"" if file.status == "added" or not file.old_blob else self.old(file)
-        return None if old is None else apply_hunks(old, hunks)
+        return self._blob(file.new_blob) if file.new_blob else super().new(file)
 
     def lines(self, file: ChangedFile) -> tuple[Lines, ...]:
-        """The lines that differ, as hunks without context; () for a binary file."""
         if SUBMODULE in (file.old_mode, file.new_mode):
             return ()
         if self._hunks is None:
@@ -363,34 +335,41 @@ def read_change(
         from repoagent.review.stdin_diff import read_stdin_change
 
         return read_stdin_change(worktree, head, selector), ()
-    sides = compare(worktree, head, selector)
-    cwd, pathspecs = selector.cwd or worktree.top, selector.pathspecs
-    listed, unmerged, arguments = _files(cwd, sides.arguments, pathspecs)
-    if sides.kind == "worktree" and not unmerged:  # `git diff HEAD` lists them as modified
+    change = compare(worktree, head, selector)
+    cwd, pathspecs, sides = selector.cwd or worktree.top, selector.pathspecs, _sides(change, worktree)
+    listed, unmerged, arguments = _files(cwd, sides, pathspecs)
+    if change.kind == "worktree" and not unmerged:  # `git diff HEAD` lists them as modified
         listing = ("ls-files", "-u", "-z", "--full-name", "--", *(pathspecs or (":/",)))
         entries = git(cwd, "--no-literal-pathspecs", *listing).split(b"\0")
         unmerged = list(dict.fromkeys(os.fsdecode(entry.partition(b"\t")[2]) for entry in entries if entry))
     files = [file for file in listed if file.path not in unmerged]
-    for parent in sides.parents:  # only the files that also differ from it were edited in the merge
-        compared = ("--cached", parent) if sides.kind == "staged" else (parent, *filter(None, (sides.head,)))
-        raw = git(worktree.top, "diff", *_RAW, "--no-renames", *_SAME, *compared, "--", env=OFFLINE)
-        differ = {file.path for file in parse_raw(raw)[0]}
+    for parent in change.parents:  # only the files that also differ from it were edited in the merge
+        differ = {file.path for file in files_without_renames(replace(change, base=parent), worktree)}
         files = [file for file in files if file.path in differ]
     # with pathspecs the review omits some files of the change
-    all_files = _files(worktree.top, sides.arguments, ())[0] if pathspecs else listed
+    all_files = _files(worktree.top, sides, ())[0] if pathspecs else listed
     # attributes that the change brings must not hide lines
-    all_as_text = sides.kind in ("range", "commit") and any(
+    all_as_text = change.kind in ("range", "commit") and any(
         file.path.rpartition("/")[2] == ".gitattributes" for file in all_files
     )
-    texts = Texts(worktree.top, arguments, listed, cwd, pathspecs, all_as_text)
+    texts = GitTexts(worktree.top, arguments, listed, cwd, pathspecs, all_as_text)
     paths, all_paths = (
         {path for file in part for path in (file.path, file.old_path)} for part in (files, all_files)
     )
-    change = Change(
-        sides.kind, sides.title, tuple(files), sides.base, sides.head, sides.message,
-        sides.earlier | (all_paths - paths), sides.author, texts.old, texts.new, texts.lines,
-    )  # fmt: skip
+    change = replace(change, earlier=change.earlier | (all_paths - paths), files=tuple(files), texts=texts)
     return change, tuple(f"{path} (unresolved conflicts)" for path in unmerged)
+
+
+def _sides(change: Change, worktree: WorkTree) -> tuple[str, ...]:
+    """The arguments with which `git diff` compares the two sides of the change."""
+    index = ("--cached",) if change.kind == "staged" else ()
+    return (*index, change.base or empty_tree(worktree), *filter(None, (change.head,)))
+
+
+def files_without_renames(change: Change, worktree: WorkTree) -> list[ChangedFile]:
+    """All files that differ between the two sides of the change; a renamed file is a deleted and an added one."""
+    arguments = (*_RAW, "--no-renames", *_SAME, *_sides(change, worktree))
+    return _parse_raw(git(worktree.top, "diff", *arguments, "--", env=OFFLINE))[0]
 
 
 def _files(
@@ -413,4 +392,4 @@ def _files(
                 "run `git fetch --refetch --filter=blob:none`"
             ) from error
         raise
-    return (*parse_raw(out), arguments)
+    return (*_parse_raw(out), arguments)

@@ -98,7 +98,7 @@ def _texts(change: Change, findings: list[Finding], secrets: tuple[str, ...]) ->
     paths = {location.path for location in locations if location.start and not location.old}
     texts: dict[str, bytes] = {}
     for file in change.files:
-        if file.path in paths and (text := change.read_new(file)) is not None:
+        if file.path in paths and (text := change.texts.new(file)) is not None:
             for secret in secrets:
                 from repoagent.storage.secrets import MASK
 

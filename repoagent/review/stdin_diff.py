@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import field
 from fnmatch import fnmatchcase
+from pathlib import Path
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import UsageError
@@ -14,7 +15,7 @@ from repoagent.git.process import OFFLINE, git_output
 from repoagent.git.worktree import WorkTree, is_full_id
 from repoagent.patch.paths import unquote
 from repoagent.review import change
-from repoagent.review.change import Change, ChangedFile, Lines, Status
+from repoagent.review.change import Change, ChangedFile, Lines, Status, Texts
 from repoagent.review.read_diff import ChangeSelector, author_ident, read_blob
 
 _INDEX = re.compile(rb"index ([0-9a-f]{4,64})\.\.([0-9a-f]{4,64})(?: (\d{6}))?\s*")
@@ -35,6 +36,25 @@ class _FileSection:
     lines: list[Lines] = field(default_factory=list)
 
 
+@dataclass(eq=False)
+class _DiffTexts(Texts):
+    """The hunks of a diff, and the texts that the repository in `top` has."""
+
+    top: Path
+    hunks: Mapping[ChangedFile, tuple[Lines, ...]]
+
+    def old(self, file: ChangedFile) -> bytes | None:
+        return read_blob(self.top, file.old_blob) if file.old_blob else None
+
+    def new(self, file: ChangedFile) -> bytes | None:
+        has_blob = file.new_blob and file.status != "deleted"
+        text = read_blob(self.top, file.new_blob) if has_blob else None
+        return super().new(file) if text is None else text
+
+    def lines(self, file: ChangedFile) -> tuple[Lines, ...]:
+        return self.hunks[file]
+
+
 def read_stdin_change(worktree: WorkTree, head: str | None, selector: ChangeSelector) -> Change:
     """The change in `selector.diff`. Reads the texts from the blobs that the diff's `index` lines name, if they exist.
 
@@ -52,23 +72,9 @@ def read_stdin_change(worktree: WorkTree, head: str | None, selector: ChangeSele
         modes = (section.modes.get("old", ""), section.modes.get("new", ""))
         files[ChangedFile(path, section.status, old_path, old, new, *modes)] = tuple(section.lines)
 
-    def read_old(file: ChangedFile) -> bytes | None:
-        return read_blob(worktree.top, file.old_blob) if file.old_blob else None
-
-    def read_new(file: ChangedFile) -> bytes | None:
-        if file.status == "deleted":
-            return None
-        text = read_blob(worktree.top, file.new_blob) if file.new_blob else None
-        if text is not None:
-            return text
-        old = b"" if file.status == "added" else read_old(file)
-        return None if old is None else change.apply_hunks(old, files[file])
-
     author = b"" if head is None else author_ident(worktree)
-    return Change(
-        "diff", "the diff on standard input", tuple(files), "", "", "", frozenset(), author,
-        read_old, read_new, lambda file: files[file],
-    )  # fmt: skip
+    texts = _DiffTexts(worktree.top, files)
+    return Change("diff", "the diff on standard input", author=author, files=tuple(files), texts=texts)
 
 
 def _matches(section: _FileSection, pathspecs: tuple[str, ...]) -> bool:

@@ -7,13 +7,14 @@ that would make later reviews more lenient is a finding of this rule.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from repoagent.display_text import list_some
 from repoagent.errors import Refused, UsageError
-from repoagent.review.change import Change, ChangedFile
+from repoagent.review.change import Change
 from repoagent.review.finding import Finding, Location
 
 if TYPE_CHECKING:
@@ -34,53 +35,42 @@ _SHOWS = re.compile(r"(?:^|[ \t])(?:diff|-linguist-\w+|linguist-\w+=false|!lingu
 _LISTED = 8  # lines of a file that a finding quotes
 
 
-class Tree(NamedTuple):
-    """All files that differ between the start and the end of the change, regardless of pathspecs."""
-
-    files: tuple[ChangedFile, ...]
-    old: Callable[[ChangedFile], bytes | None]
-    new: Callable[[ChangedFile], bytes | None]
-
-    def texts(self, path: str) -> tuple[bytes, bytes] | None:
-        """The old and the new text of `path`, b"" for a missing one; None if they do not differ."""
-        for file in self.files:
-            if path in (file.path, file.old_path):
-                old, new = self.old(file), self.new(file)
-                if (old is None and file.old_blob) or (new is None and file.new_blob):
-                    raise Refused(
-                        f"this partial clone lacks {file.path}, so repoagent cannot tell whether the change relaxes "
-                        "reviews; run `git fetch --refetch --no-filter`"
-                    )
-                return old or b"", new or b""
-        return None
-
-
 def is_foreign(change: Change) -> bool:
     """Whether the change may be someone else's: a range, a commit or a diff, except what the user pushes."""
     return change.kind in ("range", "commit", "diff") and not change.own
 
 
 @lru_cache(maxsize=1)
-def tree_of(change: Change, worktree: WorkTree) -> Tree:
-    """The whole change; for a diff, the files in it. Raises Refused for a change that contains review state."""
-    from repoagent.git.files import empty_tree
-    from repoagent.git.process import OFFLINE, git
-    from repoagent.review.read_diff import Texts, parse_raw
+def whole(change: Change, worktree: WorkTree) -> Change:
+    """The change with all its files, regardless of pathspecs; for a diff, those in it. Raises Refused for a change that
+    contains review state."""
+    from repoagent.review.read_diff import GitTexts, files_without_renames
 
-    if change.kind == "diff":
-        tree = Tree(change.files, change.read_old, change.read_new)
-    else:
-        base = change.base or empty_tree(worktree)
-        options = ("--raw", "-z", "--no-abbrev", "--no-renames", "--ignore-submodules=none", "--no-ext-diff")
-        files, _ = parse_raw(git(worktree.top, "diff", *options, base, change.head, "--", env=OFFLINE))
-        texts = Texts(worktree.top, (), files, cwd=worktree.top)
-        tree = Tree(tuple(files), texts.old, texts.new)
-    for file in tree.files:
+    if change.kind != "diff":
+        files = files_without_renames(change, worktree)
+        change = replace(change, files=tuple(files), texts=GitTexts(worktree.top, (), files, worktree.top))
+    for file in change.files:
         if _STATE.fullmatch(file.path) and file.path != DISMISSED and file.status != "deleted":
             raise Refused(
                 f"the change contains {file.path}, which holds review state; remove it from the change"
             )
-    return tree
+    return change
+
+
+def texts_of(change: Change, worktree: WorkTree, path: str) -> tuple[bytes, bytes] | None:
+    """The old and the new text of `path`, b"" for a missing one; None if they do not differ in the whole change. Raises
+    Refused for a change that contains review state, and if a partial clone lacks a text."""
+    change = whole(change, worktree)
+    for file in change.files:
+        if path in (file.path, file.old_path):
+            old, new = change.texts.old(file), change.texts.new(file)
+            if (old is None and file.old_blob) or (new is None and file.new_blob):
+                raise Refused(
+                    f"this partial clone lacks {file.path}, so repoagent cannot tell whether the change relaxes "
+                    "reviews; run `git fetch --refetch --no-filter`"
+                )
+            return old or b"", new or b""
+    return None
 
 
 def settings_before(change: Change, worktree: WorkTree, layout: Layout, settings: Settings) -> Settings:
@@ -94,7 +84,7 @@ def settings_before(change: Change, worktree: WorkTree, layout: Layout, settings
 
 
 def _config_before(change: Change, worktree: WorkTree, layout: Layout) -> bytes:
-    texts = tree_of(change, worktree).texts(CONFIG)
+    texts = texts_of(change, worktree, CONFIG)
     if change.kind == "diff" and not (texts and texts[0]):  # a diff need not name blobs
         from repoagent.storage.atomic import read_regular
 
@@ -117,7 +107,7 @@ def _config_before(change: Change, worktree: WorkTree, layout: Layout) -> bytes:
 
 def ignored_before(change: Change, worktree: WorkTree) -> bytes:
     """The old `.repoagentignore` if a foreign change edits it: the files that it matches are not sent either."""
-    texts = tree_of(change, worktree).texts(IGNORE) if is_foreign(change) else None
+    texts = texts_of(change, worktree, IGNORE) if is_foreign(change) else None
     return texts[0] if texts else b""
 
 
@@ -128,10 +118,10 @@ def find_relaxations(change: Change, worktree: WorkTree, layout: Layout, setting
     level = level_of(RULE, settings) if is_foreign(change) else None
     if level is None:
         return []
-    tree = tree_of(change, worktree)
+    in_config = _in_config(texts_of(change, worktree, CONFIG), settings, layout)
     return [
         Finding(RULE, level, title, Location(path, line, line), body, key)
-        for relaxations in (_in_config(tree, settings, layout), _in_files(tree), _in_dismissals(change, tree))
+        for relaxations in (in_config, _in_files(change, worktree), _in_dismissals(change, worktree))
         for path, line, key, title, body in relaxations
     ]
 
@@ -139,8 +129,9 @@ def find_relaxations(change: Change, worktree: WorkTree, layout: Layout, setting
 _Relaxation = tuple[str, int, str, str, str]  # path, line, key, title, body
 
 
-def _in_config(tree: Tree, settings: Settings, layout: Layout) -> Iterator[_Relaxation]:
-    texts = tree.texts(CONFIG)
+def _in_config(
+    texts: tuple[bytes, bytes] | None, settings: Settings, layout: Layout
+) -> Iterator[_Relaxation]:
     if texts is None:
         return
     from repoagent.config.layers import with_repository
@@ -171,33 +162,33 @@ def _is_lenient(old: Setting, new: Setting) -> bool:
     return not isinstance(old.value, (int, float)) or new.value < old.value
 
 
-def _in_files(tree: Tree) -> Iterator[_Relaxation]:
+def _in_files(change: Change, worktree: WorkTree) -> Iterator[_Relaxation]:
     """Patterns and attributes that hide files from a review, and edits of the files that run it."""
     from repoagent.edit.guards.risky_changes import listed as why_sensitive
 
-    added, removed = _lines(tree.texts(IGNORE))
+    added, removed = _lines(texts_of(change, worktree, IGNORE))
     hides = [line for line in added if line[0] != "!"] + [line for line in removed if line[0] == "!"]
     if hides:
         title = f"the change hides files from review by a model: {_quoted(hides)} in {IGNORE}"
         yield IGNORE, 0, "\n".join(hides), title, "This review does not send these files to the model either."
-    for file in tree.files:
+    for file in whole(change, worktree).files:
         if file.path.rpartition("/")[2] == ".gitattributes":
-            added, removed = _lines(tree.texts(file.path))
+            added, removed = _lines(texts_of(change, worktree, file.path))
             hides = [*filter(_HIDES.search, added), *filter(_SHOWS.search, removed)]
             if hides:
                 title = f"the change makes git and reviews skip files: {_quoted(hides)} in {file.path}"
                 yield file.path, 0, "\n".join(hides), title, "This review includes these files."
-    for file in tree.files:
+    for file in whole(change, worktree).files:
         reason = why_sensitive(file.old_path or file.path) or ""
         if "run" in reason and file.old_blob:
-            old, new = tree.texts(file.path) or (b"", b"")
+            old, new = texts_of(change, worktree, file.path) or (b"", b"")
             if _RUNS_REVIEW.search(old):
                 verb = "changes" if _RUNS_REVIEW.search(new) else "removes"
                 title = f"the change {verb} what runs this review: {file.path}"
                 yield file.path, 0, verb, title, "Check what that file will run from now on."
 
 
-def _in_dismissals(change: Change, tree: Tree) -> Iterator[_Relaxation]:
+def _in_dismissals(change: Change, worktree: WorkTree) -> Iterator[_Relaxation]:
     from repoagent.review.dismissals import COMMENT, ignored, parse_verdicts
 
     itself = "the change dismisses findings about itself:"
@@ -205,13 +196,13 @@ def _in_dismissals(change: Change, tree: Tree) -> Iterator[_Relaxation]:
         title = f"{itself} Review-Ignore: {' '.join((rules, path)).strip()}"
         yield path, 0, f"trailer {rules} {path}", title, "This review ignores the trailer."
     for file in change.files:
-        for hunk in change.read_lines(file):
+        for hunk in change.texts.lines(file):
             for number, line in enumerate(hunk.added, hunk.new):
                 if match := COMMENT.search(line):
                     rules = match[1].decode("utf-8", "replace")
                     title = f"{itself} repoagent: ignore[{rules}]"
                     yield file.path, number, f"comment {rules}", title, "This review ignores the comment."
-    if texts := tree.texts(DISMISSED):
+    if texts := texts_of(change, worktree, DISMISSED):
         before, after = map(parse_verdicts, texts)
         verdicts = [verdict for verdict in after.values() if verdict.state != "open"]
         ids = [verdict.id for verdict in verdicts if before.get(verdict.id) != verdict]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 
 from repoagent.config.layers import load
 from repoagent.config.settings import Settings
@@ -68,8 +69,5 @@ def change_of(
     message: str = "",
 ) -> Change:
     """A change of one file, in memory."""
-    same: Callable[[bytes | None], Callable[[ChangedFile], bytes | None]] = lambda text: lambda _: text  # noqa: E731
-    return Change(
-        kind, "the staged change", (file,), "", "", message, frozenset(), b"",  # type: ignore[arg-type]
-        same(old), same(new), lambda _: lines,
-    )  # fmt: skip
+    texts = SimpleNamespace(old=lambda _: old, new=lambda _: new, lines=lambda _: lines)
+    return Change(kind, "the staged change", message=message, files=(file,), texts=texts)  # type: ignore[arg-type]

@@ -33,12 +33,12 @@ def test_staged_bytes_are_reviewed_not_the_work_tree(repo: GitRepo) -> None:
     repo.write("a.txt", "not staged\n")
     index = (repo.top / ".git/index").read_bytes()
     change = read(repo.top)
-    assert change.read_new(only(change)) == b"staged\n"
-    assert change.read_lines(only(change))[0].added == (b"staged\n",)
+    assert change.texts.new(only(change)) == b"staged\n"
+    assert change.texts.lines(only(change))[0].added == (b"staged\n",)
     assert only(change).new_blob == repo.git("rev-parse", ":a.txt").strip()
     assert (repo.top / ".git/index").read_bytes() == index
     work = read(repo.top, "worktree")
-    assert work.read_new(only(work)) == b"not staged\n"
+    assert work.texts.new(only(work)) == b"not staged\n"
     assert (change.kind, work.kind, change.base, change.head) == ("staged", "worktree", repo.head(), "")
 
 
@@ -48,7 +48,8 @@ def test_before_the_first_commit(make_repo: Make) -> None:
     repo.git("add", "a")
     change = read(repo.top)
     assert statuses(change) == {"a": "added"}
-    assert (change.base, change.read_old(only(change)), change.read_new(only(change))) == ("", None, b"one\n")
+    texts, file = change.texts, only(change)
+    assert (change.base, texts.old(file), texts.new(file)) == ("", None, b"one\n")
     ways: tuple[How, ...] = ("worktree", "base")
     for how in ways:
         with pytest.raises(UsageError, match="there is no commit yet"):
@@ -78,17 +79,17 @@ def test_every_kind_of_file(repo: GitRepo) -> None:
         "to here": "renamed", "mode": "modified", "kind": "type changed", "gone": "deleted", "binary": "modified",
         os.fsdecode(b"\xff name"): "added", "sub": "added",
     }  # fmt: skip
-    by = {file.path: file for file in change.files}
+    by, texts = {file.path: file for file in change.files}, change.texts
     assert by["to here"].old_path == "moved"
-    assert [lines.added for lines in change.read_lines(by["to here"])] == [(b"changed\n",)]
+    assert [lines.added for lines in texts.lines(by["to here"])] == [(b"changed\n",)]
     modes = (by["mode"].old_mode, by["mode"].new_mode)
-    assert (modes, change.read_lines(by["mode"])) == (("100644", "100755"), ())
-    assert change.read_new(by["kind"]) == b"a.txt"
-    assert change.read_lines(by["kind"])[-1].added == (b"a.txt",)
-    assert (change.read_old(by["gone"]), change.read_new(by["gone"])) == (("gone" + body).encode(), None)
-    assert (change.read_lines(by["binary"]), change.read_new(by["binary"])) == ((), b"\0two")
-    assert (change.read_new(by["sub"]), change.read_lines(by["sub"])) == (None, ())
-    assert change.read_lines(by[os.fsdecode(b"\xff name")])[0].added == (b"x",)
+    assert (modes, texts.lines(by["mode"])) == (("100644", "100755"), ())
+    assert texts.new(by["kind"]) == b"a.txt"
+    assert texts.lines(by["kind"])[-1].added == (b"a.txt",)
+    assert (texts.old(by["gone"]), texts.new(by["gone"])) == (("gone" + body).encode(), None)
+    assert (texts.lines(by["binary"]), texts.new(by["binary"])) == ((), b"\0two")
+    assert (texts.new(by["sub"]), texts.lines(by["sub"])) == (None, ())
+    assert texts.lines(by[os.fsdecode(b"\xff name")])[0].added == (b"x",)
 
 
 def test_pathspecs_work_as_in_git(repo: GitRepo) -> None:
@@ -103,7 +104,7 @@ def test_pathspecs_work_as_in_git(repo: GitRepo) -> None:
     ):
         change = read(repo.top / folder, "staged", "", pathspec)
         assert (set(statuses(change)), change.earlier) == (expected, names - expected), pathspec
-        assert {change.read_new(file) for file in change.files} == {b"new\n"}
+        assert {change.texts.new(file) for file in change.files} == {b"new\n"}
     with pytest.raises(UsageError, match="outside repository"):
         read(repo.top, "staged", "", "../x")
 
@@ -179,7 +180,7 @@ def test_line_endings_are_as_stored_by_git(repo: GitRepo) -> None:
     repo.write(".gitattributes", "*.txt text eol=crlf\n")
     repo.write("a.txt", b"one\r\nline 2\r\n")
     change = read(repo.top, "worktree")
-    assert change.read_new({file.path: file for file in change.files}["a.txt"]) == b"one\nline 2\n"
+    assert change.texts.new({file.path: file for file in change.files}["a.txt"]) == b"one\nline 2\n"
 
 
 @pytest.mark.soak
@@ -194,8 +195,8 @@ def test_a_partial_clone_is_not_fetched_into(repo: GitRepo, tmp_path: Path) -> N
     missing = clone.git("rev-list", "--objects", "--all", "--missing=print", "--quiet")
     change = read(clone.top, "commit", "HEAD")
     assert statuses(change) == {"one": "deleted", "two": "added"}
-    assert [change.read_new(file) for file in change.files] == [None, None]
-    assert [change.read_lines(file) for file in change.files] == [(), ()]
+    assert [change.texts.new(file) for file in change.files] == [None, None]
+    assert [change.texts.lines(file) for file in change.files] == [(), ()]
     assert clone.git("rev-list", "--objects", "--all", "--missing=print", "--quiet") == missing
 
 
@@ -206,4 +207,4 @@ def test_git_settings_of_the_user_have_no_effect(repo: GitRepo) -> None:
     stage(repo, {"ünï.txt": "x\n", "a.txt": "1\n"})
     change = read(repo.top / "src")
     assert set(statuses(change)) == {"ünï.txt", "a.txt"}
-    assert [len(change.read_lines(file)) for file in change.files] == [1, 1]
+    assert [len(change.texts.lines(file)) for file in change.files] == [1, 1]

@@ -58,24 +58,24 @@ def test_a_diff_on_standard_input_equals_the_staged_change(repo: GitRepo) -> Non
         assert (statuses(change), change.base, change.kind) == (statuses(staged), "", "diff")
         for file in change.files:
             other = by_path[file.path]
-            assert change.read_lines(file) == staged.read_lines(other)
+            assert change.texts.lines(file) == staged.texts.lines(other)
             if file.status != "renamed":  # git writes no index line where the bytes are the same
-                assert change.read_new(file) == staged.read_new(other)
-                assert change.read_old(file) == staged.read_old(other)
+                assert change.texts.new(file) == staged.texts.new(other)
+                assert change.texts.old(file) == staged.texts.old(other)
 
 
 def test_a_plain_diff_without_index_lines_has_lines_and_no_texts(repo: GitRepo) -> None:
     change = read(repo.top, "diff", diff=PLAIN)
     file = only(change)
-    assert (file.path, file.status, change.read_old(file), change.read_new(file)) == (
+    assert (file.path, file.status, change.texts.old(file), change.texts.new(file)) == (
         "a.txt", "modified", None, None,
     )  # fmt: skip
-    assert change.read_lines(file) == (Lines(2, (b"line 2\n",), 2, (b"line two\n",)),)
+    assert change.texts.lines(file) == (Lines(2, (b"line 2\n",), 2, (b"line two\n",)),)
     added = b"--- /dev/null\n+++ b/n\n@@ -0,0 +1 @@\n+x\n\\ No newline at end of file\n"
     new = read(repo.top, "diff", diff=added)
-    assert (only(new).status, new.read_new(only(new))) == ("added", b"x")
+    assert (only(new).status, new.texts.new(only(new))) == ("added", b"x")
     windows = read(repo.top, "diff", diff=PLAIN.replace(b"\n", b"\r\n"))
-    assert [lines.added for lines in windows.read_lines(only(windows))] == [(b"line two\n",)]
+    assert [lines.added for lines in windows.texts.lines(only(windows))] == [(b"line two\n",)]
     assert read(repo.top, "diff", diff=b"").files == ()
 
 

@@ -142,7 +142,7 @@ def only_comments(change: Change, *files: ChangedFile) -> bool:
     for file in files:
         if file.status != "modified" or file.old_mode != file.new_mode:
             return False
-        hunks = change.read_lines(file)
+        hunks = change.texts.lines(file)
         lines = [line for hunk in hunks for line in (*hunk.removed, *hunk.added)]
         if not lines:
             return False
@@ -152,7 +152,7 @@ def only_comments(change: Change, *files: ChangedFile) -> bool:
             if len(lines) > FEW or not all(map(_is_correction, hunks)):
                 return False
         elif file.path.endswith((".py", ".pyi")):
-            old, new = (_program(text) for text in (change.read_old(file), change.read_new(file)))
+            old, new = (_program(text) for text in (change.texts.old(file), change.texts.new(file)))
             if old is None or old != new:
                 return False
         else:

@@ -70,7 +70,7 @@ def find_removed_symbols(context: CheckContext) -> Iterator[Finding]:
         )
         if family is None or file.status not in ("modified", "renamed", "deleted") or file.path in broken:
             continue
-        removed = [line for hunk in context.change.read_lines(file) for line in hunk.removed]
+        removed = [line for hunk in context.change.texts.lines(file) for line in hunk.removed]
         if file.status != "deleted" and not any(map(_DEFINES.search, removed)):
             continue
         if file_kinds.is_vendored_path(file.path):
@@ -97,7 +97,7 @@ def _removed_symbols(
     added = {  # a name among them was moved, or is now imported
         word.decode()
         for other in context.change.files
-        for hunk in context.change.read_lines(other)
+        for hunk in context.change.texts.lines(other)
         for line in hunk.added
         for word in _IDENTIFIER.findall(line)
     }
@@ -184,7 +184,7 @@ def _texts_with(context: CheckContext, names: Collection[str], family: tuple[str
         if path in absent:
             continue
         if path in changed:
-            texts[path] = change.read_new(changed[path])
+            texts[path] = change.texts.new(changed[path])
         elif tree:
             texts[path] = read_blob(context.top, f"{revision}:{path}")
         else:

@@ -73,7 +73,7 @@ class CheckContext:
 
     def texts(self, file: ChangedFile) -> tuple[bytes, bytes] | None:
         """The old and the new text, b"" if the file does not exist; None if one is unavailable, binary or too large."""
-        old, new = self.change.read_old(file), self.change.read_new(file)
+        old, new = self.change.texts.old(file), self.change.texts.new(file)
         if (old is None and file.old_blob) or (new is None and file.status != "deleted"):
             return None
         texts = old or b"", new or b""
@@ -91,11 +91,11 @@ def static_findings(change: Change, worktree: WorkTree, settings: Settings) -> C
     if not levels or not change.files:
         return CheckOutcome()
     from repoagent.edit.guards.off_limits import IGNORE_FILE
-    from repoagent.review.untrusted_change import is_foreign, tree_of
+    from repoagent.review.untrusted_change import is_foreign, texts_of
     from repoagent.storage.atomic import read_regular
 
     # for a foreign change, the ignore file before it
-    versions = tree_of(change, worktree).texts(IGNORE_FILE) if is_foreign(change) else None
+    versions = texts_of(change, worktree, IGNORE_FILE) if is_foreign(change) else None
     patterns = versions[0] if versions else read_regular(worktree.top / IGNORE_FILE, most=LARGEST)
     texts = tuple(file for file in change.files if is_text(file))
     files = texts

@@ -20,7 +20,7 @@ LONGEST = 500  # characters of a line that may be a debugging call; a longer one
 
 def _added(context: CheckContext, file: ChangedFile) -> list[tuple[int, bytes]]:
     """The added lines with their numbers."""
-    hunks = context.change.read_lines(file)
+    hunks = context.change.texts.lines(file)
     return [entry for hunk in hunks for entry in enumerate(hunk.added, hunk.new)]
 
 
@@ -206,7 +206,7 @@ def find_parse_errors(context: CheckContext) -> Iterator[Finding]:
         if file.path.endswith(_C):
             from repoagent.syntax.c_errors import may_add_faults
 
-            hunks = context.change.read_lines(file)
+            hunks = context.change.texts.lines(file)
             if not any(may_add_faults(b"".join(hunk.removed), b"".join(hunk.added)) for hunk in hunks):
                 continue
         texts = context.texts(file)

@@ -102,10 +102,10 @@ class FileView:
 
 def view_of(change: Change, file: ChangedFile) -> FileView | None:
     """The view of a file; None if no line changed (binary, mode only, pure rename)."""
-    hunks = change.read_lines(file)
+    hunks = change.texts.lines(file)
     if not hunks:
         return None
-    data, before = change.read_new(file), change.read_old(file)
+    data, before = change.texts.new(file), change.texts.old(file)
     sample = [line for hunk in hunks for line in hunk.added] or (data or b"").splitlines(keepends=True)[:1]
     is_crlf = bool(sample) and all(line.endswith(b"\r\n") for line in sample)
     new, old = _numbered(data, hunks, old=False), _numbered(before, hunks, old=True)
@@ -319,7 +319,7 @@ def gather(change: Change, worktree: WorkTree, why_not: WhyNot) -> Material:
             not reason and file.status in ("added", "modified") and not (file.old_blob == file.new_blob != "")
         ):
             # no line changed: the file is empty, or binary, or only its mode changed
-            is_changed = change.read_new(file) if file.new_blob else file.old_mode == file.new_mode
+            is_changed = change.texts.new(file) if file.new_blob else file.old_mode == file.new_mode
             reason = "binary" if is_changed else None
         if reason:
             skipped.setdefault(reason, []).append(file.path)
@@ -345,7 +345,7 @@ class Versions:
         regular file of the repository, or missing from a partial clone."""
         check_path(path)
         file = self.files.get(path)
-        if file is not None and (data := self.change.read_new(file)) is not None:
+        if file is not None and (data := self.change.texts.new(file)) is not None:
             content = Content(data, file.new_mode or REGULAR[0])
             return Source(path, content, blob_hash(data, self.worktree.object_format))
         if self.at is None:
