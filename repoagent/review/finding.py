@@ -11,7 +11,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from repoagent.dataclass import dataclass
-from repoagent.errors import UsageError
+from repoagent.errors import RepoagentError, UsageError
 from repoagent.storage.layout import Layout, Warn, ensure, to_stderr
 
 if TYPE_CHECKING:
@@ -136,6 +136,26 @@ class Finding(NamedTuple):
 
         parts = (self.rule, self.location.path, self.key or " ".join(self.quote.split()) or self.title)
         return sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()[:12]
+
+
+class Outcome(NamedTuple):  # a dataclass would take 1 ms more of each commit
+    """What the checks or a model found.
+
+    `notes` are sentences for the user, `unseen` phrases for parts of the change that were not checked. `secrets` are
+    values that must not be printed with the code around a finding. `dropped` has the reason for each finding of a model
+    that could not be verified. `error` is the reason why the model's review is incomplete (no model, no network, a
+    limit); it is also in the `notes`, and the findings made before it still count.
+    """
+
+    findings: tuple[Finding, ...] = ()
+    notes: tuple[str, ...] = ()
+    unseen: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
+    model: str = ""
+    tokens: int = 0
+    cost: float | None = 0.0
+    error: RepoagentError | None = None
 
 
 @dataclass(frozen=True, repr=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from repoagent.review.finding import RULES, Finding, Report, level_of
+from repoagent.review.finding import RULES, Finding, Outcome, Report, level_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,23 +54,19 @@ def review(
     worktree, layout, settings = session.worktree, session.layout, session.settings
     static = static_findings(change, worktree, settings)
     history = find_missing_partners(change, worktree, settings)
-    findings: list[Finding] = [*static.findings, *history.findings]
-    notes, not_reviewed = [*history.notes], [*unseen, *static.unseen]
-    dropped, model, tokens, cost = 0, "", 0, None
-    if not change.files and not unseen:
-        nothing = _NOTHING.get(change.kind, "there is no change to review")
-        notes.append("none of the named files has changed" if narrowed else nothing)
+    answer = Outcome(cost=None)
     if ask and change.files:
         from repoagent.review.llm.review import model_findings
 
         answer = model_findings(change, session)
         if strict and answer.error is not None:
             raise answer.error
-        findings += answer.findings
-        not_reviewed += answer.unseen
-        notes += answer.notes
-        dropped, model, tokens, cost = len(answer.dropped), answer.model, answer.tokens, answer.cost
-    findings += untrusted_change.find_relaxations(change, worktree, layout, settings)
+    relaxations = untrusted_change.find_relaxations(change, worktree, layout, settings)
+    findings = [*static.findings, *history.findings, *answer.findings, *relaxations]
+    notes = [*history.notes, *answer.notes]
+    if not change.files and not unseen:
+        nothing = _NOTHING.get(change.kind, "there is no change to review")
+        notes.append("none of the named files has changed" if narrowed else nothing)
     dismissed: list[Finding] = []
     if findings:
         from repoagent.errors import Refused
@@ -86,9 +82,9 @@ def review(
         rules = [rule for rule in rules if rule != untrusted_change.RULE]
     return Report(
         title=change.title, files=len(change.files), findings=tuple(findings), dismissed=tuple(dismissed),
-        dropped=dropped, unseen=tuple(not_reviewed), notes=tuple(dict.fromkeys(notes)), model=model, tokens=tokens,
-        cost=cost, base=change.base, head=change.head, by_file=_texts(change, findings, static.secrets),
-        rules=tuple(rules),
+        dropped=len(answer.dropped), unseen=(*unseen, *static.unseen, *answer.unseen),
+        notes=tuple(dict.fromkeys(notes)), model=answer.model, tokens=answer.tokens, cost=answer.cost,
+        base=change.base, head=change.head, by_file=_texts(change, findings, static.secrets), rules=tuple(rules),
     )  # fmt: skip
 
 

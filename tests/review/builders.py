@@ -11,8 +11,8 @@ from repoagent.config.settings import Settings
 from repoagent.git.worktree import WorkTree, layout, open_at_head
 from repoagent.review.change import Change, ChangedFile, Lines
 from repoagent.review.checks.missing_partner import find_missing_partners
-from repoagent.review.checks.run import CheckOutcome, static_findings
-from repoagent.review.finding import Finding
+from repoagent.review.checks.run import static_findings
+from repoagent.review.finding import Finding, Outcome
 from repoagent.review.read_diff import ChangeSelector, How, read_change
 from tests.conftest import GitRepo
 
@@ -42,12 +42,12 @@ def settings_of(repo: GitRepo, rules: Mapping[str, str]) -> tuple[WorkTree, Sett
     return worktree, load(layout(worktree), repo.top, flags=flags)
 
 
-def static(repo: GitRepo, how: How = "staged", value: str = "", **rules: str) -> CheckOutcome:
+def static(repo: GitRepo, how: How = "staged", value: str = "", **rules: str) -> Outcome:
     worktree, settings = settings_of(repo, {rule.replace("_", "-"): level for rule, level in rules.items()})
     return static_findings(read(repo.top, how, value), worktree, settings)
 
 
-def history(repo: GitRepo, how: How, value: str, rules: Mapping[str, str]) -> CheckOutcome:
+def history(repo: GitRepo, how: How, value: str, rules: Mapping[str, str]) -> Outcome:
     worktree, settings = settings_of(repo, rules)
     return find_missing_partners(read(repo.top, how, value), worktree, settings)
 

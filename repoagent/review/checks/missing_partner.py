@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from repoagent.review.checks.file_kinds import LOCKS, only_comments
-from repoagent.review.checks.run import CheckOutcome
-from repoagent.review.finding import Evidence, Finding, Level, Location, level_of
+from repoagent.review.finding import Evidence, Finding, Level, Location, Outcome, level_of
 
 if TYPE_CHECKING:
     from repoagent.config.settings import Settings
@@ -61,13 +60,13 @@ class _Partner(NamedTuple):
     alike: int
 
 
-def find_missing_partners(change: Change, worktree: WorkTree, settings: Settings) -> CheckOutcome:
+def find_missing_partners(change: Change, worktree: WorkTree, settings: Settings) -> Outcome:
     """Findings for at most three partners, the most likely first. Never fetches objects."""
     from repoagent.history.index.schema import NoIndex
 
     level = level_of(RULE, settings)
     if not level or not change.files:
-        return CheckOutcome()
+        return Outcome()
     notes = []
     is_commit_waiting = "GIT_INDEX_FILE" in os.environ and os.environ.get("CI", "").lower() in {
         "",
@@ -97,7 +96,7 @@ def find_missing_partners(change: Change, worktree: WorkTree, settings: Settings
             )
         else:
             notes.append("the history has not been indexed yet; run `repoagent mine` once to find more")
-    return CheckOutcome(findings, tuple(notes))
+    return Outcome(findings, tuple(notes))
 
 
 def _start_quick_look(worktree: WorkTree, change: Change, stack: ExitStack) -> QuickLook | None:

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from repoagent.dataclass import dataclass
 from repoagent.display_text import plural
 from repoagent.review.change import Change, ChangedFile
-from repoagent.review.finding import Finding, Level, Location, level_of
+from repoagent.review.finding import Finding, Level, Location, Outcome, level_of
 
 if TYPE_CHECKING:
     from repoagent.config.settings import Settings
@@ -32,16 +32,6 @@ CHECKS = {  # rule id: function below this package, imported when it runs, in th
 }
 STATIC_SECONDS = 3.0  # processor time of all static checks, so that a busy machine gives the same result
 LARGEST = 2 << 20  # bytes of a text that checks read
-
-
-class CheckOutcome(NamedTuple):  # a dataclass would take 1 ms more of each commit
-    """What checks found. `notes` are sentences about the whole outcome, `unseen` phrases for parts that were not
-    checked. `secrets` are values that must not be printed with the code around a finding."""
-
-    findings: tuple[Finding, ...] = ()
-    notes: tuple[str, ...] = ()
-    unseen: tuple[str, ...] = ()
-    secrets: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -85,11 +75,11 @@ def is_text(file: ChangedFile) -> bool:
     return all(mode in ("", "100644", "100755") for mode in (file.old_mode, file.new_mode))
 
 
-def static_findings(change: Change, worktree: WorkTree, settings: Settings) -> CheckOutcome:
+def static_findings(change: Change, worktree: WorkTree, settings: Settings) -> Outcome:
     """The findings of the enabled static rules."""
     levels = {rule: level for rule in CHECKS if (level := level_of(rule, settings))}
     if not levels or not change.files:
-        return CheckOutcome()
+        return Outcome()
     from repoagent.edit.guards.off_limits import IGNORE_FILE
     from repoagent.review.untrusted_change import is_foreign, texts_of
     from repoagent.storage.atomic import read_regular
@@ -116,4 +106,4 @@ def static_findings(change: Change, worktree: WorkTree, settings: Settings) -> C
         check: Callable[[CheckContext], Iterator[Finding]]
         check = getattr(import_module(f"repoagent.review.checks.{module}"), name)
         context.findings.extend(check(context))
-    return CheckOutcome(tuple(context.findings), (), tuple(context.unseen), tuple(context.secrets))
+    return Outcome(tuple(context.findings), (), tuple(context.unseen), tuple(context.secrets))

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from repoagent.config.settings import Settings
-from repoagent.dataclass import dataclass
 from repoagent.edit.guards.off_limits import gate
 from repoagent.edit.model_setup import ModelSetup, model_setup
 from repoagent.edit.prompt.blocks import Prompt
@@ -19,7 +18,7 @@ from repoagent.llm.model import Retryable, display_name
 from repoagent.llm.providers.errors import MODEL_ADVICE
 from repoagent.llm.registry import provider_of
 from repoagent.review.change import Change
-from repoagent.review.finding import RULES, Finding, Level, level_of, reviews_dir
+from repoagent.review.finding import RULES, Finding, Level, Outcome, level_of, reviews_dir
 from repoagent.review.llm.chunks import Block, Versions, gather, list_names, pack
 from repoagent.review.llm.claims import Claim, merge_findings, verify
 from repoagent.review.llm.loop import Clock, FindingCollector, review_chunk, tools_for
@@ -35,25 +34,6 @@ FAILURES = 2  # in a row, after which the review ends
 CACHE_PROMPT = 1  # increment if a change to the prompt makes cached answers obsolete
 CACHE_VERSION = 1
 CACHE_DAYS = 60
-
-
-@dataclass(frozen=True)
-class ModelAnswer:
-    """A model's verified findings.
-
-    `dropped` has the reason for each finding that could not be verified. `unseen` has a phrase for each part of the
-    change that was not checked, `notes` sentences for the user. `error` is the reason why the review is incomplete (no
-    model, no network, a limit); it is also in the `notes`, and the findings made before it still count.
-    """
-
-    findings: tuple[Finding, ...] = ()
-    dropped: tuple[str, ...] = ()
-    unseen: tuple[str, ...] = ()
-    tokens: int = 0
-    cost: float | None = 0.0
-    model: str = ""
-    notes: tuple[str, ...] = ()
-    error: RepoagentError | None = None
 
 
 def open_model(session: ReviewSession) -> ModelSetup:
@@ -86,23 +66,23 @@ def prompts(change: Change, session: ReviewSession) -> list[Prompt]:
     return [common.about(part) for part in pack(review.blocks, budget)]
 
 
-def model_findings(change: Change, session: ReviewSession) -> ModelAnswer:
+def model_findings(change: Change, session: ReviewSession) -> Outcome:
     """A model's findings on `change`; parts with a cached answer are not asked about again.
 
     If there is no model, no network, or no time or money left, the error is not raised: the answer contains it as
     `error`, and `unseen` and `notes` name what is missing.
     """
     if not levels_of(session.settings) or not change.files:
-        return ModelAnswer()
+        return Outcome()
     review = _Review(change, session)
     if not review.blocks:
-        return ModelAnswer(unseen=tuple(review.unseen))
+        return Outcome(unseen=tuple(review.unseen))
     try:
         ready = session.ready or open_model(session)
     except (ModelError, UsageError) as error:
         review.leave_out(review.blocks)
         notes = (f"could not ask a model: {_first_line(error)}",)
-        return ModelAnswer(unseen=tuple(review.unseen), notes=notes, error=error)
+        return Outcome(unseen=tuple(review.unseen), notes=notes, error=error)
     return review.run(ready)
 
 
@@ -137,7 +117,7 @@ class _Review:
         protocol = instructions(tuple(self.levels), (*lookups, FindingCollector({}, {}).tool))
         return lookups, Prompts(self.change, self.session, protocol, tuple(self.views), self.why_not)
 
-    def run(self, ready: ModelSetup) -> ModelAnswer:
+    def run(self, ready: ModelSetup) -> Outcome:
         session, meter = self.session, ready.meter
         if meter.book is not None:
             meter.book = meter.book.about("review", str(session.worktree.top), tuple(self.views))
@@ -158,9 +138,9 @@ class _Review:
         model = display_name(ready.model.spec)
         if self.error is not None:
             notes = (f"the review by {model} is incomplete: {_first_line(self.error)}",)
-        return ModelAnswer(
-            tuple(merge_findings(self.findings)), tuple(self.dropped), tuple(self.unseen),
-            meter.usage.total - tokens, meter.cost, model, notes, self.error,
+        return Outcome(
+            tuple(merge_findings(self.findings)), notes, tuple(self.unseen), dropped=tuple(self.dropped),
+            model=model, tokens=meter.usage.total - tokens, cost=meter.cost, error=self.error,
         )  # fmt: skip
 
     def ask(self, blocks: Sequence[Block], cache: AnswerCache, ready: ModelSetup) -> None:

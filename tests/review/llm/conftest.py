@@ -11,7 +11,8 @@ import pytest
 from repoagent.config.layers import load
 from repoagent.git.worktree import layout, open_worktree
 from repoagent.review.change import Change
-from repoagent.review.llm.review import ModelAnswer, model_findings
+from repoagent.review.finding import Outcome
+from repoagent.review.llm.review import model_findings
 from repoagent.review.read_diff import How
 from repoagent.review.review import ReviewSession
 from tests.conftest import GitRepo
@@ -74,7 +75,7 @@ class Reviewing:
             afresh=afresh,
         )  # fmt: skip
 
-    def __call__(self, how: How = "staged", value: str = "", **flags: object) -> ModelAnswer:
+    def __call__(self, how: How = "staged", value: str = "", **flags: object) -> Outcome:
         return model_findings(self.change(how, value), self.session(**flags))  # type: ignore[arg-type]
 
     def stage(self, **files: str | bytes) -> None:
