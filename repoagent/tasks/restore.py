@@ -73,8 +73,8 @@ def revert(change_set: ChangeSet, paths: Sequence[str], write: Write) -> Overlap
         elif isinstance(before := _reverted(change_set.worktree, change, current), Conflict):
             overlaps[change.name] = before.version or before.lines
         else:
-            old_path, path = change.path if current else None, change.old_path if before else None
-            reverse[change.name] = FileChange(old_path, path, current, before)
+            path = change.path if current else None
+            reverse[change.name] = FileChange(path, change.old_path, current, before)
     write([change for change in reverse.values() if not change.is_noop])
     change_set.drop(reverse)
     return overlaps

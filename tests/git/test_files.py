@@ -12,6 +12,10 @@ import pytest
 
 from repoagent.errors import Refused
 from repoagent.git.files import (
+    EXECUTABLE,
+    SYMLINK,
+    Content,
+    FileChange,
     Source,
     blob_hash,
     check_path,
@@ -104,6 +108,12 @@ def test_the_blob_is_gits_own(tmp_path: Path, object_format: str) -> None:
         assert source.data == content
         assert source.blob == repo.git("hash-object", "--no-filters", "--stdin", stdin=content).strip()
         assert source.blob == blob_hash(content, object_format)
+
+
+def test_the_reverse_of_a_change_and_the_change_with_other_bytes() -> None:
+    change = FileChange("a", "b", Content(b"1", EXECUTABLE), Content(b"2", SYMLINK))
+    reverse = FileChange("b", "a", Content(b"2", SYMLINK), Content(b"1", EXECUTABLE))
+    assert (change.reversed(), change.with_data(b"1", b"2")) == (reverse, change)
 
 
 @pytest.mark.parametrize("how", ["bits", "config", "environment", "absent and global"])

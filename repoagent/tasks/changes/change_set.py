@@ -128,7 +128,10 @@ class ChangeSet:
         kept = [change for change in self.candidates if change.name in paths]
         if kept:
             self.candidates = tuple(change for change in self.candidates if change not in kept)
-            present = [_with_result(change, look(self.worktree.top, change.name)) for change in kept]
+            present = []
+            for change in kept:
+                current = look(self.worktree.top, change.name)
+                present.append(replace(change, path=change.path if current else None, new=current))
             self.changes = Draft({}, self.changes).with_changes(present).edits
             self._save()
         return bool(kept)
@@ -194,7 +197,7 @@ class ChangeSet:
             pair = _consecutive(self.worktree, earlier, change)
             if isinstance(pair, Conflict):
                 self.overlapping = {**self.overlapping, earlier.name: pair.lines}
-                pair = _with_result(earlier, change.old), change
+                pair = replace(earlier, new=change.old), change
             if earlier.name in self.overlapping:
                 self.overlapping = {**self.overlapping, change.name: self.overlapping[earlier.name]}
             self.changes = tuple(pair[0] if one is earlier else one for one in self.changes)
@@ -315,12 +318,6 @@ def without_change(worktree: WorkTree, change: FileChange, current: Content) -> 
     if has_link or change.before is None or change.after is None:
         return Conflict()
     return merge(worktree, current.data, change.after, change.before, exact=True)
-
-
-def _with_result(change: FileChange, current: Content | None) -> FileChange:
-    if current is None:
-        return FileChange(change.old_path or change.path, None, change.old, None)
-    return replace(change, new=current)
 
 
 def free_folder(parent: Path, name: str) -> Path:

@@ -130,6 +130,12 @@ def test_lines_that_the_user_adds_to_a_new_file_are_separated(change_set: Change
     assert [change.name for change in again(change_set).changes] == ["new"]
 
 
+def test_a_new_file_that_the_user_removes_before_it_is_kept_is_no_change(change_set: ChangeSet) -> None:
+    change_set.add_candidates([change("new", None, b"1\n")])
+    assert change_set.keep(["new"])
+    assert again(change_set).changes == again(change_set).candidates == ()
+
+
 def test_a_mode_that_the_user_sets_is_separated(change_set: ChangeSet) -> None:
     write(change_set, "f", OLD, ONE)
     (change_set.worktree.top / "f").chmod(0o755)
