@@ -194,15 +194,16 @@ class ChangeSet:
         """Add a change, without what someone else did to its file before it."""
         earlier = next((one for one in self.changes if one.path and one.path == change.old_path), None)
         if earlier is not None:
-            pair = _consecutive(self.worktree, earlier, change)
-            if isinstance(pair, Conflict):
-                self.overlapping = {**self.overlapping, earlier.name: pair.lines}
-                pair = replace(earlier, new=change.old), change
+            joined = _joined(self.worktree, earlier, change)
+            if isinstance(joined, Conflict):
+                self.overlapping = {**self.overlapping, earlier.name: joined.lines}
+                joined = replace(change, old_path=earlier.old_path, old=earlier.old)
             if earlier.name in self.overlapping:
                 self.overlapping = {**self.overlapping, change.name: self.overlapping[earlier.name]}
-            self.changes = tuple(pair[0] if one is earlier else one for one in self.changes)
-            change = pair[1]
-        self.changes = Draft({}, self.changes).with_changes([change]).edits
+            changes = (joined if one is earlier else one for one in self.changes)
+            self.changes = tuple(one for one in changes if not one.is_noop)
+        else:
+            self.changes = Draft({}, self.changes).with_changes([change]).edits
 
     def _save(self) -> None:
         """Write the bytes first, then the index."""
@@ -289,27 +290,23 @@ def _read_change(folder: Path, item: object) -> FileChange:
     return FileChange(old_path, path, *sides)
 
 
-def _consecutive(
-    worktree: WorkTree, earlier: FileChange, later: FileChange
-) -> tuple[FileChange, FileChange] | Conflict:
-    """Two changes to a file in sequence, with what someone else did in between either in both changes or in neither.
-    Returns a Conflict, with the lines, if the later change builds on that."""
+def _joined(worktree: WorkTree, earlier: FileChange, later: FileChange) -> FileChange | Conflict:
+    """Two changes to a file in sequence as one, with what someone else did in between either on both sides or on
+    neither. Returns a Conflict, with the lines, if the later change builds on that."""
     base, new = later.old, later.new
     has_link = SYMLINK in {earlier.old_mode, earlier.mode, later.old_mode, later.mode}
     if new and new.mode == later.old_mode != SYMLINK and earlier.new:
-        # someone else changed the mode in between
-        later = replace(later, new=replace(new, mode=earlier.new.mode))
+        new = replace(new, mode=earlier.new.mode)  # someone else changed the mode in between
+    joined = FileChange(earlier.old_path, later.path, earlier.old, new)
     if base is None or same(base, earlier.new):
-        return earlier, later
+        return joined
     below = without_change(worktree, earlier, base)
     if isinstance(below, bytes):
-        return earlier.with_data(below, base.data), later
+        return joined.with_data(below, later.after)
     if has_link or later.after is None or earlier.after is None:
         return below
     above = merge(worktree, earlier.after, base.data, later.after, exact=True)
-    if isinstance(above, Conflict):
-        return above
-    return earlier, later.with_data(earlier.after, above)
+    return above if isinstance(above, Conflict) else joined.with_data(earlier.before, above)
 
 
 def without_change(worktree: WorkTree, change: FileChange, current: Content) -> bytes | Conflict:
