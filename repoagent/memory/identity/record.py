@@ -103,7 +103,7 @@ class Identity:
         return replace(self, keys=dict([*keys.items(), (key, top)][-_KEYS:]))
 
     def without_key(self, key: str) -> Identity:
-        """A copy without `key`, whose inode turned out to be another file."""
+        """A copy without `key`, whose inode turned out to belong to another file."""
         return replace(self, keys={old: top for old, top in self.keys.items() if old != key})
 
     def at(self, path: str, top: str) -> Identity:

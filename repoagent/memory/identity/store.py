@@ -163,7 +163,7 @@ def rekeying(reason: str, file: WorkTreeFile) -> Rekeying:
 
 
 def freed(index: IdentityIndex, file: WorkTreeFile, owner: str) -> list[Change]:
-    """Changes that remove the inode of `file` from other memories, because it was reused. If hard links give one file
+    """The changes that remove the inode of `file`, which was reused, from other memories. If hard links give one file
     two names, both memories keep the inode."""
     key, top = file.key, str(file.worktree.top)
     changes: list[Change] = []

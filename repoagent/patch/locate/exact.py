@@ -176,8 +176,8 @@ class Placement:
 
     `level` is the tolerance that it needed: "exact", "trailing-space", "punctuation", "whitespace", "html", "elision",
     "split" or "fuzzy-context"; "search-replace" for a SEARCH/REPLACE block that fits exactly; "whole-part" for lines
-    sent as a whole; and for a file "whole-file", "new-file", "deleted", "renamed", "copied", "mode". `tolerances` are
-    all tolerances that it needed, including those of parsing, sorted.
+    sent as a whole; or, for the file itself, "whole-file", "new-file", "deleted", "renamed", "copied", "mode".
+    `tolerances` are all tolerances that it needed, including those of parsing, sorted.
     """
 
     path: str

@@ -320,8 +320,8 @@ Rows = tuple[int, ...]
 
 
 def match_in_parts(hunk: Hunk, index: FileIndex, loosest: str = exact.WHITESPACE) -> list[Match]:
-    """The matches of a hunk whose parts occur in the file in this order, with other lines between them. `loosest` is
-    the loosest level allowed for a part."""
+    """The matches of a hunk whose parts occur in the file in the same order, with other lines between them. `loosest`
+    is the loosest level allowed for a part."""
     if any(line.kind == CONTEXT and is_elision(line.text) for line in hunk.lines):
         return _match_elided(hunk, index, loosest)
     return _match_joined(hunk, index, loosest)

@@ -258,7 +258,7 @@ def undecorated(lines: Sequence[str]) -> tuple[list[str], frozenset[str]]:
 def unwrapped(lines: Sequence[str]) -> tuple[Sequence[str], frozenset[str]]:
     """The lines of a block without quotation marks, line numbers or indentation, and the tolerances needed.
 
-    Nothing is removed if a line begins with a sign or is a header.
+    Nothing is removed if a line begins with `+` or `-` or is a header.
     """
     tolerances: set[str] = set()
     for _ in range(_DEPTH):
