@@ -178,7 +178,7 @@ def finish(index: Index) -> Index:
         ]
         if saved:
             raise Refused(
-                f"not replaced, since you saved them during the update: {', '.join(saved)}; move them away, run the "
+                f"did not replace files that you saved during the update: {', '.join(saved)}; move them away, run the "
                 "command again, and repeat your edits in the new files"
             )
         _move(folder, f"{STAGED}/{NAME}", NAME)

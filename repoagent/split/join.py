@@ -151,7 +151,7 @@ def read_segment_edits(index: Index, cwd: Path) -> SegmentEdits:
         raise NothingDone(_nothing_to_join(segment_edits, cwd))
     if all(segment.file in empty for segment in index.segments):
         raise Refused(
-            f"all segments are empty, so joining would empty {index.source.path}; to delete it, remove it yourself"
+            f"all segments are empty, so joining would empty {index.source.path}; to delete the file, use `rm`"
         )
     return segment_edits
 

@@ -205,7 +205,7 @@ def check_text(text: SourceText, options: SplitOptions) -> None:
     """Raise Refused for UTF-16 and UTF-32, and for a binary file unless the options name a language."""
     name = text.path or "standard input"
     if encoding := wide_encoding(text.data):
-        raise Refused(f"cannot split {encoding}; save {name} as UTF-8 first")
+        raise Refused(f"cannot split {encoding} text; save {name} as UTF-8 first")
     if options.language is None and is_binary(text.data):
         raise Refused(
             f"{name} looks binary; if it is text, use --language NAME (`{PLAIN}` if no language fits)"

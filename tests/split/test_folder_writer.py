@@ -184,7 +184,7 @@ def test_the_facts_of_a_text(data: bytes, facts: tuple[object, ...]) -> None:
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])
 @pytest.mark.parametrize("language", [None, "python", "text"])
 def test_wide_characters_are_refused(encoding: str, language: str | None) -> None:
-    with pytest.raises(Refused, match=r"cannot split UTF-(16|32); save .*a\.py as UTF-8 first"):
+    with pytest.raises(Refused, match=r"cannot split UTF-(16|32) text; save .*a\.py as UTF-8 first"):
         check_text(SourceText("a.py", SOURCE.decode().encode(encoding)), SplitOptions(language=language))
 
 

@@ -200,10 +200,10 @@ def test_a_save_during_the_swap_is_restored(split: Index, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(folder_writer, "exchange", save_first)
     Path(split.source.path).write_bytes(SOURCE.replace(b"c_3 = 3", b"c_3 = 33"))
-    with pytest.raises(Refused, match=r"saved them during the update: 003\.py"):
+    with pytest.raises(Refused, match=r"saved during the update: 003\.py"):
         refresh(split.folder, split.folder)
     assert (split.folder / "003.py").read_bytes() == b"saved just now\n"
-    with pytest.raises(Refused, match=r"saved them during the update: 003\.py"):
+    with pytest.raises(Refused, match=r"saved during the update: 003\.py"):
         refresh(split.folder, split.folder)
     (split.folder / "003.py").rename(split.folder.parent / "mine.py")
     refresh(split.folder, split.folder)

@@ -92,10 +92,10 @@ def find_missing_partners(change: Change, worktree: WorkTree, settings: Settings
 
         if mine_in_background(worktree):
             notes.append(
-                "the history is still being indexed in the background; until that is done, reviews may find less"
+                "the history is still being indexed in the background; until that is done, reviews may miss findings"
             )
         else:
-            notes.append("the history has not been indexed yet; run `repoagent mine` once to find more")
+            notes.append("the history has not been indexed yet; run `repoagent mine` to index it")
     return Outcome(findings, tuple(notes))
 
 

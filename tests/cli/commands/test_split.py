@@ -35,7 +35,7 @@ WRONG: tuple[tuple[list[str], int, str], ...] = (
     (["a.txt", "--target-bytes", "many"], 2, "'many' is not a valid integer"),
     (["a.txt", "--language", "klingon"], 2, "klingon"),
     (["binary"], 3, "binary looks binary; if it is text, use --language"),
-    (["wide.py"], 3, "cannot split UTF-16; save wide.py as UTF-8 first"),
+    (["wide.py"], 3, "cannot split UTF-16 text; save wide.py as UTF-8 first"),
     (["a.txt", "-o", "src"], 3, "is neither empty nor a split"),
     (["-"], 2, "use -o to name the folder"),
     (["--refresh", "nope"], 2, "no split at"),

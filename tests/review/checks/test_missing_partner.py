@@ -52,7 +52,7 @@ def test_while_the_index_is_being_built_the_last_commits_of_the_files_count(
     outcome = history(repo, "staged", "", {})
     (finding,) = outcome.findings
     assert finding.key == "api.md" and "threshold is 80%" in finding.body
-    assert outcome.notes == ("the history has not been indexed yet; run `repoagent mine` once to find more",)
+    assert outcome.notes == ("the history has not been indexed yet; run `repoagent mine` to index it",)
 
 
 @pytest.mark.parametrize("table", ["author", "touch"])
