@@ -49,7 +49,7 @@ def answer(
     """The uses of `text`: `NAME`, `Class.method`, `FILE:NAME`, or a FILE, which asks for everything it defines that
     other files use. At most `limit` files per symbol, and at most `limit` symbols per file.
 
-    `path_of` turns a path as the user wrote it into one relative to the top. Raises UsageError for what is neither a
+    `path_of` turns a path as the user wrote it into one relative to the top. Raises UsageError if `text` is neither a
     symbol nor a file, Refused for a file that may not be read.
     """
 

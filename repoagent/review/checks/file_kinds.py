@@ -137,8 +137,8 @@ def is_comment(path: str, line: bytes) -> bool:
 
 def only_comments(change: Change, *files: ChangedFile) -> bool:
     """Whether only comments and empty lines changed in these files. In Python, docstrings and layout count as comments;
-    in prose, so do corrections to a few lines. False if a file was added or deleted, or has no changed lines. This
-    reads the files, so call it only if a rule has a finding."""
+    in prose, corrections to a few lines do. False if a file was added or deleted, or has no changed lines. This reads
+    the files, so call it only if a rule has a finding."""
     for file in files:
         if file.status != "modified" or file.old_mode != file.new_mode:
             return False

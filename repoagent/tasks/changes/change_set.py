@@ -1,8 +1,8 @@
 """A run's changes: for each file, the bytes before its first edit and after its last one, stored in `changes/`.
 
-Three-way merges separate what others change in the same file, in between or afterwards, so that the run's change can be
-committed or undone alone. That is impossible only if the run changed the same lines again after someone else did. The
-index is untrusted, so every entry is validated.
+Three-way merges separate them from what others change in the same file, in between or afterwards, so that the run's
+change can be committed or undone alone. That is impossible only if the run changed the same lines again after someone
+else did. The index is untrusted, so every entry is validated.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ def read_run(run_dir: RunDirectory, *, warn: Warn = to_stderr) -> Run:
 
 def find(layout: Layout, name: str, *, warn: Warn = to_stderr) -> Run:
     """The run with this name, short name or unique prefix of either, or, for "last", the newest run that has started
-    and is not a subagent. Raises UsageError, which suggests similar names."""
+    and is not a subagent. Raises UsageError, which suggests names, if no run matches or more than one does."""
     return chosen(runs(layout, warn=warn), name)
 
 
