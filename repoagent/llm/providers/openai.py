@@ -44,8 +44,8 @@ def connect(endpoint: Endpoint) -> tuple[httpx2.Client, dict[str, str], list[str
     if key is None and endpoint.needs_key:
         page = endpoint.hint("key_page")
         raise ModelError(
-            f"no key for {endpoint.name}: export {endpoint.key_variables[0]}=... "
-            f"with {f'a key from {page}' if page else 'your key'}"
+            f"no key for {endpoint.name}: set {endpoint.key_variables[0]} to "
+            f"{f'a key from {page}' if page else 'your key'}"
         )
     if key is not None and errors.unusable_key(key.secret):
         raise ModelError(

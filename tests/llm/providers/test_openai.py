@@ -377,7 +377,7 @@ def test_wrong_settings(serve: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("openrouter", "mine"):
         found = endpoint(name, own)
         assert found is not None
-        assert f"no key for {name}: export OPENROUTER_API_KEY=..." in str(refused(OpenAIModel(found, "m")))
+        assert f"no key for {name}: set OPENROUTER_API_KEY to" in str(refused(OpenAIModel(found, "m")))
 
 
 def test_an_untrusted_certificate(serve: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
