@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from repoagent import tracing
 from repoagent.config.options import OPTIONS, Option, Value, find, find_or_refuse, fold, nearest
@@ -170,16 +170,20 @@ def from_user_file(path: Path) -> Iterator[Raw]:
     yield from from_toml(path, data)
 
 
-def from_toml(path: Path, data: bytes) -> Iterator[Raw]:
-    """The values in the TOML document `data`, the content of `path`. Raises UsageError, with the position, if it is
-    invalid."""
+def parse_toml(data: bytes) -> dict[str, Any]:
+    """The tables of a TOML document. Raises ValueError or RecursionError if it is invalid."""
     if sys.version_info >= (3, 11):
         import tomllib
     else:
         import tomli as tomllib
+    return tomllib.loads(data.decode())
 
+
+def from_toml(path: Path, data: bytes) -> Iterator[Raw]:
+    """The values in the TOML document `data`, the content of `path`. Raises UsageError, with the position, if it is
+    invalid."""
     try:
-        tables = [("", tomllib.loads(data.decode()))]
+        tables = [("", parse_toml(data))]
     except (ValueError, RecursionError) as error:  # ValueError also for invalid UTF-8 and too large numbers
         raise UsageError(f"{path} is not valid TOML: {error}") from error
     while tables:

@@ -6,7 +6,6 @@ The last part parses the names of Claude models, which differ by platform.
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import field, fields
@@ -15,6 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
+from repoagent.config.layers import parse_toml
 from repoagent.dataclass import dataclass
 from repoagent.errors import UsageError
 from repoagent.llm.registry import parse_spec, provider_of
@@ -111,11 +111,7 @@ def _media(spec: str, mine: Mapping[str, Any]) -> frozenset[str] | None:
 
 @cache
 def _data() -> Mapping[str, Any]:
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
-    return tomllib.loads(Path(__file__).with_name("models.toml").read_text("utf-8"))
+    return parse_toml(Path(__file__).with_name("models.toml").read_bytes())
 
 
 def data_date() -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit, urlunsplit
 
+from repoagent.config.layers import parse_toml
 from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError, UsageError
 from repoagent.llm.registry import Backend, ModelOptions, Status
@@ -89,11 +89,7 @@ class Key:
 
 @cache
 def _known() -> Mapping[str, Mapping[str, Any]]:
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
-    return tomllib.loads(Path(__file__).with_name("endpoints.toml").read_text("utf-8"))
+    return parse_toml(Path(__file__).with_name("endpoints.toml").read_bytes())
 
 
 def endpoint_names() -> tuple[str, ...]:
