@@ -409,10 +409,7 @@ def _complete(worktree: WorkTree, path: Path) -> str:
                 if (identity := load(root)) is not None:
                     memories[file] = Memory(root, identity)
             if event == "edit":
-                fields = {**value["story"]}
-                fields.pop("landed", None)  # of old versions
-                fields["turns"] = tuple(Turn(**turn) for turn in fields["turns"])
-                fields |= {"notes": tuple(fields["notes"]), "usage": Usage(**fields["usage"])}
+                story = json_files.decode(Story, value["story"])
                 # the committed changes, from the bytes saved for undo
                 steps = {step.path: step for step in edit_record(worktree, edit).steps}
                 renames = {new: old for new, old in value["renames"].items() if new in steps and old in steps}
@@ -422,7 +419,7 @@ def _complete(worktree: WorkTree, path: Path) -> str:
                     old, new = steps[old_path].old, steps[file].new
                     changes.append(FileChange(old_path if old else None, file if new else None, old, new))
                 done = RecordedChanges(tuple(changes), edit.commit, value["levels"])
-                remember(worktree, Story(**fields), done, memories, again=True)
+                remember(worktree, story, done, memories, again=True)
             else:
                 record_undone(worktree, replace(edit, commit=head_commit(worktree)), memories, STATES[event])
             sentence = f"recorded {event} {name} in memory"

@@ -13,12 +13,13 @@ from dataclasses import asdict, field
 from datetime import datetime, timezone
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, get_args
+from typing import TYPE_CHECKING, ClassVar
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError
-from repoagent.llm.model import Model, OnText, Reply, Request, Stop, Usage, display_name, render
+from repoagent.llm.model import Model, OnText, Reply, Request, display_name, render
 from repoagent.llm.registry import Backend, ModelOptions, Status
+from repoagent.storage import json_files
 
 if TYPE_CHECKING:
     from repoagent.config.settings import Settings
@@ -47,8 +48,6 @@ class Recorder:
 
     def complete(self, request: Request, on_text: OnText) -> Reply:
         """See `llm.model.Model`. Failed attempts are not recorded."""
-        from repoagent.storage import json_files
-
         reply = self.model.complete(request, on_text)
         sent = render(request)
         record = {
@@ -117,10 +116,7 @@ def _read(path: Path) -> Iterator[tuple[str, Reply]]:
                     f"{path} has format version {value['version']}, newer than the supported {VERSION}: "
                     "update repoagent"
                 )
-            stop: Stop = value["stop"]
-            if stop not in get_args(Stop) or not isinstance(value["reply"], str):
-                raise ValueError(stop)
-            yield str(value["key"]), Reply(value["reply"], stop, Usage(**value["usage"]), value["model"])
+            yield str(value["key"]), json_files.decode(Reply, {**value, "text": value["reply"]})
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise ModelError(
                 f"line {number} of {path} is not a recorded reply: record the cassette again"

@@ -289,8 +289,6 @@ def read(folder: Path, since: date | None = None) -> Iterator[SpendEntry]:
 def _entries(path: Path) -> Iterator[SpendEntry]:
     """The entries of a file, except damaged ones and those of a newer format."""
     for record in json_files.read_records(path):
-        with suppress(KeyError, TypeError, ValueError):
-            if record.pop("version") <= VERSION:
-                usage, cost = Usage(**record["usage"]), record["cost"]
-                cost = None if cost is None else float(cost)
-                yield SpendEntry(**{**record, "usage": usage, "cost": cost, "files": tuple(record["files"])})
+        with suppress(KeyError, TypeError):
+            if record["version"] <= VERSION:
+                yield json_files.decode(SpendEntry, record)

@@ -21,7 +21,7 @@ import tarfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import date
 from hashlib import sha256
 from pathlib import Path
@@ -197,7 +197,7 @@ def dumps(parcels: Sequence[ArchivedMemory], object_format: str = "sha1") -> byt
     parcels = sorted(parcels, key=lambda parcel: parcel.name)
     files: list[tuple[str, bytes]] = []
     for parcel in parcels:
-        identity = identities.to_dict(replace(parcel.identity, keys={}, places={}))
+        identity = asdict(replace(parcel.identity, keys={}, places={}))
         identity["rekeyings"] = [{**step, "key": ""} for step in identity["rekeyings"]]
         del identity["keys"], identity["places"]
         texts = {

@@ -7,7 +7,7 @@ An exchange is a request with the turns that followed it and its outcome.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, field, fields, replace
+from dataclasses import asdict, field, replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -55,25 +55,10 @@ class EditRecord:
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> EditRecord | None:
         """The record in a parsed line, without unknown fields; None if it is invalid or in a newer format."""
-        version = value.get("version")
-        if not isinstance(version, int) or version > VERSION:
-            return None
-        values = {f.name: value[f.name] for f in fields(cls) if f.name in value}
         try:
-            usage, cost, commit = (
-                Usage(**values.pop("usage", {})),
-                values.pop("cost", None),
-                values.pop("commit", None),
-            )
-            levels, reasons = tuple(values.pop("levels", ())), tuple(values.pop("reasons", ()))
-            record = cls(**values, usage=usage, cost=cost, commit=commit, levels=levels, reasons=reasons)
-        except TypeError:  # a field is missing, or has another type
+            return json_files.decode(cls, value) if value["version"] <= VERSION else None
+        except (KeyError, TypeError):
             return None
-        texts = (*values.values(), *levels, *reasons, commit or "")
-        numbers = (cost, *vars(usage).values())
-        is_valid = all(isinstance(text, str) for text in texts)
-        is_valid = is_valid and all(isinstance(number, float | int | None) for number in numbers)
-        return record if is_valid else None
 
 
 def append_edit(path: Path, record: EditRecord) -> None:

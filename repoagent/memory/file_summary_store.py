@@ -226,14 +226,14 @@ def read_record(folder: Path, path: str, warn: Warn = to_stderr) -> SummaryRecor
     if value is None or value.get("path") != path:
         return None
     try:
-        parts = tuple(SummaryPart(**{**part, "scope": tuple(part["scope"])}) for part in value["parts"])
-        record = SummaryRecord(path, value["sha256"], value["summary"], value["words"], parts)
-        starts = [0, *(part.end for part in parts)]
-        is_valid = all(part.start == start < part.end for part, start in zip(parts, starts, strict=False))
-        hashes = [record.sha256, record.key, *(part.sha256 for part in parts)]
-        return record if parts and is_valid and all(map(_HASH.fullmatch, hashes)) else None
-    except (KeyError, TypeError, ValueError):  # it can be summarized again
+        record = json_files.decode(SummaryRecord, {**value, "key": value.get("summary")})
+    except TypeError:  # it can be summarized again
         return None
+    parts = record.parts
+    starts = [0, *(part.end for part in parts)]
+    is_valid = all(part.start == start < part.end for part, start in zip(parts, starts, strict=False))
+    hashes = [record.sha256, record.key, *(part.sha256 for part in parts)]
+    return record if parts and is_valid and all(map(_HASH.fullmatch, hashes)) else None
 
 
 def write_record(folder: Path, record: SummaryRecord) -> None:

@@ -16,13 +16,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field, fields, replace
+from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
 from repoagent.agent.actions import Action, Observation
-from repoagent.agent.approvals.policy import MODES, ApprovalRequest, Verdict
+from repoagent.agent.approvals.policy import ApprovalRequest, Verdict
 from repoagent.agent.state import Needs, Tool
 from repoagent.dataclass import dataclass
 from repoagent.display_text import plural
@@ -65,7 +65,7 @@ _ENDS = {
 def write_spec(run_dir: RunDirectory, request: RunRequest, limits: Limits) -> None:
     """Create the directory of the subagent and write its specification there."""
     value = {name: getattr(request, name) for name in _SPECIFIED}
-    value |= {**vars(limits), "tools": sorted(request.tools or ()), "allow": list(request.allow)}
+    value |= {**vars(limits), "tools": sorted(request.tools or ())}
     json_files.write_document(run_dir.subagent, value, version=VERSION)
 
 
@@ -75,23 +75,12 @@ def read_spec(run_dir: RunDirectory) -> tuple[RunRequest, Limits]:
     if value is None:
         raise UsageError(f"{run_dir.name} is not a subagent run")
     try:
-        if value["mode"] not in MODES:
-            raise ValueError(f"mode {value['mode']}")
-        request = RunRequest(
-            str(value["prompt"]),
-            run_dir.name,
-            str(value["kind"]),
-            str(value["parent"]),
-            value["mode"],
-            commit=Options(no_commit=True),
-            tools=frozenset(map(str, value["tools"])),
-            instructions=str(value["instructions"]),
-            allow=tuple(map(str, value["allow"])),
-            network=bool(value["network"]),
-            confine=bool(value["confine"]),
-        )
-        return request, Limits(**{limit.name: value.get(limit.name) for limit in fields(Limits)})
-    except (KeyError, TypeError, ValueError) as error:
+        specified = {name: value[name] for name in _SPECIFIED}
+        tools = frozenset(map(str, specified.pop("tools")))
+        request = json_files.decode(RunRequest, {**specified, "name": run_dir.name})
+        limits = json_files.decode(Limits, value)
+        return replace(request, commit=Options(no_commit=True), tools=tools), limits
+    except (KeyError, TypeError) as error:
         raise Refused(f"the specification of subagent {run_dir.name} is malformed: {error}") from error
 
 
@@ -156,9 +145,7 @@ class Subagent:
         last = self.last or {}
         if "usage" not in last:
             return Usage(record.tokens, estimated=True), record.cost, record.turns
-        counts = last["usage"]
-        tokens = {item.name: counts[item.name] for item in fields(Usage) if item.name in counts}
-        return Usage(**tokens), last["cost"], counts["calls"]
+        return json_files.decode(Usage, last["usage"]), last["cost"], last["usage"]["calls"]
 
     def _answer(self, question: object, verdict: Verdict) -> None:
         answer = "always" if verdict.keep else "run" if verdict.always else "yes" if verdict.allowed else "no"

@@ -6,7 +6,7 @@ import json
 import os
 import zlib
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from repoagent.errors import Refused
 from repoagent.llm.model import Usage
 from repoagent.memory.edit_records import EditRecord, append_edit, read_edits
-from repoagent.memory.identity.record import Identity, Rekeying, Seen, from_dict, to_dict
+from repoagent.memory.identity.record import Identity, Rekeying, Seen, from_dict
 from repoagent.memory.identity.similarity import last_contents
 from repoagent.memory.identity.store import memories, remember, resolve
 from repoagent.memory.notes import add_note, read_notes
@@ -26,8 +26,11 @@ from tests.memory.conftest import Workspace, text
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"[]", b'{"version": 1}', b'{"version": 1, "path": "a.py", "keys": []}', b'{"version":1,"path":"x","blobs":[1]}',
-     b'{"version": 1, "path": "a.py", "commit": "--output=b.py"}'],
+    [
+        b"", b"[]", b'{"version": 1}', b'{"version": 1, "path": ""}', b'{"version": 1, "path": "a.py", "keys": []}',
+        br'{"version":1,"path":"\ud800"}', br'{"version":1,"path":"x","places":{"/":{"path":"\u0000","blob":""}}}',
+        b'{"version": 1, "path": "a.py", "commit": "--output=b.py"}',
+    ],
 )  # fmt: skip
 def test_a_broken_identity_is_set_aside_and_the_others_work(workspace: Workspace, content: bytes) -> None:
     memory = workspace.known("a.py")
@@ -106,21 +109,7 @@ _IDENTITIES = st.builds(
 @settings(max_examples=50)
 @given(_IDENTITIES)
 def test_an_identity_reads_back_equal(identity: Identity) -> None:
-    assert from_dict(json.loads(json.dumps(to_dict(identity)))) == identity
-
-
-_VALUES = st.recursive(
-    st.none() | st.integers() | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
-    max_leaves=5,
-)
-
-
-@settings(max_examples=50)
-@given(st.dictionaries(st.sampled_from([*to_dict(Identity("a"))]), _VALUES))
-def test_any_json_is_an_identity_or_none(value: dict[str, Any]) -> None:
-    identity = from_dict(value)
-    assert identity is None or from_dict(to_dict(identity)) == identity
+    assert from_dict(json.loads(json.dumps(asdict(identity)))) == identity
 
 
 def test_keys_do_not_pile_up() -> None:
@@ -149,7 +138,6 @@ def test_edit_records_come_back_and_the_last_state_counts(tmp_path: Path) -> Non
     assert read_edits(path) == [first, second]
     append_edit(path, record(1, state="undone"))
     assert read_edits(path) == [record(1, state="undone"), second]
-    assert EditRecord.from_dict({**first.to_dict(), "later": 1}) == first  # an unknown field does no harm
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+from collections.abc import Mapping
+from dataclasses import asdict, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import Refused
 from repoagent.storage import json_files
 from repoagent.storage.layout import Layout
@@ -24,6 +27,31 @@ def test_a_record_round_trips(record: dict[str, Any]) -> None:
     line = json_files.dumps(record)
     assert b"\n" not in line
     assert json_files.parse(json_files.dumps({**record, "version": 1})) == {**record, "version": 1}
+
+
+@dataclass(frozen=True)
+class Node:
+    kind: Literal["a", "b"] = "a"
+    sizes: tuple[int, ...] = ()
+    nodes: Mapping[str, Node] = field(default_factory=dict)
+    cost: float | None = None
+
+
+def test_a_dataclass_is_decoded_without_unknown_fields() -> None:
+    node = Node("b", (1, 2), {"x": Node(cost=0.5), "y": Node(cost=2)})
+    assert json_files.decode(Node, json.loads(json.dumps({**asdict(node), "unknown": 1}))) == node
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"kind": "c"}, {"kind": []}, {"sizes": [True]}, {"sizes": [None]}, {"sizes": ""}, {"nodes": []},
+        {"nodes": {"x": 1}}, {"nodes": {"x": {"unknown": 1}}}, {"cost": "1"}, {"cost": True},
+    ],
+)  # fmt: skip
+def test_a_field_of_a_wrong_type_is_named(fields: dict[str, Any]) -> None:
+    with pytest.raises(TypeError, match=f"{next(iter(fields))} has the invalid value"):
+        json_files.decode(Node, fields)
 
 
 def test_lines_are_readable_if_possible(tmp_path: Path) -> None:

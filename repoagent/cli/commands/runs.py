@@ -86,10 +86,8 @@ def refuse_live(run: Run) -> None:
 
 def _as_object(run: Run) -> dict[str, object]:
     """A run as JSON data: `run.json`, the current state and the files."""
-    from repoagent.tasks.runs.directory import to_dict
-
     current = select(run, "name", "state", "problem", live="is_live")
-    return {**to_dict(run.record), **current, **select(run.run_dir, "folder", "conversation")}
+    return {**vars(run.record), **current, **select(run.run_dir, "folder", "conversation")}
 
 
 def report(repo: Repository, runs: Iterable[Run], sentence: str, **more: object) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import asdict, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -164,42 +164,17 @@ def load(folder: Path, *, warn: Warn = to_stderr) -> Identity | None:
 
 def save(folder: Path, identity: Identity) -> None:
     """Write `identity.json` atomically. Raises Refused if the folder is a link or a system call fails."""
-    json_files.write_document(folder / FILE, to_dict(identity), version=VERSION)
-
-
-def to_dict(identity: Identity) -> dict[str, Any]:
-    """The identity as JSON data, without a version."""
-    return {
-        **vars(identity),
-        "earlier_paths": list(identity.earlier_paths),
-        "keys": dict(identity.keys),
-        "blobs": list(identity.blobs),
-        "places": {top: vars(seen) for top, seen in identity.places.items()},
-        "strangers": list(identity.strangers),
-        "rekeyings": [vars(step) for step in identity.rekeyings],
-    }
+    json_files.write_document(folder / FILE, asdict(identity), version=VERSION)
 
 
 def from_dict(value: Mapping[str, Any]) -> Identity | None:
-    """The identity in a parsed `identity.json`; None if a part of it has the wrong type."""
-    lists = {name: value.get(name, []) for name in ("earlier_paths", "blobs", "strangers", "rekeyings")}
-    maps = {name: value.get(name, {}) for name in ("keys", "places")}
-    if not all(isinstance(item, list) for item in lists.values()):
-        return None
-    if not all(isinstance(item, dict) for item in maps.values()):
-        return None
+    """The identity in a parsed `identity.json`; None if a part of it is invalid."""
     try:
-        rekeyings = tuple(Rekeying(**step) for step in lists.pop("rekeyings"))
-        places = {top: Seen(**seen) for top, seen in maps["places"].items()}
-        path, keys, commit = value["path"], maps["keys"], value.get("commit")
-        tuples = {name: tuple(texts) for name, texts in lists.items()}
-        identity = Identity(path, keys=keys, commit=commit, rekeyings=rekeyings, places=places, **tuples)
-        paths = [path, *identity.earlier_paths, *identity.strangers, *places]
-        paths += [seen.path for seen in places.values()]
-        texts = [text for item in (*rekeyings, *places.values()) for text in vars(item).values()]
-        texts += [*identity.blobs, *keys.values(), commit or ""]
-        is_valid = all(isinstance(text, str) for text in texts) and b"\0" not in os.fsencode("".join(paths))
-        is_valid = is_valid and (not commit or is_full_id(commit))  # git could take it for an option
-    except (KeyError, TypeError, UnicodeEncodeError):  # a lone surrogate cannot be part of a file name
+        identity = json_files.decode(Identity, value)
+        paths = [identity.path, *identity.earlier_paths, *identity.strangers, *identity.places]
+        paths += [seen.path for seen in identity.places.values()]
+        is_named = identity.path and b"\0" not in os.fsencode("".join(paths))
+    except (TypeError, UnicodeEncodeError):  # a lone surrogate cannot be part of a file name
         return None
-    return identity if path and is_valid else None
+    has_id = not identity.commit or is_full_id(identity.commit)  # git could take another text for an option
+    return identity if is_named and has_id else None

@@ -352,7 +352,7 @@ class LiveRun:
 
     def _write(self, *, settled: bool) -> None:
         if not self.lost:
-            data = json_files.dumps({"version": VERSION, **directory.to_dict(self.record)}, indent=1) + b"\n"
+            data = json_files.dumps({"version": VERSION, **vars(self.record)}, indent=1) + b"\n"
             write_whole(self.run_dir.record, data, settled=settled)
 
 

@@ -189,12 +189,6 @@ class Record:
 _DEFAULTS = {item.name: item.default for item in fields(Record) if isinstance(item.default, str | int)}
 
 
-def to_dict(record: Record) -> dict[str, Any]:
-    """The JSON object of a record, without the version of the format."""
-    copies = {"limits": dict(record.limits), "options": dict(record.options), "commits": list(record.commits)}
-    return {**vars(record), **copies}
-
-
 def from_dict(value: Mapping[str, Any]) -> Record:
     """Read a record, even one of an earlier version; fields of the wrong type count as missing."""
     if not value.keys() >= _EARLIER.keys():

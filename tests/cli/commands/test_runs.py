@@ -17,7 +17,7 @@ from repoagent.cli.ui.table import Page
 from repoagent.cli.ui.terminal_text import display_width
 from repoagent.llm.conversation import Turn, append
 from repoagent.storage.layout import Layout
-from repoagent.tasks.runs.directory import Record, RunDirectory, to_dict
+from repoagent.tasks.runs.directory import Record, RunDirectory
 from repoagent.tasks.runs.list import Run, tree
 from tests.cli.apply_patch import Ask
 from tests.cli.screens import PROGRAM, Screen, python
@@ -72,7 +72,7 @@ def past(layout: Layout, name: str, **more: Any) -> RunDirectory:
     at = datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc).isoformat()
     times = {"started": at, "process_started": at, "ended": at}
     record = Record(**times, state="done", prompt="make it", tokens=9, turns=2, text="made")
-    run_dir.record.write_text(json.dumps({"version": 1, **to_dict(record), **more}))
+    run_dir.record.write_text(json.dumps({"version": 1, **vars(record), **more}))
     return run_dir
 
 
