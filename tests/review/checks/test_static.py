@@ -207,6 +207,12 @@ def test_disabled_rules_and_ignored_files(repo: GitRepo) -> None:
     result = static(repo)
     assert brief(result.findings) == [("conflict-marker", "a.py", 6)]
     assert result.unseen == ("1 file listed in .repoagentignore",)
+    worktree, settings = settings_of(repo, {})
+    report = review(
+        read(repo.top), ReviewSession(worktree, layout(worktree), settings), ["c.py (a conflict)"]
+    )
+    assert report.unseen == ("c.py (a conflict)", *result.unseen)
+    assert (report.model, report.tokens, report.cost) == ("", 0, None)
     assert brief(static(repo, conflict_marker="off").findings) == [("parse-error", "a.py", 6)]
     assert static(repo, conflict_marker="off", parse_error="off").findings == ()
 
