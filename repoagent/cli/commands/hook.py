@@ -136,10 +136,10 @@ def _named(flags: dict[str, bool]) -> tuple[str, ...]:
 
 
 def _inspect() -> Hooks:
-    from repoagent.git.worktree import open_at_head
+    from repoagent.git.worktree import open_worktree
     from repoagent.review.hook_install import inspect_hooks
 
-    return inspect_hooks(open_at_head(Path.cwd())[0])
+    return inspect_hooks(open_worktree(Path.cwd()))
 
 
 EPILOG = """\b

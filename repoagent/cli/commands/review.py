@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from repoagent.review.finding import Finding
     from repoagent.review.fix import FixOutcome
     from repoagent.review.read_diff import ChangeSelector, How
+    from repoagent.review.review import ReviewSession
 
 
 PATHSPECS = f"{__name__}.pathspecs"  # the key of the arguments after `--` in ctx.meta
@@ -57,11 +58,10 @@ def _verb(name: str, state: State, line: str) -> click.Command:
     @json_option
     @pass_session
     def verb(session: Session, /, *, finding: str, reason: str, as_json: bool) -> None:
-        from repoagent.git.worktree import layout, open_at_head
+        from repoagent.git.worktree import layout, open_worktree
         from repoagent.review.dismissals import record_verdict
 
-        worktree, _ = open_at_head(Path.cwd())
-        match = record_verdict(layout(worktree), finding, state, reason=reason)
+        match = record_verdict(layout(open_worktree(Path.cwd())), finding, state, reason=reason)
         content = {"id": match.id, "rule": match.rule, "state": state}
         emit(session.terminal(), content, as_json=as_json, notes=[f"{state}: {match.title}"])
 
@@ -198,14 +198,14 @@ def command(ctx: click.Context, session: Session, /, **values: Any) -> int:
         _require_answers(terminal, options)
     change, unseen = read_change(worktree, head, selector)
     repo = repo._replace(settings=settings_before(change, worktree, dirs, repo.settings))
-    if options.show_prompt:
-        return _show_prompt(change, repo, as_json=options.as_json)
     asked = options.model or options.ask or repo.settings.text_or_none("review.model")
     asks, narrowed = bool(asked and not options.no_model), bool(selector.pathspecs)
     context = ReviewSession(
         worktree, dirs, repo.settings, terminal.warn, record=options.record, reply=options.reply,
         afresh=options.refresh,
     )  # fmt: skip
+    if options.show_prompt:
+        return _show_prompt(change, context, terminal, as_json=options.as_json)
     with terminal.working("reading the change") if asks else nullcontext() as working:
         if working is not None:
             context = context._replace(progress=working.label)
@@ -246,22 +246,21 @@ def _selector(options: SimpleNamespace, pathspecs: tuple[str, ...], cwd: Path) -
     return ChangeSelector(how, value, (*words, *pathspecs), cwd, diff)
 
 
-def _show_prompt(change: Change, repo: Repository, *, as_json: bool) -> Exit:
+def _show_prompt(change: Change, session: ReviewSession, terminal: Terminal, *, as_json: bool) -> Exit:
     """Print the prompt of each call. Raises NothingDone if there is nothing to send."""
     from repoagent.cli.commands.context import Block, ShownPrompt, blocks_from, show_texts
     from repoagent.llm.model import display_name
     from repoagent.review.llm.review import prompts, review_settings
-    from repoagent.review.review import ReviewSession
 
-    calls = prompts(change, ReviewSession(repo.worktree, repo.layout, repo.settings, repo.terminal.warn))
+    calls = prompts(change, session)
     if not calls:
         raise NothingDone(f"nothing in {change.title} to send to a model")
     blocks: list[Block] = []
     for prompt in calls:
         parts = ("system", prompt.system), ("user", prompt.opening)
         blocks += blocks_from((role, part) for role, several in parts for part in several)
-    spec = display_name(review_settings(repo.settings).text("model"))
-    show_texts(ShownPrompt(spec, None, tuple(blocks)), repo.terminal, as_json=as_json)
+    spec = display_name(review_settings(session.settings).text("model"))
+    show_texts(ShownPrompt(spec, None, tuple(blocks)), terminal, as_json=as_json)
     return Exit.DONE
 
 
