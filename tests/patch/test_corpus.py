@@ -26,6 +26,7 @@ from bench.patch.appliers import (
 from bench.patch.corpus import COMBINATIONS, REFUSALS, SLIPS, kinds, make, plan
 from bench.patch.history import Repository
 from bench.patch.model import Case
+from tests.conftest import GitRepo
 
 METHOD = '''
     def step_{n}_{m}(self, value, limit={m}00):
@@ -74,15 +75,11 @@ def _changed(text: str, n: int) -> str:
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Repository]:
     """Twelve modules; each commit changes three of them at several places."""
-    import subprocess
-
     top = tmp_path_factory.mktemp("corpus")
 
     def git(*args: str) -> str:
         named = ("-c", "user.name=A", "-c", "user.email=a@example.com", "-c", "commit.gpgSign=false")
-        return subprocess.run(
-            ["git", *named, *args], cwd=top, capture_output=True, text=True, check=True
-        ).stdout
+        return GitRepo(top).git(*named, *args)
 
     git("init", "-q")
     paths = [Path(top, "src", f"store_{number}.py") for number in range(12)]
