@@ -62,8 +62,8 @@ def is_weak(row: Neighbor) -> bool:
     """Whether a row has too little evidence to be shown by default: at most one common commit out of many, and a low
     score.
 
-    In the repositories of requests, flask and ripgrep, this hides 11 to 27 % of the rows, and 0 to 3 % of the hits
-    among the first ten. Of the hidden rows, 1 to 2 % change in the next commit; of the others, 9 to 13 %.
+    In the repositories of requests, flask and ripgrep, this hides 11% to 27% of the rows, and 0% to 3% of the hits
+    among the first ten. Of the hidden rows, 1% to 2% change in the next commit; of the others, 9% to 13%.
     """
     return row.together <= 1 and row.commits >= _MANY and row.score < _LOW
 

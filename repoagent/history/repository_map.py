@@ -210,8 +210,9 @@ def _bridges(pairs: Pairs, cluster_of: Mapping[int, int]) -> dict[int, int]:
 
 
 def colour_folders(files: Sequence[bytes]) -> tuple[list[bytes], list[int]]:
-    """The folders that color the map, those with the most files first, and for each file the index of its folder in
-    this list (or ALONE). A top-level folder that contains half of all files is replaced by its subfolders."""
+    """The folders that have a color of their own on the map, those with the most files first, and for each file the
+    index of its folder in this list (or ALONE). A top-level folder that contains more than half of all files is
+    replaced by its subfolders."""
     parts = [path.split(b"/")[:-1] for path in files]
     tops = Counter(folders[0] for folders in parts if folders)
     deep = {folder for folder, count in tops.items() if count > 0.5 * len(files)}

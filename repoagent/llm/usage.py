@@ -159,7 +159,7 @@ class Meter:
             self.book.add(spec, usage, cost)
 
     def count(self, usage: Usage, cost: float | None, attempts: int = 0) -> None:
-        """Count usage that is in the log, and the attempts of another process."""
+        """Count usage without logging it, because it is in the log already. `attempts` are those of another process."""
         self.usage += usage
         self.attempts += attempts
         self._dollars += cost or 0.0

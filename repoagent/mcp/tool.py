@@ -83,8 +83,8 @@ class Service:
 
 @dataclass(frozen=True)
 class Call:
-    """A call of a tool, in a work tree that is looked up for each call. `why_not` returns the reason why a file may not
-    be shown; `cancelled` is set once the client no longer waits for the answer."""
+    """A tool call, in a work tree that is looked up each time. `why_not` returns the reason why a file may not be
+    shown; `cancelled` is set once the client no longer waits for the answer."""
 
     service: Service
     cancelled: threading.Event

@@ -315,7 +315,7 @@ def branch(
     count = len(source.conversation.turns)
     if turns is not None and not 0 < turns <= count:
         raise UsageError(
-            f"{source.place.name} has only {plural(count, 'turn')}, so there is no turn {turns}: "
+            f"{source.place.name} has no turn {turns}, only {plural(count, 'turn')}: "
             "see `repoagent conversation show`"
         )
     return _copy(layout, source, place, "branch", turns=turns)

@@ -193,8 +193,8 @@ _TITLE = "Earlier requests for this file and their outcomes:"
 def exchanges_block(memory: Memory, request: str, budget_tokens: int) -> str:
     """The exchanges about a file that matter for `request`, oldest first, in at most `budget_tokens` (estimated).
 
-    The last few get a line each. The last one, and those that share most of the request's words (weighted by how rare
-    they are among all exchanges; Robertson and Zaragoza 2009), are shown in detail. Returns "" if there are none.
+    The last few get a line each. The last one, and those that share the most words with the request (weighted by how
+    rare they are among all exchanges; Robertson and Zaragoza 2009), are shown in detail. Returns "" if there are none.
     """
     known = exchanges(memory)
     if not known:

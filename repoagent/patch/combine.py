@@ -1,4 +1,4 @@
-"""Combine several patches to one file, which may be parts of one change, consecutive steps, or a correction."""
+"""Combine several patches to one file: parts of one change, consecutive steps, or corrections of earlier patches."""
 
 from __future__ import annotations
 

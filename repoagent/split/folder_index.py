@@ -306,7 +306,9 @@ def base_bytes(index: Index) -> bytes:
         data = read_regular(path)
         if data is not None and len(data) == index.source.size and digest(data) == index.source.sha256:
             return data
-    raise _broken(index.path, f"{index.folder / BASE} is not the text that was split")
+    raise _broken(
+        index.path, f"{index.folder / BASE} is missing or no longer contains the text that was split"
+    )
 
 
 def segment_base(index: Index, segment: IndexedSegment) -> bytes:

@@ -161,11 +161,11 @@ LONGEST = 4_000  # characters of a string in a line
 
 
 def record(layout: Layout, *events: Mapping[str, object]) -> None:
-    """Append `events` to the audit with one write and one sync. Each becomes one line, with `version` and `time` (ISO
-    8601 with time zone) first.
+    """Append `events` to the audit log with one write and one sync. Each becomes one line, with `version` and `time`
+    (ISO 8601 with time zone) first.
 
     Usual keys: kind ("decision", "command", "write"), run, command or path, before and after (blobs), allowed, by (who
-    or what allowed it), exit, seconds, reason. Raises Busy or Refused if it cannot be written.
+    or what allowed it), exit, seconds, reason. Raises Busy or Refused if the log cannot be written.
     """
     head = {"version": VERSION, "time": datetime.now().astimezone().isoformat(timespec="milliseconds")}
     lines = [dumps({**head, **{key: _plain(value) for key, value in event.items()}}) for event in events]

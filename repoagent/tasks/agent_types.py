@@ -129,7 +129,7 @@ def _parsed(stem: str, text: str) -> AgentType:
                 limits[limit] = -1
             if not (limits[limit] >= 0 and math.isfinite(limits[limit])) or len(number) > 15:
                 what = "whole number" if kind is int else "number"
-                raise Refused(f"has `{key}: {number}`, which is not a {what}")
+                raise Refused(f"has `{key}: {number}`; use a {what}, 0 or more")
     allowed = None if tools is None else frozenset(filter(None, names))
     model = text_field(fields, "model") or None
     return AgentType(name, description, instructions, allowed, model, Limits(**limits), mode)

@@ -120,7 +120,7 @@ def remaining_changes(worktree: WorkTree, change_set: ChangeSet) -> RemainingCha
 
 
 def uncommitted_files(worktree: WorkTree, run_dir: RunDirectory) -> tuple[str, ...]:
-    """The paths of the run's uncommitted changes that are in the files, in the order of first change."""
+    """The paths of the run's uncommitted changes that are still in the work tree, in the order of first change."""
     return tuple(change.name for change in _settled(worktree, run_dir).present())
 
 

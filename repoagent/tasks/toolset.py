@@ -259,7 +259,7 @@ def _browse_tools(context: RunContext, confinement: Confinement) -> tuple[Tool, 
         return ()
     if find_spec("trafilatura") is None:
         context.ui.say(
-            f"note: run.browse is on, but the `browse` extra is not installed; {install_extra('browse')}"
+            f"note: run.browse is on, but the `browse` extra is not installed; run `{install_extra('browse')}`"
         )
         return ()
     from repoagent.agent.web_fetch import Browser

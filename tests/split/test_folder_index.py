@@ -136,10 +136,10 @@ def test_a_changed_base_is_refused(folder: Path) -> None:
     index = read_index(folder)
     assert base_bytes(index) == SOURCE
     (folder / "base").write_bytes(SOURCE.replace(b"f1", b"g1"))
-    with pytest.raises(RepoagentError, match="is not the text that was split"):
+    with pytest.raises(RepoagentError, match="no longer contains the text that was split"):
         base_bytes(index)
     (folder / "base").unlink()
-    with pytest.raises(RepoagentError, match="is not the text that was split"):
+    with pytest.raises(RepoagentError, match="no longer contains the text that was split"):
         refresh(folder, folder)
 
 

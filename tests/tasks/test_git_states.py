@@ -270,7 +270,7 @@ def test_many_files_created_by_one_command_are_read_once(repo: GitRepo) -> None:
     first, second = (seen.text for seen in user.observations[:2])
     assert "and 1980 more, which git does not track" in first
     assert (
-        "and 80 more, which cannot be part of your change: too large, not a regular file, or too many files"
+        "and 80 more, which cannot be part of your change: the files are too many, too large or not regular files"
         in first
         and "It created u/x0001, which git does not track" in second
     )

@@ -253,7 +253,7 @@ class CommandRunner:
     def _kill(self, action: Action) -> Observation:
         name, command = self._background_command(action)
         if not command.has_ended():
-            command.end("ended by you")
+            command.end("killed by you")
         return self._state("kill", name, command)
 
     def _wait(self, action: Action) -> Observation:
@@ -272,7 +272,7 @@ class CommandRunner:
         head = f"{name} has ended: {command.how()}" if ended else f"{name} is running"
         changed = self._look_before(command.job)() if ended and self._report(name) else ""
         text = "\n".join(filter(None, [head, output or "No new output.", changed, self.explain(output)]))
-        ok = not ended or command.exit == 0 or command.stopped == "ended by you"
+        ok = not ended or command.exit == 0 or command.stopped == "killed by you"
         return Observation(kind, text, ok, data=self._data(command, name))
 
     def _background_command(self, action: Action) -> tuple[str, Command]:

@@ -269,7 +269,7 @@ def _continue(chat: Chat, words: str) -> str:
 
 
 TABLE = {
-    "help": Slash("[COMMAND]", "Show the commands.", _help, prints=True),
+    "help": Slash("[COMMAND]", "Show all commands, or only COMMAND.", _help, prints=True),
     "undo": Slash("", "Undo the last change.", _undo),
     "diff": Slash("[REV]", "Show the uncommitted changes, or all changes since REV.", _diff, prints=True),
     "cost": Slash("", "Show tokens and cost, for this session and for today.", _cost, prints=True),

@@ -159,7 +159,7 @@ findings, nothing is printed."""
 @click.option("--strict", is_flag=True, help="Also fail if the review itself fails.")
 @click.option(
     "--fail-on", type=click.Choice(["note", "warning", "error", "never"]), metavar="LEVEL",
-    help="Stop git for findings at this level or above.",
+    help="Make git stop if there are findings at this level or above: note, warning, error or never.",
 )  # fmt: skip
 @click.option("--only", metavar="RULE", multiple=True, help="Check only RULE, without a model. Repeatable.")
 @json_option

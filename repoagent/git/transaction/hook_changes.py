@@ -211,9 +211,9 @@ def steps_after_hooks(journal: EditJournal, made: Commit, verdict: HookVerdict) 
 def step_after_hook(
     worktree: WorkTree, step: Step, now: Content | None, before: Content | None, after: Content | None
 ) -> Step:
-    """A step whose change was already in the work tree, after a hook turned `before` into `after`; `now` is the file's
-    current content. The hook's changes become part of the step; other changes do not. On a conflict the hook's changes
-    are left out."""
+    """`step`, whose change was already in the work tree, updated for a hook that turned `before` into `after`; `now` is
+    the file's current content. The hook's changes become part of the step; other changes do not. On a conflict the
+    hook's changes are left out."""
     done = step.done
     if same(step.new, done):
         return replace(step, new=now, done=now)

@@ -232,8 +232,8 @@ _ADVICE = {
 
 @dataclass(frozen=True)
 class AnthropicModel:
-    """A Claude model. `name` is the platform's name for it; `refused` has the prefixes whose thinking the server
-    rejects."""
+    """A Claude model. `name` is the platform's name for it; `refused` holds the hashes of prompt prefixes for which the
+    server rejected the thinking in earlier replies."""
 
     name: str
     wishes: Wishes = field(default_factory=Wishes)

@@ -1,6 +1,6 @@
 """Ask git about a file: its versions, its earlier and later names, and whether history shows it as one file.
 
-Nothing is fetched: a content that a partial clone lacks counts as missing.
+Nothing is fetched: content that a partial clone lacks counts as missing.
 """
 
 from __future__ import annotations

@@ -265,7 +265,7 @@ def cache_file(layout: Layout) -> Path:
 
 
 def folders(memory: Path) -> Iterator[str]:
-    """The names of the memory folders, in any order, without links, files, and names that begin with a dot."""
+    """The names of the memory folders, in any order; skips symbolic links, files, and names that begin with a dot."""
     try:
         with os.scandir(memory) as entries:
             for entry in entries:

@@ -318,7 +318,8 @@ class Snippet(NamedTuple):
 
 
 def snippet(text: str, query: Query, width: int = WIDTH) -> Snippet:
-    """At most `width` characters of `text`, around most of the query's words, with "…" for omitted text."""
+    """At most `width` characters of `text`, from where it has the most words of the query, with "…" for omitted
+    text."""
     wanted, names = set(query.words), {*query.names, *query.joined}
     matches = [
         token

@@ -235,8 +235,10 @@ class Watch:
                 'unless you use <keep path="FILE"/>.'
             )
         if large:
-            reason = "too large, not a regular file, or too many files"
-            texts.append(f"It also changed {names_of(large)}, which cannot be part of your change: {reason}.")
+            texts.append(
+                f"It also changed {names_of(large)}, which cannot be part of your change: the files are too many, "
+                "too large or not regular files."
+            )
         return [*changes, *candidates]
 
     def _in_background(

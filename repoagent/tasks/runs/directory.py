@@ -262,8 +262,8 @@ def boot() -> str:
 
 
 def pid_start(pid: int) -> str:
-    """When the process `pid` of this machine started, in the system's format; "" if it does not exist. Identifies the
-    process together with its id and the boot."""
+    """When the process `pid` of this machine started, in the system's format; "" if it does not exist. Together with
+    the process id and the boot id, it identifies the process."""
     if not 1 < pid < 2**31:
         return ""
     try:

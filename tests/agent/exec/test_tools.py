@@ -409,8 +409,8 @@ def test_wait_shows_only_new_output(tools: CommandTools) -> None:
     assert seen.ok and "b1 is running" in seen.text
     assert "two\nlistening on 80\n" in seen.text and "one" not in seen.text
     seen = tools.kill()
-    assert seen.ok and "ended by you, exit 143 (SIGTERM)" in seen.text
-    assert "ended by you" in tools.kill(command="b1").text
+    assert seen.ok and "killed by you, exit 143 (SIGTERM)" in seen.text
+    assert "killed by you" in tools.kill(command="b1").text
 
 
 @pytest.mark.soak

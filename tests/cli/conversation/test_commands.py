@@ -38,7 +38,7 @@ WRONG = {
     "load file:src/app.py --into src/app.py": (2, "a copy of itself"),
     "branch fast": (2, "missing argument"),
     "branch fast fast": (2, "a copy of itself"),
-    "branch fast new --at 9": (2, "fast has only 5 turns, so there is no turn 9"),
+    "branch fast new --at 9": (2, "fast has no turn 9, only 5 turns"),
     "undo fast": (1, "no command has changed fast"),
     "redo fast": (1, "no command has changed fast"),
     "delete fast": (2, "use --yes to delete fast (5 turns)"),
