@@ -44,6 +44,11 @@ class Schema(NamedTuple):
 
     def is_in(self, connection: sqlite3.Connection, path: Path) -> bool:
         """True if the file has these tables, False if it is empty. Raises Damaged or Unusable for any other file."""
+        programs = "SELECT count(*) FROM sqlite_schema WHERE type IN ('trigger', 'view')"
+        if connection.execute(programs).fetchone() != (
+            0,
+        ):  # we create none, and those of others need not end
+            raise Damaged("it has triggers or views")
         version = int(connection.execute("PRAGMA user_version").fetchone()[0])
         application = connection.execute("PRAGMA application_id").fetchone()[0]
         if application != (self.application if version else 0):

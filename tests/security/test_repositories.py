@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -125,3 +127,46 @@ def test_a_program_that_watches_files_is_not_run_by_our_calls(
     assert run("edit", "src/app.py", "greet with a comma", "--yes").code == 0
     assert not (tmp_path / "PWNED").exists()
     assert (tmp_path / "hooked").read_text() == "\nfalse\n"
+
+
+def execute(database: Path, statement: str) -> None:
+    with closing(sqlite3.connect(database)) as connection, connection:
+        connection.execute(statement)
+
+
+@pytest.mark.parametrize("key", ["alive", "base"])
+def test_what_a_history_index_calls_a_commit_is_no_option(repo: GitRepo, tmp_path: Path, key: str) -> None:
+    kept = tmp_path / "kept"
+    kept.write_text("mine\n")
+    index = repo.top / ".repoagent/history.db"
+    assert program(["mine"], repo.top).returncode == 0
+    execute(index, f"UPDATE meta SET value = X'{f'--output={kept}'.encode().hex()}' WHERE key = '{key}'")
+    execute(index, "UPDATE meta SET value = 0 WHERE key IN ('ended', 'done')")
+    repo.commit("one more", x="1")
+    done = program(["mine"], repo.top)
+    assert kept.read_text() == "mine\n"
+    assert done.returncode == 0 and b"is damaged" in done.stderr, done
+
+
+TRIGGERS = {
+    "history": ("mine", "tip"),
+    "memory": ("memory list", "listed"),
+    "recall": ("recall line", "meta"),
+}
+
+
+@pytest.mark.parametrize("name", TRIGGERS)
+def test_a_database_of_a_stranger_runs_no_statements(
+    repo: GitRepo, run: Run, script: Script, name: str
+) -> None:
+    for number in range(10):
+        repo.commit("more", **{f"f{number}": "x\n"})
+        assert run("memory", "note", f"f{number}", "a line").code == 0
+    command, table = TRIGGERS[name]
+    assert run(*command.split()).code == 0
+    database = repo.top / f".repoagent/{name}.db"
+    execute(database, f"CREATE TRIGGER endless AFTER INSERT ON {table} BEGIN SELECT 1; END")
+    repo.commit("one more", x="1")
+    done = run(*command.split())
+    assert done.code == 0, done
+    assert f"{name}.db.broken-1" in done.err

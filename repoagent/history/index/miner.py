@@ -24,11 +24,11 @@ from repoagent.history.index.schema import (
     HIGHEST,
     LOWEST,
     NUMBERS,
+    commit_id,
     get,
     put,
     transaction,
     unpacked,
-    value,
 )
 from repoagent.history.log import Record, stream
 
@@ -252,7 +252,7 @@ def go_back(connection: sqlite3.Connection, walk: Walk, progress: Progress | Non
 
     batch = Batch(oldest_end, get(connection, "next_file"), back=True)
     rows = Rows(connection, batch)
-    base = connection.execute("SELECT value FROM meta WHERE key = 'base'").fetchone()[0]
+    base = commit_id(connection, "base") or b""
     size, flushed, ended = _FIRST, time.monotonic(), schema.WHOLE
 
     def flush(ended: int) -> None:
@@ -334,7 +334,7 @@ def go_forward(connection: sqlite3.Connection, walk: Walk, tip: bytes, reached: 
 def record_tree(connection: sqlite3.Connection, top: Path, tip: bytes) -> None:
     """Record which paths exist in the tree of `tip`: by comparing it with the recorded tree if possible, otherwise by
     listing the whole tree."""
-    before = value(connection, "alive")
+    before = commit_id(connection, "alive")
     if before == tip:
         return
     gone: list[bytes] = []

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from repoagent.errors import Refused, UsageError
-from repoagent.git.worktree import WorkTree
+from repoagent.git.worktree import WorkTree, is_full_id
 from repoagent.storage.atomic import set_aside
 from repoagent.storage.folders import open_folder
 from repoagent.storage.layout import Warn
@@ -71,6 +71,8 @@ _OUTSIDE = (
     "database or disk is full",
     "unable to open",
 )
+_OBJECTS = "SELECT count(*) FROM sqlite_schema"
+_PROGRAMS = " WHERE type IN ('trigger', 'view')"  # we create none, and those of others need not end
 _SQLITE_FILES = ("-wal", "-shm", "-journal")
 
 
@@ -143,9 +145,9 @@ def _connect(name: str, *, uri: bool = False) -> sqlite3.Connection:
 
 def _version(connection: sqlite3.Connection, path: Path) -> int:
     """The format version; 0 for an empty file. Raises Broken for a foreign file, NoIndex for a newer version."""
-    application, version, tables = (
+    application, version, tables, programs = (
         int(connection.execute(query).fetchone()[0])
-        for query in ("PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_schema")
+        for query in ("PRAGMA application_id", "PRAGMA user_version", _OBJECTS, _OBJECTS + _PROGRAMS)
     )
     if not (application or version or tables):
         return 0
@@ -154,7 +156,11 @@ def _version(connection: sqlite3.Connection, path: Path) -> int:
             f"{path} has format version {version}, newer than the supported {VERSION}; "
             "update repoagent or delete the file"
         )
-    if (application, version) != (APPLICATION, VERSION) or value(connection, "byteorder") != sys.byteorder:
+    if (
+        programs
+        or (application, version) != (APPLICATION, VERSION)
+        or value(connection, "byteorder") != sys.byteorder
+    ):
         raise Broken(f"{path} is not an index")
     return version
 
@@ -215,6 +221,15 @@ def value(connection: sqlite3.Connection, key: str) -> Any:
     whose tree is recorded in `name.alive`."""
     row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
     return None if row is None else row[0]
+
+
+def commit_id(connection: sqlite3.Connection, key: str) -> bytes | None:
+    """The hexadecimal id of a commit from `meta`; None if it is missing. Raises sqlite3.DatabaseError if it is damaged:
+    git could take it for an option."""
+    stored = value(connection, key)
+    if stored is not None and not (isinstance(stored, bytes) and is_full_id(stored.decode("latin-1"))):
+        raise sqlite3.DatabaseError(f"damaged {key}")
+    return stored
 
 
 def get(connection: sqlite3.Connection, key: str) -> int:
