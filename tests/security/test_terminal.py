@@ -84,3 +84,14 @@ def test_json_is_ascii(hostile: GitRepo, run: Run, tmp_path: Path) -> None:
     assert any("invisible" in remark for remark in done.json["remarks"])
     done = run("edit", "\x1b[2Jmissing.py", "change it all", "--yes", "--json")
     assert done.code == 2 and done.out.isascii() and "\x1b" not in done.out
+
+
+def test_the_date_of_a_conversation_that_a_repository_brought(hostile: GitRepo) -> None:
+    title = "# repoagent conversation, version 1, nonce deadbeef\n\n"
+    hostile.write(
+        ".repoagent/conversations/talk.md",
+        f'{title}## [deadbeef] user · time="\\u001b[2J\\u202e\\n" · kind=x\nhello\n',
+    )
+    with Screen([sys.executable, "-m", "repoagent", "recall", "hello"], hostile.top) as window:
+        assert window.end() == 0, window.seen
+    assert "talk" in window.seen and raw(window.seen) == []
