@@ -151,13 +151,14 @@ def delete_linked(worktree: WorkTree, name: str, folder: str, branch: str) -> st
     """Remove the linked work tree that was created for the run `name`, and its branch if other refs contain its
     commits. A folder that the user chose is kept. Returns a note for the user about the branch or folder.
 
-    Raises Refused, and removes nothing, if the work tree has uncommitted changes.
+    Raises Refused, and removes nothing, if the work tree has uncommitted changes or the run came with the repository.
     """
     existing = find_linked(worktree, folder)
     if not folder or os.path.realpath(folder) != os.path.realpath(_worktrees_folder(worktree) / name):
         if existing is None or not branch:
             return ""
         return f"kept its work tree; `git worktree remove {shlex.quote(folder)}` removes it"
+    refuse_foreign(RunDirectory(layout(worktree), name))
     if existing is not None:
         try:
             git(worktree.top, "worktree", "remove", "--", folder, read_only=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sqlite3
 from contextlib import closing
@@ -170,3 +171,15 @@ def test_a_database_of_a_stranger_runs_no_statements(
     done = run(*command.split())
     assert done.code == 0, done
     assert f"{name}.db.broken-1" in done.err
+
+
+def test_a_run_of_a_stranger_names_no_branch_to_delete(repo: GitRepo, run: Run) -> None:
+    repo.git("branch", "mine")
+    folder = repo.top / ".git/repoagent/worktrees/theirs"
+    record = {"version": 1, "state": "done", "ended": "2026-01-01", "worktree": str(folder), "branch": "mine"}
+    repo.write(".repoagent/runs/theirs/run.json", json.dumps(record))
+    repo.git("add", "-f", ".repoagent")
+    repo.git("commit", "-qm", "theirs")
+    done = run("runs", "delete", "theirs", "--yes")
+    assert done.code == 3 and "came with the repository" in done.err, done
+    assert "mine" in repo.git("branch", "--list", "mine")
