@@ -8,7 +8,7 @@ import re
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import hypothesis
@@ -102,10 +102,14 @@ def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 
 @pytest.fixture(autouse=True)
-def clean_environment(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+def clean_environment(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Path]:
     """A test sees no git identity, configuration or key of the developer, and no GIT_DIR of a hook that runs the tests.
 
-    Returns the home folder."""
+    Yields the home folder.
+    """
+    before = set(os.environ)
     for name in list(os.environ):
         if name.startswith(_FOREIGN) or name.endswith("_API_KEY"):
             monkeypatch.delenv(name)
@@ -124,10 +128,10 @@ def clean_environment(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pyt
     rules = tmp_path_factory.getbasetemp().parent / "rules"  # compiled once for all tests: it takes seconds
     rules.mkdir(exist_ok=True)
     monkeypatch.setenv("KF_RULE_CACHE_DIR", str(rules))
-    monkeypatch.setattr(
-        layout, "_redirect", []
-    )  # where the library sends its warnings, for the whole process
-    return home
+    monkeypatch.setattr(layout, "_redirect", [])  # where the library sends its warnings
+    yield home
+    for name in set(os.environ) - before:  # `open_worktree` may set GIT_WORK_TREE
+        del os.environ[name]
 
 
 @pytest.fixture
