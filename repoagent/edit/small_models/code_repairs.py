@@ -99,6 +99,8 @@ def reindented(lines: Lines, old: Lines) -> list[str]:
     lines that occur exactly once in both; if their shifts differ, returns `lines` unchanged and leaves the mistake to
     the parse check.
     """
+    if not old:  # an earlier answer deleted them
+        return list(lines)
     new_counts, old_counts = Counter(map(str.strip, lines)), Counter(map(str.strip, old))
     before = {line.strip(): _indent(line) for line in old}
     pairs = {
