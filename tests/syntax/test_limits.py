@@ -89,3 +89,9 @@ def test_the_heredocs_of_ruby_stay_within_the_buffer() -> None:
     assert parse(b"a = <<~X\n  b\nX\n", "ruby").root_node.type == "program"
     with pytest.raises(UsageError, match="nests too deeply"):
         parse(b"<<" + b"W" * 300 + b"\n", "ruby")
+
+
+def test_many_comments_before_the_first_child_of_an_element() -> None:
+    for children, name in ((b"<b/>", "a"), (b"<b/><!-- c --><name>x</name>", "a#x")):
+        data = b"<r>\n<a>\n" + b"<!-- c -->\n" * 60 + children + b"\n</a>\n</r>\n"
+        assert [symbol.name for symbol in outline("a.xml", data)][:2] == ["r", name]
