@@ -51,16 +51,14 @@ def segments(
     """
     if not data:
         return ()
-    # The parser gets a text with the same offsets: if it is not UTF-8, with a letter instead of each byte beyond ASCII;
-    # if it has no line feed (old Mac), with line feeds instead of carriage returns.
+    # The parser gets a text with the same offsets: if it is not UTF-8, with a letter instead of each byte beyond ASCII.
     text = data
     if not data.isascii():
         try:
             data.decode()
         except UnicodeDecodeError:
             text = data.translate(_HIGH)
-    if b"\r" in text and b"\n" not in text:
-        text = text.replace(b"\r", b"\n")
+    text = _with_line_feeds(text)
     if language is None:
         language = language_of(path, data)
     earlier = frozenset(kept)
@@ -99,7 +97,12 @@ def segments(
     edges = [0, *(offset for offset, _, _ in cuts), len(text)]
     reasons: list[Boundary] = ["start", *("kept" if offset in earlier else why for offset, _, why in cuts)]
     spans = [(start, end, why) for (start, end), why in zip(pairwise(edges), reasons, strict=True)]
-    return number_lines(text, spans, target, _outline(path, data, language, tree))
+    return number_lines(text, spans, target, _outline(path, _with_line_feeds(data), language, tree))
+
+
+def _with_line_feeds(text: bytes) -> bytes:
+    """`text`, with line feeds instead of carriage returns if it has no line feed (old Mac)."""
+    return text.replace(b"\r", b"\n") if b"\r" in text and b"\n" not in text else text
 
 
 def number_lines(
@@ -110,6 +113,7 @@ def number_lines(
 ) -> tuple[Segment, ...]:
     """The segments for `spans`: the start and end of each, and why it starts there. Together they make up `text`; some
     may be empty."""
+    text = _with_line_feeds(text)
     result: list[Segment] = []
     line, inside = 1, False
     for start, end, why in spans:
