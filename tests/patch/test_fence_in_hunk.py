@@ -71,3 +71,45 @@ def test_a_whole_file_that_ends_at_a_fence_in_it_is_refused() -> None:
     with pytest.raises(PatchRefused, match="four backticks"):
         after(f"`notes.md`:\n\n```markdown\n{new}```\nDone.\n", notes)
     assert after(f"`notes.md`:\n\n````markdown\n{new}````\nDone.\n", notes) == new
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# T\n\n```\nmake\n```\n\nLicense: MIT\n",
+        "# T\n\n```\n\nmake\n```\n\nLicense: MIT\n",
+        "# T\n\n```sh\nmake\n```\n\n```\nok\n```\n\nend\n",
+        "# T\n\n```\nmain.py\n```\nend\n",
+    ],
+)
+@pytest.mark.parametrize("notes", ["", "# T\n\nLicense: MIT\n"])
+def test_a_whole_file_with_a_fence_without_a_language_is_refused(text: str, notes: str) -> None:
+    sources = {"notes.md": notes.encode()} if notes else {}
+    for answer in ("`notes.md`\n```markdown\n{}```\n", "`notes.md`\n```\n{}```\nDone.\n"):
+        for whole in (answer.format(text), "> " + answer.format(text).replace("\n", "\n> ")):
+            with pytest.raises(PatchRefused, match="four backticks"):
+                helpers.run(whole, sources, may_create=lambda path: True)
+        whole = (
+            answer.format(text)
+            .replace("`notes.md`\n```", "`notes.md`\n````")
+            .replace(f"{text}```", f"{text}````")
+        )
+        assert helpers.after(whole, sources, may_create=lambda path: True).decode() == text
+
+
+@pytest.mark.parametrize(
+    "below",
+    [
+        "",
+        "Done.\n",
+        "\n`a.py`\n```\nx = 2\ny\nz\n```\n",
+        "\nThe full `a.py`:\n\n```\nx = 2\ny\nz\n```\n",
+        "a.py\n```python\nx = 2\ny\nz\n```\n",
+        "\nThen:\n\n```\n--- a/a.py\n+++ b/a.py\n@@ -1,2 +1,2 @@\n-x = 1\n+x = 2\n y\n```\n",
+        "\nThen run:\n\n```sh\nmake\n```\n",
+    ],
+)
+def test_fences_below_a_whole_markdown_file(below: str) -> None:
+    sources = {"notes.md": b"# A\n", "a.py": b"x = 1\ny\nz\n"}
+    new = helpers.changed(f"notes.md\n```markdown\n# B\n```\n{below}", sources)
+    assert new == {"notes.md": b"# B\n", **({"a.py": b"x = 2\ny\nz\n"} if "x = 2" in below else {})}

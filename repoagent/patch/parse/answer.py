@@ -62,6 +62,12 @@ def parse(
             parsed = _without_false_cut(parsed, block, ended=ended)
         elif kind == CODE and (not block.lines or (len(parts) > 1 and not loose)):
             parsed = []
+        elif block.unclear_end:
+            raise PatchError(
+                "cut-off",
+                f"a fence without a language closes {block.name or 'the file'}, but may be part of its text, so the "
+                "rest may be missing. Use four backticks for the outer fence, or send a diff.",
+            )
         else:
             whole_name = None if kind == CODE else block.name
             if (

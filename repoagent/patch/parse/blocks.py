@@ -33,7 +33,7 @@ class Span:
 class Block:
     """A patch of the answer: the range of its lines, its kind, its lines unwrapped (without the fences), its file name,
     its fence, whether it is closed, the tolerances of unwrapping, its range in characters, and the prose before it
-    within its fence."""
+    within its fence. `unclear_end`: a Markdown file may go on after the fence that closes it."""
 
     first: int
     after: int
@@ -46,6 +46,7 @@ class Block:
     start: int = 0
     end: int = 0
     prose: str = ""
+    unclear_end: bool = False
 
 
 def patch_spans(answer: str, *, loose: bool = False) -> tuple[Span, ...]:
@@ -234,7 +235,8 @@ def _fenced(lines: Sequence[str], at: int, fence: markers.Fence, known: Collecti
     if margin and kind not in {CODE, WHOLE_FILE}:
         tolerances |= {"indented"}
     after = len(lines) if end is None else end + 1
-    return Block(at, after, kind, inner, name, fence, closed, tolerances)
+    unclear = kind in {CODE, WHOLE_FILE} and _may_go_on(lines, after, fence, name, known)
+    return Block(at, after, kind, inner, name, fence, closed, tolerances, unclear_end=unclear)
 
 
 def _classified(
@@ -325,6 +327,31 @@ def _fence_end(lines: Sequence[str], at: int, fence: markers.Fence) -> int | Non
         else:
             return number
     return None
+
+
+def _may_go_on(
+    lines: Sequence[str], after: int, fence: markers.Fence, name: str | None, known: Collection[str]
+) -> bool:
+    """Whether the bare fence above line `after` may open a fence inside a Markdown file instead of closing the file:
+    then the next one is bare too, and directly above it, or without a name, is the text of the inner fence."""
+    if not (name or "").lower().endswith(_MARKDOWN) and _language(fence.info) not in {
+        "markdown",
+        "md",
+        "mdx",
+    }:
+        return False
+    for number in range(after, len(lines)):
+        inner = markers.fence_on(lines[number])
+        if inner is not None and _may_close(inner, fence):
+            named = _name_before(lines, number, known) or paths.name_claimed_whole(_line_above(lines, number))
+            is_patch = any(
+                markers.starts_diff(lines, row)
+                or markers.SEARCH.match(lines[row])
+                or markers.DIRECTIVE.match(lines[row])
+                for row in range(number + 1, len(lines))[:1]
+            )
+            return not inner.info and (lines[after].strip() != "" or not (named or is_patch))
+    return False
 
 
 def _may_close(inner: markers.Fence, fence: markers.Fence) -> bool:
