@@ -6,6 +6,7 @@ import difflib
 import re
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 from hypothesis import example, given, settings
@@ -159,6 +160,20 @@ def test_junk_is_read_in_linear_time(name: str, first: str) -> None:
 
     short = min(seconds(5_000), seconds(5_000))
     assert seconds(40_000) < 40 * short + 0.5  # 8 times as long; quadratic would be 64 times
+
+
+UNLUCKY = {  # each took a minute or more
+    "numbers of growing width": "```diff\n" + "".join(f"{'1' * n} 2 -x\n" for n in range(1, 2_500)) + "```\n",
+}
+
+
+@pytest.mark.parametrize("name", UNLUCKY)
+def test_unlucky_text_is_read_at_once(name: str) -> None:
+    start = time.process_time()
+    patch_spans(UNLUCKY[name])
+    with suppress(PatchError):
+        parse(UNLUCKY[name])
+    assert time.process_time() - start < 5
 
 
 @pytest.mark.parametrize("answer", ["\n" * 4_000_001, "```\nx\n```\n" * 20_001])

@@ -212,8 +212,9 @@ def _without_columns(lines: Sequence[str]) -> list[str] | None:
     tabbed = [match.end() for line in lines if (match := _TABBED.match(line))]
     if len(tabbed) == len(lines):
         return [line[end:] for line, end in zip(lines, tabbed, strict=True)]
-    ends = sorted({match.end() for line in lines if (match := _COLUMNS.match(line))})
-    for column in {*ends, *(end - 1 for end in ends)}:
+    ends = [match.end() for line in lines if (match := _COLUMNS.match(line))]
+    # Further right, the head of the line that ends first would contain its sign.
+    for column in (min(ends), min(ends) - 1) if ends else ():
         heads = [line[:column].ljust(column) for line in lines]
         numbers = [len(re.findall(r"\d+", head)) for head in heads]
         if 2 in numbers and all(
