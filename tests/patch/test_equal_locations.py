@@ -78,3 +78,37 @@ def test_two_changes_of_the_same_lines_at_one_number_are_for_one_location() -> N
     source = b"".join(b"a\nb\nc\n%d\n" % number for number in range(2))
     one, other = (f"@@ -1,3 +1,3 @@\n a\n-b\n+{new}\n c\n" for new in ("x", "y"))
     assert "overlap" in reasons(f"```diff\n--- a/app.py\n+++ b/app.py\n{one}{other}```\n", source)
+
+
+def function(name: str, shift: int, last: int) -> str:
+    body = f"    y = x + {shift}\n    if y:\n        return y\n    return {last}\n"
+    return f"def {name}(x):\n{body}"
+
+
+BETTER = (  # only the first line of context is not in `f2`
+    "--- a/app.py\n+++ b/app.py\n@@{}\n     return 0\n def f2(x):\n     y = x + 0\n-    if y:\n+    changed()\n"
+    "         return y\n     return 0\n"
+)
+
+
+def test_the_heading_does_not_choose_a_worse_loose_match() -> None:
+    for last in (0, 3):
+        parts = [function("f1", 2, last), function("f91", 0, 0), "\n" * 9, function("f2", 0, 0)]
+        source = "".join(parts).encode()
+        assert reasons(BETTER.format(" -5,6 +5,6 @@ def f1(x):"), source) == {"ambiguous"}
+        parts[3] = parts[3].replace("if y:", "changed()")
+        assert after(BETTER.format(" def f91(x): @@"), source) == "".join(parts).encode()
+
+
+def test_the_end_of_the_file_does_not_choose_a_worse_loose_match() -> None:
+    parts = [function("f1", 2, 3), function("f2", 0, 0), "\n", function("f3", 1, 0), function("f91", 0, 0)]
+    source = "".join(parts).removesuffix("\n").encode()
+    assert reasons(BETTER.format("") + "\\ No newline at end of file\n", source) == {"ambiguous"}
+
+
+def test_equal_hunks_do_not_choose_unequal_loose_matches() -> None:
+    lines = source()
+    lines[70] = "    result = 1"
+    one, two = (f" -{row},6 +{row},6 @@" for row in (31, 69))
+    answer = HUNK.format(one) + HUNK.format(two).split("app.py\n")[-1]
+    assert reasons(answer, text(lines)) == {"ambiguous"}

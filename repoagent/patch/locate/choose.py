@@ -164,8 +164,8 @@ def choose(
 
     The criteria are, in this order: the newline mark at the end of the file; the heading after `@@`; the order of the
     hunks; the header's line number, shifted as the previous hunks were. A criterion that no match satisfies is ignored,
-    except for the heading. For loose matches, the order of the hunks does not count, and the line number counts only
-    between equally good matches.
+    except for the heading. For loose matches, the order of the hunks does not count, and all other criteria count only
+    between matches as good as the best.
     """
     chosen: dict[int, Match] = {
         number: matches[0] for number, matches in enumerate(options) if len(matches) == 1
@@ -176,7 +176,8 @@ def choose(
             repeated.setdefault(hunk.lines, []).append(number)
     for numbers in repeated.values():
         matches = options[numbers[0]]
-        if len(numbers) > 1 and len(numbers) == len(matches):  # as many equal hunks as locations: one each
+        equal = all(map(_is_best, matches))
+        if equal and 1 < len(numbers) == len(matches):  # as many equal hunks as locations: one each
             chosen.update(zip(numbers, matches, strict=True))
     progress = True
     while progress:
@@ -184,12 +185,17 @@ def choose(
         for number, hunk in enumerate(hunks):
             if number not in chosen:
                 left = _narrowed(number, hunk, options[number], chosen, index)
-                if len(left) == 1:
+                if len(left) == 1 and _is_best(left[0]):
                     chosen[number] = left[0]
                     progress = True
     return [
         chosen.get(number) or _ambiguous(hunk, options[number], index) for number, hunk in enumerate(hunks)
     ]
+
+
+def _is_best(match: Match) -> bool:
+    # A match in another window that is ahead by the measure for windows is behind by the one for lines.
+    return abs(match.behind) < _EQUAL
 
 
 def _narrowed(
