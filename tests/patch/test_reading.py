@@ -164,6 +164,7 @@ def test_junk_is_read_in_linear_time(name: str, first: str) -> None:
 
 UNLUCKY = {  # each took a minute or more
     "numbers of growing width": "```diff\n" + "".join(f"{'1' * n} 2 -x\n" for n in range(1, 2_500)) + "```\n",
+    "deep quotations": ("> " * 10 + "@@ x\n") * 20_000,
 }
 
 

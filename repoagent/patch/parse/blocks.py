@@ -102,8 +102,11 @@ def _blocks(lines: Sequence[str], loose: bool, known: Collection[str], depth: in
             yield block
             at = floor = block.after
             continue
+        if depth == _DEPTH:  # not after `_unwrapped`, which reads all lines below
+            at += 1
+            continue
         inner, first, after, tolerance = _unwrapped(lines, at, floor)
-        if inner is None or depth == _DEPTH:
+        if inner is None:
             at += 1
             continue
         for block in _blocks(inner, loose, known, depth + 1):
