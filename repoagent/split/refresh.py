@@ -31,6 +31,7 @@ from repoagent.split.splitter import number_lines
 from repoagent.syntax.languages import LONG_TAIL, is_available, language_of
 from repoagent.syntax.parser import common_prefix, common_suffix
 
+_LONGEST_STEM = 24  # of a file name without its suffix
 _FARTHEST = 1000  # lines by which a change may be moved
 _SLACK = 2000  # bytes of the common start and end over which changes may be moved
 
@@ -178,7 +179,11 @@ def _relocated(
     for file, candidates in starts.items():
         if (first := next((start for start in candidates if start in free_pieces), None)) is not None:
             names[free_pieces.pop(first)] = file
-    new_names = fill_names(names, suffix_of(index.segments[0].file if index.segments else text.path))
+    suffix = suffix_of(index.segments[0].file if index.segments else text.path)
+    new_names = fill_names(names, suffix)
+    # Each insertion at one place makes a name longer.
+    if any(len(name) - len(suffix) > _LONGEST_STEM for name in new_names):
+        new_names = fill_names([name if name in regions else None for name in names], suffix)
     reasons = {part.start: part.boundary for part in parts}
     segments = number_lines(
         data,

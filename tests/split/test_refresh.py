@@ -122,6 +122,17 @@ def test_names_stay_if_functions_are_added_and_removed(split: Index) -> None:
     assert done.removed == ("003.py",) and not (split.folder / "003.py").exists()
 
 
+def test_files_are_renamed_before_insertions_at_one_place_make_a_name_too_long(split: Index) -> None:
+    source = SOURCE
+    (split.folder / "003.py").write_bytes(b"mine\n")
+    for n in range(30):
+        source = function(f"new_{n}") + source
+        done = again(split, source)
+        assert max(len(segment.file) for segment in done.index.segments) <= 24 + len(".py")
+        assert (done.edited, done.to_merge) == (("003.py",), ())
+    assert edited_files(done.index) == {"003.py": b"mine\n"}
+
+
 def test_an_edited_segment_stays_and_needs_no_merge_while_its_source_is_the_same(split: Index) -> None:
     mine = function("d").replace(b"d_3 = 3", b"d_3 = 'mine'")
     (split.folder / "004.py").write_bytes(mine)
