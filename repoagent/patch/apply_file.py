@@ -48,11 +48,23 @@ def apply_targets(group: Sequence[Target], files: Files, before: Content | None 
             raise PatchError(
                 "malformed", "the diff both deletes the file and adds lines to it. Send one or the other."
             )
-        text = model.decode(data) if hunks else None
+        text = model.decode(data)
+        quoted = [hunk for hunk in hunks if hunk.old]
+        if text is None and quoted:
+            raise PatchError(
+                "binary", "this file is binary or in an unknown encoding; its lines cannot be compared."
+            )
+        needed: set[str] = set()
         if text is not None:  # the file must contain the lines: otherwise the diff is for another file
-            place_hunks(_in_encoding_of(text, [hunk for hunk in hunks if hunk.old]), text)
+            for match in place_hunks(_in_encoding_of(text, quoted), text, strict=files.strict):
+                needed |= match.hunk.tolerances | ({match.level} & PLACING.keys())
+        deleted = sum(len(hunk.deleted) for hunk in hunks)
+        if files.strict and first.patch.form == "diff" and (text is None or deleted != len(text.lines)):
+            raise PatchError(
+                "strict", "not tolerated in strict mode: the diff does not delete every line of the file."
+            )
         change = FileChange(first.source, None, old, None)
-        return Outcome(change, (Placement(first.source, 0, 1, "deleted"),))
+        return Outcome(change, (Placement(first.source, 0, 1, "deleted", tuple(sorted(needed))),))
     after, placements = _new_content(group, hunks, blocks, data, files)
     if after != data:
         whole = any(target.patch.whole is not None for target in group)

@@ -205,3 +205,24 @@ def test_odd_names_of_existing_files(header: str, other: str, path: str) -> None
 def test_dev_null_is_no_file_next_to_another_name(header: str, path: str) -> None:
     files = {"dev/null": b"one\n", "x": b"one\n"}
     assert changed(f"{header}\n@@ -1 +0,0 @@\n-one\n", files) == {path: None}
+
+
+DELETION = "diff --git a/app.py b/app.py\ndeleted file mode 100644\n--- a/app.py\n+++ /dev/null\n@@ -1,2 +0,0 @@\n-a\n-b\n"
+
+
+def test_a_strict_deletion_quotes_every_line_exactly() -> None:
+    for before, loose, reason in (
+        (b"a\nb\n", (), ""),
+        (b"a \n  b\n", ("whitespace",), "not-found"),
+        (b"a\nb\nmore\n", (), "strict"),
+    ):
+        (placement,) = run(DELETION, before).placements
+        assert (placement.level, placement.tolerances) == ("deleted", loose)
+        if reason:
+            assert reasons(DELETION, before, strict=True) == {reason}
+        else:
+            assert run(DELETION, before, strict=True).changes[0].path is None
+    empty = DELETION.partition("---")[0]
+    assert run(empty, b"", strict=True).changes[0].path is None
+    assert reasons(empty, b"a\n", strict=True) == {"strict"}
+    assert reasons(DELETION, b"a\nb\n\0\0\0\0") == {"binary"}
