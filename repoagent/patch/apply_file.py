@@ -163,7 +163,8 @@ def _new_content(
             number, tolerances = match.hunk.number, tuple(sorted(needed))
             placements += (Placement(first.name, number, match.first + 1, level, tolerances),)
     added = [line for part in parts for line in part.lines]
-    _check_no_elision(added, text.lines)
+    if not _strict_diffs(group, files):
+        _check_no_elision(added, text.lines)
     markers = {line[:7] for line in added if _CONFLICT.match(line)}
     if {"<" * 7, "=" * 7, ">" * 7} <= markers and not any(map(_CONFLICT.match, text.lines)):
         raise PatchError(
@@ -276,7 +277,8 @@ def _new_file(group: Sequence[Target], files: Files) -> Outcome:
     if spaced:
         text = replace(text, lines=tuple(line.removeprefix(" ") for line in text.lines))
     data = encoded(text)
-    _check_no_elision([line for line in text.lines if any(map(str.isalpha, line))], ())
+    if not _strict_diffs(group, files):
+        _check_no_elision([line for line in text.lines if any(map(str.isalpha, line))], ())
     check_result(first.name, b"", data, files.parses_worse)
     change = FileChange.at(first.name, None, Content(data, first.patch.mode or REGULAR))
     needed = ("whitespace",) if spaced else ()
@@ -307,6 +309,11 @@ def _is_empty(data: bytes) -> bool:
     """Whether `data` is only white space, apart from a byte-order mark."""
     bom = next((bom for bom in _BOMS if data.startswith(bom)), b"")
     return not data[len(bom) :].strip(b"\0 \t\r\n\v\f")
+
+
+def _strict_diffs(group: Sequence[Target], files: Files) -> bool:
+    """Whether all patches are diffs in strict mode, written by a tool: it omits no code."""
+    return files.strict and all(target.patch.form == "diff" for target in group)
 
 
 def _check_no_elision(added: Sequence[str], before: Sequence[str]) -> None:

@@ -183,6 +183,17 @@ def test_an_exact_diff_that_empties_a_file_is_accepted_in_strict_mode() -> None:
     assert reasons("app.py\n```\n```\n", b"one\n", strict=True) == {"empties-file"}
 
 
+@pytest.mark.parametrize("line", ["# Keep the connection open...", "..."])
+def test_a_diff_with_a_line_like_an_elision_is_accepted_in_strict_mode(line: str) -> None:
+    assert after(f"{HEAD}@@ -1 +1,2 @@\n one\n+{line}\n", b"one\n", strict=True) == f"one\n{line}\n".encode()
+    new = f"--- /dev/null\n+++ b/new.py\n@@ -0,0 +1 @@\n+{line}\n"
+    assert after(new, {}, strict=True, may_create=lambda path: True) == f"{line}\n".encode()
+    whole = "app.py\n```\none\n# ... existing code ...\n```\n"
+    block = f"app.py\n<<<<<<< SEARCH\none\n=======\none\n{line}\n>>>>>>> REPLACE\n"
+    for other in (whole, block):
+        assert reasons(other, b"one\n", strict=True) == {"elided"}
+
+
 @pytest.mark.parametrize(
     ("header", "other", "path"),
     [
