@@ -94,10 +94,12 @@ _OPTIONS = "can set any git option"
 _WORD = re.compile(r"[^\s'\";|&()<>$`]+")
 NAMED = 3
 MASS, FEW = 10, 3  # deleted files: ask if there are more than MASS, never if less than FEW
-# Characters that change the direction of text ("Trojan Source"), have no width, or control a terminal; except the two
-# joiners that scripts and emoji need, and a byte-order mark at the beginning.
+# Characters that change the direction of text ("Trojan Source"), have no width or look blank (some are valid in names),
+# or control a terminal; except the two joiners and two selectors that scripts and emoji need, and a byte-order mark at
+# the beginning.
 _UNSEEN = re.compile(
-    "[\x00-\x08\x0e-\x1f\x7f\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
+    "[\x00-\x08\x0e-\x1f\x7f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
+    "\u2800\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e007f\U000e0100-\U000e01ef]"
 )
 _CODES = 4  # invisible characters to list
 

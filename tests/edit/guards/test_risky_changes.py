@@ -102,11 +102,15 @@ def test_a_secret_of_the_environment_is_never_requested(
         (new("a.py", "x = 'a\u202eb'\n".encode()), "U+202E"),
         (new("a.py", b"a\x1b[31m\n"), "U+001B"),
         (new("a.py", "a\u200bb \u2066\n".encode()), "U+200B, U+2066"),
+        (new("a.js", "const {a,\u3164} = b\n".encode()), "U+3164"),  # a name
+        (new("a.js", "\uffa0\u115f \u1160\xad\n".encode()), "U+00AD, U+115F, U+1160, U+FFA0"),
+        (new("a.js", "\u034f\u180b \ufe00\u2800\n".encode()), "U+034F, U+180B, U+2800, U+FE00"),
+        (new("a.js", "x\U000e0100\U000e01ef\n".encode()), "U+E0100, U+E01EF"),
         (new("run.sh", mode="100755"), "run.sh becomes executable"),
         (FileChange.at("a", Content(b"x\n"), Content(b"x\n", "100755")), "a becomes executable"),
         (FileChange.at("a", Content("\u202e\n".encode()), Content("\u202e\nx\n".encode())), ""),
         (FileChange.at("a", Content("\u202e\n".encode()), Content("\u202e\n\u202e\n".encode())), "U+202E"),
-        (new("a", "\ufeffemoji \U0001f469\u200d\U0001f52c, \tpage\x0c\r\n".encode()), ""),
+        (new("a", "\ufeffemoji \U0001f469\u200d\U0001f52c \u2764\ufe0f, \tpage\x0c\r\n".encode()), ""),
         (new("a", b"caf\xe9 \x93quoted\x94\n"), ""),
     ],
 )  # fmt: skip
