@@ -32,9 +32,10 @@ class Hunk:
     """One hunk of a patch.
 
     `start` is the old line number in its header (from 1), `counts` the declared old and new lengths; None if absent.
-    `old_marker`, `new_marker`: the last line of that side is marked as having no newline. `headings` are the texts
-    after `@@`, outermost first, and `section` is the last one. `alternatives` are all readings of the same text; the
-    file decides between them. `tolerances` are those that parsing it needed.
+    `old_marker`, `new_marker`: the last line of that side is marked as having no newline; `at_end`: the last line is
+    marked as the last of the file. `headings` are the texts after `@@`, outermost first, and `section` is the last
+    one. `alternatives` are all readings of the same text; the file decides between them. `tolerances` are those that
+    parsing it needed.
     """
 
     lines: tuple[Line, ...]
@@ -44,6 +45,7 @@ class Hunk:
     section: str = ""
     old_marker: bool = False
     new_marker: bool = False
+    at_end: bool = False
     tolerances: frozenset[str] = frozenset()
     headings: tuple[str, ...] = ()
     alternatives: tuple[Hunk, ...] = ()

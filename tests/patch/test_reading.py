@@ -131,6 +131,7 @@ JUNK = {
     "HEAD": "<<<<<<< HEAD\n",
     "dividers": "=======\n",
     "quotations": "> > > @@ -1 +1 @@\n",
+    "bare lines": "--- a/a\n+++ b/a\n@@ -1,999999999 +1,999999999 @@\n" + " x\nword\n" * 10_000,
     "deep quotations": ">" * 500 + "@@\n",
     "headers": "--- a\n+++ b\n",
     "envelopes": "*** Begin Patch\n",
@@ -164,6 +165,7 @@ def test_junk_is_read_in_linear_time(name: str, first: str) -> None:
 
 UNLUCKY = {  # each took a minute or more
     "numbers of growing width": "```diff\n" + "".join(f"{'1' * n} 2 -x\n" for n in range(1, 2_500)) + "```\n",
+    "bare lines": "--- a/a\n+++ b/a\n@@ -1,999999999 +1,999999999 @@\n" + " x\nword\n" * 10_000,
     "deep quotations": ("> " * 10 + "@@ x\n") * 20_000,
 }
 

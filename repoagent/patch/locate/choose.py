@@ -162,7 +162,7 @@ def choose(
 ) -> list[Match | PatchError]:
     """One match for each hunk, or the reason why none could be chosen. Every hunk has at least one option.
 
-    The criteria are, in this order: the newline mark at the end of the file; the heading after `@@`; the order of the
+    The criteria are, in this order: the mark of the end of the file; the heading after `@@`; the order of the
     hunks; the header's line number, shifted as the previous hunks were. A criterion that no match satisfies is ignored,
     except for the heading. For loose matches, the order of the hunks does not count, and all other criteria count only
     between matches as good as the best.
@@ -201,7 +201,7 @@ def _is_best(match: Match) -> bool:
 def _narrowed(
     number: int, hunk: Hunk, matches: Sequence[Match], chosen: dict[int, Match], index: FileIndex
 ) -> Sequence[Match]:
-    if hunk.old_marker:
+    if hunk.old_marker or hunk.at_end:
         matches = [match for match in matches if match.last == len(index.lines) - 1] or matches
     for heading in hunk.headings[:-1]:
         outer = under_heading(heading, matches, index)

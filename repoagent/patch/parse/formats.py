@@ -361,7 +361,8 @@ def parse_envelope(lines: Sequence[str], *, closed: bool) -> list[FilePatch]:
         elif keyword == "Move to" and patches:
             patches[-1] = replace(patches[-1], new=name, action="rename")
         elif keyword == "End of File":
-            pass
+            if hunks and hunks[-1]:
+                hunks[-1][-1] = replace(hunks[-1][-1], at_end=True)
         elif (
             patches and not ended and (line.startswith(("@@", " ", "+", "-")) or (line.strip() and hunks[-1]))
         ):
