@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import codecs
+import subprocess
+from pathlib import Path
 
 import pytest
 
-from tests.patch.helpers import after, fenced, reasons
+from tests.patch.helpers import after, fenced, reasons, run
 
 GIT_HEADER = "diff --git a/app.py b/app.py\nindex 1..2\n"
 SWAP = fenced("@@\n one\n-two\n+zwei\n+drei\n three\n")
@@ -63,3 +65,37 @@ def test_missing_characters_lone_surrogates_and_binary_are_refused(
     answer: str, before: bytes, reason: str
 ) -> None:
     assert reasons(answer, before) == {reason}
+
+
+def git_diff(folder: Path, before: bytes, result: bytes, *options: str) -> str:
+    """The output of git for a change of `f`, which is new if `before` is empty."""
+    (folder / "a").mkdir()
+    (folder / "b").mkdir()
+    names = ["a/f" if before else "/dev/null", "b/f"]
+    (folder / "a/f").write_bytes(before)
+    (folder / "b/f").write_bytes(result)
+    command = ["git", "diff", "--no-index", "--text", "--no-prefix", *options, *names]
+    diff = subprocess.run(command, cwd=folder, capture_output=True, check=False).stdout
+    return diff.decode("utf-8", "surrogateescape").replace("git b/f", "git a/f")
+
+
+@pytest.mark.parametrize(
+    ("before", "expected"),
+    [
+        (b"", b"abc\r"),
+        (b"", b"a\rb\rc\r"),
+        (b"x\ny", b"x\nabc\r"),
+        (b"x\ny\r", b"z\ny\r"),
+        (b"a\r\nb\r", b"a\r\nb\r\n"),
+        (b"a\r\nb\r\n", b"a\r\nb\r"),
+        (b"a\r\nb\r", b"a\r\nb"),
+    ],
+)
+def test_a_diff_of_git_gives_the_bytes_that_it_was_made_of(
+    before: bytes, expected: bytes, tmp_path: Path
+) -> None:
+    diff = git_diff(tmp_path, before, expected)
+    for options in ({"strict": True}, {"strict": False}):
+        result = run(diff, {"f": before} if before else {}, may_create=lambda path: True, **options)
+        assert [change.after for change in result.changes] == [expected]
+        assert result.placements[0].tolerances == ()
