@@ -478,7 +478,7 @@ def _diff_end(lines: Sequence[str], at: int) -> int:
     last = at
     left: tuple[int, int] | None = None  # lines that the hunk's header still expects, old and new
     blanks = 0
-    number = at
+    number = decider = at
     while number < len(lines):
         line = lines[number]
         if markers.is_signature(lines, number):
@@ -502,11 +502,14 @@ def _diff_end(lines: Sequence[str], at: int) -> int:
             number = diff_line
             last, blanks, left = number - 1, 0, None
             continue
-        elif _belongs(lines, number, left, blanks):
+        else:
+            decider = max(decider, number + 1)
+            while decider < len(lines) and left is not None and not _decides(lines[decider]):
+                decider += 1
+            if not _belongs(lines, number, left, blanks, decider):
+                break
             if left is not None:
                 left = (left[0] - blanks - 1, left[1] - blanks - 1)
-        else:
-            break
         last, blanks = number, 0
         number += 1
     after = last + 1  # and the blank lines that the header still expects
@@ -537,8 +540,9 @@ def _is_header(lines: Sequence[str], at: int, left: tuple[int, int] | None) -> b
     return _HEADER.match(line) is not None
 
 
-def _belongs(lines: Sequence[str], at: int, left: tuple[int, int] | None, blanks: int) -> bool:
-    """Whether a line without a sign or a space belongs to the current hunk."""
+def _belongs(lines: Sequence[str], at: int, left: tuple[int, int] | None, blanks: int, decider: int) -> bool:
+    """Whether a line without a sign or a space belongs to the current hunk; `decider` is the first line below that
+    decides it."""
     line = lines[at]
     if line.startswith(("```", "~~~")):
         return left is not None and not blanks and _continues_hunk(lines, at, list(left))
@@ -550,15 +554,23 @@ def _belongs(lines: Sequence[str], at: int, left: tuple[int, int] | None, blanks
         return True
     if (left is not None and max(left) <= 0) or (left is None and blanks):
         return False
-    expected = _REACH if left is None else max(0, *left) - blanks
-    for later in lines[at + 1 : at + max(1, expected)]:
-        if not later.strip() and left is None:
-            return False
-        if later.startswith(("@@", "```", "~~~", "--- ", "+++ ")) or markers.COMMAND.match(later):
-            return False
-        if later[:1] in {"+", "-"} and not (left is None and markers.is_bullet(later)):
-            return True
-    return left is not None and min(left) > blanks and at > 0 and lines[at - 1][:1] in {"+", "-", " "}
+    if left is None:
+        for later in lines[at + 1 : at + _REACH]:
+            if not later.strip() or _decides(later) == "end":
+                return False
+            if _decides(later) and not markers.is_bullet(later):
+                return True
+        return False
+    if decider < min(at + max(left) - blanks, len(lines)):
+        return _decides(lines[decider]) == "change"
+    return min(left) > blanks and at > 0 and lines[at - 1][:1] in {"+", "-", " "}
+
+
+def _decides(line: str) -> str:
+    """ "change" or "end" if a bare line above it in its hunk belongs to the hunk, or does not; otherwise ""."""
+    if line.startswith(("@@", "```", "~~~", "--- ", "+++ ")) or markers.COMMAND.match(line):
+        return "end"
+    return "change" if line[:1] in {"+", "-"} else ""
 
 
 def _diff_line_of_mail(lines: Sequence[str], at: int) -> int:
