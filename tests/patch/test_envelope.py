@@ -124,6 +124,17 @@ def test_headings_decide_between_equal_locations(headings: str, number: int) -> 
     assert changed(answer, {"t.py": TWINS}) == {"t.py": expected}
 
 
+def test_the_mark_of_the_end_of_the_file_decides_between_equal_locations() -> None:
+    hunk = "@@\n         x = 1\n-        return x\n+        return 2\n"
+    answer = "*** Begin Patch\n*** Update File: t.py\n{}*** End of File\n*** End Patch\n"
+    expected = TWINS.removesuffix(b"x\n") + b"2\n"
+    assert changed(answer.format(hunk), {"t.py": TWINS}) == {"t.py": expected}
+    assert reasons(answer.format(hunk), {"t.py": TWINS + b"\n\nend()\n"}) == {"ambiguous"}
+    first = "@@ def stop(self):\n-        x = 1\n+        x = 3\n         return x\n"
+    stop = expected.replace(b"stop(self):\n        x = 1", b"stop(self):\n        x = 3")
+    assert changed(answer.format(first + hunk), {"t.py": TWINS}) == {"t.py": stop}
+
+
 @pytest.mark.parametrize("heading", ["@@ def run(self):", "@@ class C:", "@@", "@@ class B:"])
 def test_an_addition_with_only_a_heading_is_refused(heading: str) -> None:
     answer = f"*** Begin Patch\n*** Update File: t.py\n{heading}\n+        y = 2\n*** End Patch\n"
