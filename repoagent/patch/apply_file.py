@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -78,18 +79,27 @@ def apply_targets(group: Sequence[Target], files: Files, before: Content | None 
 
 def _distinct_hunks(group: Sequence[Target]) -> tuple[list[Hunk], list[set[int]]]:
     """The distinct hunks, numbered from 1, each with the tolerances that parsing it and its patch needed; and for each
-    the blocks of the answer that contain it."""
-    tolerances: dict[Hunk, frozenset[str]] = {}
-    blocks: dict[Hunk, set[int]] = {}
+    the blocks of the answer that contain it. A hunk without a header counts again if it is repeated in one block, or in
+    blocks with only the file name between them: it may be for another location."""
+    tolerances: dict[tuple[Hunk, int], frozenset[str]] = {}
+    blocks: dict[tuple[Hunk, int], set[int]] = {}
+    repetitions: Counter[tuple[Hunk, int]] = Counter()
+    last = run = -1  # the last block, and the first one of its run
     for target in group:
+        block = target.patch.block
+        if block != last and (block != last + 1 or target.patch.prose.strip() not in {"", target.patch.name}):
+            run = block
+        last = block
         for hunk in target.patch.hunks:
             plain = replace(hunk, number=1, tolerances=frozenset())
-            earlier = tolerances.get(plain, frozenset())
-            tolerances[plain] = earlier | hunk.tolerances | target.patch.tolerances
-            blocks.setdefault(plain, set()).add(target.patch.block)
+            key = plain, repetitions[plain, run] if plain == Hunk(plain.lines) else 0
+            repetitions[plain, run] += 1
+            earlier = tolerances.get(key, frozenset())
+            tolerances[key] = earlier | hunk.tolerances | target.patch.tolerances
+            blocks.setdefault(key, set()).add(block)
     hunks = [
         replace(hunk, number=number, tolerances=needed)
-        for number, (hunk, needed) in enumerate(tolerances.items(), 1)
+        for number, ((hunk, _), needed) in enumerate(tolerances.items(), 1)
     ]
     return hunks, list(blocks.values())
 
@@ -139,7 +149,11 @@ def _new_content(
             level = "whole-file" if rows is None else "whole-part"
             placements += (Placement(first.name, 0, rows[0] + 1 if rows else 1, level),)
     else:
-        matches = place_hunks(hunks, text, strict=files.strict)
+        distinct: dict[object, Match] = {}  # without a repetition that has no location of its own
+        for match in place_hunks(hunks, text, strict=files.strict):
+            plain = replace(match.hunk, number=1, tolerances=frozenset())
+            distinct.setdefault((plain, match.rows), match)
+        matches = list(distinct.values())
         _check_duplicates(hunks, blocks, matches)
         problems: list[PatchError] = []
         parts = []

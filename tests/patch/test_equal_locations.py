@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.patch.helpers import after, reasons
+from tests.patch.helpers import after, reasons, run
 
 BLOCK = [
     "def work(items):", "    total = compute_the_total(items)", "    result = 0", "    for item in items:",
@@ -112,3 +112,34 @@ def test_equal_hunks_do_not_choose_unequal_loose_matches() -> None:
     one, two = (f" -{row},6 +{row},6 @@" for row in (31, 69))
     answer = HUNK.format(one) + HUNK.format(two).split("app.py\n")[-1]
     assert reasons(answer, text(lines)) == {"ambiguous"}
+
+
+def search_replace(old: str, new: str, fence: str = "") -> str:
+    block = f"<<<<<<< SEARCH\n{old}\n=======\n{new}\n>>>>>>> REPLACE\n"
+    return f"app.py\n{fence}{block}{fence}"
+
+
+@pytest.mark.parametrize(
+    ("first", "between"),
+    [
+        (search_replace("x", "z"), search_replace("y", "w")),
+        (search_replace("x", "z", "```\n"), search_replace("y", "w", "```\n")),
+        ("@@\n-x\n+z\n", "@@\n-y\n+w\n"),
+    ],
+)
+def test_equal_hunks_without_numbers_are_for_one_location_each(first: str, between: str) -> None:
+    head = HEAD if first.startswith("@@") else ""
+    assert after(head + first + first, b"x\ny\nx\n") == b"z\ny\nz\n"
+    assert after(head + first + between + first, b"x\ny\nx\n") == b"z\nw\nz\n"
+    assert after(head + first + between + first, b"x\ny\n") == b"z\nw\n"
+    assert reasons(head + first + first, b"x\ny\nx\nx\n") == {"ambiguous"}
+
+
+def test_a_hunk_that_prose_repeats_is_one_hunk() -> None:
+    block = search_replace("x", "z", "```\n")
+    assert reasons(f"{block}\nAgain, the change is:\n\n{block}", b"x\ny\nx\n") == {"ambiguous"}
+    for source, numbers in ((b"x\ny\n", [1]), (b"x\nx\n", [1, 2])):
+        assert [placement.hunk for placement in run(block * 2, source).placements] == numbers
+    titled = HEAD + "@@ def a():\n-    x\n+    z\n" * 2
+    source = b"def a():\n    x\ndef b():\n    x\n"
+    assert after(titled, source) == source.replace(b"x", b"z", 1)

@@ -178,7 +178,7 @@ def choose(
         matches = options[numbers[0]]
         equal = all(map(_is_best, matches))
         if equal and 1 < len(numbers) == len(matches):  # as many equal hunks as locations: one each
-            chosen.update(zip(numbers, matches, strict=True))
+            chosen.update((number, options[number][nth]) for nth, number in enumerate(numbers))
     progress = True
     while progress:
         progress = False
