@@ -105,6 +105,14 @@ def resolve(patches: Sequence[FilePatch], files: Files) -> tuple[list[list[Targe
         if patch.old is None and patch.new is None and group and group[0].patch.action in {"rename", "copy"}:
             target = replace(target, path=group[0].path)  # continues the patch that moves or copies its file
         group.append(target)
+    by_file: dict[str, list[Target]] = {}
+    for source, group in groups.items():
+        # Within one diff, as git writes it, a copy is one of the text before the diff.
+        one_diff = len({target.patch.block for target in group}) == 1
+        for target in group:
+            is_copy = one_diff and target.patch.action == "copy"
+            by_file.setdefault(target.name if is_copy else source, []).append(target)
+    groups = by_file
     ends = [group[-1].path for group in groups.values() if group[-1].path is not None]
     for path in sorted({path for path in ends if ends.count(path) > 1}):
         problems.append(Problem(path, 0, "overlap", "two files in the answer would have this path."))

@@ -96,6 +96,15 @@ def test_copies_and_modes() -> None:
     copy = "diff --git a/x.txt b/y.txt\nsimilarity index 50%\ncopy from x.txt\ncopy to y.txt"
     assert moved(copy) == {"y.txt": b"one\nzwei\n"}
     assert moved(copy, "") == {"y.txt": b"one\ntwo\n"}
+    hunk = "--- a/x.txt\n+++ b/{}.txt\n@@ -1,2 +1,2 @@\n one\n-two\n+{}\n"
+    edit = "diff --git a/x.txt b/x.txt\n" + hunk.format("x", "zwei")
+    copy = f"{copy}\n{hunk.format('y', 'deux')}"
+    for diff in (edit + copy, copy + edit):
+        assert moved(diff, "") == {"x.txt": b"one\nzwei\n", "y.txt": b"one\ndeux\n"}
+    second = copy.replace("y.txt", "yy.txt")
+    assert moved(copy + second, "") == {"y.txt": b"one\ndeux\n", "yy.txt": b"one\ndeux\n"}
+    rename = second.replace("copy", "rename")
+    assert moved(copy + rename, "") == {"x.txt": None, "y.txt": b"one\ndeux\n", "yy.txt": b"one\ndeux\n"}
     mode = "diff --git a/x.txt b/x.txt\nold mode 100644\nnew mode 100755"
     assert moved(mode, "") == {"x.txt": b"one\ntwo\n"}
     (placement,) = run(f"```diff\n{mode}\n```\n", FILES).placements
