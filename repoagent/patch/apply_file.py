@@ -124,6 +124,15 @@ def _new_content(
             "binary", "this file is binary or in an unknown encoding; it cannot be edited as text."
         )
     hunks = _in_encoding_of(text, hunks)
+    if text.bom and any(line.text.startswith("\ufeff") for hunk in hunks for line in hunk.old[:1]):
+        # The diff removes the byte-order mark, as a part of the first line.
+        text = replace(text, lines=(f"\ufeff{''.join(text.lines[:1])}", *text.lines[1:]), bom=b"")
+    elif text.bom and any(
+        line.text.startswith("\ufeff") for hunk in hunks if hunk.start in {0, 1} for line in hunk.new[:1]
+    ):
+        raise PatchError(
+            "not-found", "the file begins with a byte-order mark, and the hunk adds one. Leave it out."
+        )
     final_newline = None
     if wholes:
         contents = [(rows, model.in_encoding_of(text, whole)) for rows, whole in wholes]

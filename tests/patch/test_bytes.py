@@ -10,6 +10,7 @@ import pytest
 
 from tests.patch.helpers import after, fenced, reasons, run
 
+BOM = codecs.BOM_UTF8
 GIT_HEADER = "diff --git a/app.py b/app.py\nindex 1..2\n"
 SWAP = fenced("@@\n one\n-two\n+zwei\n+drei\n three\n")
 
@@ -89,6 +90,14 @@ def git_diff(folder: Path, before: bytes, result: bytes, *options: str) -> str:
         (b"a\r\nb\r", b"a\r\nb\r\n"),
         (b"a\r\nb\r\n", b"a\r\nb\r"),
         (b"a\r\nb\r", b"a\r\nb"),
+        (b"", BOM + b"a\nb\n"),
+        (BOM + b"a\nb\n", b"a\nb\n"),
+        (BOM + b"a\nb\nc\n", b"a\nb\nC\n"),
+        (b"a\nb\nc\n", BOM + b"a\nb\nC\n"),
+        (b"a\nb\n", BOM + b"new\na\nb\n"),
+        (BOM + b"a\nb\n", BOM + b"new\na\nb\n"),
+        (BOM + b"a\nb\n", b"b\n"),
+        (BOM + b"a\nb\n", BOM + b"a\nB\n"),
     ],
 )
 def test_a_diff_of_git_gives_the_bytes_that_it_was_made_of(
@@ -99,3 +108,9 @@ def test_a_diff_of_git_gives_the_bytes_that_it_was_made_of(
         result = run(diff, {"f": before} if before else {}, may_create=lambda path: True, **options)
         assert [change.after for change in result.changes] == [expected]
         assert result.placements[0].tolerances == ()
+
+
+def test_a_byte_order_mark_that_the_file_has_is_not_added() -> None:
+    answer = "--- a/app.py\n+++ b/app.py\n@@ -1 +1 @@\n-one\n+\ufeffeins\n"
+    assert after(answer, b"one\n") == BOM + b"eins\n"
+    assert reasons(answer, BOM + b"one\n") == {"not-found"}

@@ -302,10 +302,6 @@ def _with_lines(hunk: Hunk, raw: Sequence[str], marks: Sequence[int]) -> Hunk:
         text, cr = line.removesuffix("\r"), line.endswith("\r")
         kind = text[:1] if text[:1] in {CONTEXT, DELETE, ADD} and text else ""
         text = text[len(kind) :]
-        if (
-            kind != ADD or (hunk.start or 1) <= 1
-        ):  # below its first line, a file may contain a byte-order mark
-            text = text.removeprefix("\ufeff")
         body.append(Line(kind or CONTEXT, text, bare=not kind, cr=cr))
     old_marker = new_marker = False
     for row in marks:
@@ -325,6 +321,17 @@ def _with_lines(hunk: Hunk, raw: Sequence[str], marks: Sequence[int]) -> Hunk:
     lines = unchanged_as_context(body)
     if lines != tuple(body) and not old_marker and not new_marker:
         tolerances.add("marked-context")
+    first_old = next((line for line in body if line.kind != ADD), None)
+    first_new = next((line for line in body if line.kind != DELETE), None)
+    marked = [line is not None and line.text.startswith("\ufeff") for line in (first_old, first_new)]
+    if hunk.start not in {0, 1} or marked[0] == marked[1]:  # the byte-order mark does not change
+        lines = tuple(
+            # Below its first line, a file may contain a byte-order mark.
+            replace(line, text=line.text.removeprefix("\ufeff"))
+            if line.kind != ADD or (hunk.start or 1) <= 1
+            else line
+            for line in lines
+        )
     if any(line.bare and not line.text.strip() for line in body):
         tolerances.add("blank-context")
     if any(line.bare and line.text.strip() for line in body):
