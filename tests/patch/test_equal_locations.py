@@ -138,6 +138,9 @@ def test_equal_hunks_without_numbers_are_for_one_location_each(first: str, betwe
 def test_a_hunk_that_prose_repeats_is_one_hunk() -> None:
     block = search_replace("x", "z", "```\n")
     assert reasons(f"{block}\nAgain, the change is:\n\n{block}", b"x\ny\nx\n") == {"ambiguous"}
+    other = block.replace("app.py", "b.py")
+    files = {"app.py": b"x\ny\nx\n", "b.py": b"x\n"}
+    assert reasons(f"{block}\nAltogether:\n\n{other}{block}", files) == {"ambiguous"}
     for source, numbers in ((b"x\ny\n", [1]), (b"x\nx\n", [1, 2])):
         assert [placement.hunk for placement in run(block * 2, source).placements] == numbers
     titled = HEAD + "@@ def a():\n-    x\n+    z\n" * 2
