@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
+from itertools import accumulate
 
 from repoagent.dataclass import dataclass
 from repoagent.git.files import Content, FileChange
@@ -30,6 +33,11 @@ class Files:
     strict: bool = False
     parses_worse: ParsesWorse | None = None
     exists: Callable[[str], bool] = lambda path: False
+
+    @cached_property
+    def sorted_names(self) -> list[str]:
+        """The names of the known files, to look up many new names."""
+        return sorted(self.sources)
 
     def out_of_scope(self, path: str) -> PatchError:
         return PatchError(
@@ -217,7 +225,11 @@ def _created(patch: FilePatch, names: Sequence[str], files: Files) -> Target:
 
 
 def _check_may_create(path: str, files: Files) -> None:
-    if any(f"{known}/".startswith(f"{path}/") or path.startswith(f"{known}/") for known in files.sources):
+    inside = f"{path}/"
+    below = bisect_left(files.sorted_names, inside)
+    if any(name.startswith(inside) for name in files.sorted_names[below : below + 1]) or any(
+        name in files.sources for name in accumulate(path.split("/"), "{}/{}".format)
+    ):
         raise PatchError("bad-path", "a file or folder with this name already exists.")
     if not files.may_create(path):
         text = "this edit may not create this file."
