@@ -289,6 +289,8 @@ def decode(data: bytes) -> Text | None:
             encoding, decoded = "latin-1", body.decode("latin-1")
     if "\0" in decoded and decoded.count("\0") > decoded.count("\n"):
         return None
+    if data.isascii():
+        errors = "surrogateescape"  # any bytes may be added
     return Text(*split_lines(decoded), encoding, errors, bom)
 
 

@@ -90,6 +90,7 @@ def git_diff(folder: Path, before: bytes, result: bytes, *options: str) -> str:
         (b"a\r\nb\r", b"a\r\nb\r\n"),
         (b"a\r\nb\r\n", b"a\r\nb\r"),
         (b"a\r\nb\r", b"a\r\nb"),
+        (b"a\nb\n", b"a\nb\ncaf\xe9\n"),
         (b"", BOM + b"a\nb\n"),
         (BOM + b"a\nb\n", b"a\nb\n"),
         (BOM + b"a\nb\nc\n", b"a\nb\nC\n"),
