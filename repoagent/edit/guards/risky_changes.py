@@ -203,7 +203,8 @@ def obeyed_by_git(worktree: WorkTree, options: Sequence[str] = ()) -> tuple[str 
         key, _, value = entry.partition("\n")
         if origin.startswith("file:"):
             file = origin.removeprefix("file:")
-            included = [str(Path(file).parent / value)] if _INCLUDES.match(key) else []
+            target = os.path.expanduser(value)  # noqa: PTH111  (a Path raises for an unknown user)
+            included = [str(Path(file).parent / target)] if _INCLUDES.match(key) else []
             obeyed |= {path: _OPTIONS for name in (file, *included) if (path := _inside(worktree, name))}
         if key == "core.hookspath":
             hooks = worktree.top / os.path.expanduser(value)  # noqa: PTH111  (a Path raises for an unknown user)

@@ -66,6 +66,14 @@ def test_files_that_git_runs_or_reads(repo: GitRepo, settings: dict[str, str], p
     assert not found(repo, "src/app.py")
 
 
+def test_a_settings_file_to_include_from_the_home_folder(
+    repo: GitRepo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(repo.top))
+    repo.git("config", "include.path", "~/team.gitcfg")
+    assert "any git option" in found(repo, "team.gitcfg")
+
+
 def test_the_target_of_a_linked_hook(repo: GitRepo) -> None:
     hooks = repo.top / ".git/hooks"
     hooks.mkdir(exist_ok=True)
