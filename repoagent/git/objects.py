@@ -98,15 +98,8 @@ def local_blobs(
     try:
         lines = ask(*check)
     except GitError:  # git stops at the first blob that a partial clone lacks
-        present = (
-            "--objects",
-            "--no-object-names",
-            "--no-walk",
-            "--missing=print",
-            "--ignore-missing",
-            "--stdin",
-        )
-        listed = ask("rev-list", *present).decode().split()
+        present = "--objects --no-object-names --no-walk --missing=print --ignore-missing --stdin"
+        listed = ask("rev-list", *present.split()).decode().split()
         wanted = [name for name in wanted if any(oid.startswith(name) for oid in listed)]
         lines = ask(*check)
     sizes = {}

@@ -71,7 +71,7 @@ class Change:
     message: str = ""  # of the commit or commits, "" before the commit
     earlier: frozenset[str] = frozenset()  # paths changed earlier on the branch or in the range: not missing
     author: bytes = b""  # "Name <mail>"; b"" if unknown
-    parents: tuple[str, ...] = ()  # of a merge, besides `base`
+    parents: tuple[str, ...] = ()  # the other parents of a merge; the first one is `base`
     files: tuple[ChangedFile, ...] = ()
     texts: Texts = field(default_factory=Texts)
     own: bool = False  # pushed by the user, so its dismissals count

@@ -228,7 +228,7 @@ def cut_text(text: SourceText, options: SplitOptions, kept: Iterable[int] = ()) 
 def new_index(
     text: SourceText, options: SplitOptions, folder: Path, segments: Sequence[IndexedSegment] | None = None
 ) -> Index:
-    """The index of a split of `text` into `folder`. Without `segments`, the text is split anew."""
+    """The index of a split of `text` into `folder`. Without `segments`, `text` is cut into new ones."""
     if segments is None:
         parts = cut_text(text, options)
         names = fill_names([None] * len(parts), suffix_of(text.path))

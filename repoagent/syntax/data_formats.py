@@ -89,9 +89,8 @@ def _document_title(text: bytes, number: int) -> str:
 # A start tag: its name, and the attributes.
 _START_TAG = re.compile(rb"<([^\s<>/=\"']+)((?:[^<>\"']|\"[^\"]*\"|'[^']*')*)>")
 _ID = re.compile(rb"\s(?:xml:id|id|ID|Id|name|Name|NAME)\s*=\s*(?:\"([^\"]*)\"|'([^']*)')")
-# One `.*?` covers several comments; a repeated group would try exponentially many ways to divide them.
 _NAME_CHILD = re.compile(
-    rb"\s*(?:<!--.*?-->\s*)?<(name|id|artifactId|title|key)>\s*([^<>]{1,60}?)\s*</\1>", re.DOTALL
+    rb"\s*(?:<!--(?:(?!-->).)*-->\s*)*<(name|id|artifactId|title|key)>\s*([^<>]{1,60}?)\s*</\1>", re.DOTALL
 )
 _WIDTH = 100
 _SHAPES = frozenset(

@@ -76,8 +76,8 @@ def text_field(fields: Mapping[str, Any], key: str) -> str:
 class MarkdownFolder:
     """A folder of Markdown files.
 
-    top: the top of the repository that contains the folder, out of which no link may lead; None for a user's own
-    folder, in which all links are allowed. why_not: says which files of the repository are hidden; it gets paths
+    top: the top of the repository that contains the folder; links that leave it are refused. None for a folder of the
+    user, in which all links are allowed. why_not: says which files of the repository are hidden; it gets paths
     relative to `top`. option: the option that names the folder, which must then exist; "" for a default folder.
     """
 

@@ -97,7 +97,7 @@ def play(
     **hooks: Callable[[State], Observation | None],
 ) -> Game:
     agent, table, events = Scripted(list(replies)), Table(list(verdicts)), list[LoopEvent]()
-    outcome = run(agent, table.tools(), state, on_event=events.append, **hooks)  # type: ignore[arg-type]
+    outcome = run(agent, table.tools(), state, on_event=events.append, **hooks)
     return Game(agent, table, events, outcome)
 
 
@@ -358,7 +358,7 @@ def play_in(
     """Begin or continue the run in `file`."""
     agent, table = Scripted(list(replies)), Table()
     state = open_state(file) if file.exists() else open_state(file).with_turn(Turn("user", "make it 2"))
-    return agent, table, run(agent, tools or table.tools(), state, **hooks)  # type: ignore[arg-type]
+    return agent, table, run(agent, tools or table.tools(), state, **hooks)
 
 
 @pytest.fixture

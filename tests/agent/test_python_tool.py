@@ -42,7 +42,7 @@ class PythonTool:
         policy = Policy(self.top, self.scratch, memory=limits.get("memory"))
 
         def wrap(argv: object, report: Path | None = None, may: str = "all") -> list[str]:
-            return (sandbox.wrap if sandbox else unconfined)(argv, policy, report)  # type: ignore[operator]
+            return (sandbox.wrap if sandbox else unconfined)(argv, policy, report)
 
         name = sandbox.name if sandbox else ""
         gate = Gate("ask", lambda asked: Verdict(True), top=self.top, audit=self.events.append, sandbox=name)
@@ -97,7 +97,7 @@ def test_kernel_that_does_not_start(python: PythonTool) -> None:
 @pytest.mark.soak
 def test_life_of_a_kernel(python: PythonTool) -> None:
     asked: list[str] = []
-    python.runner.gate.asker = lambda one: asked.append(one.what) or Verdict(True)  # type: ignore[func-returns-value]
+    python.runner.gate.asker = lambda request: asked.append(request.what) or Verdict(True)
     python.runner.watch = lambda background: lambda: "It changed a.txt."
     (python.top / "json.py").write_text("raise ImportError('not the right one')")
     first = python.run("import os, sys\nx = 20\nprint('out')\nprint('err', file=sys.stderr)\nx + 1")

@@ -74,7 +74,7 @@ class Bench:
 
     def __call__(self, url: str, **net: object) -> Observation:
         """Fetch `url`, in which `:port` is replaced by the port of the site."""
-        browser = replace(self.browser, net=replace(self.browser.net, **net))  # type: ignore[arg-type]
+        browser = replace(self.browser, net=replace(self.browser.net, **net))
         return browser.tool().perform(Action("browse", {"url": url.replace(":port", f":{self.site.port}")}))
 
     def _resolve(self, host: str, port: int) -> list[str]:
@@ -164,7 +164,7 @@ def test_rule_or_always_is_for_one_host(bench: Bench) -> None:
     assert not seen.ok and "not that one" in seen.text and not bench.site.requests
     saved: list[str] = []
     bench.gate.remember = saved.extend
-    bench.gate.asker = lambda asked: bench.asked.append(asked) or Verdict(True, always=True, keep=True)  # type: ignore[func-returns-value]
+    bench.gate.asker = lambda asked: bench.asked.append(asked) or Verdict(True, always=True, keep=True)
     assert bench("http://one.test:port/a").ok and bench("http://one.test:port/a").ok
     assert len(bench.asked) == 1 and saved == [f"browse:http://one.test:{bench.site.port}/*"]
     assert "not encrypted" in bench.asked[0].why and "not the standard one" in bench.asked[0].why
@@ -394,7 +394,7 @@ def test_certificates(bench: Bench, site: Site, certificate: Path) -> None:
         except OSError:
             connection.close()
 
-    site.serve = secure  # type: ignore[method-assign]
+    site.serve = secure
     site.pages = {
         "/": answer(b"safe"),
         "/down": answer(b"", "302 Found", location=f"http://one.test:{site.port}/"),
@@ -409,7 +409,7 @@ def test_certificates(bench: Bench, site: Site, certificate: Path) -> None:
     assert not other.ok and "is not trusted" in other.text
     down = bench("https://one.test:port/down", trust=trust)
     assert not down.ok and "not encrypted; such redirects are not followed" in down.text
-    site.serve = lambda connection: (connection.sendall(b"HTTP/1.1 400 No\r\n\r\n"), connection.close())[1]  # type: ignore
+    site.serve = lambda connection: (connection.sendall(b"HTTP/1.1 400 No\r\n\r\n"), connection.close())[1]
     assert "could not open an encrypted connection" in bench("https://one.test:port/", trust=trust).text
 
 

@@ -54,7 +54,7 @@ def test_a_repo_goes_in_and_out(repo: GitRepo, tmp_path: Path) -> None:
     with pytest.raises(errors.UsageError, match="is bare: Repository needs a work tree"):
         Repository(git.Repo.init(tmp_path / "bare", bare=True))
     with pytest.raises(errors.UsageError, match=r"takes a path or a git\.Repo, not int"):
-        Repository(1)  # type: ignore[arg-type]
+        Repository(1)
 
 
 def test_a_result_gives_its_commit(repo: GitRepo) -> None:
@@ -69,7 +69,7 @@ def test_a_result_gives_its_commit(repo: GitRepo) -> None:
     with pytest.raises(errors.Refused):
         opened.apply(PATCH, sources={"src/app.py": opened.git.head.commit.tree / "a.txt"})
     with pytest.raises(errors.UsageError, match=r"id or a git\.Blob, not git\.objects\.commit\.Commit"):
-        opened.apply(PATCH, sources={"src/app.py": done.git_commit})  # type: ignore[dict-item]
+        opened.apply(PATCH, sources={"src/app.py": done.git_commit})
 
 
 def test_revisions(changed: GitRepo) -> None:
@@ -87,7 +87,7 @@ def test_revisions(changed: GitRepo) -> None:
     assert opened.review(base=remote).files == opened.review(commit=opened.git.head).files == 7
     words = r"a revision must be .*, a git\.Commit or .*, not git\.objects\.tree\.Tree"
     with pytest.raises(errors.UsageError, match=words):
-        opened.neighbors("a.txt", revision=head.tree)  # type: ignore[arg-type]
+        opened.neighbors("a.txt", revision=head.tree)
 
 
 def test_a_diff_is_the_patch_that_git_prints(changed: GitRepo) -> None:

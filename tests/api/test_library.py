@@ -74,7 +74,7 @@ def test_edit_commits_and_reports_progress(repo: GitRepo) -> None:
     assert repo.status() == " M a.txt\n"
     assert repo.git("log", "-1", "--format=%an").strip() == "Ada Tester"
     with pytest.raises(FrozenInstanceError):
-        done.kind = "written"  # type: ignore[misc]
+        done.kind = "written"
 
 
 @pytest.mark.soak

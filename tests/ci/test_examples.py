@@ -71,7 +71,7 @@ def test_what_the_page_tells_to_run_are_commands() -> None:
         command = cli.get_command(cli.make_context("repoagent", [], resilient_parsing=True), words[0])
         assert command is not None
         if len(words) > 1:
-            assert words[1] in command.list_commands(None)  # type: ignore[attr-defined, arg-type]
+            assert words[1] in command.list_commands(None)
 
 
 @pytest.mark.soak

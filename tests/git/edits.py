@@ -64,7 +64,7 @@ def worktree(repo: GitRepo) -> WorkTree:
 
 def edit(repo: GitRepo, *changes: FileChange, message: str = "edit", **options: object) -> CommitResult:
     """A complete edit: plan, write, commit."""
-    with Transaction(worktree(repo), changes, Options(**options)) as transaction:  # type: ignore[arg-type]
+    with Transaction(worktree(repo), changes, Options(**options)) as transaction:
         transaction.write()
         return transaction.commit(message + "\n")
 

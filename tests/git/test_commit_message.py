@@ -40,7 +40,7 @@ SETTINGS = [
 
 def commit(repo: GitRepo, text: str | bytes, **options: object) -> str:
     """The message of an edit with this text."""
-    wanted = Options(**options)  # type: ignore[arg-type]
+    wanted = Options(**options)
     with Transaction(worktree(repo), [shout(repo, 5)], wanted) as transaction:
         transaction.write()
         transaction.commit(text)

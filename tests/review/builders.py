@@ -70,4 +70,4 @@ def change_of(
 ) -> Change:
     """A change of one file, in memory."""
     texts = SimpleNamespace(old=lambda _: old, new=lambda _: new, lines=lambda _: lines)
-    return Change(kind, "the staged change", message=message, files=(file,), texts=texts)  # type: ignore[arg-type]
+    return Change(kind, "the staged change", message=message, files=(file,), texts=texts)

@@ -77,11 +77,11 @@ def finding(**changed: object) -> Finding:
         "evidence": (Evidence("1a2b" * 10, 1_700_000_000, "Add find"),),
         **changed,
     }
-    return Finding(**fields)  # type: ignore[arg-type]
+    return Finding(**fields)
 
 
 def report(*open_findings: Finding, **changed: object) -> Report:
-    return Report("the staged change", 2, open_findings, by_file={"src/find.py": SOURCE}, **changed)  # type: ignore[arg-type]
+    return Report("the staged change", 2, open_findings, by_file={"src/find.py": SOURCE}, **changed)
 
 
 def hostile(text: str, **changed: object) -> Report:

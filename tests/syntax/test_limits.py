@@ -92,6 +92,7 @@ def test_the_heredocs_of_ruby_stay_within_the_buffer() -> None:
 
 
 def test_many_comments_before_the_first_child_of_an_element() -> None:
-    for children, name in ((b"<b/>", "a"), (b"<b/><!-- c --><name>x</name>", "a#x")):
+    named = b"<name>x</name>"
+    for children, name in ((b"<b/>", "a"), (named, "a#x"), (b"<b/><!-- c -->" + named, "a")):
         data = b"<r>\n<a>\n" + b"<!-- c -->\n" * 60 + children + b"\n</a>\n</r>\n"
         assert [symbol.name for symbol in outline("a.xml", data)][:2] == ["r", name]

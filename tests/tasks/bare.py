@@ -97,7 +97,7 @@ def go(
     model, user = Model(list(answers)), user or User()
     settings = load(layout(worktree), flags={})
     model_setup = ModelSetup(settings, model, meter or Meter(limits or Limits()))
-    request = RunRequest(prompt, **{"name": NAME, "mode": "auto-edit", **wishes})  # type: ignore[arg-type]
+    request = RunRequest(prompt, **{"name": NAME, "mode": "auto-edit", **wishes})
     return run(worktree, request, settings, user, model_setup), model, user
 
 

@@ -34,7 +34,7 @@ def test_always_is_stored_for_one_repository(repo: GitRepo, clean_environment: P
 
 def test_always_applies_to_later_runs_in_this_repository_only(repo: GitRepo, clean_environment: Path) -> None:
     for keep in (False, True):
-        user = User(allows=lambda request, keep=keep: Verdict(True, always=True, keep=keep))  # type: ignore[misc]
+        user = User(allows=lambda request, keep=keep: Verdict(True, always=True, keep=keep))
         go(repo, "<run>sh -c 'exit 0'</run><run>sh -c 'exit 0'</run>", FINISH, user=user, name=f"run-{keep}")
         assert len(user.requests) == 1
     rejecting = User(allows=lambda request: Verdict(False))

@@ -142,7 +142,7 @@ def test_always_allows_only_this_tool(top: Path) -> None:
     allow = (Rule(kept[0]),)
     for mode, call, allowed in (("ask", "weather(city)", True), ("ask", "weather2(city)", False),
                                 ("read-only", "weather()", False)):  # fmt: skip
-        verdict = Gate(mode, allow=allow).decide(ApprovalRequest("tool", call))  # type: ignore[arg-type]
+        verdict = Gate(mode, allow=allow).decide(ApprovalRequest("tool", call))
         assert verdict.allowed is allowed
 
 
@@ -195,7 +195,7 @@ def test_hooks_get_the_event_as_json_and_in_the_environment(tmp_path: Path) -> N
     both = 'cat >seen.json; echo "$AGENT_EVENT $AGENT_RUN $AGENT_TURN"; echo "$AGENT_PATHS" | tail -n 1'
     events: list[Any] = []
     commands = {"after_edit": both, "before_turn": "cat", "before_finish": "exit 4"}
-    hooks = UserHooks(tmp_path, "brave-otter", commands, events.append)  # type: ignore[arg-type]
+    hooks = UserHooks(tmp_path, "brave-otter", commands, events.append)
     paths = ["a b.py", "é.py"]
     text = hooks("after_edit", 7, paths).text
     event = {"version": 1, "event": "after_edit", "run": "brave-otter", "top": str(tmp_path), "turn": 7}

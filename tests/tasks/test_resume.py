@@ -95,7 +95,7 @@ def test_a_file_that_is_saved_repeatedly_during_the_commit(
         tries.append(args)
         if len(tries) <= commit.TRIES:
             raise Moved({})
-        return real(*args)  # type: ignore[arg-type]
+        return real(*args)
 
     monkeypatch.setattr(commit, "_commit", moved)
     outcome, _, _ = go(repo, EDIT, DONE)
@@ -258,7 +258,7 @@ def test_interrupted_at_a_write(repo: GitRepo, monkeypatch: pytest.MonkeyPatch, 
 
     def write(*args: object) -> None:
         if written:
-            real(*args)  # type: ignore[arg-type]
+            real(*args)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):

@@ -90,7 +90,7 @@ def test_a_subagent_that_is_terminated_counts_once(repo: GitRepo, *, background:
     chat = Meter(price_of=lambda spec: Price())
     replies = (BACKGROUND, interrupt) if background else (ASK,)
     with pytest.raises(KeyboardInterrupt):
-        go(repo, *replies, user=at_question(interrupt), meter=chat.part(Limits()))  # type: ignore[arg-type]
+        go(repo, *replies, user=at_question(interrupt), meter=chat.part(Limits()))
     assert (chat.usage.total, chat.cost) == (CALL + CHILD, 0.25)
     _, model, _ = go(repo, "So.", prompt="And now?")
     assert "did not finish: 2 calls, 1,200 tokens, $0.2500" in model.last_prompt

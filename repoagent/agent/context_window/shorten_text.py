@@ -79,7 +79,7 @@ def size(text: str) -> int:
 
 
 def cut(content: str, most: int, head: float = _HEAD) -> Cut:
-    """The head and tail of `content`, at most `most` bytes in all; `head` is the head's share, from 0 to 1. Cuts
+    """The head and tail of `content`, at most `most` bytes together; `head` is the head's share, from 0 to 1. Cuts
     between lines if a whole line fits at each end."""
     rows = content.split("\n")
     if not rows[-1]:

@@ -307,7 +307,7 @@ def _with_lines(hunk: Hunk, raw: Sequence[str], marks: Sequence[int]) -> Hunk:
     for row in marks:
         kind = body[row].kind if 0 <= row < len(body) else CONTEXT
         old_marker, new_marker = old_marker or kind != ADD, new_marker or kind != DELETE
-        if 0 <= row < len(body) and body[row].cr:  # without a newline it is no part of an ending
+        if 0 <= row < len(body) and body[row].cr:  # not part of a line ending, since no newline follows
             body[row] = replace(body[row], text=body[row].text + "\r", cr=False)
     # Blank lines, prose and dots before the next hunk do not belong to this one, unless the header counts them.
     old = sum(line.kind != ADD for line in body)

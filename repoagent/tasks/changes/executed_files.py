@@ -68,7 +68,7 @@ def _obeyed(worktree: WorkTree, options: Sequence[str] = ()) -> Iterator[Path]:
 def files_run_on_opening(worktree: WorkTree) -> tuple[Path, ...]:
     """The files that an editor, a shell or a coding agent obeys when a folder is opened. At the top of the work tree,
     these are ON_OPENING_PATHS, even if they do not exist, and any others that exist there. Below the top, they are
-    tracked files, and the .git of repositories in folders with tracked files, at most MOST in all."""
+    tracked files, and the .git of repositories in folders with tracked files, at most MOST altogether."""
     top = worktree.top
     paths = list_files(worktree, "--cached")
     acting = sorted(name for name in os.listdir(top) if _ACTING.fullmatch(name))  # noqa: PTH208  (names only)

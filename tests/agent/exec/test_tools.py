@@ -279,7 +279,7 @@ def test_full_disk_does_not_stop_a_command(tools: CommandTools) -> None:
     tools.runner.folder.mkdir()
     full = tools.runner.folder / "full"
     full.symlink_to("/dev/full")
-    tools.runner.next_file = lambda label: full  # type: ignore[method-assign]
+    tools.runner.next_file = lambda label: full
     seen = tools.run("echo a; touch done")
     assert (tools.runner.top / "done").exists() and "was not saved" in seen.text
 

@@ -76,7 +76,7 @@ def test_other_programs_are_out_of_reach_with_network(sandbox: Sandbox, tmp_path
 
 
 def output(argv: Sequence[str], cwd: Path, **options: object) -> str:
-    done = subprocess.run(argv, cwd=cwd, capture_output=True, text=True, check=False, **options)  # type: ignore[call-overload]
+    done = subprocess.run(argv, cwd=cwd, capture_output=True, text=True, check=False, **options)
     return str(done.stdout)
 
 

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(not WORKING, reason="no sandbox works on this ma
 
 def run(sandbox: Sandbox, repo: GitRepo, script: str, **options: object) -> subprocess.CompletedProcess[str]:
     """Run a script in the work tree of `repo`; `options` change the policy."""
-    policy = replace(policy_of(repo), **options)  # type: ignore[arg-type]
+    policy = replace(policy_of(repo), **options)
     return subprocess.run(
         sandbox.wrap(["sh", "-ec", script], policy), cwd=repo.top, env=scrubbed(os.environ, policy),
         capture_output=True, text=True, timeout=60, check=False,

@@ -194,7 +194,7 @@ def pay(
     repo: GitRepo, model: Program, path: str = "a.txt", *, outcome: Outcome | None = None, **limits: float
 ) -> Outcome:
     outcome = outcome or Outcome()
-    meter = Meter(Limits(**limits), lambda spec: Price(1.0, 1.0))  # type: ignore[arg-type]
+    meter = Meter(Limits(**limits), lambda spec: Price(1.0, 1.0))
     provider = CommandModel(model.spec.removeprefix("command:"))
     summarize(planned(repo, path), provider, meter, layout(open_worktree(repo.top)), outcome=outcome)
     return outcome

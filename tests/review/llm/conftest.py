@@ -76,7 +76,7 @@ class Reviewing:
         )  # fmt: skip
 
     def __call__(self, how: How = "staged", value: str = "", **flags: object) -> Outcome:
-        return model_findings(self.change(how, value), self.session(**flags))  # type: ignore[arg-type]
+        return model_findings(self.change(how, value), self.session(**flags))
 
     def stage(self, **files: str | bytes) -> None:
         for name, text in files.items():

@@ -136,7 +136,7 @@ def lines_of(claim: Claim, view_: FileView | None = None) -> tuple[int, int]:
 
 
 def quoting(*lines: str, first: int = 0, last: int = 0, **more: object) -> Claim:
-    return replace(CLAIM, quote=lines, first=first, last=last or first, **more)  # type: ignore[arg-type]
+    return replace(CLAIM, quote=lines, first=first, last=last or first, **more)
 
 
 @pytest.mark.parametrize(

@@ -95,7 +95,7 @@ def _takes_back_what_the_run_did(repo: GitRepo, done: list[tuple[str, str, int]]
 
     def write_now(changes: object) -> None:
         if changes:
-            write(change_set.worktree, changes, f"back{len(done)}-{abs(hash(tuple(done)))}")  # type: ignore[arg-type]
+            write(change_set.worktree, changes, f"back{len(done)}-{abs(hash(tuple(done)))}")
 
     left = revert(change_set, ["f"], write_now)
     now = repo.read("f").decode().splitlines()

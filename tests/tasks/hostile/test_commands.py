@@ -161,7 +161,7 @@ def test_a_linked_work_tree_does_not_show_the_secrets_of_the_main_one(repo: GitR
             return ()
 
     for may in ("all", "shown", "read"):
-        replace(place, sandbox=Told()).wrap([], None, may)  # type: ignore[arg-type]
+        replace(place, sandbox=Told()).wrap([], None, may)
     assert [repo.top / "conf/.env" in policy.hide for policy in seen] == [False, True, True]
     assert [policy.read_only for policy in seen] == [False, False, True]
 

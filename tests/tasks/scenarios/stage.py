@@ -160,7 +160,7 @@ class Stage:
         worktree = open_worktree(self.repo.top)
         settings = load(layout(worktree), flags={"model": MODEL, **(config or {})})
         ready = model_setup(settings, limits=limits or Limits(turns=40))
-        request = RunRequest(prompt, **{"name": name or self.name, "mode": "auto-edit", **wishes})  # type: ignore[arg-type]
+        request = RunRequest(prompt, **{"name": name or self.name, "mode": "auto-edit", **wishes})
         return run(worktree, request, settings, user or User(), ready)
 
     @property

@@ -153,7 +153,7 @@ def test_resume_after_a_limit(stage: Make, limits: Limits, reply: dict[str, Any]
     assert ended.value.exit_code == Exit.LIMIT
     first = len(task.sent)
     task.sound("limit")
-    assert (task.record()["exit"], task.repo.head()) == (5, task.before.head)  # type: ignore[union-attr]
+    assert (task.record()["exit"], task.repo.head()) == (5, task.before.head)
     task.behave = None
     assert task.go().kind == "done"
     assert len(task.kinds()) == len(replies) > first >= 1
@@ -246,7 +246,7 @@ def test_a_sub_agent_that_edits(stage: Make, mode: str) -> None:
             return str(BUMP[number] if number < 2 else "<finish>ok</finish>") if tried[-1] else "I can't."
         if number == 0:
             return '<delegate kind="edit">CHILD: README.md shall say all units</delegate>'
-        return seen("It changed README.md|unknown kind edit", finish("Say all"))(received)  # type: ignore[operator]
+        return seen("It changed README.md|unknown kind edit", finish("Say all"))(received)
 
     task = stage()
     assert task.go(*[reply] * 4, prompt="Have it changed.", mode=mode).kind == "done"
