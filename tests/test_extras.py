@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from pathlib import Path
 
 import pytest
 
 import repoagent
+from repoagent.config.layers import parse_toml
 from repoagent.errors import install_extra, install_package
 
 # as pipx 1.18 and uv 0.13 write them
@@ -56,3 +58,11 @@ def test_no_message_names_pip_itself() -> None:
         texts = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)]
         named = [text for text in texts if isinstance(text, str) and "pip install" in text]
         assert not [text for text in named if "no network" not in text], file
+
+
+def test_the_pages_name_extras_that_exist() -> None:
+    top = Path(__file__).parents[1]
+    extras = parse_toml((top / "pyproject.toml").read_bytes())["project"]["optional-dependencies"]
+    for page in (top / "README.md", *(top / "docs").rglob("*.md")):
+        for named in re.findall(r"(?:git-repoagent|[\"'`]\.)\[([a-z,]+)\]", page.read_text("utf-8")):
+            assert set(named.split(",")) <= extras.keys(), page
