@@ -14,7 +14,15 @@ from pathlib import Path
 
 from repoagent.dataclass import dataclass
 from repoagent.llm.conversation import loads, read, turn_offsets
-from repoagent.memory.edit_records import EditRecord, Exchange, exchange_of, group_turns, is_day, read_edits
+from repoagent.memory.edit_records import (
+    EditRecord,
+    Exchange,
+    exchange_of,
+    group_turns,
+    is_day,
+    outcome,
+    read_edits,
+)
 from repoagent.memory.identity.record import Memory
 from repoagent.memory.notes import COMPACTED, Note, add_notes, make_note
 from repoagent.memory.prompt import cut, failure_of, reason_of
@@ -126,14 +134,14 @@ def _move(memory: Memory, data: bytes, count: int, *, warn: Warn) -> CompactionR
 def _line(exchange: Exchange, record: EditRecord | None, name: str) -> Note:
     state = record.state if record else exchange.state
     commit = (record.commit if record else exchange.commit) or ""
-    outcome = (state or "discussed") + (f" as {commit[:12]}" if commit else "")
+    end = outcome(state or "discussed", commit)
     reasons = [reason for turn in exchange.turns if (reason := reason_of(turn))]
     failures = [failure for turn in exchange.turns if (failure := failure_of(turn))]
     if reasons:
-        outcome += f'; rejected first: "{cut(reasons[-1], _WIDTH)}"'
+        end += f'; rejected first: "{cut(reasons[-1], _WIDTH)}"'
     elif failures:
-        outcome += f"; failed first: {cut(failures[0], _WIDTH)}"
-    text = f"{cut(exchange.request, _WIDTH) or '(no request)'} ({outcome}; archive/{name})"
+        end += f"; failed first: {cut(failures[0], _WIDTH)}"
+    text = f"{cut(exchange.request, _WIDTH) or '(no request)'} ({end}; archive/{name})"
     blob = record.result_blob or record.source_blob if record else ""
     day = exchange.time[:10]
     return make_note(text, blob=blob, day=date.fromisoformat(day) if is_day(day) else None, source=COMPACTED)

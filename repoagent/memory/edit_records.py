@@ -25,6 +25,11 @@ VERSION = 1
 FAILED = frozenset({"refused", "failed", "declined", "rejected", "undone"})
 
 
+def outcome(state: str, commit: str | None) -> str:
+    """The state of an edit, with the short id of the commit that has it, if one does: "committed as 3f2a9c1be04d"."""
+    return f"{state} as {commit[:12]}" if commit and state != "undone" else state
+
+
 @dataclass(frozen=True)
 class EditRecord:
     """One edit to one file. `time` is ISO 8601 with a zone; the blobs are hashes of the raw bytes in the work tree, ""

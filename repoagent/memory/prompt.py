@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from repoagent.llm.conversation import Turn
 from repoagent.llm.model import without_thought
 from repoagent.llm.usage import estimate_tokens
-from repoagent.memory.edit_records import Exchange, exchanges, read_edits
+from repoagent.memory.edit_records import Exchange, exchanges, outcome, read_edits
 from repoagent.memory.identity.record import Memory, came_along
 from repoagent.memory.notes import COMPACTED, Note, Older, read_notes, stale_notes
 from repoagent.storage.layout import Warn, to_stderr
@@ -43,7 +43,7 @@ def block(
     """
     edits = read_edits(memory.edits, warn=warn)[-_EDITS:]
     lines = [
-        f"- {edit.time[:10]}: {cut(edit.request, _LONGEST_REQUEST)} ({edit.state}{_as_commit(edit.commit)})"
+        f"- {edit.time[:10]}: {cut(edit.request, _LONGEST_REQUEST)} ({outcome(edit.state, edit.commit)})"
         for edit in edits
     ]
     share = _NOTES_SHARE if edits else 1.0
@@ -101,10 +101,6 @@ def _line(note: Note, memory: Memory) -> str:
     return f"{line} (about an older version of this file)" if is_older else line
 
 
-def _as_commit(commit: str | None) -> str:
-    return f" as {commit[:12]}" if commit else ""
-
-
 WORDS = 400  # most characters of a model's reply, and of a reason
 REQUEST = 400
 _READ = 8_000  # characters of a reply without code; the rest is ignored
@@ -121,8 +117,8 @@ _FRAME = re.compile(  # a frame of a traceback, or decoration by a test runner
 
 def heading(exchange: Exchange) -> str:
     """The day, request and outcome of an exchange, on one line."""
-    outcome = f" ({exchange.state}{_as_commit(exchange.commit)})" if exchange.state else ""
-    return f"- {exchange.time[:10] or 'unknown date'}: {cut(exchange.request, REQUEST)}{outcome}"
+    end = f" ({outcome(exchange.state, exchange.commit)})" if exchange.state else ""
+    return f"- {exchange.time[:10] or 'unknown date'}: {cut(exchange.request, REQUEST)}{end}"
 
 
 def lines(exchange: Exchange) -> list[str]:

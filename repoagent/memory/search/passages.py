@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from repoagent.llm.conversation import BrokenConversation, NewerConversation, loads
+from repoagent.memory.edit_records import outcome
 from repoagent.memory.notes import entries
 from repoagent.storage import json_files
 
@@ -68,14 +69,11 @@ def edits(text: str, file: str) -> Iterator[Passage]:
             latest.pop(str(value["id"]), None)
             latest[str(value["id"])] = (number, value)
     for number, value in latest.values():
-        commit = value.get("commit")
         state = _words(value.get("state"))
-        outcome = (
-            f" ({state} as {_words(commit)[:12]})" if state and commit else f" ({state})" if state else ""
-        )
+        end = f" ({outcome(state, _words(value.get('commit')))})" if state else ""
         request = " ".join(_words(value["request"]).split())
         for at, piece in _pieces(request):
-            whole = piece + outcome if at == 0 and len(request) <= LONGEST else piece
+            whole = piece + end if at == 0 and len(request) <= LONGEST else piece
             yield Passage("edit", file, _words(value.get("time"))[:10], number, whole, len(piece))
 
 

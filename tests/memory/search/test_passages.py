@@ -31,7 +31,7 @@ def test_the_last_line_of_an_edit_counts() -> None:
         {"id": "1", "time": "2026-11-01T10:00:00Z", "request": "make it\nfaster", "state": "committed", "commit": "a" * 40},
         {"id": "2", "request": "no more", "state": "refused", "time": 3},
         "broken",
-        {"id": "1", "time": "2026-11-01T10:00:00Z", "request": "make it\nfaster", "state": "undone", "commit": None},
+        {"id": "1", "time": "2026-11-01T10:00:00Z", "request": "make it\nfaster", "state": "undone", "commit": "a" * 40},
         {"id": 5, "request": "foreign"},
         {"id": "6"},
     ]  # fmt: skip
