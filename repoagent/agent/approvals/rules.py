@@ -182,7 +182,7 @@ def can_do_no_harm(
         text = word.text
         if not word.literal or text.startswith("~") or "\0" in text:
             return False
-        if command.name in _FOLLOW and re.match(r"-[A-Za-z0-9]*[RLS]|--der|-follow", text):
+        if command.name in _UNNAMED and re.match(_UNNAMED[command.name], text):
             return False
         names = [text]
         if text.startswith("-"):  # it may end with the name of a file: `-uf.env`, `--fil=.env`
@@ -213,7 +213,12 @@ _OUTSIDE = {
     "readlink", "expr", "find", "printf", "file",
 }  # fmt: skip
 _GREPS = {"grep", "egrep", "fgrep", "rg"}
-_FOLLOW = {"grep", "egrep", "fgrep", "find", "tree", "du"}  # links, with some options
+# Options with which these programs read files that no word names: behind links, or listed in a file.
+_UNNAMED = {
+    **dict.fromkeys(("grep", "egrep", "fgrep", "find", "tree", "du"), r"-[A-Za-z0-9]*[RLS]|--der|-follow"),
+    **dict.fromkeys(("md5sum", "sha1sum", "sha256sum", "cksum"), r"-[A-Za-z]*c|--c"),
+    "wc": r"--f",
+}
 _INSIDE_OF_GIT = {"show", "log", "diff", "grep", "blame", "whatchanged", "diff-tree", "stash", "reflog"}
 _WHOLE_OF_GIT = {"show", "diff", "cat-file"}  # these take the name of an object
 _CONTENT_OF_GIT = _INSIDE_OF_GIT | _WHOLE_OF_GIT | {"archive", "checkout", "restore", "checkout-index"}

@@ -128,18 +128,19 @@ def test_ambiguous_command_is_not_run_automatically_with_deny_rules(tmp_path: Pa
 
 HARMLESS = """
 ls -la src ¦ cat a.txt | grep -n x | wc -l ¦ ls 2>/dev/null ¦ find . -name '*.py' ¦ sort a ¦ sed -n 1,5p a.txt ¦
-date -uIseconds ¦ date -u +%s ¦ printf '%d%%\\n' 5 ¦ diff -u a.txt b.txt
+date -uIseconds ¦ date -u +%s ¦ printf '%d%%\\n' 5 ¦ diff -u a.txt b.txt ¦ wc -c a.txt ¦ md5sum -b a.txt
 """
 HARMLESS_IN_A_SANDBOX = """
 cat /etc/passwd ¦ cat ../x ¦ cat link ¦ cat ~/x ¦ grep -R x . ¦ grep --file=/etc/passwd x ¦ cat < /etc/passwd ¦
 cat -- -link ¦ grep -vflink a.txt ¦ grep -1R x . ¦ grep --der x ¦ find . -follow ¦ diff -N . src ¦
-git status ¦ git --no-pager log -p -n 3 ¦ git branch ¦ rg x ¦ cd src && ls ¦ x=1; echo $x ¦ echo $(cat a.txt)
+git status ¦ git --no-pager log -p -n 3 ¦ git branch ¦ rg x ¦ cd src && ls ¦ x=1; echo $x ¦ echo $(cat a.txt) ¦
+md5sum -c a.txt ¦ sha1sum --che a.txt ¦ sha256sum -wc a.txt ¦ cksum -c a.txt ¦ wc --fil=a.txt
 """
 HARMFUL = """
 cat secret ¦ head -5 ./src/../secret ¦ ls > out ¦ git diff --output=x ¦ git diff --outp=x ¦
 git diff --ext-diff ¦ git -c core.fsmonitor=x status ¦ git grep -Oless x ¦ git grep --open=sh x ¦
 git branch -D x ¦ git stash ¦ git remote add x y ¦ git config --list ¦ find . -delete ¦ find . -exec rm {} + ¦
-find . -fprint x ¦ sort -o a a ¦ sort -uo a a ¦ sort --compress-program=sh a ¦ sed -i s/a/b/ a ¦
+find . -fprint x ¦ sort --files0-from=a ¦ sort -o a a ¦ sort -uo a a ¦ sort --compress-program=sh a ¦ sed -i s/a/b/ a ¦
 sed -n 'w x' a ¦ awk '{print}' a ¦ uniq a b ¦ rg --pre sh x ¦ rg -.z x ¦ date -s x ¦ date -us2030-01-01 ¦
 date -Rf.env ¦ date -If.env ¦ du --fil=x ¦ tree -o x ¦ printf 'x%n' PATH; ls ¦ printf '%3.*ln' 1 PATH ¦ LD_PRELOAD=x ls ¦
 cd .. && ls ¦ ./ls ¦ PATH=x; ls ¦ env ¦ tee x
