@@ -271,10 +271,10 @@ class HiddenFiles:
         texts = command.texts
         if command.name != "git" or not _CONTENT_OF_GIT.intersection(texts[:3]):
             return False
-        names = tuple(path.rpartition("/")[2] for path in self.withheld())
-        if names and not {"--text", "-a"}.isdisjoint(texts):  # git is told that these files are binary
+        withheld = self.withheld()
+        if withheld and not {"--text", "-a"}.isdisjoint(texts):  # git is told that these files are binary
             return True
-        if names and any(text.endswith(names) for text in texts):
+        if _ends_with_name_of(withheld, texts):
             return True
         for text in texts:
             path = os.path.normpath(text.rpartition(":")[2].lstrip("/"))
@@ -298,18 +298,19 @@ class HiddenFiles:
             return any(withheld.values()) or (
                 bool(withheld) and any(text.startswith("--unt") for text in texts)
             )
-        names = tuple(path.rpartition("/")[2] for path, known in withheld.items() if known)
-        return "excluded" in withheld.values() or any(text.endswith(names) for text in texts)
+        tracked = [path for path, known in withheld.items() if known]
+        return "excluded" in withheld.values() or _ends_with_name_of(tracked, texts)
 
     def _is_named(self, word: Word) -> bool:
         """Whether a word may be the name of a hidden file, or end with it, as an option does."""
-        names = {path.rpartition("/")[2] for path in self.withheld()}
+        withheld = self.withheld()
         if word.kind == "glob":
-            return any(fnmatchcase(name, word.text.rpartition("/")[2]) for name in names)
-        if word.kind == "open" or word.text.endswith(tuple(names)):
+            pattern = word.text.rpartition("/")[2]
+            return any(fnmatchcase(path.rpartition("/")[2], pattern) for path in withheld)
+        if word.kind == "open" or _ends_with_name_of(withheld, [word.text]):
             return True
         target = _real(self.top, word.text)
-        return any(_real(self.top, path) == target for path in self.withheld())
+        return any(_real(self.top, path) == target for path in withheld)
 
     def _is_below(self, command: Simple) -> bool:
         """Whether the command recursively reads a folder with a hidden file."""
@@ -329,9 +330,16 @@ class HiddenFiles:
         return any(any_glob or f"{_real(self.top, path)}/".startswith(tuple(roots)) for path in hidden)
 
 
+def _ends_with_name_of(paths: Iterable[str], texts: Iterable[str]) -> bool:
+    """Whether one of `texts` ends with the name of one of the files `paths`, in upper or lower case."""
+    names = tuple(path.rpartition("/")[2].lower() for path in paths)
+    return any(text.lower().endswith(names) for text in texts)
+
+
 def _real(*parts: str | Path) -> str:
+    """The real path in lower case, because the file system may ignore case."""
     try:
-        return os.path.realpath(Path(*parts))
+        return os.path.realpath(Path(*parts)).lower()
     except ValueError:  # not a file name
         return "/"
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from repoagent.errors import Refused
+from repoagent.git.process import git
 from repoagent.storage.atomic import read_regular
 
 IGNORE_FILE = ".repoagentignore"
@@ -69,7 +70,7 @@ def gate(top: Path, named: Collection[str], further: bytes = b"") -> WhyNot:
     secrets are allowed if the user named them. `further` has more lines in the same syntax.
     """
     data = read_regular(top / IGNORE_FILE, most=LARGEST)
-    ignored = IgnoreFile((data or b"") + b"\n" + further) if further or data is not None else None
+    ignored = IgnoreFile((data or b"") + b"\n" + further, top) if further or data is not None else None
 
     def why_not(path: str) -> str | None:
         if ignored is not None and ignored.match_file(path):
@@ -117,11 +118,15 @@ class _Pattern(NamedTuple):
 
 
 class IgnoreFile:
-    """A set of ignore patterns in the syntax of .gitignore."""
+    """A set of ignore patterns in the syntax of .gitignore, which ignore case if core.ignorecase is set in `top`."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, top: Path) -> None:
         lines = data.removeprefix(b"\xef\xbb\xbf").decode(errors="replace").split("\n")
-        self._patterns = [pattern for line in lines if (pattern := _parsed(line.removesuffix("\r")))][::-1]
+        any_case = (
+            data and git(top, "config", "--type=bool", "--get", "core.ignorecase", ok=(0, 1)) == b"true\n"
+        )
+        flags = re.IGNORECASE if any_case else 0
+        self._patterns = [p for line in lines if (p := _parsed(line.removesuffix("\r"), flags))][::-1]
         self._folders: dict[str, bool] = {"": False}
 
     def match_file(self, path: str) -> bool:
@@ -142,7 +147,7 @@ class IgnoreFile:
         return False
 
 
-def _parsed(line: str) -> _Pattern | None:
+def _parsed(line: str, flags: int) -> _Pattern | None:
     """Parse a line; None for a comment, an empty line, or a pattern that matches nothing. Raises Refused for one that
     is too long."""
     while line.endswith(" ") and not line.endswith("\\ "):
@@ -162,7 +167,7 @@ def _parsed(line: str) -> _Pattern | None:
         if word != "**":
             word = re.sub(r"\[:([a-z]+):\]", lambda match: _CLASSES.get(match[1], ""), word)
             word = re.sub(r"\\(.)", lambda match: f"[{match[1]}]" if match[1] in "*?[" else match[1], word)
-            parts.append(re.compile(fnmatch.translate(word.replace("[^", "[!"))))
+            parts.append(re.compile(fnmatch.translate(word.replace("[^", "[!")), flags))
         elif not parts or parts[-1] is not None:
             parts.append(None)
     if parts[-1] is None:  # `folder/**` matches the content of the folder, not the folder itself

@@ -131,7 +131,7 @@ def concerns(
     paths = dict.fromkeys(path for change in changes for path in (change.old_path, change.path) if path)
     if not paths:
         return ()
-    patterns = IgnoreFile("\n".join(further).encode())
+    patterns = IgnoreFile("\n".join(further).encode(), worktree.top)
     folder, obeyed = obeyed_by_git(worktree)
     sensitive = []
     for path in paths:

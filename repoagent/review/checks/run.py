@@ -92,7 +92,7 @@ def static_findings(change: Change, worktree: WorkTree, settings: Settings) -> O
     if patterns:
         from repoagent.edit.guards.off_limits import IgnoreFile
 
-        is_ignored = IgnoreFile(patterns).match_file
+        is_ignored = IgnoreFile(patterns, worktree.top).match_file
         files = tuple(file for file in texts if not is_ignored(file.path))
     end = time.process_time() + STATIC_SECONDS
     context = CheckContext(worktree, change, levels, lambda: end - time.process_time(), files)

@@ -41,6 +41,10 @@ SHOWS = [
     "grep -r1eKEY . src", "grep --der KEY", "date -uf.env", "du --fil=link",
 ]  # fmt: skip
 SHOWS_WITHOUT_A_SANDBOX = ["wc --fil=link", "grep -1flink a.txt", "diff -N . src"]
+SHOWS_IF_CASE_IS_IGNORED = [
+    "cat .Env", "cat KEPT.txt", "cat ./Kept.txt", "grep -f.ENV a.txt", "tac src/../KEPT.TXT", "grep -r x SRC",
+    "head LIB/a.txt", "git show HEAD:lib/A.txt",
+]  # fmt: skip
 SHOWS_NOT = [
     "cat a.txt", "grep -rn x src", "rg x src", "ls -A", "find . -type f", "git log --oneline", "git status",
 ]  # fmt: skip
@@ -69,6 +73,24 @@ def test_a_command_that_names_a_hidden_file_needs_approval(repo: GitRepo) -> Non
     bare = question(repo, "")
     shows = [*SHOWS, *SHOWS_WITHOUT_A_SANDBOX]
     assert not [text for text in shows if bare.decide(ApprovalRequest("command", text)).allowed]
+
+
+@pytest.mark.parametrize("sandbox", ["", "bubblewrap"])
+def test_a_hidden_file_named_in_other_case_needs_approval(repo: GitRepo, sandbox: str) -> None:
+    repo.git("config", "core.ignorecase", "true")
+    hidden = {
+        ".env": "KEY=1\n",
+        "kept.txt": "x\n",
+        "src/kept.txt": "x\n",
+        "lib/a.txt": "x\n",
+        "LIB/a.txt": "x\n",
+    }
+    for name, text in {**hidden, ".repoagentignore": "kept.txt\n/lib/A.txt\n"}.items():
+        repo.write(name, text)
+    repo.commit("Keys")
+    asking = question(repo, sandbox)
+    texts = SHOWS_IF_CASE_IS_IGNORED
+    assert not [text for text in texts if asking.decide(ApprovalRequest("command", text)).allowed]
 
 
 def test_a_tracked_certificate_does_not_prevent_a_diff(repo: GitRepo) -> None:
