@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import os
 import re
@@ -33,6 +34,17 @@ def pytest_configure(config: pytest.Config) -> None:
         if signal.getsignal(number) == signal.SIG_IGN:
             interrupts = number == signal.SIGINT
             signal.signal(number, signal.default_int_handler if interrupts else lambda number, frame: None)
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """One worker more than processors: tests wait for timers and terminals a quarter of their time."""
+    return (os.cpu_count() or 1) + 1
+
+
+def pytest_collection_finish() -> None:
+    """What the tests and their modules consist of stays: each collection of garbage need not look at it again."""
+    gc.collect()
+    gc.freeze()
 
 
 class GitRepo:
