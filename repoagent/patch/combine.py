@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from repoagent.git.files import FileChange
-from repoagent.patch.apply_file import DuplicateHunks, apply_targets
+from repoagent.git.files import Content, FileChange
+from repoagent.patch.apply_file import DuplicateHunks, apply_targets, check_result
 from repoagent.patch.locate.choose import place_hunks
 from repoagent.patch.locate.exact import WHITESPACE, index_of
 from repoagent.patch.model import Hunk, Text, decode
@@ -72,13 +72,7 @@ def combine(group: Sequence[Target], files: Files) -> Outcome | list[Problem]:
     steps: Outcome | None = None
     moves = any(target.path != target.source for target in group[:-1])
     if source is not None and not moves and group[-1].patch.action != "copy":
-        steps = Outcome(FileChange.at(name, source, source), ())
-        for target in group:  # each applied to the result of the previous one
-            step = _attempt(apply_targets, [target], files, steps.change.new)
-            if step is None:
-                steps = None
-                break
-            steps = Outcome(replace(step.change, old=source), steps.placements + step.placements)
+        steps = _attempt(_as_steps, group, files, source)
     if revised:
         last_fits = corrected is None and steps is not None
         if last_fits and _attempt(apply_targets, _versions(_blocks(group))[-1], files) is not None:
@@ -99,6 +93,17 @@ def _attempt(apply: Callable[..., Outcome | None], *arguments: object) -> Outcom
         return apply(*arguments)
     except (PatchError, PatchErrors):
         return None
+
+
+def _as_steps(group: Sequence[Target], files: Files, source: Content) -> Outcome:
+    """Apply each patch to the result of the previous one; only the last result must parse."""
+    steps = Outcome(FileChange.at(group[0].name, source, source), ())
+    for target in group:
+        step = apply_targets([target], replace(files, parses_worse=None), steps.change.new)
+        steps = Outcome(replace(step.change, old=source), steps.placements + step.placements)
+    if (new := steps.change.new) is not None:
+        check_result(group[-1].name, source.data, new.data, files.parses_worse, may_empty=True)
+    return steps
 
 
 def _blocks(group: Sequence[Target]) -> list[list[Target]]:

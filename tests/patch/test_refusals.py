@@ -108,6 +108,11 @@ def test_a_parser_has_the_last_word() -> None:
     assert reasons(fenced("@@\n-import sys\n+import(\n"), parses_worse=worse) == {"parses-worse"}
     assert run(fenced("@@\n-import sys\n+import os\n"), parses_worse=worse).changes
     assert paths == ["app.py", "app.py"]
+    opens, closes = fenced("@@\n-import sys\n+import(\n"), fenced("@@\n-import(\n+import os\n")
+    assert after(f"{opens}\nthen\n\n{closes}", parses_worse=worse) == IMPORTS_OS  # only together
+    assert refused(
+        f"{closes.replace('import(', 'import sys')}\nthen\n\n{opens.replace('sys', 'os')}", parses_worse=worse
+    )
 
 
 FIRST = fenced('@@\n-    return "hello " + name\n+    return "hi " + name\n')
