@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from enum import IntEnum
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import chain
 
 from repoagent.dataclass import dataclass
@@ -50,12 +50,12 @@ class Hunk:
     headings: tuple[str, ...] = ()
     alternatives: tuple[Hunk, ...] = ()
 
-    @property
+    @cached_property
     def old(self) -> tuple[Line, ...]:
         """The lines that the file must contain: context and deleted ones."""
         return tuple(line for line in self.lines if line.kind != ADD)
 
-    @property
+    @cached_property
     def new(self) -> tuple[Line, ...]:
         """The lines after the change: context and added ones."""
         return tuple(line for line in self.lines if line.kind != DELETE)

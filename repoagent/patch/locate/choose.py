@@ -110,12 +110,18 @@ def find_matches(hunk: Hunk, index: FileIndex, *, strict: bool = False) -> list[
 
 def matches_at(hunk: Hunk, index: FileIndex, level: str) -> list[Match]:
     """The matches of all interpretations of a hunk at one level. Interpretations with the same effect count once."""
-    matches: dict[object, Match] = {}
-    for option in interpretations(hunk):
-        for start in exact.find_old(option.old, index, level):
-            match = Match(option, tuple(range(start, start + len(option.old))), level)
-            matches.setdefault(tuple(match.changes()) or match.rows, match)
-    return list(matches.values())
+    options = list(interpretations(hunk))
+    matches = [
+        Match(option, tuple(range(start, start + len(option.old))), level)
+        for option in options
+        for start in exact.find_old(option.old, index, level)
+    ]
+    if len(options) == 1:
+        return matches
+    by_effect: dict[object, Match] = {}
+    for match in matches:
+        by_effect.setdefault(tuple(match.changes()) or match.rows, match)
+    return list(by_effect.values())
 
 
 def interpretations(hunk: Hunk) -> Iterator[Hunk]:
@@ -357,21 +363,20 @@ def under_heading(section: str, matches: Sequence[Match], index: FileIndex) -> S
     The section of a heading ends at a line with the same or less indentation that starts with a letter, or with the
     first character of a heading (a quote in JSON).
     """
-    key, lines = exact.squeezed(section), index.lines
-    headings = {row for row, line_key in enumerate(index.keys(exact.WHITESPACE)) if line_key.startswith(key)}
-    if len(key) <= 2 or not headings:
+    key, lines, keys = exact.squeezed(section), index.lines, index.keys(exact.WHITESPACE)
+    headings = {row for row, line in enumerate(keys) if line.startswith(key)} if len(key) > 2 else set()
+    if not headings:
         return None
     depth = min(_depth(lines[heading]) for heading in headings)
-    signs = {lines[heading].lstrip()[:1] for heading in headings}
+    signs = {"_", *(lines[heading].lstrip()[:1] for heading in headings)}
     within: list[bool] = []
     inside = False
     for row, line in enumerate(lines):
         inside = inside or row in headings
         within.append(inside)
-        text = line.lstrip()
-        if row not in headings and text and (text[0].isalpha() or text[0] == "_" or text[0] in signs):
-            inside = inside and _depth(line) > depth
-    return [match for match in matches if within[min(match.first, len(within) - 1)]]
+        if inside and row not in headings and (text := line.lstrip()):
+            inside = not (text[0].isalpha() or text[0] in signs) or _depth(line) > depth
+    return [match for match in matches if within[match.first]]
 
 
 def _depth(line: str) -> int:
