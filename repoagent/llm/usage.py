@@ -89,7 +89,8 @@ class Limits:
 class Meter:
     """Counts every attempt of a run, including failed ones, and its cost at the price of its model.
 
-    The attempts of a `part` are counted here as well, and are subject to these limits in addition to its own.
+    The attempts of a `part` are counted here as well, and are subject to these limits in addition to its own. What is
+    `lent`, by the name of the process that may use it, counts as used until it is removed and its usage is counted.
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -99,6 +100,7 @@ class Meter:
     attempts: int = 0
     started: float = field(default_factory=time.monotonic)
     whole: Meter | None = None
+    lent: dict[str, Limits] = field(default_factory=dict)
     _dollars: float = 0.0
     _unpriced: bool = False
 
@@ -111,16 +113,22 @@ class Meter:
     def left(self) -> Limits:
         """What remains of these limits and of those of the whole, each at least 0. `day` is the limit itself: what all
         runs have spent in a day is in the log."""
-        used = Limits(self.attempts, self.usage.total, self._dollars, 0.0, time.monotonic() - self.started)
+        used = self._used()
         left = {
-            name: None if limit is None else limit - getattr(used, name)
-            for name, limit in vars(self.limits).items()
+            name: None if limit is None else limit - used[name] for name, limit in vars(self.limits).items()
         }
         return Limits(**left).within(self.whole.left if self.whole is not None else Limits())
 
     def part(self, limits: Limits) -> Meter:
         """A meter for a part of the run, such as a turn of a chat, with separate limits."""
-        return Meter(limits, self.price_of, self.book, whole=self)
+        return Meter(limits, self.price_of, self.book, whole=self, lent=self.lent)
+
+    def _used(self) -> dict[str, float]:
+        """What counts against each limit; `day` is 0."""
+        used = {"turns": self.attempts, "tokens": self.usage.total, "cost": self._dollars}
+        for name, number in used.items():
+            used[name] = number + sum(getattr(limits, name) or 0 for limits in self.lent.values())
+        return {**used, "day": 0.0, "seconds": time.monotonic() - self.started}
 
     def before_attempt(self, estimate: Usage, spec: str) -> None:
         """Count one attempt with the model `spec` and an input of about `estimate`.
@@ -129,23 +137,22 @@ class Meter:
         model's price is unknown. The length of the reply is unknown, so the last call of a run may exceed the limits on
         tokens and cost by one reply.
         """
-        limits = self.limits
-        if limits.turns is not None and self.attempts >= limits.turns:
+        limits, used = self.limits, self._used()
+        if limits.turns is not None and used["turns"] >= limits.turns:
             raise LimitReached(
                 f"reached the limit of {plural(limits.turns, 'model call')}: raise --max-turns to continue"
             )
-        if limits.seconds is not None and time.monotonic() - self.started >= limits.seconds:
+        if limits.seconds is not None and used["seconds"] >= limits.seconds:
             raise LimitReached(
                 f"reached the time limit of {limits.seconds:g} s: raise --max-time to continue"
             )
-        tokens = self.usage.total + estimate.total
-        if limits.tokens is not None and tokens > limits.tokens:
+        if limits.tokens is not None and used["tokens"] + estimate.total > limits.tokens:
             raise LimitReached(
-                f"the next call would exceed the limit of {limits.tokens:,} tokens ({self.usage.total:,} "
+                f"the next call would exceed the limit of {limits.tokens:,} tokens ({used['tokens']:,} "
                 f"used, about {estimate.total:,} to be sent): raise --max-tokens to continue"
             )
         if limits.cost is not None or limits.day is not None:
-            self._refuse_too_dear(estimate, spec)
+            self._refuse_too_dear(estimate, spec, used["cost"])
         if self.whole is not None:
             self.whole.before_attempt(estimate, spec)
         self.attempts += 1
@@ -167,14 +174,14 @@ class Meter:
         if self.whole is not None:
             self.whole.count(usage, cost, attempts)
 
-    def _refuse_too_dear(self, estimate: Usage, spec: str) -> None:
+    def _refuse_too_dear(self, estimate: Usage, spec: str, spent: float) -> None:
         refuse_unpriced(self.limits, [spec], self.price_of)
         price = self.price_of(spec)
         next_cost = price.of(estimate) if price is not None else 0.0
-        if self.limits.cost is not None and self._dollars + next_cost > self.limits.cost:
+        if self.limits.cost is not None and spent + next_cost > self.limits.cost:
             raise LimitReached(
                 f"the next call would exceed the limit of {dollars(self.limits.cost, 0)} "
-                f"({dollars(self._dollars)} spent, about {dollars(next_cost)} to send the next prompt): "
+                f"({dollars(spent)} spent, about {dollars(next_cost)} to send the next prompt): "
                 "raise --max-cost to continue"
             )
         if self.limits.day is None or next_cost == 0:

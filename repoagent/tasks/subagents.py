@@ -23,7 +23,7 @@ from typing import IO, Any
 
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.approvals.policy import ApprovalRequest, Verdict
-from repoagent.agent.state import Needs, Tool
+from repoagent.agent.state import Needs, Tool, switched_on
 from repoagent.dataclass import dataclass
 from repoagent.display_text import plural
 from repoagent.errors import Busy, Refused, UsageError
@@ -46,6 +46,7 @@ from repoagent.tasks.runs.list import Run, read_run
 
 AT_ONCE = 6
 MOST = 30  # subagents of one run
+SHARE = 3  # a background subagent gets a third of what is left: the run goes on, and may start others
 VERSION = 1
 GRACE = 10.0  # seconds for a subagent to end after SIGTERM
 LONGEST_EVENT = 8 << 20  # characters
@@ -284,7 +285,9 @@ class SubagentPool:
         """Terminate all subagents that are still running."""
         for subagent in self.running.values():
             subagent.end()
-        if whole := self.context.model_setup.meter.whole:  # the run itself counts them when it is resumed
+        meter = self.context.model_setup.meter
+        meter.lent.clear()
+        if whole := meter.whole:  # the run itself counts them when it is resumed
             for subagent in self.running.values():
                 run = read_run(RunDirectory(self.context.layout, subagent.name))
                 whole.count(*subagent.used(run.record))
@@ -305,7 +308,12 @@ class SubagentPool:
         if not verdict.allowed:
             return Observation("delegate", f"The subagent was not started: {verdict.reason}", ok=False)
         mode = "read-only" if request.plan_only else context.gate.mode
-        child = narrowed(type_, self.tools - {"delegate"}, mode, context.model_setup.meter.left)
+        meter = context.model_setup.meter
+        left, background = meter.left, switched_on(action, "background")
+        if background:
+            divided = {name: getattr(left, name) for name in ("turns", "tokens", "cost")}
+            left = replace(left, **{name: n and type(n)(n / SHARE) for name, n in divided.items()})
+        child = narrowed(type_, self.tools - {"delegate"}, mode, left)
         model = child.model or self.model
         if model == AbsentModel.spec:
             raise UsageError("a subagent needs a model, and none is configured")
@@ -320,8 +328,9 @@ class SubagentPool:
         arguments = ["run", "--child", run_dir.name, "--json-stream", "--model", model]
         number = f"c{self.count}"
         self.running[number] = Subagent(run_dir.name, kind, arguments, context.worktree.top)
+        meter.lent[run_dir.name] = child.limits
         context.ui.progress("child", {"child": run_dir.name, "kind": kind, "id": number})
-        if action.args.get("background", "no").strip().lower() in {"yes", "true", "1", "on"}:
+        if background:
             text = f'It runs in the background as {number}: continue, and use <wait child="{number}"/> for its answer.'
             return Observation("delegate", text, data={"child": run_dir.name, "id": number})
         return self._answer_of(number)
@@ -351,8 +360,9 @@ class SubagentPool:
             subagent.end()
         run = read_run(RunDirectory(context.layout, subagent.name))
         record, last = run.record, subagent.last or {}
-        context.model_setup.meter.count(*subagent.used(record))
-        del self.running[number]
+        meter = context.model_setup.meter
+        meter.count(*subagent.used(record))
+        del self.running[number], meter.lent[subagent.name]
         changed = _take_over(context, run.run_dir)
         ok = last.get("event") == "end"
         text = str(last.get("text" if ok else "error") or "")

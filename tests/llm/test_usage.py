@@ -115,6 +115,23 @@ def test_a_part_counts_for_the_whole_and_obeys_both_limits() -> None:
         whole.part(Limits()).before_attempt(Usage(input=31), "m")
 
 
+def test_what_is_lent_counts_as_used() -> None:
+    whole = Meter(Limits(turns=3, tokens=100, cost=1.0), lambda spec: Price(1, 1))
+    part = whole.part(Limits())
+    part.lent["a"] = Limits(1, tokens=60, cost=0.25)
+    assert part.left == whole.left == Limits(turns=2, tokens=40, cost=0.75)
+    for more, why in (
+        (Limits(turns=2), "3 model calls"),
+        (Limits(tokens=10), "70 used"),
+        (Limits(cost=0.75), r"\$1.0000 spent"),
+    ):
+        part.lent["b"] = more
+        with pytest.raises(LimitReached, match=why):
+            part.before_attempt(Usage(input=31), "m")
+    del part.lent["b"]
+    part.before_attempt(Usage(input=31), "m")
+
+
 def test_a_part_has_left_what_its_whole_has() -> None:
     whole = Meter(Limits(tokens=100, cost=1.0, day=3.0))
     whole.count(Usage(input=10), 0.25)

@@ -49,9 +49,13 @@ def waiting_subagent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subagents, "ITSELF", ("-c", PROGRAM.format(top, __name__)))
 
 
+def children(repo: GitRepo) -> list[RunDirectory]:
+    return [run_dir(repo, name) for name in names_of_folders(run_dir(repo).layout) if name != NAME]
+
+
 def child_of(repo: GitRepo) -> RunDirectory:
-    (name,) = set(names_of_folders(run_dir(repo).layout)) - {NAME}
-    return run_dir(repo, name)
+    (child,) = children(repo)
+    return child
 
 
 def at_question(answer: Callable[[], Verdict]) -> User:
@@ -95,6 +99,27 @@ def test_a_subagent_that_is_terminated_counts_once(repo: GitRepo, *, background:
     _, model, _ = go(repo, "So.", prompt="And now?")
     assert "did not finish: 2 calls, 1,200 tokens, $0.2500" in model.last_prompt
     assert json.loads(run_dir(repo).record.read_text())["tokens"] == 2 * CALL + CHILD
+
+
+def test_background_subagents_share_what_is_left(repo: GitRepo) -> None:
+    """Together with the run they can use no more than its limits."""
+    chat = Meter(Limits(turns=20, tokens=50_000, cost=2.0, seconds=300), lambda spec: Price())
+    asked_at: list[Limits] = []
+
+    def words(*_: object) -> str:
+        asked_at.append(chat.left)
+        while not all(read_run(child).record.tokens for child in children(repo)):
+            time.sleep(0.01)
+        return "So."
+
+    go(repo, BACKGROUND * 6, words, meter=chat.part(Limits()))
+    shares = [read_spec(child)[1] for child in children(repo)]
+    (left,) = asked_at
+    assert sum(share.turns or 0 for share in shares) + (left.turns or 0) == 20 - 2
+    assert sum(share.tokens or 0 for share in shares) + (left.tokens or 0) == 50_000 - CALL
+    assert sum(share.cost or 0 for share in shares) + (left.cost or 0) == pytest.approx(2.0)
+    assert all(share.turns and share.tokens and share.cost and share.seconds for share in shares)
+    assert chat.usage.total == 2 * CALL + 6 * CHILD and chat.left.cost == 0.5  # what is not used comes back
 
 
 def test_a_specification_of_an_earlier_version_has_no_limit_for_the_day(repo: GitRepo) -> None:
