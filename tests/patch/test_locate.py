@@ -122,6 +122,12 @@ def test_a_refusal(reason: str, lines: tuple[str, ...], source: bytes) -> None:
     assert reasons(hunk(*lines), source) == {reason}
 
 
+@pytest.mark.parametrize("lines", [" import sys\n+import os", "+import os\n import sys"])
+def test_an_insertion_at_an_end_of_the_file_is_applied_once(lines: str) -> None:
+    diff = fenced(f"@@ -1 +1,2 @@\n{lines}")
+    assert reasons(diff, after(diff, b"import sys\n")) == {"already-applied"}
+
+
 def test_two_equal_locations_are_refused_with_their_lines() -> None:
     error = refused(fenced(f"@@\n{RETURN}"), TWICE)
     assert error.reasons == {"ambiguous"}

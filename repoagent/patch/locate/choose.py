@@ -45,10 +45,10 @@ def place_hunks(hunks: Sequence[Hunk], text: Text, *, strict: bool = False) -> l
         elif not hunk.changes:
             continue
         elif (
-            # An insertion without context on one side must not repeat lines that are already there, unless the
-            # header is fully correct, as that of a tool: then the repetition is intended.
+            # An insertion without context on one side must not repeat lines that are already there: git, too, places
+            # it only where the file ends on that side.
             len(matches) == 1
-            and not (hunk.deleted or hunk.exact_counts)
+            and not hunk.deleted
             and not CONTEXT == hunk.lines[0].kind == hunk.lines[-1].kind
             and (
                 rows := [
