@@ -18,8 +18,8 @@ Examples:
 
 A client starts `repoagent mcp` in a repository, and speaks the Model Context
 Protocol with it over standard input and output. To set up a client, see
-`repoagent help docs/mcp.md`. Tools: neighbors, uses, history, outline, segments,
-recall, read, review, apply. Without --write, `apply` only checks whether and
+`repoagent help docs/mcp.md`. Tools: files, uses, neighbors, history, outline,
+read, recall, review, apply. Without --write, `apply` only checks whether and
 where a patch fits."""
 
 
