@@ -103,11 +103,11 @@ class FileLocator:
 
     @cached_property
     def _new_files(self) -> list[str]:
-        """New or changed files without a memory at their path; none if there are too many memories."""
+        """New or changed files, those without a memory at their path first; none if there are too many memories."""
         if self.index.count(MANY) >= MANY:
             return []
-        new = (path for path in changed_files(self.worktree) if not self.index.names(PATH, path))
-        return list(islice(new, _CHANGED))
+        changed = changed_files(self.worktree)
+        return sorted(changed, key=lambda path: bool(self.index.names(PATH, path)))[:_CHANGED]
 
 
 def tops(worktree: WorkTree) -> list[str]:

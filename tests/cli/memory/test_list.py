@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 from repoagent.memory.identity.record import FILE
+from repoagent.memory.identity.store import remember
 from tests.cli.apply_patch import Ask
 from tests.cli.memory.conftest import talked
 from tests.conftest import GitRepo
@@ -63,6 +64,21 @@ def test_a_path_that_another_file_has_now(ask: Ask, context: Workspace) -> None:
     listed = ask("list", "--json").json["memories"]
     mine = [(row["state"], row["current_path"]) for row in listed if row["path"] == "src/a.py"]
     assert sorted(mine) == [("live", None), ("moved", "moved.py")]
+
+
+def test_small_files_that_have_exchanged_their_names_are_moved(ask: Ask, context: Workspace) -> None:
+    repo = context.repo
+    for path in (
+        "small.py",
+        "little.py",
+    ):  # git does not look for the rewrite of a file of less than 400 bytes
+        repo.write(path, text(path, 9))
+        remember(context.layout, context.worktree, path, repo.read(path), commit=repo.head())
+    repo.git("add", "-A")
+    for old, new in (("small.py", "a"), ("little.py", "small.py"), ("a", "little.py")):
+        (repo.top / old).rename(repo.top / new)
+    listed = states(ask)
+    assert listed["small.py"] == ("moved", "little.py") and listed["little.py"] == ("moved", "small.py")
 
 
 def test_odd_names_in_all_forms(ask: Ask, context: Workspace) -> None:
