@@ -17,7 +17,7 @@ from repoagent.dataclass import dataclass
 from repoagent.errors import Busy, NothingDone, Refused
 from repoagent.git.file_writer import Step
 from repoagent.git.files import Content, FileChange, look
-from repoagent.git.index import Entry, Status, read_entries, read_status
+from repoagent.git.index import Entry, Staged, Status, read_entries, read_status
 from repoagent.git.merge import Conflict, carry, lines_text, project
 from repoagent.git.objects import Commit, has_object, head_commit, read_commit
 from repoagent.git.process import GitError, git, uninterrupted
@@ -139,7 +139,10 @@ def _move_branch(worktree: WorkTree, plan: _Undo, made: Commit) -> UndoResult:
         ends = (edit.parent, made.oid)
         was, becomes = made.was, made.changed
         staged = {path.path: (path.staged_here, path.stage) for path in planned}
-    entries = partial(_plan_move, worktree, was=was, becomes=becomes, renamed=renamed, staged=staged)
+    bits = {path.path: path.bits for path in planned}
+    entries = partial(
+        _plan_move, worktree, was=was, becomes=becomes, renamed=renamed, staged=staged, bits=bits
+    )
     with MoveTransaction(worktree, plan.changes, plan.event, edit.id, ends=ends, planned=entries) as move:
         move.write()
         move.move()
@@ -265,12 +268,13 @@ def _plan_move(
     becomes: Mapping[str, Entry | None],
     renamed: Mapping[str, str],
     staged: Mapping[str, tuple[Entry | None, Entry | None]],
+    bits: Mapping[str, Staged | None],
 ) -> Iterator[PlannedPath]:
     """The index entries for a move of HEAD, in which the entries `was` become `becomes`. Raises Refused if something
     else is staged on the same lines.
 
     `renamed` has the old path of each renamed path. `staged` has, by path, the index entry that the edit left, and the
-    one to restore if all are unchanged since.
+    one to restore if all are unchanged since; `bits` has the flags of entries that return to the index.
     """
     paths = [*was, *(path for path in staged if path not in was)]
     versions = Versions(worktree, status, read_entries(worktree, paths))
@@ -298,7 +302,8 @@ def _plan_move(
             raise Refused(
                 f"{path} has other staged changes{conflict_lines(stage)}: commit, stash or unstage them first"
             )
-        yield PlannedPath(path, old, current, old, new, new, stage, versions.index.get(path))
+        flags = versions.index.get(path) or bits.get(path)
+        yield PlannedPath(path, old, current, old, new, new, stage, flags)
 
 
 def unstage_changes(

@@ -153,6 +153,15 @@ def test_after_a_reset_on_the_same_branch(repo: GitRepo) -> None:
         undo(worktree(repo))
 
 
+def test_flags_of_a_deleted_or_renamed_file_return(repo: GitRepo) -> None:
+    repo.git("update-index", "--skip-worktree", "src/app.py")
+    repo.git("update-index", "--assume-unchanged", "README.md")
+    before, app = snapshot(repo), Content(repo.read("src/app.py"))
+    rename = FileChange("src/app.py", "lib/main.py", app, app)
+    edit(repo, delete(repo, "README.md"), rename)
+    undo_and_redo(repo, before, snapshot(repo), moved=True)
+
+
 LINES = lines()
 
 
