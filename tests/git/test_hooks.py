@@ -424,3 +424,22 @@ def test_real_pre_commit_that_fails(repo: GitRepo) -> None:
     repo.write("a.txt", lines(WORK))
     repo.write("README.md", "mine\n")
     refused(repo, HookFailed, "so many", shout(repo, 2))
+
+
+def test_a_folder_in_the_place_of_a_file_with_other_work(messy: GitRepo) -> None:
+    messy.hook("pre-commit", "rm a.txt; mkdir a.txt\n")
+    edited = shout(messy, 2)
+    [note] = [note for note in edit(messy, edited).notes if "a hook has replaced a.txt" in note]
+    assert Path(note.rpartition(" is in ")[2]).read_bytes() == edited.after
+    assert committed(messy, "a.txt") == lines({2: "LINE 2"})
+
+
+def test_that_break_the_index(repo: GitRepo) -> None:
+    """The transaction ends even if git cannot tell whether there is a commit; the next command completes it."""
+    repo.hook("post-commit", "cp .git/index ../index; echo broken > .git/index\n")
+    with pytest.raises(UnfinishedTransaction, match="next repoagent command will complete it"):
+        edit(repo, shout(repo, 2))
+    shutil.copy(repo.top.parent / "index", repo.top / ".git" / "index")
+    assert "was committed as" in recover(worktree(repo))[0]
+    assert committed(repo, "a.txt") == lines({2: "LINE 2"}) and repo.status() == ""
+    nothing_left(repo)

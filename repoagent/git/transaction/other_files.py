@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from repoagent.errors import Refused
 from repoagent.git.file_writer import Moved, Step, write_file
 from repoagent.git.files import Content, look, same
 from repoagent.git.index import Entry, copy_index, index_path, put_entries, refresh
@@ -148,12 +149,22 @@ def restore_pending_messages(journal: EditJournal) -> None:
 
 def restore_mixed_files(journal: EditJournal, written: Mapping[str, Content | None]) -> OtherChanges:
     """Restore the user's work that hooks have lost in the edit's files. The content that this replaces is saved in the
-    journal's folder as `found-own-N`. `written` has the content of the files when hooks started; content that differs
-    from the step's was saved by another program, and stays."""
+    journal's folder as `found-own-N`, and so is the work in a file that is now a folder or special file. `written` has
+    the content of the files when hooks started; content that differs from the step's was saved by another program, and
+    stays."""
     worktree = journal.worktree
-    restored = []
+    restored, sentences = [], []
     for step, planned in _mixed(journal.record):
-        current = look(worktree.top, step.path)
+        try:
+            current = look(worktree.top, step.path)
+        except Refused:
+            if step.new is not None:
+                copy = keep_copy(journal, "found-own", step.new)
+                sentences.append(
+                    f"a hook has replaced {step.path} by a folder or special file; its content before that is in "
+                    f"{KEPT_FOLDER}/{copy}"
+                )
+            continue
         if same(current, step.new) or step.new is None or not same(written[step.path], step.new):
             continue
         whole = step.new
@@ -179,7 +190,7 @@ def restore_mixed_files(journal: EditJournal, written: Mapping[str, Content | No
         except Moved:  # it has just been saved
             continue
         restored.append(step.path)
-    return OtherChanges(tuple(restored))
+    return OtherChanges(tuple(restored), sentences=tuple(sentences))
 
 
 def steps_to_revert(journal: EditJournal) -> list[Step]:

@@ -127,7 +127,7 @@ class BaseTransaction(ABC):
     ) -> None:
         if self._journal is not None:
             with uninterrupted():
-                self._end(self._find_commit())
+                self._end()
             for sentence in self.other_changes.remarks(self._kept_folder):
                 to_stderr(sentence)
 
@@ -156,9 +156,10 @@ class BaseTransaction(ABC):
             raise Busy("another program moved HEAD during the edit: run the edit again")
 
     def _end(self, made: Commit | None = None) -> None:
-        """Complete the transaction with the commit, or roll it back. Raises UnfinishedTransaction if that fails."""
+        """Complete the transaction with the commit, by default the one that HEAD contains, or roll it back. Raises
+        UnfinishedTransaction if that fails."""
         try:
-            self._finish(made)
+            self._finish(made or self._find_commit())
         except (RepoagentError, OSError):
             try:  # once more: git may have been killed
                 self._finish(self._find_commit())
