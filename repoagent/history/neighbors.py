@@ -94,14 +94,14 @@ def neighborhood(
     all of them. Raises UsageError for an unknown revision and for paths without a file, Refused for a path in a git
     directory.
     """
-    from repoagent.history.index.schema import NoIndex
+    from repoagent.storage.database import Unusable
 
     with ExitStack() as stack:
         query = _Query(worktree, paths, revision, commit, stack)
         try:
             query.open()
             return query.answer(limit=limit, min_score=min_score, picture=picture)
-        except NoIndex as error:  # it cannot be made, or turns out to be damaged
+        except Unusable as error:  # it cannot be made, or turns out to be damaged
             query.use_recent(f"no index: {error}")
             return query.answer(limit=limit, min_score=min_score, picture=picture)
 
@@ -144,7 +144,7 @@ class _Query:
 
     def open(self) -> None:
         """Use the index if it is complete or knows enough of these files; else their own last commits, while it is
-        built. Raises NoIndex."""
+        built. Raises Unusable."""
         from repoagent.history.index.index import mine_in_background, open_index
         from repoagent.history.index.schema import NoCommits
 

@@ -49,7 +49,7 @@ Pairs = dict[
 
 def repository_map(worktree: WorkTree, revision: str = "HEAD") -> Graph:
     """The map of the files that exist at `revision`, from the newest COMMITS commits. Raises UsageError if there is no
-    commit, NoIndex if the index cannot be created."""
+    commit, Unusable if the index cannot be created."""
     from repoagent.history.index.index import mine_in_background, open_index
     from repoagent.history.index.schema import NoCommits
 

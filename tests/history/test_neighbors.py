@@ -132,7 +132,7 @@ def test_an_index_that_breaks_as_it_is_read(repo: GitRepo, capsys: pytest.Captur
     found = ask(repo, "core.py")
     assert found.state == "recent" and "history.db was damaged" in found.note
     assert together(found) == {"test_core.py": (3, 3)} and found.commit == repo.head()
-    assert capsys.readouterr().err.count("is damaged; it was renamed to") == 1
+    assert capsys.readouterr().err.count("renamed it to history.db.broken-1") == 1
     assert ask(repo, "core.py").state == "whole"
 
 

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 import warnings
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
@@ -19,8 +19,16 @@ from repoagent.git.objects import no_such_commit, resolve_commit
 from repoagent.git.worktree import WorkTree, is_full_id, layout
 from repoagent.history.index import schema
 from repoagent.history.index.reader import IndexView, Reach, known, reach
-from repoagent.history.index.schema import Broken, NoCommits, NoIndex, errors_of, get, value
+from repoagent.history.index.schema import NoCommits, get, value
 from repoagent.history.recent_commits import listed
+from repoagent.storage.database import (
+    Damaged,
+    Unusable,
+    open_database,
+    open_to_read,
+    set_damaged_aside,
+    sqlite_errors,
+)
 from repoagent.storage.layout import Warn, ensure, to_stderr
 from repoagent.storage.locks import locked
 
@@ -54,7 +62,7 @@ class State(NamedTuple):
 
 
 class Index:
-    """The history index of a repository, as a context manager; see `open_index`. Its methods raise NoIndex if there is
+    """The history index of a repository, as a context manager; see `open_index`. Its methods raise Unusable if there is
     no usable index."""
 
     def __init__(self, worktree: WorkTree, warn: Warn) -> None:
@@ -125,68 +133,68 @@ class Index:
         except Refused as error:  # the folder cannot be written
             if current is not None:
                 return current
-            if isinstance(error, NoIndex):
+            if isinstance(error, Unusable):
                 raise
-            raise NoIndex(str(error)) from error
+            raise Unusable(str(error)) from error
         return self.state(revision)
 
     def state(self, revision: str = "HEAD") -> State:
         """The state of the index for `revision`, without an update."""
         connection = self._reader()
         try:
-            with errors_of(self._path):
+            with sqlite_errors(self._path):
                 if connection is not None:
                     return self._state(connection, reach(connection, self._top, self._tip(revision)))
-        except Broken:
+        except Damaged:
             pass
         return State(0)
 
     def view(self, revision: str = "HEAD") -> IndexView:
         """A snapshot of the indexed history that `revision` reaches.
 
-        Raises UsageError for an unknown revision, NoCommits before the first commit, NoIndex if nothing has been
+        Raises UsageError for an unknown revision, NoCommits before the first commit, Unusable if nothing has been
         indexed.
         """
         tip = self._tip(revision)
         connection = self._reader()
         if connection is None:
-            raise NoIndex("the history is not indexed yet; run `repoagent mine`")
+            raise Unusable("the history is not indexed yet; run `repoagent mine`")
         self._idle = None
         try:
-            with errors_of(self._path):
+            with sqlite_errors(self._path):
                 connection.execute("BEGIN")
                 bounds = reach(connection, self._top, tip).bounds
                 is_recorded = value(connection, "alive") == tip
                 exists = None if is_recorded else partial(listed, self._top, tip.decode())
                 return IndexView(connection, bounds, exists, self._replace_damaged)
-        except Broken as error:
+        except Damaged as error:
             self._replace_damaged(error)
 
     def _replace_damaged(self, error: Exception) -> NoReturn:
         """Rename an index that turns out to be damaged, so that a new one is built."""
         try:
             with locked(self._layout.root / LOCK, timeout=0, what="the history index"):
-                schema.rename_damaged(self._path, self._warn)
+                set_damaged_aside(self._path, error, self._warn)
         except (Busy, Refused):
             pass  # another process that updates it will notice; a read-only folder cannot be helped
         self._close()
-        raise NoIndex(f"{self._path} was damaged; the next command will rebuild it") from error
+        raise Unusable(f"{self._path} was damaged; the next command will rebuild it") from error
 
     def _reader(self) -> sqlite3.Connection | None:
         """A connection to an index with commits, or None."""
         if self._idle is None:
-            self._idle = schema.open_to_read(self._path)
+            self._idle = open_to_read(self._path, schema.SCHEMA)
             if self._idle is None:
                 return None
             self._open.append(self._idle)
-        with suppress(Broken), errors_of(self._path):
+        with suppress(Damaged), sqlite_errors(self._path):
             return self._idle if get(self._idle, "high") else None
         return None
 
     def _current(self, tip: bytes) -> tuple[State | None, bytes | None]:
         """The state if the index is up to date for `tip`, and the commit whose tree is recorded."""
         connection = self._reader()
-        with suppress(Broken), errors_of(self._path):
+        with suppress(Damaged), sqlite_errors(self._path):
             if connection is None or (stored := known(connection, tip)) is None:
                 return None, None
             is_same = value(connection, "signature") == schema.signature(self._worktree)
@@ -206,9 +214,14 @@ class Index:
         from repoagent.history.index import miner
 
         for again in (False, True):
-            connection = schema.open_to_write(self._path, self._warn)
             try:
-                with errors_of(self._path):
+                with (
+                    sqlite_errors(self._path),
+                    closing(open_database(self._path, schema.SCHEMA, self._warn, wal=True)) as connection,
+                ):
+                    connection.execute("PRAGMA synchronous = NORMAL")
+                    connection.execute("PRAGMA wal_autocheckpoint = 4000")
+                    connection.execute("PRAGMA cache_size = -8000")
                     mark = schema.signature(self._worktree)
                     begun = get(connection, "high") > 0
                     if begun and not rebuild and value(connection, "signature") != mark:
@@ -226,13 +239,10 @@ class Index:
                     if get(connection, "ended") and (head or value(connection, "alive") is None):
                         miner.record_tree(connection, self._top, tip)
                 return
-            except Broken:
+            except Damaged as error:
                 if again:
-                    raise NoIndex(f"{self._path} was damaged twice; check the disk") from None
-                connection.close()
-                schema.rename_damaged(self._path, self._warn)
-            finally:
-                connection.close()
+                    raise Unusable(f"{self._path} was damaged twice; check the disk") from None
+                set_damaged_aside(self._path, error, self._warn)
 
 
 def open_index(worktree: WorkTree, *, warn: Warn = to_stderr) -> Index:

@@ -27,10 +27,10 @@ from repoagent.history.index.schema import (
     commit_id,
     get,
     put,
-    transaction,
     unpacked,
 )
 from repoagent.history.log import Record, stream
+from repoagent.storage.database import Unusable, transaction
 
 _STRETCH = 512  # numbers in one row of a file's history
 _NAME = """
@@ -235,7 +235,7 @@ def go_back(connection: sqlite3.Connection, walk: Walk, progress: Progress | Non
     """Add older commits, newest first, until the deadline or the end of the history. Each batch is stored together with
     the position reached.
 
-    Raises NoIndex if git cannot read even the first commit, sqlite3.Error if the index cannot be written.
+    Raises Unusable if git cannot read even the first commit, sqlite3.Error if the index cannot be written.
     """
     done, low = get(connection, "done"), get(connection, "low")
     ends = {  # for each path, the file and the kind of its oldest known event
@@ -284,12 +284,12 @@ def go_back(connection: sqlite3.Connection, walk: Walk, progress: Progress | Non
             raise
         if not done:
             if not walk.blobs:
-                raise schema.NoIndex(
+                raise Unusable(
                     "this partial clone lacks the trees of its history; "
                     "fetch them with `git fetch --refetch --filter=blob:none`"
                 ) from error
             reason = (error.stderr or str(error)).splitlines()[-1]
-            raise schema.NoIndex(f"git cannot read the history: {reason}") from error
+            raise Unusable(f"git cannot read the history: {reason}") from error
         ended = schema.UNREADABLE
     flush(ended)
     if progress is not None:

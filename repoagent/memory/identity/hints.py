@@ -33,7 +33,6 @@ FEW = 8  # reading this many memories takes as long as a query to SQLite (1 ms)
 PATH, EARLIER, KEY, BLOB = "path", "earlier path", "key", "blob"
 Hint = tuple[str, str]
 Change = tuple[str, "Identity | None", Identity]  # folder, identity before, identity after
-_WAIT = 10.0  # seconds to wait for another process that writes
 _COARSE = 2_000_000_000  # ns: the coarsest resolution of file times (FAT)
 
 
@@ -120,14 +119,12 @@ def open_index(layout: Layout, warn: Warn) -> Iterator[IdentityIndex]:
         return
     import sqlite3  # slow to load
 
-    from repoagent.memory import database
+    from repoagent.storage import database
 
     with ExitStack() as stack:
         try:
             schema = database.Schema(0x7270614D, 1, _TABLES)  # "rpaM"
-            connection = stack.enter_context(
-                closing(database.open_database(path, schema, warn, timeout=_WAIT))
-            )
+            connection = stack.enter_context(closing(database.open_database(path, schema, warn)))
             cache = CachedIndex(connection, layout, warn)
             with database.sqlite_errors(path):
                 cache.refresh()

@@ -22,11 +22,11 @@ from typing import Any, NamedTuple, TypeVar
 
 from repoagent.errors import Refused
 from repoagent.llm.conversation import NewerConversation
-from repoagent.memory import database
 from repoagent.memory.identity.hints import load_or_warn, packed, unpacked
 from repoagent.memory.search import passages
 from repoagent.memory.search.passages import Passage
 from repoagent.memory.search.tokenize import words_of
+from repoagent.storage import database
 from repoagent.storage.atomic import read_regular
 from repoagent.storage.layout import Layout, Warn
 from repoagent.storage.locks import locked
@@ -62,12 +62,11 @@ def index_file(layout: Layout) -> Path:
 
 def open_index(path: Path, warn: Warn) -> sqlite3.Connection:
     """Open the index in `path`, and create it if it is missing. Raises what `open_database` raises."""
-    connection = database.open_database(path, SCHEMA, warn, wal=True, timeout=20)
+    connection = database.open_database(path, SCHEMA, warn, wal=True)
     try:
         with database.sqlite_errors(path):
             if _meta(connection, "made by") != _MADE_BY:
-                with connection:  # make the tables again, empty, in one transaction
-                    connection.execute("BEGIN IMMEDIATE")
+                with database.transaction(connection):  # make the tables again, empty, in one transaction
                     for table in ("meta", "source", "passage", "words"):
                         connection.execute(f"DROP TABLE IF EXISTS {table}")
                     SCHEMA.create(connection)
@@ -180,8 +179,7 @@ def update(
 ) -> None:
     """Update the index in one transaction, so that readers see it as it was before or after the update, even if this
     process is killed."""
-    with connection:
-        connection.execute("BEGIN IMMEDIATE")
+    with database.transaction(connection):
         began = time.time_ns()
         known: dict[
             str, tuple[int, str, str]

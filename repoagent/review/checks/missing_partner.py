@@ -62,7 +62,7 @@ class _Partner(NamedTuple):
 
 def find_missing_partners(change: Change, worktree: WorkTree, settings: Settings) -> Outcome:
     """Findings for at most three partners, the most likely first. Never fetches objects."""
-    from repoagent.history.index.schema import NoIndex
+    from repoagent.storage.database import Unusable
 
     level = level_of(RULE, settings)
     if not level or not change.files:
@@ -82,7 +82,7 @@ def find_missing_partners(change: Change, worktree: WorkTree, settings: Settings
         try:
             history = _open_history(worktree, change, stack, start_quick_look)
             findings = tuple(_findings(change, worktree, history, level))
-        except NoIndex as error:  # it cannot be created, or turns out to be damaged
+        except Unusable as error:  # it cannot be created, or turns out to be damaged
             history = _recent(start_quick_look(), f"there is no history index: {error}")
             findings = tuple(_findings(change, worktree, history, level))
     if history.note:
@@ -118,7 +118,7 @@ def _open_history(
     worktree: WorkTree, change: Change, stack: ExitStack, start_quick_look: Callable[[], QuickLook | None]
 ) -> _History:
     """Open the history before the change; `stack` closes it. A diff without commits is assumed to start from HEAD.
-    Raises NoIndex."""
+    Raises Unusable."""
     from repoagent.git.worktree import layout
     from repoagent.history.index.index import open_index
     from repoagent.history.index.schema import NoCommits

@@ -8,17 +8,16 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-import threading
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from repoagent.errors import Refused
-from repoagent.memory.database import Damaged, Schema, open_database
 from repoagent.memory.identity import hints
 from repoagent.memory.identity.record import Identity, load, save
 from repoagent.memory.identity.store import listing, memories, remember, resolve
+from repoagent.storage import database
 from tests.memory.conftest import Workspace, atomic_save, edited, fail, kill_after, text
 
 
@@ -106,7 +105,7 @@ def test_a_newer_file_is_not_changed_and_memories_are_found(workspace: Workspace
 def test_a_locked_index_only_costs_time(
     workspace: Workspace, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hints, "_WAIT", 0.01)
+    monkeypatch.setattr(database, "_WAIT", 0.01)
     a = workspace.folder("a.py")
     with closing(sqlite3.connect(file, isolation_level=None)) as holder:
         holder.execute("BEGIN EXCLUSIVE")
@@ -237,28 +236,3 @@ def test_listing_matches_the_identity_files(workspace: Workspace) -> None:
         (each.identity.path, each.folder.name) for each in memories(workspace.layout)
     ]
     assert [path for path, _ in listing(workspace.layout)] == ["a.py", "b.py", odd]
-
-
-def test_threads_that_create_a_database_at_once_do_not_set_it_aside(tmp_path: Path) -> None:
-    messages: list[str] = []
-    for number in range(20):
-        barrier = threading.Barrier(4)
-
-        def create(path: Path = tmp_path / f"{number}.db", barrier: threading.Barrier = barrier) -> None:
-            barrier.wait()
-            open_database(path, Schema(0x123, 1, "CREATE TABLE item (name)"), messages.append).close()
-            messages.append("opened")
-
-        threads = [threading.Thread(target=create) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert messages == ["opened"] * 80
-
-
-def test_a_database_of_an_older_version_is_not_read(tmp_path: Path) -> None:
-    path, schema = tmp_path / "items.db", Schema(0x123, 1, "CREATE TABLE item (name)")
-    open_database(path, schema, fail).close()
-    with pytest.raises(Damaged, match="old format version 1"):
-        open_database(path, schema._replace(version=2), fail)

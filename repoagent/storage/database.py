@@ -1,0 +1,180 @@
+"""Open a SQLite file that is derived from plain files: private, checked, and renamed if it is damaged."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from repoagent.errors import Refused, UsageError
+from repoagent.storage.folders import open_folder
+from repoagent.storage.json_files import set_aside_broken
+from repoagent.storage.layout import Warn
+
+_WAIT = 10.0  # seconds to wait for another process that writes
+_SIDECARS = ("-wal", "-shm", "-journal")
+# beginnings of messages of SQLite about the disk or other processes, not the content of the file
+_OUTSIDE = ("database is locked", "attempt to write", "disk I/O", "database or disk", "unable to open")
+
+
+class Damaged(Exception):
+    """The file is broken or was created by another program."""
+
+
+class Unusable(Refused):
+    """The file cannot be used now: it is locked or read-only, or was written by a newer repoagent."""
+
+
+class Schema(NamedTuple):
+    """The schema of a database: `application` is the id in the file's header, `tables` the statements that create its
+    tables."""
+
+    application: int
+    version: int
+    tables: str
+
+    def create(self, connection: sqlite3.Connection) -> None:
+        """Create the tables, within the caller's transaction."""
+        for statement in self.tables.split(";"):
+            connection.execute(statement)
+        connection.execute(f"PRAGMA application_id = {self.application}")
+        connection.execute(f"PRAGMA user_version = {self.version}")
+
+    def is_in(self, connection: sqlite3.Connection, path: Path) -> bool:
+        """True if the file has these tables, False if it is empty. Raises Damaged or Unusable for any other file."""
+        objects = "SELECT count(*) FROM sqlite_schema"
+        programs = f"{objects} WHERE type IN ('trigger', 'view')"  # we create none, and others' need not end
+        application, version, tables, foreign = (
+            int(connection.execute(query).fetchone()[0])
+            for query in ("PRAGMA application_id", "PRAGMA user_version", objects, programs)
+        )
+        if not (application or version or tables):
+            return False
+        if application == self.application and version > self.version:
+            raise Unusable(
+                f"{path} has format version {version}, newer than the supported {self.version}; "
+                "update repoagent or delete the file"
+            )
+        if application != self.application:
+            raise Damaged("wrong application id")
+        if version < self.version:
+            raise Damaged(f"old format version {version}")
+        if foreign:
+            raise Damaged("it has triggers or views")
+        return True
+
+
+def explained(path: Path, error: sqlite3.Error) -> Exception:
+    """Convert a SQLite error to Damaged or Unusable, or to UsageError if SQLite lacks a module."""
+    if str(error).startswith("no such module"):
+        return UsageError("this Python's SQLite lacks full-text search (FTS5); use another Python")
+    if isinstance(error, sqlite3.OperationalError) and str(error).startswith(_OUTSIDE):
+        return Unusable(f"cannot use {path} ({error})")
+    return Damaged(str(error))
+
+
+@contextmanager
+def sqlite_errors(path: Path) -> Iterator[None]:
+    """Convert SQLite errors with `explained`."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise explained(path, error) from error
+
+
+def open_database(path: Path, schema: Schema, warn: Warn, *, wal: bool = False) -> sqlite3.Connection:
+    """Open the file, and create it if it is missing. Raises Damaged and Unusable."""
+    _create_private(path, warn)
+    with _connected(path, "rwc") as connection:
+        connection.execute("BEGIN")  # read from one snapshot: another process may be creating the file
+        is_created = schema.is_in(connection, path)
+        connection.execute("COMMIT")
+        if not is_created:
+            if wal:
+                connection.execute("PRAGMA journal_mode = WAL")
+            with transaction(connection):
+                if not schema.is_in(connection, path):
+                    schema.create(connection)
+    return connection
+
+
+def open_to_read(path: Path, schema: Schema) -> sqlite3.Connection | None:
+    """Open the file for reading; None if it is missing or must be created again. Raises Unusable."""
+    with suppress(FileNotFoundError, Damaged):
+        if not _in_the_way(path) and path.exists():
+            with _connected(path, "ro") as connection:
+                if schema.is_in(connection, path):
+                    return connection
+                raise Damaged("empty")
+    return None
+
+
+@contextmanager
+def _connected(path: Path, mode: str) -> Iterator[sqlite3.Connection]:
+    """A connection, closed if the block fails. Converts SQLite errors with `explained`."""
+    name = "".join(f"%{byte:02x}" for byte in bytes(path))  # urllib takes longer to load than a query
+    with sqlite_errors(path):
+        connection = sqlite3.connect(
+            f"file:{name}?mode={mode}", uri=True, timeout=_WAIT, isolation_level=None
+        )
+        try:
+            connection.execute("PRAGMA trusted_schema = OFF")  # the file may come with a foreign repository
+            yield connection
+        except BaseException:
+            connection.close()
+            raise
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """A transaction: commit at the end of the block, roll back on an exception."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:  # SQLite may have ended it, as on a full disk
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _in_the_way(path: Path) -> list[Path]:
+    """The file, and those of SQLite next to it, that are not regular files. Raises FileNotFoundError if there is no
+    folder, Unusable if it is a link."""
+    found = []
+    try:
+        with open_folder(path.parent):
+            for file in (path, *(path.with_name(path.name + ending) for ending in _SIDECARS)):
+                with suppress(FileNotFoundError):
+                    if not stat.S_ISREG(os.lstat(file).st_mode):
+                        found.append(file)
+    except Refused as error:
+        raise Unusable(str(error)) from error
+    return found
+
+
+def _create_private(path: Path, warn: Warn) -> None:
+    """Rename anything that is not a regular file, and create a missing file readable by its owner only.
+
+    An existing file is not opened: closing it would drop the locks of another thread's SQLite on it.
+    """
+    try:
+        for file in _in_the_way(path):
+            set_aside_broken(file, "is not a regular file", warn)
+        # SQLite gives its other files the same mode
+        os.close(os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    except FileExistsError:
+        return
+    except OSError as error:
+        raise Unusable(f"cannot create {path} ({error.strerror})") from error
+
+
+def set_damaged_aside(path: Path, error: Exception, warn: Warn) -> None:
+    """Rename a damaged file; it is derived, so nothing is lost."""
+    set_aside_broken(path, f"is damaged or was not created by repoagent ({error})", warn)
+    for ending in _SIDECARS:
+        path.with_name(path.name + ending).unlink(missing_ok=True)
