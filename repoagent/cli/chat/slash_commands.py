@@ -6,8 +6,11 @@ resume the stopped turn), END, or None. TABLE, below them, lists them all.
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
+import select
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
@@ -286,8 +289,8 @@ TABLE = {
 
 
 def run(chat: Chat, line: str) -> None:
-    """Run the command after `!` in the user's shell, without a sandbox, since the user typed it. Raises UsageError for
-    an empty command, and without a terminal."""
+    """Run the command after `!` in the user's shell, without a sandbox or limit of time, since the user typed it. ^C is
+    for the command alone. Raises UsageError for an empty command, and without a terminal."""
     command = line.lstrip("!").strip()
     if not command:
         raise UsageError("missing command: use !COMMAND, or !!COMMAND to send its output to the model")
@@ -295,6 +298,7 @@ def run(chat: Chat, line: str) -> None:
         raise UsageError("! needs a terminal: it does not run commands from a pipe")
     shell = os.environ.get("SHELL") or "/bin/sh"
     screen = sys.stderr if not chat.terminal.output_tty else None
+    before = signal.signal(signal.SIGINT, lambda *_: None)  # the command would inherit SIG_IGN
     try:
         with waiting():
             if line.startswith("!!"):
@@ -303,6 +307,9 @@ def run(chat: Chat, line: str) -> None:
                 code = subprocess.run([shell, "-c", command], stdout=screen, check=False).returncode
     except OSError as error:
         raise UsageError(f"cannot run {shell}: {error.strerror}") from error
+    finally:
+        signal.signal(signal.SIGINT, before)
+    code = 128 - code if code < 0 else code  # of a signal, as shells do
     if line.startswith("!!"):
         text = fence(output, "output") if output else "(no output)"
         chat.aside.append(f"I ran `{command}`: exit code {code}.\n{text}")
@@ -312,12 +319,18 @@ def run(chat: Chat, line: str) -> None:
 
 
 def _captured(command: list[str]) -> tuple[int, str]:
-    """The exit code and the output, which is printed as it arrives; the middle of long output is left out."""
+    """The exit code and the output, which is printed as it arrives; the middle of long output is left out. What a
+    process in the background prints later is not waited for."""
     half = MOST // 2
     head, tail, cut = b"", b"", 0
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
-        while piece := os.read(cast(IO[bytes], process.stdout).fileno(), 65536):
-            sys.stderr.write(clean(piece.decode("utf-8", "replace")))
+        output = cast(IO[bytes], process.stdout).fileno()
+        while (ready := select.select([output], [], [], 0.5)[0]) or process.poll() is None:
+            piece = os.read(output, 65536) if ready else b""
+            if ready and not piece:
+                break
+            sys.stderr.write(clean(decoder.decode(piece)))
             sys.stderr.flush()
             missing = half - len(head)
             head, tail = head + piece[:missing], tail + piece[missing:]

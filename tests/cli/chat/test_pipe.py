@@ -81,6 +81,20 @@ def test_lines_that_call_no_model(chat: Chat, capfd: pytest.CaptureFixture[str])
     assert handle(chat, "/exit") is True
 
 
+def test_control_c_is_for_the_shell_command(chat: Chat, capfd: pytest.CaptureFixture[str]) -> None:
+    chat.terminal = chat.terminal._replace(input_tty=True, error_tty=True)
+    began = time.monotonic()
+    handle(chat, "!trap 'echo caught' INT; kill -INT $PPID $$; sleep 0.3; echo after")
+    handle(chat, "!!kill -INT $PPID $$")
+    handle(chat, "!!sleep 60 & printf '\\303'; sleep 0.7; printf '\\251'")  # an é in two pieces
+    assert time.monotonic() - began < 30
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    shown = capfd.readouterr().err
+    assert "caught\nafter\n" in shown and "é" in shown
+    assert chat.aside[0] == "I ran `kill -INT $PPID $$`: exit code 130.\n(no output)"
+    assert chat.aside[1].endswith("exit code 0.\n<output>\né\n</output>")
+
+
 @pytest.mark.soak
 def test_a_failed_turn_ends_the_chat_and_is_resumed(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies("It greets.")
