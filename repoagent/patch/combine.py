@@ -22,8 +22,8 @@ def combine(group: Sequence[Target], files: Files) -> Outcome | list[Problem]:
     """The outcome of all patches to a file together, or their problems.
 
     If all patches fit the same text, they are parts of one change. Otherwise they can be steps, each applied to the
-    result of the previous one, or a later patch can replace an earlier one at the same location. Exactly one of these
-    two must fit, or both with the same result.
+    result of the previous one, or, if the prose says so, a later patch can replace an earlier one at the same location.
+    If both are possible, they must have the same result.
     """
     name = group[0].name
     source = files.sources.get(group[0].source or "")
@@ -78,14 +78,14 @@ def combine(group: Sequence[Target], files: Files) -> Outcome | list[Problem]:
         if last_fits and _attempt(apply_targets, _versions(_blocks(group))[-1], files) is not None:
             return [unclear]
         return corrected or steps or problems
-    if corrected is not None and steps is not None and corrected.change != steps.change:
+    if corrected and steps and corrected.change != steps.change:
         unclear = replace(
             unclear,
             text="it is unclear whether the patches follow one another or the last one replaces the others. "
             "Send one patch.",
         )
         return [unclear]
-    return corrected or steps or problems
+    return steps or problems
 
 
 def _attempt(apply: Callable[..., Outcome | None], *arguments: object) -> Outcome | None:

@@ -100,6 +100,10 @@ def test_unclear_prose_decides_only_for_the_same_lines(prose: str) -> None:
         assert reasons(f"{first}\n{prose}\n\n{second}", SOURCE) == {"ambiguous"}
 
 
+def test_a_later_patch_of_the_same_lines_needs_words() -> None:
+    assert reasons(f"{A}\nand\n\n{diff(hunk(1, 11))}", SOURCE) == {"overlap"}
+
+
 TWO_FILES = diff(hunk(1, 10)) + diff(hunk(1, 10), path="other.py")
 BROKEN = "```diff\n--- a/app.py\n+++ b/app.py\n@@ -1,3 +1,4 @@\n nope\n no sign\n```\n"
 
