@@ -10,6 +10,7 @@ from repoagent.patch.apply_file import DuplicateHunks, apply_targets, check_resu
 from repoagent.patch.locate.choose import place_hunks
 from repoagent.patch.locate.exact import WHITESPACE, index_of
 from repoagent.patch.model import Hunk, Text, decode
+from repoagent.patch.parse.retractions import keeps_rest
 from repoagent.patch.refusal import PatchError, PatchErrors, Problem
 from repoagent.patch.targets import Files, Outcome, Target
 
@@ -147,7 +148,7 @@ def _as_correction(group: Sequence[Target], files: Files, text: Text | None) -> 
     for number, version in enumerate(versions):
         located = [entry for target in version for entry in _located(target, text, files)]
         revises = number > 0 and version[0].patch.revises
-        replaces_all = revises and not any(target.patch.keeps_rest for target in version)
+        replaces_all = revises and not any(keeps_rest(target.patch.prose) for target in version)
         rest = [
             entry
             for entry in remaining
@@ -158,7 +159,7 @@ def _as_correction(group: Sequence[Target], files: Files, text: Text | None) -> 
             return None
         remaining = rest + located
     last = {target.patch.block for target in versions[-1]}
-    rest_is_kept = any(target.patch.keeps_rest for target in versions[-1])
+    rest_is_kept = any(keeps_rest(target.patch.prose) for target in versions[-1])
     if not rest_is_kept and any(target.patch.block not in last for target, _, _ in remaining):
         return None
     result = []

@@ -120,9 +120,8 @@ class FilePatch:
     `whole` is the complete new text of the file, or of its lines `rows` (half-open, from 0). `form` is "diff",
     "envelope", "search-replace" or "whole-file"; `block` numbers the blocks of the answer. `cut`: the answer seems to
     end inside it; `unclosed`: its fence is not closed. `revision` is the effect of the text before its block (`prose`)
-    on earlier patches; `keeps_rest`: the text keeps the parts that this patch does not mention; `alternative`: it
-    offers the patch as one of several choices. `tolerances` are those that parsing the name and the patch as a whole
-    needed.
+    on earlier patches; `alternative`: the text offers the patch as one of several choices. `tolerances` are those that
+    parsing the name and the patch as a whole needed.
     """
 
     old: str | None
@@ -139,7 +138,6 @@ class FilePatch:
     block: int = 0
     revision: Revision = Revision.NEUTRAL
     prose: str = ""
-    keeps_rest: bool = False
     alternative: bool = False
     tolerances: frozenset[str] = frozenset()
 

@@ -100,6 +100,27 @@ def test_unclear_prose_decides_only_for_the_same_lines(prose: str) -> None:
         assert reasons(f"{first}\n{prose}\n\n{second}", SOURCE) == {"ambiguous"}
 
 
+ABOUT_CODE = (
+    "Also handle the case where either value is missing:",
+    "update the docstring for version 2:",
+    "Another way to get here:",
+    "Here is the new code:",
+)
+
+
+@pytest.mark.parametrize("prose", ABOUT_CODE)
+def test_words_about_the_code_leave_patches_of_different_lines_together(prose: str) -> None:
+    assert made(f"{A}\n{prose}\n\n{B}") == {"app.py": ["a = 10", "a = 40"]}
+    assert reasons(f"{A}\n{prose}\n\n{diff(hunk(1, 11))}", SOURCE) <= {"ambiguous", "overlap"}
+
+
+@pytest.mark.parametrize(
+    "prose", ["Option B:", "Version 2 (shorter):", "Or change the caller:", "Either of these:"]
+)
+def test_a_choice_is_refused_wherever_its_patches_are(prose: str) -> None:
+    assert reasons(f"{A}\n{prose}\n\n{B}", SOURCE) == {"ambiguous"}
+
+
 def test_a_later_patch_of_the_same_lines_needs_words() -> None:
     assert reasons(f"{A}\nand\n\n{diff(hunk(1, 11))}", SOURCE) == {"overlap"}
 

@@ -180,7 +180,6 @@ def _with_prose(
             unclosed=block.fence is not None and not block.closed,
             revision=Revision.NEUTRAL if is_message else retractions.revision_of(since),
             prose=since,
-            keeps_rest=retractions.keeps_rest(since),
             alternative=retractions.offers_choice(before),
             tolerances=patch.tolerances | block.tolerances,
         )

@@ -120,7 +120,7 @@ _INTERJECTION = _any(
 )
 _NEW_VERSION = _any(
     r"\b(?:correct(?:ed)?|fixed|revised|amended|final|updated|improved|better|cleaner|simpler|right|proper|new) "
-    r"(?:version|hunk|attempt|one|try|take|patch|diff|(?<!final )edit|(?<!final )change|code|answer)\b"
+    r"(?:version|hunk|attempt|one|try|take|patch|diff|(?<!final )edit|(?<!final )change|answer)\b"
     r"(?=\s*(?:[:.,;!)*_`—–]|$|below\b|of (?:the|that|this|my) (?:patch|diff|above|hunk|edit|change)"
     r"|for (?:the|that|this) (?:\w+ )?(?:hunk|part)))",
     r"^[\W_]*(?:correct(?:ed)?|fixed|revised|amended|final|improved|better)[\W_]*$",
@@ -166,10 +166,12 @@ _WITHDRAWS_LAST = _any(
     rf"^[\W_]*(?:\w+,? ){{0,4}}(?:scratch that\b|strike that\b|i take that back|never ?mind (?:that\b|{_ABOVE})"
     rf"|{_DROP} {_ABOVE}|(?:do not|don't) apply {_ABOVE})"
 )
-_ALTERNATIVE = (
-    r"\b(?:alternativ(?:e|ely)|(?:option|variant|approach|choice|version|solution) (?:[A-E]\b|[1-9]\b|one\b|two\b"
-    r"|three\b)|another (?:way|option|approach|possibility)|(?:you|one|we) could also|or, if you (?:prefer|like|want)"
-    r"|or else|or(?: simply| just)?:|either\b)"
+_LABEL = r"(?:[A-E]|[1-9]|one|two|three)\b"
+_ALTERNATIVE = _any(
+    rf"\b(?:alternative|(?:option|variant|approach|choice|solution) {_LABEL}"
+    r"|another (?:option|approach|possibility)|(?:you|one|we) could also|or, if you (?:prefer|like|want)"
+    r"|or else|or(?: simply| just)?:|either of (?:these|them|the (?:two|following|patches|diffs))\b)",
+    rf"^\W*version {_LABEL}(?=\W*$|\s*\()|\b(?:either|another way)\W*$|^\W*or\b.*:\W*$",
 )
 _KEEPS_REST = (
     r"\b(?:(?:the )?(?:rest|others?|other (?:hunks|parts|changes)|everything else|remaining (?:hunks|parts|changes))"
@@ -255,7 +257,7 @@ def keeps_rest(prose: str) -> bool:
 
 def offers_choice(prose: str) -> bool:
     """Whether the text offers a patch as one of several: "alternatively", "option B"."""
-    if _has(_ALTERNATIVE, prose[-_CHOICE_REACH:]):
+    if any(_has(_ALTERNATIVE, text) for text in _sentences(prose[-_CHOICE_REACH:])):
         return True
     return any(_has(_CONDITIONAL, text) and _has(_USE, text) for text in _sentences(prose))
 
