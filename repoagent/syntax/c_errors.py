@@ -10,13 +10,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import NamedTuple
 
 _TOKEN = re.compile(
     rb"""(?P<blank>[ \t\r\f\v]+|\\\r?\n|\n)
     |(?P<comment>//(?:\\\r?\n|[^\n])*|/\*.*?\*/)
     |(?P<endless>/\*)
-    |(?P<raw>(?:u8|[uUL])?R"(?P<mark>[^\s()\\]{0,16})\(.*?\)(?P=mark)")
+    |(?P<raw>(?:u8|[uUL])?R"(?P<mark>[^\s()\\]{0,16})\()
     |(?P<string>(?:u8|[uUL])?"(?:\\\r?\n|\\[^\n]|[^"\\\n])*"|[uUL]?'(?:\\\r?\n|\\[^\n]|[^'\\\n]){,12}')
     |(?P<number>\.?\d(?:[eEpP][+-]|'?[\w.])*)
     |(?P<word>[A-Za-z_$\x80-\xff][\w$\x80-\xff]*)
@@ -26,7 +27,9 @@ _TOKEN = re.compile(
     re.DOTALL | re.VERBOSE,
 )
 _DIRECTIVE = re.compile(
-    rb"[ \t]*(?:/\*[^\n]*?\*/[ \t]*)?#[ \t]*(\w*)((?:\\\r?\n|/\*.*?\*/|[^\n])*)", re.DOTALL
+    rb"[ \t]*(?:/\*[^\n]*?\*/[ \t]*)?#[ \t]*(\w*)"
+    rb"((?://(?:\\\r?\n|[^\n])*|\\(?:\r?\n|[^\n])|\"(?:\\[^\n]|[^\"\\\n])*\"|/\*.*?(?:\*/|\Z)|[^\n])*)",
+    re.DOTALL,
 )
 _BRANCH = re.compile(rb"^[ \t]*#[ \t]*(if|ifdef|ifndef|el\w+|endif)\b", re.MULTILINE)
 _OPENING = {b")": b"(", b"]": b"[", b"}": b"{"}
@@ -49,6 +52,7 @@ _ASSIGNS = frozenset(b"= += -= *= /= %= &= |= ^= <<= >>=".split())
 _PLAIN_WORD = re.compile(rb"[A-Za-z][a-z]*")
 _MACRO = re.compile(rb"[A-Z_][A-Z0-9_]*|__\w+")
 _PROSE_WORDS = 4  # this many plain words in a row are not a declaration
+_LONGEST = 500  # tokens of a statement; an enum, for example, may have more
 
 
 class CFault(NamedTuple):
@@ -128,6 +132,7 @@ def _tokens(text: bytes, lines: Sequence[bytes], faults: list[CFault]) -> Iterat
     """The tokens without blanks and comments; a directive is one token. Adds unterminated literals and odd characters
     to `faults`. Skips code in `#if 0`."""
     offset, line, fresh, column = 0, 0, True, 0
+    last_end = cache(text.rfind)
     while offset < len(text):
         if fresh and (directive := _DIRECTIVE.match(text, offset)):
             name, rest = directive[1], directive[2].strip()
@@ -141,6 +146,14 @@ def _tokens(text: bytes, lines: Sequence[bytes], faults: list[CFault]) -> Iterat
         match = _TOKEN.match(text, offset)
         assert match is not None
         kind, token, offset = str(match.lastgroup), match[0], match.end()
+        if kind == "raw":
+            closing = b")" + match["mark"] + b'"'
+            if last_end(closing) >= offset:
+                offset = text.index(closing, offset) + len(closing)
+                token = text[match.start() : offset]
+            else:  # a macro R before a string
+                kind, token = "word", token[: token.index(b'"')]
+                offset = match.start() + len(token)
         if kind in ("blank", "comment"):
             line += token.count(b"\n")
             fresh = token == b"\n" or (fresh and kind == "blank")
@@ -161,7 +174,7 @@ def _tokens(text: bytes, lines: Sequence[bytes], faults: list[CFault]) -> Iterat
         if fresh:
             expanded = lines[line].expandtabs(8)
             column = len(expanded) - len(expanded.lstrip())
-        yield _Token("raw" if kind == "mark" else kind, token, line, column, fresh)
+        yield _Token(kind, token, line, column, fresh)
         fresh = False
         line += token.count(b"\n")
 
@@ -179,18 +192,37 @@ def _branch_end(text: bytes, offset: int) -> int:
     return len(text)
 
 
+class _Open:
+    """An open bracket and those around it; the outermost one is no bracket. Lists of them would need too much memory
+    for many `#if` inside many brackets."""
+
+    def __init__(self, token: _Token, outer: _Open | None = None) -> None:
+        self.token = token
+        self.outer = outer or self
+        self.depth: int = outer.depth + 1 if outer else 0
+
+    def equals(self, other: _Open) -> bool:
+        """Whether the same brackets are open."""
+        left, right = self, other
+        while left.depth == right.depth and left is not right and left.token.text == right.token.text:
+            left, right = left.outer, right.outer
+        return left is right
+
+
 class _Branches(NamedTuple):
     directive: bytes
-    before: list[_Token]  # the open brackets at `#if`
-    after: list[_Token] | None  # and at the end of its first branch, if another one follows
+    before: _Open  # the open brackets at `#if`
+    counted: bool  # whether all enclosing branches are the first ones
+    after: _Open | None = None  # the open brackets at the end of the first branch, if another one follows
 
 
 def _brackets(tokens: Sequence[_Token], lines: Sequence[bytes]) -> list[CFault]:
     """The unmatched brackets. Of each `#if ... #else` the first branch counts; the others must leave the same brackets
     open."""
     faults: list[CFault] = []
-    stack: list[_Token] = []
+    top = _Open(_Token("", b"", 0, 0, False))
     conditions: list[_Branches] = []
+    counted = True
     uneven: set[bytes] = set()  # conditions that leave brackets open
     shallow: _Token | None = None  # the first `{` whose `}` is further left: its real `}` is missing
 
@@ -204,41 +236,39 @@ def _brackets(tokens: Sequence[_Token], lines: Sequence[bytes]) -> list[CFault]:
         if token.kind == "directive":
             name = token.text.partition(b" ")[0]
             if name in (b"if", b"ifdef", b"ifndef"):
-                conditions.append(_Branches(token.text, stack.copy(), None))
+                conditions.append(_Branches(token.text, top, counted))
             elif conditions and (name == b"endif" or name.startswith(b"el")):
-                condition = conditions[-1]
-                first = stack if condition.after is None else condition.after
-                if [t.text for t in stack] != [t.text for t in first]:
+                condition = conditions.pop()
+                first = condition.after or top
+                if not top.equals(first):
                     message = f"the branches before line {token.line + 1} leave different brackets open"
                     faults.append(CFault(token.line, message, b"", bracket=True))
                 if name == b"endif":
-                    conditions.pop()
-                    stack = first
-                    if len(stack) > len(condition.before):
+                    top, counted = first, condition.counted
+                    if top.depth > condition.before.depth:
                         uneven.add(condition.directive)
                 else:
-                    conditions[-1] = condition._replace(after=first)
-                    stack = condition.before.copy()
+                    conditions.append(condition._replace(after=first))
+                    top, counted = condition.before, False
         elif token.kind == "sign" and token.text in (b"(", b"[", b"{"):
-            stack.append(token)
+            top = _Open(token, top)
         elif token.kind == "sign" and token.text in _OPENING:
-            counts = all(condition.after is None for condition in conditions)
-            while token.text == b"}" and stack and stack[-1].text != b"{":
-                opening = stack.pop()
-                if counts:
-                    add_open(opening)
-            if stack and stack[-1].text == _OPENING[token.text]:
-                opening = stack.pop()
-                if token.text == b"}" and token.first and token.column < opening.column:
-                    shallow = shallow or opening
-            elif counts:
+            while token.text == b"}" and top.token.text in (b"(", b"["):
+                if counted:
+                    add_open(top.token)
+                top = top.outer
+            if top.token.text == _OPENING[token.text]:
+                if token.text == b"}" and token.first and token.column < top.token.column:
+                    shallow = shallow or top.token
+                top = top.outer
+            elif counted:
                 add(f"unmatched `{token.text.decode()}` on line {token.line + 1}", token.line)
     if any(b"ifndef" + name.removeprefix(b"ifdef") in uneven for name in uneven if name.startswith(b"ifdef")):
         return []  # `#ifdef X`, `{`, `#endif`, `#ifndef X`, `{`, `#endif`, `}`: only one of the `{` counts
-    if shallow is not None and stack and stack[0].text == b"{":
-        stack[0] = shallow
-    for token in stack:
-        add_open(token)
+    while top.depth:
+        outermost = top.depth == 1 and top.token.text == b"{"
+        add_open(shallow if shallow is not None and outermost else top.token)
+        top = top.outer
     return faults
 
 
@@ -248,7 +278,12 @@ def _unfinished(tokens: Sequence[_Token], lines: Sequence[bytes]) -> Iterator[CF
     blocks: list[str] = []
     for n, token in enumerate(tokens):
         text = token.text
-        if depth == 0 and token.first and n > start and (text == b"}" or token.kind == "word"):
+        if (
+            depth == 0
+            and token.first
+            and 0 < n - start <= _LONGEST
+            and (text == b"}" or token.kind == "word")
+        ):
             statement = tokens[start:n]
             if _lacks_end(statement, token, blocks[-1] if blocks else ""):
                 line = statement[-1].line

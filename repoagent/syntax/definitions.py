@@ -97,6 +97,7 @@ _LITERALS = frozenset(
 _VALUES = frozenset({"constant", "variable", "object"})
 _LARGE = 8192  # bytes: the members of a larger value are shown
 _SHORTEST = 8  # bytes of a definition
+_MACRO_LEVELS = 8  # macros in macros are parsed up to this multiple of the text
 _CONTAINERS = frozenset({"class", "struct", "union", "interface", "enum", "impl", "namespace", "object"})
 
 
@@ -106,6 +107,7 @@ def _definitions(root: Node, rules: Rules, language: str, text: bytes) -> list[D
     opened = rules.opened | rules.wrappers
     known = opened | rules.comments | frozenset(kinds) | lists
     hints = rules.hint_offsets(text)
+    left = _MACRO_LEVELS * len(text)  # bytes of macros to parse
     definitions: list[Definition] = []
     pending: list[tuple[Node, Node | None, tuple[Node, ...]]] = [(root, None, ())]
     while pending:
@@ -120,7 +122,8 @@ def _definitions(root: Node, rules: Rules, language: str, text: bytes) -> list[D
             if type_ not in known:
                 while hints[hint] < start:
                     hint += 1
-                if type_ == "macro_invocation" and node.type in opened and hints[hint] < end:
+                if type_ == "macro_invocation" and node.type in opened and hints[hint] < end and left > 0:
+                    left -= end - start
                     pending.extend((item, None, ()) for item in _macro_items(child, text, language))
                     comments = ()
                     continue

@@ -280,6 +280,7 @@ _TYPESCRIPT = replace(
     ),
     wrappers=_JAVASCRIPT.wrappers | _set("ambient_declaration"),
 )  # fmt: skip
+_HEAD = rb"\b[^;{}()]{0,1000}\{"  # between `struct` and the body; the limit keeps the search linear
 _C = Rules(
     kinds={
         "function_definition": _c_function,
@@ -294,9 +295,7 @@ _C = Rules(
         "translation_unit linkage_specification declaration_list field_declaration_list preproc_if preproc_ifdef "
         "preproc_else preproc_elif preproc_elifdef template_declaration friend_declaration ERROR"
     ),
-    hints=_hints(
-        rb"struct\b[^;{}()]*\{", rb"union\b[^;{}()]*\{", rb"enum\b[^;{}()]*\{", rb"#[ \t]*define[ \t]+\w+\("
-    ),
+    hints=_hints(b"struct" + _HEAD, b"union" + _HEAD, b"enum" + _HEAD, rb"#[ \t]*define[ \t]+\w+\("),
     wrappers=_set("template_declaration type_definition"),
 )
 RULES: dict[str, Rules] = {
@@ -322,7 +321,7 @@ RULES: dict[str, Rules] = {
             "annotation_type_body ERROR"
         ),
         hints=_hints(
-            rb"class[ \t]+\w", rb"new\b[^;{}\[\]]*\{", rb"interface[ \t]+\w", rb"enum[ \t]+\w",
+            rb"class[ \t]+\w", rb"new\b[^;{}\[\]]{0,1000}\{", rb"interface[ \t]+\w", rb"enum[ \t]+\w",
             rb"record[ \t]+\w+\s*[<(]",
         ),
         comments=_set("line_comment block_comment"),
@@ -374,7 +373,7 @@ RULES: dict[str, Rules] = {
             "class_specifier": _with("class", body="body"),
             "field_declaration": _c_declaration,
         },
-        hints=(*_C.hints, *_hints(rb"class\b[^;{}()]*\{")),
+        hints=(*_C.hints, *_hints(b"class" + _HEAD)),
     ),
     "bash": Rules(
         kinds=_kinds(function="function_definition"),
@@ -536,7 +535,7 @@ def tail_rules(language: str) -> Rules:
 
 # Patterns for named functions in scripts, since most functions have no name.
 _ARROW = re.compile(rb"=>")
-_FUNCTION = re.compile(rb"function\b(\s*\*?\s*[\w$])?")
+_FUNCTION = re.compile(rb"function\b(\s*(?:\*\s*)?[\w$])?")
 _BODY = re.compile(rb"\)[^\n(){};=]{0,80}\{")
 _CONTROL = re.compile(rb"[ \t}]*(?:else[ \t]+)?(?:if|for|while|switch|catch|with)\b")
 _MINIFIED = 400  # bytes; the start of a longer line is not read

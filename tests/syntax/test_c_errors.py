@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from repoagent.syntax.c_errors import new_c_faults
 from repoagent.syntax.regressions import parse_doubt, parses_worse
 
 C = b"""\
@@ -72,6 +73,8 @@ END_OF_CPP = b"std::string name("
         ("a.c", IN_C, b"\tCHECK(total, <=, 5);\n\tWITH(x)\n\ttotal = 'ab' + L'c';\n"),
         ("a.c", IN_C, b"\tprintf(\"%\" PRId64 \"\\n\", (int64_t)total);\n\ttotal = (int)\n\t\tsum(l);\n"),
         ("a.c", IN_C, b"\tstruct list x = (struct list) {\n\t\t.value = total\n\t};\n"),
+        ("a.c", IN_C, b'#define GLOB "src/*" R"(x" // or lib/*\n'),
+        ("a.c", IN_C, b'\tputs(R"(x");\n'),
         ("a.cpp", b"public:\n", b"    Q_OBJECT\n    Q_PROPERTY(int size READ size)\n"),
         ("a.cpp", END_OF_CPP, b"class MY_EXPORT B : public A\n{\n    Q_OBJECT\n};\n"),
         ("a.cpp", END_OF_CPP, b"template <typename T> API_INLINE T twice(T t) NOEXCEPT { return t + t; }\n"),
@@ -138,3 +141,16 @@ def test_code_that_a_macro_may_explain_is_doubted() -> None:
     )
     assert parse_doubt("a.c", after, after.replace(b"total = 0", b"total = 1")) is None
     assert parse_doubt("a.c", C, C.replace(b"total = 0", b"total = 1")) is None
+
+
+@pytest.mark.parametrize(
+    ("code", "lines"),
+    [
+        (b"#if A\n#else\n}\n#endif\n", []),  # only the first branch counts
+        (b"#if A\n}\n#else\n}\n#endif\n}\n", [1, 5]),
+        (b"void f() {\n    if (x) {\n        g();\n}\n", [1]),  # by its column, the `if` is not closed
+        (b"void f() {\n    if (x) {\n        g(;\n    }\n", [0, 2]),
+    ],
+)
+def test_the_line_of_an_unbalanced_bracket(code: bytes, lines: list[int]) -> None:
+    assert [fault.line for fault in new_c_faults(b"", code)] == lines

@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from importlib.util import find_spec
 
 import pytest
 
 from repoagent.errors import UsageError
 from repoagent.split.splitter import segments
+from repoagent.syntax.c_errors import new_c_faults
 from repoagent.syntax.outline import outline
 from repoagent.syntax.parser import error_count, may_overflow, parse, parse_within
 from repoagent.syntax.regressions import parses_worse
@@ -96,3 +98,23 @@ def test_many_comments_before_the_first_child_of_an_element() -> None:
     for children, name in ((b"<b/>", "a"), (named, "a#x"), (b"<b/><!-- c -->" + named, "a")):
         data = b"<r>\n<a>\n" + b"<!-- c -->\n" * 60 + children + b"\n</a>\n</r>\n"
         assert [symbol.name for symbol in outline("a.xml", data)][:2] == ["r", name]
+
+
+@pytest.mark.parametrize(
+    ("path", "data"),
+    [
+        ("a.c", b"struct a\n" * 24_000),
+        ("a.java", b"new " * 48_000),
+        ("a.js", b"x = function" + b" " * 32_000 + b"(){}\n"),
+        ("a.rs", b"a! { " * 2000 + b"fn f(){}" + b" }" * 2000),
+        ("", b"{" * 20_000 + b"\n" + b"#if A\n{\n#elif B\n{\n#else\n}\n#endif\n" * 2000),
+        ("", b"#if A\n" * 16_000 + b"#else\n}\n" * 16_000),
+        ("", b"enum e {\n" + b"".join(b"a%d,\n" % n for n in range(8000)) + b"};\n"),
+        ("", b'R"x(\n' * 16_000),
+        ("", b"#a /*\n" * 16_000),
+    ],
+)
+def test_repetitive_code_takes_linear_time(path: str, data: bytes) -> None:
+    began = time.process_time()
+    outline(path, data) if path else new_c_faults(b"", data)
+    assert time.process_time() - began < 2
