@@ -129,7 +129,11 @@ def _with_commit(worktree: WorkTree, plan: _Undo, options: Options | None, messa
 
 def _move_branch(worktree: WorkTree, plan: _Undo, made: Commit) -> UndoResult:
     """Move the branch from the commit `made` to its parent, or back to it."""
-    edit, planned, renamed = plan.edit, plan.record.planned, _renames(plan.record)
+    edit, renamed = plan.edit, _renames(plan.record)
+    # without the paths that hooks have changed in the commit: the record does not have their index entries
+    planned = [
+        path for path in plan.record.planned if path.commit == made.changed.get(path.path, path.in_head)
+    ]
     if plan.event == "undo":
         ends: tuple[str | None, str] = (made.oid, made.parent or "")
         was, becomes = made.changed, made.was
@@ -139,7 +143,7 @@ def _move_branch(worktree: WorkTree, plan: _Undo, made: Commit) -> UndoResult:
         ends = (edit.parent, made.oid)
         was, becomes = made.was, made.changed
         staged = {path.path: (path.staged_here, path.stage) for path in planned}
-    bits = {path.path: path.bits for path in planned}
+    bits = {path.path: path.bits for path in plan.record.planned}
     entries = partial(
         _plan_move, worktree, was=was, becomes=becomes, renamed=renamed, staged=staged, bits=bits
     )

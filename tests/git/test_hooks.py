@@ -14,7 +14,7 @@ import pytest
 from repoagent.errors import Exit, Refused
 from repoagent.git.transaction.finish import recover
 from repoagent.git.transaction.results import HookFailed, UnfinishedTransaction
-from repoagent.git.undo import undo
+from repoagent.git.undo import redo, undo
 from tests.conftest import GitRepo
 from tests.git.edits import (
     change,
@@ -73,6 +73,10 @@ def test_formatter(repo: GitRepo, case: str) -> None:
     assert result.commit == repo.head() and repo.git("rev-list", "--count", "HEAD") == "2\n"
     assert repo.read("README.md") == b"mine\n"
     nothing_left(repo)
+    if hook != FORMAT:  # the hook's text is on the same line
+        after = visible(repo)
+        undo(worktree(repo))
+        assert redo(worktree(repo)).moved and visible(repo) == after
 
 
 def test_formatter_that_loses_work_in_the_file_and_passes_the_second_time(
