@@ -98,6 +98,29 @@ def test_a_whole_file_with_a_fence_without_a_language_is_refused(text: str, note
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "# T\n\n```\nmake\n",
+        "# T\n\n```\nmake\n\nmore\n",
+        "# T\nRun:\n```\nmake\n",
+        "# T\nRun:\n\n```\n\nmake\n",
+        "# T\n\n```sh\nmake\n```\nThis prints:\n\n```\n",
+    ],
+)
+def test_a_whole_file_that_is_cut_inside_a_fence_is_refused(text: str) -> None:
+    for info in ("markdown", ""):
+        with pytest.raises(PatchRefused, match="four backticks"):
+            helpers.run(f"`notes.md`\n```{info}\n{text}", {}, may_create=lambda path: True)
+
+
+@pytest.mark.parametrize("end", ["\n```", "\n```\n", "\n```\n\nDone.\n", "```\nDone.\n", "```\n\nDone:\n"])
+def test_a_whole_file_that_is_not_cut(end: str) -> None:
+    text = "# T\n\nLast line.\n"
+    result = helpers.after(f"`notes.md`\n```markdown\n{text}{end}", {}, may_create=lambda path: True)
+    assert result.decode().rstrip("\n") == text.rstrip("\n")
+
+
+@pytest.mark.parametrize(
     "below",
     [
         "",

@@ -238,7 +238,7 @@ def _fenced(lines: Sequence[str], at: int, fence: markers.Fence, known: Collecti
     if margin and kind not in {CODE, WHOLE_FILE}:
         tolerances |= {"indented"}
     after = len(lines) if end is None else end + 1
-    unclear = kind in {CODE, WHOLE_FILE} and _may_go_on(lines, after, fence, name, known)
+    unclear = closed and kind in {CODE, WHOLE_FILE} and _may_go_on(lines, after, fence, name, known)
     return Block(at, after, kind, inner, name, fence, closed, tolerances, unclear_end=unclear)
 
 
@@ -336,7 +336,8 @@ def _may_go_on(
     lines: Sequence[str], after: int, fence: markers.Fence, name: str | None, known: Collection[str]
 ) -> bool:
     """Whether the bare fence above line `after` may open a fence inside a Markdown file instead of closing the file:
-    then the next one is bare too, and directly above it, or without a name, is the text of the inner fence."""
+    then the next one is bare too, and directly above it, or without a name, is the text of the inner fence; or there
+    is no other one, and the fence is where a text has an inner one."""
     if not (name or "").lower().endswith(_MARKDOWN) and _language(fence.info) not in {
         "markdown",
         "md",
@@ -354,7 +355,11 @@ def _may_go_on(
                 for row in range(number + 1, len(lines))[:1]
             )
             return not inner.info and (lines[after].strip() != "" or not (named or is_patch))
-    return False
+    # The last line introduces something, or text follows at once below a blank line and the fence: the answer was
+    # cut inside an inner fence.
+    above = next(line for line in reversed(lines[: after - 1]) if line.strip())
+    is_inside = not lines[after - 2].strip() and any(line.strip() for line in lines[after : after + 1])
+    return above.rstrip().endswith(":") or is_inside
 
 
 def _may_close(inner: markers.Fence, fence: markers.Fence) -> bool:
