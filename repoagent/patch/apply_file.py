@@ -5,7 +5,8 @@ from __future__ import annotations
 import codecs
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from repoagent.git.files import REGULAR, Content, FileChange
@@ -17,7 +18,12 @@ from repoagent.patch.parse.markers import is_bare_fence
 from repoagent.patch.refusal import PLACING, PatchError, PatchErrors
 from repoagent.patch.targets import Files, Outcome, ParsesWorse, Target
 
-_CONFLICT = re.compile(r"(?:<{7}|>{7})(?: |$)|={7}$")
+_CONFLICT = re.compile(r"(?:<{7}|>{7})(?: |\r?$)|={7}\r?$")
+_MARK = "\ufeff"  # byte-order mark
+# What a tool copies, but a model does not write; the first is not in UTF-8.
+_NOT_UTF8 = re.compile("[\0\udc80-\udcff]")
+_BYTES_OF_TOOLS = re.compile(f"[\0\r{_MARK}\udc80-\udcff]")
+_NOT_ASCII = re.compile("[\0\r\x80-\uffff]")
 _BOMS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _MOVES = {"rename": "renamed", "copy": "copied"}
 
@@ -50,14 +56,15 @@ def apply_targets(group: Sequence[Target], files: Files, before: Content | None 
                 "malformed", "the diff both deletes the file and adds lines to it. Send one or the other."
             )
         text = model.decode(data)
-        quoted = [hunk for hunk in hunks if hunk.old]
+        quoted: Sequence[Hunk] = [hunk for hunk in hunks if hunk.old]
         if text is None and quoted:
             raise PatchError(
                 "binary", "this file is binary or in an unknown encoding; its lines cannot be compared."
             )
         needed: set[str] = set()
         if text is not None:  # the file must contain the lines: otherwise the diff is for another file
-            for match in place_hunks(_in_encoding_of(text, quoted), text, strict=files.strict):
+            text, quoted = _in_same_form(text, quoted, data, group, files)
+            for match in place_hunks(quoted, text, strict=files.strict):
                 needed |= match.hunk.tolerances | ({match.level} & PLACING.keys())
         deleted = sum(len(hunk.deleted) for hunk in hunks)
         if files.strict and first.patch.form == "diff" and (text is None or deleted != len(text.lines)):
@@ -123,16 +130,7 @@ def _new_content(
         raise PatchError(
             "binary", "this file is binary or in an unknown encoding; it cannot be edited as text."
         )
-    hunks = _in_encoding_of(text, hunks)
-    if text.bom and any(line.text.startswith("\ufeff") for hunk in hunks for line in hunk.old[:1]):
-        # The diff removes the byte-order mark, as a part of the first line.
-        text = replace(text, lines=(f"\ufeff{''.join(text.lines[:1])}", *text.lines[1:]), bom=b"")
-    elif text.bom and any(
-        line.text.startswith("\ufeff") for hunk in hunks if hunk.start in {0, 1} for line in hunk.new[:1]
-    ):
-        raise PatchError(
-            "not-found", "the file begins with a byte-order mark, and the hunk adds one. Leave it out."
-        )
+    text, hunks = _in_same_form(text, hunks, data, group, files)
     final_newline = None
     if wholes:
         contents = [(rows, model.in_encoding_of(text, whole)) for rows, whole in wholes]
@@ -198,16 +196,44 @@ def _new_content(
     return encoded(splice.spliced(text, parts, final_newline)), placements
 
 
-def _in_encoding_of(text: Text, hunks: Sequence[Hunk]) -> Sequence[Hunk]:
-    if text.encoding != "latin-1":
-        return hunks
-    return [
-        replace(
-            hunk,
-            lines=tuple(replace(line, text=model.in_encoding_of(text, line.text)) for line in hunk.lines),
-        )
-        for hunk in hunks
-    ]
+def _in_same_form(
+    text: Text, hunks: Sequence[Hunk], data: bytes, group: Sequence[Target], files: Files
+) -> tuple[Text, Sequence[Hunk]]:
+    """The file `data` and the hunks, to be compared line by line: the bytes of a diff, as git does, if it fits so and
+    has bytes that models do not write; otherwise the text, with the hunks in the file's encoding."""
+    lines = [line for hunk in hunks for line in hunk.lines]
+    signs = _BYTES_OF_TOOLS
+    if text.encoding == "latin-1":
+        # If only added lines have letters in UTF-8, a model may have written them, and they are to be converted.
+        is_converted = {line.kind for line in lines if not line.text.isascii()} == {model.ADD}
+        signs = _NOT_UTF8 if is_converted else _NOT_ASCII
+    is_diff = all(target.patch.form == "diff" for target in group)
+    if is_diff and (files.strict or any(signs.search(line.raw) for line in lines)):
+        raw = model.raw_text(data)
+        raw_hunks = [_with_lines(hunk, lambda line: replace(line, text=line.raw, cr=False)) for hunk in hunks]
+        with suppress(PatchError, PatchErrors):
+            place_hunks(raw_hunks, raw, strict=True)
+            return raw, raw_hunks
+    if not files.strict:
+        hunks = [
+            _with_lines(hunk, lambda line: replace(line, text=line.text.removeprefix(_MARK)))
+            if all(side and side[0].text.startswith(_MARK) for side in (hunk.old, hunk.new))
+            else hunk
+            for hunk in hunks
+        ]
+    if text.bom and any(line.text.startswith(_MARK) for hunk in hunks for line in hunk.lines):
+        # A hunk adds or removes the byte-order mark, as a part of the first line.
+        text = replace(text, lines=(_MARK + "".join(text.lines[:1]), *text.lines[1:]), bom=b"")
+    if text.encoding == "latin-1":
+        hunks = [
+            _with_lines(hunk, lambda line: replace(line, text=model.in_encoding_of(text, line.text)))
+            for hunk in hunks
+        ]
+    return text, hunks
+
+
+def _with_lines(hunk: Hunk, changed: Callable[[Line], Line]) -> Hunk:
+    return replace(hunk, lines=tuple(map(changed, hunk.lines)))
 
 
 def _check_duplicates(hunks: Sequence[Hunk], blocks: Sequence[set[int]], matches: Sequence[Match]) -> None:
@@ -284,10 +310,10 @@ def _new_file(group: Sequence[Target], files: Files) -> Outcome:
         if wrong and not all(line.bare for line in lines):
             message = f"every line of a new file must begin with `+`; this one does not: {wrong[0].text!r}."
             raise PatchError("malformed", message, 1)
-        endings = ["\r\n" if line.cr else "\n" for line in lines]
+        endings = ["\n"] * len(lines)
         if lines and first.patch.hunks[-1].new_marker:
             endings[-1] = ""
-        text = Text(tuple(line.text for line in lines), tuple(endings))
+        text = Text(tuple(line.raw for line in lines), tuple(endings))
         nonblank = [line for line in text.lines if line.strip()]
     text = replace(text, errors="surrogateescape")  # bytes that are not UTF-8
     # If all lines are indented, and some by one space, then the model wrote a space after each `+`.

@@ -26,6 +26,11 @@ class Line:
     cr: bool = False
     rewritten: bool = False
 
+    @property
+    def raw(self) -> str:
+        """The text up to the line feed, with the carriage return."""
+        return self.text + "\r" * self.cr
+
 
 @dataclass(frozen=True)
 class Hunk:
@@ -287,9 +292,16 @@ def decode(data: bytes) -> Text | None:
             encoding, decoded = "latin-1", body.decode("latin-1")
     if "\0" in decoded and decoded.count("\0") > decoded.count("\n"):
         return None
-    if data.isascii():
-        errors = "surrogateescape"  # any bytes may be added
     return Text(*split_lines(decoded), encoding, errors, bom)
+
+
+def raw_text(data: bytes) -> Text:
+    """The lines of `data` as git counts them: split at LF only, with the byte-order mark and carriage returns."""
+    *lines, last = data.decode("utf-8", "surrogateescape").split("\n")
+    endings = ["\n"] * len(lines)
+    if last:
+        lines, endings = [*lines, last], [*endings, ""]
+    return Text(tuple(lines), tuple(endings), errors="surrogateescape")
 
 
 def split_lines(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:

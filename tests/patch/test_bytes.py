@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.patch.helpers import after, fenced, reasons, run
+from tests.patch.helpers import after, changed, fenced, reasons, run
 
 BOM = codecs.BOM_UTF8
 GIT_HEADER = "diff --git a/app.py b/app.py\nindex 1..2\n"
@@ -99,6 +99,19 @@ def git_diff(folder: Path, before: bytes, result: bytes, *options: str) -> str:
         (BOM + b"a\nb\n", BOM + b"new\na\nb\n"),
         (BOM + b"a\nb\n", b"b\n"),
         (BOM + b"a\nb\n", BOM + b"a\nB\n"),
+        (b"a\nb\n", b"a\nb\n" + BOM + b"c\n"),
+        (b"a\n" + BOM + b"b\n", BOM + b"b\n"),
+        (b"", b"a\n" + BOM + b"b\n"),
+        (BOM, b"\r\nx\n"),
+        (b"a\r\nb", b"a\r\nb\n"),
+        (b"a\nb\r\nc\nd", b"A\nb\r\nc\nd\r\n"),
+        (b"one\rtwo\r", b"one\rtwo\rthree"),
+        (b"one\rtwo\r", b"one\r\ntwo\r\n"),
+        (b"\rx", b"new\n\rx\n"),
+        ("é\n".encode() + b"a\n", "é\n".encode() + b"caf\xe9\n"),
+        (b"\xe9\n\xe8\na\n", b"\xe9\n\xe8\ncaf\xc3\xa9\n"),
+        (b"\xe8\n1\n2\n3\ncaf\xc3\xa9\n", b"\xe8\n1\n2\n3\ncaf\xc3\xa9!\n"),
+        ("a\nb\n".encode("utf-16"), "a\nc\n".encode("utf-16")),
     ],
 )
 def test_a_diff_of_git_gives_the_bytes_that_it_was_made_of(
@@ -111,7 +124,31 @@ def test_a_diff_of_git_gives_the_bytes_that_it_was_made_of(
         assert result.placements[0].tolerances == ()
 
 
-def test_a_byte_order_mark_that_the_file_has_is_not_added() -> None:
+def test_a_strict_deletion_compares_the_bytes(tmp_path: Path) -> None:
+    deletion = (
+        "diff --git a/f b/f\ndeleted file mode 100644\n--- a/f\n+++ /dev/null\n@@ -1 +0,0 @@\n-a\rb\r\n"
+    )
+    data = b"a\rb\r"
+    assert changed(f"{deletion}\\ No newline at end of file\n", {"f": data}, strict=True) == {"f": None}
+
+
+def test_a_letter_in_utf_8_for_a_latin_1_file() -> None:
+    diff = "--- a/f\n+++ b/f\n@@ -2,2 +2,3 @@\n 1\n+é\n 2\n"
+    before = b"\xe8\n1\n2\n"
+    assert after(diff, {"f": before}) == b"\xe8\n1\n\xe9\n2\n"
+    assert after(diff, {"f": before}, strict=True) == b"\xe8\n1\n\xc3\xa9\n2\n"  # as git applies it
+    assert after(diff.replace(" 1", " 1 "), {"f": before}) == b"\xe8\n1\n\xe9\n2\n"
+
+
+def test_new_files_keep_a_byte_order_mark() -> None:
+    envelope = "*** Begin Patch\n*** Add File: f\n+\ufeffa\n+b\n*** End Patch\n"
+    for answer in (envelope, "`f.cs`\n```\n\ufeffa\nb\n```\n"):
+        assert after(answer, {}, may_create=lambda path: True) == BOM + b"a\nb\n"
+    assert after("`f.cs`\n```\n\ufeffa\nb\n```\n", {"f.cs": b"a\nc\n"}) == b"a\nb\n"  # it has none
+
+
+def test_a_byte_order_mark_that_the_file_has_is_not_added_again() -> None:
     answer = "--- a/app.py\n+++ b/app.py\n@@ -1 +1 @@\n-one\n+\ufeffeins\n"
     assert after(answer, b"one\n") == BOM + b"eins\n"
-    assert reasons(answer, BOM + b"one\n") == {"not-found"}
+    assert after(answer, BOM + b"one\n") == BOM + b"eins\n"
+    assert reasons(answer, BOM + b"one\n", strict=True) == {"not-found"}

@@ -77,6 +77,8 @@ def blocks(answer: str, *, loose: bool = False, known: Collection[str] = ()) -> 
         end = start + sum(map(len, raw[block.first : block.after])) + block.after - block.first
         column = block.fence.column if block.fence else 0
         tolerances = block.tolerances | decoration
+        if block.kind == WHOLE_FILE and block.lines and raw[block.first + 1].startswith("\ufeff"):
+            block = replace(block, lines=["\ufeff" + block.lines[0], *block.lines[1:]])  # of a new file
         result.append(replace(block, start=start + column, end=min(end, len(answer)), tolerances=tolerances))
         row, start = block.after, end
         if len(result) > _MOST_BLOCKS:

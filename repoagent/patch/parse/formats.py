@@ -307,8 +307,6 @@ def _with_lines(hunk: Hunk, raw: Sequence[str], marks: Sequence[int]) -> Hunk:
     for row in marks:
         kind = body[row].kind if 0 <= row < len(body) else CONTEXT
         old_marker, new_marker = old_marker or kind != ADD, new_marker or kind != DELETE
-        if 0 <= row < len(body) and body[row].cr:  # not part of a line ending, since no newline follows
-            body[row] = replace(body[row], text=body[row].text + "\r", cr=False)
     # Blank lines, prose and dots before the next hunk do not belong to this one, unless the header counts them.
     old = sum(line.kind != ADD for line in body)
     while body and body[-1].bare and (hunk.counts is None or old > hunk.counts[0]):
@@ -321,17 +319,6 @@ def _with_lines(hunk: Hunk, raw: Sequence[str], marks: Sequence[int]) -> Hunk:
     lines = unchanged_as_context(body)
     if lines != tuple(body) and not old_marker and not new_marker:
         tolerances.add("marked-context")
-    first_old = next((line for line in body if line.kind != ADD), None)
-    first_new = next((line for line in body if line.kind != DELETE), None)
-    marked = [line is not None and line.text.startswith("\ufeff") for line in (first_old, first_new)]
-    if hunk.start not in {0, 1} or marked[0] == marked[1]:  # the byte-order mark does not change
-        lines = tuple(
-            # Below its first line, a file may contain a byte-order mark.
-            replace(line, text=line.text.removeprefix("\ufeff"))
-            if line.kind != ADD or (hunk.start or 1) <= 1
-            else line
-            for line in lines
-        )
     if any(line.bare and not line.text.strip() for line in body):
         tolerances.add("blank-context")
     if any(line.bare and line.text.strip() for line in body):
