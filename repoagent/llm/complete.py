@@ -30,7 +30,8 @@ from repoagent.llm.model import (
     display_name,
     strings,
 )
-from repoagent.llm.usage import Meter, estimate
+from repoagent.llm.registry import provider_of
+from repoagent.llm.usage import Meter, estimate, estimate_tokens
 from repoagent.storage.secrets import mask
 
 FALLBACK_TRIES = 2  # for each model but the last
@@ -203,6 +204,11 @@ def complete(
                 wait_after(error, attempt)
             except ModelError:
                 _trace(began, spec, "failed")
+                raise
+            except KeyboardInterrupt:  # the provider charges for what it has read and written
+                if not provider_of(spec).free:
+                    written = Usage(output=estimate_tokens(streamed.getvalue()))
+                    meter.add(estimate(current) + written, spec)
                 raise
             else:
                 meter.add(reply.usage, spec)

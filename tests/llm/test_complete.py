@@ -10,7 +10,7 @@ from repoagent.errors import LimitReached, ModelError
 from repoagent.llm.complete import ATTEMPTS, Fallback, complete, join, open_fence
 from repoagent.llm.model import Model, OnText, Reply, Request, Retryable, Usage
 from repoagent.llm.providers.anthropic import AnthropicModel
-from repoagent.llm.usage import Limits, Meter, Price
+from repoagent.llm.usage import Limits, Meter, Price, estimate
 from tests.llm.helpers import Scripted, ask
 from tests.llm.providers.messages_server import Script, Server, cut, status, text
 
@@ -54,6 +54,20 @@ def test_failures_are_waited_out_and_counted() -> None:
     assert meter.cost == pytest.approx((30 + 2 * 7) / 1_000_000)
     assert listener.waits == [(1.0, "overloaded"), (2.0, "cut")]
     assert listener.slept == [1.0, 2.0]
+
+
+@pytest.mark.parametrize(("spec", "counted"), [("scripted/one", True), ("manual", False)])
+def test_an_interrupted_attempt_is_counted(spec: str, counted: bool) -> None:
+    def stop(piece: str) -> None:
+        raise KeyboardInterrupt
+
+    listener, meter = Listener(), Meter(price_of=lambda spec: Price(1.0, 2.0))
+    listener.hear = stop  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        listener.run(Scripted([Reply("one two", "end")], spec=spec), meter)
+    sent = estimate(ask()) + Usage(output=3)
+    assert meter.usage == (sent if counted else Usage())
+    assert meter.cost == pytest.approx((sent.input + 2 * 3) / 1_000_000 if counted else 0)
 
 
 def test_the_server_decides_how_long_to_wait() -> None:

@@ -281,9 +281,8 @@ class AnthropicModel:
                 on_text(piece)
         reply = received.reply(request, self.platform, self.spec, prompt.prefix)
         if not received.ended or (received.garbled and reply.stop == "end"):
-            raise Retryable(
-                "the reply was cut off: the server closed the stream early", usage=received.usage(request)
-            )
+            broken = errors.BAD_CALL if received.ended else errors.CLOSED_EARLY
+            raise Retryable(broken, usage=received.usage(request))
         return reply
 
     def _stream(self, request: Request, prompt: Prompt, received: StreamedReply) -> Iterator[str]:

@@ -28,6 +28,9 @@ THINKING_TOKENS = 32_000  # added to the limit on a reply, since thinking counts
 BREAKPOINTS = 4  # of the prompt cache, in one request
 _SHORTEST_KEY = 6  # characters; shorter keys are dummies for servers that require any key
 
+CLOSED_EARLY = "the reply was cut off: the server closed the stream early"
+BAD_CALL = "the reply has a tool call with arguments that are not JSON"
+
 _TRANSIENT = {429: "the account has hit its rate limit", 529: "the server is overloaded"}
 # By HTTP status: the failure, and the remedy unless the provider has a better one.
 _REJECTIONS = {

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 RESPONSES = "responses"  # the trait
 _SHORT_PROMPT = 1_000  # tokens; shorter prompts are never truncated
 _ACCOUNT_HEADERS = {"OpenAI-Organization": "OPENAI_ORG_ID", "OpenAI-Project": "OPENAI_PROJECT_ID"}
+_NO_TOOLS = re.compile(r"support[^.]{0,20}\btool|\btools?\b[^.]{0,30}\bnot\b[^.]{0,10}support")
 
 _lock = threading.Lock()
 _clients: dict[tuple[str, str], httpx2.Client] = {}
@@ -161,7 +162,8 @@ class OpenAIModel:
                     f"the server at {self.endpoint.address} does not speak Chat Completions ({shown}): "
                     f"{self._check_address()}"
                 )
-            raise Retryable("the reply was cut off: the server closed the stream early", usage=usage)
+            broken = errors.BAD_CALL if received.ended else errors.CLOSED_EARLY
+            raise Retryable(broken, usage=usage)
         read = received.counts.get("prompt", 0)
         if truncates and read and read * 2 < least:
             what = f"read only {read:,} of the roughly {least:,} prompt tokens for {self.name}"
@@ -192,6 +194,11 @@ class OpenAIModel:
         message = errors.brief(error.message, secrets) or "no reason given"
         if "more system memory" in error.text:  # Ollama, with a 500
             return ModelError(f"the server cannot load {self.spec} ({message}): use a smaller model")
+        if "tools" in body and _NO_TOOLS.search(error.text):
+            return ModelError(
+                f'{self.spec} does not accept native tools ({message}): set protocol = "tags" under '
+                f'[models."{self.spec}"] in your configuration'
+            )
         if is_path:
             return ModelError(
                 f"{endpoint.address} has no Chat Completions API ({error.status}: {message}): "
