@@ -200,10 +200,7 @@ class Finishing:
         remaining = remaining_changes(context.worktree, context.change_set)
         if remaining.gone:
             names = names_of(remaining.gone, 5)
-            say(
-                f"note: the run's change to {names} is no longer in your files; something removed it during "
-                "the run"
-            )
+            say(f"note: the run's change is no longer in {names}: something removed it or moved the file")
         if remaining.committed:  # the run cannot undo it any more
             names = names_of(remaining.committed, 5)
             say(f"note: the last commit already contains the run's change to {names}")

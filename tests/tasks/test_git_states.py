@@ -87,8 +87,8 @@ def test_a_missing_committer_and_a_locked_index_are_refused_first(
             "the last commit already contains the run's change to f.txt",
         ),
         ("commit -qam mine", Options(), "two\nmine\n", ""),
-        ("stash -q", Options(), "one\n", "the run's change to f.txt is no longer in your files"),
-        ("stash -q", NO_COMMIT, "one\n", "the run's change to f.txt is no longer in your files"),
+        ("stash -q", Options(), "one\n", "the run's change is no longer in f.txt: something removed it"),
+        ("stash -q", NO_COMMIT, "one\n", "the run's change is no longer in f.txt: something removed it"),
     ],
 )
 def test_a_change_that_the_user_committed_or_undid_is_not_left(

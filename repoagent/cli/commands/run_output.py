@@ -269,5 +269,7 @@ def show_interrupted(worktree: WorkTree, name: str, terminal: Terminal, error: B
     if changed := uncommitted_files(worktree, run_dir):
         undo = f"undo these changes with `repoagent runs restore {name}`"
         terminal.note(f"not committed: {_some(changed)}; {undo}")
-    terminal.note(f"resume with `repoagent run --resume {name}`")
+    command = f"`repoagent run --resume {name}`"
+    if command not in str(error):
+        terminal.note(f"resume with {command}")
     return isinstance(error, (KeyboardInterrupt, Stopped))
