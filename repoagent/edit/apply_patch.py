@@ -483,7 +483,7 @@ def bound_source(worktree: WorkTree, present: Source, blob: str) -> Source:
     content = from_blob(worktree, path, Entry(current.mode, blobs[0])) if blobs else None
     if content is None:
         raise Refused(
-            f"{path} is now blob {present.blob[:12]}, but the patch was made for {blob}, and git does not have that "
-            "blob: recreate the patch, or omit --source to apply it to the current text"
+            f"{path} is now blob {present.blob[:12]}, but the patch was made for {blob[:12]}, and git does not have "
+            "that blob: recreate the patch for the current text"
         )
     return replace(present, content=content, blob=blob_hash(content.data, worktree.object_format))

@@ -76,7 +76,8 @@ def gate(top: Path, named: Collection[str], further: bytes = b"") -> WhyNot:
         if ignored is not None and ignored.match_file(path):
             return f"{path} is listed in {IGNORE_FILE} and is never read, sent or edited."
         if path not in named and holds_secrets(path):
-            return f"{path} has a name typical of secret files; name it on the command line to allow it."
+            remedy = "; name it on the command line to allow it." if named else ", so it is withheld."
+            return f"{path} has a name typical of secret files{remedy}"
         return None
 
     return why_not

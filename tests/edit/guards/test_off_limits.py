@@ -27,7 +27,8 @@ ORDINARY = (
 
 def test_files_with_likely_secrets_must_be_named(tmp_path: Path) -> None:
     for path in SECRET:
-        assert "name it on the command line" in (gate(tmp_path, ())(path) or ""), path
+        assert "name it on the command line" in (gate(tmp_path, ("a.py",))(path) or ""), path
+        assert "so it is withheld" in (gate(tmp_path, ())(path) or ""), path
         assert gate(tmp_path, (path,))(path) is None
     assert not any(map(off_limits.holds_secrets, ORDINARY))
 
