@@ -113,6 +113,8 @@ def open_model(
         first = choice.spec
         if choice.origin == settings.theirs:
             say(f"using {first}, as set in this repository's {choice.origin.removeprefix('file:')}")
+    if reply is not None and provider_of(first).answered_by != "user":
+        say(f"ignoring --reply: {display_name(first)} is not manual")
     fallbacks = settings.texts("fallback") if provider_of(first).answered_by == "model" else ()
     wishes = wishes_of(settings)
     options = ModelOptions(settings, wishes, reply, on_progress)
@@ -171,7 +173,9 @@ def _unknown(settings: Settings, spec: str) -> str:
     if slash or ":" in spec:
         if model and (near := get_close_matches(provider, providers, n=1)):
             return f"no provider {provider!r}: did you mean {near[0]}/{model}?"
-        setting = f"providers.{provider or 'NAME'}.base_url"
+        if provider_of(spec) is not SERVERS or provider in providers:  # the rest of the spec is missing
+            return f"no model {spec!r}: {usage}"
+        setting = f"providers.{provider if provider.replace('-', '_').isidentifier() else 'NAME'}.base_url"
         return f"no model {spec!r}: {usage}. To use a server that speaks OpenAI's protocol, set {setting}"
     start = f"no model or alias {spec!r}"
     known = [*_aliases(settings), *catalog.short_names(), *providers, *PROVIDERS]

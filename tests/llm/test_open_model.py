@@ -75,8 +75,9 @@ def test_no_model_and_no_key_names_the_ways(tmp_path: Path, monkeypatch: pytest.
     [
         ("sonet", "did you mean sonnet?"),
         ("anthropic/", "no model 'anthropic/'"),
-        ("openai/", "no model 'openai/'"),
-        ("command: ", "no model 'command: '"),
+        ("openai/", r"no model 'openai/': .*openai/NAME, ollama/NAME\Z"),
+        ("command: ", r"no model 'command: ': .*ollama/NAME\Z"),
+        ("http://x", r"providers\.NAME\.base_url"),
         ("replay:", "no model 'replay:'"),
         ("manuel", "did you mean manual"),
         ("fats", "did you mean fast"),
@@ -135,8 +136,9 @@ def test_unsupported_wishes_are_reported(tmp_path: Path) -> None:
     said: list[str] = []
     wishing = settings(tmp_path, effort="high", temperature=0.25, stop=["END", "###"], cache="off")
     assert wishes_of(wishing) == Wishes("high", 0.25, ("END", "###"), "off")
-    open_model(wishing, spec="command:llm", say=said.append)
+    open_model(wishing, spec="command:llm", reply=tmp_path / "reply", say=said.append)
     assert said == [
+        "ignoring --reply: command:llm is not manual",
         "ignoring effort = high: command:llm does not support it",
         "ignoring temperature = 0.25: command:llm does not support it",
         "ignoring stop = 'END', '###': command:llm does not support it",

@@ -123,6 +123,8 @@ def chosen_name(options: SimpleNamespace, worktree: WorkTree, kind: str) -> tupl
     def has_conversation(name: str) -> bool:
         return open_run_directory(dirs, name).conversation.exists()
 
+    if "" in (options.resume, options.conversation):  # an empty variable of a script must not start a new run
+        raise UsageError("--resume and --conversation need a name")
     dirs = layout(worktree)
     if sum(map(bool, (options.continues, options.resume, options.conversation))) > 1:
         raise UsageError("--continue, --resume and --conversation cannot be combined")

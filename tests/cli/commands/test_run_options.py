@@ -7,6 +7,8 @@ import re
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from repoagent.cli.commands.run_options import explicit_options, inherit_options
 from repoagent.config.layers import load
 from repoagent.git.worktree import layout, open_worktree
@@ -22,6 +24,15 @@ def test_an_option_is_not_the_value_of_the_previous_one(repo: GitRepo, run: Run)
         done = run("run", "--mode", "auto", option.split()[0], "--network", "fix it")
         assert done.code == 2 and f"{option}: missing value before --network" in done.err
     assert repo.git("worktree", "list").count("\n") == 1
+
+
+@pytest.mark.parametrize(("command", "option"), [("run", "--resume"), ("chat", "--conversation")])
+def test_an_empty_name_starts_no_run(
+    repo: GitRepo, run: Run, script: Script, command: str, option: str
+) -> None:
+    done = run(command, "--mode", "auto", option, "", *(["fix it"] if command == "run" else []))
+    assert done.code == 2 and "--resume and --conversation need a name" in done.err
+    assert script.prompts == []
 
 
 def test_show_prompt_prints_the_first_request_and_starts_no_run(
