@@ -430,12 +430,22 @@ def test_real_pre_commit_that_fails(repo: GitRepo) -> None:
     refused(repo, HookFailed, "so many", shout(repo, 2))
 
 
-def test_a_folder_in_the_place_of_a_file_with_other_work(messy: GitRepo) -> None:
-    messy.hook("pre-commit", "rm a.txt; mkdir a.txt\n")
-    edited = shout(messy, 2)
-    [note] = [note for note in edit(messy, edited).notes if "a hook has replaced a.txt" in note]
-    assert Path(note.rpartition(" is in ")[2]).read_bytes() == edited.after
-    assert committed(messy, "a.txt") == lines({2: "LINE 2"})
+@pytest.mark.parametrize(
+    "script",
+    [
+        "rm a.txt; mkdir a.txt",
+        "ln -sf /nowhere a.txt",
+        ": > a.txt",
+        "sort -r a.txt -o a.txt; sed -i s/mine/x/ a.txt",
+    ],
+)
+def test_lost_work_in_a_file_of_the_edit_that_cannot_be_restored(repo: GitRepo, script: str) -> None:
+    repo.write("a.txt", lines({9: "mine 9"}))
+    repo.hook("pre-commit", f"{script}\n")
+    edited = shout(repo, 2)
+    [note] = [note for note in edit(repo, edited).notes if note.startswith("a.txt changed while git was")]
+    assert Path(note.rpartition("; its earlier content is in ")[2]).read_bytes() == edited.after
+    assert committed(repo, "a.txt") == lines({2: "LINE 2"})
 
 
 def test_that_break_the_index(repo: GitRepo) -> None:

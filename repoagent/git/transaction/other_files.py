@@ -31,6 +31,7 @@ COMMITTED = "index"  # and the one that git commits
 # of all files; larger ones are not copied, so changes by hooks are not reverted
 _MAX_BYTES = 256 * 1024 * 1024
 _TRIES = 3  # if the file is saved while it is being restored
+_CHANGED = "changed while git was committing, and its new content was kept"
 _COMMIT_HOOKS = (
     "pre-commit", "prepare-commit-msg", "commit-msg", "post-commit", "post-checkout", "post-index-change",
     "reference-transaction",
@@ -95,11 +96,10 @@ def restore_other_files(journal: EditJournal) -> OtherChanges:
         if saved.content is None:
             sentences.append(f"{saved.path}, which you had deleted, exists again and was kept")
             continue
-        sentence = f"{saved.path} changed while git was committing, and its new content was kept"
         if current is None or current.data != saved.content.data:
-            copy = keep_copy(journal, "found-before", saved.content)
-            sentence += f"; its earlier content is in {KEPT_FOLDER}/{copy}"
-        sentences.append(sentence)
+            sentences.append(_keep_earlier(journal, saved.path, "found-before", saved.content))
+        else:
+            sentences.append(f"{saved.path} {_CHANGED}")
     return OtherChanges(tuple(restored), tuple(left), sentences=tuple(sentences))
 
 
@@ -127,6 +127,11 @@ def keep_copy(journal: EditJournal, name: str, content: Content) -> str:
     return file.name
 
 
+def _keep_earlier(journal: EditJournal, path: str, name: str, content: Content) -> str:
+    """Save the earlier content of a file that stays as it is now; return a sentence about that."""
+    return f"{path} {_CHANGED}; its earlier content is in {KEPT_FOLDER}/{keep_copy(journal, name, content)}"
+
+
 def save_pending_messages(journal: EditJournal) -> None:
     """Save MERGE_MSG and AUTO_MERGE in the journal before a commit."""
     for name in _PENDING_MESSAGES:
@@ -149,23 +154,19 @@ def restore_pending_messages(journal: EditJournal) -> None:
 
 def restore_mixed_files(journal: EditJournal, written: Mapping[str, Content | None]) -> OtherChanges:
     """Restore the user's work that hooks have lost in the edit's files. The content that this replaces is saved in the
-    journal's folder as `found-own-N`, and so is the work in a file that is now a folder or special file. `written` has
-    the content of the files when hooks started; content that differs from the step's was saved by another program, and
-    stays."""
+    journal's folder as `found-own-N`, and so is the lost work if it cannot be restored. `written` has the content of
+    the files when hooks started; content that differs from the step's was saved by another program, and stays."""
     worktree = journal.worktree
     restored, sentences = [], []
     for step, planned in _mixed(journal.record):
+        if step.new is None or not same(written[step.path], step.new):
+            continue
         try:
             current = look(worktree.top, step.path)
-        except Refused:
-            if step.new is not None:
-                copy = keep_copy(journal, "found-own", step.new)
-                sentences.append(
-                    f"a hook has replaced {step.path} by a folder or special file; its content before that is in "
-                    f"{KEPT_FOLDER}/{copy}"
-                )
+        except Refused:  # a folder or a special file
+            sentences.append(_keep_earlier(journal, step.path, "found-own", step.new))
             continue
-        if same(current, step.new) or step.new is None or not same(written[step.path], step.new):
+        if same(current, step.new):
             continue
         whole = step.new
         if current is not None:
@@ -177,11 +178,13 @@ def restore_mixed_files(journal: EditJournal, written: Mapping[str, Content | No
                 current.data.splitlines()
             ):  # some are still there: no hook removed them
                 continue
-            whole = current
+            merged: bytes | Conflict = Conflict()
             if base is not None and not current.is_link and not step.new.is_link:
                 merged = merge(worktree, current.data, base.data, step.new.data, exact=True)
-                if not isinstance(merged, Conflict):
-                    whole = replace(current, data=merged)
+            if isinstance(merged, Conflict):
+                sentences.append(_keep_earlier(journal, step.path, "found-own", step.new))
+                continue
+            whole = replace(current, data=merged)
             if same(current, whole):
                 continue
             keep_copy(journal, "found-own", current)
