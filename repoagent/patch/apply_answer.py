@@ -5,6 +5,7 @@ The parser is imported on first use, so that the request to the model is sent ea
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from repoagent.dataclass import dataclass
@@ -98,22 +99,31 @@ def apply_patches(
 
     scope = frozenset(sources if scope is None else scope)
     files = Files(sources, scope, may_create or never, strict, parses_worse, exists or never)
-    groups, problems = resolve(without_withdrawn(patches, files.sources), files)
-    if not groups and not problems:
+    remaining: Sequence[FilePatch] = without_withdrawn(patches, files.sources)
+    outcomes: dict[str, Outcome] = {}
+    unclosed = False
+    while remaining:
+        groups, problems, remaining = resolve(remaining, files)
+        for group in groups:
+            outcome = combine(group, files)
+            if not isinstance(outcome, Outcome):
+                problems += outcome
+                continue
+            name = outcome.change.name
+            if earlier := outcomes.get(name):
+                change = replace(earlier.change, new=outcome.change.new)
+                outcome = Outcome(change, earlier.placements + outcome.placements)
+            outcomes[name] = outcome
+            unclosed |= any(target.patch.unclosed for target in group)
+        if problems:
+            raise PatchRefused(problems)
+        results = {name: outcome.change.new for name, outcome in outcomes.items() if outcome.change.new}
+        files = replace(files, sources=results, scope=frozenset(results))
+    if not outcomes:
         raise NoPatch
-    outcomes: list[Outcome] = []
-    for group in groups:
-        outcome = combine(group, files)
-        if isinstance(outcome, Outcome):
-            outcomes.append(outcome)
-        else:
-            problems += outcome
-    if problems:
-        raise PatchRefused(problems)
-    changes = tuple(outcome.change for outcome in outcomes if not outcome.change.is_noop)
+    changes = tuple(outcome.change for outcome in outcomes.values() if not outcome.change.is_noop)
     if not changes:
-        names = ", ".join(outcome.change.name for outcome in outcomes)
-        raise PatchRefused([Problem(names, 0, "no-change", "no change: the old and new lines are equal.")])
-    placements = tuple(placement for outcome in outcomes for placement in outcome.placements)
-    unclosed = any(target.patch.unclosed for group in groups for target in group)
+        text = "no change: the old and new lines are equal."
+        raise PatchRefused([Problem(", ".join(outcomes), 0, "no-change", text)])
+    placements = tuple(placement for outcome in outcomes.values() for placement in outcome.placements)
     return Applied(changes, placements, canonical_diff(changes), unclosed)

@@ -82,15 +82,25 @@ class Outcome:
     placements: tuple[Placement, ...]
 
 
-def resolve(patches: Sequence[FilePatch], files: Files) -> tuple[list[list[Target]], list[Problem]]:
-    """The patches grouped by file, in the order of the answer, and a problem for each name that does not resolve."""
+def resolve(
+    patches: Sequence[FilePatch], files: Files
+) -> tuple[list[list[Target]], list[Problem], list[FilePatch]]:
+    """The patches grouped by file, in the order of the answer; a problem for each name that does not resolve; and the
+    patches that edit a file under the name that an earlier one gives it."""
     groups: dict[str, list[Target]] = {}
     problems: list[Problem] = []
+    later: list[FilePatch] = []
+    new_names: set[str] = set()
     for patch in patches:
+        _, spelled = spellings(patch.old or patch.new, patch.new or patch.old)
+        if patch.action == "edit" and any(hunk.old for hunk in patch.hunks):
+            name = next((name for name in spelled if name in files.sources or name in new_names), None)
+            if name in new_names:
+                later.append(patch)
+                continue
         try:
             target = _target(patch, files)
         except PatchError as error:
-            _, spelled = spellings(patch.old or patch.new, patch.new or patch.old)
             problems.append(error.at(spelled[0] if spelled and patch.form == "diff" else patch.name))
             continue
         if target is None:
@@ -113,6 +123,8 @@ def resolve(patches: Sequence[FilePatch], files: Files) -> tuple[list[list[Targe
         if patch.old is None and patch.new is None and group and group[0].patch.action in {"rename", "copy"}:
             target = replace(target, path=group[0].path)  # continues the patch that moves or copies its file
         group.append(target)
+        if target.path is not None and target.path != target.source:
+            new_names.add(target.path)
     by_file: dict[str, list[Target]] = {}
     for source, group in groups.items():
         # Within one diff, as git writes it, a copy is one of the text before the diff.
@@ -125,7 +137,7 @@ def resolve(patches: Sequence[FilePatch], files: Files) -> tuple[list[list[Targe
     for path in sorted({path for path in ends if ends.count(path) > 1}):
         problems.append(Problem(path, 0, "overlap", "two files in the answer would have this path."))
     bad = {problem.path for problem in problems}
-    return [group for group in groups.values() if group[-1].name not in bad], problems
+    return [group for group in groups.values() if group[-1].name not in bad], problems, later
 
 
 def _target(patch: FilePatch, files: Files) -> Target | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from repoagent.patch.refusal import MOST_SHOWN
-from tests.patch.helpers import APP, after, fenced, reasons, refused, run
+from tests.patch.helpers import APP, after, changed, fenced, reasons, refused, run
 
 LONG = b"".join(b"def f%d(): return %d\n" % (number, number) for number in range(20))
 HEADER = "--- a/app.py\n+++ b/app.py\n"
@@ -150,6 +150,42 @@ def test_a_step_that_is_more_than_an_edit(first: str, last: str, path: str | Non
     assert (change.old_path, change.before, change.old_mode) == ("app.py", APP, "100644")
     assert (change.path, change.mode) == (path, mode)
     assert change.after == (APP.replace(b'"hello " + name', b'f"hi {name}"') if path else None)
+
+
+CREATE = "```diff\n--- /dev/null\n+++ b/lib/new.py\n@@ -0,0 +1,2 @@\n+import sys\n+x = 1\n```\n"
+MOVE = GIT.format("lib/app.py", "rename from app.py\nrename to lib/app.py\n")
+
+
+@pytest.mark.parametrize(
+    ("first", "name", "expected"),
+    [
+        (CREATE, "lib/new.py", b"import os\nx = 1\n"),
+        ("`lib/new.py`\n```python\nimport sys\n```\n", "lib/new.py", b"import os\n"),
+        (MOVE, "lib/app.py", IMPORTS_OS),
+        (f"{FIRST}\n{MOVE}", "lib/app.py", IMPORTS_OS.replace(b'"hello "', b'"hi "')),
+        (MOVE.replace("rename", "copy"), "lib/app.py", IMPORTS_OS),
+    ],
+)
+def test_a_new_file_is_edited_under_its_name(first: str, name: str, expected: bytes) -> None:
+    edit = PART.replace("app.py", name)
+    applied = run(f"{first}\nand\n\n{edit}", may_create=lambda _: True)
+    (change,) = applied.changes
+    assert (change.path, change.after) == (name, expected)
+    assert change.before == (APP if "rename" in first else None)
+    assert applied.placements[-1].hunk == 1
+    error = refused(f"{first}\nand\n\n{edit.replace('-import', '-no ')}", may_create=lambda _: True)
+    assert [(problem.path, problem.reason) for problem in error.problems] == [(name, "deleted-line-missing")]
+
+
+def test_two_texts_of_a_new_file_are_refused() -> None:
+    texts = [f"`new.py`\n```python\nx = {number}\n```\n" for number in (1, 2)]
+    assert reasons("\nand\n\n".join(texts), may_create=lambda _: True) == {"overlap"}
+
+
+def test_a_known_name_is_not_that_of_a_new_file() -> None:
+    new = CREATE.replace("b/lib/new.py", "b/b/app.py")
+    files = changed(f"{new}\nand\n\n{PART}", {"app.py": APP}, may_create=lambda _: True)
+    assert files == {"b/app.py": b"import sys\nx = 1\n", "app.py": IMPORTS_OS}
 
 
 def test_an_edit_of_a_file_that_another_part_moves_or_copies_is_refused() -> None:
