@@ -16,8 +16,9 @@ from pathlib import Path
 from repoagent.dataclass import dataclass
 from repoagent.git.objects import local_blobs
 from repoagent.git.process import GitError
-from repoagent.history.log import COMMIT_MARK, FileCommit, offline, split_log
+from repoagent.history.log import COMMIT_MARK, LISTED, FileCommit, offline, split_log
 
+_LOG = (*LISTED, "--diff-merges=first-parent", COMMIT_MARK, "--raw", "-M100%")
 _FUNCTIONS = frozenset({"function", "method"})
 _SHORTEST = 7  # bytes of a definition that is recognized after a rename, such as `class X:`
 
@@ -155,13 +156,9 @@ def steps(
 ) -> list[Step]:
     """What each of `commits` (newest first, of one file) changed. For the first `limit` of them the touched definitions
     are looked up too, within `seconds` of CPU time; nothing is fetched. If git fails, details are left out."""
-    log = (
-        "log", "--no-walk=unsorted", "--stdin", "--diff-merges=first-parent", COMMIT_MARK, "--raw", "-z",
-        "-M100%", "--no-notes", "--no-decorate", "--no-color", "--no-ext-diff",
-    )  # fmt: skip
     sizes: dict[str, int] = {}
     with suppress(GitError):  # a clone without trees
-        data = offline(top, *log, names=[commit.commit for commit in commits]) if commits else b""
+        data = offline(top, *_LOG, names=[commit.commit for commit in commits]) if commits else b""
         sizes = {header[0].decode(): len(changes) for header, changes in split_log(data)}
     blobs: dict[str, bytes] | None = None
     with suppress(GitError):

@@ -23,7 +23,7 @@ from repoagent.dataclass import dataclass
 from repoagent.errors import Refused
 from repoagent.git.process import GitError
 from repoagent.history.commit_details import BULK, Step
-from repoagent.history.log import offline
+from repoagent.history.log import LISTED, offline, split_log
 from repoagent.history.render import plain
 from repoagent.storage import json_files
 from repoagent.storage.layout import Layout, Warn, ensure, to_stderr
@@ -46,15 +46,10 @@ _LINE_TOKENS = 45
 _THINKING_TOKENS = 4_000  # that a model may use up before its answer
 _LOG = (
     "-c", "diff.noprefix=false", "-c", "diff.mnemonicPrefix=false", "-c", "diff.suppressBlankEmpty=false",
-    "log", "--no-walk=unsorted", "--stdin", "-z", "--raw", "-p", "-M", "-l1000", "-U3", "--inter-hunk-context=0",
-    "--no-abbrev", "--full-index", "--diff-algorithm=myers", "--indent-heuristic", "--no-notes", "--no-decorate",
-    "--no-color", "--no-ext-diff", "--no-textconv", "--no-show-signature",
+    *LISTED, "--raw", "-p", "-M", "-l1000", "-U3", "--inter-hunk-context=0", "--no-abbrev", "--full-index",
+    "--diff-algorithm=myers", "--indent-heuristic",
 )  # fmt: skip
-_MESSAGES = (
-    "log", "--no-walk=unsorted", "--stdin", "-z", "--no-notes", "--no-decorate", "--no-color", "--no-patch",
-    "--no-show-signature", "--format=%H%x00%b",
-)  # fmt: skip
-_RAW = re.compile(rb"\n?:\d+ \d+ [0-9a-f]+ [0-9a-f]+ ([A-Z])\d*")
+_MESSAGES = (*LISTED, "--no-patch", "--format=%H%x00%b")
 _FILE = re.compile(rb"^diff --git ", re.MULTILINE)
 _INDEX = re.compile(r"^index [0-9a-f]+\.\.[0-9a-f]+.*\n", re.MULTILINE)
 _ANSWER = re.compile(r"[ \t]*(?:[-*][ \t]+)?\**(\d{1,3})\.(\d{1,3})\**[ \t]*[:.)][ \t*]*(.*?)[ \t]*")
@@ -207,15 +202,10 @@ def patches(top: Path, commits: Sequence[str], paths: Collection[str] = ()) -> d
     result = {}
     for oid, change in zip(fields[1::2], fields[2::2], strict=True):
         raw, _, whole = change.partition(b"\0\0")
-        names: list[str] = []
-        tokens = iter(raw.split(b"\0"))
-        for token in tokens:
-            if entry := _RAW.fullmatch(token):
-                if entry[1] in (b"R", b"C"):
-                    next(tokens, b"")  # the path before
-                names += [os.fsdecode(next(tokens, b""))] * (
-                    2 if entry[1] == b"T" else 1
-                )  # T: deleted and added
+        ((_, files),) = split_log(b"\x01\0" + raw + b"\0")
+        names = []
+        for entry, each in files:
+            names += [os.fsdecode(each[-1])] * (2 if entry[5] == b"T" else 1)  # T: deleted and added
         starts = [match.start() for match in _FILE.finditer(whole)]
         sections = [whole[start:end] for start, end in pairwise([*starts, len(whole)])]
         result[oid.decode()] = dict(zip(names, sections, strict=True)) if len(names) == len(sections) else {}

@@ -207,7 +207,7 @@ def prompt_block(
 def walked_since(worktree: WorkTree) -> int | None:
     """The date (seconds since 1970) of the oldest commit that the prompt of an edit considers; None if the history has
     fewer than WALKED commits. It depends on the history alone, so that the same state always gives the same prompt."""
-    options = (f"--skip={WALKED}", "--no-show-signature", "--format=%ct", "--end-of-options", "HEAD", "--")
+    options = (f"--skip={WALKED}", "--format=%ct", "--end-of-options", "HEAD", "--")
     date = git_output(worktree.top, "log", "-1", *options, ok=(0, 128)).stdout.strip()
     return int(date) if date.isdigit() else None
 

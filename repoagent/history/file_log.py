@@ -16,6 +16,8 @@ from repoagent.git.process import OFFLINE, GitError, git_output
 from repoagent.git.worktree import WorkTree, layout
 from repoagent.history.log import (
     COMMIT_MARK,
+    LISTED,
+    LOG,
     LOG_FORMAT,
     FileCommit,
     TimedGit,
@@ -23,6 +25,7 @@ from repoagent.history.log import (
     deadline_in,
     offline,
     parse_log,
+    raw_fields,
     renamed,
     split_log,
 )
@@ -31,15 +34,8 @@ SECONDS = 0.3  # of wall time, for a walk
 INDEX_SECONDS = 0.5  # for the index to add new commits
 ALL = 1_000_000  # commits; more than any file has
 _NAMES = 8  # earlier names of a file that are followed
-# Whatever the user has configured: no following (it takes seconds), no colours, no other encoding, no programs.
-_LOG = (
-    "log", "--no-notes", "--no-decorate", "--no-color", "--no-ext-diff", "--no-renames", "--no-follow", "--raw", "-z",
-    "--encoding=UTF-8", LOG_FORMAT, "--no-textconv",
-)  # fmt: skip
-_PINNED = (
-    "log", "--no-walk=unsorted", "--stdin", "--no-notes", "--no-decorate", "--encoding=UTF-8", "-z", "--no-color",
-    "--no-ext-diff", "--no-textconv", "--no-show-signature", "--diff-merges=first-parent",
-)  # fmt: skip
+_LOG = (*LOG, "--no-renames", "--raw", LOG_FORMAT)
+_LISTED = (*LISTED, "--diff-merges=first-parent")
 _MOVES = ("-M", "-l200")
 RENAMES = (
     "diff-tree", "-r", "-z", "-M", "--no-commit-id", "--no-ext-diff", "--no-textconv", "--raw", "--diff-filter=R",
@@ -181,10 +177,10 @@ def look_up(
     """Like `file_log`, but from `commits`, the ids of all commits of the file, newest first. Calls git four times and
     never walks the history. None if the file cannot be followed through these commits. Raises GitError if git fails,
     for example because an object is missing."""
-    whole = parse_log(offline(top, *_PINNED, "--no-patch", LOG_FORMAT, names=commits), path)
+    whole = parse_log(offline(top, *_LISTED, "--no-patch", LOG_FORMAT, names=commits), path)
     latest = whole[:limit]
     ids = [commit.commit for commit in latest]
-    data = offline(top, *_PINNED, "--raw", *_MOVES, "--no-abbrev", COMMIT_MARK, names=ids)
+    data = offline(top, *_LISTED, "--raw", *_MOVES, "--no-abbrev", COMMIT_MARK, names=ids)
     changes = {
         (header[0], names[-1]): (change, names) for header, each in split_log(data) for change, names in each
     }
@@ -193,8 +189,7 @@ def look_up(
         change, names = changes.get((commit.commit.encode(), os.fsencode(path)), (None, []))
         if change is None:
             break
-        old_mode, new_mode, *oids, status = (field.decode() for field in change.groups())
-        before, after = (oid if oid.strip("0") else "" for oid in oids)
+        old_mode, new_mode, before, after, status = raw_fields(change)
         origin = os.fsdecode(names[0])
         followed.append(
             replace(
@@ -222,7 +217,7 @@ def _counted(top: Path, commits: Sequence[FileCommit]) -> tuple[FileCommit, ...]
     paths = dict.fromkeys(path for commit in commits for path in (commit.path, commit.was) if path)
     ids = [commit.commit for commit in commits]
     try:
-        data = offline(top, *_PINNED, "--numstat", *_MOVES, COMMIT_MARK, "--", *paths, names=ids)
+        data = offline(top, *_LISTED, "--numstat", *_MOVES, COMMIT_MARK, "--", *paths, names=ids)
     except GitError:  # a partial clone
         return tuple(commits)
     counts: defaultdict[tuple[str, str], list[tuple[int | None, int | None]]] = defaultdict(list)

@@ -19,6 +19,9 @@ from typing import NamedTuple
 from repoagent.dataclass import dataclass
 from repoagent.git.process import OFFLINE, git_output, git_stream
 
+# Without colors, programs or lookups that the user has configured; see also `git.process.PINNED`.
+LOG = ("log", "-z", "--no-notes", "--no-decorate", "--no-color", "--no-textconv")
+LISTED = (*LOG, "--no-walk=unsorted", "--stdin")  # only the commits listed in standard input, in that order
 # Commit, parents, short name, author by .mailmap, author date, subject, address; -z ends it with a NUL.
 LOG_FORMAT = "--format=%x01%H%x00%P%x00%h%x00%aN%x00%aI%x00%s%x00%aE"
 _FIELDS = 7
@@ -96,7 +99,7 @@ def parse_log(data: bytes, path: str) -> list[FileCommit]:
             field.decode("utf-8", "replace") for field in header
         )
         change = changes[0][0] if len(changes) == 1 else None  # of a directory there may be several
-        old_mode, new_mode, before, after, status = _raw(change) if change else ("", "", "", "", "M")
+        old_mode, new_mode, before, after, status = raw_fields(change) if change else ("", "", "", "", "M")
         touched = tuple(os.fsdecode(name) for _, names in changes for name in names)
         commits.append(
             FileCommit(
@@ -107,7 +110,7 @@ def parse_log(data: bytes, path: str) -> list[FileCommit]:
     return commits
 
 
-def _raw(change: re.Match[bytes]) -> tuple[str, str, str, str, str]:
+def raw_fields(change: re.Match[bytes]) -> tuple[str, str, str, str, str]:
     """Old and new mode, old and new blob ("" for none), status."""
     old_mode, new_mode, before, after, status = (field.decode() for field in change.groups())
     return old_mode, new_mode, before if before.strip("0") else "", after if after.strip("0") else "", status
@@ -122,7 +125,7 @@ def renamed(data: bytes, path: str, *, forward: bool = False) -> Origin | None:
         if raw is not None:
             old, new = os.fsdecode(next(tokens, b"")), os.fsdecode(next(tokens, b""))
             if path == (old if forward else new):
-                mode, _, blob, *_ = _raw(raw)
+                mode, _, blob, *_ = raw_fields(raw)
                 return Origin(new if forward else old, blob, mode)
     return None
 
@@ -139,9 +142,8 @@ _WHOLE = {"GIT_FLUSH": "0"}  # otherwise git writes each commit separately, whic
 _LONGEST_STATUS = 5  # "\nR100"; what begins a record is never shorter than the id of a commit
 # Without .mailmap, which may change: it is applied for display.
 _LOG = (
-    "log", "--no-merges", "--name-status", "-z", "-r", "--no-follow", "--no-notes", "--no-decorate", "--no-color",
-    "--no-show-signature", "--no-ext-diff", "--no-textconv", "--no-relative", "--no-mailmap", "--encoding=UTF-8",
-    "--submodule=short", "--ignore-submodules=none", f"-l{RENAME_LIMIT}", "--format=%H %ct %an <%ae>",
+    *LOG, "--no-merges", "--name-status", "-r", "--no-relative", "--no-mailmap", "--submodule=short",
+    "--ignore-submodules=none", f"-l{RENAME_LIMIT}", "--format=%H %ct %an <%ae>",
 )  # fmt: skip
 _SIMILAR = ("-M", "-C")
 _EQUAL = ("-M100%", "-C100%")  # similar content would have to be read, and a partial clone lacks it

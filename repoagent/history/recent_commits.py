@@ -15,18 +15,14 @@ from repoagent.git.objects import resolve_commit
 from repoagent.git.process import OFFLINE, GitError, git
 from repoagent.history import cochange
 from repoagent.history.cochange import MOST_FILES, Commit
-from repoagent.history.log import TimedGit, deadline_in, split_log
+from repoagent.history.log import LOG, TimedGit, deadline_in, split_log
 
 QUICK_SECONDS = 0.3
 _COMMITS = 100
 _LISTING_SECONDS = 0.2
 _NAMESAKES = 50
 _PATHS_A_CALL = 500
-# Whatever the user has configured: no following (it takes seconds), no colours, no programs.
-_LOG = (
-    "log", "--no-notes", "--no-decorate", "--no-color", "--no-ext-diff", "--no-renames", "--no-follow", "--raw", "-z",
-    "--no-abbrev", "--no-merges", "--full-diff", "--format=%x01%H%x00%ct",
-)  # fmt: skip
+_LOG = (*LOG, "--no-renames", "--raw", "--no-abbrev", "--no-merges", "--full-diff", "--format=%x01%H%x00%ct")
 
 
 class QuickLook:

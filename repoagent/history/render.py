@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from repoagent.dataclass import dataclass
 from repoagent.display_text import list_some
-from repoagent.git.process import git
+from repoagent.history.log import LOG, offline
 
 if TYPE_CHECKING:
     from repoagent.history.cochange import Neighbor
@@ -307,9 +307,7 @@ def read_headers(top: Path, ids: Iterable[str]) -> dict[str, CommitHeader]:
     commits = list(dict.fromkeys(ids))
     if not commits:
         return {}
-    data = git(
-        top, "log", "--no-walk=unsorted", "--ignore-missing", "--stdin", "-z", "--encoding=UTF-8", "--no-color",
-        "--format=%H%x00%h%x00%aN%x00%cI%x00%s", stdin="".join(f"{commit}\n" for commit in commits).encode(),
-    )  # fmt: skip
+    options = ("--no-walk=unsorted", "--ignore-missing", "--stdin", "--format=%H%x00%h%x00%aN%x00%cI%x00%s")
+    data = offline(top, *LOG, *options, names=commits)
     tokens = [token.decode("utf-8", "replace") for token in data.split(b"\0")[:-1]]
     return {tokens[start]: CommitHeader(*tokens[start : start + 5]) for start in range(0, len(tokens), 5)}
