@@ -188,13 +188,13 @@ def test_unclear_withdrawals(answer: str) -> None:
     assert reasons(answer, FILES) == {"ambiguous"}
 
 
-def test_the_messages_of_mails_withdraw_nothing() -> None:
+def test_the_messages_of_mails_withdraw_and_offer_nothing() -> None:
     head = (
         "From 0123456789012345678901234567890123456789 Mon Sep 17 00:00:00 2001\nFrom: A <a@b.c>\nSubject: "
     )
     mails = [
         f"{head}{prose}\n\n---\n f | 2\n\n{text[8:-4]}-- \n2.39.5\n\n"
-        for prose, text in (("One", A), ("Scratch that", B))
+        for prose, text in (("One", A), ("Scratch that\n\nAlternatively, sort:", B))
     ]
     assert made("".join(mails)) == {"app.py": ["a = 10", "a = 40"]}
 

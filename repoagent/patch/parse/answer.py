@@ -169,16 +169,17 @@ def _with_prose(
     parsed: Sequence[FilePatch], block: Block, number: int, before: str, since: str
 ) -> list[FilePatch]:
     """The patches of a block with its number, its tolerances, and the effect of the prose right `before` it and `since`
-    the previous patch. The message of a mail or a commit withdraws nothing."""
+    the previous patch. The message of a mail or a commit withdraws and offers nothing."""
+    if any(map(markers.is_mail, since.split("\n"))):
+        before = since = ""
     if number == 0:
         since = ""
-    is_message = any(map(markers.is_mail, since.split("\n")))
     return [
         replace(
             patch,
             block=number,
             unclosed=block.fence is not None and not block.closed,
-            revision=Revision.NEUTRAL if is_message else retractions.revision_of(since),
+            revision=retractions.revision_of(since),
             prose=since,
             alternative=retractions.offers_choice(before),
             tolerances=patch.tolerances | block.tolerances,
