@@ -525,7 +525,8 @@ def _find_worktree(start: Path) -> WorkTree:
                 os.environ.pop(name, None)
     if needed:
         raise UsageError(
-            f"git finds the repository of {worktree.top} only while GIT_DIR and GIT_WORK_TREE are set"
+            f"git finds the repository of {worktree.top} only while GIT_DIR and GIT_WORK_TREE are set: "
+            f"write `gitdir: {worktree.git_dir}` to {worktree.top / '.git'}"
         )
     send_to(log.warning)
     return worktree

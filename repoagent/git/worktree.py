@@ -164,7 +164,9 @@ def _cannot_open(cwd: Path, stderr: bytes) -> UsageError:
         return NoWorkTree(
             f"{cwd} is not in a git work tree: run repoagent inside one, or create one with `git init`"
         )
-    return UsageError(f"git cannot open the repository at {cwd}: {reason}")
+    names = [name for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR") if name in os.environ]
+    remedy = f"; unset {' and '.join(names)}" if names else ""
+    return UsageError(f"git cannot open the repository at {cwd}: {reason}{remedy}")
 
 
 def _main_top(common_dir: Path) -> Path | None:

@@ -73,7 +73,7 @@ def explained(path: Path, error: sqlite3.Error) -> Exception:
     if str(error).startswith("no such module"):
         return UsageError("this Python's SQLite lacks full-text search (FTS5); use another Python")
     if isinstance(error, sqlite3.OperationalError) and str(error).startswith(_OUTSIDE):
-        return Unusable(f"cannot use {path} ({error})")
+        return Unusable(f"cannot use {path} ({error}); check its permissions and the free disk space")
     return Damaged(str(error))
 
 

@@ -245,6 +245,10 @@ def test_variables_of_git_are_refused(repo: GitRepo, tmp_path: Path, monkeypatch
     other.git("config", "core.worktree", str(repo.top / "src"))
     with pytest.raises(errors.UsageError, match="is inside a git directory: run repoagent in the work tree"):
         Repository(other.top / ".git")
+    with pytest.raises(errors.UsageError, match=r"write `gitdir: .*/other/.git` to .*/src/.git"):
+        Repository(other.top)
+    repo.write("src/.git", f"gitdir: {other.top / '.git'}\n")
+    assert Repository(other.top).top == repo.top / "src"
     assert Repository(repo.top).top == repo.top
 
 

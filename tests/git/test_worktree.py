@@ -25,7 +25,7 @@ from tests.conftest import GitRepo
 from tests.git.edits import shell
 
 
-def test_outside_a_work_tree(repo: GitRepo, tmp_path: Path) -> None:
+def test_outside_a_work_tree(repo: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     repo.git("clone", "-q", "--bare", ".", str(tmp_path / "bare.git"))
     with pytest.raises(UsageError, match=r"bare repository.*worktree add"):
         open_worktree(tmp_path / "bare.git")
@@ -44,6 +44,9 @@ def test_outside_a_work_tree(repo: GitRepo, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="line break"):
         open_worktree(tmp_path / "two\nlines")
     assert open_worktree(tmp_path / "one").object_format == "sha256"
+    monkeypatch.setenv("GIT_DIR", "/nowhere")
+    with pytest.raises(UsageError, match=r"repository: ./nowhere.; unset GIT_DIR$"):
+        open_worktree(repo.top)
 
 
 def test_no_git_and_an_old_git(repo: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

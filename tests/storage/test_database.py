@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.storage.database import Damaged, Schema, Unusable, open_database, open_to_read
+from repoagent.storage.database import Damaged, Schema, Unusable, open_database, open_to_read, sqlite_errors
 
 SCHEMA = Schema(0x123, 1, "CREATE TABLE item (name)")
 
@@ -52,6 +52,14 @@ def test_a_newer_version_is_refused_whatever_it_contains(tmp_path: Path) -> None
     for reopen in (lambda: open_database(path, SCHEMA, fail), lambda: open_to_read(path, SCHEMA)):
         with pytest.raises(Unusable, match="format version 99"):
             reopen()
+
+
+def test_an_error_of_the_system_has_a_remedy(tmp_path: Path) -> None:
+    path = tmp_path / "items.db"
+    with closing(open_database(path, SCHEMA, fail)) as full:
+        full.execute("PRAGMA max_page_count = 1")
+        with pytest.raises(Unusable, match=r"is full\); check .* free disk space"), sqlite_errors(path):
+            full.execute("INSERT INTO item VALUES (randomblob(99999))")
 
 
 def test_only_an_existing_file_is_opened_for_reading(tmp_path: Path) -> None:

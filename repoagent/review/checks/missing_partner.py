@@ -83,7 +83,7 @@ def find_missing_partners(change: Change, worktree: WorkTree, settings: Settings
             history = _open_history(worktree, change, stack, start_quick_look)
             findings = tuple(_findings(change, worktree, history, level))
         except Unusable as error:  # it cannot be created, or turns out to be damaged
-            history = _recent(start_quick_look(), f"there is no history index: {error}")
+            history = _recent(start_quick_look(), f"older commits do not count: {error}")
             findings = tuple(_findings(change, worktree, history, level))
     if history.note:
         notes.append(history.note)

@@ -64,7 +64,7 @@ def test_an_index_that_breaks_as_it_is_read(made: Made, table: str) -> None:
         connection.execute(f"DROP TABLE {table}")
     outcome = history(repo, "staged", "", {})
     assert [finding.key for finding in outcome.findings] == ["api.md"]
-    assert "there is no history index: " in outcome.notes[0] and "was damaged" in outcome.notes[0]
+    assert "older commits do not count: " in outcome.notes[0] and "was damaged" in outcome.notes[0]
 
 
 @pytest.mark.soak
