@@ -103,17 +103,30 @@ def goes_on(text: str) -> bool:
 
 @dataclass
 class Lines:
-    """Reads lines from standard input: a pipe, or a terminal that cannot move its cursor, which gets a prompt."""
+    """Reads lines from standard input: a pipe, or a terminal that cannot move its cursor, which gets a prompt. There,
+    ^C clears the input, and a second one ends it."""
 
     terminal: Terminal
 
     def read(self) -> str | None:
         lines: list[str] = []
+        asked_to_end = False
         while True:
-            if self.terminal.can_ask:
-                sys.stderr.write("  " if lines else PROMPT)
-                sys.stderr.flush()
-            data = sys.stdin.buffer.readline()
+            try:
+                if self.terminal.can_ask:
+                    sys.stderr.write("  " if lines else PROMPT)
+                    sys.stderr.flush()
+                data = sys.stdin.buffer.readline()
+            except Ended:
+                raise
+            except KeyboardInterrupt:
+                if not self.terminal.can_ask:
+                    raise
+                if asked_to_end:
+                    return None
+                lines, asked_to_end = [], True
+                self.terminal.note(f"\n{AGAIN}", "dim")
+                continue
             if not data:
                 return "\n".join(lines) if lines else None
             try:

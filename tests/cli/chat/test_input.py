@@ -77,6 +77,20 @@ def test_a_no_without_a_reason_ends_the_turn_and_not_the_chat(
     assert repo.status() == ""
 
 
+def test_two_interrupts_end_a_chat_on_a_dumb_terminal(repo: GitRepo, chat: Open, script: Script) -> None:
+    script.replies("So.")
+    with chat(TERM="dumb") as window:
+        window.answer("> ", "a \\\n")
+        window.answer("  ", "\x03")
+        window.answer("press ^C again, or ^D, to end the chat\n> ", "b\n")
+        window.expect("So.")
+        window.answer("> ", "\x03")
+        window.answer("press ^C again, or ^D, to end the chat\n> ", "\x03")
+        window.expect("--resume chat-")
+        assert window.end() == 0
+    assert "\nb\n" in script.prompts[0] and "\na " not in script.prompts[0]
+
+
 @pytest.mark.soak
 def test_undo_asks_also_on_a_dumb_terminal(repo: GitRepo, chat: Open, script: Script) -> None:
     script.replies(LOOK, GREET, DONE)
