@@ -15,11 +15,12 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from bench.options import options
 from repoagent.git.worktree import WorkTree, layout, open_worktree
-from repoagent.memory.identity.record import FILE, to_dict
+from repoagent.memory.identity.record import FILE
 from repoagent.memory.identity.store import listing, remember, resolve
 from repoagent.memory.listing import RowFilter, rows
 
@@ -52,7 +53,7 @@ def _made(top: Path, count: int) -> WorkTree:
     for number in range(real):
         (top / f"file{number}.py").write_bytes(_text(number))
         memory = remember(place, worktree, f"file{number}.py", _text(number))
-    pattern = to_dict(memory.identity)
+    pattern = asdict(memory.identity)
     for number in range(real, count):
         folder = place.memory / f"file{number}-{number:08x}"
         folder.mkdir()
