@@ -280,7 +280,7 @@ class Kernel:
 def _withheld_inodes(runner: CommandRunner) -> dict[str, int]:
     """The files that are hidden from models, with their inodes: replacing a file removes the mount over it."""
     inodes = {}
-    for path in runner.gate.withheld():
+    for path in runner.gate.hidden.withheld():
         with suppress(OSError):
             inodes[path] = os.lstat(f"{runner.top}/{path}").st_ino
     return inodes

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.approvals.policy import Asker, Gate, user_rules
-from repoagent.agent.approvals.rules import rules
+from repoagent.agent.approvals.rules import HiddenFiles, rules
 from repoagent.agent.context_window.shorten_text import spilling
 from repoagent.agent.exec.tools import CommandRunner
 from repoagent.agent.plan import task_tool
@@ -70,13 +70,10 @@ def create_gate(
         audit=lambda event: json_files.record(run_dir.layout, {"run": request.name, **event}),
         sandbox=confinement.name,
         why_none=reason,
-        top=policy.top,
+        hidden=HiddenFiles(policy.top, hidden.why_not, hidden, partial(are_blobs, hidden.worktree)),
         writable=(policy.scratch, *policy.also_write),
         protected=(*policy.keep, *policy.shield),
         path=os.environ.get("PATH"),
-        off_limits=hidden.why_not,
-        withheld=hidden,
-        blobs=partial(are_blobs, hidden.worktree),
     )
 
 

@@ -16,6 +16,7 @@ import pytest
 
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.approvals.policy import Gate, Verdict
+from repoagent.agent.approvals.rules import HiddenFiles
 from repoagent.agent.exec.process import TAIL, OutputFile
 from repoagent.agent.exec.tools import CommandRunner
 from repoagent.agent.python_tool import (
@@ -45,7 +46,7 @@ class PythonTool:
             return (sandbox.wrap if sandbox else unconfined)(argv, policy, report)
 
         name = sandbox.name if sandbox else ""
-        gate = Gate("ask", lambda asked: Verdict(True), top=self.top, audit=self.events.append, sandbox=name)
+        gate = Gate("ask", lambda asked: Verdict(True), audit=self.events.append, sandbox=name)
         env = scrubbed(os.environ, policy)
         env.pop("PYTEST_CURRENT_TEST", None)  # if set, ipykernel does not capture the output of programs
         self.runner = CommandRunner(
@@ -273,7 +274,9 @@ def test_interrupt_of_the_user_ends_the_kernel(python: PythonTool) -> None:
 def test_new_hidden_file_ends_the_kernel(python: PythonTool) -> None:
     python.runner.gate.mode, python.runner.gate.sandbox = "auto", "pretended"
     (python.top / "old.env").write_text("x")
-    python.runner.gate.withheld = lambda: {path.name: "" for path in python.top.glob("*.env")}
+    python.runner.gate.hidden = HiddenFiles(
+        withheld=lambda: {path.name: "" for path in python.top.glob("*.env")}
+    )
     python.run("x = 1")
     assert python.run("x").text.startswith("done")
     (python.top / "new.env").write_text("x")

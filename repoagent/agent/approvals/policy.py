@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Literal, get_args
 
 from repoagent.agent.approvals.rules import (
-    Blobs,
     HiddenFiles,
-    Known,
     Rule,
     can_do_no_harm,
     ignores_case,
@@ -80,11 +78,9 @@ class Gate:
 
     allow, deny: rules; an "always" answer adds to `allow`. asker: asks the user. remember: saves the patterns of an
     "always" answer for later runs in this repository. audit: records each decision. sandbox: the name of the commands'
-    sandbox, "" for none; why_none: why there is none, as a sentence. top, writable: the work tree, and other folders
-    that commands may write to; protected: paths that they may not write. path: the commands' PATH. off_limits: returns
-    why a path of the work tree is hidden from models, None if it is not. withheld: returns the hidden files, and
-    whether git tracks each (`Known`). blobs: returns whether any of the given git objects (by name) has the content of
-    a hidden file.
+    sandbox, "" for none; why_none: why there is none, as a sentence. hidden: the work tree, and what models may not see
+    of it. writable: other folders that commands may write to; protected: paths that they may not write. path: the
+    commands' PATH.
     """
 
     mode: Mode
@@ -95,13 +91,10 @@ class Gate:
     audit: Audit = lambda event: None
     sandbox: str = ""
     why_none: str = ""
-    top: Path = field(default_factory=Path)
+    hidden: HiddenFiles = HiddenFiles()
     writable: tuple[Path, ...] = ()
     protected: tuple[Path, ...] = ()
     path: str | None = None
-    off_limits: Callable[[str], str | None] = lambda _: None
-    withheld: Callable[[], Mapping[str, Known]] = dict
-    blobs: Blobs = lambda _: False
 
     def decide(self, request: ApprovalRequest) -> Verdict:
         """Decide on a request. Deny rules win in every mode; the patterns of an "always" answer are added to `allow`.
@@ -195,7 +188,7 @@ class _Check:
         self.gate, self.reading = gate, reading
         self.commands = reading.commands if reading else ()
         self.moves = any(command.name == "cd" for command in self.commands)
-        self.hidden = HiddenFiles(gate.top, gate.off_limits, cache(gate.withheld), gate.blobs)
+        self.hidden = replace(gate.hidden, withheld=cache(gate.hidden.withheld))
 
     def passes(self, further: Sequence[Rule] = ()) -> str:
         """Why all commands pass without asking, also by `further` rules; "" if any does not."""
@@ -213,7 +206,7 @@ class _Check:
         if gate.sandbox:
             reads = only_reads(silent) and not self.hidden.named_by(silent)
         else:
-            reads = not self.moves and can_do_no_harm(silent, gate.top, gate.path, gate.off_limits)
+            reads = not self.moves and can_do_no_harm(silent, self.hidden, gate.path)
         if sets_harmlessly(silent) or (reads and not self.hidden.may_be_shown_by(silent)):
             return _READS
         if gate.mode == "read-only" or not all(map(self.may_write, silent.writes)):
@@ -234,7 +227,7 @@ class _Check:
             return False
         if self.moves and not target.text.startswith("/"):
             return False
-        top = self.gate.top.resolve()
+        top = self.hidden.top.resolve()
         path = (top / target.text).resolve()
         protected = [keep for keep in map(Path.resolve, self.gate.protected) if not top.is_relative_to(keep)]
         if path.is_relative_to(top) and not any(map(path.is_relative_to, protected)):

@@ -160,20 +160,12 @@ def only_reads(command: Simple) -> bool:
     return name == "git" and _git_reads(words)
 
 
-def can_do_no_harm(
-    command: Simple,
-    top: Path,
-    path: str | None = None,
-    off_limits: Callable[[str], str | None] = lambda _: None,
-) -> bool:
-    """Whether `command` only reads files of the work tree, even without a sandbox.
-
-    `path` is the PATH of the command; a program in the work tree is not trusted. `off_limits` returns why a path of the
-    work tree is hidden, None if it is not.
-    """
+def can_do_no_harm(command: Simple, hidden: HiddenFiles, path: str | None) -> bool:
+    """Whether `command` only reads files of the work tree that are not hidden, even without a sandbox. `path` is the
+    PATH of the command; a program in the work tree is not trusted."""
     if not only_reads(command) or command.name in {"git", "rg"}:
         return False
-    base = top.resolve()
+    base = hidden.top.resolve()
     if command.name not in {"cd", "echo", "pwd", "true", "false", "test", "[", "type"}:
         program = shutil.which(command.name, path=path)
         if program is None or Path(program).resolve().is_relative_to(base):
@@ -195,7 +187,7 @@ def can_do_no_harm(
                 return False
             if not os.path.lexists(target):  # also if the name is too long
                 continue
-            if target != base and off_limits(str(target.relative_to(base))) is not None:
+            if target != base and hidden.off_limits(str(target.relative_to(base))) is not None:
                 return False
             if command.name == "diff" and target.is_dir():  # it shows files whose names are not given
                 return False
@@ -204,7 +196,6 @@ def can_do_no_harm(
 
 # Whether git tracks a hidden file: "" if not, "excluded" if it does and the user excluded the file by name.
 Known = Literal["", "tracked", "excluded"]
-Blobs = Callable[[Sequence[str]], bool]
 
 # Programs that show names and sizes of files, but not their content.
 _OUTSIDE = {
@@ -237,10 +228,10 @@ class HiddenFiles:
     name) has the content of a hidden file.
     """
 
-    top: Path
-    off_limits: Callable[[str], str | None]
-    withheld: Callable[[], Mapping[str, Known]]
-    blobs: Blobs
+    top: Path = Path()
+    off_limits: Callable[[str], str | None] = lambda _: None
+    withheld: Callable[[], Mapping[str, Known]] = dict
+    blobs: Callable[[Sequence[str]], bool] = lambda _: False
 
     def named_by(self, command: Simple) -> bool:
         """Whether a word of `command` is the path of a hidden file (`.env`, a key)."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from repoagent.agent.approvals.policy import ApprovalRequest, Gate, Mode, Verdict
-from repoagent.agent.approvals.rules import ignores_case, propose, rules
+from repoagent.agent.approvals.rules import HiddenFiles, ignores_case, propose, rules
 from repoagent.agent.approvals.shell_parser import read_command
 from repoagent.errors import UsageError
 
@@ -33,9 +33,8 @@ def gate(
     deny: tuple[str, ...] = (),
     sandbox: str = "",
 ) -> Gate:
-    return Gate(
-        mode, allow=rules(allow), deny=rules(deny), sandbox=sandbox, top=tmp_path, path="/usr/bin:/bin"
-    )
+    hidden, path = HiddenFiles(tmp_path), "/usr/bin:/bin"
+    return Gate(mode, allow=rules(allow), deny=rules(deny), sandbox=sandbox, hidden=hidden, path=path)
 
 
 def passes(gate: Gate, command: str) -> bool:
@@ -153,7 +152,7 @@ def test_read_only_command_passes_if_harmless(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("key")
     (tmp_path / "src").mkdir()
     bare, boxed = gate(tmp_path, "read-only"), gate(tmp_path, "read-only", sandbox="bubblewrap")
-    bare.off_limits = boxed.off_limits = lambda path: "it is a secret" if path == "secret" else None
+    bare.hidden = boxed.hidden = HiddenFiles(tmp_path, {"secret": "it is a secret"}.get)
     free, confined, refused = map(commands, (HARMLESS, HARMLESS_IN_A_SANDBOX, HARMFUL))
     whole = [*free, *confined, *refused]
     assert [command for command in whole if passes(boxed, command)] == [*free, *confined]

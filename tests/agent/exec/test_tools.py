@@ -29,7 +29,7 @@ class CommandTools:
 
     def __init__(self, top: Path) -> None:
         self.events: list[Mapping[str, object]] = []
-        gate = Gate("ask", asker=lambda asked: Verdict(True), top=top, audit=self.events.append)
+        gate = Gate("ask", asker=lambda asked: Verdict(True), audit=self.events.append)
         self.runner = CommandRunner(
             top, top.parent / "output", dict(os.environ), gate, audit=self.events.append
         )

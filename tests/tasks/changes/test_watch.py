@@ -77,7 +77,7 @@ def test_a_command_that_cannot_be_started_is_not_taken_for_an_interrupted_one(
     repo: GitRepo, tmp_path: Path
 ) -> None:
     change_set = open_change_set(open_worktree(repo.top), tmp_path / "changes")
-    runner = CommandRunner(repo.top, tmp_path / "output", {}, Gate("ask", top=repo.top, path="/usr/bin:/bin"))
+    runner = CommandRunner(repo.top, tmp_path / "output", {}, Gate("ask", path="/usr/bin:/bin"))
     runner.watch = Watch(change_set.worktree, change_set, lambda said: None)
     runner.wrap = lambda argv, report, may: ["/no/such/sandbox", *argv]
     assert "could not start" in runner.tools()[0].perform(Action("run", {}, "ls")).text

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from repoagent.agent.approvals import rules
 from repoagent.agent.approvals.policy import ApprovalRequest, Gate
-from repoagent.agent.approvals.rules import propose, rules
 from repoagent.agent.approvals.shell_parser import read_command
 from repoagent.agent.sandbox.backends import find
 from repoagent.agent.sandbox.policy import Policy
@@ -54,8 +54,8 @@ def question(repo: GitRepo, sandbox: str = "bubblewrap") -> Gate:
     why_not = gate(repo.top, ())
     worktree = open_worktree(repo.top)
     return Gate(
-        "ask", sandbox=sandbox, top=repo.top, path=os.environ["PATH"], off_limits=why_not,
-        withheld=HiddenFiles(worktree, why_not), blobs=partial(are_blobs, worktree),
+        "ask", sandbox=sandbox, path=os.environ["PATH"],
+        hidden=rules.HiddenFiles(repo.top, why_not, HiddenFiles(worktree, why_not), partial(are_blobs, worktree)),
     )  # fmt: skip
 
 
@@ -212,7 +212,7 @@ def test_hidden_files_are_updated(repo: GitRepo) -> None:
 @pytest.mark.parametrize("end", ["\x85", "\u2028", "\u2029", "\n", "\x0b"])
 def test_always_stores_one_rule_with_one_pattern(repo: GitRepo, end: str) -> None:
     pattern = f"tool 'a{end}python3 *{end}b'"
-    assert propose(read_command(pattern)) == ()
+    assert rules.propose(read_command(pattern)) == ()
     with pytest.raises(UsageError):
         keep_rules(repo.top, [pattern])
     assert "run.allow" not in repo.git("config", "--list")
@@ -220,12 +220,12 @@ def test_always_stores_one_rule_with_one_pattern(repo: GitRepo, end: str) -> Non
 
 def test_a_redirection_under_a_rule(repo: GitRepo) -> None:
     kept = (repo.top / ".husky/_", repo.top / ".git")
-    gate_ = Gate("ask", allow=rules(["echo *"]), top=repo.top, protected=kept)
+    gate_ = Gate("ask", allow=rules.rules(["echo *"]), hidden=rules.HiddenFiles(repo.top), protected=kept)
     assert not gate_.decide(ApprovalRequest("command", "echo x > .husky/_/pre-commit")).allowed
     assert gate_.decide(ApprovalRequest("command", "echo x > .husky/notes")).allowed
     linked = repo.top / ".git/repoagent/worktrees/one"
     linked.mkdir(parents=True)
-    inside = Gate("ask", allow=rules(["echo *"]), top=linked, protected=kept)
+    inside = Gate("ask", allow=rules.rules(["echo *"]), hidden=rules.HiddenFiles(linked), protected=kept)
     assert inside.decide(ApprovalRequest("command", "echo x > notes")).allowed
 
 
