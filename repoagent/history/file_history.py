@@ -109,30 +109,28 @@ def read_history(
     top = worktree if isinstance(worktree, Path) else worktree.top
     commit = resolve(top, revision)
     kind = _kind(top, commit, path)
-    recent, whole = file_log(
-        worktree if kind == "blob" else top, path, limit, revision=commit, seconds=seconds
-    )
-    if not recent.commits:
-        raise _nothing(top, path, revision, recent)
+    history = file_log(worktree if kind == "blob" else top, path, limit, revision=commit, seconds=seconds)
+    if not history.commits:
+        raise _nothing(top, path, revision, history)
     notes = []
     if not kind:
-        newest, target = recent.commits[0], None
+        newest, target = history.commits[0], None
         with suppress(GitError):
             target = renamed(offline(top, *RENAMES, newest.commit), newest.path, forward=True)
         gone = f"moved to {target.path}" if target else "deleted"
         notes.append(f"{gone} in {newest.short}, {newest.date[:10]}")
     if kind == "commit":
         notes.append(f"{path} is a submodule; these are the changes to its recorded commit")
-    if whole.partial:
+    if history.partial:
         if is_shallow(top):
             notes.append("this clone is shallow; older commits are missing")
         else:
             notes.append(
                 "older commits are omitted: git timed out or objects are missing (try `repoagent mine`)"
             )
-    people = authors_of(whole.commits, partial=whole.partial)
-    partial = recent.partial or len(whole.commits) > len(recent.commits)
-    done = steps(top, recent.commits)
+    people = authors_of(history.commits, partial=history.partial)
+    partial = history.partial or len(history.commits) > limit
+    done = steps(top, history.commits[:limit])
     return HistoryReport(path, commit, tuple(done), people, partial, kind == "tree", tuple(notes))
 
 
@@ -192,12 +190,13 @@ def prompt_block(
     """For a prompt: a file's authors and at most `commits` of its newest and most informative commits, within 45 tokens
     per commit; "" for a file that git does not know. Files for which `why_not` gives a reason are not named.
     `summaries` is the folder with summaries by models. Raises GitError if git fails."""
-    recent, whole = file_log(worktree, path, commits * _CANDIDATES, seconds=seconds)
-    found = steps(worktree.top, recent.commits, limit=commits * _CANDIDATES, seconds=_OUTLINES)
-    people = authors_of(whole.commits, partial=whole.partial)
+    history = file_log(worktree, path, commits * _CANDIDATES, seconds=seconds)
+    newest = history.commits[: commits * _CANDIDATES]
+    found = steps(worktree.top, newest, limit=len(newest), seconds=_OUTLINES)
+    people = authors_of(history.commits, partial=history.partial)
     return history_block(
         list(without_withheld(_summarized(found, summaries), why_not)),
-        partial=recent.partial or people.commits > len(found),
+        partial=history.partial or people.commits > len(found),
         limit=commits,
         people=people,
         budget=TOKENS_A_COMMIT * commits,

@@ -46,16 +46,14 @@ RENAMES = (
 class FileHistory:
     """The commits of one file, newest first. `partial`: older ones may be missing (out of time, or a shallow clone)."""
 
-    path: str
     commits: tuple[FileCommit, ...]
     partial: bool = False
 
 
 def file_log(
     worktree: WorkTree | Path, path: str, limit: int, *, revision: str = "HEAD", seconds: float = SECONDS
-) -> tuple[FileHistory, FileHistory]:
-    """Two histories of `path` (a file or a directory, relative to the top): its newest `limit` commits, with the
-    numbers of lines that each added and removed; and all its commits, without these numbers.
+) -> FileHistory:
+    """All commits of `path` (a file or a directory, relative to the top); lines are counted in the newest `limit`.
 
     If the work tree has a complete index, git does not walk the history; otherwise git gets `seconds` of wall time.
     Raises GitError if git fails.
@@ -70,8 +68,9 @@ def file_log(
                     return found
             except GitError:  # an object is missing
                 pass
-    whole = read_log(top, path, ALL, revision=revision, seconds=seconds)
-    return FileHistory(whole.path, _counted(top, whole.commits[:limit]), whole.partial), whole
+    history = read_log(top, path, ALL, revision=revision, seconds=seconds)
+    newest, older = history.commits[:limit], history.commits[limit:]
+    return replace(history, commits=(*_counted(top, newest), *older))
 
 
 def read_log(
@@ -107,8 +106,8 @@ def read_log(
                 data, partial = log("--diff-merges=first-parent", deadline=deadline_in(seconds))
     except GitError:
         if resolve_commit(top, revision, ok=(0, 1)) is None:  # no commit yet
-            return FileHistory(path, ())
-        return FileHistory(path, (), partial=True)  # a partial clone without trees
+            return FileHistory(())
+        return FileHistory((), partial=True)  # a partial clone without trees
     commits += parse_log(data, path)
     deadline = deadline_in(seconds)
     for _ in range(_NAMES):
@@ -134,7 +133,7 @@ def read_log(
         partial = True
     if commits and not commits[-1].parents and is_shallow(top):
         commits[-1], partial = _at_boundary(commits[-1]), True
-    return FileHistory(path, tuple(commits), partial)
+    return FileHistory(tuple(commits), partial)
 
 
 def _at_boundary(commit: FileCommit) -> FileCommit:
@@ -171,9 +170,7 @@ def commits_of(
     return [known[number][0].decode() for number in numbers if number in known] or None
 
 
-def look_up(
-    top: Path, path: str, commits: Sequence[str], limit: int
-) -> tuple[FileHistory, FileHistory] | None:
+def look_up(top: Path, path: str, commits: Sequence[str], limit: int) -> FileHistory | None:
     """Like `file_log`, but from `commits`, the ids of all commits of the file, newest first. Calls git four times and
     never walks the history. None if the file cannot be followed through these commits. Raises GitError if git fails,
     for example because an object is missing."""
@@ -202,11 +199,11 @@ def look_up(
         if not followed or followed[-1].status != "A":
             return None
         whole = whole[: len(followed)]  # older commits belong to the file that this one was copied from
-    recent = _counted(top, followed)
+    whole[: len(followed)] = _counted(top, followed)
     cut = not whole[-1].parents and is_shallow(top)
-    if cut and len(recent) == len(whole):
-        recent = (*recent[:-1], _at_boundary(recent[-1]))
-    return FileHistory(recent[0].path, recent, cut), FileHistory(recent[0].path, tuple(whole), cut)
+    if cut:
+        whole[-1] = _at_boundary(whole[-1])
+    return FileHistory(tuple(whole), cut)
 
 
 def _counted(top: Path, commits: Sequence[FileCommit]) -> tuple[FileCommit, ...]:

@@ -25,7 +25,7 @@ APP = "import os\n\n\nclass App:\n    def run(self):\n        return 1\n\n    de
 
 
 def done(top: Path, path: str, **options: float) -> list[Step]:
-    return steps(top, file_log(top, path, 50, seconds=20)[0].commits, seconds=options.get("seconds", 20))
+    return steps(top, file_log(top, path, 50, seconds=20).commits, seconds=options.get("seconds", 20))
 
 
 def said(top: Path, path: str) -> list[str]:

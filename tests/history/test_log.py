@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,8 @@ from tests.git.edits import shell
 
 
 def whole(top: Path, path: str, limit: int = 8) -> FileHistory:
-    return file_log(top, path, limit, seconds=20)[0]
+    history = file_log(top, path, limit, seconds=20)
+    return replace(history, commits=history.commits[:limit])
 
 
 def grow(repo: GitRepo, path: str, times: int) -> None:
