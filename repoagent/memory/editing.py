@@ -21,7 +21,7 @@ from repoagent.git.merge import Conflict, merge
 from repoagent.git.worktree import WorkTree
 from repoagent.llm.conversation import BrokenConversation, NewerConversation, dumps, loads
 from repoagent.memory.identity.record import Memory
-from repoagent.memory.notes import entries, rewrite_notes
+from repoagent.memory.notes import ended, entries, rewrite_notes
 from repoagent.storage.atomic import locked_file, move, read_regular, write_whole
 from repoagent.storage.folders import open_folder, system_failed
 from repoagent.storage.locks import locked
@@ -42,7 +42,7 @@ def save_notes(memory: Memory, worktree: WorkTree, before: bytes, after: bytes) 
         if current == before:
             return after, False
         if current.startswith(before):
-            return _ended(after) + current[len(before) :], True
+            return ended(after) + current[len(before) :], True
         merged = merge(worktree, current, before, after)
         if isinstance(merged, Conflict):
             raise EditConflict("another program changed the same lines of the notes")
@@ -66,10 +66,6 @@ def keep_text(memory: Memory | None, name: str, data: bytes) -> Path:
 
 def _decoded(data: bytes) -> str:
     return data.decode("utf-8", "surrogateescape")
-
-
-def _ended(data: bytes) -> bytes:
-    return data if data.endswith(b"\n") else data + b"\n"
 
 
 Part = Literal["notes", "conversation", "edits"]
@@ -150,9 +146,9 @@ def restore(memory: Memory, archived: ArchivedParts) -> None:
                 known, lines = {entry.note for entry in entries(old)}, current.split(b"\n")
                 new = [entry for entry in entries(current) if entry.note not in known]
                 texts = (b"\n".join(lines[entry.first : entry.end]) + b"\n" for entry in new)
-                whole = _ended(old) + b"".join(texts)
+                whole = ended(old) + b"".join(texts)
             elif part == "edits":
-                whole = current if current.startswith(old) else _ended(old) + current
+                whole = current if current.startswith(old) else ended(old) + current
             else:
                 whole = _joined_conversation(source, old, target, current)
             write_whole(target, whole)

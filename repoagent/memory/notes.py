@@ -162,7 +162,7 @@ def add_notes(path: Path, notes: Iterable[Note], *, is_stale: IsStale | None = N
             new += [] if old else [note]
         if not new:
             return data, same
-        whole = _ended(data or _HEAD) + "".join(f"{note}\n" for note in new).encode(errors="replace")
+        whole = ended(data or _HEAD) + "".join(f"{note}\n" for note in new).encode(errors="replace")
         return _within_limits(path, whole, is_stale), same
 
     return rewrite_notes(path, change) if wanted else []
@@ -226,7 +226,7 @@ def _within_limits(path: Path, data: bytes, is_stale: IsStale | None) -> bytes:
     if not surplus:
         return data
     archive = path.parent / "archive" / path.name
-    archived = _ended(read_regular(archive) or _HEAD)
+    archived = ended(read_regular(archive) or _HEAD)
     known, lines = set(archived.split(b"\n")), data.split(b"\n")
     texts = [b"\n".join(lines[entry.first : entry.end]) for entry in surplus]
     write_whole(archive, archived + b"".join(text + b"\n" for text in texts if text not in known))
@@ -238,7 +238,8 @@ def _without(data: bytes, dropped: Sequence[NoteEntry]) -> bytes:
     return b"\n".join(line for number, line in enumerate(data.split(b"\n")) if number not in gone)
 
 
-def _ended(data: bytes) -> bytes:
+def ended(data: bytes) -> bytes:
+    """`data` with a newline at its end."""
     return data if data.endswith(b"\n") else data + b"\n"
 
 

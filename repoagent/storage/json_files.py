@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import is_dataclass
 from datetime import datetime, timezone
@@ -173,30 +172,21 @@ def record(layout: Layout, *events: Mapping[str, object]) -> None:
         return
     ensure(layout)
     path = layout.audit
-    if _is_in_the_way(path):
+    if _is_full(path):
         with locked(layout.locks / "audit", what="the audit"):
-            if _is_in_the_way(path):
-                _make_room(path)
+            if _is_full(path):
+                older = [file.stem.removeprefix("audit-") for file in path.parent.glob("audit-*.jsonl")]
+                number = max((int(text) for text in older if text.isdecimal()), default=0) + 1
+                with open_folder(path.parent) as parent:
+                    os.rename(path.name, f"audit-{number}.jsonl", src_dir_fd=parent, dst_dir_fd=parent)
     append_line(path, b"\n".join(lines))
 
 
-def _make_room(path: Path) -> None:
-    """Rename the audit: to the next number, or as broken if it is not a regular file."""
-    if path.is_symlink() or not path.is_file():
-        to_stderr(f"{path} was not written by repoagent; renamed it to {set_aside(path).name}")
-        return
-    older = [file.stem.removeprefix("audit-") for file in path.parent.glob("audit-*.jsonl")]
-    number = max((int(text) for text in older if text.isdecimal()), default=0) + 1
-    with open_folder(path.parent) as parent:
-        os.rename(path.name, f"audit-{number}.jsonl", src_dir_fd=parent, dst_dir_fd=parent)
-
-
-def _is_in_the_way(path: Path) -> bool:
+def _is_full(path: Path) -> bool:
     try:
-        status = path.lstat()
+        return path.lstat().st_size >= LARGEST
     except FileNotFoundError:
         return False
-    return not stat.S_ISREG(status.st_mode) or status.st_size >= LARGEST
 
 
 def _plain(value: object) -> object:

@@ -240,7 +240,7 @@ def mask(text: str) -> str:
     A secret that was found once is masked everywhere from then on, even without its context. In a multi-line secret (a
     private key), all lines but the header and footer are masked.
     """
-    (_learn if len(text) <= SHORT else _look)(text)
+    (_look_once if len(text) <= SHORT else _look)(text)
     # longest first: a secret may contain another one
     for placeholder, value in sorted(_values.items(), key=lambda item: -len(item[1])):
         if value in text:
@@ -265,17 +265,15 @@ def unknown_in(text: str) -> list[str]:
     return [name for name in placeholders(text) if name not in _values]
 
 
-@lru_cache(maxsize=2048)  # each request of a long run repeats the text of the previous one
-def _learn(text: str) -> None:
-    _look(text)
-
-
 def _look(text: str) -> None:
     for value in secrets_in(text):
         digest = sha256(value.encode("utf-8", "surrogatepass")).hexdigest()
         for size in range(8, 65):  # the first that no other secret has
             if _values.setdefault(f"<<secret {digest[:size]}>>", value) == value:
                 break
+
+
+_look_once = lru_cache(maxsize=2048)(_look)  # each request of a long run repeats the text of the previous one
 
 
 def secrets_in(text: str) -> list[str]:

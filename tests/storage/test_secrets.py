@@ -23,7 +23,7 @@ UPPER = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 def fresh() -> None:
     """Forgets the secrets of other tests."""
     secrets._values.clear()
-    secrets._learn.cache_clear()
+    secrets._look_once.cache_clear()
 
 
 def made(prefix: str, length: int, of: str = ALL, seed: int = 7) -> str:
@@ -78,7 +78,7 @@ def test_a_private_key_is_masked_line_by_line_and_half_of_it_too() -> None:
 
 def is_masked(sample: realistic.Sample) -> bool:
     secrets._values.clear()
-    secrets._learn.cache_clear()
+    secrets._look_once.cache_clear()
     masked = mask(sample.text)
     assert unmask(masked) == sample.text and masked.count("\n") == sample.text.count("\n")
     return sample.secret not in masked if sample.secret else masked != sample.text
