@@ -23,8 +23,8 @@ def combine(group: Sequence[Target], files: Files) -> Outcome | list[Problem]:
     """The outcome of all patches to a file together, or their problems.
 
     If all patches fit the same text, they are parts of one change. Otherwise they can be steps, each applied to the
-    result of the previous one, or, if the prose says so, a later patch can replace an earlier one at the same location.
-    If both are possible, they must have the same result.
+    result of the previous one, or a later patch can replace an earlier one at the same location, if the prose says so
+    or if the last one makes all changes of the others. If both are possible, they must have the same result.
     """
     name = group[0].name
     source = files.sources.get(group[0].source or "")
@@ -86,7 +86,7 @@ def combine(group: Sequence[Target], files: Files) -> Outcome | list[Problem]:
             "Send one patch.",
         )
         return [unclear]
-    return steps or problems
+    return steps or _attempt(_as_repetition, blocks, files, text) or problems
 
 
 def _attempt(apply: Callable[..., Outcome | None], *arguments: object) -> Outcome | None:
@@ -105,6 +105,22 @@ def _as_steps(group: Sequence[Target], files: Files, source: Content) -> Outcome
     if (new := steps.change.new) is not None:
         check_result(group[-1].name, source.data, new.data, files.parses_worse, may_empty=True)
     return steps
+
+
+def _as_repetition(blocks: Sequence[list[Target]], files: Files, text: Text | None) -> Outcome | None:
+    """Apply the last block alone if it makes every change of the others, as one with "All together:" does."""
+    if text is None or any(target.patch.action != "edit" for block in blocks for target in block):
+        return None
+    *others, last = (
+        {
+            (change.start, change.end, tuple(line.text for line in change.added))
+            for target in block
+            for match in place_hunks(target.patch.hunks, text, strict=files.strict)
+            for change in match.changes()
+        }
+        for block in blocks
+    )
+    return apply_targets(blocks[-1], files) if all(changes <= last for changes in others) else None
 
 
 def _blocks(group: Sequence[Target]) -> list[list[Target]]:

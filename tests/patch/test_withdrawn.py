@@ -123,6 +123,16 @@ def test_a_choice_is_refused_wherever_its_patches_are(prose: str) -> None:
 
 def test_a_later_patch_of_the_same_lines_needs_words() -> None:
     assert reasons(f"{A}\nand\n\n{diff(hunk(1, 11))}", SOURCE) == {"overlap"}
+    assert reasons(f"{A}{B}\nand\n\n{diff(hunk(1, 10), hunk(4, 41))}", SOURCE) == {"overlap"}
+
+
+def test_a_last_patch_that_has_all_changes_of_the_others_counts_alone() -> None:
+    whole = diff(hunk(1, 10), hunk(4, 40, old="    a = 4\n-    b = x + a"))
+    assert made(f"{A}\nAll together:\n\n{diff(hunk(1, 10), hunk(4, 40))}") == {"app.py": ["a = 10", "a = 40"]}
+    assert made(f"{A}{B}\nIn full:\n\n{diff(hunk(1, 10), hunk(2, 20), hunk(4, 40))}") == {
+        "app.py": ["a = 10", "a = 20", "a = 40"]
+    }
+    assert reasons(f"{A}{B}\nIn full:\n\n{whole}", SOURCE)
 
 
 TWO_FILES = diff(hunk(1, 10)) + diff(hunk(1, 10), path="other.py")
