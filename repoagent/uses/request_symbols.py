@@ -20,7 +20,7 @@ from repoagent.uses.find import Bounds, SymbolQuery, Uses, WhyNot, find, is_test
 
 NAME = re.compile(r"(?<![\w$/.-])[A-Za-z_$][\w$]*(?:(?:\.|::|#)[A-Za-z_$][\w$]*)*(?:\(\))?")
 # my_name, myName, MY_NAME, MyName
-_SURE = re.compile(r"\w*[a-zA-Z0-9]_\w+|_\w+|[a-z]+\w*[a-z0-9][A-Z]\w*|[A-Z]\w*[a-z0-9][A-Z]\w*")
+_SURE = re.compile(r"\w*[a-zA-Z0-9]_\w+|_\w+|[a-z]\w*[a-z0-9][A-Z]\w*|[A-Z]\w*[a-z0-9][A-Z]\w*")
 
 
 SYMBOLS, CANDIDATES = 4, 12

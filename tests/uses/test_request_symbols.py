@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from repoagent.git.worktree import open_worktree
@@ -60,6 +62,14 @@ def test_which_words_of_a_request_are_symbols(repo: GitRepo) -> None:
         ("see src/show_default.py and parse.py", []),  # paths
     ):
         assert named(repo, instruction) == expected, instruction
+
+
+def test_a_request_with_a_long_word_is_read_in_linear_time(repo: GitRepo) -> None:
+    """As a request has that quotes a file in base64."""
+    repo.write("a.py", CODE)
+    began = time.process_time()
+    assert named(repo, "decode " + "a" * 20_000) == []
+    assert time.process_time() - began < 2
 
 
 def test_what_was_pointed_at_comes_first_then_what_is_rare(repo: GitRepo) -> None:
