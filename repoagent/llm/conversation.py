@@ -37,7 +37,9 @@ ATTACHED = "attached"  # in `meta`: the image or PDF of a turn; see llm/media.py
 
 Speaker = Literal["user", "assistant", "observation"]
 
-_TITLE = re.compile(r"# repoagent conversation, version (\d{1,9}), nonce ([0-9a-f]{8,})[ \t]*\r?(?:\n|\Z)")
+_TITLE = re.compile(
+    r"\ufeff?# repoagent conversation, version (\d{1,9}), nonce ([0-9a-f]{8,})[ \t]*\r?(?:\n|\Z)"
+)
 _ENTRY = re.compile(r' · ([\w.-]+)=("(?:[^"\\\n]|\\.)*"|[^\s"·]*)')
 _PLAIN = re.compile(r'[^\s"·\x00-\x1f\x7f]*')
 _OPENING = re.compile(r"\s*(<observation-[0-9a-f]+)")
@@ -113,11 +115,13 @@ def read(path: Path) -> Conversation | None:
 
 @contextmanager
 def _named(path: Path) -> Iterator[None]:
-    """Put the path before the message of an error."""
+    """Put the path before the message of an error, and a remedy after it."""
     try:
         yield
-    except (BrokenConversation, NewerConversation) as error:
-        raise type(error)(f"{path}: {error}") from error
+    except BrokenConversation as error:
+        raise BrokenConversation(f"{path}: {error}; restore it, or move the file aside") from error
+    except NewerConversation as error:  # has a remedy
+        raise NewerConversation(f"{path}: {error}") from error
 
 
 def append(path: Path, *turns: Turn, again: bool = False, before: Iterable[Turn] = ()) -> None:

@@ -103,9 +103,10 @@ def test_edits_by_hand_are_kept(path: Path) -> None:
     assert [turn.text for turn in found.turns] == ["first", "2nd", "third"]
 
 
-def test_an_editor_that_writes_crlf(path: Path) -> None:
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_an_editor_that_writes_crlf_or_a_byte_order_mark(path: Path, mark: str) -> None:
     text = dumps([Turn("user", "one"), Turn("assistant", "two", {"a": "b"})], NONCE)
-    path.write_bytes(text.replace("\n", "\r\n").encode())
+    path.write_bytes((mark + text.replace("\n", "\r\n")).encode())
     append(path, Turn("user", "three"))
     found = conversation(path)
     said = [("user", "one"), ("assistant", "two"), ("user", "three")]
@@ -155,7 +156,7 @@ def test_turns_that_a_crash_cut_are_completed_once(path: Path, before: int, cut:
 def test_a_file_that_is_not_a_conversation(path: Path, content: bytes, kind: type[Refused]) -> None:
     path.write_bytes(content)
     for attempt in (lambda: read(path), lambda: append(path, Turn("user", "x"))):
-        with pytest.raises(kind, match=r"conversation\.md"):
+        with pytest.raises(kind, match=r"conversation\.md: .* move the file aside\Z"):
             attempt()
     assert path.read_bytes() == content
 
