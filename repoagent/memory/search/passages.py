@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
-from repoagent.llm.conversation import BrokenConversation, NewerConversation, loads
+from repoagent.llm.conversation import BrokenConversation, loads, turn_offsets
 from repoagent.memory.edit_records import outcome
 from repoagent.memory.notes import entries
 from repoagent.storage import json_files
@@ -84,18 +84,12 @@ def conversation(text: str, file: str, name: str = "") -> Iterator[Passage]:
     """
     try:
         turns = loads(text).turns
-    except NewerConversation:
-        raise
     except BrokenConversation:
         for at, piece in _pieces(text):
             yield Passage("conversation", file, "", 1 + at, piece, 0, name)
         return
-    line = 1 + text.count("\n") - sum(2 + turn.text.count("\n") for turn in turns)
-    heading = re.compile(r"(?m)^## \[" + re.escape(loads(text).nonce) + r"\] \w+.*$")
-    starts = [text.count("\n", 0, match.end()) + 2 for match in heading.finditer(text)]
-    exact = len(starts) == len(turns)
-    for number, turn in enumerate(turns):
-        line = starts[number] if exact else max(1, line)
+    for offset, turn in zip(turn_offsets(text), turns, strict=False):
+        line = text.count("\n", 0, offset) + 2
         if not (turn.role == "observation" and turn.meta.get("kind", "") in _LOOKED_UP):
             shown = turn.text
             if turn.role == "assistant":

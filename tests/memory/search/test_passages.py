@@ -49,9 +49,13 @@ def test_turns_have_lines_and_tool_output_is_left_out() -> None:
         Turn("observation", "the whole file", {"kind": "read"}),
         Turn("observation", "a check failed", {"kind": "check"}),
     ]
-    text = dumps(turns)
+    text = dumps(turns, "0" * 8).replace("please", "## [00000000] by hand")
     found = list(passages.conversation(text, "a.py"))
-    assert [passage.text for passage in found] == ["make it faster\nplease", "I read.", "a check failed"]
+    assert [passage.text for passage in found] == [
+        "make it faster\n## [00000000] by hand",
+        "I read.",
+        "a check failed",
+    ]
     lines = text.split("\n")
     assert all(lines[passage.line - 1] == passage.text.split("\n")[0] for passage in found)
     assert found[0].date == "2026-11-01" and found[0].title == len("make it faster")
