@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from repoagent.history.neighbors import Neighborhood
     from repoagent.llm.model import Usage
     from repoagent.patch.locate.exact import Placement
-    from repoagent.split.folder_index import IndexedSegment
+    from repoagent.split.pack import Segment
 
 Kind = Literal["committed", "written", "proposed", "answered"]
 
@@ -169,10 +169,10 @@ class Split:
     blob: str
     language: str | None
     size: int
-    segments: tuple[IndexedSegment, ...]
+    segments: tuple[Segment, ...]
     folder: Path | None = None
     data: bytes = field(default=b"", repr=False)
 
-    def text(self, segment: IndexedSegment) -> bytes:
+    def text(self, segment: Segment) -> bytes:
         """The bytes of one of `segments`."""
         return self.data[segment.start : segment.end]

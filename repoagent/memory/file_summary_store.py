@@ -178,19 +178,20 @@ def cut(file: SourceFile, last: SummaryRecord | None, *, room: int = ONE_CALL) -
         lines = 1 + file.text(0, len(data)).rstrip("\n").count("\n")
         return (SummaryPart(0, len(data), 1, lines, (), file.sha256, _head(data, 0)),)
     from repoagent.split.pack import TARGET_BYTES
-    from repoagent.split.splitter import segments
+    from repoagent.split.splitter import cut, describe
 
     borders: set[int] = set()
     if last is not None:
         for number, start in unchanged(last, data).items():
             borders |= {start, start + last.parts[number].size}
-    cuts = sorted(borders - {0, len(data)})
+    target = min(TARGET_BYTES, room)
+    spans, symbols = cut(file.path, data, target=target, kept=sorted(borders - {0, len(data)}))
     return tuple(
         SummaryPart(
             segment.start, segment.end, segment.first_line, segment.last_line, segment.scope,
-            sha256(data[segment.start : segment.end]).hexdigest(), _head(data, segment.start),
+            segment.sha256, _head(data, segment.start),
         )
-        for segment in segments(file.path, data, target=min(TARGET_BYTES, room), kept=cuts)
+        for segment in describe(data, spans, target, symbols())
     )  # fmt: skip
 
 

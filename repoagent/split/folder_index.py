@@ -19,7 +19,7 @@ from typing import Any, get_args
 from repoagent.dataclass import dataclass
 from repoagent.errors import Refused, UsageError
 from repoagent.git.files import check_path
-from repoagent.split.pack import Boundary
+from repoagent.split.pack import Boundary, Segment
 from repoagent.storage.atomic import read_regular
 from repoagent.storage.json_files import NewerFormat, parse
 from repoagent.storage.locks import locked
@@ -52,34 +52,6 @@ class IndexedSource:
 
 
 @dataclass(frozen=True)
-class IndexedSegment:
-    """A segment and its file. `start` and `end` (exclusive) are byte offsets in the source, and `sha256` is the hash of
-    the bytes between them; the other fields are those of `repoagent.split.pack.Segment`.
-
-    `based_on` is "" unless both the file and its part of the source were edited: then it is the hash of the text that
-    the file is based on, which is saved as `kept_base`. Only such a segment may be empty, if its part of the source was
-    removed.
-    """
-
-    file: str
-    start: int
-    end: int
-    first_line: int
-    last_line: int
-    boundary: Boundary
-    sha256: str
-    scope: tuple[str, ...]
-    oversize: bool
-    symbols: tuple[Symbol, ...]
-    based_on: str = ""
-
-    @property
-    def kept_base(self) -> str:
-        """The name of the file with the text that the segment's file is based on, if `based_on` is set."""
-        return f"{self.file}.base"
-
-
-@dataclass(frozen=True)
 class Index:
     """A split on disk. If a command was killed while it rewrote the folder, `pending` has the files still to be written
     or removed, each with the hash of the content to replace ("" for a new file)."""
@@ -89,7 +61,7 @@ class Index:
     language: str | None
     target: int
     natural: bool
-    segments: tuple[IndexedSegment, ...]
+    segments: tuple[Segment, ...]
     pending: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -164,7 +136,7 @@ def _fields(value: Any, types: Mapping[str, Any], what: str) -> dict[str, Any]:
     return {name: value[name] for name in types}
 
 
-def _types(class_: type[IndexedSource | IndexedSegment | Symbol]) -> dict[str, Any]:
+def _types(class_: type[IndexedSource | Segment | Symbol]) -> dict[str, Any]:
     return {field.name: _JSON_TYPES.get(str(field.type), list) for field in fields(class_)}
 
 
@@ -204,19 +176,19 @@ def _broken(path: Path, why: str) -> BrokenIndex:
     return BrokenIndex(f"{path} is invalid: {why}; repair it, or split the file into another folder")
 
 
-def _segments(items: list[Any], size: int) -> tuple[IndexedSegment, ...]:
-    segments: list[IndexedSegment] = []
+def _segments(items: list[Any], size: int) -> tuple[Segment, ...]:
+    segments: list[Segment] = []
     names = {NAME, BASE}
     end, line = 0, 1
     for number, item in enumerate(items, 1):
         try:
             value = _fields(
-                {"based_on": "", **item} if isinstance(item, dict) else item, _types(IndexedSegment), "it"
+                {"based_on": "", **item} if isinstance(item, dict) else item, _types(Segment), "it"
             )
             if not all(isinstance(name, str) for name in value["scope"]):
                 raise _Invalid("scope has a value that is not a string")
             symbols = [Symbol(**_fields(symbol, _types(Symbol), "a symbol")) for symbol in value["symbols"]]
-            segment = IndexedSegment(**{**value, "scope": tuple(value["scope"]), "symbols": tuple(symbols)})
+            segment = Segment(**{**value, "scope": tuple(value["scope"]), "symbols": tuple(symbols)})
             empty = segment.start == segment.end
             if segment.start != end:
                 raise _Invalid(f"the segment does not start at byte {end:,}, where the previous one ends")
@@ -311,7 +283,7 @@ def base_bytes(index: Index) -> bytes:
     )
 
 
-def segment_base(index: Index, segment: IndexedSegment) -> bytes:
+def segment_base(index: Index, segment: Segment) -> bytes:
     """The text that the segment's file is based on: its part of the source, or of an earlier source (`based_on`).
 
     Raises Refused if it is missing or was changed.
@@ -325,7 +297,7 @@ def segment_base(index: Index, segment: IndexedSegment) -> bytes:
     return data
 
 
-def edited_segments(index: Index, *, missing_ok: bool = False) -> list[tuple[IndexedSegment, bytes]]:
+def edited_segments(index: Index, *, missing_ok: bool = False) -> list[tuple[Segment, bytes]]:
     """The segments whose files have unmerged edits, in order, each with the content of its file.
 
     Raises Refused for a missing file, unless `missing_ok` is set, or a killed command was about to write the file.

@@ -24,7 +24,8 @@ from repoagent.git.merge import Conflict, merge
 from repoagent.git.worktree import WorkTree
 from repoagent.patch.render import canonical_diff, differing
 from repoagent.split import folder_index
-from repoagent.split.folder_index import Index, IndexedSegment, digest
+from repoagent.split.folder_index import Index, digest
+from repoagent.split.pack import Segment
 from repoagent.split.source import current_source
 from repoagent.syntax.parser import UTF8_MARK, WIDE_MARKS
 
@@ -37,7 +38,7 @@ How = Literal["applied", "merged", "already", "conflict", "unchanged"]
 class SegmentEdit:
     """An edited segment: the text before and after the edit, the hash of its file, and notes on corrections."""
 
-    segment: IndexedSegment
+    segment: Segment
     before: bytes
     after: bytes
     file_hash: str

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import field
+from collections.abc import Collection, Sequence
 from typing import Final, Literal
 
 from repoagent.dataclass import dataclass
@@ -20,50 +18,34 @@ Boundary = Literal["start", "node", "embedded", "blank", "indent", "line", "byte
 
 @dataclass(frozen=True)
 class Segment:
-    """A range of bytes of a source; in order, the segments of a file make up the whole file.
+    """A segment and its file (`file` is "" without one); in order, the segments make up the whole source.
 
-    `start` and `end` are byte offsets in the source, `end` excluded. Lines count from 1, both included; two segments
-    share a line only if it was cut: then the second is `inside_line`. An `oversize` segment is longer than the target
-    because it cannot be cut. `outline` returns the symbols of the whole file; it is called only for `scope` and
-    `symbols`, since it takes longer than the split.
+    `start` and `end` (exclusive) are byte offsets in the source, and `sha256` is the hash of the bytes between them.
+    Lines count from 1, both included; two segments share a line only if it was cut. `scope` has the names of the
+    symbols that begin earlier and contain the first line, outermost first; `symbols` are those whose first line begins
+    in the segment. An `oversize` segment is longer than the target because it cannot be cut.
+
+    `based_on` is "" unless both the file and its part of the source were edited: then it is the hash of the text that
+    the file is based on, which is saved as `kept_base`. Only such a segment may be empty, if its part of the source was
+    removed.
     """
 
+    file: str
     start: int
     end: int
     first_line: int
     last_line: int
     boundary: Boundary
-    oversize: bool = False
-    inside_line: bool = False
-    outline: Callable[[], Sequence[Symbol]] = field(default=tuple, repr=False, compare=False)
+    sha256: str
+    scope: tuple[str, ...]
+    oversize: bool
+    symbols: tuple[Symbol, ...]
+    based_on: str = ""
 
     @property
-    def symbols(self) -> tuple[Symbol, ...]:
-        """The symbols whose first line begins in the segment, in text order."""
-        symbols = self.outline()
-        first = bisect_left(symbols, self.first_line + self.inside_line, key=_first_line)
-        return tuple(symbols[first : bisect_right(symbols, self.last_line, lo=first, key=_first_line)])
-
-    @property
-    def scope(self) -> tuple[str, ...]:
-        """The names of the symbols that begin earlier and contain the first line, outermost first."""
-        symbols = self.outline()
-        earlier = symbols[: bisect_left(symbols, self.first_line + self.inside_line, key=_first_line)]
-        names: list[str] = []
-        depth = None
-        for symbol in reversed(earlier):
-            if depth is not None and symbol.depth >= depth:
-                continue
-            depth = symbol.depth
-            if symbol.last_line >= self.first_line:
-                names.append(symbol.name)
-            if depth == 0:
-                break
-        return tuple(reversed(names))
-
-
-def _first_line(symbol: Symbol) -> int:
-    return symbol.first_line
+    def kept_base(self) -> str:
+        """The name of the file with the text that the segment's file is based on, if `based_on` is set."""
+        return f"{self.file}.base"
 
 
 # An offset where the text may be cut, the cost of that cut, and the reason. A natural boundary costs 0 to 5, a poor one

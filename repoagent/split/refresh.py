@@ -12,8 +12,9 @@ from typing import NamedTuple
 from repoagent.dataclass import dataclass
 from repoagent.patch.render import differing
 from repoagent.split import folder_index
-from repoagent.split.folder_index import Index, IndexedSegment, digest
+from repoagent.split.folder_index import Index, digest
 from repoagent.split.folder_writer import finish, put
+from repoagent.split.pack import Segment
 from repoagent.split.source import (
     PLAIN,
     SourceText,
@@ -23,11 +24,10 @@ from repoagent.split.source import (
     current_source,
     cut_text,
     fill_names,
-    indexed,
     new_index,
     suffix_of,
 )
-from repoagent.split.splitter import number_lines
+from repoagent.split.splitter import describe
 from repoagent.syntax.languages import LONG_TAIL, is_available, language_of
 from repoagent.syntax.parser import common_prefix, common_suffix
 
@@ -121,7 +121,7 @@ def refresh(
 
 def _relocated(
     index: Index, base: bytes, files: Mapping[str, bytes], text: SourceText, options: SplitOptions
-) -> tuple[list[IndexedSegment], Collection[str]]:
+) -> tuple[list[Segment], Collection[str]]:
     """The segments of the new text, and the edited files that it already contains.
 
     Each of the other edited `files` has a separate segment (its region); files that are not edited keep the segment
@@ -166,8 +166,9 @@ def _relocated(
     spans = regions.values()
     kept = {*places.values(), *(edge for span in spans for edge in span)}
     kept = {cut for cut in kept if not any(start < cut < end for start, end in spans)}
-    parts = cut_text(text, options, sorted(cut for cut in kept if 0 < cut < len(data)))
-    bounds = {0, len(data), *(part.start for part in parts), *(edge for span in spans for edge in span)}
+    cut_spans, symbols = cut_text(text, options, sorted(cut for cut in kept if 0 < cut < len(data)))
+    reasons = {start: reason for start, _, reason in cut_spans}
+    bounds = {0, len(data), *reasons, *(edge for span in spans for edge in span)}
     outer = sorted(edge for edge in bounds if not any(start < edge < end for start, end in spans))
     pieces: list[tuple[int, int, str | None]] = [
         *((start, end, file) for file, (start, end) in regions.items()),
@@ -184,14 +185,9 @@ def _relocated(
     # Each insertion at one place makes a name longer.
     if any(len(name) - len(suffix) > _LONGEST_STEM for name in new_names):
         new_names = fill_names([name if name in regions else None for name in names], suffix)
-    reasons = {part.start: part.boundary for part in parts}
-    segments = number_lines(
-        data,
-        [(start, end, reasons.get(start, "kept")) for start, end, _ in pieces],
-        options.target,
-        parts[0].outline if parts else tuple,
-    )
-    return [indexed(segment, file, data) for segment, file in zip(segments, new_names, strict=True)], merged
+    new_spans = [(start, end, reasons.get(start, "kept")) for start, end, _ in pieces]
+    segments = describe(data, new_spans, options.target, symbols())
+    return [replace(segment, file=file) for segment, file in zip(segments, new_names, strict=True)], merged
 
 
 def _indent(text: bytes, start: int, end: int) -> int:

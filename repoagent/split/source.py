@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from hashlib import sha1
 from itertools import islice, product
 from pathlib import Path, PurePosixPath
@@ -20,11 +21,12 @@ from repoagent.git.files import LARGEST, blob_hash, no_such_file, read_source
 from repoagent.git.process import git
 from repoagent.git.worktree import NoWorkTree, WorkTree, layout, open_worktree, relative
 from repoagent.split import folder_index
-from repoagent.split.folder_index import Index, IndexedSegment, IndexedSource, digest
+from repoagent.split.folder_index import Index, IndexedSource, digest
 from repoagent.split.pack import TARGET_BYTES, Segment
-from repoagent.split.splitter import segments as split_text
+from repoagent.split.splitter import Span, cut, describe
 from repoagent.syntax.languages import grammar, language_of
 from repoagent.syntax.parser import UTF8_MARK, WIDE_MARKS
+from repoagent.syntax.symbol import Symbol
 
 _SAMPLE = 8000  # bytes; as many as git reads to recognize a binary file
 
@@ -212,10 +214,12 @@ def check_text(text: SourceText, options: SplitOptions) -> None:
         )
 
 
-def cut_text(text: SourceText, options: SplitOptions, kept: Iterable[int] = ()) -> tuple[Segment, ...]:
-    """The segments of a text; cuts in `kept` are preferred if they are good."""
+def cut_text(
+    text: SourceText, options: SplitOptions, kept: Iterable[int] = ()
+) -> tuple[list[Span], Callable[[], Sequence[Symbol]]]:
+    """The cuts of a text as in `repoagent.split.splitter.cut`; those in `kept` are preferred if they are good."""
     plain = options.language == PLAIN
-    return split_text(
+    return cut(
         "" if plain else text.path,
         text.data,
         target=options.target,
@@ -226,31 +230,16 @@ def cut_text(text: SourceText, options: SplitOptions, kept: Iterable[int] = ()) 
 
 
 def new_index(
-    text: SourceText, options: SplitOptions, folder: Path, segments: Sequence[IndexedSegment] | None = None
+    text: SourceText, options: SplitOptions, folder: Path, segments: Sequence[Segment] | None = None
 ) -> Index:
     """The index of a split of `text` into `folder`. Without `segments`, `text` is cut into new ones."""
     if segments is None:
-        parts = cut_text(text, options)
-        names = fill_names([None] * len(parts), suffix_of(text.path))
-        segments = [indexed(part, name, text.data) for part, name in zip(parts, names, strict=True)]
+        spans, symbols = cut_text(text, options)
+        names = fill_names([None] * len(spans), suffix_of(text.path))
+        parts = describe(text.data, spans, options.target, symbols())
+        segments = [replace(part, file=name) for part, name in zip(parts, names, strict=True)]
     language = options.language_of(text)
     return Index(folder, source_of(text), language, options.target, options.natural, tuple(segments))
-
-
-def indexed(segment: Segment, file: str, data: bytes) -> IndexedSegment:
-    """The index entry for `segment`, a part of `data` that is written to `file`."""
-    return IndexedSegment(
-        file=file,
-        start=segment.start,
-        end=segment.end,
-        first_line=segment.first_line,
-        last_line=segment.last_line,
-        boundary=segment.boundary,
-        sha256=digest(data[segment.start : segment.end]),
-        scope=segment.scope,
-        oversize=segment.oversize,
-        symbols=segment.symbols,
-    )
 
 
 def suffix_of(path: str) -> str:

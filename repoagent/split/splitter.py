@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Sequence
-from functools import cache
+from functools import partial
+from hashlib import sha256
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
     from repoagent.syntax.symbol import Symbol
 
+Span = tuple[int, int, Boundary]  # the start and end of a segment, and why it starts there
 PARSED_BYTES = 32 << 20  # a larger file is not parsed, but split by its lines
 _SLICE = 4 << 20
 _POOR = 9.0  # added to the cost of a cut that is not in the tree
@@ -33,7 +36,7 @@ _MOST = 0.7  # a node with this share of the file contains its units: the only c
 _DEEPEST = 40
 
 
-def segments(
+def cut(
     path: str,
     data: bytes,
     *,
@@ -41,8 +44,9 @@ def segments(
     natural: bool = False,
     language: str | None = None,
     kept: Sequence[int] = (),
-) -> tuple[Segment, ...]:
-    """The segments of `data`, at most `target` bytes each except those marked `oversize`; () for no bytes.
+) -> tuple[list[Span], Callable[[], Sequence[Symbol]]]:
+    """The spans of the segments of `data`, in order, at most `target` bytes each unless they cannot be cut; and a
+    function that returns the symbols of the file, which takes longer than the split. `describe` takes both.
 
     Without `language`, `path` and the first lines determine it. `natural` gives each outermost unit (a definition, a
     section, a key) a separate segment instead of packing neighbors together. `kept` has the byte offsets of an earlier
@@ -50,7 +54,7 @@ def segments(
     without a grammar.
     """
     if not data:
-        return ()
+        return [], tuple
     # The parser gets a text with the same offsets: if it is not UTF-8, with a letter instead of each byte beyond ASCII.
     text = data
     if not data.isascii():
@@ -97,7 +101,7 @@ def segments(
     edges = [0, *(offset for offset, _, _ in cuts), len(text)]
     reasons: list[Boundary] = ["start", *("kept" if offset in earlier else why for offset, _, why in cuts)]
     spans = [(start, end, why) for (start, end), why in zip(pairwise(edges), reasons, strict=True)]
-    return number_lines(text, spans, target, _outline(path, _with_line_feeds(data), language, tree))
+    return spans, partial(_outline, path, _with_line_feeds(data), language, tree)
 
 
 def _with_line_feeds(text: bytes) -> bytes:
@@ -105,23 +109,42 @@ def _with_line_feeds(text: bytes) -> bytes:
     return text.replace(b"\r", b"\n") if b"\r" in text and b"\n" not in text else text
 
 
-def number_lines(
-    text: bytes,
-    spans: Iterable[tuple[int, int, Boundary]],
-    target: int,
-    outline: Callable[[], Sequence[Symbol]],
+def describe(
+    data: bytes, spans: Iterable[Span], target: int, symbols: Sequence[Symbol]
 ) -> tuple[Segment, ...]:
-    """The segments for `spans`: the start and end of each, and why it starts there. Together they make up `text`; some
-    may be empty."""
-    text = _with_line_feeds(text)
+    """The segments for `spans`, which together make up `data`, without names; some may be empty."""
+    text = _with_line_feeds(data)
     result: list[Segment] = []
-    line, inside = 1, False
+    line, inside = 1, False  # whether the segment begins inside its first line
     for start, end, why in spans:
         breaks, whole = text.count(b"\n", start, end), start == end or text[end - 1 : end] == b"\n"
         last = line + breaks - whole
-        result.append(Segment(start, end, line, last, why, end - start > target, inside, outline))
+        first = bisect_left(symbols, line + inside, key=_first_line)
+        own = tuple(symbols[first : bisect_right(symbols, last, lo=first, key=_first_line)])
+        scope, oversize = _scope(symbols[:first], line), end - start > target
+        hashed = sha256(data[start:end]).hexdigest()
+        result.append(Segment("", start, end, line, last, why, hashed, scope, oversize, own))
         line, inside = line + breaks, inside if start == end else not whole
     return tuple(result)
+
+
+def _first_line(symbol: Symbol) -> int:
+    return symbol.first_line
+
+
+def _scope(earlier: Sequence[Symbol], line: int) -> tuple[str, ...]:
+    """The names of the symbols in `earlier`, all that begin before `line`, that contain it, outermost first."""
+    names: list[str] = []
+    depth = None
+    for symbol in reversed(earlier):
+        if depth is not None and symbol.depth >= depth:
+            continue
+        depth = symbol.depth
+        if symbol.last_line >= line:
+            names.append(symbol.name)
+        if depth == 0:
+            break
+    return tuple(reversed(names))
 
 
 def _unit_starts(tree: tree_sitter.Tree, text: bytes, language: str) -> list[int]:
@@ -222,19 +245,11 @@ def _packed_apart(
     return cuts
 
 
-def _outline(
-    path: str, data: bytes, language: str | None, tree: tree_sitter.Tree | None
-) -> Callable[[], Sequence[Symbol]]:
-    """A function that returns the symbols of the file, from `tree` if there is one; cached."""
-    trees = [tree] if tree is not None else []
+def _outline(path: str, data: bytes, language: str | None, tree: tree_sitter.Tree | None) -> Sequence[Symbol]:
+    """The symbols of the file, from `tree` if there is one."""
+    from repoagent.syntax.outline import read_outline, symbols_of
 
-    @cache
-    def symbols() -> Sequence[Symbol]:
-        from repoagent.syntax.outline import read_outline, symbols_of
-
-        if trees and language is not None:
-            return symbols_of(trees.pop(), data, language)
-        result = read_outline(path, data, language)
-        return result[0] if result is not None else ()
-
-    return symbols
+    if tree is not None and language is not None:
+        return symbols_of(tree, data, language)
+    result = read_outline(path, data, language)
+    return result[0] if result is not None else ()

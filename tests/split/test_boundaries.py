@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from repoagent.split.splitter import segments
+from tests.split.helpers import segments
 
 
 def first_lines(path: str, text: str, target: int, natural: bool = False) -> list[str]:
@@ -148,6 +148,7 @@ def test_cutting_takes_little_more_than_parsing() -> None:
     from statistics import median
     from time import process_time
 
+    from repoagent.split.splitter import cut
     from repoagent.syntax.parser import clear_cache, parse_bytes
 
     data = repeated(
@@ -160,7 +161,7 @@ def test_cutting_takes_little_more_than_parsing() -> None:
         if parse:
             parse_bytes(data, "python")
         else:
-            segments("a.py", data)
+            cut("a.py", data)
         return process_time() - start
 
     spent(True), spent(False)

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repoagent.split.folder_index import Index, IndexedSegment, digest
+from repoagent.split.folder_index import Index, digest
 from repoagent.split.join import MergeResult, SegmentEdit, SegmentEdits, lines_of, merge_edits
+from repoagent.split.pack import Segment
 from repoagent.split.source import SourceText, source_of
 
 
@@ -34,7 +35,7 @@ def parts(*texts: bytes, **edits: bytes) -> SegmentEdits:
     start, line = 0, 1
     for number, text in enumerate(texts, 1):
         end, last = start + len(text), line + len(lines_of(text)) - 1
-        segment = IndexedSegment(f"s{number}", start, end, line, last, "node", digest(text), (), False, ())
+        segment = Segment(f"s{number}", start, end, line, last, "node", digest(text), (), False, ())
         segments.append(segment)
         if segment.file in edits:
             after = edits[segment.file]

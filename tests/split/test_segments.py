@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from repoagent.errors import UsageError
 from repoagent.split.pack import Segment
-from repoagent.split.splitter import segments
+from tests.split.helpers import segments
 from tests.split.test_boundaries import UNITS
 
 _ENCODINGS = ["utf-8", "utf-8-sig", "latin-1", "gbk"]
@@ -25,7 +25,8 @@ def check(data: bytes, target: int, found: tuple[Segment, ...]) -> None:
         assert segment.oversize == (segment.end - segment.start > target)
     assert [segment.boundary for segment in found[:1]] == ["start"] * bool(data)
     for segment, after in pairwise(found):
-        assert after.first_line == segment.last_line + (not after.inside_line)
+        ended = data[after.start - 1 : after.start] == (b"\n" if b"\n" in data else b"\r")
+        assert after.first_line == segment.last_line + ended
 
 
 def check_lines(data: bytes, found: tuple[Segment, ...]) -> None:
@@ -33,7 +34,6 @@ def check_lines(data: bytes, found: tuple[Segment, ...]) -> None:
     for segment in found:
         assert segment.first_line == data.count(b"\n", 0, segment.start) + 1
         assert segment.last_line == data.count(b"\n", 0, segment.end - 1) + 1
-        assert segment.inside_line == (segment.start > 0 and data[segment.start - 1 : segment.start] != b"\n")
 
 
 def test_an_empty_text_has_no_segments() -> None:
@@ -139,7 +139,7 @@ def test_one_long_line_is_one_segment(path: str, line: bytes, natural: bool) -> 
     found = segments(path, around, target=1000, natural=natural)
     check(around, 1000, found)
     assert sum(segment.oversize for segment in found) == 1
-    assert not any(segment.inside_line for segment in found)
+    assert all(around[segment.end - 1 : segment.end] == b"\n" for segment in found)
 
 
 def test_a_line_of_many_megabytes_is_not_cut_where_a_slice_ends() -> None:

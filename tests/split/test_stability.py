@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repoagent.split.pack import Candidate, pack
-from repoagent.split.splitter import segments
+from tests.split.helpers import segments
 
 
 def source() -> bytes:

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 import pytest
 
 from repoagent.errors import UsageError
-from repoagent.split.splitter import segments
+from repoagent.split.splitter import cut
 from repoagent.syntax.c_errors import new_c_faults
 from repoagent.syntax.outline import outline
 from repoagent.syntax.parser import error_count, may_overflow, parse, parse_within
@@ -28,13 +28,13 @@ NESTED = """{
     "after an error": lambda n: b"}\\n" + b"- " * n + b"x\\n",
 }"""
 CHILD = f"""
-from repoagent.syntax.parser import error_count; from repoagent.syntax.outline import outline; from repoagent.syntax.regressions import parses_worse; from repoagent.split.splitter import segments
+from repoagent.syntax.parser import error_count; from repoagent.syntax.outline import outline; from repoagent.syntax.regressions import parses_worse; from repoagent.split.splitter import cut
 from repoagent.syntax.parser import parse_within
 for name, text in {NESTED}.items():
     for n in 253, 254, 1200:
         data = text(n)
         print(name, n, parse_within(data, "yaml", 60) is not None, flush=True)
-        error_count("a.yaml", data), outline("a.yaml", data), segments("a.yaml", data)
+        error_count("a.yaml", data), outline("a.yaml", data), cut("a.yaml", data)[1]()
         parses_worse("a.yaml", b"a: 1\\n", data)
 string = b"rb'"  # a string without its end, then 511 blocks
 for n in 511, 600:
@@ -64,7 +64,7 @@ def test_text_that_nests_too_deeply_has_no_outline_and_no_errors() -> None:
     assert error_count("a.yaml", deep) is None
     assert outline("a.yaml", deep) == ()
     assert parses_worse("a.yaml", b"a: 1\n", deep) is None
-    assert b"".join(deep[segment.start : segment.end] for segment in segments("a.yaml", deep)) == deep
+    assert b"".join(deep[start:end] for start, end, _ in cut("a.yaml", deep)[0]) == deep
 
 
 def test_a_large_flat_file_has_the_same_tree_with_the_bounded_grammar() -> None:

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 
     from repoagent.cli.ui.terminal import Terminal
     from repoagent.edit.join import JoinOutcome
-    from repoagent.split.folder_index import Index, IndexedSegment
+    from repoagent.split.folder_index import Index
     from repoagent.split.join import SegmentConflict
+    from repoagent.split.pack import Segment
     from repoagent.split.refresh import RefreshResult
     from repoagent.split.source import SourceText
 
@@ -247,7 +248,7 @@ def _changes(done: RefreshResult, page: Page) -> Iterator[str]:
             yield from page.sentence(f"{list_some(names, 8)}: {meaning}", style)
 
 
-def _content(index: Index, segment: IndexedSegment, data: bytes) -> str:
+def _content(index: Index, segment: Segment, data: bytes) -> str:
     """The scope and the outermost symbols of a segment, otherwise its first line."""
     if segment.start == segment.end:
         return "(removed from the source)"

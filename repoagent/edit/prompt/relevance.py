@@ -147,12 +147,12 @@ class Unit:
 def units(path: str, text: str) -> tuple[Unit, ...]:
     """The segments of `text` (with plain newlines), in order. Lines that are too long, or that cross a segment
     boundary, are cut into pieces."""
-    from repoagent.split.splitter import segments
+    from repoagent.split.splitter import cut
 
     data = text.encode("utf-8", "surrogatepass")
     cuts, at = [], 0
-    for segment in segments(path, data, target=UNIT_BYTES):
-        at += len(data[segment.start : segment.end].translate(None, bytes(range(0x80, 0xC0))))  # characters
+    for start, end, _ in cut(path, data, target=UNIT_BYTES)[0]:
+        at += len(data[start:end].translate(None, bytes(range(0x80, 0xC0))))  # characters
         cuts.append(at)
     result: list[Unit] = []
     at = start = 0  # offsets of the line, and of the first line that is not in a unit yet
