@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from repoagent.errors import UsageError
 from repoagent.split.pack import Segment
+from repoagent.split.splitter import describe
+from repoagent.syntax.outline import outline
 from tests.split.helpers import segments
 from tests.split.test_boundaries import UNITS
 
@@ -140,6 +142,13 @@ def test_one_long_line_is_one_segment(path: str, line: bytes, natural: bool) -> 
     check(around, 1000, found)
     assert sum(segment.oversize for segment in found) == 1
     assert all(around[segment.end - 1 : segment.end] == b"\n" for segment in found)
+
+
+def test_a_symbol_whose_line_is_cut_is_the_scope_of_the_rest() -> None:
+    data = b"def f(): return [1, 2]\n"
+    first, second = describe(data, [(0, 18, "start"), (18, len(data), "byte")], 100, outline("a.py", data))
+    assert [[symbol.name for symbol in part.symbols] for part in (first, second)] == [["f"], []]
+    assert (first.scope, second.scope, second.first_line) == ((), ("f",), 1)
 
 
 def test_a_line_of_many_megabytes_is_not_cut_where_a_slice_ends() -> None:
