@@ -34,13 +34,9 @@ def write_whole(path: Path, data: bytes, *, private: bool = True, settled: bool 
 def write_locked(path: Path, data: bytes, *, private: bool = True, settled: bool = True) -> int:
     """Write as `write_whole` does, and return a descriptor that locks the new file."""
     with open_folder(path.parent, create=True) as parent:
-        temporary = f"{_TEMPORARY}{os.getpid()}-{os.urandom(6).hex()}"
         try:
-            descriptor = os.open(temporary, _NEW, 0o600 if private else 0o666, dir_fd=parent)
+            descriptor, temporary = _create_locked(parent, private=private)
             try:
-                # marks the owner as alive; without locks in the file system, `sweep` removes nothing
-                with suppress(OSError):
-                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 _write_all(descriptor, data)
                 os.fsync(descriptor)
                 os.replace(temporary, path.name, src_dir_fd=parent, dst_dir_fd=parent)
@@ -54,6 +50,21 @@ def write_locked(path: Path, data: bytes, *, private: bool = True, settled: bool
         except OSError as error:
             raise system_failed("write", path, error) from error
     return descriptor
+
+
+def _create_locked(parent: int, *, private: bool) -> tuple[int, str]:
+    """Create a temporary file in the open folder `parent`, and lock it, which marks its owner as alive; without locks
+    in the file system, `sweep` removes nothing. Returns its descriptor and name."""
+    while True:
+        temporary = f"{_TEMPORARY}{os.getpid()}-{os.urandom(6).hex()}"
+        descriptor = os.open(temporary, _NEW, 0o600 if private else 0o666, dir_fd=parent)
+        try:
+            with suppress(OSError):
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+            os.stat(temporary, dir_fd=parent)
+            return descriptor, temporary
+        except FileNotFoundError:  # another process removed it before it was locked
+            os.close(descriptor)
 
 
 def is_temporary(name: str) -> bool:

@@ -90,7 +90,7 @@ def record(folder: Path) -> dict[str, Any] | None:
 def create_journal(root: Path, name: str, first: Mapping[str, Any], files: Mapping[str, bytes]) -> Journal:
     """Durably create the journal `name` in the folder `root`, with its `first` record and `files`, and lock it.
 
-    Raises Refused if one with this name exists, or if a system call fails.
+    Raises Busy if one with this name exists, Refused if a system call fails.
     """
     unborn, descriptor = _begin(root, name)
     journal = Journal(unborn, descriptor)
@@ -99,7 +99,7 @@ def create_journal(root: Path, name: str, first: Mapping[str, Any], files: Mappi
             journal.keep(file, data)
         journal.save(first)
         if (root / name).exists():
-            raise Refused(f"{root / name} exists: a journal with this name is already open")
+            raise Busy(f"another command has opened {root / name}: try again when it is done")
         unborn.rename(root / name)
         sync_folder(root)
     except BaseException:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import resource
 import stat
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from repoagent.errors import Refused
-from repoagent.storage.atomic import append_line, move, read_regular, set_aside, write_whole
+from repoagent.storage.atomic import append_line, move, read_regular, set_aside, sweep, write_whole
 from repoagent.storage.layout import Layout, ensure
 from repoagent.storage.locks import flock_until
 
@@ -121,6 +122,22 @@ def test_a_private_file_is_for_its_owner_only(tmp_path: Path) -> None:
     write_whole(tmp_path / "open", b"x", private=False)
     assert stat.S_IMODE((tmp_path / "secret").stat().st_mode) == 0o600
     assert stat.S_IMODE((tmp_path / "open").stat().st_mode) & 0o400
+
+
+def test_a_temporary_file_that_is_swept_before_it_is_locked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flock, swept = fcntl.flock, []
+
+    def flock_later(descriptor: int, kind: int) -> None:
+        if not swept:
+            swept.append(True)
+            sweep(tmp_path)
+        flock(descriptor, kind)
+
+    monkeypatch.setattr(fcntl, "flock", flock_later)
+    write_whole(tmp_path / "file", b"x")
+    assert swept and [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 def test_readers_see_the_old_or_the_new_file(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.errors import Refused
+from repoagent.errors import Busy, Refused
 from repoagent.storage import journal, json_files
 from repoagent.storage.journal import IncompleteJournal, abandoned, create_journal, read_stored, record
 
@@ -47,7 +47,7 @@ def test_a_journal_of_a_living_owner_is_left_alone(root: Path) -> None:
     assert list(abandoned(root)) == []  # there is not even a folder
     made = create_journal(root, "one", {}, {})
     assert list(abandoned(root)) == []
-    with pytest.raises(Refused):
+    with pytest.raises(Busy, match="try again when it is done"):
         create_journal(root, "one", {}, {})
     assert record(made.folder) is not None
     made.close()

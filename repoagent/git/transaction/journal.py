@@ -194,8 +194,8 @@ class EditJournal(stored.Journal):
 
 
 def create(worktree: WorkTree, record: Record) -> EditJournal:
-    """Durably create the journal of a transaction. Raises Refused if a journal with this name exists, SystemFailed if
-    it cannot be created."""
+    """Durably create the journal of a transaction. Raises Busy if a journal with this name exists, SystemFailed if it
+    cannot be created."""
     name = f"{record.id}-{record.event}"
     # users of git may see the text of the lock
     text = f"repoagent {record.id}: an edit is being committed by process {os.getpid()}\n"
