@@ -116,8 +116,8 @@ AVERAGE = (0.7, 0.55, 0.45, *[0.0] * 47)
 
 
 def calibrate(view: View, *, false_alarms: float = 0.05) -> float:
-    """The threshold for `missing` at which at most a fraction `false_alarms` of the newest commits would have caused a
-    warning.
+    """The threshold for `missing` at which at most a fraction `false_alarms` (below 1) of the newest commits would
+    have caused a warning.
 
     Each of the 200 newest commits with at most 30 files is assumed complete and judged only by earlier commits; 50
     commits of an average repository are added as a prior. The result is at least 0.4; with fewer than 40 such commits
@@ -125,10 +125,8 @@ def calibrate(view: View, *, false_alarms: float = 0.05) -> float:
     """
     newest = [commit for commit in view.latest(JUDGED) if commit.files and commit.size <= USUAL]
     alarms = [alarm for alarm in surest(view, newest) if alarm is not None]
-    if len(alarms) < FEWEST or false_alarms <= 0:
+    if len(alarms) < FEWEST:
         return NEVER
-    if false_alarms >= 1:
-        return FLOOR
     alarms = sorted((*alarms, *AVERAGE), reverse=True)
     quiet = alarms[int(false_alarms * len(alarms))]  # that many warn above it
     return min(NEVER, max(FLOOR, quiet + 1e-6))

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from repoagent.history.cochange import Neighbor
     from repoagent.history.commit_details import Step
     from repoagent.history.file_history import Authors, HistoryReport
-    from repoagent.history.log import FileCommit
     from repoagent.history.neighbors import Neighborhood
 
 Rate = Literal["high", "medium", "low"]
@@ -133,7 +132,7 @@ _BYTES_A_TOKEN = 4
 
 
 def history_block(
-    commits: Sequence[FileCommit | Step],
+    steps: Sequence[Step],
     *,
     partial: bool = False,
     limit: int = 20,
@@ -147,9 +146,6 @@ def history_block(
     informative, bulk commits last. Authors, subjects and symbols are untrusted: control and format characters are
     replaced and long values are cut, so a line cannot forge another one.
     """
-    from repoagent.history.commit_details import Step
-
-    steps = [commit if isinstance(commit, Step) else Step(commit) for commit in commits]
     if not steps or limit < 1:
         return ""
     head = authors_line(people) if people is not None else ""

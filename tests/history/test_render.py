@@ -30,12 +30,12 @@ COMMIT = FileCommit(
 
 def test_block() -> None:
     other = replace(COMMIT, added=None, removed=None, subject="")
-    assert history_block([COMMIT, other]) == (
+    assert history_block([Step(COMMIT), Step(other)]) == (
         "2026-01-02 aaaaaaa Ada: fix: it, +3 −1\n2026-01-02 aaaaaaa Ada: (no subject)\n"
     )
     assert history_block([]) == ""
-    assert history_block([COMMIT], partial=True).endswith("\n(older commits omitted)\n")
-    assert history_block([COMMIT] * 30, limit=2).count("\n") == 3
+    assert history_block([Step(COMMIT)], partial=True).endswith("\n(older commits omitted)\n")
+    assert history_block([Step(COMMIT)] * 30, limit=2).count("\n") == 3
 
 
 def many(count: int) -> list[Step]:
@@ -59,12 +59,12 @@ def test_people_come_first_in_one_line() -> None:
         [replace(COMMIT, author="Ada\x1b[31m"), replace(COMMIT, author="x[bot]")], partial=True
     )
     assert ([each.name for each in people.bots], people.commits, people.partial) == (["x[bot]"], 2, True)
-    block = history_block([COMMIT], people=people)
+    block = history_block([Step(COMMIT)], people=people)
     first = "the last 2 commits by Ada�[31m 1; by programs: x[bot] 1; last 2026-01-02\n"
     assert block.startswith(first)
     assert history_block([], people=people) == ""
     nobody = Authors((), (Author("x[bot]", 1, "2026-01-01", "2026-01-01", True),), 1)
-    assert history_block([COMMIT], people=nobody).startswith("1 commit; by programs: x[bot] 1; last")
+    assert history_block([Step(COMMIT)], people=nobody).startswith("1 commit; by programs: x[bot] 1; last")
 
 
 def test_who_left_and_who_came_lately() -> None:
@@ -120,7 +120,7 @@ def test_to_dict_is_json() -> None:
 
 @given(author=st.text(max_size=300), subject=st.text(max_size=2000))
 def test_foreign_text_is_one_short_printable_line(author: str, subject: str) -> None:
-    block = history_block([replace(COMMIT, author=author, subject=subject)])
+    block = history_block([Step(replace(COMMIT, author=author, subject=subject))])
     assert block.endswith("\n")
     assert block[:-1].isprintable()
     assert len(block) < 200
