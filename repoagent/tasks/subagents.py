@@ -17,13 +17,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
-from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.approvals.policy import ApprovalRequest, Verdict
-from repoagent.agent.state import Needs, Tool, switched_on
+from repoagent.agent.state import Needs, Tool, failing, switched_on
 from repoagent.dataclass import dataclass
 from repoagent.display_text import plural
 from repoagent.errors import Busy, Refused, UsageError
@@ -382,13 +381,10 @@ def delegate_tools(subagents: SubagentPool, wait: Tool | None) -> tuple[Tool, ..
     """The tools `delegate` and `wait`. The parameter `wait` is the tool that waits for commands; the new `wait` does
     its work, too."""
 
-    def perform(kind: str, method: Callable[[Action], Observation], action: Action) -> Observation:
-        if kind == "wait" and wait is not None and "child" not in action.args:
+    def wait_for(action: Action) -> Observation:
+        if wait is not None and "child" not in action.args:
             return wait.perform(action)
-        try:
-            return method(action)
-        except UsageError as error:
-            return Observation(kind, str(error), ok=False)
+        return subagents.wait(action)
 
     text = (
         '<delegate kind="explore">QUESTION OR TASK</delegate> asks a subagent, which sees nothing of this '
@@ -396,6 +392,6 @@ def delegate_tools(subagents: SubagentPool, wait: Tool | None) -> tuple[Tool, ..
     )
     wait_text = wait.text if wait is not None else '<wait child="c1"/> waits for the answer of a subagent.'
     return (
-        Tool("delegate", text, partial(perform, "delegate", subagents.delegate), needs=subagents.needs),
-        Tool("wait", wait_text, partial(perform, "wait", subagents.wait), needs="nothing"),
+        Tool("delegate", text, failing("delegate", subagents.delegate), needs=subagents.needs),
+        Tool("wait", wait_text, failing("wait", wait_for), needs="nothing"),
     )
