@@ -12,7 +12,7 @@ from repoagent.agent.parse_reply import messages_of
 from repoagent.agent.state import State
 from repoagent.dataclass import dataclass
 from repoagent.edit.commit import check_output
-from repoagent.edit.model_setup import ModelSetup, blocks_of, keep_blocks, keep_sent
+from repoagent.edit.model_setup import ModelSetup, announce, blocks_of, keep_call
 from repoagent.edit.prompt.blocks import Prompt, check_fits, first_lines, request_key, retry_temperature
 from repoagent.edit.prompt.build import Prepared, prompt_for
 from repoagent.edit.prompt.formats import LOOSE, UNCHANGED
@@ -21,9 +21,7 @@ from repoagent.git.worktree import layout
 from repoagent.llm.complete import complete
 from repoagent.llm.conversation import Turn
 from repoagent.llm.model import Message, Part, Reply, Request, display_name, fence
-from repoagent.llm.registry import provider_of
 from repoagent.patch.model import decode
-from repoagent.storage.json_files import now
 
 PART, PART_TOKENS = "part", 80  # the answer of a small model that names the part of a file to change
 EXPLAIN = (
@@ -44,10 +42,7 @@ class ModelCalls:
         requests = self.requests(state)
         for request in requests:
             check_fits(request, self.setup.context_tokens)
-        spec = self.setup.model.spec
-        self.ui.note(f"asking {display_name(spec)}")
-        if provider_of(spec).answered_by == "user":  # the user writes the reply in the terminal
-            self.ui.quiet()
+        announce(self.ui, self.setup.model.spec)
         return requests
 
     def requests(self, state: State) -> tuple[Request, ...]:
@@ -148,13 +143,7 @@ class ModelCalls:
 
     def record(self, request: Request, reply: Reply) -> dict[str, str]:
         """Store the request and the reply's blocks; returns the turn's metadata."""
-        dirs = layout(self.prepared.session.worktree)
-        return {
-            "time": now(),
-            "sent": keep_sent(dirs, request),
-            "tokens": f"{reply.usage.total - reply.usage.output}+{reply.usage.output}",
-            **keep_blocks(dirs, reply),
-        }
+        return keep_call(layout(self.prepared.session.worktree), request, reply)
 
     def waiting(self, seconds: float, reason: str) -> None:
         """Tell the user that a call will be repeated in `seconds`, and why."""

@@ -21,14 +21,16 @@ from repoagent.errors import UsageError
 from repoagent.llm.catalog import SMALL
 from repoagent.llm.complete import holds_secret, masked
 from repoagent.llm.conversation import Turn
-from repoagent.llm.model import Blocks, Model, Reply, Request, public, render
+from repoagent.llm.model import Blocks, Model, Reply, Request, display_name, public, render
 from repoagent.llm.open_model import AbsentModel, NoModel, model_info, open_model
 from repoagent.llm.registry import provider_of
 from repoagent.llm.usage import Limits, Meter, Price, SpendLog, estimate_tokens, refuse_unpriced, state_folder
 from repoagent.storage.atomic import read_regular, write_whole
+from repoagent.storage.json_files import now
 from repoagent.storage.layout import Layout
 
 if TYPE_CHECKING:
+    from repoagent.edit.ui import UserInterface
     from repoagent.llm.media import Attachments, Media
 
 DAY_SECONDS = 86_400
@@ -176,6 +178,24 @@ def keep_sent(dirs: Layout, request: Request) -> str:
     if not path.exists():
         write_whole(path, text if len(text) <= PLAIN else gzip.compress(text, mtime=0))
     return name
+
+
+def announce(ui: UserInterface, spec: str) -> None:
+    """Tell the user that the model `spec` is asked."""
+    ui.note(f"asking {display_name(spec)}")
+    if provider_of(spec).answered_by == "user":  # the user writes the reply in the terminal
+        ui.quiet()
+
+
+def keep_call(layout: Layout, request: Request, reply: Reply) -> dict[str, str]:
+    """Store a request and the blocks of its reply. Returns the metadata of the turn with the reply."""
+    usage = reply.usage
+    return {
+        "time": now(),
+        "sent": keep_sent(layout, request),
+        "tokens": f"{usage.total - usage.output}+{usage.output}",
+        **keep_blocks(layout, reply),
+    }
 
 
 def keep_blocks(dirs: Layout, reply: Reply) -> dict[str, str]:

@@ -12,14 +12,12 @@ from repoagent.agent.parse_reply import messages_of, protocol_text
 from repoagent.agent.plan import read_plan, short
 from repoagent.agent.state import EDIT, State, Tool
 from repoagent.dataclass import dataclass
-from repoagent.edit.model_setup import blocks_of, keep_blocks, keep_sent
+from repoagent.edit.model_setup import announce, blocks_of, keep_call
 from repoagent.edit.prompt.blocks import request_key
 from repoagent.edit.prompt.instruction_files import collect
 from repoagent.llm.complete import complete
 from repoagent.llm.conversation import Turn, observation_openings
 from repoagent.llm.model import Part, Reply, Request, Schema, display_name
-from repoagent.llm.registry import provider_of
-from repoagent.storage.json_files import now
 from repoagent.storage.secrets import mask
 from repoagent.tasks.run_context import RunContext
 from repoagent.tasks.start import ENVIRONMENT
@@ -69,10 +67,7 @@ class ModelRequests:
     def render(self, state: State) -> tuple[Request, ...]:
         """The request for the next reply."""
         request = self._request(state, self.window.turns(state))
-        spec, ui = self.context.model_setup.model.spec, self.context.ui
-        ui.note(f"asking {display_name(spec)}")
-        if provider_of(spec).answered_by == "user":
-            ui.quiet()
+        announce(self.context.ui, self.context.model_setup.model.spec)
         return (request,)
 
     def ready(self, state: State, *, force: bool = False) -> State:
@@ -89,14 +84,8 @@ class ModelRequests:
 
     def store(self, request: Request, reply: Reply) -> dict[str, str]:
         """Store the exact prompt and the blocks of the reply; returns metadata for the conversation."""
-        usage, layout = reply.usage, self.context.layout
-        meta = {
-            "time": now(),
-            "sent": keep_sent(layout, request),
-            "tokens": f"{usage.total - usage.output}+{usage.output}",
-            **keep_blocks(layout, reply),
-        }
-        return meta | ({"cached": str(usage.cache_read)} if usage.cache_read else {})
+        cached = reply.usage.cache_read
+        return keep_call(self.context.layout, request, reply) | ({"cached": str(cached)} if cached else {})
 
     def waiting(self, seconds: float, reason: str) -> None:
         self.context.ui.note(f"{reason}; retrying in {seconds:.0f} s")
