@@ -92,13 +92,13 @@ def test_a_subagent_that_is_terminated_counts_once(repo: GitRepo, *, background:
         raise KeyboardInterrupt
 
     chat = Meter(price_of=lambda spec: Price())
-    replies = (BACKGROUND, interrupt) if background else (ASK,)
+    replies = (BACKGROUND, "<run>make</run>") if background else (ASK,)
     with pytest.raises(KeyboardInterrupt):
         go(repo, *replies, user=at_question(interrupt), meter=chat.part(Limits()))
-    assert (chat.usage.total, chat.cost) == (CALL + CHILD, 0.25)
+    assert (chat.usage.total, chat.cost) == (len(replies) * CALL + CHILD, 0.25)
     _, model, _ = go(repo, "So.", prompt="And now?")
     assert "did not finish: 2 calls, 1,200 tokens, $0.2500" in model.last_prompt
-    assert json.loads(run_dir(repo).record.read_text())["tokens"] == 2 * CALL + CHILD
+    assert json.loads(run_dir(repo).record.read_text())["tokens"] == (len(replies) + 1) * CALL + CHILD
 
 
 def test_background_subagents_share_what_is_left(repo: GitRepo) -> None:
