@@ -367,7 +367,7 @@ def under_heading(section: str, matches: Sequence[Match], index: FileIndex) -> S
     headings = {row for row, line in enumerate(keys) if line.startswith(key)} if len(key) > 2 else set()
     if not headings:
         return None
-    depth = min(_depth(lines[heading]) for heading in headings)
+    depth = min(exact.depth_of(lines[heading]) for heading in headings)
     signs = {"_", *(lines[heading].lstrip()[:1] for heading in headings)}
     within: list[bool] = []
     inside = False
@@ -375,9 +375,5 @@ def under_heading(section: str, matches: Sequence[Match], index: FileIndex) -> S
         inside = inside or row in headings
         within.append(inside)
         if inside and row not in headings and (text := line.lstrip()):
-            inside = not (text[0].isalpha() or text[0] in signs) or _depth(line) > depth
+            inside = not (text[0].isalpha() or text[0] in signs) or exact.depth_of(line) > depth
     return [match for match in matches if within[match.first]]
-
-
-def _depth(line: str) -> int:
-    return len(exact.indent_of(line).expandtabs(4))

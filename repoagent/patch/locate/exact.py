@@ -165,6 +165,11 @@ def indent_of(text: str) -> str:
     return text[: len(text) - len(text.lstrip())]
 
 
+def depth_of(text: str) -> int:
+    """The number of columns by which a line is indented."""
+    return len(indent_of(text).expandtabs(4))
+
+
 def is_blank(text: str) -> bool:
     """Whether a line is empty or only white space."""
     return not text or text.isspace()

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import groupby, pairwise
@@ -59,14 +59,7 @@ def align(hunk: Hunk, index: FileIndex) -> list[Match]:
     if not 0 < len(items) <= _LONGEST or any(item.required and item.key not in present for item in items):
         return []
     windows = list(_windows(items, index))
-    results: dict[int, tuple[_Alignment, Gains]] = {}
-    for number, window in enumerate(windows):
-        gains = [_gains(item, window, index) for item in items]
-        if results and _bound(gains) < _MARGIN * max(other.score for other, _ in results.values()):
-            continue
-        alignment = _best_alignment(items, keys, window, gains)
-        if alignment is not None:
-            results[number] = alignment, gains
+    results = _alignments(items, index, enumerate(windows))
     if not results:
         return []
     chosen = max(results, key=lambda number: results[number][0].score)
@@ -92,31 +85,37 @@ def align(hunk: Hunk, index: FileIndex) -> list[Match]:
     return [match, *(rival for effect, rival in by_effect.items() if effect != _effect(match))]
 
 
+def _alignments(
+    items: Sequence[_Item], index: FileIndex, windows: Iterable[tuple[int, range]], *, even: bool = False
+) -> dict[int, tuple[_Alignment, Gains]]:
+    """The best alignment in each of the numbered windows that may come close to the best of all; see `_gains`."""
+    keys = index.keys(exact.WHITESPACE)
+    results: dict[int, tuple[_Alignment, Gains]] = {}
+    for number, window in windows:
+        gains = [_gains(item, window, index, even=even) for item in items]
+        # an upper bound of the score: the best match of each line, regardless of order
+        bound = sum(max((gain for gain in row if gain is not None), default=0.0) for row in gains)
+        if results and bound < _MARGIN * max(other.score for other, _ in results.values()):
+            continue
+        alignment = _best_alignment(items, keys, window, gains)
+        if alignment is not None:
+            results[number] = alignment, gains
+    return results
+
+
 def _rivals_elsewhere(
     hunk: Hunk, items: Sequence[_Item], index: FileIndex, windows: Sequence[range], chosen: int
 ) -> dict[Match, float]:
     """The close matches in other windows, and how much each is behind, by a measure that is the same for all windows: a
     line may match a similar one even if the window contains the line itself."""
-    keys = index.keys(exact.WHITESPACE)
-    scores: dict[int, _Alignment] = {}
-    for number, window in sorted(enumerate(windows), key=lambda entry: entry[0] != chosen):
-        gains = [_gains(item, window, index, even=True) for item in items]
-        if scores and _bound(gains) < _MARGIN * scores[chosen].score:
-            continue
-        alignment = _best_alignment(items, keys, window, gains)
-        if alignment is not None:
-            scores[number] = alignment
-    best = scores[chosen].score
+    chosen_first = sorted(enumerate(windows), key=lambda entry: entry[0] != chosen)
+    results = _alignments(items, index, chosen_first, even=True)
+    best = results[chosen][0].score
     return {
         Match(hunk, alignment.rows, exact.FUZZY): best - alignment.score
-        for number, alignment in scores.items()
+        for number, (alignment, _) in results.items()
         if number != chosen and alignment.score >= _MARGIN * best
     }
-
-
-def _bound(gains: Gains) -> float:
-    """An upper bound of the score in a window: the best match of each line, regardless of order."""
-    return sum(max((gain for gain in row if gain is not None), default=0.0) for row in gains)
 
 
 def _effect(match: Match) -> object:
@@ -398,13 +397,11 @@ def _in_one_block(before: Rows, after: Rows, lines: Sequence[str]) -> bool:
     outer, inner = _depth(lines, before[::-1]), _depth(lines, after)
     least = outer + 1 if inner > outer else min(outer, inner)
     between = (lines[row] for row in range(before[-1] + 1, after[0]))
-    return all(exact.is_blank(line) or len(exact.indent_of(line).expandtabs(4)) >= least for line in between)
+    return all(exact.is_blank(line) or exact.depth_of(line) >= least for line in between)
 
 
 def _depth(lines: Sequence[str], rows: Rows) -> int:
-    return next(
-        (len(exact.indent_of(lines[row]).expandtabs(4)) for row in rows if not exact.is_blank(lines[row])), 0
-    )
+    return next((exact.depth_of(lines[row]) for row in rows if not exact.is_blank(lines[row])), 0)
 
 
 def _match_joined(hunk: Hunk, index: FileIndex, loosest: str) -> list[Match]:
