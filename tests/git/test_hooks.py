@@ -15,6 +15,7 @@ from repoagent.errors import Exit, Refused
 from repoagent.git.transaction.finish import recover
 from repoagent.git.transaction.results import HookFailed, UnfinishedTransaction
 from repoagent.git.undo import redo, undo
+from repoagent.git.undo_log import list_edits
 from tests.conftest import GitRepo
 from tests.git.edits import (
     change,
@@ -446,6 +447,12 @@ def test_lost_work_in_a_file_of_the_edit_that_cannot_be_restored(repo: GitRepo, 
     [note] = [note for note in edit(repo, edited).notes if note.startswith("a.txt changed while git was")]
     assert Path(note.rpartition("; its earlier content is in ")[2]).read_bytes() == edited.after
     assert committed(repo, "a.txt") == lines({2: "LINE 2"})
+
+
+def test_that_switch_the_branch(repo: GitRepo) -> None:
+    repo.hook("pre-commit", "git symbolic-ref HEAD refs/heads/other; git branch other main\n")
+    assert edit(repo, shout(repo, 2)).branch == list_edits(worktree(repo))[-1].branch == "other"
+    assert repo.git("rev-parse", "main") != repo.git("rev-parse", "other")
 
 
 def test_that_break_the_index(repo: GitRepo) -> None:

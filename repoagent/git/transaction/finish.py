@@ -34,7 +34,7 @@ from repoagent.git.transaction.journal import (
     to_dict,
 )
 from repoagent.git.transaction.results import KEPT_FOLDER, CommitResult, OtherChanges, restored_notes
-from repoagent.git.worktree import WorkTree, layout
+from repoagent.git.worktree import WorkTree, current_branch, layout
 from repoagent.storage import json_files
 from repoagent.storage.folders import SystemFailed
 from repoagent.storage.journal import abandoned, remove_folder
@@ -166,8 +166,8 @@ def complete(
     steps = hook_changes.steps_after_hooks(journal, made, verdict)
     if steps != record.steps:
         journal.store_contents(steps)
-    archive(journal, commit=commit, steps=steps)
-    branch = record.new_branch or record.branch
+    branch = current_branch(journal.worktree)  # a hook may have switched to it
+    archive(journal, commit=commit, steps=steps, branch=branch, new_branch=None)
     folded, taken_out = tuple(verdict.folded), tuple(verdict.taken_out) if commit != made.oid else ()
     return CommitResult(commit, made.parent, branch, folded, taken_out, others.restored, tuple(notes))
 
