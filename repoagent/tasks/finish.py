@@ -164,11 +164,15 @@ class Finishing:
 
     def _run_hook(self) -> Observation | None:
         from repoagent.edit.commit import SentBack
+        from repoagent.llm.model import unfenced
 
         answer = self.hooks("before_finish", 0, [change.name for change in self.context.change_set.changes])
         if answer.ok:
             return None
-        return self._refuse(SentBack("before_finish", answer.text), "Nothing was committed.")
+        lead, _, fenced = answer.text.partition(":\n")
+        output = unfenced(fenced).rstrip()
+        refusal = SentBack("before_finish", answer.text, f"{lead.removesuffix('.')}.", output)
+        return self._refuse(refusal, "Nothing was committed.")
 
     def _commit(self, summary: str) -> Observation | None:
         from repoagent.edit.commit import SentBack, commit_remarks

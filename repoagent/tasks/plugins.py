@@ -333,7 +333,7 @@ class UserHooks:
         if ran.ok and not output.strip():
             return HookAnswer()
         command_text = cut(one_line(mask(without_secrets(command))), 200)
-        failure = "" if ran.ok else f", which {ran.failure}"
+        failure = "" if ran.ok else f" {ran.failure}"
         lead = f"The user's command {event} (`{command_text}`){failure}"
         text = f"{lead}:\n{fence(output, 'output')}" if output.strip() else f"{lead}, and printed nothing."
         return HookAnswer(ran.ok, text)

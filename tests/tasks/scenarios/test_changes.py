@@ -81,6 +81,9 @@ def test_a_hook_that_always_fails(stage: Make, by: str) -> None:
     with pytest.raises(CheckFailed, match=end) as failed:
         task.go(*BUMP[:2], *tries, prompt="Say all units.", config=config)
     assert (int(failed.value.exit_code), task.kinds().count("finish")) == (6, 3)
+    if by == "before_finish":
+        start = "The user's command before_finish (`echo never; exit 3`) failed with exit code 3. Nothing"
+        assert str(failed.value).startswith(start) and failed.value.printed == "never"
     assert task.before is not None
     assert (task.repo.head(), task.repo.status()) == (task.before.head, " M README.md\n")
     task.sound("failed")
