@@ -214,15 +214,9 @@ class CommandRunner:
         self.folder.mkdir(parents=True, exist_ok=True)
         slug = re.sub(r"[^A-Za-z0-9]+", "-", label).strip("-").lower()[:32].rstrip("-") or "command"
         number = max((int(file.name.split("-")[0]) for file in self._outputs()), default=0) + 1
-        while True:
-            path = self.folder / f"{number:03}-{slug}.txt"
-            try:
-                path.open("xb").close()
-            except FileExistsError:
-                number += 1
-            else:
-                path.chmod(0o600)
-                return path
+        path = self.folder / f"{number:03}-{slug}.txt"
+        path.touch(mode=0o600, exist_ok=False)
+        return path
 
     def _outputs(self) -> list[Path]:
         return sorted(file for file in self.folder.iterdir() if re.match(r"\d+-", file.name))
