@@ -149,8 +149,7 @@ def _commit(
         raise SentBack(
             "sensitive",
             f"{error}\nThe task does not call for that: revert your change to {names}, for example with "
-            "<restore "
-            f'path="{error.paths[0]}"/>, and finish again; or finish and explain why it is needed.',
+            f'<restore path="{error.paths[0]}"/>, and finish again; or finish and explain why it is needed.',
             str(error),
         ) from error
 

@@ -265,9 +265,8 @@ class Watch:
                 "change unless the model keeps it"
             )
             texts.append(
-                f"{lead}the command or the user changed {names}: that is not part of your change unless you "
-                "use "
-                '<keep path="FILE"/>.'
+                f"{lead}the command or the user changed {names}: that is not part of your change "
+                'unless you use <keep path="FILE"/>.'
             )
         if again:
             texts.append(

@@ -174,9 +174,8 @@ def settle_command(change_set: ChangeSet) -> str:
     if changed:
         sentences.append(
             "Since the interrupted command started, the command or the user changed "
-            f"{names_of([change.name for change in changed])}: that is not part of your change unless you "
-            "use "
-            '<keep path="FILE"/>.'
+            f"{names_of([change.name for change in changed])}: that is not part of your change "
+            'unless you use <keep path="FILE"/>.'
         )
     if again:
         sentences.append(f"{names_of(again)}, which you had changed, changed again; read the new content.")
