@@ -21,9 +21,9 @@ from repoagent.patch.targets import Files, Outcome, ParsesWorse, Target
 _CONFLICT = re.compile(r"(?:<{7}|>{7})(?: |\r?$)|={7}\r?$")
 _MARK = "\ufeff"  # byte-order mark
 # What a tool copies, but a model does not write; the first is not in UTF-8.
-_NOT_UTF8 = re.compile("[\0\udc80-\udcff]")
+_NOT_UTF8 = re.compile("[\udc80-\udcff]")
 _BYTES_OF_TOOLS = re.compile(f"[\0\r{_MARK}\udc80-\udcff]")
-_NOT_ASCII = re.compile("[\0\r\x80-\uffff]")
+_NOT_ASCII = re.compile("[\r\x80-\uffff]")
 _BOMS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _MOVES = {"rename": "renamed", "copy": "copied"}
 
@@ -214,16 +214,16 @@ def _in_same_form(
         with suppress(PatchError, PatchErrors):
             place_hunks(raw_hunks, raw, strict=True)
             return raw, raw_hunks
-    if not files.strict:
+    if text.bom and any(line.text.startswith(_MARK) for line in lines):
+        # A hunk adds or removes the byte-order mark, as a part of the first line.
+        text = replace(text, lines=(_MARK + "".join(text.lines[:1]), *text.lines[1:]), bom=b"")
+    elif not files.strict:  # a mark that the file does not have
         hunks = [
             _with_lines(hunk, lambda line: replace(line, text=line.text.removeprefix(_MARK)))
-            if all(side and side[0].text.startswith(_MARK) for side in (hunk.old, hunk.new))
+            if any(line.text.startswith(_MARK) for line in hunk.old[:1])
             else hunk
             for hunk in hunks
         ]
-    if text.bom and any(line.text.startswith(_MARK) for hunk in hunks for line in hunk.lines):
-        # A hunk adds or removes the byte-order mark, as a part of the first line.
-        text = replace(text, lines=(_MARK + "".join(text.lines[:1]), *text.lines[1:]), bom=b"")
     if text.encoding == "latin-1":
         hunks = [
             _with_lines(hunk, lambda line: replace(line, text=model.in_encoding_of(text, line.text)))

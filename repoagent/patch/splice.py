@@ -339,10 +339,6 @@ def _with_or_without_space(
     return choices[0] if len(choices) == 1 or (choices and choices[0] == same) else None
 
 
-def _depth(indent: str, step: str) -> int:
-    return indent.count("\t") if step == "\t" else len(indent) // len(step)
-
-
 def _scaled(old: str, new: str, offset: int) -> Shift:
     """The shift that replaces each step `old` of the hunk by a step `new` of the file."""
 
@@ -377,7 +373,7 @@ def _table(pairs: set[Pair], added: set[str], file: _File) -> Table | None:
         if h.endswith(f)
         else [],
         [_scaled(old, new, 0) for old, new in steps],
-        [_scaled(old, new, _depth(f, new) - _depth(h, old)) for old, new in steps],
+        [_scaled(old, new, len(f) // len(new) - len(h) // len(old)) for old, new in steps],
     ]
     for rank, shifts in enumerate(kinds):
         for shift in shifts:

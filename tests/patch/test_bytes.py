@@ -58,6 +58,7 @@ def test_a_byte_order_mark_and_carriage_returns_in_a_hunk(hunk: str, before: byt
         (fenced("@@\n one\n-two\n+zwei →\n"), b"caf\xe9\none\ntwo\n", "encoding"),
         (fenced("@@\n-one\n+\ud800\n"), b"one\n", "encoding"),
         ("app.py\n```\none\n\ud800\n```\n", b"one\n", "encoding"),
+        ("app.py\n<<<<<<< SEARCH\none\n=======\n\udce9\n>>>>>>> REPLACE\n", b"one\n", "encoding"),
         (SWAP, b"one\ntwo\nthree\n\0\0\0\0", "binary"),
         (f"```diff\n{GIT_HEADER}GIT binary patch\nliteral 3\nabc\n```\n", b"one\n", "binary"),
     ],
@@ -101,17 +102,20 @@ def git_diff(folder: Path, before: bytes, result: bytes, *options: str) -> str:
         (BOM + b"a\nb\n", BOM + b"a\nB\n"),
         (b"a\nb\n", b"a\nb\n" + BOM + b"c\n"),
         (b"a\n" + BOM + b"b\n", BOM + b"b\n"),
+        (BOM + b"a\n" + BOM + b"b\n", BOM + b"A\n" + BOM + b"b\n" + BOM + b"c\n"),
         (b"", b"a\n" + BOM + b"b\n"),
         (BOM, b"\r\nx\n"),
         (b"a\r\nb", b"a\r\nb\n"),
         (b"a\nb\r\nc\nd", b"A\nb\r\nc\nd\r\n"),
+        (b"\xe8\na\r\n1\r\n2\r\n3", b"\xe8\na\r\n1\r\n2\r\n3\n"),
+        (b"1\n2\n" + BOM + b"b\nx\ny\nc\n", b"1\n2\n" + BOM + b"b\nx\ny\nC\n"),
         (b"one\rtwo\r", b"one\rtwo\rthree"),
         (b"one\rtwo\r", b"one\r\ntwo\r\n"),
         (b"\rx", b"new\n\rx\n"),
         ("é\n".encode() + b"a\n", "é\n".encode() + b"caf\xe9\n"),
         (b"\xe9\n\xe8\na\n", b"\xe9\n\xe8\ncaf\xc3\xa9\n"),
         (b"\xe8\n1\n2\n3\ncaf\xc3\xa9\n", b"\xe8\n1\n2\n3\ncaf\xc3\xa9!\n"),
-        ("a\nb\n".encode("utf-16"), "a\nc\n".encode("utf-16")),
+        ("a\n1\n2\n3\nb\n".encode("utf-16"), "a\n1\n2\n3\nc\n".encode("utf-16")),
     ],
 )
 def test_a_diff_of_git_gives_the_bytes_that_it_was_made_of(
@@ -145,6 +149,35 @@ def test_new_files_keep_a_byte_order_mark() -> None:
     for answer in (envelope, "`f.cs`\n```\n\ufeffa\nb\n```\n"):
         assert after(answer, {}, may_create=lambda path: True) == BOM + b"a\nb\n"
     assert after("`f.cs`\n```\n\ufeffa\nb\n```\n", {"f.cs": b"a\nc\n"}) == b"a\nb\n"  # it has none
+    assert after("`f.cs`\n```\n\ufeff```\n", {}, may_create=lambda path: True) == b""
+
+
+@pytest.mark.parametrize(
+    ("hunk", "before", "expected"),
+    [
+        ("@@ -1 +1 @@\n-\ufeffone\n+\ufeffeins\n", b"one\n", b"eins\n"),
+        ("@@ -1 +1 @@\n-\ufeffone\n+eins\n", b"one\n", b"eins\n"),
+        ("@@ -1,2 +1,2 @@\n-\ufeffone\n+eins\n two \n", BOM + b"one\ntwo\n", b"eins\ntwo\n"),
+        (
+            "@@ -2,2 +2,2 @@\n-two\n+\ufeffzwei\n three \n",
+            b"one\ntwo\nthree\n",
+            b"one\n\xef\xbb\xbfzwei\nthree\n",
+        ),
+    ],
+)
+def test_a_byte_order_mark_in_a_diff_that_does_not_fit_exactly(
+    hunk: str, before: bytes, expected: bytes
+) -> None:
+    answer = f"```diff\n\ufeff--- a/app.py\n+++ b/app.py\n{hunk}```\n"
+    assert after(answer, before) == expected
+    assert "header" not in run(answer, before).placements[0].tolerances
+    assert reasons(answer[8:-4], before, strict=True) <= {"not-found", "deleted-line-missing"}
+
+
+def test_conflict_markers_in_a_diff_with_carriage_returns() -> None:
+    markers = "+<<<<<<<\r\n+b\r\n+=======\r\n+c\r\n+>>>>>>>\r\n"
+    answer = f"--- a/app.py\n+++ b/app.py\n@@ -1 +1,6 @@\n a\r\n{markers}"
+    assert reasons(answer, b"a\r\n") == {"conflict-markers"}
 
 
 def test_a_byte_order_mark_that_the_file_has_is_not_added_again() -> None:
@@ -152,3 +185,4 @@ def test_a_byte_order_mark_that_the_file_has_is_not_added_again() -> None:
     assert after(answer, b"one\n") == BOM + b"eins\n"
     assert after(answer, BOM + b"one\n") == BOM + b"eins\n"
     assert reasons(answer, BOM + b"one\n", strict=True) == {"not-found"}
+    assert reasons("--- a/app.py\n+++ b/app.py\n@@ -0,0 +1 @@\n+\ufeffone\n", BOM) == {"no-context"}

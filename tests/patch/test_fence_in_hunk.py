@@ -111,6 +111,8 @@ def test_a_whole_file_that_is_cut_inside_a_fence_is_refused(text: str) -> None:
     for info in ("markdown", ""):
         with pytest.raises(PatchRefused, match="four backticks"):
             helpers.run(f"`notes.md`\n```{info}\n{text}", {}, may_create=lambda path: True)
+        with pytest.raises(PatchRefused, match="in the middle"):
+            helpers.run(f"`notes.md`\n```{info}\n# T\nRun:\n", {}, may_create=lambda path: True)
 
 
 @pytest.mark.parametrize("end", ["\n```", "\n```\n", "\n```\n\nDone.\n", "```\nDone.\n", "```\n\nDone:\n"])
