@@ -55,7 +55,7 @@ def differing(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Range]:
             ranges.append(whole)
     joined: list[Range] = []  # adjacent ranges are one
     for part in sorted(ranges):
-        if joined and joined[-1][1] == part[0] and joined[-1][3] == part[2]:
+        if joined and joined[-1][1] == part[0]:
             part = (joined[-1][0], part[1], joined.pop()[2], part[3])
         joined.append(part)
     return joined
@@ -186,7 +186,7 @@ def header_of(change: FileChange, hash_name: str = "sha1") -> str:
 def _header_name(prefix: str, path: str) -> bytes:
     """A name in a `---` or `+++` line. As in git, a tab follows a name with spaces."""
     name = quoted(prefix + path)
-    return name + b"\t" if b" " in name and not name.startswith(b'"') else name
+    return name + b"\t" if b" " in name else name
 
 
 def quoted(path: str) -> bytes:

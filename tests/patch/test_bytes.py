@@ -128,12 +128,16 @@ def test_a_diff_of_git_gives_the_bytes_that_it_was_made_of(
         assert result.placements[0].tolerances == ()
 
 
-def test_a_strict_deletion_compares_the_bytes(tmp_path: Path) -> None:
+def test_a_strict_deletion_compares_the_bytes() -> None:
     deletion = (
         "diff --git a/f b/f\ndeleted file mode 100644\n--- a/f\n+++ /dev/null\n@@ -1 +0,0 @@\n-a\rb\r\n"
     )
     data = b"a\rb\r"
     assert changed(f"{deletion}\\ No newline at end of file\n", {"f": data}, strict=True) == {"f": None}
+    assert changed(deletion.partition("---")[0], {"f": b"\0\0\0"}) == {"f": None}
+    assert changed("*** Begin Patch\n*** Delete File: f\n*** End Patch\n", {"f": b"a\n"}, strict=True) == {
+        "f": None
+    }
 
 
 def test_a_letter_in_utf_8_for_a_latin_1_file() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+import zlib
 
 import pytest
 
@@ -83,21 +84,28 @@ PLACED = [  # most have several positions
     (b"1\n2\n3\n4\n5\nx\nx\nx\nb\n", b"1\n2\n3\n4\n5\nx\nx\nb\n"),
     (b"b\n\n", b"\nb\n\n\n"),  # the second insertion moves down to the end
     (ROWS, ROWS.replace(b"row 2\n", b"").replace(b"row 20\n", b"ROW\nmore\n").replace(b"row 35\n", b"")),
+    (ROWS, ROWS.replace(b"row 2\n", b"").replace(b"row 9\n", b"")),  # six lines of context join two changes
+    *((head + b"\n 1" * 9 + b"\n", head + b"\n 1" * 9 + b"\n 2\n") for head in (b"$f", b"_f", b"h" * 100)),
 ]
 
 
 def test_the_diff_equals_that_of_git_which_applies_it(repo: GitRepo) -> None:
-    changes = [change(f"f{n}", f"f{n}", before, after) for n, (before, after) in enumerate(PLACED)]
+    changes = [change(f"f{n:02}", f"f{n:02}", before, after) for n, (before, after) in enumerate(PLACED)]
+    changes.append(change("\u00fc b", "\u00fc b", b"1\n", b"2\n"))
     repo.commit("before", **{one.name: one.before or b"" for one in changes})
     for one in changes:
         repo.write(one.name, one.after or b"")
     diff = repo.git("-c", "diff.indentHeuristic=false", "diff").split("\n")
     assert canonical_diff(changes).split("\n") == [line for line in diff if not line.startswith("index ")]
     repo.git("checkout", ".")
-    before, after = (b"\0" + random.Random(seed).randbytes(500) for seed in range(2))
+    # The last line of base85 has 26 bytes of the second one.
+    before, after = (b"\0" + random.Random(size).randbytes(size) for size in (500, 66))
+    assert len(zlib.compress(after)) % 52 == 26
     repo.write("f.bin", before)
+    repo.write("g", b"text\n")
     changes += [
         change("f.bin", "f.bin", before, after),
+        change("g", "g", b"text\n", b"\0"),
         change("a.txt", "b.txt", repo.read("a.txt"), b"x\n" + repo.read("a.txt")),
         change(None, "n", None, b"1\n"),
     ]
@@ -131,6 +139,12 @@ def test_an_added_function_is_shown_as_one_block() -> None:
 )
 def test_a_path_with_other_bytes_than_printable_ones_is_quoted(path: str, expected: bytes) -> None:
     assert quoted(path) == expected
+
+
+def test_equal_lines_of_small_and_dissimilar_texts_are_kept() -> None:
+    random.seed(1)
+    old, new = ([str(random.randrange(50)) for _ in range(400)] for _ in range(2))
+    assert sum(i2 - i1 for i1, i2, _, _ in differing(old, new)) < 390
 
 
 @pytest.mark.parametrize("anchors", [0, 20])
