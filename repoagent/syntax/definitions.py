@@ -13,7 +13,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from repoagent.syntax.data_formats import flow_title
-from repoagent.syntax.parser import flaws, parse_part, parse_within
+from repoagent.syntax.parser import flaws, parse_bytes, parse_within
 from repoagent.syntax.rules import RULES, Rules, tail_rules, unwrapped
 from repoagent.syntax.symbol import Symbol, clean, line_range
 
@@ -74,7 +74,7 @@ def _macro_items(node: Node, text: bytes, language: str) -> Iterator[Node]:
             inside = tree_sitter.Range(
                 (row, column + 1), (end.row, max(end.column - 1, 0)), child.start_byte + 1, child.end_byte - 1
             )
-            tree = parse_part(text, language, inside)
+            tree = parse_bytes(text, language, inside)
             if tree is not None and not tree.root_node.has_error:
                 yield tree.root_node
 

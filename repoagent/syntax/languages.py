@@ -243,7 +243,12 @@ def grammar_capsule(language: str) -> object | None:
     if package := _package(language):
         capsule: object = getattr(import_module(package), _SPECS[language].function)()
         return capsule
-    return _library_capsule(language)
+    name, library = _SPECS[language].library, _library()
+    if not name or library is None:
+        return None
+    function = getattr(ctypes.CDLL(str(library)), f"tree_sitter_{name}")
+    function.restype = ctypes.c_void_p
+    return capsule_of(function())
 
 
 @cache
@@ -252,15 +257,6 @@ def _package(language: str) -> str:
     package = _SPECS[language].package
     module = f"tree_sitter_{package}"
     return module if package and (language in LANGUAGES or find_spec(module) is not None) else ""
-
-
-def _library_capsule(language: str) -> object | None:
-    name, library = _SPECS[language].library, _library()
-    if not name or library is None:
-        return None
-    function = getattr(ctypes.CDLL(str(library)), f"tree_sitter_{name}")
-    function.restype = ctypes.c_void_p
-    return capsule_of(function())
 
 
 @cache

@@ -11,7 +11,6 @@ from __future__ import annotations
 import codecs
 import ctypes
 import re
-import sys
 import threading
 import time
 from collections import deque
@@ -20,7 +19,6 @@ from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from repoagent.errors import UsageError
 from repoagent.syntax import languages
 
 if TYPE_CHECKING:
@@ -68,38 +66,20 @@ def source_text(data: bytes) -> bytes:
     return data.removeprefix(UTF8_MARK)
 
 
-def parse(data: bytes, language: str) -> tree_sitter.Tree:
+def parse_within(data: bytes, language: str, seconds: float) -> tree_sitter.Tree | None:
     """The syntax tree of `source_text(data)`, with ERROR and MISSING nodes for syntax errors. Parses about 6 MB/s.
 
-    Raises UsageError for a language without a grammar, and for text that nests too deeply for its grammar.
-    """
-    tree = _parsed(source_text(data), language, sys.maxsize, lambda: False)
-    if tree is None:
-        raise UsageError(f"cannot parse text that nests too deeply for the {language} grammar")
-    return tree
-
-
-def parse_within(data: bytes, language: str, seconds: float) -> tree_sitter.Tree | None:
-    """Like `parse`, but None if it takes longer than `seconds`, because error recovery can be slow.
-
-    To get the text of a node, slice `source_text(data)`: `Node.text` copies a chunk of the file each time.
+    None if it takes longer than `seconds`, because error recovery can be slow, and for text that nests too deeply for
+    its grammar. Raises UsageError for a language without a grammar. To get the text of a node, slice
+    `source_text(data)`: `Node.text` copies a chunk of the file each time.
     """
     end = time.monotonic() + seconds
     return _parsed(source_text(data), language, _CHUNK, lambda: time.monotonic() > end)
 
 
-def parse_bytes(text: bytes, language: str) -> tree_sitter.Tree | None:
-    """The syntax tree of `text`, which should be UTF-8; None if it takes far too long (slow error recovery).
-
-    Raises UsageError for a language without a grammar.
-    """
+def parse_bytes(text: bytes, language: str, part: tree_sitter.Range | None = None) -> tree_sitter.Tree | None:
+    """Like `parse_within`, for text that should be UTF-8, or one part of it; None if it takes far too long."""
     end = time.process_time() + _SPLIT_SECONDS * (1 + len(text) / 1_000_000)
-    return _parsed(text, language, _LEAST_CACHED, lambda: time.process_time() > end)
-
-
-def parse_part(text: bytes, language: str, part: tree_sitter.Range) -> tree_sitter.Tree | None:
-    """Like `parse_bytes`, for one part of the text."""
-    end = time.process_time() + _SPLIT_SECONDS
     return _parsed(text, language, _LEAST_CACHED, lambda: time.process_time() > end, part)
 
 
