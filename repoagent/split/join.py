@@ -325,7 +325,6 @@ def _line_range(lines: tuple[int, int], file: str) -> str:
 
 _NAMES = {b"\n": "LF", b"\r\n": "CRLF", b"\r": "CR"}
 _ENDING = re.compile(rb"\r\n|\n|\r")
-_FINAL_ENDINGS = re.compile(rb"(?:\r\n|\n|\r)*\Z")
 _CONFLICT = re.compile(rb"^(?:<<<<<<<|>>>>>>>|\|\|\|\|\|\|\|) [^\r\n]*", re.MULTILINE)
 
 
@@ -450,7 +449,7 @@ def _split_endings(data: bytes) -> list[tuple[bytes, bytes]]:
 def _with_end_of(file: str, before: bytes, after: bytes, notes: list[str], *, last: bool) -> bytes:
     """`after` with the final newline and blank lines of `before`. A formatter treats a segment as a whole file and
     removes the blank lines at its end."""
-    old, new = _final_endings(before), _final_endings(after)
+    old, new = (text[len(text.rstrip(b"\r\n")) :] for text in (before, after))
     if old and not new:
         if before.startswith(after) and not before.startswith((b"\n", b"\r"), len(after)):
             raise Refused(
@@ -472,8 +471,3 @@ def _with_end_of(file: str, before: bytes, after: bytes, notes: list[str], *, la
 def _last_text(data: bytes) -> bytes:
     """The last nonblank line of the last 4 KB."""
     return next((line for line in reversed(data[-4096:].splitlines()) if line), b"")
-
-
-def _final_endings(data: bytes) -> bytes:
-    match = _FINAL_ENDINGS.search(data, max(0, len(data) - 4096))
-    return match[0] if match else b""
