@@ -123,3 +123,17 @@ def test_hunks_of_blank_lines(lines: str, source: bytes, expected: bytes | None)
         assert reasons(answer, source) == {"no-context"}
     else:
         assert after(answer, source) == expected
+
+
+def test_a_change_that_two_hunks_show_counts_once() -> None:
+    assert after(fenced("@@\n a\n-b\n+B\n@@\n-b\n+B\n c\n"), b"a\nb\nc\n") == b"a\nB\nc\n"
+
+
+@pytest.mark.parametrize("kept", [0, 1])
+def test_a_whole_file_keeps_a_tenth_of_the_lines(kept: int) -> None:
+    old, new = [f"old {number}\n" for number in range(10)], [f"new {number}\n" for number in range(9)]
+    text = "".join([*old[:kept], *new])
+    if kept:
+        assert after(f"app.py\n```\n{text}```\n", "".join(old).encode()) == text.encode()
+    else:
+        assert reasons(f"app.py\n```\n{text}```\n", "".join(old).encode()) == {"empties-file"}
