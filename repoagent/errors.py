@@ -115,7 +115,7 @@ def install_extra(extra: str) -> str:
 
 
 def install_package(requirement: str) -> str:
-    """The command that installs `requirement`, quoted for a shell, in repoagent's environment."""
+    """The command, quoted for a shell, that installs `requirement` into repoagent's environment."""
     receipt = Path(sys.prefix, "uv-receipt.toml")
     if receipt.is_file():
         return f"uv tool install {_for_uv(receipt)} --with {requirement}"

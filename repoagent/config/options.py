@@ -259,9 +259,11 @@ OPTIONS: tuple[Option, ...] = (
     _own("models.*.cache_read", _NUMBER, None, "US dollars per million tokens read from the prompt cache"),
     _own("models.*.cache_write", _NUMBER, None, "US dollars per million tokens written to the prompt cache"),
     _own("models.*.context", _COUNT, None, "a model's context window, in tokens"),
-    _own("models.*.max_output", _COUNT, None, "maximum tokens of one reply from a model"),
+    _own("models.*.max_output", _COUNT, None, "maximum number of tokens in one reply"),
     _own("models.*.media", _TEXTS, (), "input types that a model accepts besides text: image, pdf"),
-    _own("models.*.protocol", one_of("tags", "tools"), None, "a model's protocol when `protocol` is auto"),
+    _own(
+        "models.*.protocol", one_of("tags", "tools"), None, "the protocol for a model when `protocol` is auto"
+    ),
     _own("models.*.format", one_of(*_FORMATS), None, "a model's output format when `edit.format` is auto"),
 )
 

@@ -182,8 +182,8 @@ def steps(
 
 
 def without_withheld(steps: Iterable[Step], why_not: Callable[[str], str | None]) -> Iterator[Step]:
-    """The steps without the names of files for which `why_not` gives a reason to withhold them. A step that changed
-    only such files, or the file under such a name, is left out."""
+    """The steps without the names of files for which `why_not` gives a reason to withhold them. A step is left out
+    if it changed only such files, or if the file itself had such a name."""
     for step in steps:
         touched = tuple(path for path in step.commit.touched if not why_not(path))
         if touched or not step.commit.touched:

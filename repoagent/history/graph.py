@@ -139,7 +139,7 @@ def clusters(
     """Divide the nodes 0 to `count` - 1 into groups that are more densely linked inside than expected by chance.
 
     `weights` has the weight (more than 0) of each linked pair, once; a higher `resolution` makes smaller groups. The
-    nodes of a group are in order, the groups by their first node.
+    nodes of a group are in ascending order; the groups are ordered by their first node.
     """
     links: list[dict[int, float]] = [{} for _ in range(count)]
     for (first, second), weight in sorted(weights.items()):

@@ -44,7 +44,7 @@ class FileLocation:
 
 @dataclass
 class FileLocator:
-    """Locates the files of memories. Slow searches run once, and only if a file is missing."""
+    """Locates the files that memories are about. Slow searches run once, and only if a file is missing."""
 
     layout: Layout
     worktree: WorkTree

@@ -123,7 +123,7 @@ def apply_patches(
         raise NoPatch
     changes = tuple(outcome.change for outcome in outcomes.values() if not outcome.change.is_noop)
     if not changes:
-        text = "no change: the old and new lines are equal."
+        text = "no change: the old and new lines are identical."
         raise PatchRefused([Problem(", ".join(outcomes), 0, "no-change", text)])
     placements = tuple(placement for outcome in outcomes.values() for placement in outcome.placements)
     return Applied(changes, placements, canonical_diff(changes), unclosed)

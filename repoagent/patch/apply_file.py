@@ -338,7 +338,7 @@ def check_result(
     path: str, before: bytes, after: bytes, parses_worse: ParsesWorse | None, *, may_empty: bool = False
 ) -> None:
     """Raise PatchError if the edited bytes are not acceptable as the new content. `may_empty`: an empty file is
-    accepted, because the patch deletes every line exactly."""
+    accepted, because the patch deletes every line and each of them matches exactly."""
     if not may_empty and not _is_empty(before) and _is_empty(after):
         raise PatchError(
             "empties-file",

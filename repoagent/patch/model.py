@@ -93,8 +93,8 @@ class Hunk:
 
     @property
     def is_complete(self) -> bool:
-        """Whether its header shows that it is complete. A header that declares too few lines also shows this if the
-        hunk ends with context."""
+        """Whether the hunk is complete according to its header, or has more lines than that declares and ends with
+        context."""
         if self.exact_counts:
             return True
         return (

@@ -305,7 +305,7 @@ def _unclear(hunk: Hunk) -> PatchError:
     return PatchError(
         "indentation",
         "the hunk is indented differently from the file, and the indentation of its added lines is ambiguous. Send it "
-        "with the white space of each line exactly as in the file.",
+        "again with the whitespace of each line exactly as it is in the file.",
         hunk.number,
     )
 

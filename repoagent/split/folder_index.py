@@ -267,7 +267,7 @@ def index_path(path: Path) -> Path:
     full = Path(os.path.normpath(Path.cwd() / path))
     if full.name != NAME and full.is_file():
         raise UsageError(
-            f"{path} is a file; name the folder of its split (by default in .repoagent/splits) or the {NAME} there"
+            f"{path} is a file; give the folder of its split (by default under .repoagent/splits) or the {NAME} in it"
         )
     return full / NAME if full.is_dir() or full.name != NAME else full
 
@@ -300,7 +300,7 @@ def segment_base(index: Index, segment: Segment) -> bytes:
 def edited_segments(index: Index, *, missing_ok: bool = False) -> list[tuple[Segment, bytes]]:
     """The segments whose files have unmerged edits, in order, each with the content of its file.
 
-    Raises Refused for a missing file, unless `missing_ok` is set, or a killed command was about to write the file.
+    Raises Refused for a missing file, unless `missing_ok` is set or a killed command was about to write it.
     """
     edited = []
     for segment in index.segments:

@@ -21,9 +21,9 @@ class Segment:
     """A segment and its file (`file` is "" without one); in order, the segments make up the whole source.
 
     `start` and `end` (exclusive) are byte offsets in the source, and `sha256` is the hash of the bytes between them.
-    Lines count from 1, both included; two segments share a line only if it was cut. `scope` has the names of the
-    symbols that begin earlier and contain the first line, outermost first; `symbols` are those whose first line begins
-    in the segment. An `oversize` segment is longer than the target because it cannot be cut.
+    Line numbers start at 1, and the last line is included; two segments share a line only if it was cut. `scope` has
+    the names of the symbols that begin earlier and contain the first line, outermost first; `symbols` are those whose
+    first line begins in the segment. An `oversize` segment is longer than the target because it cannot be cut.
 
     `based_on` is "" unless both the file and its part of the source were edited: then it is the hash of the text that
     the file is based on, which is saved as `kept_base`. Only such a segment may be empty, if its part of the source was

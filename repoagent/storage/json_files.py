@@ -127,10 +127,11 @@ def record_of(line: bytes) -> dict[str, Any] | None:
 
 
 def decode(cls: type[T], value: Mapping[str, Any]) -> T:
-    """The dataclass `cls` from a JSON object. A missing field has its default, and an unknown one is ignored.
+    """The dataclass `cls` from a JSON object. A missing field gets its default; an unknown one is ignored.
 
-    A field is text, a number, a bool, a `Literal`, a tuple, a mapping or a dataclass (which has no unknown fields), or
-    one of these or None. Raises TypeError if a field without a default is missing, or the type of one is wrong.
+    A field is text, a number, a bool, a `Literal`, a tuple, a mapping or a dataclass (in which unknown fields are
+    not allowed); each may be optional. Raises TypeError if a field without a default is missing, or a field has the
+    wrong type.
     """
     hints = _hints(cls).items()
     return cls(**{name: _decoded(name, hint, value[name]) for name, hint in hints if name in value})

@@ -140,7 +140,7 @@ def find_symbols(path: str, data: bytes, name: str) -> tuple[Symbol, ...]:
     such as overloads.
 
     Prefers a definition to a declaration with the same name. Raises UsageError, with the candidates or the nearest
-    names, if no symbol or more than one matches, and if the file has no outline.
+    names, if no symbol or several long ones match, and if the file has no outline.
     """
     symbols = outline(path, data)
     if not symbols:

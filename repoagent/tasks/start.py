@@ -61,8 +61,8 @@ NOT_REPEATED = frozenset({"run", "python", "delegate", "browse", "kill", "wait"}
 def start_conversation(
     context: RunContext, state: State, confinement: Confinement, adopted: str = ""
 ) -> State:
-    """The state, extended by the prompt, by notices (`adopted`, the report on earlier subagents, comes first) and by
-    facts about the repository and the run that have changed.
+    """The state, extended with the prompt, with notices (`adopted`, the report on earlier subagents, comes first) and
+    with the facts about the repository and the run that have changed.
 
     Raises UsageError if there is neither a conversation nor a prompt.
     """

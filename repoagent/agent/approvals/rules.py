@@ -206,8 +206,9 @@ _OUTSIDE = {
 _GREPS = {"grep", "egrep", "fgrep", "rg"}
 # Options with which these programs read files that no word names: behind links, or listed in a file.
 _UNNAMED = {
-    **dict.fromkeys(("grep", "egrep", "fgrep", "find", "tree", "du"), r"-[A-Za-z0-9]*[RLS]|--der|-follow"),
+    **dict.fromkeys(("grep", "egrep", "fgrep", "find", "du"), r"-[A-Za-z0-9]*[RLS]|--der|-follow"),
     **dict.fromkeys(("md5sum", "sha1sum", "sha256sum", "cksum"), r"-[A-Za-z]*c|--c"),
+    "tree": r"-[A-Za-z0-9]*[lR]|--fromf",
     "wc": r"--f",
 }
 _INSIDE_OF_GIT = {"show", "log", "diff", "grep", "blame", "whatchanged", "diff-tree", "stash", "reflog"}

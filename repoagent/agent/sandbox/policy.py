@@ -122,8 +122,8 @@ _OFFLINE = {
 
 
 def scrubbed(environment: Mapping[str, str], policy: Policy) -> dict[str, str]:
-    """`environment` without keys (recognized by name or form, also inside other variables), GIT_*, REPOAGENT_*, sockets
-    of agents, desktops and terminals, LD_PRELOAD and similar variables.
+    """`environment` without secrets (recognized by name or form, also inside other variables), GIT_*, REPOAGENT_*,
+    the sockets of ssh-agent, desktops and terminals, LD_PRELOAD and similar variables.
 
     HOME stays, so that tools find their settings and downloaded packages (Cargo, Go, Maven, npm), read-only. What they
     write goes to the scratch folder: temporary files, caches, the XDG folders (see `prepare_scratch`), Gradle's home

@@ -207,6 +207,6 @@ def _summarize(
     if garbled == todo.commits:
         raise ModelError(f"{display_name(ready.model.spec)} wrote no usable summary; choose another model")
     if garbled:
-        terminal.warn(f"the model wrote no usable summary of {plural(garbled, 'commit')}")
+        terminal.warn(f"the model wrote no usable summary for {plural(garbled, 'commit')}")
     summaries.report(terminal, ready)
     return {"summarized": len(outcome.summaries), "garbled": garbled, **(summaries.spent_object(ready) or {})}

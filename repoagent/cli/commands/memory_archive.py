@@ -131,7 +131,9 @@ def import_command(repo: Repository, /, *, file: str, dry_run: bool) -> int:
             parcels = read_archive(sys.stdin.buffer, "standard input")
         elif not path.is_file():
             raise UsageError(
-                f"{file} is not a file; name an archive" if path.exists() else f"no such file: {file}"
+                f"{file} is not a file; give the path of an archive"
+                if path.exists()
+                else f"no such file: {file}"
             )
         else:
             with path.open("rb") as stream:

@@ -149,7 +149,7 @@ class Page(NamedTuple):
         return [indent + hang * bool(at) + self.paint(line, *styles) for at, line in enumerate(lines)]
 
     def sentence(self, text: str, *styles: str) -> Iterator[str]:
-        """Wrap text between words; a word longer than a line is cut in its middle."""
+        """Wrap text between words; a word longer than a line is shortened in the middle."""
         for line in text.split("\n") if self.width is None else fold(text, self.width).split("\n"):
             yield self.paint(self.shorten(line, self.width), *styles)
 

@@ -1,4 +1,4 @@
-"""Judge what hooks changed in a commit: keep the work of formatters, remove the user's other work."""
+"""Judge what hooks changed in a commit: keep the work of formatters, take the user's other work out of the commit."""
 
 from __future__ import annotations
 

@@ -241,7 +241,9 @@ class Index:
                 return
             except Damaged as error:
                 if again:
-                    raise Unusable(f"{self._path} was damaged twice; check the disk") from None
+                    raise Unusable(
+                        f"{self._path} was damaged again after it was rebuilt; check the disk"
+                    ) from None
                 set_damaged_aside(self._path, error, self._warn)
 
 

@@ -227,7 +227,7 @@ class LocalModel:
 
         Raises UsageError if an image or PDF is attached.
         """
-        refuse_any(request, self.spec, "model files run without image support")
+        refuse_any(request, self.spec, "images are not supported with model files")
         engine = loaded_engine(self.path, self.context_tokens, self.on_progress)
         socket = str(engine.folder / SOCKET)
         traits = frozenset({"grammar"})

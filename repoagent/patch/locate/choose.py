@@ -170,8 +170,8 @@ def choose(
 
     The criteria are, in this order: the mark of the end of the file; the heading after `@@`; the order of the
     hunks; the header's line number, shifted as the previous hunks were. A criterion that no match satisfies is ignored,
-    except for the heading. For loose matches, the order of the hunks does not count, and all other criteria count only
-    between matches as good as the best.
+    except for the heading. For loose matches, the order of the hunks does not count, and the other criteria
+    decide only among those that fit best.
     """
     chosen: dict[int, Match] = {
         number: matches[0] for number, matches in enumerate(options) if len(matches) == 1

@@ -50,7 +50,7 @@ class Block:
 
 
 def patch_spans(answer: str, *, loose: bool = False) -> tuple[Span, ...]:
-    """The ranges of `answer` that are patches, in order, without overlap. Prose and other code are not.
+    """The ranges of `answer` that are patches, in order, without overlap; prose and other code are left out.
 
     `loose`: the prompt requests whole files or functions, so a fence without a file name may be one (kind "code"), and
     a fence may open at the end of a sentence.

@@ -85,8 +85,9 @@ class ChangeSet:
         )
 
     def will_commit(self, edit_id: str, mark: str = "", *, settled: bool = False) -> None:
-        """Announce the commit of edit `edit_id`, so that a kill neither loses nor repeats it. The commit contains the
-        edit that `mark` identifies or, without a mark, all changes. With `settled`, record that it was made."""
+        """Announce the commit of edit `edit_id`, so that it is neither lost nor repeated if the process is killed. The
+        commit contains the edit that `mark` identifies or, without a mark, all changes. With `settled`, record
+        that it was made."""
         value = {"edit": edit_id, "mark": mark, "settled": settled}
         json_files.write_document(self.folder / _COMMIT, value, version=VERSION)
 

@@ -133,7 +133,7 @@ HARMLESS_IN_A_SANDBOX = """
 cat /etc/passwd ¦ cat ../x ¦ cat link ¦ cat ~/x ¦ grep -R x . ¦ grep --file=/etc/passwd x ¦ cat < /etc/passwd ¦
 cat -- -link ¦ grep -vflink a.txt ¦ grep -1R x . ¦ grep --der x ¦ find . -follow ¦ diff -N . src ¦
 git status ¦ git --no-pager log -p -n 3 ¦ git branch ¦ rg x ¦ cd src && ls ¦ x=1; echo $x ¦ echo $(cat a.txt) ¦
-md5sum -c a.txt ¦ sha1sum --che a.txt ¦ sha256sum -wc a.txt ¦ cksum -c a.txt ¦ wc --fil=a.txt
+md5sum -c a.txt ¦ sha1sum --che a.txt ¦ sha256sum -wc a.txt ¦ cksum -c a.txt ¦ wc --fil=a.txt ¦ tree -l .
 """
 HARMFUL = """
 cat secret ¦ head -5 ./src/../secret ¦ ls > out ¦ git diff --output=x ¦ git diff --outp=x ¦

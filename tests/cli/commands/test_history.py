@@ -141,7 +141,7 @@ def test_a_failing_model_shows_the_history_and_garbled_lines_are_reported(
     grow(repo, 2)
     model.answers("lines = lines[2:]")
     done = ask("a.txt", "--model", model.spec)
-    assert done.code == 0 and "the model wrote no usable summary of 1 commit" in done.err
+    assert done.code == 0 and "the model wrote no usable summary for 1 commit" in done.err
     model.answers("lines = ['I am sorry.']")
     done = ask("a.txt", "--model", model.spec)
     assert done.code == 4 and "wrote no usable summary" in done.err
