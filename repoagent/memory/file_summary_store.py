@@ -26,8 +26,8 @@ from repoagent.dataclass import dataclass
 from repoagent.llm.model import printable
 from repoagent.patch.model import decode
 from repoagent.storage import json_files
-from repoagent.storage.atomic import read_regular, write_whole
-from repoagent.storage.json_files import NewerFormat, set_aside_broken
+from repoagent.storage.atomic import read_regular, set_aside_broken, write_whole
+from repoagent.storage.json_files import NewerFormat
 from repoagent.storage.layout import Layout, Warn, ensure, to_stderr
 from repoagent.storage.locks import locked
 

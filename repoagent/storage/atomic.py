@@ -6,7 +6,7 @@ import errno
 import fcntl
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
@@ -198,6 +198,15 @@ def set_aside(path: Path) -> Path:
         except OSError as error:
             raise system_failed("set aside", path, error) from error
     return path.with_name(name)
+
+
+def set_aside_broken(path: Path, why: str, warn: Callable[[str], None]) -> None:
+    """Rename `path` with a warning, unless another process has just done so."""
+    try:
+        moved = set_aside(path)
+    except FileNotFoundError:
+        return
+    warn(f"{path} {why}; renamed it to {moved.name}")
 
 
 def _write_all(descriptor: int, data: bytes) -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from repoagent.errors import Refused, UsageError
+from repoagent.storage.atomic import set_aside_broken
 from repoagent.storage.folders import open_folder
-from repoagent.storage.json_files import set_aside_broken
 from repoagent.storage.layout import Warn
 
 _WAIT = 10.0  # seconds to wait for another process that writes

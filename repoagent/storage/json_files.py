@@ -18,7 +18,7 @@ from types import UnionType
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from repoagent.errors import Refused
-from repoagent.storage.atomic import append_line, read_regular, set_aside, write_whole
+from repoagent.storage.atomic import append_line, read_regular, set_aside_broken, write_whole
 from repoagent.storage.folders import open_folder
 from repoagent.storage.layout import Layout, Warn, ensure, to_stderr
 from repoagent.storage.locks import locked
@@ -80,15 +80,6 @@ def parse(data: bytes) -> dict[str, Any] | None:
     value = record_of(data) or {}
     version = value.get("version")
     return value if isinstance(version, int) and not isinstance(version, bool) and version > 0 else None
-
-
-def set_aside_broken(path: Path, why: str, warn: Warn) -> None:
-    """Rename `path` with a warning, unless another process has just done so."""
-    try:
-        moved = set_aside(path)
-    except FileNotFoundError:
-        return
-    warn(f"{path} {why}; renamed it to {moved.name}")
 
 
 def append_record(path: Path, record: Mapping[str, Any]) -> None:

@@ -12,6 +12,7 @@ from repoagent.dataclass import dataclass
 from repoagent.git.process import GitError, git
 from repoagent.git.worktree import is_full_id
 from repoagent.storage import json_files
+from repoagent.storage.atomic import set_aside_broken
 from repoagent.storage.layout import Warn, to_stderr
 
 VERSION = 1
@@ -158,7 +159,7 @@ def load(folder: Path, *, warn: Warn = to_stderr) -> Identity | None:
     value = json_files.read_document(folder / FILE, version=VERSION, warn=warn)
     identity = None if value is None else from_dict(value)
     if value is not None and identity is None:
-        json_files.set_aside_broken(folder / FILE, "has invalid content", warn)
+        set_aside_broken(folder / FILE, "has invalid content", warn)
     return identity
 
 

@@ -13,7 +13,7 @@ from repoagent.dataclass import dataclass
 from repoagent.errors import Exit, Refused, UsageError
 from repoagent.memory.conversations import names
 from repoagent.storage import json_files
-from repoagent.storage.atomic import is_temporary, read_regular
+from repoagent.storage.atomic import is_temporary, read_regular, set_aside_broken
 from repoagent.storage.layout import Layout, Warn, to_stderr
 from repoagent.storage.locks import lock_holder
 from repoagent.tasks.runs import directory
@@ -173,7 +173,7 @@ def _run(run_dir: RunDirectory, warn: Warn | None) -> Run:
     if value is None:
         if warn is None:
             return _without_record(run_dir, UNREADABLE, "its run.json is malformed")
-        json_files.set_aside_broken(run_dir.record, "is malformed or was not written by repoagent", warn)
+        set_aside_broken(run_dir.record, "is malformed or was not written by repoagent", warn)
         return _without_record(run_dir, UNREADABLE, "its run.json was malformed and was renamed")
     if value["version"] > VERSION:
         problem = f"its run.json has format version {value['version']}; update repoagent"
