@@ -104,15 +104,15 @@ def compare(before: tuple[Part, ...], after: tuple[Part, ...]) -> Touched:
         if moved.get(holder) == new_holder:
             renamed.remove(pair)
     changed = [part.qualified_name for key, part in new.items() if key in old and old[key].text != part.text]
-    found = Touched(_outermost(come), _outermost(gone), tuple(dict.fromkeys(changed)), tuple(renamed))
-    return found or Touched(outside=bool(after))
+    touched = Touched(_outermost(come), _outermost(gone), tuple(dict.fromkeys(changed)), tuple(renamed))
+    return touched or Touched(outside=bool(after))
 
 
-def _by_name(found: tuple[Part, ...]) -> dict[tuple[str, int], Part]:
+def _by_name(parts: tuple[Part, ...]) -> dict[tuple[str, int], Part]:
     """The definitions by name and number among those of the same name."""
     seen: Counter[str] = Counter()
     table = {}
-    for part in found:
+    for part in parts:
         table[part.qualified_name, seen[part.qualified_name]] = part
         seen[part.qualified_name] += 1
     return table
@@ -122,9 +122,9 @@ def _nameless(part: Part) -> bytes:
     return part.text.replace(part.name.encode("utf-8", "surrogatepass"), b"\0")
 
 
-def _outermost(found: list[Part]) -> tuple[str, ...]:
-    names = {part.qualified_name for part in found}
-    return tuple(dict.fromkeys(part.qualified_name for part in found if part.holder not in names))
+def _outermost(parts: list[Part]) -> tuple[str, ...]:
+    names = {part.qualified_name for part in parts}
+    return tuple(dict.fromkeys(part.qualified_name for part in parts if part.holder not in names))
 
 
 COMMITS = 30  # that are searched for symbols
@@ -196,13 +196,13 @@ def did(step: Step, *, names: int = NAMES) -> str:
 
     Paths and symbols are not sanitized for a terminal.
     """
-    commit, said = step.commit, []
+    commit, phrases = step.commit, []
     if commit.status == "R":
-        said.append(f"moved from {step.was}" if step.was else "moved here")
+        phrases.append(f"moved from {step.was}" if step.was else "moved here")
     elif commit.status == "A":
-        said.append("added")
+        phrases.append("added")
     elif commit.status == "D":
-        said.append("deleted")
+        phrases.append("deleted")
     old, new = commit.old_mode, commit.new_mode
     if commit.status in "MTR" and old != new and old.strip("0") and new.strip("0"):
         for mode, became, no_longer in (
@@ -211,28 +211,30 @@ def did(step: Step, *, names: int = NAMES) -> str:
             (_PROGRAM, "made executable", "no longer executable"),
         ):
             if mode in (old, new):
-                said.append(became if new == mode else no_longer)
+                phrases.append(became if new == mode else no_longer)
                 break
     if len(commit.touched) > 1 or commit.touched[:1] not in ((), (commit.path,)):
-        said.append(_listed("in", [path.removeprefix(f"{commit.path}/") for path in commit.touched], names))
+        phrases.append(
+            _listed("in", [path.removeprefix(f"{commit.path}/") for path in commit.touched], names)
+        )
     touched = step.touched
     if touched is not None and commit.status != "D":
         if touched.spaces:
-            said.append("white space only")
+            phrases.append("white space only")
         if touched.outside and commit.status == "M":
-            said.append("outside any definition")
-        said.append(_listed("adds" if commit.status != "A" else "with", touched.added, names))
-        said.append(_listed("changes", touched.changed, names))
-        said.append(_listed("removes", touched.removed, names))
+            phrases.append("outside any definition")
+        phrases.append(_listed("adds" if commit.status != "A" else "with", touched.added, names))
+        phrases.append(_listed("changes", touched.changed, names))
+        phrases.append(_listed("removes", touched.removed, names))
         renamed = []
         for old, new in touched.renamed:
             holder, dot, name = new.rpartition(".")
             is_inside = dot and old.rpartition(".")[0] == holder
             renamed.append(f"{old} to {name if is_inside else new}")
-        said.append(_listed("renames", renamed, names))
+        phrases.append(_listed("renames", renamed, names))
     if step.files is not None and step.files > BULK:
-        said.append(f"one of {step.files:,} files")
-    return "; ".join(filter(None, said))
+        phrases.append(f"one of {step.files:,} files")
+    return "; ".join(filter(None, phrases))
 
 
 def lines_of(commit: FileCommit) -> str:
@@ -242,13 +244,13 @@ def lines_of(commit: FileCommit) -> str:
     return f"+{commit.added} −{commit.removed}"
 
 
-def _listed(verb: str, found: Sequence[str], most: int) -> str:
-    if not found:
+def _listed(verb: str, names: Sequence[str], most: int) -> str:
+    if not names:
         return ""
-    rest = len(found) - most
+    rest = len(names) - most
     if rest == 1:
         most, rest = most + 1, 0
-    return f"{verb} {', '.join(found[:most])}" + (f" and {rest} more" if rest > 0 else "")
+    return f"{verb} {', '.join(names[:most])}" + (f" and {rest} more" if rest > 0 else "")
 
 
 def _has_text(commit: FileCommit) -> bool:

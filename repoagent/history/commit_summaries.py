@@ -274,8 +274,8 @@ def request(questions: Sequence[Question], max_output_tokens: int) -> Request:
     for number, item in enumerate(questions, 1):
         blocks.append(f'<commit number="{number}" id="{mark}">\n{item.text}\n</commit id="{mark}">\n')
         lines.append(f"{number}.0: what commit {number} did as a whole")
-        for place, path in enumerate(item.paths, 1):
-            lines.append(f"{number}.{place}: what it did to {one_line(path, 150)}")
+        for file_number, path in enumerate(item.paths, 1):
+            lines.append(f"{number}.{file_number}: what it did to {one_line(path, 150)}")
     system = (files("repoagent.history") / "prompts" / "commit_summary.md").read_text(encoding="utf-8")
     text = without_secrets("\n".join([*blocks, *lines, ""]))
     return Request(

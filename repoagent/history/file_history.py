@@ -70,11 +70,11 @@ def authors_of(commits: Iterable[FileCommit], *, partial: bool = False) -> Autho
     for commit in commits:
         author = (commit.author, is_bot(commit.author, commit.email))
         dates.setdefault(author, []).append(commit.date[:10])
-    found = [Author(name, len(days), min(days), max(days), bot) for (name, bot), days in dates.items()]
-    found.sort(key=lambda author: author.name)
-    found.sort(key=lambda author: (author.commits, author.last), reverse=True)
-    persons, bots = (tuple(author for author in found if author.bot is bot) for bot in (False, True))
-    return Authors(persons, bots, sum(author.commits for author in found), partial)
+    authors = [Author(name, len(days), min(days), max(days), bot) for (name, bot), days in dates.items()]
+    authors.sort(key=lambda author: author.name)
+    authors.sort(key=lambda author: (author.commits, author.last), reverse=True)
+    persons, bots = (tuple(author for author in authors if author.bot is bot) for bot in (False, True))
+    return Authors(persons, bots, sum(author.commits for author in authors), partial)
 
 
 @dataclass(frozen=True)
@@ -192,11 +192,11 @@ def prompt_block(
     `summaries` is the folder with summaries by models. Raises GitError if git fails."""
     history = file_log(worktree, path, commits * _CANDIDATES, seconds=seconds)
     newest = history.commits[: commits * _CANDIDATES]
-    found = steps(worktree.top, newest, limit=len(newest), seconds=_OUTLINES)
+    newest_steps = steps(worktree.top, newest, limit=len(newest), seconds=_OUTLINES)
     people = authors_of(history.commits, partial=history.partial)
     return history_block(
-        list(without_withheld(_summarized(found, summaries), why_not)),
-        partial=history.partial or people.commits > len(found),
+        list(without_withheld(_summarized(newest_steps, summaries), why_not)),
+        partial=history.partial or people.commits > len(newest_steps),
         limit=commits,
         people=people,
         budget=TOKENS_A_COMMIT * commits,
@@ -224,15 +224,17 @@ def last_changes(
     lines = []
     for step in _summarized([Step(commit, was=commit.was) for commit in history.commits], summaries):
         subject = plain(step.commit.subject, SUBJECT_WIDTH) or "(no subject)"
-        what = plain(step.summary or did(step), DID_WIDTH)
-        lines.append(f"{plain(step.commit.date[:10], 10)} {subject}" + (f" ({what})" if what else "") + "\n")
+        summary = plain(step.summary or did(step), DID_WIDTH)
+        lines.append(
+            f"{plain(step.commit.date[:10], 10)} {subject}" + (f" ({summary})" if summary else "") + "\n"
+        )
     return "".join(lines)
 
 
-def _summarized(found: list[Step], summaries: Path | None) -> list[Step]:
-    """`found` with the saved summaries, if there are any."""
+def _summarized(file_steps: list[Step], summaries: Path | None) -> list[Step]:
+    """`file_steps` with the saved summaries, if there are any."""
     if summaries is None or not summaries.is_dir():
-        return found
+        return file_steps
     from repoagent.history.commit_summaries import add_saved
 
-    return list(add_saved(summaries, found))
+    return list(add_saved(summaries, file_steps))

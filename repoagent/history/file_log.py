@@ -64,8 +64,8 @@ def file_log(
         top = worktree.top
         if commits := commits_of(worktree, path, revision, seconds=min(seconds, INDEX_SECONDS)):
             try:
-                if found := look_up(top, path, commits, limit):
-                    return found
+                if history := look_up(top, path, commits, limit):
+                    return history
             except GitError:  # an object is missing
                 pass
     history = read_log(top, path, ALL, revision=revision, seconds=seconds)

@@ -159,13 +159,13 @@ def _node(number: int, node: Node, *, page: bool) -> str:
     focus = (
         f' tabindex="0" role="button" aria-label="{escape(label)}"' if page and node.side is not None else ""
     )
-    place = f'data-node="{number}" transform="translate({node.x:g} {node.y:g})"{focus}'
+    attributes = f'data-node="{number}" transform="translate({node.x:g} {node.y:g})"{focus}'
     title = _tooltip(label, node.commits)
     name, folder = map(escape, node.label)
     if node.side == 0:
         return (
-            f'<g class="node query" {place}>{title}<rect class="box" x="{-node.reach:.1f}" y="{-BOX_HEIGHT / 2:g}" '
-            f'width="{2 * node.reach:.1f}" height="{BOX_HEIGHT:g}" rx="8"/>'
+            f'<g class="node query" {attributes}>{title}<rect class="box" x="{-node.reach:.1f}" '
+            f'y="{-BOX_HEIGHT / 2:g}" width="{2 * node.reach:.1f}" height="{BOX_HEIGHT:g}" rx="8"/>'
             f'<text class="name" text-anchor="middle" y="4.5">{name}</text></g>'
         )
     drawn = f'<circle class="spot" r="{node.radius:.1f}"/>' + '<circle class="ring" r="7.5"/>' * node.ring
@@ -173,7 +173,7 @@ def _node(number: int, node: Node, *, page: bool) -> str:
         at = f'text-anchor="{"end" if node.side < 0 else "start"}" x="{node.side * 15}"'
         drawn += f'<text class="name" {at} y="{0 if folder else 4.5:g}">{name}</text>'
         drawn += f'<text class="folder dim" {at} y="13">{folder}</text>' if folder else ""
-    return f'<g class="node {_colour(node.group)}" {place}>{title}{drawn}</g>'
+    return f'<g class="node {_colour(node.group)}" {attributes}>{title}{drawn}</g>'
 
 
 def _tooltip(text: str, commits: Sequence[CommitHeader]) -> str:

@@ -185,26 +185,26 @@ def records(chunks: Iterable[bytes]) -> Iterator[Record]:
     changes: list[Change] = []
     for chunk in chunks:
         tokens = (rest + chunk).split(b"\0")
-        place, last = 0, len(tokens) - 1
-        while place < last:
-            token = tokens[place]
+        index, last = 0, len(tokens) - 1
+        while index < last:
+            token = tokens[index]
             kind = _PLAIN.get(token)
             if kind is not None:
-                if place + 1 >= last:
+                if index + 1 >= last:
                     break
-                changes.append((kind, tokens[place + 1], b""))
-                place += 2
+                changes.append((kind, tokens[index + 1], b""))
+                index += 2
             elif len(token) > _LONGEST_STATUS:
                 if header:
                     yield _record(header, changes)
                 header, changes = token, []
-                place += 1
+                index += 1
             else:
-                if place + 2 >= last:
+                if index + 2 >= last:
                     break
-                changes.append((token.lstrip(b"\n")[:1], tokens[place + 2], tokens[place + 1]))
-                place += 3
-        rest = b"\0".join(tokens[place:])
+                changes.append((token.lstrip(b"\n")[:1], tokens[index + 2], tokens[index + 1]))
+                index += 3
+        rest = b"\0".join(tokens[index:])
     if header:
         yield _record(header, changes)
 

@@ -55,16 +55,16 @@ def missing(
     weighed = weigh(asked, merge(view.many(sorted(asked), DEPTH)), author)
     sure = confidences(asked, weighed, threshold)
     paths = view.paths(sorted(sure))
-    found: list[Missing] = []
+    partners: list[Missing] = []
     for file in sorted(paths, key=lambda file: (-sure[file], file)):
         seen = evidence(file, weighed)
-        if found and sure[file] < threshold + FURTHER:
+        if partners and sure[file] < threshold + FURTHER:
             break
         if len(seen) >= SUPPORT:
-            found.append(Missing(file, paths[file], sure[file], len(seen), len(weighed), seen[:EVIDENCE]))
-        if len(found) == limit:
+            partners.append(Missing(file, paths[file], sure[file], len(seen), len(weighed), seen[:EVIDENCE]))
+        if len(partners) == limit:
             break
-    return found
+    return partners
 
 
 def merge(histories: Mapping[int, Sequence[Commit]]) -> list[Commit]:
@@ -145,13 +145,13 @@ def surest(view: View, commits: Sequence[Commit]) -> list[float | None]:
             last[file] = max(last.get(file, 0), commit.number)
     judged = [_partners(commit, histories, numbers) for commit in commits]
     alive = view.paths(sorted({file for partners in judged for file in partners or ()}))
-    found: list[float | None] = []
+    highest: list[float | None] = []
     for commit, partners in zip(commits, judged, strict=True):
         lived = [
             c for file, c in (partners or {}).items() if file in alive or last.get(file, -1) > commit.number
         ]
-        found.append(None if partners is None else max(lived, default=0.0))
-    return found
+        highest.append(None if partners is None else max(lived, default=0.0))
+    return highest
 
 
 def _partners(

@@ -178,8 +178,8 @@ def _line(step: Step) -> str:
     commit = step.commit
     author, subject = plain(commit.author, AUTHOR_WIDTH), plain(commit.subject, SUBJECT_WIDTH)
     line = f"{plain(commit.date[:10], 10)} {plain(commit.short, 16)} {author}: {subject or '(no subject)'}"
-    if what := plain(step.summary or did(step), DID_WIDTH):
-        line += f" — {what}"
+    if summary := plain(step.summary or did(step), DID_WIDTH):
+        line += f" — {summary}"
     counts = lines_of(commit)
     return line + (f", {counts}" if counts else "")
 
@@ -247,8 +247,8 @@ def plain(text: str, width: int) -> str:
     return line if len(line) <= width else line[: width - 1] + "…"
 
 
-def worth(step: Step, place: int) -> float:
-    """How informative a commit is; `place` is its position in the history, 0 for the newest. Touched symbols and many
+def worth(step: Step, number: int) -> float:
+    """How informative a commit is; `number` is its position in the history, 0 for the newest. Touched symbols and many
     changed lines make a commit more informative; bulk commits and white-space changes count for little."""
     from repoagent.history.commit_details import BULK
 
@@ -261,7 +261,7 @@ def worth(step: Step, place: int) -> float:
         telling *= 0.05
     elif touched is not None and touched.spaces:
         telling *= 0.2
-    return telling / (1 + place / 8)
+    return telling / (1 + number / 8)
 
 
 def candidates_block(neighborhood: Neighborhood, why_not: Callable[[str], str | None]) -> str:

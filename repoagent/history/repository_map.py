@@ -105,8 +105,8 @@ def build_map(
     for number, area in enumerate(areas):
         most = max(often[file] for file in area.members)
         rings = sorted(area.members, key=lambda file: (colours[file] % (COLOURS + 1), -often[file], file))
-        for place, file in enumerate(rings):
-            distance, angle = _STEP * math.sqrt(place + 0.5), place * _GOLDEN_ANGLE
+        for rank, file in enumerate(rings):
+            distance, angle = _STEP * math.sqrt(rank + 0.5), rank * _GOLDEN_ANGLE
             summary = f"{often[file]} commits, in the cluster {names[number]}"
             if file in bridges:
                 summary += f", a bridge to {names[bridges[file]]}"
@@ -219,7 +219,7 @@ def colour_folders(files: Sequence[bytes]) -> tuple[list[bytes], list[int]]:
     within = [b"/".join([*f[: 2 if f[0] in deep else 1], b""]) if f else b"./" for f in parts]
     every = Counter(within)
     largest = nlargest(COLOURS, every, key=lambda folder: (every[folder], folder))
-    number = {folder: place for place, folder in enumerate(largest)}
+    number = {folder: index for index, folder in enumerate(largest)}
     return largest, [number.get(folder, ALONE) for folder in within]
 
 
@@ -239,10 +239,10 @@ def _discs(
         near = [(disc, attraction.get((other, number), 0.0)) for other, disc in enumerate(discs)]
         total = sum(weight for _, weight in near) or 1.0
         spots: list[tuple[float, float, float]] = []  # cost, x and y
-        for disc, taken in zip(discs, reaches, strict=True):
+        for disc, r in zip(discs, reaches, strict=True):
             for turn in range(_DIRECTIONS):
                 angle = 2 * math.pi * turn / _DIRECTIONS
-                x, y = disc.x + (taken + reach) * math.cos(angle), disc.y + (taken + reach) * math.sin(angle)
+                x, y = disc.x + (r + reach) * math.cos(angle), disc.y + (r + reach) * math.sin(angle)
                 distance = sum(w * math.hypot(x - other.x, y - other.y) for other, w in near if w) / total
                 spots.append((0.5 * distance + math.hypot(x / _ASPECT, y), x, y))
         x, y = 0.0, 0.0

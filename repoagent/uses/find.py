@@ -195,7 +195,7 @@ class Bounds(NamedTuple):
 class Scan(NamedTuple):
     """The names in one file: where they occur, the symbols with these names that others can use, and all symbols."""
 
-    found: Mapping[str, Sequence[Occurrence]]
+    occurrences: Mapping[str, Sequence[Occurrence]]
     defined: Mapping[str, Sequence[Symbol]]
     symbols: Sequence[Symbol]
     parsed: bool
@@ -378,7 +378,7 @@ def _definitions(
         if not name.endswith(f"{symbol.name}.{symbol.name}") and is_meant(name):  # not a constructor
             yield Definition(path, name, symbol.kind, symbol.first_line, symbol.last_line)
     names: set[str] = set()
-    for occurrence in scan.found.get(query.name, ()):
+    for occurrence in scan.occurrences.get(query.name, ()):
         line, role = occurrence.line, occurrence.role
         if role not in kinds or any(each.first_line <= line <= each.last_line for each in symbols):
             continue
@@ -414,7 +414,7 @@ def _uses(
     modules = _modules_of(worktree, home) if home else frozenset()
     files = []
     for path, scan in scans.items():
-        if not (lines := _lines_used(path, scan.found.get(query.name, ()), roles, home, modules)):
+        if not (lines := _lines_used(path, scan.occurrences.get(query.name, ()), roles, home, modules)):
             continue
         functions, last = list[Symbol](), 0  # the outermost ones
         for symbol in scan.symbols:
@@ -506,7 +506,7 @@ def _lines_used(
         if family(path) and family(home) and family(path) != family(home):
             roles = roles - {"member", "attribute", "qualified"}
     is_member = "member" in roles
-    found = (one for one in own if one.role in roles)
+    candidates = (one for one in own if one.role in roles)
     return sorted(
-        {one.line for one in found if not home or not one.through or is_member or one.through & modules}
+        {one.line for one in candidates if not home or not one.through or is_member or one.through & modules}
     )

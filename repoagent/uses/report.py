@@ -63,9 +63,9 @@ def answer(
         if reason := why_not(file):
             raise Refused(reason)
     if file and not name:
-        found, left_out = find(worktree, symbols_of_file(worktree, file), why_not, near=near)
+        symbols, left_out = find(worktree, symbols_of_file(worktree, file), why_not, near=near)
         elsewhere = []
-        for uses in found:  # without the file itself, and what is only a word in a file of another language
+        for uses in symbols:  # without the file itself, and what is only a word in a file of another language
             definitions = tuple(definition for definition in uses.definitions if definition.path == file)
             rows = [
                 row for row in uses.files if row.path != file and (is_prose(file) or not is_prose(row.path))
@@ -129,14 +129,14 @@ def definition_lines(uses: Uses) -> Iterator[str]:
     symbol = plain(uses.symbol, _WIDTH)
     is_defined = bool(uses.definitions)
     yield (
-        f"{symbol} is defined in {_places(uses.definitions)}"
+        f"{symbol} is defined in {_locations(uses.definitions)}"
         if is_defined
         else f"no definition of {symbol} found"
     )
     for verb, is_declared in (("declared", True), ("also defined", False)):
         others = [each for each in uses.elsewhere if (each.kind == "declaration") == is_declared]
         if others:
-            yield f"{verb} in {_places(others)}"
+            yield f"{verb} in {_locations(others)}"
 
 
 def lines_of(row: UsesIn, most: int = LINES) -> str:
@@ -178,11 +178,11 @@ def _lines_of_symbol(uses: Uses) -> Iterator[str]:
 def _lines_of_file(answer: Answer) -> Iterator[str]:
     for uses in answer.symbols:
         first = uses.definitions[0] if uses.definitions else None
-        place = f" ({first.kind}, {_range(first)})" if first else ""
+        definition = f" ({first.kind}, {_range(first)})" if first else ""
         lines = plural(sum(len(row.lines) for row in uses.files), "line")
         others = f"; {plural(len(uses.elsewhere), 'other definition')}" if uses.elsewhere else ""
         yield (
-            f"{plain(uses.symbol, _WIDTH)}{place}: {lines} in {plural(len(uses.files), 'file')}: "
+            f"{plain(uses.symbol, _WIDTH)}{definition}: {lines} in {plural(len(uses.files), 'file')}: "
             f"{files_in_short(uses.files)}{others}"
         )
     if answer.more:
@@ -191,9 +191,9 @@ def _lines_of_file(answer: Answer) -> Iterator[str]:
         yield f"not used in other files: {plain(', '.join(answer.unused), 400)}"
 
 
-def _places(definitions: Sequence[Definition]) -> str:
-    places = [f"{plain(d.path, _WIDTH)}:{_range(d)} ({d.kind} {plain(d.name, 80)})" for d in definitions]
-    return list_some(places, DEFINITIONS)
+def _locations(definitions: Sequence[Definition]) -> str:
+    locations = [f"{plain(d.path, _WIDTH)}:{_range(d)} ({d.kind} {plain(d.name, 80)})" for d in definitions]
+    return list_some(locations, DEFINITIONS)
 
 
 def _range(definition: Definition) -> str:

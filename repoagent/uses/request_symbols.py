@@ -94,10 +94,10 @@ def named_symbols(
     if not candidates:
         return []
     bounds = _BOUNDS._replace(spared=frozenset(query.name for rank, query in candidates if rank == 0))
-    found, _ = find(worktree, [query for _, query in candidates], why_not, bounds=bounds)
+    all_uses, _ = find(worktree, [query for _, query in candidates], why_not, bounds=bounds)
     ranked = [
         ((rank, not query.file, len(uses.files)), uses)
-        for (rank, query), uses in zip(candidates, found, strict=True)
+        for (rank, query), uses in zip(candidates, all_uses, strict=True)
         if uses.definitions or uses.elsewhere
     ]
     return [uses for _, uses in sorted(ranked, key=lambda pair: pair[0])[:SYMBOLS]]

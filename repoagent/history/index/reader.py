@@ -84,15 +84,15 @@ class IndexView:
 
     def latest(self, limit: int) -> list[Commit]:
         """The newest commits that the revision reaches, at most `limit`, newest first."""
-        found: list[Commit] = []
+        commits: list[Commit] = []
         for begin, end in zip(reversed(self._reach[::2]), reversed(self._reach[1::2]), strict=True):
-            between = (AGES - end, AGES - begin, limit - len(found))
-            found += self._commits(
+            between = (AGES - end, AGES - begin, limit - len(commits))
+            commits += self._commits(
                 f"{_COMMIT} commit_ WHERE age > ? AND age <= ? ORDER BY age LIMIT ?", between
             )
-            if len(found) >= limit:
+            if len(commits) >= limit:
                 break
-        return found
+        return commits
 
     def namesakes(self, stem: bytes) -> list[int]:
         """The ids of files that have or had a path with this `stem`, most recently changed first; at most 50."""
@@ -101,10 +101,10 @@ class IndexView:
             "WHERE stem = ? ORDER BY high DESC",
             (crc32(stem) >> 1,),
         )
-        found = [
+        namesakes = [
             row[:3] for row in rows if cochange.stem(row[3] + b"/" + row[4] if row[3] else row[4]) == stem
         ]
-        return self._newest(found, _NAMESAKES)
+        return self._newest(namesakes, _NAMESAKES)
 
     def folder(self, directory: bytes, limit: int) -> list[int]:
         """The ids of the files directly in this directory (b"" is the top), most recently changed first."""
@@ -114,9 +114,9 @@ class IndexView:
             some = f" LIMIT {limit:d}" if self.whole else ""
             rows = self._ask(f"{select} AND alive ORDER BY high DESC{some}", (directory,))
             return self._newest(rows, limit)
-        found = self._newest(self._ask(f"{select} ORDER BY high DESC", (directory,)), None)
-        here = {file for file, path in self.paths(found).items() if path.rpartition(b"/")[0] == directory}
-        return [file for file in found if file in here][:limit]
+        files = self._newest(self._ask(f"{select} ORDER BY high DESC", (directory,)), None)
+        members = {file for file, path in self.paths(files).items() if path.rpartition(b"/")[0] == directory}
+        return [file for file in files if file in members][:limit]
 
     def paths(self, files: Sequence[int]) -> dict[int, bytes]:
         """The paths of those `files` that exist at the revision, by id."""
@@ -132,11 +132,11 @@ class IndexView:
                 (str(missing),),
             ):
                 folders[directory] = path + b"/" if path else b""
-        found = [(file, folders[directory] + base) for file, directory, base in rows]
+        file_paths = [(file, folders[directory] + base) for file, directory, base in rows]
         if self._exists is None:
-            return dict(found)
-        present = set(self._exists([path for _, path in found]))
-        return {file: path for file, path in found if path in present and self.file(path) == file}
+            return dict(file_paths)
+        present = set(self._exists([path for _, path in file_paths]))
+        return {file: path for file, path in file_paths if path in present and self.file(path) == file}
 
     def author(self, text: bytes) -> int | None:
         """The id of the author `text`, written as in a commit (`Ann <ann@example.org>`); None if unknown."""
@@ -176,18 +176,18 @@ class IndexView:
 
     def _numbers(self, files: Sequence[int], limit: int) -> dict[int, list[int]]:
         """The newest commit numbers of each file, followed by those of the file that it was copied from."""
-        found: dict[int, list[int]] = {file: [] for file in files}
+        numbers_of: dict[int, list[int]] = {file: [] for file in files}
         for file, data in self._ask(
             f"SELECT file, numbers FROM {_OF} touch WHERE file = value ORDER BY file, low DESC",
-            (str(list(found)),),
+            (str(list(numbers_of)),),
         ):
-            mine = found[file]
+            mine = numbers_of[file]
             if len(mine) < limit:
                 numbers = self._unpack(data)
                 numbers.reverse()
                 mine += numbers if self.whole else filter(self._reaches, numbers)
                 del mine[limit:]
-        short = [file for file in found if len(found[file]) < limit]
+        short = [file for file in numbers_of if len(numbers_of[file]) < limit]
         if short:
             copies = self._ask(
                 f"SELECT file, number, origin FROM {_OF} copy WHERE file = value ORDER BY number DESC",
@@ -196,8 +196,8 @@ class IndexView:
             for file, number, origin in copies:
                 if file in short and self._reaches(number):  # its latest origin
                     short.remove(file)
-                    self._follow(found[file], number, origin, limit)
-        return found
+                    self._follow(numbers_of[file], number, origin, limit)
+        return numbers_of
 
     def _follow(self, numbers: list[int], copied: int, origin: int, limit: int) -> None:
         """Append commits of the origin before the copy, and so on for the origin's origin."""
@@ -330,10 +330,10 @@ def _numbers(connection: sqlite3.Connection, ids: set[bytes]) -> dict[bytes, int
     """The numbers of the commits that are indexed. A scan, newest first: an index of ids would be a third of the file,
     and only other branches need it."""
     wanted = {bytes.fromhex(each.decode()): each for each in ids}
-    found: dict[bytes, int] = {}
+    numbers: dict[bytes, int] = {}
     for age, identity in connection.execute("SELECT age, id FROM commit_ ORDER BY age"):
         if identity in wanted:
-            found[wanted[identity]] = AGES - age
-            if len(found) == len(wanted):
+            numbers[wanted[identity]] = AGES - age
+            if len(numbers) == len(wanted):
                 break
-    return found
+    return numbers

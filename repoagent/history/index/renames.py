@@ -143,9 +143,9 @@ class Batch:
 
     def _entry(self, path: bytes) -> Entry | None:
         """The entry for what earlier batches found for `path`."""
-        if (found := self.known(path)) is None:
+        if (event := self.known(path)) is None:
             return None
-        file, kind = found
+        file, kind = event
         # ends that have no effect when they are written
         entry = self.names[path] = [file, LOWEST, kind, HIGHEST, kind]
         return entry
