@@ -44,8 +44,8 @@ def check_path(path: str) -> None:
         raise Refused(f"{path!r} is not a path inside the work tree: use a path relative to its top")
     for name in path.split("/"):
         if name in ("", ".", ".."):
-            what = repr(name) if name else "the extra slash"
-            raise Refused(f"{path} is not a normalized path inside the work tree: remove {what}")
+            extra = repr(name) if name else "the extra slash"
+            raise Refused(f"{path} is not a normalized path inside the work tree: remove {extra}")
         for piece in name.split("\\"):
             plain = piece.translate(_HFS_IGNORED).partition(":")[0].rstrip(" .").lower()
             if plain in (".git", "git~1"):
@@ -380,17 +380,17 @@ def _unreadable(worktree: WorkTree, path: str, error: OSError) -> Refused:
 
 def _behind_link(worktree: WorkTree, path: str, link: str) -> Refused:
     """The refusal for a path that is, or leads through, the symbolic link `link`."""
-    what = "is" if link == path else f"leads through {link},"
+    verb = "is" if link == path else f"leads through {link},"
     try:
         real = Path(os.path.realpath(worktree.top / path))
     except OSError:  # it is no longer a link
-        return Refused(f"{path} {what} a symbolic link: repoagent edits only the files themselves")
+        return Refused(f"{path} {verb} a symbolic link: repoagent edits only the files themselves")
     if not real.is_relative_to(worktree.top):
         return Refused(
-            f"{path} {what} a symbolic link that points outside the work tree: repoagent edits only files inside it"
+            f"{path} {verb} a symbolic link that points outside the work tree: repoagent edits only files inside it"
         )
     target = real.relative_to(worktree.top).as_posix()
-    return Refused(f"{path} {what} a symbolic link: name the file itself, {target}")
+    return Refused(f"{path} {verb} a symbolic link: name the file itself, {target}")
 
 
 def _trusts_executable_bit(worktree: WorkTree) -> bool:

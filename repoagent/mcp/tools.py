@@ -525,10 +525,10 @@ def _apply_result(result: EditResult) -> ToolResult:
         "message": result.message,
         "remarks": list(result.remarks),
     }
-    places = summary(result.placements)
+    locations = summary(result.placements)
     lines = [
         f"{outcome}: {result.message.partition(chr(10))[0]}",
-        places and f"Placed at {places}.",
+        locations and f"Placed at {locations}.",
         *result.remarks,
     ]
     return ToolResult("\n".join(filter(None, lines)), data)

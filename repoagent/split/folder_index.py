@@ -118,10 +118,10 @@ _PATTERNS = {
 }
 
 
-def _fields(value: Any, types: Mapping[str, Any], what: str) -> dict[str, Any]:
+def _fields(value: Any, types: Mapping[str, Any], label: str) -> dict[str, Any]:
     """The fields of a JSON object. Raises _Invalid if one is missing or invalid."""
     if not isinstance(value, dict):
-        raise _Invalid(f"{what} is not an object")
+        raise _Invalid(f"{label} is not an object")
     for name, type_ in types.items():
         if name not in value:
             raise _Invalid(f"{name} is missing")

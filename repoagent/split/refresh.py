@@ -130,7 +130,7 @@ def _relocated(
     data = text.data
     cuts = [*(segment.start for segment in index.segments), len(base)]
     moved = OffsetMap(base, data, cuts)
-    places: dict[int, int] = {}  # of the cuts that are not inside a change
+    new_cuts: dict[int, int] = {}  # of the cuts that are not inside a change
     merged = set()
     for segment in index.segments:
         if segment.file in files:
@@ -138,11 +138,11 @@ def _relocated(
             for start, end in edges:
                 if data[start:end] == files[segment.file]:
                     merged.add(segment.file)
-                    places[segment.start], places[segment.end] = start, end
+                    new_cuts[segment.start], new_cuts[segment.end] = start, end
     edited = [segment.file in files and segment.file not in merged for segment in index.segments]
     for number, cut in enumerate(cuts):
         low, high, inside = moved.locate(cut)
-        if cut in places or (inside and 0 < cut < len(base)):
+        if cut in new_cuts or (inside and 0 < cut < len(base)):
             continue
         after_edit, before_edit = number > 0 and edited[number - 1], number < len(edited) and edited[number]
         if (
@@ -151,20 +151,20 @@ def _relocated(
             free = index.target - (cut - cuts[number - 1] if number else 0)
             fits = high - low <= free or _indent(data, low, high) > _indent(data, high, len(data))
             before_edit = cut == len(base) or (cut > 0 and fits)
-        places[cut] = high if before_edit else low
+        new_cuts[cut] = high if before_edit else low
     regions: dict[str, tuple[int, int]] = {}
     starts: dict[str, tuple[int, int]] = {}  # where the segment of a file may begin, likeliest first
     last = 0
     for segment, is_edited in zip(index.segments, edited, strict=True):
         low, high, inside = moved.locate(segment.start)
         if is_edited:
-            start = max(last, places.get(segment.start, low))
-            last = max(start, places.get(segment.end, moved.locate(segment.end)[1]))
+            start = max(last, new_cuts.get(segment.start, low))
+            last = max(start, new_cuts.get(segment.end, moved.locate(segment.end)[1]))
             regions[segment.file] = start, last
         elif not inside and high < moved.locate(segment.end)[0]:  # some of its text remains
             starts[segment.file] = high, low
     spans = regions.values()
-    kept = {*places.values(), *(edge for span in spans for edge in span)}
+    kept = {*new_cuts.values(), *(edge for span in spans for edge in span)}
     kept = {cut for cut in kept if not any(start < cut < end for start, end in spans)}
     cut_spans, symbols = cut_text(text, options, sorted(cut for cut in kept if 0 < cut < len(data)))
     reasons = {start: reason for start, _, reason in cut_spans}

@@ -279,8 +279,10 @@ def default_folder(text: SourceText) -> Path:
     """The default folder for a split of `text`: `.repoagent/splits/SLUG`, with a hash if the slug of the path may be
     ambiguous. Raises UsageError outside of a repository and for standard input."""
     if text.worktree is None or not text.path:
-        what = f"{text.path} is not in a repository" if text.path else "standard input has no default folder"
-        raise UsageError(f"{what}; use -o to name the folder for the segments")
+        problem = (
+            f"{text.path} is not in a repository" if text.path else "standard input has no default folder"
+        )
+        raise UsageError(f"{problem}; use -o to name the folder for the segments")
     splits = layout(text.worktree).splits
     slug = re.sub(r"[^A-Za-z0-9._]+", "-", text.path).strip("-.")[:80]
     try:

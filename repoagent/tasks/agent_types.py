@@ -128,8 +128,8 @@ def _parsed(stem: str, text: str) -> AgentType:
             except ValueError:
                 limits[limit] = -1
             if not (limits[limit] >= 0 and math.isfinite(limits[limit])) or len(number) > 15:
-                what = "whole number" if kind is int else "number"
-                raise Refused(f"has `{key}: {number}`; use a {what}, 0 or more")
+                expected = "whole number" if kind is int else "number"
+                raise Refused(f"has `{key}: {number}`; use a {expected}, 0 or more")
     allowed = None if tools is None else frozenset(filter(None, names))
     model = text_field(fields, "model") or None
     return AgentType(name, description, instructions, allowed, model, Limits(**limits), mode)

@@ -158,13 +158,13 @@ class MarkdownFolder:
 
 
 def read_all(
-    folder: MarkdownFolder, what: str, read: Callable[[Path], T | None], warn: Callable[[str], None]
+    folder: MarkdownFolder, kind: str, read: Callable[[Path], T | None], warn: Callable[[str], None]
 ) -> Iterator[T]:
     """Yield the result of `read` for each entry of the folder, sorted by name; warn about each entry that it
     refuses."""
     option, shown = folder.option, folder.shown(folder.path)
     if option and not (folder.path.is_absolute() and folder.path.is_dir()):
-        warn(f"{option} lists {shown}, which is not the absolute path of a folder; skipped its {what}s")
+        warn(f"{option} lists {shown}, which is not the absolute path of a folder; skipped its {kind}s")
         return
     try:
         real = folder.inside(folder.path) if os.path.lexists(folder.path) else folder.path
@@ -173,7 +173,7 @@ def read_all(
         return
     except (OSError, Refused) as error:
         reason = f"could not be listed ({error.strerror})" if isinstance(error, OSError) else error
-        warn(f"{shown} {reason}; skipped its {what}s")
+        warn(f"{shown} {reason}; skipped its {kind}s")
         return
     if len(names) > ENTRIES:
         warn(f"{shown} has {len(names)} entries; only the first {ENTRIES} are read")
@@ -181,7 +181,7 @@ def read_all(
         try:
             item = read(folder.path / name)
         except Refused as error:
-            warn(f"the {what} {folder.shown(folder.path / name)} {error}; skipped it")
+            warn(f"the {kind} {folder.shown(folder.path / name)} {error}; skipped it")
         else:
             if item is not None:
                 yield item

@@ -133,11 +133,11 @@ class Description:
 
 
 def plugin_tools(
-    top: Path, programs: Sequence[str], *, taken: Collection[str], decide: Decide, warn: Warn, audit: Audit
+    top: Path, programs: Sequence[str], *, used: Collection[str], decide: Decide, warn: Warn, audit: Audit
 ) -> tuple[Tool, ...]:
     """The tools of `programs` (`run.tools`). Reads nothing in the repository.
 
-    taken: the names that other tools have. decide: `Gate.decide`, called before each call of a tool that does more than
+    used: the names that other tools have. decide: `Gate.decide`, called before each call of a tool that does more than
     read. warn: gets a sentence for each skipped tool.
     """
     tools: dict[str, Tool] = {}
@@ -145,7 +145,7 @@ def plugin_tools(
         try:
             path = _program(entry, top)
             description = _describe(path, top)
-            if description.name in (*tools, *taken, *_RESERVED):
+            if description.name in (*tools, *used, *_RESERVED):
                 raise Refused(f"defines a tool {description.name}, but that name is taken")
         except Refused as error:
             warn(f"the tool {entry} in run.tools {error}; skipped it")

@@ -163,7 +163,7 @@ def create_toolset(
     subagents = None
     if not request.parent:  # a subagent has neither plugins nor subagents
         plugins = plugin_tools(
-            top, settings.texts("run.tools"), taken={tool.name for tool in tools}, decide=context.gate.decide,
+            top, settings.texts("run.tools"), used={tool.name for tool in tools}, decide=context.gate.decide,
             warn=say, audit=context.audit,
         )  # fmt: skip
         tools += map(watched, plugins)

@@ -55,7 +55,7 @@ class Environment:
 
     def tools(self, *programs: Path | str) -> dict[str, Tool]:
         tools = plugins.plugin_tools(
-            self.top, [*map(str, programs)], taken={"read", "run"}, decide=self.decide,
+            self.top, [*map(str, programs)], used={"read", "run"}, decide=self.decide,
             warn=self.warnings.append, audit=self.events.append,
         )  # fmt: skip
         return {tool.name: tool for tool in tools}

@@ -133,11 +133,11 @@ def _failure(
     if not reply.known and not code:
         return ModelError(f"{name} printed output in an unknown format: update the program")
     how = "" if reply.error else f" with signal {-code}" if code < 0 else f" with exit code {code}"
-    what = f"failed{how}" if code or reply.error else "printed no reply"
+    failure = f"failed{how}" if code or reply.error else "printed no reply"
     if _PASSING.search(words) and not _SPENT.search(words):
-        return Retryable(f"{name} {what}{shown}", usage=reply.usage)
+        return Retryable(f"{name} {failure}{shown}", usage=reply.usage)
     login = f"; {agent.login}" if agent and _LOGIN.search(words) else ""
-    return ModelError(f"{name} {what}{shown}{login}")
+    return ModelError(f"{name} {failure}{shown}{login}")
 
 
 class CommandBackend(Backend):

@@ -166,8 +166,8 @@ class OpenAIModel:
             raise Retryable(broken, usage=usage)
         read = received.counts.get("prompt", 0)
         if truncates and read and read * 2 < least:
-            what = f"read only {read:,} of the roughly {least:,} prompt tokens for {self.name}"
-            raise self._truncated(f"{what}, so the reply was discarded", least)
+            problem = f"read only {read:,} of the roughly {least:,} prompt tokens for {self.name}"
+            raise self._truncated(f"{problem}, so the reply was discarded", least)
         model = f"{self.endpoint.name}/{received.model}" if received.model else self.spec
         blocks = received.blocks(self.spec) if received.stop == "end" else None
         return Reply(received.refusal or received.text, received.stop, usage, model, blocks)
@@ -223,7 +223,7 @@ class OpenAIModel:
             secrets=secrets,
         )
 
-    def _truncated(self, what: str, sent: int) -> ModelError:
+    def _truncated(self, problem: str, sent: int) -> ModelError:
         """The error for a prompt of about `sent` tokens that the server truncates: an edit based on the rest would be
         wrong."""
         size = 8192
@@ -232,7 +232,7 @@ class OpenAIModel:
         remedy = f"load the model with a context of {size} tokens or more"
         if "ollama_api" in self.endpoint.traits:
             remedy = f"restart it with OLLAMA_CONTEXT_LENGTH={size} ollama serve"
-        return ModelError(f"{self.endpoint.name} {what}: {remedy}, or name fewer files")
+        return ModelError(f"{self.endpoint.name} {problem}: {remedy}, or name fewer files")
 
     def _check_address(self) -> str:
         path = self.endpoint.base_url.rpartition("/")[2]

@@ -276,8 +276,8 @@ def _ambiguous(hunk: Hunk, matches: Sequence[Match], index: FileIndex) -> PatchE
             except PatchError:
                 continue
         rows = sorted(changed or set(rows))
-    places = ", ".join(str(row + 1) for row in rows[:8]) + (", …" if len(rows) > 8 else "")
-    where = f"in {len(rows)} places (lines {places})" if len(rows) > 1 else f"in two ways at line {places}"
+    numbers = ", ".join(str(row + 1) for row in rows[:8]) + (", …" if len(rows) > 8 else "")
+    where = f"in {len(rows)} places (lines {numbers})" if len(rows) > 1 else f"in two ways at line {numbers}"
     row = rows[0]
     shown = range(max(0, row - 2), min(len(index.lines), row + 3))
     telling = next((line.text for line in hunk.old if not exact.is_blank(line.text)), "")
@@ -303,8 +303,8 @@ def applied_rows(hunk: Hunk, index: FileIndex) -> list[int]:
 
 
 def _already_applied(hunk: Hunk, rows: list[int]) -> PatchError:
-    places = ", ".join(str(row + 1) for row in rows[:5])
-    text = f"this change is already in the file, at line {places}. Leave this hunk out."
+    numbers = ", ".join(str(row + 1) for row in rows[:5])
+    text = f"this change is already in the file, at line {numbers}. Leave this hunk out."
     return PatchError("already-applied", text, hunk.number)
 
 

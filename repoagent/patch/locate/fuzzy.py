@@ -421,8 +421,10 @@ def _match_joined(hunk: Hunk, index: FileIndex, loosest: str) -> list[Match]:
         """The only location of the lines between two bounds; () if they have several or none, or are blank."""
         if (first, last) not in located:
             old = [line for line in lines[first:last] if line.kind != ADD]
-            places = [] if all(exact.is_blank(line.text) for line in old) else _find_part(old, index, loosest)
-            located[first, last] = places[0] if len(places) == 1 else ()
+            matches = (
+                [] if all(exact.is_blank(line.text) for line in old) else _find_part(old, index, loosest)
+            )
+            located[first, last] = matches[0] if len(matches) == 1 else ()
         return located[first, last]
 
     ways: list[tuple[int, Rows]] = [(0, ())]  # the bound reached, and the rows so far

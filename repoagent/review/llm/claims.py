@@ -233,11 +233,11 @@ def merge_findings(findings: Sequence[Finding]) -> list[Finding]:
     for finding in findings:
         location = finding.location
         for number, other in enumerate(merged):
-            there = other.location
+            span = other.location
             if (
-                (finding.rule, location.path, location.old) == (other.rule, there.path, there.old)
-                and location.start <= there.end
-                and there.start <= location.end
+                (finding.rule, location.path, location.old) == (other.rule, span.path, span.old)
+                and location.start <= span.end
+                and span.start <= location.end
             ):
                 both = (other, finding)
                 merged[number] = max(

@@ -223,13 +223,13 @@ def _kill_all(root: int, groups: list[int], patience: float = 5.0) -> None:
                 pass
         except ChildProcessError:  # orphans become ours: no child left proves that everything has ended
             return
-        found = 0
+        killed = 0
         for started in _below(root):
             for process in started:  # each as soon as it is found
                 with suppress(ProcessLookupError, PermissionError):
                     os.kill(process, signal.SIGKILL)
-            found += len(started)
-        if found < 30:
+            killed += len(started)
+        if killed < 30:
             time.sleep(0.001)  # for the kernel to end them
 
 
