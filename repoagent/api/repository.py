@@ -324,9 +324,9 @@ class Repository:
         )
         ui = NonInteractive()
         _set_callbacks(ui, decide, on_note, on_text)
-        model_setup = _open_model(merged, model, ui.said)
+        model_setup = _open_model(merged, model, ui.sentences)
         self._settle()
-        return edit_result(edit(self._worktree, request, merged, ui, model_setup), self.top, ui.said)
+        return edit_result(edit(self._worktree, request, merged, ui, model_setup), self.top, ui.sentences)
 
     def apply(
         self,
@@ -388,7 +388,7 @@ class Repository:
         _set_callbacks(ui, decide, on_note)
         self._settle()
         outcome = apply(self._worktree, parsed, request, merged, ui, bindings=parse_bindings(blobs))
-        return edit_result(outcome, self.top, ui.said)
+        return edit_result(outcome, self.top, ui.sentences)
 
     def run(
         self,
@@ -450,7 +450,7 @@ class Repository:
         ui.on_event = on_event or ui.on_event
         _set_callbacks(ui, decide, on_note, on_text)
         limits = limits or run_limits(merged)
-        model_setup = _open_model(merged, model, ui.said, limits, needed=agent == "model")
+        model_setup = _open_model(merged, model, ui.sentences, limits, needed=agent == "model")
         self._settle()
         return run_in_worktree(self._worktree, request, merged, ui, model_setup)
 

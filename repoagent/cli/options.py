@@ -38,8 +38,8 @@ max_cost_option = click.option(
 )
 
 
-def rows_option(what: str = "rows", default: int = 20) -> Callable[[Any], Any]:
-    """The -n/--limit option: how many of `what` to show."""
+def rows_option(noun: str = "rows", default: int = 20) -> Callable[[Any], Any]:
+    """The -n/--limit option: how many of `noun` to show."""
     return click.option(
         "-n",
         "--limit",
@@ -47,7 +47,7 @@ def rows_option(what: str = "rows", default: int = 20) -> Callable[[Any], Any]:
         metavar="N",
         default=default,
         show_default=True,
-        help=f"Show at most N {what}.",
+        help=f"Show at most N {noun}.",
     )
 
 

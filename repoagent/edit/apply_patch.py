@@ -90,8 +90,8 @@ def apply(
     def message(changes: Sequence[FileChange]) -> str:
         if words := request.instruction or patch_input.message:
             return words
-        what = "a patch" if patch_input.name == STANDARD_INPUT else Path(patch_input.name).name
-        return compose(f"Apply {what}: change {list_some([each.name for each in changes], NAMED)}", "")
+        name = "a patch" if patch_input.name == STANDARD_INPUT else Path(patch_input.name).name
+        return compose(f"Apply {name}: change {list_some([each.name for each in changes], NAMED)}", "")
 
     edit_id, result = commit_change(session, settings, ui, message, remarks=remarks)
     return ApplyOutcome(edit_id, result, time.monotonic() - started - ui.waited)

@@ -112,14 +112,14 @@ def rewrite(
 def commit_rewrite(layout: Layout, done: RewriteResult) -> Change:
     """Write a rewritten conversation. Raises what `change` raises; if the file has changed since it was read, saves the
     diff and raises ConcurrentChange with its path."""
-    place = done.original.place
+    ref = done.original.place
     try:
-        return change(layout, place, done.original.data, done.after, "edit")
+        return change(layout, ref, done.original.data, done.after, "edit")
     except ConcurrentChange as error:
         saved = layout.proposals / f"conversation-{digest(done.after)[:12]}.patch"
         write_whole(saved, done.diff.encode("utf-8", "surrogateescape"))
         raise ConcurrentChange(
-            f"{place.name} has changed, so it was not rewritten; run the command again (the diff is saved as {saved})"
+            f"{ref.name} has changed, so it was not rewritten; run the command again (the diff is saved as {saved})"
         ) from error
 
 

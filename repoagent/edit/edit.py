@@ -353,10 +353,10 @@ class _Run(ModelCalls):
             except (RepoagentError, OSError) as error:
                 if self.result is not None and self.pending.descriptor is not None:
                     unfinished.forget(dirs, name)
-                    what = "the next command will retry"
+                    consequence = "the next command will retry"
                 else:
-                    what = f"its conversation is saved in {unfinished.set_aside(dirs, name)}"
-                self.ui.say(f"warning: could not record this edit in memory ({error}); {what}")
+                    consequence = f"its conversation is saved in {unfinished.set_aside(dirs, name)}"
+                self.ui.say(f"warning: could not record this edit in memory ({error}); {consequence}")
                 return
             if self.result is not None:
                 self.pending.drop()

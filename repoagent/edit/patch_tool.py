@@ -86,20 +86,20 @@ def _fold(session: EditSession, answer: str) -> Observation:
             raise
     reason, problem = "unseen", ""
     changed = {edit.path for edit in draft.edits}  # lines have moved in these
-    for place in applied.placements:
+    for placement in applied.placements:
         # lines of a file that was not shown in full must have been read, or quoted exactly
-        seen = session.seen.get(place.path)
-        if place.level == "whole-file" and seen == []:
-            problem = f"Not applied: {place.path} exists and you have not seen it. Read it first."
+        seen = session.seen.get(placement.path)
+        if placement.level == "whole-file" and seen == []:
+            problem = f"Not applied: {placement.path} exists and you have not seen it. Read it first."
             break
-        is_exact = not _LOOSE_LEVELS & {place.level, *place.tolerances}
-        if seen is None or place.path in changed or is_exact:
+        is_exact = not _LOOSE_LEVELS & {placement.level, *placement.tolerances}
+        if seen is None or placement.path in changed or is_exact:
             continue
-        if not any(first <= place.line <= last for first, last in seen):
-            lines = f"{max(1, place.line - _LINES_AROUND)}-{place.line + _LINES_AROUND}"
+        if not any(first <= placement.line <= last for first, last in seen):
+            lines = f"{max(1, placement.line - _LINES_AROUND)}-{placement.line + _LINES_AROUND}"
             problem = (
-                f"Not applied: hunk {place.hunk} of {place.path} would go to line {place.line}, which you have not "
-                f'seen, and does not quote it exactly. Read it first, with lines="{lines}".'
+                f"Not applied: hunk {placement.hunk} of {placement.path} would go to line {placement.line}, which you "
+                f'have not seen, and does not quote it exactly. Read it first, with lines="{lines}".'
             )
             break
     if not problem:
@@ -124,14 +124,19 @@ def _fold(session: EditSession, answer: str) -> Observation:
     texts = ["Applied."]
     if applied.placements:
         plain = {"exact", *TOLERANCES}
-        places = ", ".join(
-            f"{place.path}:{place.line}" + ("" if place.level in plain else f" ({place.level})")
-            for place in applied.placements
+        locations = ", ".join(
+            f"{placement.path}:{placement.line}"
+            + ("" if placement.level in plain else f" ({placement.level})")
+            for placement in applied.placements
         )
-        texts = [f"Applied: {places}."]
-    for place in applied.placements:
-        if words := tolerances_text(place):
-            hunk = f"Hunk {place.hunk} of {place.path}, line {place.line}" if place.hunk else place.path
+        texts = [f"Applied: {locations}."]
+    for placement in applied.placements:
+        if words := tolerances_text(placement):
+            hunk = (
+                f"Hunk {placement.hunk} of {placement.path}, line {placement.line}"
+                if placement.hunk
+                else placement.path
+            )
             texts.append(f"{hunk}: {words}.")
     if applied.unclosed:
         texts.append("The fence of the diff was not closed; the diff was read to the end of the answer.")

@@ -37,7 +37,7 @@ class Target:
     symbol: str | None = None
 
     @property
-    def place(self) -> str:
+    def suffix(self) -> str:
         """The lines or the symbol as written after the path; "" for the whole file."""
         if self.symbol is not None:
             return f"::{self.symbol}"
@@ -103,8 +103,8 @@ def names_file(instruction: str, path: str) -> bool:
 def named_files(targets: Sequence[Target]) -> dict[str, str]:
     """The targets as metadata of a turn: `files` and, if any, `places`; see `files_named`."""
     meta = {"files": json.dumps([target.path for target in targets], ensure_ascii=False)}
-    if any(target.place for target in targets):
-        meta["places"] = json.dumps([target.place for target in targets], ensure_ascii=False)
+    if any(target.suffix for target in targets):
+        meta["places"] = json.dumps([target.suffix for target in targets], ensure_ascii=False)
     return meta
 
 
@@ -112,12 +112,12 @@ def files_named(meta: Mapping[str, str]) -> tuple[Target, ...]:
     """The targets in the metadata of a turn; none if they are missing or malformed."""
     try:
         files = json.loads(meta.get("files", "[]"))
-        places = json.loads(meta.get("places", "null")) or [""] * len(files)
+        suffixes = json.loads(meta.get("places", "null")) or [""] * len(files)
         targets = []
-        for file, place in zip(files, places, strict=True):
-            match = _LINES.match(f"x{place}")
-            if place.startswith("::"):
-                targets.append(Target(file, symbol=place[2:]))
+        for file, suffix in zip(files, suffixes, strict=True):
+            match = _LINES.match(f"x{suffix}")
+            if suffix.startswith("::"):
+                targets.append(Target(file, symbol=suffix[2:]))
             elif match:
                 targets.append(Target(file, int(match["first"]), int(match["last"] or match["first"])))
             else:

@@ -65,12 +65,12 @@ def _read(session: EditSession, action: Action) -> Observation:
     source = session.source(action.args.get("path", ""))
     present = session.draft.texts().get(source.path)
     if present is not None and (media := media_in(present.data, source.path)) is not None:
-        what = f"{media.name}: {media.described()}"
+        description = f"{media.name}: {media.described()}"
         attachments = session.attachments() if session.attachments is not None else None
         why = "images and PDFs cannot be shown here" if attachments is None else attachments.why_not([media])
         if attachments is None or why:
-            return Observation("read", f"{why}; {what}.")
-        return Observation("read", f"{what}; attached below.", attached=attachments.keep(media))
+            return Observation("read", f"{why}; {description}.")
+        return Observation("read", f"{description}; attached below.", attached=attachments.keep(media))
     text = session.text(source)
     rows: list[str] = []
     ranges, name = [action.args.get("lines", "")], action.args.get("symbol", "").strip()

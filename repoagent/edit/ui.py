@@ -139,13 +139,13 @@ class NonInteractive:
     """A `UserInterface` without a user: accepts a change if `agree` returns True. Sensitive files that were not
     requested are refused, because there is no user to ask.
 
-    `hear` is called with progress notes, `on_text` with each piece of a reply. `said` has the permanent messages.
+    `hear` is called with progress notes, `on_text` with each piece of a reply. `sentences` has the permanent messages.
     """
 
     agree: Callable[[Proposal], bool] = lambda proposal: True
     hear: Callable[[str], None] = _ignore
     on_text: Callable[[str], None] = _ignore
-    said: list[str] = field(default_factory=list)
+    sentences: list[str] = field(default_factory=list)
     waited: float = 0.0
 
     def text(self, piece: str) -> None:
@@ -155,10 +155,10 @@ class NonInteractive:
         self.hear(sentence)
 
     def say(self, sentence: str) -> None:
-        self.said.append(sentence)
+        self.sentences.append(sentence)
 
     def interrupted(self, sentence: str) -> None:
-        self.said.append(sentence)
+        self.sentences.append(sentence)
 
     def running(self, command: str, output: Path) -> None:
         self.hear(f"running {command}")

@@ -62,7 +62,7 @@ class User(NonInteractive):
 
     @property
     def messages(self) -> list[str]:
-        return self.said
+        return self.sentences
 
     def decide(self, proposal: Proposal) -> Decision:
         self.proposals.append(proposal)

@@ -58,8 +58,8 @@ def command() -> None:
 
 _names = together(
     *(
-        click.option(f"--{name}", is_flag=True, help=f"The {name} hook: {what}.")
-        for name, what in NAMES.items()
+        click.option(f"--{name}", is_flag=True, help=f"The {name} hook: {action}.")
+        for name, action in NAMES.items()
     )
 )
 
@@ -108,10 +108,10 @@ def status(session: Session, /, *, as_json: bool) -> None:
     rows = [select(hook, "name", "path", "state", "before", executable="runs") for hook in hooks.files]
     lines = [f"hooks are in {hooks.folder}{_WHOSE[hooks.whose]}"]
     for hook in hooks.files:
-        what = _STATES[hook.state] + (", after an existing hook" if hook.before else "")
+        state = _STATES[hook.state] + (", after an existing hook" if hook.before else "")
         if not hook.runs and hook.state != "none":
-            what += ", not executable, so git does not run it"
-        lines.append(f"{hook.name:<10}  {what}")
+            state += ", not executable, so git does not run it"
+        lines.append(f"{hook.name:<10}  {state}")
     if hooks.off:
         lines = [f"git runs no hooks here: {hooks.off}"]
     content = {**select(hooks, "folder", "off", owner="whose"), "hooks": rows}

@@ -107,7 +107,7 @@ def _show_prompt(options: SimpleNamespace, repo: Repository) -> Exit:
     spec = spec_of(repo.settings)
     ui = NonInteractiveRun()
     blocks = blocks_of(first_request(repo.worktree, request, repo.settings, ui, spec))
-    prompt = ShownPrompt(display_name(spec), None, blocks, tuple(ui.said))
+    prompt = ShownPrompt(display_name(spec), None, blocks, tuple(ui.sentences))
     show_texts(prompt, repo.terminal, as_json=options.as_json)
     return Exit.DONE
 

@@ -52,12 +52,12 @@ def ready_for(
     return ready
 
 
-def agree(terminal: Terminal, ready: ModelSetup, what: str, *, few: bool, less: str) -> None:
+def agree(terminal: Terminal, ready: ModelSetup, plan: str, *, few: bool, less: str) -> None:
     """Print what the model would do, and ask for confirmation unless there are only a `few` calls; `less` is a hint on
     how to make fewer. Raises UsageError if the user cannot be asked, NothingDone if the answer is no."""
     from repoagent.llm.model import display_name
 
-    sentence = f"{display_name(ready.model.spec)} {what}"
+    sentence = f"{display_name(ready.model.spec)} {plan}"
     if few:
         if terminal.error_tty:
             terminal.note(sentence, "dim")
@@ -80,8 +80,8 @@ def confirm_calls(
     calls, usage, cost = estimate
     price = "of unknown price" if cost is None else f"about {cost_text(cost)}"
     tokens = f"about {usage.input:,} tokens in and {usage.output:,} out"
-    what = f"would summarize {objects} in {plural(calls, 'call')}: {tokens}, {price}"
-    agree(terminal, ready, what, few=few, less=less)
+    plan = f"would summarize {objects} in {plural(calls, 'call')}: {tokens}, {price}"
+    agree(terminal, ready, plan, few=few, less=less)
 
 
 def charge(ready: ModelSetup, command: str, top: object, names: tuple[str, ...]) -> None:

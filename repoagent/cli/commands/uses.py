@@ -37,10 +37,10 @@ code is 1 if nothing was found."""
 
 
 @click.command(epilog=EXAMPLES)
-@click.argument("what", metavar="SYMBOL|FILE")
+@click.argument("target", metavar="SYMBOL|FILE")
 @rows_option()
 @pass_repository
-def command(repo: Repository, /, *, what: str, limit: int) -> int:
+def command(repo: Repository, /, *, target: str, limit: int) -> int:
     """Show where SYMBOL is defined and used, or what other files use from FILE.
 
     SYMBOL is a name, Class.method, or FILE:NAME for the definition in that file.
@@ -49,9 +49,9 @@ def command(repo: Repository, /, *, what: str, limit: int) -> int:
     from repoagent.uses.report import answer as answer_of
 
     withheld = gate(repo.worktree.top, ())
-    answer = answer_of(repo.worktree, what, withheld, limit=limit, path_of=repo.relative)
+    answer = answer_of(repo.worktree, target, withheld, limit=limit, path_of=repo.relative)
     something = any(uses.files or uses.definitions for uses in answer.symbols)
-    nothing = f"no other file uses {what}" if answer.file else f"no symbol named {what}"
+    nothing = f"no other file uses {target}" if answer.file else f"no symbol named {target}"
     lines = _lines(answer, Page.of(repo.terminal, least=1)) if something else ()
     repo.emit(asdict(answer), lines, notes=[] if something else [nothing])
     return Exit.DONE if something else Exit.NOTHING

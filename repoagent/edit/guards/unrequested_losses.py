@@ -89,7 +89,7 @@ def _lost_ends(applied: Applied, text: str, parts: Sequence[Part]) -> str:
         if change.before is not None and change.after is not None:
             before, after = (shown(data).split("\n") for data in (change.before, change.after))
             ends.append((change.name, "the whole file", before, after))
-    for what, send, old, new in ends:
+    for name, send, old, new in ends:
         # an unfinished answer ends with one of the old lines, and the lines after it are nowhere in it
         before, after = ("\n".join(lines).rstrip().split("\n") for lines in (old, new))
         if after[-1] not in before:
@@ -97,7 +97,7 @@ def _lost_ends(applied: Applied, text: str, parts: Sequence[Part]) -> str:
         tail = before[len(before) - before[::-1].index(after[-1]) :]
         if tail and not any(line in after for line in tail if line.strip()):
             return (
-                f"Not applied: the last {len(tail)} lines of {what} are missing. Send {send}, to its last line; if "
+                f"Not applied: the last {len(tail)} lines of {name} are missing. Send {send}, to its last line; if "
                 "they must go, say in a sentence before it that they are removed."
             )
     return ""

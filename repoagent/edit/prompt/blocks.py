@@ -215,15 +215,15 @@ def quoted(path: str) -> str:
 
 def request_block(request: EditRequest) -> str:
     """The request, with the lines and symbols that the user named."""
-    places = []
+    parts = []
     for target in request.targets:
         name = named(target.path)
         if target.symbol:
             lines = f" (lines {target.first}-{target.last})" if target.first else ""
-            places.append(f"{target.symbol} in {name}{lines}")
+            parts.append(f"{target.symbol} in {name}{lines}")
         elif target.first:
-            places.append(f"lines {target.first}-{target.last} of {name}")
-    about = f"\nThe request is about: {'; '.join(places)}.\n" if places else ""
+            parts.append(f"lines {target.first}-{target.last} of {name}")
+    about = f"\nThe request is about: {'; '.join(parts)}.\n" if parts else ""
     return f"Request:\n{request.instruction.strip()}\n{about}"
 
 

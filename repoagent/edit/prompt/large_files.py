@@ -183,8 +183,8 @@ def file_map(symbols: Sequence[Symbol], parts: Sequence[Unit], query: Query, bud
                 text.append(f"… {', '.join(names[number] for number in run)}\n")
             elif form == "count":
                 last = max(symbols[number].last_line for number in run)
-                what = "definition" if len(run) == 1 else "definitions"
-                text.append(f"… {len(run)} more {what} (lines {symbols[run[0]].first_line}-{last})\n")
+                noun = "definition" if len(run) == 1 else "definitions"
+                text.append(f"… {len(run)} more {noun} (lines {symbols[run[0]].first_line}-{last})\n")
             else:
                 text += [lines[LONGEST if form == "full" else SHORT][number] for number in run]
         return "".join(text)

@@ -268,11 +268,11 @@ POINTED, AROUND = 1e6, 1e4  # scores of the lines that the user named, and of th
 
 @dataclass(frozen=True)
 class About:
-    """The criteria for the parts to show: the request, the line ranges that the user named (`places`, from 1, both
+    """The criteria for the parts to show: the request, the line ranges that the user named (`ranges`, from 1, both
     inclusive), and the lines that recent commits touched."""
 
     request: str
-    places: tuple[tuple[int, int], ...] = ()
+    ranges: tuple[tuple[int, int], ...] = ()
     recent: tuple[Touched, ...] = ()
 
 
@@ -295,7 +295,7 @@ def choose(
     for number in sorted(range(len(units)), key=lambda number: (-ranked[number], number)):
         if best and ranked[number] < FLOOR * best and len(chosen) > 1:
             break
-        if about.places and ranked[number] < AROUND and left < budget // 2:
+        if about.ranges and ranked[number] < AROUND and left < budget // 2:
             break  # the user named lines: other parts get at most half
         unit = units[number]
         if unit.size > left and ranked[number] >= AROUND and left > budget // 8:
@@ -351,7 +351,7 @@ def _ranked(path: str, units: Sequence[Unit], symbols: Sequence[Symbol], about: 
     ]
     bodies = [s for s in symbols if s.kind in ("function", "method")]
     # first the lines that the user named, then the segments before and after, and the function around them
-    for first, end in (*about.places, *query.lines):
+    for first, end in (*about.ranges, *query.lines):
         pointed = _covering(units, first, end)
         for row, number in enumerate(pointed):
             scores[number] += POINTED - row

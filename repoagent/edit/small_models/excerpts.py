@@ -126,18 +126,18 @@ class Window:
 
 
 def find_windows(
-    path: str, data: bytes, instruction: str, places: Sequence[tuple[int, int]], limit: int
+    path: str, data: bytes, instruction: str, ranges: Sequence[tuple[int, int]], limit: int
 ) -> tuple[Window, ...]:
     """The parts of the file that a request is about, in file order; none if unclear.
 
-    `places` are the line ranges that the user named (from 1, both inclusive); without any, the names and quotations in
+    `ranges` are the line ranges that the user named (from 1, both inclusive); without any, the names and quotations in
     `instruction` decide. All parts together have at most about `limit` lines.
     """
     lines, symbols = _outlined(path, data)
     if not lines:
         return ()
-    if places:
-        return _windows(path, lines, symbols, places, limit)
+    if ranges:
+        return _windows(path, lines, symbols, ranges, limit)
     frozen, models = frozen_words(instruction), _models(symbols, instruction)
     rest = [s for s in symbols if s not in models and not {s.name, s.qualified_name} & frozen]
     if named := mentioned(rest, instruction, limit) or mentioned(symbols, instruction, limit):
@@ -190,10 +190,10 @@ def _models(symbols: Sequence[Symbol], instruction: str) -> list[Symbol]:
 
 
 def _windows(
-    path: str, lines: Sequence[str], symbols: Sequence[Symbol], places: Iterable[tuple[int, int]], limit: int
+    path: str, lines: Sequence[str], symbols: Sequence[Symbol], ranges: Iterable[tuple[int, int]], limit: int
 ) -> tuple[Window, ...]:
     merged: list[tuple[int, int]] = []
-    for first, last in sorted(_around(first, last, symbols, lines, limit) for first, last in places):
+    for first, last in sorted(_around(first, last, symbols, lines, limit) for first, last in ranges):
         if merged and first <= merged[-1][1] + 1:
             merged[-1] = (merged[-1][0], max(last, merged[-1][1]))
         elif merged and first <= merged[-1][1] + NEAR and last - merged[-1][0] < limit // 2:
@@ -295,8 +295,8 @@ def file_excerpt(source: Source, windows: Sequence[Window] | None, instruction: 
     blocks = []
     for window in (*examples, *windows):
         is_example = window in examples
-        what = " and ".join(window.names) or ("lines" if is_example else "this part")
-        label = f"{what} of {named(path)}{', only to read' * is_example}"
+        part = " and ".join(window.names) or ("lines" if is_example else "this part")
+        label = f"{part} of {named(path)}{', only to read' * is_example}"
         blocks.append(f"{label}:\n{fenced(shown_text(source, [window]))}\n")
     return "".join(blocks)
 

@@ -260,18 +260,18 @@ def read_reply(
     `missing` are the files to create. If some code matches a file, code that matches none is dropped. Raises
     PatchRefused if the model saw only a part of a file, and the code for it does not contain that part.
     """
-    taken: list[FilePatch] = []
+    assigned: list[FilePatch] = []
     unmatched: list[FilePatch] = []
     for patch in patches:
         if patch.whole is None or patch.cut:
-            taken.append(patch)
+            assigned.append(patch)
             continue
         path, lines = _path(patch, _lines(patch.whole), files, may_create)
         if path not in files:
             if patch.new is not None:
-                taken.append(replace(patch, new=path or patch.new))
+                assigned.append(replace(patch, new=path or patch.new))
             elif not files and len(missing) == 1:
-                taken.append(replace(patch, new=missing[0]))
+                assigned.append(replace(patch, new=missing[0]))
             else:
                 unmatched.append(patch)
             continue
@@ -289,7 +289,7 @@ def read_reply(
             old = file.lines[slice(*piece.rows)] if piece.rows else file.lines
             new = code_repairs.with_unasked_put_back(path, old, piece.lines, request, file.source)
             text = _joined(code_repairs.with_remarks(path, old, new, request))
-            taken.append(replace(patch, new=path, rows=piece.rows, whole=text))
+            assigned.append(replace(patch, new=path, rows=piece.rows, whole=text))
 
     def repeats(patch: FilePatch) -> bool:
         """Whether a fence only repeats the current content of a file."""
@@ -298,8 +298,8 @@ def read_reply(
             return False
         return _lines(patch.whole) == _lines(_joined(file.lines))
 
-    changed = {patch.new for patch in taken if not repeats(patch)}
-    return [patch for patch in taken if not (repeats(patch) and patch.new in changed)] or unmatched
+    changed = {patch.new for patch in assigned if not repeats(patch)}
+    return [patch for patch in assigned if not (repeats(patch) and patch.new in changed)] or unmatched
 
 
 def _lines(whole: str) -> list[str]:
