@@ -287,7 +287,7 @@ def update_plan(file: Path, change: Callable[[Plan], Plan] = numbered) -> Plan:
     """
     from repoagent.storage.locks import locked
 
-    with locked(file.with_name(f"{file.name}.lock"), what="the plan"):
+    with locked(file.with_name(f"{file.name}.lock"), label="the plan"):
         for _ in range(_TRIES):
             before = _bytes(file)
             plan = _decode(file, before)

@@ -112,7 +112,7 @@ def rewrite(
 def commit_rewrite(layout: Layout, done: RewriteResult) -> Change:
     """Write a rewritten conversation. Raises what `change` raises; if the file has changed since it was read, saves the
     diff and raises ConcurrentChange with its path."""
-    ref = done.original.place
+    ref = done.original.ref
     try:
         return change(layout, ref, done.original.data, done.after, "edit")
     except ConcurrentChange as error:

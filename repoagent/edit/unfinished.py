@@ -31,7 +31,7 @@ def conversation_file(dirs: Layout, edit_id: str) -> Path:
 def edit_lock(dirs: Layout, edit_id: str) -> Iterator[None]:
     """Hold the lock of a running edit. Raises Busy if another process holds it."""
     # a listing of conversations may hold it for a moment
-    with locked(dirs.locks / f"{PREFIX}{edit_id}", timeout=0.2, what=f"the edit {edit_id}"):
+    with locked(dirs.locks / f"{PREFIX}{edit_id}", timeout=0.2, label=f"the edit {edit_id}"):
         try:
             yield
         finally:  # removed while locked: a waiting process then creates a new file

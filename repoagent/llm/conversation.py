@@ -134,7 +134,7 @@ def append(path: Path, *turns: Turn, again: bool = False, before: Iterable[Turn]
     from repoagent.storage.atomic import append_line, read_regular, write_whole
     from repoagent.storage.locks import locked
 
-    with locked(path.with_name(path.name + ".lock"), what=f"the conversation {path.name}"):
+    with locked(path.with_name(path.name + ".lock"), label=f"the conversation {path.name}"):
         data = read_regular(path)
         if data is None:
             write_whole(path, _encoded(dumps((*before, *turns))))

@@ -155,7 +155,7 @@ def lock_memory(folder: Path, *, timeout: float = 10.0) -> Iterator[None]:
     with ExitStack() as locks:
         for name in (CONVERSATION, NOTES):  # in the order in which compacting takes them
             locks.enter_context(
-                locked(folder / f"{name}.lock", timeout=timeout, what=f"the memory {folder.name}")
+                locked(folder / f"{name}.lock", timeout=timeout, label=f"the memory {folder.name}")
             )
         yield
 
@@ -307,18 +307,18 @@ def _parcel(name: str, files: dict[str, bytes]) -> ArchivedMemory:
         raise _Invalid(f"{memory}, which has an invalid blob or commit id")
     files = {path: data for path, data in files.items() if SHARED.fullmatch(path)}
     for path, data in files.items():
-        what = f"contains memory/{name}/{path}"
+        label = f"contains memory/{name}/{path}"
         try:
             if _is_conversation(path):
                 turns_of(data)
             elif path == EDITS and any(line.strip() and not records_of(line) for line in data.split(b"\n")):
-                raise _Invalid(f"{what}, which has an invalid line")
+                raise _Invalid(f"{label}, which has an invalid line")
             else:
                 data.decode()
         except UnicodeDecodeError as error:
-            raise _Invalid(f"{what}, which is not UTF-8") from error
+            raise _Invalid(f"{label}, which is not UTF-8") from error
         except Refused as error:
-            raise _Invalid(f"{what}, which cannot be parsed ({error})") from error
+            raise _Invalid(f"{label}, which cannot be parsed ({error})") from error
     return ArchivedMemory(name, replace(identity, keys={}, places={}), files)
 
 

@@ -109,7 +109,7 @@ def old_count(exchanges: Sequence[Exchange], is_old: Callable[[str], bool]) -> i
 
 def _locked(memory: Memory) -> AbstractContextManager[None]:
     path = memory.conversation
-    return locked(path.with_name(path.name + ".lock"), what=f"the conversation {path.name}")
+    return locked(path.with_name(path.name + ".lock"), label=f"the conversation {path.name}")
 
 
 def _move(memory: Memory, data: bytes, count: int, *, warn: Warn) -> CompactionResult | None:

@@ -92,37 +92,37 @@ def changes(layout: Layout, *, warn: Warn = to_stderr) -> list[Change]:
 
 
 @contextmanager
-def _locked(layout: Layout, place: ConversationRef) -> Iterator[bytes | None]:
+def _locked(layout: Layout, ref: ConversationRef) -> Iterator[bytes | None]:
     """Lock a conversation for the block; yields its bytes, None if there is none. Raises Busy, Refused."""
     ensure(layout)
     with (
-        locked(log_folder(layout) / "lock", what="this repository's conversations"),
-        locked(place.path.with_name(place.path.name + ".lock"), what=f"the conversation {place.name}"),
+        locked(log_folder(layout) / "lock", label="this repository's conversations"),
+        locked(ref.path.with_name(ref.path.name + ".lock"), label=f"the conversation {ref.name}"),
     ):
         for folder in (log_folder(layout), layout.conversations):
             sweep(folder)  # temporary files of killed processes
-        yield read_regular(place.path)
+        yield read_regular(ref.path)
 
 
 def change(
-    layout: Layout, place: ConversationRef, before: bytes | None, after: bytes | None, command: str
+    layout: Layout, ref: ConversationRef, before: bytes | None, after: bytes | None, command: str
 ) -> Change:
-    """Replace `before` with `after` in `place`; None means no conversation. Both texts are stored.
+    """Replace `before` with `after` in `ref`; None means no conversation. Both texts are stored.
 
     Raises ConcurrentChange if the text is no longer `before`, Busy if a lock is not released in time, Refused if the
     file cannot be written.
     """
-    with _locked(layout, place) as present:
+    with _locked(layout, ref) as present:
         if present != before:
             raise ConcurrentChange(
-                f"another process has just changed {place.name}, so nothing was done; try again"
+                f"another process has just changed {ref.name}, so nothing was done; try again"
             )
-        return _write(layout, place, present, after, command)
+        return _write(layout, ref, present, after, command)
 
 
 def _write(
     layout: Layout,
-    place: ConversationRef,
+    ref: ConversationRef,
     before: bytes | None,
     after: bytes | None,
     command: str,
@@ -135,19 +135,19 @@ def _write(
         if data is not None and read_regular(path) != data:
             write_whole(path, data)
     identity, hashes = os.urandom(6).hex(), (digest(before), digest(after))
-    record = Change(identity, json_files.now(), place.key, place.name, command, *hashes, of)
+    record = Change(identity, json_files.now(), ref.key, ref.name, command, *hashes, of)
     if before == after:
         return record
     json_files.append_record(log_folder(layout) / "changes.jsonl", {"version": VERSION, **asdict(record)})
     if after is not None:
-        write_whole(place.path, after)
+        write_whole(ref.path, after)
         return record
-    with open_folder(place.path.parent) as parent:
+    with open_folder(ref.path.parent) as parent:
         try:
-            os.unlink(place.path.name, dir_fd=parent)
+            os.unlink(ref.path.name, dir_fd=parent)
             os.fsync(parent)
         except OSError as error:
-            raise system_failed("remove", place.path, error) from error
+            raise system_failed("remove", ref.path, error) from error
     return record
 
 
@@ -162,28 +162,28 @@ class Reversal:
     present: bool
 
 
-def undo(layout: Layout, place: ConversationRef, *, warn: Warn = to_stderr) -> Reversal:
+def undo(layout: Layout, ref: ConversationRef, *, warn: Warn = to_stderr) -> Reversal:
     """Undo the last change by a command. Raises NothingDone if there is none, Refused if later changes did more than
     add turns, Busy if a lock is not released in time."""
-    return _reverse(layout, place, UNDO, warn)
+    return _reverse(layout, ref, UNDO, warn)
 
 
-def redo(layout: Layout, place: ConversationRef, *, warn: Warn = to_stderr) -> Reversal:
+def redo(layout: Layout, ref: ConversationRef, *, warn: Warn = to_stderr) -> Reversal:
     """Redo the most recently undone change. Raises what `undo` raises."""
-    return _reverse(layout, place, REDO, warn)
+    return _reverse(layout, ref, REDO, warn)
 
 
-def _reverse(layout: Layout, place: ConversationRef, command: str, warn: Warn) -> Reversal:
-    if all(entry.key != place.key for entry in changes(layout, warn=warn)):
-        if place.path.exists():
-            raise NothingDone(f"nothing to {command}: no command has changed {place.name}")
-        raise missing(layout, place)
-    with _locked(layout, place) as present:
+def _reverse(layout: Layout, ref: ConversationRef, command: str, warn: Warn) -> Reversal:
+    if all(entry.key != ref.key for entry in changes(layout, warn=warn)):
+        if ref.path.exists():
+            raise NothingDone(f"nothing to {command}: no command has changed {ref.name}")
+        raise missing(layout, ref)
+    with _locked(layout, ref) as present:
         log = changes(layout, warn=warn)
-        last = _next_to_reverse(log, place.key, command, digest(present))
+        last = _next_to_reverse(log, ref.key, command, digest(present))
         if last is None:
-            what = "undone changes" if command == REDO else "more changes by commands"
-            raise NothingDone(f"nothing to {command}: {place.name} has no {what}")
+            kind = "undone changes" if command == REDO else "more changes by commands"
+            raise NothingDone(f"nothing to {command}: {ref.name} has no {kind}")
         after = before = _load_text(layout, last.before)
         is_merged = digest(present) != last.after
         if is_merged:
@@ -191,9 +191,9 @@ def _reverse(layout: Layout, place: ConversationRef, command: str, warn: Warn) -
         if is_merged and after is None:
             old = f"copy {text_file(layout, last.before)} to" if last.before else "delete"
             raise Refused(
-                f"{place.name} has changed since its last {last.command}; {command} by hand: {old} {place.path}"
+                f"{ref.name} has changed since its last {last.command}; {command} by hand: {old} {ref.path}"
             )
-        result = _write(layout, place, present, after, command, of=last.id)
+        result = _write(layout, ref, present, after, command, of=last.id)
         by_id = {entry.id: entry for entry in log}
         while last.command in (UNDO, REDO) and last.of in by_id:  # report the change that was undone
             last = by_id[last.of]
@@ -279,13 +279,13 @@ def check(before: str, after: str, *, user_turns: bool = False) -> str:
     if old.turns and not new.turns:
         return "the result has no turns; use `repoagent conversation delete` to delete the conversation"
     if not user_turns:
-        said = [turn for turn in old.turns if turn.role == "user"]
+        originals = [turn for turn in old.turns if turn.role == "user"]
         kept = [turn for turn in new.turns if turn.role == "user"]
-        for position, turn in enumerate(said):
+        for position, turn in enumerate(originals):
             if kept[position : position + 1] != [turn]:
                 number = [at for at, each in enumerate(old.turns, 1) if each.role == "user"][position]
                 return f"user turn {number} was changed or removed; use --user-turns to allow it"
-        if len(kept) > len(said):
+        if len(kept) > len(originals):
             return "a user turn was added; use --user-turns to allow it"
     earlier = set(pairwise([None, *(turn.role for turn in old.turns)]))
     for number, pair in enumerate(pairwise([None, *(turn.role for turn in new.turns)]), 1):
@@ -296,40 +296,38 @@ def check(before: str, after: str, *, user_turns: bool = False) -> str:
     return ""
 
 
-def save(
-    layout: Layout, source: StoredConversation, place: ConversationRef, *, force: bool = False
-) -> Change:
-    """Save a copy of `source` in `place`. With `force` it replaces an existing conversation, which undo restores.
+def save(layout: Layout, source: StoredConversation, ref: ConversationRef, *, force: bool = False) -> Change:
+    """Save a copy of `source` in `ref`. With `force` it replaces an existing conversation, which undo restores.
 
-    Raises UsageError if `source` is `place` itself, Refused if `place` exists, and what `change` raises.
+    Raises UsageError if `source` is `ref` itself, Refused if `ref` exists, and what `change` raises.
     """
-    return _copy(layout, source, place, "save", replaces=force, remedy=" or use --force")
+    return _copy(layout, source, ref, "save", replaces=force, remedy=" or use --force")
 
 
 def branch(
-    layout: Layout, source: StoredConversation, place: ConversationRef, *, turns: int | None = None
+    layout: Layout, source: StoredConversation, ref: ConversationRef, *, turns: int | None = None
 ) -> Change:
-    """Start a new conversation in `place` with the first `turns` turns of `source`, by default all. Raises UsageError
-    if there are fewer turns, Refused if `place` exists, and what `change` raises."""
+    """Start a new conversation in `ref` with the first `turns` turns of `source`, by default all. Raises UsageError
+    if there are fewer turns, Refused if `ref` exists, and what `change` raises."""
     count = len(source.conversation.turns)
     if turns is not None and not 0 < turns <= count:
         raise UsageError(
-            f"{source.place.name} has no turn {turns}, only {plural(count, 'turn')}: "
+            f"{source.ref.name} has no turn {turns}, only {plural(count, 'turn')}: "
             "see `repoagent conversation show`"
         )
-    return _copy(layout, source, place, "branch", turns=turns)
+    return _copy(layout, source, ref, "branch", turns=turns)
 
 
-def load(layout: Layout, source: StoredConversation, place: ConversationRef) -> Change:
-    """Replace the conversation about a file, `place`, with a copy of `source`. Raises UsageError if `source` is `place`
+def load(layout: Layout, source: StoredConversation, ref: ConversationRef) -> Change:
+    """Replace the conversation about a file, `ref`, with a copy of `source`. Raises UsageError if `source` is `ref`
     itself, and what `change` raises."""
-    return _copy(layout, source, place, "load", replaces=True)
+    return _copy(layout, source, ref, "load", replaces=True)
 
 
 def _copy(
     layout: Layout,
     source: StoredConversation,
-    place: ConversationRef,
+    ref: ConversationRef,
     command: str,
     *,
     turns: int | None = None,
@@ -337,16 +335,16 @@ def _copy(
     remedy: str = "",
 ) -> Change:
     """Copy the first `turns`, with secrets masked and, for the conversation about a file, its path."""
-    if source.place.key == place.key:
-        raise UsageError(f"{place.name} would be a copy of itself; name another conversation")
-    present = read_regular(place.path)
+    if source.ref.key == ref.key:
+        raise UsageError(f"{ref.name} would be a copy of itself; name another conversation")
+    present = read_regular(ref.path)
     if present is not None and not replaces:
-        raise Refused(f"a conversation named {place.name!r} already exists; choose another name{remedy}")
+        raise Refused(f"a conversation named {ref.name!r} already exists; choose another name{remedy}")
     text = source.text
     offsets = turn_offsets(text)
     if turns is not None and turns < len(offsets):
         text = text[: offsets[turns]]
     text = mask(text)
-    if source.place.about:
-        text = with_about(text, source.place.about)
-    return change(layout, place, present, text.encode("utf-8", "surrogateescape"), command)
+    if source.ref.about:
+        text = with_about(text, source.ref.about)
+    return change(layout, ref, present, text.encode("utf-8", "surrogateescape"), command)

@@ -85,8 +85,8 @@ def refuse_reserved(name: str) -> None:
 def names(layout: Layout) -> list[str]:
     """The names of all conversations that are not about a file, sorted, including reserved ones. Opens no files."""
     try:
-        with open_folder(layout.conversations) as folder, os.scandir(folder) as found:
-            files = [entry.name for entry in found if not entry.is_dir(follow_symlinks=False)]
+        with open_folder(layout.conversations) as folder, os.scandir(folder) as dir_entries:
+            files = [entry.name for entry in dir_entries if not entry.is_dir(follow_symlinks=False)]
     except FileNotFoundError:
         return []
     return sorted(
@@ -139,7 +139,7 @@ class ConversationResolver:
     why_not: Callable[[str], str] = lambda path: ""
     warn: Warn = to_stderr
 
-    def place(self, text: str, *, own: bool = False) -> ConversationRef:
+    def ref(self, text: str, *, own: bool = False) -> ConversationRef:
         """The conversation that `text` names: NAME or file:PATH. Raises UsageError for an invalid name, and what `file`
         raises."""
         if text.startswith(FILE):
@@ -192,7 +192,7 @@ class ConversationResolver:
 class StoredConversation:
     """A conversation that was read: its bytes and its turns."""
 
-    place: ConversationRef
+    ref: ConversationRef
     data: bytes
     conversation: file_format.Conversation
 
@@ -203,42 +203,42 @@ class StoredConversation:
 
 def find(at: ConversationResolver, text: str, *, own: bool = False) -> StoredConversation:
     """Read the conversation that `text` names. Raises UsageError if there is none, and what `read_stored` raises."""
-    place = at.place(text, own=own)
-    stored = read_stored(place)
+    ref = at.ref(text, own=own)
+    stored = read_stored(ref)
     if stored is None:
-        raise missing(at.layout, place)
+        raise missing(at.layout, ref)
     return stored
 
 
-def read_stored(place: ConversationRef) -> StoredConversation | None:
-    """Read the conversation in `place`; None if there is none. Raises what `llm.conversation.read` raises."""
-    data = read_regular(place.path)
-    return None if data is None else parse_stored(place, data)
+def read_stored(ref: ConversationRef) -> StoredConversation | None:
+    """Read the conversation in `ref`; None if there is none. Raises what `llm.conversation.read` raises."""
+    data = read_regular(ref.path)
+    return None if data is None else parse_stored(ref, data)
 
 
-def parse_stored(place: ConversationRef, data: bytes) -> StoredConversation:
-    """Parse `data` as the conversation in `place`. Raises BrokenConversation and NewerConversation, whose messages name
+def parse_stored(ref: ConversationRef, data: bytes) -> StoredConversation:
+    """Parse `data` as the conversation in `ref`. Raises BrokenConversation and NewerConversation, whose messages name
     the path."""
     try:
-        return StoredConversation(place, data, file_format.loads(data.decode("utf-8", "surrogateescape")))
+        return StoredConversation(ref, data, file_format.loads(data.decode("utf-8", "surrogateescape")))
     except (file_format.BrokenConversation, file_format.NewerConversation) as error:
-        raise type(error)(f"{place.path}: {error}") from error
+        raise type(error)(f"{ref.path}: {error}") from error
 
 
-def missing(layout: Layout, place: ConversationRef) -> UsageError:
+def missing(layout: Layout, ref: ConversationRef) -> UsageError:
     """The error for a conversation that does not exist."""
-    if place.kind == "file":
-        return UsageError(f"no conversation about {place.about} yet")
+    if ref.kind == "file":
+        return UsageError(f"no conversation about {ref.about} yet")
     from repoagent.memory.conversation_changes import REDO, UNDO, changes
 
     with suppress(Refused):  # a log of a newer repoagent
-        last = next((change for change in reversed(changes(layout)) if change.key == place.key), None)
+        last = next((change for change in reversed(changes(layout)) if change.key == ref.key), None)
         if last is not None and not last.after:
-            restore = f"repoagent conversation {REDO if last.command == UNDO else UNDO} {quote(place.name)}"
-            return UsageError(f"conversation {place.name!r} was deleted; restore it with `{restore}`")
-    near = get_close_matches(place.name, names(layout), n=1, cutoff=0.5)
+            restore = f"repoagent conversation {REDO if last.command == UNDO else UNDO} {quote(ref.name)}"
+            return UsageError(f"conversation {ref.name!r} was deleted; restore it with `{restore}`")
+    near = get_close_matches(ref.name, names(layout), n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}?" if near else "`repoagent conversation list` lists all"
-    return UsageError(f"no conversation {place.name!r}; {hint}")
+    return UsageError(f"no conversation {ref.name!r}; {hint}")
 
 
 _REACH = 4_000  # characters at the beginning that are searched for the line
@@ -275,7 +275,7 @@ class ConversationEntry:
     is an edit's state: "at work", "unfinished" (the same request resumes it) or "kept"; else "". `problem` is the error
     if it cannot be read, else "". `about` is the file that it is, or was, about."""
 
-    place: ConversationRef
+    ref: ConversationRef
     turns: int = 0
     size: int = 0
     last: str = ""
@@ -286,26 +286,26 @@ class ConversationEntry:
 
 def entries(layout: Layout, *, files: bool = False, warn: Warn = to_stderr) -> list[ConversationEntry]:
     """All conversations by name, including broken ones; with `files`, also those about files, by path."""
-    places = [_stored_as(layout, name) for name in names(layout)]
+    refs = [_stored_as(layout, name) for name in names(layout)]
     if files:
-        places += [_of_folder(layout, folder, path) for path, folder in listing(layout, warn=warn)]
+        refs += [_of_folder(layout, folder, path) for path, folder in listing(layout, warn=warn)]
     result = []
-    for place in places:
+    for ref in refs:
         try:
-            stored = read_stored(place)
+            stored = read_stored(ref)
         except Refused as error:  # broken, of a newer format, a link, unreadable
-            problem = str(error).removeprefix(f"{place.path}: ").replace(f"{place.path} ", "it ")
-            size = place.path.lstat().st_size if os.path.lexists(place.path) else 0
-            result.append(ConversationEntry(place, size=size, problem=problem, about=place.about))
+            problem = str(error).removeprefix(f"{ref.path}: ").replace(f"{ref.path} ", "it ")
+            size = ref.path.lstat().st_size if os.path.lexists(ref.path) else 0
+            result.append(ConversationEntry(ref, size=size, problem=problem, about=ref.about))
             continue
         if stored is None:
             continue
         turns, state = stored.conversation.turns, ""
         last = next((turn.meta["time"] for turn in reversed(turns) if "time" in turn.meta), "")
-        if place.name.casefold().startswith("kept-"):
+        if ref.name.casefold().startswith("kept-"):
             state = "kept"
-        elif place.kind == "edit":
-            state = "at work" if lock_holder(layout.locks / place.name) else "unfinished"
-        about = place.about or about_of(stored.text)
-        result.append(ConversationEntry(place, len(turns), len(stored.data), last, state, "", about))
+        elif ref.kind == "edit":
+            state = "at work" if lock_holder(layout.locks / ref.name) else "unfinished"
+        about = ref.about or about_of(stored.text)
+        result.append(ConversationEntry(ref, len(turns), len(stored.data), last, state, "", about))
     return result

@@ -175,7 +175,7 @@ def _locked_part(memory: Memory, part: Part) -> AbstractContextManager[object]:
     path = part_file(memory, part)
     if part == "edits":
         return locked_file(path)
-    return locked(path.with_name(path.name + ".lock"), what=f"the {part} {memory.folder.name}/{path.name}")
+    return locked(path.with_name(path.name + ".lock"), label=f"the {part} {memory.folder.name}/{path.name}")
 
 
 def _new_folder(archive: Path) -> Path:

@@ -45,14 +45,14 @@ ONE_CALL = 32_768  # bytes of a file or part that is summarized in one call
 @dataclass(frozen=True)
 class Summary:
     """The summary of a text. `about` describes the text for users; `date` is ISO 8601. `edited`: whether a user changed
-    the text that `model` wrote. `place` is its file, None if it is not stored."""
+    the text that `model` wrote. `path` is its file, None if it is not stored."""
 
     text: str
     about: str = ""
     model: str = ""
     date: str = ""
     edited: bool = False
-    place: Path | None = None
+    path: Path | None = None
 
 
 def place_of(folder: Path, key: str) -> Path:
@@ -62,8 +62,8 @@ def place_of(folder: Path, key: str) -> Path:
 
 def read_summary(folder: Path, key: str, warn: Warn = to_stderr) -> Summary | None:
     """The summary with this key, or None. A broken file is renamed. Raises Refused for a link or a newer format."""
-    place = place_of(folder, key)
-    data = read_regular(place)
+    path = place_of(folder, key)
+    data = read_regular(path)
     if data is None:
         return None
     head, _, body = data.decode("utf-8-sig", "replace").replace("\r\n", "\n").partition("\n\n")
@@ -71,20 +71,20 @@ def read_summary(folder: Path, key: str, warn: Warn = to_stderr) -> Summary | No
     fields = {match[1]: match[2].strip() for match in matches if match}
     version, text = _VERSION.fullmatch(fields.get("version", "")), printable(body.strip())[:LONGEST]
     if version is None or None in matches or (not text and int(version[0]) <= VERSION):
-        set_aside_broken(place, "is broken or contains no summary", warn)
+        set_aside_broken(path, "is broken or contains no summary", warn)
         return None
     if int(version[0]) > VERSION:
         raise NewerFormat(
-            f"{place} has format version {version[0]}, newer than the supported {VERSION}; update repoagent or move "
+            f"{path} has format version {version[0]}, newer than the supported {VERSION}; update repoagent or move "
             "the file away"
         )
     about, model, date = (_one_line(fields.get(name, "")) for name in ("about", "model", "date"))
     edited = fields.get("written") != _mark(text)
-    return Summary(text, about, model, date, edited, place)
+    return Summary(text, about, model, date, edited, path)
 
 
 def write_summary(folder: Path, key: str, summary: Summary) -> Summary:
-    """Store a model's summary; return it with its place. Raises Refused if it cannot be written."""
+    """Store a model's summary; return it with its path. Raises Refused if it cannot be written."""
     fields = {
         "version": str(VERSION),
         "about": summary.about,
@@ -93,9 +93,9 @@ def write_summary(folder: Path, key: str, summary: Summary) -> Summary:
         "written": _mark(summary.text),
     }
     head = "".join(f"{name}: {_one_line(value)}\n" for name, value in fields.items())
-    place, text = place_of(folder, key), summary.text.strip()
-    write_whole(place, f"{head}\n{text}\n".encode("utf-8", "replace"))
-    return replace(summary, text=text, place=place)
+    path, text = place_of(folder, key), summary.text.strip()
+    write_whole(path, f"{head}\n{text}\n".encode("utf-8", "replace"))
+    return replace(summary, text=text, path=path)
 
 
 def _mark(text: str) -> str:
@@ -291,7 +291,7 @@ class SummaryCache:
         if self.layout is not None and not self.trial:
             ensure(self.layout)
             folder = folder_of(self.layout)
-            with locked(folder / ".lock", what="the file summaries"):
+            with locked(folder / ".lock", label="the file summaries"):
                 summary = self.known(key) or write_summary(folder, key, summary)
         self._fresh[key] = summary
         return summary

@@ -102,8 +102,8 @@ def collect(
                     else:
                         name = memory.folder.name
                         free = (name, *(f"{name}-{number}" for number in range(2, 1000)))
-                        places = map(archive_folder(layout).joinpath, free)
-                        archive = next(path for path in places if not os.path.lexists(path))
+                        targets = map(archive_folder(layout).joinpath, free)
+                        archive = next(path for path in targets if not os.path.lexists(path))
                         move(memory.folder, archive)
             except Busy as error:
                 why = str(error)
@@ -125,13 +125,13 @@ def _uses(layout: Layout, worktree: WorkTree, orphans: Sequence[Memory]) -> Iter
             yield owner.folder.name, f"a branch contains the same content in {path}"
     paths, all_tops = {path for path, _ in files}, tops(worktree)
     for memory in orphans:
-        places = memory.identity.places
-        names = {memory.identity.path, *(seen.path for seen in places.values())}
+        last_seen = memory.identity.places
+        names = {memory.identity.path, *(seen.path for seen in last_seen.values())}
         for name in names:
             for top in all_tops:
                 if os.path.lexists(f"{top}/{name}"):
                     yield memory.folder.name, f"{top} has a file {name}"
-        for missing in (top for top in all_tops if top in places and not Path(top).is_dir()):
+        for missing in (top for top in all_tops if top in last_seen and not Path(top).is_dir()):
             yield memory.folder.name, f"the work tree {missing} does not exist"
         for name in names & paths:
             yield memory.folder.name, f"a branch contains the file {name}"
@@ -250,7 +250,7 @@ def _forget_exchanges(memory: Memory, cutoff: float, *, apply: bool, warn: Warn)
 
 def _mark_removed(memory: Memory, reference: str) -> None:
     """Say in the notes that the archived conversation of this `reference` no longer exists."""
-    with locked(memory.folder / "notes.md.lock", what=f"the notes about {memory.identity.path}"):
+    with locked(memory.folder / "notes.md.lock", label=f"the notes about {memory.identity.path}"):
         for notes in (memory.notes, memory.folder / "archive" / "notes.md"):
             text = read_regular(notes)
             if text is not None and reference.encode() in text:
@@ -283,7 +283,7 @@ def _old_runs(layout: Layout, cutoff: float) -> Iterator[tuple[list[Path], Path 
 def _remove(paths: Sequence[Path], lock: Path | None) -> bool:
     """Remove files and folders; return False if another process holds `lock`. Raises Refused."""
     try:
-        with nullcontext() if lock is None else locked(lock, timeout=0.0, what=lock.name):
+        with nullcontext() if lock is None else locked(lock, timeout=0.0, label=lock.name):
             for path in paths:
                 try:
                     if path.is_dir() and not path.is_symlink():

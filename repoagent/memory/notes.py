@@ -184,7 +184,7 @@ def rewrite_notes(path: Path, change: Callable[[bytes], tuple[bytes, _Result]]) 
     `change` receives the current bytes (b"" if there is no file); it is called again if another program saves the file
     first. Raises what `add_notes` raises.
     """
-    with locked(path.with_name(path.name + ".lock"), what=f"the notes {path.parent.name}/{path.name}"):
+    with locked(path.with_name(path.name + ".lock"), label=f"the notes {path.parent.name}/{path.name}"):
         for _ in range(_TRIES):
             before = read_regular(path)
             data, result = change(before or b"")

@@ -145,16 +145,16 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 def _in_the_way(path: Path) -> list[Path]:
     """The file, and those of SQLite next to it, that are not regular files. Raises FileNotFoundError if there is no
     folder, Unusable if it is a link."""
-    found = []
+    files = []
     try:
         with open_folder(path.parent):
             for file in (path, *(path.with_name(path.name + ending) for ending in _SIDECARS)):
                 with suppress(FileNotFoundError):
                     if not stat.S_ISREG(os.lstat(file).st_mode):
-                        found.append(file)
+                        files.append(file)
     except Refused as error:
         raise Unusable(str(error)) from error
-    return found
+    return files
 
 
 def _create_private(path: Path, warn: Warn) -> None:

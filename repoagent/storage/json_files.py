@@ -165,7 +165,7 @@ def record(layout: Layout, *events: Mapping[str, object]) -> None:
     ensure(layout)
     path = layout.audit
     if _is_full(path):
-        with locked(layout.locks / "audit", what="the audit"):
+        with locked(layout.locks / "audit", label="the audit"):
             if _is_full(path):
                 older = [file.stem.removeprefix("audit-") for file in path.parent.glob("audit-*.jsonl")]
                 number = max((int(text) for text in older if text.isdecimal()), default=0) + 1

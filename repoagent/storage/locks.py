@@ -25,8 +25,8 @@ _POLL_SECONDS = (0.002, 0.05)  # first and longest wait between two tries
 
 
 @contextmanager
-def locked(path: Path, *, timeout: float = 10.0, what: str) -> Iterator[None]:
-    """Hold the lock file `path` during the block; `what` names the locked object in messages ("the memory").
+def locked(path: Path, *, timeout: float = 10.0, label: str) -> Iterator[None]:
+    """Hold the lock file `path` during the block; `label` names the locked object in messages ("the memory").
 
     Raises Busy, naming the holder, if it is not free within `timeout` seconds; Refused if `path` is a link or not a
     regular file, or its file system does not support locks.
@@ -35,7 +35,7 @@ def locked(path: Path, *, timeout: float = 10.0, what: str) -> Iterator[None]:
     def busy(text: bytes) -> str:
         who = _holder(text) or "another process"
         return (
-            f"cannot lock {what}, held by {who}; waited {timeout:g} s: try again when that process has "
+            f"cannot lock {label}, held by {who}; waited {timeout:g} s: try again when that process has "
             "finished, or end it"
         )
 

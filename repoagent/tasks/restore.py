@@ -153,7 +153,7 @@ def restore_changes(worktree: WorkTree, run_dir: RunDirectory, *, whole: bool = 
     Nothing is changed then, except that with `whole` other files may already be restored.
     """
     refuse_foreign(run_dir)
-    with locked(run_dir.lock, timeout=_WAIT, what=f"run {run_dir.name}"):
+    with locked(run_dir.lock, timeout=_WAIT, label=f"run {run_dir.name}"):
         change_set = _settled(worktree, run_dir)
         changes, edit_id = change_set.changes, new_edit_id()
         paths = tuple(change.name for change in changes)

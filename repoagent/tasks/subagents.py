@@ -205,7 +205,7 @@ def merge_changes(context: RunContext, count: Callable[[Record], None]) -> str:
         if parent != context.run_dir.name:
             continue
         try:
-            with locked(run_dir.lock, timeout=_WAIT, what=f"run {name}"):
+            with locked(run_dir.lock, timeout=_WAIT, label=f"run {name}"):
                 changed = _take_over(context, run_dir)
         except Busy:
             stop = f"stop it with `repoagent runs stop {name}`"

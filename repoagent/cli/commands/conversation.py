@@ -119,7 +119,7 @@ def branch_command(repo: Repository, /, *, name: str, new: str, at: int | None) 
     source = find(resolver(repo), name)
     change = branch(repo.layout, source, ref, turns=at)
     count = len(source.conversation.turns) if at is None else at
-    origin = source.place.name
+    origin = source.ref.name
     sentence = f"{ref.name} starts with {plural(count, 'turn')} from {origin}"
     _report(repo, "branch", ref, change, sentence, **{"from": origin, "turns": count})
 
@@ -134,7 +134,7 @@ def delete_command(repo: Repository, /, *, name: str, yes: bool) -> None:
     from repoagent.memory.conversations import missing, parse_stored
     from repoagent.storage.atomic import read_regular
 
-    ref = resolver(repo).place(name, own=True)
+    ref = resolver(repo).ref(name, own=True)
     data = read_regular(ref.path)
     if data is None:
         raise missing(repo.layout, ref)
@@ -170,11 +170,11 @@ def load_command(repo: Repository, /, *, name: str, into: str | None) -> None:
     if into is None:
         about = about_of(source.text)
         if not about:
-            raise UsageError(f"{source.place.name} does not say which file it is about; use --into FILE")
+            raise UsageError(f"{source.ref.name} does not say which file it is about; use --into FILE")
         into = str(repo.worktree.top / about)
     ref = resolve.file(into, make=True)
     change = load(repo.layout, source, ref)
-    count, origin = len(source.conversation.turns), source.place.name
+    count, origin = len(source.conversation.turns), source.ref.name
     sentence = f"loaded {plural(count, 'turn')} from {origin} for {ref.about}"
     if change.before:
         sentence += f"; restore the previous ones with {undo_command(ref)}"
@@ -208,7 +208,7 @@ def save_command(repo: Repository, /, *, name: str, source: str | None, force: b
             raise NothingDone("no conversation about a file yet; use --from to save another conversation")
         original = stored
     change = save(repo.layout, original, ref, force=force)
-    count, origin = len(original.conversation.turns), original.place.name
+    count, origin = len(original.conversation.turns), original.ref.name
     sentence = f"saved {plural(count, 'turn')} from {origin} as {ref.name}"
     if change.before and change.before != change.after:
         sentence += f"; restore the replaced conversation with {undo_command(ref)}"
@@ -238,7 +238,7 @@ def _reverse(repo: Repository, name: str, verb: str) -> None:
     from repoagent.memory import conversation_changes
 
     reverse = conversation_changes.undo if verb == "undo" else conversation_changes.redo
-    ref = resolver(repo).place(name, own=True)
+    ref = resolver(repo).ref(name, own=True)
     reversal = reverse(repo.layout, ref, warn=repo.terminal.warn)
     command = reversal.change.command
     merged = "; later turns were kept" if reversal.merged else ""
@@ -282,7 +282,7 @@ def list_command(repo: Repository, /, *, files: bool) -> int:
 
 def _cells(entry: ConversationEntry, page: Page) -> list[Cell]:
     piped = page.width is None
-    about = f"about {entry.about}" if entry.about and not entry.place.about else ""
+    about = f"about {entry.about}" if entry.about and not entry.ref.about else ""
     remarks = [entry.problem, entry.state, about]
     last = entry.last
     if not piped:
@@ -291,8 +291,8 @@ def _cells(entry: ConversationEntry, page: Page) -> list[Cell]:
         except (ValueError, OverflowError):  # a date written by hand
             last = one_line(last)[:10]
     cells = (
-        one_line(entry.place.name),
-        "file" if entry.about else entry.place.kind,
+        one_line(entry.ref.name),
+        "file" if entry.about else entry.ref.kind,
         "-" if entry.problem else f"{entry.turns:,}",
         str(entry.size) if piped else f"{entry.size / 1000:,.1f} kB",
         last or "-",
@@ -302,7 +302,7 @@ def _cells(entry: ConversationEntry, page: Page) -> list[Cell]:
 
 
 def _entry_object(entry: ConversationEntry) -> dict[str, object]:
-    row = {**select(entry.place, "name", "kind", "path"), **select(entry, "size", "last", "state", "problem")}
+    row = {**select(entry.ref, "name", "kind", "path"), **select(entry, "size", "last", "state", "problem")}
     row |= {"kind": "file"} if entry.about else {}
     return {**row, "file": entry.about or None, "turns": None if entry.problem else entry.turns}
 
@@ -323,7 +323,7 @@ def show_command(repo: Repository, /, *, name: str) -> None:
     from repoagent.memory.conversations import find
 
     stored = find(resolver(repo), name)
-    ref, turns = stored.place, stored.conversation.turns
+    ref, turns = stored.ref, stored.conversation.turns
     shown: list[dict[str, Any]] = [
         {"number": number, "role": turn.role, "meta": dict(turn.meta), "text": turn.text}
         for number, turn in enumerate(turns, 1)

@@ -53,12 +53,12 @@ def edit_command(session: Session, /, **values: Any) -> None:
     repo = open_repository(session, flags, as_json=options.as_json)
     terminal = repo.terminal
     stored = find(resolver(repo), options.name, own=True)
-    text, name = options.request, stored.place.name
+    text, name = options.request, stored.ref.name
     if text == "-":
         text = sys.stdin.buffer.read().decode("utf-8", "replace")
     if not text.strip():
         raise UsageError(
-            f"missing REQUEST: describe what to change; to edit the conversation yourself, open {stored.place.path}"
+            f"missing REQUEST: describe what to change; to edit the conversation yourself, open {stored.ref.path}"
         )
     request = RewriteRequest(stored, text.strip(), options.user_turns)
     if options.show_prompt:
@@ -90,10 +90,10 @@ def edit_command(session: Session, /, **values: Any) -> None:
         _, _, hunks = result.diff.partition("\n@@")
         marks = [line[:1] for line in hunks.split("\n")]
         counts = f"+{marks.count('+')} -{marks.count('-')}"
-        lines = [f"changed {name} ({counts}); undo it with {undo_command(stored.place)}"]
+        lines = [f"changed {name} ({counts}); undo it with {undo_command(stored.ref)}"]
     content = {
         "command": "edit",
-        **select(stored.place, "name", "path"),
+        **select(stored.ref, "name", "path"),
         "written": not options.dry_run,
         "before": digest(result.original.data),
         "after": digest(result.after),
@@ -113,7 +113,7 @@ def _ask_model(
     from repoagent.llm.model import display_name
     from repoagent.llm.registry import provider_of
 
-    terminal, ref = repo.terminal, request.original.place
+    terminal, ref = repo.terminal, request.original.ref
     ready = summaries.ready_for(repo.settings, terminal, record=options.record, reply=options.reply)
     summaries.charge(ready, "edit", repo.worktree.top, (ref.about or ref.name,))
     with terminal.working(f"asking {display_name(ready.model.spec)}") as working:

@@ -128,7 +128,7 @@ def summary_object(summary: Summary) -> dict[str, object]:
         "model": summary.model,
         "date": summary.date,
         "edited": summary.edited,
-        "file": summary.place,
+        "file": summary.path,
     }
 
 
@@ -141,4 +141,4 @@ def summary_lines(summary: Summary, page: Page) -> Iterator[str]:
 
 def correction(summary: Summary, otherwise: str = "") -> str:
     """The file that the user can edit to correct a summary, as the end of a sentence."""
-    return otherwise if summary.place is None else f"; to correct it, edit {os.path.relpath(summary.place)}"
+    return otherwise if summary.path is None else f"; to correct it, edit {os.path.relpath(summary.path)}"

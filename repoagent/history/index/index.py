@@ -124,7 +124,7 @@ class Index:
         wait = 0.0 if current is not None else _WAIT if seconds is None else min(_WAIT, seconds)
         try:
             ensure(self._layout)
-            with locked(self._layout.root / LOCK, timeout=wait, what="the history index"):
+            with locked(self._layout.root / LOCK, timeout=wait, label="the history index"):
                 self._idle = None  # its file may be renamed as damaged
                 self._catch_up(tip, deadline, progress, rebuild=rebuild, head=head)
         except Busy:
@@ -173,7 +173,7 @@ class Index:
     def _replace_damaged(self, error: Exception) -> NoReturn:
         """Rename an index that turns out to be damaged, so that a new one is built."""
         try:
-            with locked(self._layout.root / LOCK, timeout=0, what="the history index"):
+            with locked(self._layout.root / LOCK, timeout=0, label="the history index"):
                 set_damaged_aside(self._path, error, self._warn)
         except (Busy, Refused):
             pass  # another process that updates it will notice; a read-only folder cannot be helped
@@ -273,7 +273,7 @@ def mine_in_background(worktree: WorkTree) -> bool:
         return False
     try:
         ensure(where)
-        with locked(where.root / LOCK, timeout=0, what="the history index"):
+        with locked(where.root / LOCK, timeout=0, label="the history index"):
             pass
     except Busy:
         return True

@@ -89,17 +89,17 @@ class Identity:
         last = Seen(self.path_in(top), blob)
         if self.places.get(top) == last:
             return self
-        places = {name: seen for name, seen in self.places.items() if name != top} | {top: last}
+        last_seen = {name: seen for name, seen in self.places.items() if name != top} | {top: last}
         blobs = (*(version for version in self.blobs if version != blob), blob)
-        return replace(self, blobs=blobs[-_BLOBS:], places=dict([*places.items()][-_KEYS:]))
+        return replace(self, blobs=blobs[-_BLOBS:], places=dict([*last_seen.items()][-_KEYS:]))
 
     def keyed(self, key: str, top: str) -> Identity:
         """A copy with `key` for the work tree `top`, replacing any other key there on the same device."""
         device = key.partition(":")[0]
         keys = {
-            old: place
-            for old, place in self.keys.items()
-            if not (place == top and old.partition(":")[0] == device) and old != key
+            old: old_top
+            for old, old_top in self.keys.items()
+            if not (old_top == top and old.partition(":")[0] == device) and old != key
         }
         return replace(self, keys=dict([*keys.items(), (key, top)][-_KEYS:]))
 
@@ -111,10 +111,10 @@ class Identity:
         """A copy with `path` as its path in the work tree `top`; the former path becomes an earlier one."""
         former = dict.fromkeys(old for old in (self.path, self.path_in(top)) if old != path)
         earlier = (*(old for old in self.earlier_paths if old != path and old not in former), *former)
-        places = dict(self.places)
-        if top in places:
-            places[top] = Seen(path, places[top].blob)
-        return replace(self, path=path, earlier_paths=earlier, places=places)
+        last_seen = dict(self.places)
+        if top in last_seen:
+            last_seen[top] = Seen(path, last_seen[top].blob)
+        return replace(self, path=path, earlier_paths=earlier, places=last_seen)
 
     def noted(self, step: Rekeying) -> Identity:
         """A copy with `step` added as the newest event; at most a hundred are kept."""

@@ -199,7 +199,7 @@ def listing(layout: Layout, *, warn: Warn = to_stderr) -> list[tuple[str, str]]:
 def memory_lock(layout: Layout) -> AbstractContextManager[None]:
     """The lock for all identities of a repository. Raises Busy if it is not released within ten seconds, Refused if it
     cannot be created."""
-    return locked(layout.memory_lock, what="this repository's memory")
+    return locked(layout.memory_lock, label="this repository's memory")
 
 
 _FIRST = re.compile(r"seen(-[0-9a-f]{8})?\.z")  # the files of a memory that are written before its identity

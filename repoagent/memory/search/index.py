@@ -301,4 +301,4 @@ def query_index(
 
 
 def _locked(layout: Layout) -> AbstractContextManager[None]:
-    return locked(layout.root / "recall.lock", timeout=_WAIT, what="the search index")
+    return locked(layout.root / "recall.lock", timeout=_WAIT, label="the search index")

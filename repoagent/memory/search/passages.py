@@ -138,25 +138,25 @@ def summary(text: str) -> Iterator[Passage]:
 def _pieces(text: str) -> Iterator[tuple[int, str]]:
     """`text` in pieces of at most LONGEST characters, cut between lines if possible, each with the number of lines
     before it, without blank pieces."""
-    before, taken, size = 0, list[str](), 0
+    before, lines, size = 0, list[str](), 0
     number = 0
     for number, line in enumerate(text.split("\n")):
-        if taken and size + len(line) > LONGEST:
-            if any(part.strip() for part in taken):
-                yield before, "\n".join(taken)
-            before, taken, size = number, [], 0
+        if lines and size + len(line) > LONGEST:
+            if any(part.strip() for part in lines):
+                yield before, "\n".join(lines)
+            before, lines, size = number, [], 0
         while len(line) > LONGEST:
             cut = line.rfind(" ", LONGEST // 2, LONGEST)
             cut = cut if cut > 0 else LONGEST
             if line[:cut].strip():
                 yield number, line[:cut]
             line = line[cut:]
-        if not taken:
+        if not lines:
             before = number
-        taken.append(line)
+        lines.append(line)
         size += len(line) + 1
-    if any(part.strip() for part in taken):
-        yield before, "\n".join(taken)
+    if any(part.strip() for part in lines):
+        yield before, "\n".join(lines)
 
 
 def _words(value: object) -> str:

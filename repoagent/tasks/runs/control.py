@@ -161,7 +161,7 @@ def delete(run: Run) -> bool:
     with ExitStack() as stack:
         if run_dir.folder.is_dir() and not run_dir.folder.is_symlink():
             try:
-                stack.enter_context(locked(run_dir.lock, timeout=0.5, what=f"run {run.name}"))
+                stack.enter_context(locked(run_dir.lock, timeout=0.5, label=f"run {run.name}"))
             except Busy as error:
                 stop_it = f"stop it with `repoagent runs stop {run.name}` before you delete it"
                 raise Busy(f"{run.name} is running; {stop_it}") from error
@@ -368,7 +368,7 @@ def live_run(run_dir: RunDirectory, record: Record, *, warn: Warn = to_stderr) -
     ensure(layout)
     with ExitStack() as stack:
         try:
-            stack.enter_context(locked(run_dir.lock, timeout=_WAIT, what=f"run {name}"))
+            stack.enter_context(locked(run_dir.lock, timeout=_WAIT, label=f"run {name}"))
         except Busy as error:
             if not (holder := lock_holder(run_dir.lock)):
                 raise

@@ -141,7 +141,7 @@ def test_readers_do_not_wait_for_an_update(repo: GitRepo, monkeypatch: pytest.Mo
     monkeypatch.delenv("CI", raising=False)
     update(repo.top)
     repo.commit("second", **{"a.txt": "other\n"})
-    with locked(repo.top / ".repoagent" / LOCK, what="a test"), open_index(open_worktree(repo.top)) as index:
+    with locked(repo.top / ".repoagent" / LOCK, label="a test"), open_index(open_worktree(repo.top)) as index:
         state = index.update(seconds=0.05)
         assert (state.commits, state.new, state.complete) == (1, 1, False)
         assert len(commits(repo.top, b"a.txt")) == 1

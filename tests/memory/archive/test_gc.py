@@ -130,7 +130,7 @@ def test_a_file_that_was_moved_and_is_not_added_yet(workspace: Workspace) -> Non
 
 def test_locked_and_pending_memories_stay_and_unknown_files_move_along(workspace: Workspace) -> None:
     memory = gone(workspace)
-    with locked(memory.folder / "notes.md.lock", what="the notes"):
+    with locked(memory.folder / "notes.md.lock", label="the notes"):
         assert "held by process" in why(workspace)
     (memory.folder / "mine.txt").write_text("a user's own")
     workspace.layout.pending.mkdir(parents=True, exist_ok=True)

@@ -99,7 +99,7 @@ def test_unfinished_edits_go_unless_they_are_at_work(workspace: Workspace) -> No
         append(folder / f"{name}.md", *turns(name))
         age(90, folder / f"{name}.md")
     append(folder / "edit-4.md", *turns("young"))
-    with locked(workspace.layout.locks / "edit-2", what="the edit 2"):
+    with locked(workspace.layout.locks / "edit-2", label="the edit 2"):
         assert forget(workspace, 30).unfinished == 2
     assert sorted(path.name for path in folder.glob("*.md")) == ["edit-2.md", "edit-4.md", "named.md"]
 
@@ -178,7 +178,7 @@ def test_the_text_of_old_runs_is_removed(workspace: Workspace) -> None:
 
 def test_a_run_at_work_or_changed_since_keeps_all(workspace: Workspace) -> None:
     home = run_of(workspace, "run-old", 40)
-    with locked(home / "lock", what="the run"):
+    with locked(home / "lock", label="the run"):
         age(40, home, *home.iterdir())
         assert forget(workspace, 30, apply=False).runs == forget(workspace, 30).runs == 0
     assert (home / "output/1.txt").exists()

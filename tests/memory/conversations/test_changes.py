@@ -38,7 +38,7 @@ def test_a_copy_names_its_file_and_has_the_same_turns(stored: StoredConversation
     found = stored.find("fast")
     assert found.conversation == source.conversation
     assert about_of(found.text) == "a.py"
-    assert found.place.path.stat().st_mode & 0o777 == 0o600
+    assert found.ref.path.stat().st_mode & 0o777 == 0o600
     [entry] = entries(stored.layout)
     assert (entry.about, entry.turns, entry.last) == ("a.py", 5, "2026-11-21T10:00:00+00:00")
 
@@ -88,20 +88,20 @@ def test_the_conversation_follows_a_renamed_file_and_stays_if_it_is_deleted(
     stored: StoredConversations,
 ) -> None:
     top = stored.workspace.worktree.top
-    assert stored.at.place("file:a.py").key == stored.at.file("a.py").key
+    assert stored.at.ref("file:a.py").key == stored.at.file("a.py").key
     (top / "a.py").rename(top / "moved.py")
     (top / "a.py").write_bytes(text("a stranger"))
-    moved = stored.at.place("file:moved.py")
+    moved = stored.at.ref("file:moved.py")
     assert stored.find("file:moved.py").conversation.turns == TALK
     with pytest.raises(Refused, match=r"no conversation about a\.py yet"):
-        stored.at.place("file:a.py")
+        stored.at.ref("file:a.py")
     stored.make("fast", TALK[:2])
     load(stored.layout, stored.find("fast"), stored.at.file("a.py", make=True))
     assert stored.find("file:a.py").conversation.turns == TALK[:2]
-    assert stored.at.place("file:moved.py").key == moved.key != stored.at.place("file:a.py").key
+    assert stored.at.ref("file:moved.py").key == moved.key != stored.at.ref("file:a.py").key
     for path in ("gone.py", "/etc/passwd", "../x", ".git/config"):
         with pytest.raises((UsageError, Refused)):
-            stored.at.place(f"file:{path}")
+            stored.at.ref(f"file:{path}")
     (top / "a.py").unlink()
     assert stored.find("file:a.py").conversation.turns == TALK[:2]
     with pytest.raises(UsageError, match=r"no such file: a\.py"):
@@ -112,7 +112,7 @@ def test_the_conversation_follows_a_renamed_file_and_stays_if_it_is_deleted(
 def test_turns_after_a_load_or_a_deletion_are_preserved(
     stored: StoredConversations, loaded: tuple[Turn, ...]
 ) -> None:
-    place = stored.at.place("file:a.py")
+    place = stored.at.ref("file:a.py")
     before = place.path.read_bytes()
     if loaded:
         stored.make("fast", loaded, nonce="bbbbbbbb")
@@ -248,9 +248,9 @@ def test_broken_conversations_are_listed_with_the_problem(stored: StoredConversa
     for name in ("b.md.lock", ".hidden.md", ".md", "x.txt"):  # no conversations
         (folder / name).write_text("")
     (folder / "folder.md").mkdir()
-    with locked(stored.layout.locks / "edit-2", what="an edit"):
-        listed = {entry.place.name: entry for entry in entries(stored.layout, files=True)}
-    assert {name: (entry.place.kind, entry.state) for name, entry in listed.items()} == {
+    with locked(stored.layout.locks / "edit-2", label="an edit"):
+        listed = {entry.ref.name: entry for entry in entries(stored.layout, files=True)}
+    assert {name: (entry.ref.kind, entry.state) for name, entry in listed.items()} == {
         "broken": ("general", ""),
         "edit-1": ("edit", "unfinished"),
         "edit-2": ("edit", "at work"),

@@ -117,11 +117,11 @@ def test_a_read_only_folder(parser: MemoryFiles) -> None:
 def test_another_process_holds_the_lock(parser: MemoryFiles, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("repoagent.memory.search.index._WAIT", 0.05)
     lock = parser.root / "recall.lock"
-    with locked(lock, what="the index"), pytest.raises(Busy, match="cannot lock the search index"):
+    with locked(lock, label="the index"), pytest.raises(Busy, match="cannot lock the search index"):
         parser.search("parser")
     expect(parser)
     assert {stat.S_IMODE(path.stat().st_mode) for path in parser.root.glob("recall.*")} == {0o600}
-    with locked(lock, what="the index"):
+    with locked(lock, label="the index"):
         time.sleep(0.06)  # the first look was too near to the writing to be sure of
     expect(parser)
 

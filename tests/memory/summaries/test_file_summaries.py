@@ -126,7 +126,7 @@ def test_many_long_summaries_are_cut_to_fit_one_call(workspace: Workspace) -> No
 
 
 def test_corrections_by_the_user_are_used(workspace: Workspace) -> None:
-    place = workspace.ask(SMALL).summary.place
+    place = workspace.ask(SMALL).summary.path
     assert place is not None
     place.write_text(place.read_text().replace("It is answer 1.", "Never call it twice."))
     done = workspace.ask(SMALL)
@@ -136,7 +136,7 @@ def test_corrections_by_the_user_are_used(workspace: Workspace) -> None:
 
 def test_a_corrected_part_is_joined_again_and_stays_at_a_refresh(workspace: Workspace) -> None:
     parts = workspace.ask(large()).parts
-    place = parts[1].summary.place
+    place = parts[1].summary.path
     assert place is not None
     place.write_text(place.read_text().replace("And more.", "And it must stay."))
     done = workspace.ask(large())
@@ -201,7 +201,7 @@ def test_blank_parts_need_no_call(workspace: Workspace) -> None:
 def test_nothing_is_stored_without_a_layout(workspace: Workspace) -> None:
     cache = SummaryCache(None)
     done = summarize(SourceFile("a.py", SMALL), cache, workspace.model, Meter())
-    assert done.summary.place is None and workspace.files == []
+    assert done.summary.path is None and workspace.files == []
 
 
 # --- what a prompt shows: summaries that still match the file
@@ -250,7 +250,7 @@ def test_changes_in_several_places_are_counted(workspace: Workspace) -> None:
 
 
 def test_corrections_are_marked_and_long_ones_cut(workspace: Workspace) -> None:
-    place = workspace.ask(SMALL, "a.py").summary.place
+    place = workspace.ask(SMALL, "a.py").summary.path
     assert place is not None
     place.write_text(place.read_text().replace("And more.", "Ask Ada.\x1b[31m " + "x " * 30_000))
     block = summary_block(workspace.layout, "a.py", SMALL)
@@ -259,7 +259,7 @@ def test_corrections_are_marked_and_long_ones_cut(workspace: Workspace) -> None:
 
 
 def test_unreadable_summaries_are_left_out(workspace: Workspace) -> None:
-    place = workspace.ask(SMALL, "a.py").summary.place
+    place = workspace.ask(SMALL, "a.py").summary.path
     assert place is not None
     place.write_text("version: 9\n\nfrom the future\n")
     assert summary_block(workspace.layout, "a.py", SMALL) == ""
