@@ -1,6 +1,6 @@
-"""`python -m demo`, or `make demo`: the main commands of repoagent on a throw-away repository.
+"""`python -m demo`, or `make demo`: the main commands of repoagent in a temporary repository.
 
-The reply of the model is recorded, all else is run here and now. The exit code is 0 if each step did what it should.
+The model's reply is recorded; everything else really runs. The exit code is 0 if each step has the expected result.
 KEEP=1 keeps the repository.
 """
 
@@ -24,7 +24,7 @@ COLOUR = TERMINAL and not os.environ.get("NO_COLOR") and os.environ.get("TERM", 
 
 
 class Failed(Exception):
-    """A step of the demo did not do what it should."""
+    """A step of the demo did not have the expected result."""
 
 
 @dataclass(frozen=True)
@@ -35,11 +35,11 @@ class Stage:
     env: dict[str, str]
 
     def run(self, command: str, expected: int = 0) -> None:
-        """Show `command`, then what it prints. Raises Failed for another exit code than `expected`."""
+        """Show `command`, then what it prints. Raises Failed if its exit code is not `expected`."""
         say(f"$ {command}", "1")
         code = self._shell(command)
         say("")
-        expect(code == expected, f"{command.split()[1]} ends with exit code {expected}, not {code}")
+        expect(code == expected, f"{command.split()[1]} exits with {expected}, not {code}")
 
     def _shell(self, command: str) -> int:
         if TERMINAL:
@@ -61,11 +61,11 @@ class Stage:
 
 def play(stage: Stage) -> None:
     before = stage.git("rev-parse", "HEAD")
-    say("Which files change together with this one? The history tells:", "36")
+    say("Which files change together with this one?", "36")
     stage.run(f"repoagent neighbors {ACCOUNT} -n 3")
 
-    say("One request, one commit, and only if the tests pass. The answer of the model", "36")
-    say("(a small one, Qwen2.5-Coder-1.5B) is a recorded one, so no key is needed:", "36")
+    say("One request, one commit, and only if the tests pass. No key is needed: this", "36")
+    say("is the recorded reply of a small model, Qwen2.5-Coder-1.5B:", "36")
     stage.run(f'repoagent edit {ACCOUNT} \\\n    "{REQUEST}" \\\n    --check "python3 -m unittest -q" --yes')
     expect(stage.git("rev-parse", "HEAD^") == before, "there is one new commit")
     expect(stage.git("diff", "--name-only", "HEAD^", "HEAD") == f"{ACCOUNT}\n", f"it changes {ACCOUNT} alone")
@@ -73,15 +73,16 @@ def play(stage: Stage) -> None:
     account = stage.top / ACCOUNT
     account.write_text(account.read_text().replace("def transfer(", "def move("))
     stage.git("add", ACCOUNT)
-    say("Now you rename `transfer` to `move` and stage that. Can it be committed?", "36")
+    say("Rename `transfer` to `move` and stage that. Is it ready to commit?", "36")
     stage.run("repoagent review", expected=1)
 
-    say("Take the edit back. What you have staged stays staged:", "36")
+    say("Undo the edit. What you have staged stays staged:", "36")
     stage.run("repoagent undo")
     stage.run("git status --short")
     expect(stage.git("rev-parse", "HEAD") == before, "the branch is where it was")
     expect(
-        stage.git("diff") == "" and "+def move(" in stage.git("diff", "--cached"), "the own work is as it was"
+        stage.git("diff") == "" and "+def move(" in stage.git("diff", "--cached"),
+        "your own changes are as they were",
     )
 
 
@@ -98,8 +99,8 @@ def expect(holds: bool, what: str) -> None:
 
 def main() -> int:
     if not shutil.which("git"):
-        return _fail("git is not on PATH: install it first")
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # nothing is asked
+        return _fail("git is not on PATH: install git first")
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # there are no questions
     folder, started = Path(tempfile.mkdtemp(prefix="repoagent-demo-")).resolve(), time.monotonic()
     try:
         play(Stage(*create(folder)))
@@ -112,7 +113,9 @@ def main() -> int:
             say(f"The repository is {folder / 'ledger'}")
         else:
             shutil.rmtree(folder, ignore_errors=True)
-    say(f"Every step did what it should, in {time.monotonic() - started:.0f} s. Next: README.md, `Install`.")
+    say(
+        f"All steps had the expected result, in {time.monotonic() - started:.0f} s. Next: README.md, `Install`."
+    )
     return 0
 
 

@@ -28,60 +28,61 @@ EXAMPLES = (
     "repoagent doctor",
 )
 ENVIRONMENT = {
-    "REPOAGENT_KEY": "The option KEY, in capitals: REPOAGENT_MAX_COST is max_cost, REPOAGENT_EDIT__SCOPE is "
-    "edit.scope.",
-    "REPOAGENT_TRACE": "1 or 2: say on standard error which git processes are run, which models are asked and how "
-    "long each takes. An absolute path: append that to a file. No key, no prompt and no reply is in it.",
+    "REPOAGENT_KEY": "Sets the option KEY: REPOAGENT_MAX_COST is max_cost, REPOAGENT_EDIT__SCOPE is edit.scope.",
+    "REPOAGENT_TRACE": "With 1 or 2, prints each git process and model call and how long it takes to standard error; "
+    "with an absolute path, appends them to that file. The trace has no keys, prompts or replies.",
     "ANTHROPIC_API_KEY": "The key for anthropic/ models; `repoagent models` names the variables of other providers.",
-    "GIT_PAGER, PAGER": "What shows long output on a terminal, as git chooses it: GIT_PAGER, core.pager, PAGER, less. "
-    "pager.repoagent and pager.repoagent-COMMAND in git's configuration come first: true, false, or a program.",
-    "GIT_EDITOR, VISUAL, EDITOR": "The editor, as git chooses it.",
-    "GIT_DIR, GIT_WORK_TREE, GIT_INDEX_FILE": "As for git: hooks set them, and so does `git -C`.",
-    "NO_COLOR, CI, TERM": "No colours; nobody is asked and nothing is paged; a dumb terminal gets plain lines.",
-    "XDG_CONFIG_HOME, XDG_STATE_HOME": "Where your own options and what was spent stand: ~/.config and ~/.local/state.",
+    "GIT_PAGER, PAGER": "The pager for long output on a terminal, chosen as git does: GIT_PAGER, core.pager, PAGER, "
+    "less.",
+    "GIT_EDITOR, VISUAL, EDITOR": "The editor, chosen as git does.",
+    "GIT_DIR, GIT_WORK_TREE, GIT_INDEX_FILE": "As for git. Hooks set them.",
+    "NO_COLOR, CI, TERM": "NO_COLOR turns colors off, CI turns questions and the pager off too, and TERM=dumb prints "
+    "plain lines.",
+    "XDG_CONFIG_HOME, XDG_STATE_HOME": "The folders of your options and of the cost log, by default ~/.config and "
+    "~/.local/state.",
 }
 FILES = {
-    ".repoagent/": "At the top of the main work tree: memories, conversations, summaries, the history index. It "
-    "ignores itself; `repoagent config init` lets a team share config.toml, context.md, skills/ and agents/ in it.",
-    "$GIT_DIR/repoagent/": "The journal and the locks of edits at work, the bytes before and after the last edits, "
-    "reports of errors.",
+    ".repoagent/": "Memories, conversations, summaries and the history index, at the top of the main work tree. git "
+    "ignores it; `repoagent config init` lets a team share its config.toml, context.md and skills/.",
+    "$GIT_DIR/repoagent/": "The journal and locks of edits in progress, the bytes before and after recent edits, "
+    "and reports of internal errors.",
     "~/.config/repoagent/config.toml": "Your own options.",
-    "~/.local/state/repoagent/spent/": "What models have cost, a file for each day.",
-    ".repoagentignore": "What is never read, sent or edited; the patterns are those of .gitignore.",
+    "~/.local/state/repoagent/spent/": "The cost of model calls, one file per day.",
+    ".repoagentignore": "Files that are never read, sent or edited, in the syntax of .gitignore.",
 }
 LAYERS = (
-    "Options are looked up in this order, later wins: defaults, ~/.config/repoagent/config.toml, "
+    "Later sources override earlier ones: defaults, ~/.config/repoagent/config.toml, "
     ".repoagent/config.toml, `git config repoagent.KEY`, REPOAGENT_KEY in the environment, flags. `repoagent config` "
-    "shows each value and where it comes from; repoagent-config(1) has the list."
+    "shows each value and its origin; repoagent-config(1) lists the options."
 )
 
 
 def pages() -> dict[str, str]:
-    """Every file of share/man/man1: name and content."""
-    found = {"git-repoagent.1": ".so man1/repoagent.1\n"}
+    """The files of share/man/man1, by name."""
+    files = {"git-repoagent.1": ".so man1/repoagent.1\n"}
     with click.Context(cli, info_name="repoagent", **cli.context_settings) as ctx:
-        found["repoagent.1"] = page(_program(ctx))
+        files["repoagent.1"] = page(_program(ctx))
         for name in COMMANDS:
             command = cli.get_command(ctx, name)
             if command is None:
                 raise LookupError(name)
-            found[f"repoagent-{name}.1"] = page(_command(command, name, ctx))
-    return found
+            files[f"repoagent-{name}.1"] = page(_command(command, name, ctx))
+    return files
 
 
 def _program(ctx: click.Context) -> Iterator[str]:
     yield title("repoagent", __version__, DATE)
     yield section("name")
-    yield "repoagent \\- change files with a model's help, as clean git commits"
+    yield "repoagent \\- edit a git repository with a language model"
     yield section("synopsis")
     yield from _synopsis(cli, ctx)
     yield f".br\n{bold('git repoagent')} \\&..."
     yield section("description")
     yield from prose(inspect.cleandoc(cli.help or ""))
     yield paragraph(
-        "A request, the files and what is known of them go to a model; the diff that it answers with is proven to "
-        "belong to the exact bytes that it saw, and becomes one commit. Whatever else is staged or changed stays as it "
-        "is, and `repoagent undo` takes an edit back."
+        "repoagent sends a model your request, the files and what it knows about them. It checks that the diff in the "
+        "answer fits the exact bytes that the model saw, and commits that change alone. Other staged and unstaged "
+        "changes stay as they are. `repoagent undo` undoes an edit."
     )
     yield paragraph("`git repoagent` is the same program.")
     yield section("commands")
@@ -123,9 +124,8 @@ def _command(command: click.Command, name: str, parent: click.Context) -> Iterat
         if isinstance(command, click.Group):
             yield section("commands")
             for inner in command.list_commands(ctx):
-                found = command.get_command(ctx, inner)
-                if found is not None:
-                    yield from _inner(found, inner, ctx)
+                if (subcommand := command.get_command(ctx, inner)) is not None:
+                    yield from _inner(subcommand, inner, ctx)
         yield section("options")
         yield from _options(command, ctx)
         yield from prose(inspect.cleandoc(command.epilog or ""))
@@ -141,7 +141,7 @@ def _command(command: click.Command, name: str, parent: click.Context) -> Iterat
 
 
 def _inner(command: click.Command, name: str, parent: click.Context) -> Iterator[str]:
-    """A command of a group: all of it in a subsection."""
+    """A command of a group, in a subsection."""
     with click.Context(command, info_name=name, parent=parent, **command.context_settings) as ctx:
         yield subsection(" ".join(ctx.command_path.split()[1:]))
         yield from _synopsis(command, ctx)

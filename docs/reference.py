@@ -18,16 +18,16 @@ from repoagent.config.settings import Setting
 
 PAGE = Path(__file__).with_name("reference.md")
 LAYERS = (
-    "Each overrides the ones before it: defaults; `$XDG_CONFIG_HOME/repoagent/config.toml`; `.repoagent/config.toml`; "
-    "`git config repoagent.KEY`; `REPOAGENT_KEY`; flags. `repoagent config` shows every value and "
-    "where it came from. git's keys have no underscore: `repoagent.maxTurns` is `max_turns`. In the "
-    "environment a dot is two underscores: `REPOAGENT_EDIT__SCOPE` is `edit.scope`."
+    "Later sources override earlier ones: defaults; `$XDG_CONFIG_HOME/repoagent/config.toml`; "
+    "`.repoagent/config.toml`; `git config repoagent.KEY`; `REPOAGENT_KEY`; flags. `repoagent config` shows each value "
+    "and its origin. Keys of git have no underscores: `repoagent.maxTurns` is `max_turns`. In variables, two "
+    "underscores stand for a dot: `REPOAGENT_EDIT__SCOPE` is `edit.scope`."
 )
 
 
 def page() -> str:
     """The whole page."""
-    parts = ["# Reference", "Written from the code by `make reference`.", "## Commands"]
+    parts = ["# Reference", "Generated from the code by `make reference`.", "## Commands"]
     with click.Context(cli, info_name="repoagent", **cli.context_settings) as ctx:
         parts.append(_help(cli, ctx))
         for name in COMMANDS:
@@ -42,15 +42,14 @@ def page() -> str:
 
 
 def _sections(command: click.Command, name: str, parent: click.Context) -> Iterator[str]:
-    """A command and, where it is a group, what is in it."""
+    """A command and its subcommands."""
     with click.Context(command, info_name=name, parent=parent, **command.context_settings) as ctx:
         yield f"### {ctx.command_path}"
         yield _help(command, ctx)
         if isinstance(command, click.Group):
             for inner in command.list_commands(ctx):
-                found = command.get_command(ctx, inner)
-                if found is not None:
-                    yield from _sections(found, inner, ctx)
+                if (subcommand := command.get_command(ctx, inner)) is not None:
+                    yield from _sections(subcommand, inner, ctx)
     for word, verb in getattr(command, "verbs", {}).items():  # commands of a command that is no group
         yield from _sections(verb, f"{name} {word}", parent)
 

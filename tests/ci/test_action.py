@@ -115,7 +115,7 @@ def test_findings_of_the_level_fail_the_last_step_after_all_was_told(pull: GitRe
         summary="false",
         rules="secret=off\n\n debug-leftover = off\n",
     )
-    assert job.failed == "Verdict" and "findings of the level warning or above" in job.log
+    assert job.failed == "Verdict" and "findings at level warning or above" in job.log
     assert "::" not in job.log and job.summary == "" and job.output("findings") == "1"
 
 
@@ -138,7 +138,7 @@ def test_a_shallow_checkout_is_deepened_on_request(pull: GitRepo, act: Act, deep
 @pytest.mark.parametrize(
     ("inputs", "sentence"),
     [
-        ({"deepen": "-1; echo x"}, "deepen takes a number of commits, or all"),
+        ({"deepen": "-1; echo x"}, "deepen must be a number of commits, or all"),
         ({"rules": "nothing=off"}, "partner-missing"),
         ({"rules": "partner-missing"}, "partner-missing"),
     ],
