@@ -1,7 +1,7 @@
-"""How well the applier does on answers as models write them.
+"""Measure how well repoagent applies answers as models write them.
 
-`python -m bench.patch` makes a corpus from real commits of real repositories, with a seed: each case is some files, an
-answer that changes them with one or more of the slips that models make, and the bytes that are right, or that the
-answer must be refused. The applier, `git apply` (as it is, and at its most lenient) and GNU patch are given the same
-answers. Nothing here shares code with `repoagent.patch`: it is only called.
+`python -m bench.patch` makes a corpus from real commits and a seed. Each case has files, an answer that changes them
+and contains one or more slips that models make, and either the expected bytes or a note that the answer must be
+refused. `git apply` (as is and lenient) and GNU patch get the diffs of the same answers. The bench calls
+`repoagent.patch` and shares no other code with it.
 """

@@ -17,41 +17,41 @@ from bench.patch.report import Measured, Settings, bad, difference, failed, meas
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns 1 when ours did what was not meant, anywhere."""
-    given = options(
+    """Run the bench; return 1 if repoagent applied anything wrong, crashed or showed a bad diff."""
+    args = options(
         "bench.patch", about, arguments,
-        repo=((Path,), "clones to make cases from; without it the listed ones are cloned"),
-        cases=(1500, "how many"),
+        repo=((Path,), "clones to take commits from; by default, the listed repositories are cloned"),
+        cases=(1500, "number of cases"),
         seed=(1, ""),
-        only=((str,), "only kinds with this in their name", {"metavar": "KIND"}),
+        only=((str,), "only kinds whose name contains KIND", {"metavar": "KIND"}),
         case=((str,), "only this case", {"metavar": "KIND#N"}),
-        show_failures=(0, "print so many answers that went wrong"),
-        json=(Path, "write a line for each case"),
-        jobs=(os.cpu_count() or 1, "processes"),
+        show_failures=(0, "number of failed answers to print"),
+        json=(Path, "file to write one JSON object per case to"),
+        jobs=(os.cpu_count() or 1, "number of processes"),
         no_baselines=(False, "measure only repoagent"),
     )  # fmt: skip
-    origins = with_history(given.repo)
-    settings = Settings(tuple(origins), given.seed, not given.no_baselines)
+    origins = with_history(args.repo)
+    settings = Settings(tuple(origins), args.seed, not args.no_baselines)
     for name in set(BASELINES) - set(available()):
-        print(f"not installed and not measured: {name}")
-    named = (name.partition("#") for name in given.case)
-    cases = [(kind, int(number or 0)) for kind, _, number in named] or plan(given.cases, given.only)
-    found: list[Measured] = []
+        print(f"not installed, so not measured: {name}")
+    named = (name.partition("#") for name in args.case)
+    cases = [(kind, int(number or 0)) for kind, _, number in named] or plan(args.cases, args.only)
+    results: list[Measured] = []
     unmade: dict[str, int] = {}
-    for one in measured(settings, cases, given.jobs):
+    for one in measured(settings, cases, args.jobs):
         if isinstance(one, str):
             unmade[one] = unmade.get(one, 0) + 1
         else:
-            found.append(one)
+            results.append(one)
     for kind, count in sorted(unmade.items()):
         print(f"no commit suits {kind} ({count})")
-    print(table(found))
-    failures = [one for one in found if failed(one)]
-    for one in failures[: given.show_failures]:
+    print(table(results))
+    failures = [one for one in results if failed(one)]
+    for one in failures[: args.show_failures]:
         print(f"\n{'=' * 100}\n{_shown(one)}")
-    if given.json:
-        given.json.write_text("".join(json.dumps(_record(one)) + "\n" for one in found))
-    return int(any(bad(one) for one in found))
+    if args.json:
+        args.json.write_text("".join(json.dumps(_record(one)) + "\n" for one in results))
+    return int(any(bad(one) for one in results))
 
 
 def _shown(one: Measured) -> str:

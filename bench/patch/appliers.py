@@ -1,6 +1,6 @@
-"""The appliers that are compared (ours, `git apply` in two ways, GNU patch), and the verdict on what they did.
+"""The appliers under comparison (repoagent, `git apply` in two ways, GNU patch) and the verdict on their results.
 
-The diff that ours shows for an applied answer is checked too: unidiff and `git apply` must take it.
+The diff that repoagent shows for an applied answer is checked too: unidiff and `git apply` must accept it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _FENCE = re.compile(r"^(`{3,}|~{3,})[^\n`]*\n(.*?)^\1[ \t]*$", re.M | re.S)
 
 @dataclass(frozen=True)
 class Result:
-    """`files` are all files after (None: refused); `text` is why it was refused."""
+    """`files` are all files afterwards (None: refused); `text` is the reason, or where each hunk went."""
 
     files: dict[str, Content] | None
     text: str = ""
@@ -52,8 +52,8 @@ class Result:
 
 
 def verdict(case: Case, result: Result) -> str:
-    """A refusal of what must be refused is right, anything else of it "applied"; otherwise every file must have the
-    bytes and the mode that are expected, and no other may be there."""
+    """Judge a result. Applying what must be refused is APPLIED, unless no file changed. For other answers, RIGHT needs
+    the expected bytes and mode of every file, and no other file."""
     if result.error:
         return ERROR
     if result.files is None:
@@ -64,7 +64,7 @@ def verdict(case: Case, result: Result) -> str:
 
 
 def expected_files(case: Case) -> dict[str, Content]:
-    """All files as they should be after."""
+    """All files as they should be afterwards."""
     files: dict[str, Content | None] = {**case.files, **case.expected}
     return {path: content for path, content in files.items() if content is not None}
 
@@ -74,10 +74,10 @@ def available() -> dict[str, tuple[str, ...]]:
 
 
 def ours(case: Case) -> Result:
-    """The applier of this project, on bytes in memory."""
+    """Apply the answer with repoagent, on bytes in memory."""
     sources = {path: git_files.Content(data, mode) for path, (data, mode) in case.files.items()}
     creates = case.creates
-    start = time.process_time()  # the machine may have other work
+    start = time.process_time()  # CPU time: the machine may be busy
     failed: Exception | None = None
     try:
         applied = apply_answer(
@@ -101,15 +101,14 @@ def ours(case: Case) -> Result:
 
 
 def diff_of(answer: str) -> str:
-    """The part of an answer that a person would have given to a program that takes diffs: the fences that hold one,
-    or all of it."""
+    """What a person would pass from an answer to `git apply`: the fences that hold a diff, or all of it."""
     bodies = [match[2] for match in _FENCE.finditer(answer)]
     diffs = [body for body in bodies if re.search(r"^(@@|--- |\+\+\+ |diff --git )", body, re.M)]
     return "".join(diffs) if diffs else answer
 
 
 def baseline(case: Case, command: tuple[str, ...]) -> Result:
-    """Another applier, in a folder of its own that holds the case's files."""
+    """Apply the answer with another program, in a temporary folder with the case's files."""
     text = diff_of(case.answer)
     with tempfile.TemporaryDirectory() as folder:
         top = Path(folder, "inner", "work")
@@ -117,8 +116,8 @@ def baseline(case: Case, command: tuple[str, ...]) -> Result:
         for path, (data, mode) in case.files.items():
             write(top, path, data, mode)
         if command[0] == "patch":
-            named = re.findall(r"^(?:---|\+\+\+) (\S+)", text, re.M)
-            plain = [name for name in named if name != "/dev/null"]
+            names = re.findall(r"^(?:---|\+\+\+) (\S+)", text, re.M)
+            plain = [name for name in names if name != "/dev/null"]
             prefixed = all(re.match(r"[a-z]+/", name) and name not in case.files for name in plain)
             command = (*command, "-p1" if prefixed else "-p0")
         env = {**os.environ, "GIT_CEILING_DIRECTORIES": folder, "LC_ALL": "C", "GIT_CONFIG_NOSYSTEM": "1"}
@@ -126,14 +125,14 @@ def baseline(case: Case, command: tuple[str, ...]) -> Result:
         start = time.perf_counter()
         try:
             data = text.encode(errors="surrogateescape")
-            done = subprocess.run(
+            process = subprocess.run(
                 command, cwd=top, env=env, input=data, capture_output=True, check=False, timeout=SECONDS
             )
         except subprocess.TimeoutExpired:
             return Result(None, "took too long")
         ms = 1000 * (time.perf_counter() - start)
-        if done.returncode:
-            return Result(None, (done.stderr + done.stdout).decode(errors="replace"), ms)
+        if process.returncode:
+            return Result(None, (process.stderr + process.stdout).decode(errors="replace"), ms)
         return Result(_tree(top), "", ms)
 
 
@@ -162,7 +161,7 @@ def _tree(top: Path) -> dict[str, Content]:
 
 
 def wrong_with(case: Case, diff: str, *, git: bool) -> str:
-    """What is wrong with the canonical diff, "" if nothing. `git`: ask `git apply --check` too."""
+    """What is wrong with the canonical diff, "" if nothing. With `git`, `git apply --check` must accept it too."""
     from unidiff.errors import UnidiffParseError
     from unidiff.patch import PatchSet
 
@@ -177,7 +176,7 @@ def wrong_with(case: Case, diff: str, *, git: bool) -> str:
 
 
 def _body(diff: str) -> list[str]:
-    """The lines of hunks, told by their counts."""
+    """The lines inside hunks, found by the counts of their `@@` lines."""
     body: list[str] = []
     old = new = 0
     for line in diff.split("\n"):
@@ -194,9 +193,9 @@ def _checked(case: Case, diff: str) -> str:
     with tempfile.TemporaryDirectory() as folder:
         for path, (data, mode) in case.files.items():
             write(Path(folder), path, data, mode)
-        done = subprocess.run(
+        git = subprocess.run(
             ["git", "-c", "core.symlinks=true", "apply", "--check", "--whitespace=nowarn"],
             check=False, cwd=folder, input=diff.encode(errors="surrogateescape"), capture_output=True,
             env={"PATH": os.environ["PATH"], "GIT_CEILING_DIRECTORIES": str(Path(folder).parent), "LC_ALL": "C"},
         )  # fmt: skip
-    return "" if not done.returncode else f"git apply --check: {done.stderr.decode(errors='replace').strip()}"
+    return "" if not git.returncode else f"git apply --check: {git.stderr.decode(errors='replace').strip()}"

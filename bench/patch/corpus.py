@@ -1,4 +1,4 @@
-"""Kinds of cases, and the cases of each: always the same for the same repositories and seed."""
+"""The kinds of cases and how each is made: the same repositories and seed always give the same cases."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from importlib import import_module
 from random import Random
 
-from bench.patch.draft import Draft, draft
+from bench.patch.draft import Draft, new_draft
 from bench.patch.history import Repository
 from bench.patch.model import ADDED, Case
-from bench.patch.slip import ANSWER, BLOCKS, FILE, HUNKS, NUMBERS, REFUSALS, SLIPS, Slip, told_apart
+from bench.patch.slip import ANSWER, BLOCKS, FILE, HUNKS, NUMBERS, REFUSALS, SLIPS, Slip, unambiguous
 
 for _module in ("refusals_answer", "refusals_text", "slips_files", "slips_forms", "slips_hunks", "slips_lines",
                 "slips_several", "slips_wrap"):  # fmt: skip
@@ -18,9 +18,9 @@ for _module in ("refusals_answer", "refusals_text", "slips_files", "slips_forms"
 
 COMBINATIONS = {"2 slips": 2, "3 slips": 3, "4 slips": 4, "5 slips": 5}
 SHARES = (("single", 0.55), ("combined", 0.25), ("refused", 0.20))
-SAME = 80  # draws with the same slips, or those that fit every file would crowd out the rest
+SAME = 80  # tries before other slips are drawn: fewer would favour slips that fit every file
 ENTITY = re.compile(r"&(?:lt|gt|amp|quot|apos|nbsp|#39|#34|#x27|#x2F|#x60);", re.IGNORECASE)
-TRIES = 400  # draws for one case: some slips need a file of a rare kind
+TRIES = 400  # commits tried for one case: some slips need a rare kind of file
 
 
 def kinds() -> dict[str, list[str]]:
@@ -28,20 +28,20 @@ def kinds() -> dict[str, list[str]]:
 
 
 def plan(cases: int, only: Sequence[str] = ()) -> list[tuple[str, int]]:
-    """Kind and number of each case: every kind of a group as often as the others of it."""
+    """The kind and number of each case; within a group, every kind is equally frequent."""
     groups = kinds()
     if only:
         chosen = [kind for group in groups.values() for kind in group if any(word in kind for word in only)]
         return [(chosen[n % len(chosen)], n // len(chosen)) for n in range(cases if chosen else 0)]
-    found = []
+    planned = []
     for group, share in SHARES:
         names = groups[group]
-        found += [(names[n % len(names)], n // len(names)) for n in range(round(cases * share))]
-    return found
+        planned += [(names[n % len(names)], n // len(names)) for n in range(round(cases * share))]
+    return planned
 
 
 def make(kind: str, number: int, seed: int, repositories: Sequence[Repository]) -> Case | None:
-    """The case, or None where no commit that was tried is fit for it."""
+    """Make a case, or return None if no commit that was tried suits its kind."""
     rng = Random(f"{seed}/{kind}/{number}")
     name = f"{kind}#{number}"
     slips: list[Slip] = []
@@ -63,75 +63,75 @@ def _slipped(repository: Repository, rng: Random, name: str, chosen: Sequence[Sl
     seed = repository.seed(rng, max(least, rng.choice([1, 1, 1, 1, 2, 3])))
     if seed is None:
         return None
-    made = draft(seed, rng)
+    draft = new_draft(seed, rng)
     ordered = sorted(chosen, key=lambda slip: slip.stage)
     names = tuple(slip.name for slip in ordered)
 
     def until(stage: int) -> bool:
         while ordered and ordered[0].stage <= stage:
             slip = ordered.pop(0)
-            if not slip.do(made):
+            if not slip.do(draft):
                 return False
-            made.blur = max(made.blur, slip.blur)
+            draft.blur = max(draft.blur, slip.blur)
         return True
 
     if not until(FILE):
         return None
-    made.build()
-    if not until(HUNKS) or not told_apart(made) or not until(NUMBERS) or not until(BLOCKS - 1):
+    draft.build()
+    if not until(HUNKS) or not unambiguous(draft) or not until(NUMBERS) or not until(BLOCKS - 1):
         return None
-    if not told_apart(made):
+    if not unambiguous(draft):
         return None
-    if not made.blocks:
-        made.render()
+    if not draft.blocks:
+        draft.render()
     if not until(ANSWER):
         return None
-    made.may_refuse = made.may_refuse or _seems_cut(made, names) or _seems_escaped(made)
+    draft.may_refuse = draft.may_refuse or _seems_cut(draft, names) or _seems_escaped(draft)
     try:
-        return made.case(name, names, made.text())
-    except UnicodeEncodeError:  # a slip has put into a file what its encoding, another slip, can't hold
+        return draft.case(name, names, draft.text())
+    except UnicodeEncodeError:  # one slip added characters that another's encoding lacks
         return None
 
 
-def _seems_cut(made: Draft, slips: Sequence[str]) -> bool:
-    """No fence closes the diff, and its last `@@` line speaks of more lines than there are, or of none in an answer
-    that has opened a fence: it may have been cut."""
-    if not made.hunks or (made.marks[1] and "fence-not-closed" not in slips):
+def _seems_cut(draft: Draft, slips: Sequence[str]) -> bool:
+    """Whether the answer may have been cut: no fence closes the diff, and its last `@@` line counts more lines than
+    there are or, if a fence was opened, has no numbers."""
+    if not draft.hunks or (draft.marks[1] and "fence-not-closed" not in slips):
         return False
-    hunk = made.hunks[-1]
-    said = re.search(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@", hunk.header or "")
-    if said is None:
+    hunk = draft.hunks[-1]
+    match = re.search(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@", hunk.header or "")
+    if match is None:
         return "fence-not-closed" in slips and hunk.header != ""
-    return any(int(count or 1) > there for count, there in zip(said.groups(), hunk.counts(), strict=True))
+    return any(int(count or 1) > there for count, there in zip(match.groups(), hunk.counts(), strict=True))
 
 
-def _seems_escaped(made: Draft) -> bool:
-    """Do added lines hold `&lt;` and the like, the files nothing of it, and no hunk a bare `<`, `>` or `&`? Then it may
-    as well have happened on the way."""
-    lines = [line for hunk in made.hunks for line in hunk.lines]
+def _seems_escaped(draft: Draft) -> bool:
+    """Whether `&lt;` and the like in added lines may come from escaping the whole answer: the files have no such
+    entity, and the hunks no bare `<`, `>` or `&`."""
+    lines = [line for hunk in draft.hunks for line in hunk.lines]
     if not any(line.kind == ADDED and ENTITY.search(line.text) for line in lines):
         return False
     if any(re.search("[<>&]", ENTITY.sub("", line.text)) for line in lines):
         return False
-    old = (line for change in made.changes if change.before for line in change.before.lines)
+    old = (line for change in draft.changes if change.before for line in change.before.lines)
     return not any(ENTITY.search(line) for line in old)
 
 
 def _choice(rng: Random, count: int) -> list[Slip]:
-    """So many slips that go together."""
+    """Draw `count` slips that can be combined."""
     names = sorted(name for name, slip in SLIPS.items() if slip.combines)
     chosen: list[Slip] = []
-    taken: set[str] = set()
+    words: set[str] = set()
     while len(chosen) < count:
         slip = SLIPS[rng.choice(names)]
-        if not slip.about & taken:
+        if not slip.about & words:
             chosen.append(slip)
-            taken |= slip.about
+            words |= slip.about
     return chosen
 
 
 def _sound(case: Case) -> bool:
-    """An answer can be written down, and asks for something."""
+    """Whether the answer can be encoded and, unless it must be refused, changes something."""
     try:
         case.answer.encode()
     except UnicodeEncodeError:

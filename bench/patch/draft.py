@@ -1,4 +1,4 @@
-"""An answer while it is being written: changes -> hunks -> the diffs of files -> fences -> the answer's text."""
+"""A draft of an answer and its stages: changes, hunks, diffs of files, fenced blocks, text."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OUTROS = (
 
 @dataclass
 class Block:
-    """Some lines of the answer that stand in one fence, the prose above them, and the fence's info string."""
+    """Lines in one fence, the prose above it and the info string of the fence."""
 
     prose: str
     lines: list[str]
@@ -32,8 +32,8 @@ class Block:
 
 @dataclass
 class Draft:
-    """`blur` is how much of the hunks' text can be believed: 0 all and the numbers, 1 the text, 2 the text but for
-    white space and typography, 3 most of it."""
+    """An answer under construction. `blur` is how much of a hunk can be trusted: 0 numbers and text, 1 the text, 2 the
+    text except for white space and typography, 3 most of the text."""
 
     seed: Seed
     rng: Random
@@ -42,29 +42,29 @@ class Draft:
     blocks: list[Block] = field(default_factory=list)
     context: int = 3
     git_head: bool = False
-    separate: bool = False  # a fence for each file
+    separate: bool = False  # one fence for each file
     info: str = "diff"
     marks: tuple[str, str] = ("```", "```")
     intro: str = ""
     outro: str = ""
     wraps: list[Callable[[str], str]] = field(default_factory=list)
-    outermost: list[Callable[[str], str]] = field(default_factory=list)  # last, to all of it
+    outermost: list[Callable[[str], str]] = field(default_factory=list)  # applied after `wraps`
     blur: int = 0
     may_refuse: bool = False
-    extra: dict[str, Content] = field(default_factory=dict)  # files that the answer says nothing of
+    extra: dict[str, Content] = field(default_factory=dict)  # files that the answer does not mention
 
     @property
     def hunks(self) -> list[Hunk]:
         return [hunk for part in self.parts for hunk in part.hunks]
 
     def build(self) -> None:
-        """Changes -> the diffs of files."""
+        """Build the diff of each file from its change."""
         self.parts = [Part(change, hunks(change, self.context), []) for change in self.changes]
         for part in self.parts:
             part.head = header(part.change, self.git_head or self.rng.random() < 0.3)
 
     def render(self) -> None:
-        """Diffs of files -> fences."""
+        """Write the diffs into blocks: one for all files, or one for each that needs its own."""
         for number, part in enumerate(self.parts):
             prose = "\n\n".join(part.prose) or ("" if number else self.intro)
             if number and not (self.separate or part.prose):
@@ -75,7 +75,7 @@ class Draft:
                 self.blocks.append(Block(prose, part.written(), self.info))
 
     def text(self) -> str:
-        """Fences -> the answer."""
+        """Join the blocks, apply the wraps and return the answer."""
         first, last = self.marks
         pieces: list[str] = []
         for block in self.blocks:
@@ -95,7 +95,7 @@ class Draft:
         return {**known, **self.extra}
 
     def expected(self) -> dict[str, Content | None]:
-        """Only of the files that differ."""
+        """The content of each changed file after the answer, by path; None for a file that must be gone."""
         changes = self.changes
         gone = [c for c in changes if c.before and not c.copy and (c.moved or c.after is None)]
         return {
@@ -111,13 +111,13 @@ class Draft:
         )  # fmt: skip
 
 
-def draft(seed: Seed, rng: Random) -> Draft:
+def new_draft(seed: Seed, rng: Random) -> Draft:
     changes = [replace(change, edits=list(change.edits)) for change in seed.changes]
     return Draft(seed, rng, changes, intro=rng.choice(INTROS), outro=rng.choice(OUTROS))
 
 
 def grouped(edits: Sequence[Edit], context: int) -> list[list[Edit]]:
-    """Edits that come to stand in one hunk."""
+    """Group the edits that share a hunk when each is shown with `context` lines around it."""
     groups: list[list[Edit]] = []
     for edit in sorted(edits, key=lambda edit: edit.start):
         if groups and edit.start - groups[-1][-1].end <= 2 * context:
@@ -128,18 +128,18 @@ def grouped(edits: Sequence[Edit], context: int) -> list[list[Edit]]:
 
 
 def hunks(change: Change, context: int) -> list[Hunk]:
-    """The hunks of a change with so many lines around."""
+    """The hunks of a change with `context` lines around each edit."""
     if change.before is None or change.after is None:
         return [_whole(change)]
-    found, shift = [], 0
+    result, shift = [], 0
     for group in grouped(change.edits, context):
-        found.append(_hunk(change.before, change.after, group, context, shift))
+        result.append(_hunk(change.before, change.after, group, context, shift))
         shift += sum(len(edit.added) - (edit.end - edit.start) for edit in group)
-    return found
+    return result
 
 
 def shown(line: str) -> str:
-    """As the model sees it: without the carriage return of a CRLF file."""
+    """A line as a model sees it: without the carriage return of a CRLF file."""
     return line.removesuffix("\r")
 
 
@@ -176,7 +176,7 @@ def _whole(change: Change) -> Hunk:
 
 
 def heading(file: File, row: int) -> str:
-    """What git would write after the `@@`: the nearest line above that begins with a letter."""
+    """What git would write after the `@@`: the nearest line above `row` that begins with a letter, `_` or `$`."""
     above = (line for line in reversed(file.lines[:row]) if line[:1].isalpha() or line[:1] in "_$")
     return shown(next(above, ""))[:80].rstrip()
 

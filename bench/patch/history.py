@@ -1,4 +1,4 @@
-"""Real repositories, read only: their commits, their blobs, and what changed."""
+"""Real repositories, read only: their commits, blobs and changes."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from random import Random
 from bench.origins import Origin, git
 from bench.patch.model import Change, Edit, File, Seed, read_file
 
-COMMITS = 3000  # the newest of a repository
-KEPT = 200  # changes of a repository in memory
-MOST_LINES = 120  # changed in one file
+COMMITS = 3000  # read from a repository, newest first
+KEPT = 200  # changes cached for a repository
+MOST_LINES = 120  # deleted and added in one file
 _HUNK = re.compile(rb"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@", re.M)
 LANGUAGES = {
     "py": "Python", "js": "JavaScript", "mjs": "JavaScript", "cjs": "JavaScript", "jsx": "JavaScript",
@@ -30,7 +30,7 @@ LANGUAGES = {
 
 @dataclass(frozen=True)
 class Entry:
-    """A file that a commit changed and did not rename."""
+    """A file that a commit modified and did not rename."""
 
     path: str
     modes: tuple[str, str]
@@ -44,7 +44,7 @@ class Commit:
 
 
 class Repository:
-    """One clone. Its commits are read once, its blobs by one `git cat-file` that stays."""
+    """One clone. Its commits are read once; its blobs come from one running `git cat-file`."""
 
     def __init__(self, origin: Origin, path: Path) -> None:
         self.origin, self.path = origin, path
@@ -53,7 +53,7 @@ class Repository:
 
     @cached_property
     def commits(self) -> list[Commit]:
-        """Those with a text file that was changed in place, newest first."""
+        """The commits that modify 1 to 20 files, newest first."""
         output = git(
             self.path, "log", "--no-merges", "--raw", "-z", "--no-abbrev", "--no-renames", f"--max-count={COMMITS}",
             "--diff-filter=M", "--format=%x01%H", self.origin.commit, "--",
@@ -61,7 +61,7 @@ class Repository:
         return [commit for commit in _commits(output) if 1 <= len(commit.entries) <= 20]
 
     def blob(self, name: str) -> bytes | None:
-        """None where the clone has not got it."""
+        """The bytes of a blob, or None if the clone lacks it."""
         if self._blobs is None:
             command = ["git", "-C", str(self.path), "cat-file", "--batch"]
             pipe = subprocess.PIPE
@@ -80,7 +80,7 @@ class Repository:
             self._blobs = None
 
     def seed(self, rng: Random, files: int = 1) -> Seed | None:
-        """`files` changed files of some commit, or None where this draw has not so many."""
+        """Changes of `files` files from a random commit, or None if too few of its files suit."""
         commit = rng.choice(self.commits)
         entries = list(commit.entries)
         rng.shuffle(entries)
@@ -109,16 +109,16 @@ class Repository:
         before, after = sides
         if before.bom != after.bom or before.lines[0].endswith("\r") != after.lines[0].endswith("\r"):
             return None
-        found = list(edits(self.path, entry, after))
-        size = sum(edit.end - edit.start + len(edit.added) for edit in found)
-        if not 1 <= len(found) <= 14 or size > MOST_LINES:
+        file_edits = list(edits(self.path, entry, after))
+        size = sum(edit.end - edit.start + len(edit.added) for edit in file_edits)
+        if not 1 <= len(file_edits) <= 14 or size > MOST_LINES:
             return None
-        lines = (line for edit in found for line in (*edit.added, *before.lines[edit.start : edit.end]))
-        return None if any(len(line) > 400 for line in lines) else Change(before, after, found)
+        lines = (line for edit in file_edits for line in (*edit.added, *before.lines[edit.start : edit.end]))
+        return None if any(len(line) > 400 for line in lines) else Change(before, after, file_edits)
 
 
 def edits(path: Path, entry: Entry, after: File) -> Iterator[Edit]:
-    """What git sees changed between the two blobs."""
+    """The edits that `git diff` sees between the two blobs of an entry."""
     options = ("-U0", "--no-color", "--no-ext-diff", "--no-textconv", "--text")
     output = git(path, "diff", *options, *entry.blobs)
     for match in _HUNK.finditer(output):

@@ -1,4 +1,4 @@
-"""What a case is made of: files, changes of them, and the answer while it is being written."""
+"""The parts of a case: files, their changes, hunks and lines as they are written, and the case itself."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class File:
 
 
 def read_file(path: str, data: bytes, mode: str = "100644") -> File | None:
-    """The file, or None where it isn't plain UTF-8 text with one kind of line ending."""
+    """Parse a file; None if it is empty, has a NUL byte, is not UTF-8 or mixes line endings."""
     if b"\0" in data or not data:
         return None
     try:
@@ -53,7 +53,7 @@ def read_file(path: str, data: bytes, mode: str = "100644") -> File | None:
 
 @dataclass(frozen=True)
 class Edit:
-    """Rows `start:end` (from 0) become `added`."""
+    """Replaces rows `start:end` (from 0) with `added`."""
 
     start: int
     end: int
@@ -72,7 +72,7 @@ def edited(lines: Sequence[str], edits: Sequence[Edit]) -> tuple[str, ...]:
 
 @dataclass
 class Change:
-    """One file before and after; `before` is None for a new file, `after` for one that goes."""
+    """A file before and after; `before` is None for a new file, `after` for a deleted one."""
 
     before: File | None
     after: File | None
@@ -89,7 +89,7 @@ class Change:
 
     @property
     def in_place(self) -> bool:
-        """Not made, removed, moved, copied or given another mode."""
+        """Whether the file is neither created, deleted, moved, copied nor given another mode."""
         before, after = self.before, self.after
         return bool(before and after and before.mode == after.mode and not self.moved and not self.copy)
 
@@ -100,29 +100,29 @@ class Change:
 
     @property
     def tail(self) -> str:
-        """What a line of the file ends in besides its newline."""
+        """What each line ends in besides its newline: a carriage return in a CRLF file."""
         return "\r" if self.before.lines[0].endswith("\r") else ""
 
     def rebase(self, lines: Sequence[str], edits: Sequence[Edit] | None = None, **values: object) -> None:
-        """Give the file before other lines, and the change other edits; the file after follows."""
+        """Set the lines before and, unless None, the edits; the file after follows from them."""
         self.edits = self.edits if edits is None else list(edits)
         self.before = replace(self.before, lines=tuple(lines), **values)
         self.after = replace(self.after, lines=edited(lines, self.edits), **values)
 
     def rewrite(self, lines: Callable[[Sequence[str]], Sequence[str]]) -> None:
-        """Do the same to each line (one to one) of the file before and of what is added."""
+        """Apply `lines`, which returns one line for each, to the file before and to the added lines."""
         edits = [replace(edit, added=tuple(lines(edit.added))) for edit in self.edits]
         self.rebase(lines(self.before.lines), edits)
 
     def both(self, **values: object) -> None:
-        """Give the file before and after these values."""
+        """Set these fields on the file before and the file after."""
         self.before = self.before and replace(self.before, **values)
         self.after = self.after and replace(self.after, **values)
 
 
 @dataclass(frozen=True)
 class Seed:
-    """Some changes of one real commit."""
+    """Changes from one real commit."""
 
     repository: str
     commit: str
@@ -132,8 +132,8 @@ class Seed:
 
 @dataclass
 class Line:
-    """`row` is the line of the file before, from 0 (None: an added or an invented one); `raw` is what is written for
-    it instead of its kind and text; `bare_end` that no newline follows in the file."""
+    """A line of a hunk. `row` counts the lines of the file before from 0 (None: added or invented), `raw` is written
+    instead of kind and text, and `bare_end` means that the file ends here without a newline."""
 
     kind: str
     text: str
@@ -148,13 +148,13 @@ class Line:
 
 @dataclass
 class Hunk:
-    """`old` and `new` are the rows, from 0, where it begins; `header` None: no `@@` line at all."""
+    """`old` and `new` are the rows, from 0, where it begins; without a `@@` line, `header` is None."""
 
     old: int
     new: int
     lines: list[Line]
     heading: str = ""
-    header: str | None = ""  # of several lines where something stands above the `@@`
+    header: str | None = ""  # "": made from the numbers; may include lines above the `@@`
 
     def counts(self) -> tuple[int, int]:
         kinds = [line.kind for line in self.lines]
@@ -165,7 +165,7 @@ class Hunk:
         return self.old + (old > 0), old, self.new + (new > 0), new
 
     def number(self, *numbers: int) -> None:
-        """Write these numbers, whatever they are."""
+        """Set the `@@` line to these numbers, right or wrong."""
         a, b, c, d = numbers
         self.header = f"@@ -{span(a, b)} +{span(c, d)} @@" + (f" {self.heading}" if self.heading else "")
 
@@ -187,7 +187,7 @@ class Part:
     change: Change
     hunks: list[Hunk]
     head: list[str]
-    prose: list[str] = field(default_factory=list)  # above it, outside of its fence
+    prose: list[str] = field(default_factory=list)  # above its fence
 
     def written(self) -> list[str]:
         return [*self.head, *(text for hunk in self.hunks for text in hunk.written())]
@@ -195,13 +195,13 @@ class Part:
 
 @dataclass(frozen=True)
 class Case:
-    """`expected` of a path is None where the file must be gone; `expected` None: the answer must be refused.
-    With `may_refuse`, a refusal is as good as the right bytes."""
+    """`expected` maps a path to its content afterwards, None if the file must be gone; it is None itself if the answer
+    must be refused. With `may_refuse`, a refusal is no failure."""
 
     name: str
     files: dict[str, Content]
     scope: frozenset[str]
-    creates: frozenset[str] | None  # the new files that may be made; None: any
+    creates: frozenset[str] | None  # new files that the answer may create; None: any
     answer: str
     expected: dict[str, Content | None] | None
     slips: tuple[str, ...]
@@ -216,5 +216,5 @@ class Case:
 
     @property
     def lines(self) -> int:
-        """Of its longest file."""
+        """The number of lines of the longest file."""
         return max((data.count(b"\n") for data, _ in self.files.values()), default=0)

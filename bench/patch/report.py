@@ -1,4 +1,4 @@
-"""Make the cases, measure them in as many processes as are wanted, and show the figures; single cases as files."""
+"""Make the cases, measure them in parallel, and format the results."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from bench.patch.corpus import COMBINATIONS, make
 from bench.patch.history import Repository
 from bench.patch.model import Case
 
-SAMPLED = 10  # of so many cases, one is asked of `git apply --check`
+SAMPLED = 10  # one case in this many is also checked with `git apply --check`
 CHUNK = 25
 
 
@@ -44,7 +44,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Measured:
-    """One case and what each applier made of it."""
+    """A case, repoagent's result, and the verdict on and the time of each applier."""
 
     case: Case
     ours: Result
@@ -65,7 +65,7 @@ def measure(case: Case, *, baselines: bool) -> Measured:
 
 
 def measured(settings: Settings, cases: Sequence[tuple[str, int]], jobs: int) -> Iterator[Measured | str]:
-    """Each case in order; the kind alone where none could be made."""
+    """Yield each case in order, or only its kind if it could not be made."""
     chunks = [cases[start : start + CHUNK] for start in range(0, len(cases), CHUNK)]
     if jobs == 1:
         for chunk in chunks:
@@ -74,8 +74,8 @@ def measured(settings: Settings, cases: Sequence[tuple[str, int]], jobs: int) ->
             repository.close()
         return
     with ProcessPoolExecutor(jobs) as pool:
-        for found in pool.map(_chunk, [settings] * len(chunks), chunks):
-            yield from found
+        for results in pool.map(_chunk, [settings] * len(chunks), chunks):
+            yield from results
 
 
 _open: dict[Settings, list[Repository]] = {}
@@ -93,64 +93,64 @@ LARGE = 5_000  # lines
 
 
 def failed(one: Measured) -> bool:
-    found = one.verdicts[OURS]
-    return bool(one.canonical) or (found != RIGHT and not (one.case.may_refuse and found == REFUSED))
+    outcome = one.verdicts[OURS]
+    return bool(one.canonical) or (outcome != RIGHT and not (one.case.may_refuse and outcome == REFUSED))
 
 
 def bad(one: Measured) -> bool:
-    """Applied what was not meant: never."""
+    """Whether repoagent did what must never happen: apply anything wrong, crash or show a bad diff."""
     return bool(one.canonical) or one.verdicts[OURS] in (WRONG, APPLIED, ERROR)
 
 
-def table(found: Sequence[Measured]) -> str:
+def table(results: Sequence[Measured]) -> str:
     repositories, languages = (
-        {getattr(one.case, name) for one in found} for name in ("repository", "language")
+        {getattr(one.case, name) for one in results} for name in ("repository", "language")
     )
-    head = f"{len(found):,} cases of {len(repositories)} repositories, {len(languages)} languages"
-    parts = [f"{head}, {len({one.case.kind for one in found})} kinds\n{_appliers(found)}"]
-    return "\n\n".join([*parts, _kinds(found), *_combined(found), _times(found)])
+    head = f"{len(results):,} cases of {len(repositories)} repositories, {len(languages)} languages"
+    parts = [f"{head}, {len({one.case.kind for one in results})} kinds\n{_appliers(results)}"]
+    return "\n\n".join([*parts, _kinds(results), *_combined(results), _times(results)])
 
 
 def _line(label: str, cells: Iterable[str]) -> str:
     return f"  {label:34}" + "".join(f"{cell:>12}" for cell in cells)
 
 
-def _percent(count: int, of: int) -> str:
-    return f"{100 * count / of:.2f} %" if of else "-"
+def _percent(count: int, total: int) -> str:
+    return f"{100 * count / total:.2f} %" if total else "-"
 
 
-def _appliers(found: Sequence[Measured]) -> str:
-    """A line for each applier. Cases that may be refused count only for "wrong"."""
+def _appliers(results: Sequence[Measured]) -> str:
+    """One row for each applier. Cases that may be refused count only for "wrong"."""
     lines = [_line("", ("right", "wrong", "refused", "applied *", "x ours"))]
     rights: dict[str, float] = {}
     for name in (OURS, *BASELINES):
-        some = [one for one in found if name in one.verdicts]
-        if not some:
+        tried = [one for one in results if name in one.verdicts]
+        if not tried:
             continue
-        meant = [one for one in some if one.case.expected is not None]
-        sure = [one for one in meant if not one.case.may_refuse]
-        must = [one for one in some if one.case.expected is None]
-        right = sum(one.verdicts[name] == RIGHT for one in sure)
-        wrong = sum(one.verdicts[name] in (WRONG, ERROR) for one in meant)
-        refused = sum(one.verdicts[name] == REFUSED for one in sure)
-        applied = sum(one.verdicts[name] in (APPLIED, ERROR) for one in must)
-        rights[name] = right / len(sure) if sure else 0.0
+        valid = [one for one in tried if one.case.expected is not None]
+        clear = [one for one in valid if not one.case.may_refuse]
+        forbidden = [one for one in tried if one.case.expected is None]
+        right = sum(one.verdicts[name] == RIGHT for one in clear)
+        wrong = sum(one.verdicts[name] in (WRONG, ERROR) for one in valid)
+        refused = sum(one.verdicts[name] == REFUSED for one in clear)
+        applied = sum(one.verdicts[name] in (APPLIED, ERROR) for one in forbidden)
+        rights[name] = right / len(clear) if clear else 0.0
         ratio = f"{rights[name] / rights[OURS]:.2f}" if rights.get(OURS) else "-"
-        cells = (_percent(right, len(sure)), _percent(wrong, len(meant)), _percent(refused, len(sure)))
-        lines.append(_line(name, (*cells, f"{applied}/{len(must)}", ratio)))
+        cells = (_percent(right, len(clear)), _percent(wrong, len(valid)), _percent(refused, len(clear)))
+        lines.append(_line(name, (*cells, f"{applied}/{len(forbidden)}", ratio)))
     others = [share for name, share in rights.items() if name != OURS]
     if others and rights.get(OURS):
         best = rights[OURS] / max([*others, 1e-9])
-        lines.append(f"  right as often as the best of the others: {best:.2f} x")
-    return "\n".join(lines) + "\n  * of those that must be refused"
+        lines.append(f"  right answers: {best:.2f} times those of the best baseline")
+    return "\n".join(lines) + "\n  * of the cases that must be refused"
 
 
-def _kinds(found: Sequence[Measured]) -> str:
-    """Each kind that has failures; the others are counted."""
+def _kinds(results: Sequence[Measured]) -> str:
+    """One row for each kind with failures, and the number of the others."""
     lines = [_line("kinds with failures", ("cases", "right", "wrong", "refused", "applied"))]
     clean = 0
-    for kind in sorted({one.case.kind for one in found}):
-        some = [one for one in found if one.case.kind == kind]
+    for kind in sorted({one.case.kind for one in results}):
+        some = [one for one in results if one.case.kind == kind]
         if not any(failed(one) for one in some):
             clean += 1
             continue
@@ -165,9 +165,9 @@ def _examples(some: Sequence[Measured]) -> list[str]:
     return [f"{one.case.name}{'!' if bad(one) else ''}" for one in failures[:3]]
 
 
-def _combined(found: Sequence[Measured]) -> Iterator[str]:
-    """Combinations of 3 to 5, and the slips that are in those that failed more often than in the rest."""
-    some = [one for one in found if COMBINATIONS.get(one.case.kind, 0) >= 3]
+def _combined(results: Sequence[Measured]) -> Iterator[str]:
+    """The result for 3 to 5 combined slips, and the slips that fail most often in them."""
+    some = [one for one in results if COMBINATIONS.get(one.case.kind, 0) >= 3]
     if not some:
         return
     sure = [one for one in some if not one.case.may_refuse]
@@ -180,13 +180,13 @@ def _combined(found: Sequence[Measured]) -> Iterator[str]:
     yield text + "".join(f"\n  {slip:34}{among[slip]:>4} of {total[slip]} failed" for slip in worst)
 
 
-def _times(found: Sequence[Measured]) -> str:
+def _times(results: Sequence[Measured]) -> str:
     lines = [_line("time of ours", ("cases", "p50", "p95", "max"))]
     for large, label in ((False, f"under {LARGE:,} lines"), (True, f"{LARGE:,} lines and more")):
-        times = sorted((one.ours.ms, one.case.name) for one in found if (one.case.lines >= LARGE) == large)
+        times = sorted((one.ours.ms, one.case.name) for one in results if (one.case.lines >= LARGE) == large)
         if times:
-            at = [times[int(len(times) * share)][0] for share in (0.5, 0.95)] + [times[-1][0]]
-            cells = (f"{len(times)}", *(f"{ms:.1f} ms" for ms in at))
+            quantiles = [times[int(len(times) * share)][0] for share in (0.5, 0.95)] + [times[-1][0]]
+            cells = (f"{len(times)}", *(f"{ms:.1f} ms" for ms in quantiles))
             lines.append(f"{_line(label, cells)}  slowest {times[-1][1]}")
     return "\n".join(lines)
 
@@ -198,9 +198,9 @@ def difference(one: Measured) -> str:
     lines: list[str] = []
     right = expected_files(case)
     for path in sorted({*right, *one.ours.files}):
-        here, there = right.get(path), one.ours.files.get(path)
-        if here != there:
-            (old, before), (new, after) = (side or (b"", "-") for side in (here, there))
+        expected, actual = right.get(path), one.ours.files.get(path)
+        if expected != actual:
+            (old, before), (new, after) = (side or (b"", "-") for side in (expected, actual))
             texts = [text.decode(errors="backslashreplace").splitlines() for text in (old, new)]
             lines += [f"{path}: modes {before}, {after}"]
             lines += difflib.unified_diff(*texts, "expected", "got", n=2, lineterm="")

@@ -1,6 +1,6 @@
 """Slips of whole files: line endings, encodings, odd bytes and paths, text that looks like a diff, new and moved files.
 
-They alter the changes before hunks are made of them. The diff shows a file as a model sees it.
+They alter the changes before hunks are built. The diff shows a file as a model sees it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _far_rows(change: Change) -> list[int]:
 def _rewritten(
     draft: Draft, lines: Callable[[Sequence[str]], Sequence[str]], shows: Callable[[str], bool]
 ) -> bool:
-    """Rewrite all lines of all plain files; whether a line of a hunk then `shows` it."""
+    """Rewrite the lines of all plain files; return whether `shows` holds for a line of a hunk."""
     if not all_plain(draft):
         return False
     for change in draft.changes:
@@ -53,7 +53,7 @@ def _rewritten(
 
 @slip("crlf-file", FILE, "bytes newlines")
 def crlf_file(draft: Draft) -> bool:
-    """A CRLF file, an LF diff."""
+    """A CRLF file and an LF diff."""
     if not all_plain(draft) or not all(change.ended for change in draft.changes):
         return False
     for change in draft.changes:
@@ -69,7 +69,7 @@ def crlf_both(draft: Draft) -> bool:
 
 @slip("mixed-endings", FILE, "bytes newlines context drift order-of-hunks")
 def mixed(draft: Draft) -> bool:
-    """CRLF in a part of the file that no hunk is near; or in all but such a part."""
+    """CRLF only in a part of the file far from any hunk, or everywhere but there."""
     if not all_plain(draft):
         return False
     for change in draft.changes:
@@ -89,7 +89,7 @@ def mixed(draft: Draft) -> bool:
 
 @slip("no-final-newline", FILE, "bytes-end")
 def no_final(draft: Draft) -> bool:
-    """Before and after without one; where a hunk reaches the end, it says so."""
+    """No final newline before or after; a hunk that reaches the end has the marker."""
     if any(change.before and is_crlf(change.before) for change in draft.changes):
         return False
     for change in draft.changes:
@@ -98,14 +98,14 @@ def no_final(draft: Draft) -> bool:
 
 
 def _ends_bare(file: File | None) -> bool:
-    """A last line that is empty and has no newline is no line: a diff cannot show it."""
+    """Whether a diff can show the last line: not if it is empty and has no newline."""
     return file is None or file.final_newline or file.lines[-1:] != ("",)
 
 
 @slip("no-final-newline-unsaid", FILE, "bytes-end end status")
 def no_final_unsaid(draft: Draft) -> bool:
-    """The same, and a hunk at the end of the file doesn't say so: what the file had stays (so not with the slips that
-    make or remove a file: nothing else tells how a new one ends)."""
+    """The same without the marker: the file keeps its ending. Never with slips that create or delete a file, since
+    nothing else tells how a new file ends."""
     if not no_final(draft) or not any(
         change.before and change.edits and change.edits[-1].end >= len(change.before.lines) - 3
         for change in draft.changes
@@ -116,7 +116,7 @@ def no_final_unsaid(draft: Draft) -> bool:
 
 
 def _final(draft: Draft, *, before: bool) -> bool:
-    """The last line is changed, and the file gets or loses its newline: the marker is at one side only."""
+    """The last line changes and the file gains or loses its final newline: only one side has the marker."""
     change = draft.changes[0]
     draft.changes = [change]
     if not change.before or not change.after or is_crlf(change.before) or not change.edits:
@@ -152,7 +152,7 @@ def mark_first(draft: Draft) -> bool:
 
 @slip("latin-1", FILE, "bytes")
 def latin(draft: Draft) -> bool:
-    """A Latin-1 file; a hunk has a letter that is one byte in it."""
+    """A Latin-1 file with a letter that UTF-8 encodes otherwise."""
     return _encoded(draft, "latin-1", b"", "\u00fc")
 
 
@@ -164,7 +164,7 @@ def utf_16(draft: Draft) -> bool:
 
 
 def _encoded(draft: Draft, encoding: str, bom: bytes, letter: str) -> bool:
-    """The file in another encoding, with `letter` for some letters of it."""
+    """Encode the files with `encoding`, after replacing one vowel before each `n` with `letter`."""
     if not all_plain(draft):
         return False
     vowel = draft.rng.choice("aou")
@@ -173,7 +173,7 @@ def _encoded(draft: Draft, encoding: str, bom: bytes, letter: str) -> bool:
         own = "\n".join(change.before.lines)
         text = "\n".join([own, *(line for edit in change.edits for line in edit.added)])
         if letter not in (own if encoding == "latin-1" else text):
-            return False  # nothing would tell the file from one in UTF-8
+            return False  # the encoding would make no difference
         if encoding == "latin-1" and any(ord(char) > 255 for char in text):
             return False
         change.both(encoding=encoding, bom=bom)
@@ -181,7 +181,7 @@ def _encoded(draft: Draft, encoding: str, bom: bytes, letter: str) -> bool:
 
 
 def _elsewhere(draft: Draft, one: str, other: str, *, may_refuse: bool = False) -> bool:
-    """Odd bytes in two lines far from any hunk."""
+    """Put odd characters into two lines far from any hunk."""
     draft.may_refuse |= may_refuse
     if not all_plain(draft):
         return False
@@ -197,7 +197,7 @@ def _elsewhere(draft: Draft, one: str, other: str, *, may_refuse: bool = False) 
 
 
 slip("invalid-bytes-elsewhere", FILE, ELSEWHERE)(partial(_elsewhere, one="\udcff\udcfe", other="caf\u00e9"))
-# a file with a NUL may be taken for a binary one
+# a NUL may make a file look binary
 slip("nul-elsewhere", FILE, ELSEWHERE)(partial(_elsewhere, one="\0", other="", may_refuse=True))
 slip("lone-cr-elsewhere", FILE, ELSEWHERE + " newlines")(partial(_elsewhere, one="\r", other="one\rtwo"))
 slip("odd-line-breaks-elsewhere", FILE, ELSEWHERE)(
@@ -207,7 +207,7 @@ slip("odd-line-breaks-elsewhere", FILE, ELSEWHERE)(
 
 @slip("odd-line-breaks-inside", FILE, "bytes")
 def odd_inside(draft: Draft) -> bool:
-    """Form feeds and U+2028 in the lines of the hunks: no line ends there."""
+    """Form feeds, U+2028 and the like within lines of the hunks: no line ends there."""
     if not all_plain(draft):
         return False
     char = draft.rng.choice(["\x0c", "\u2028", "\u0085", "\x0b", "\x1c"])
@@ -239,14 +239,14 @@ def non_english(draft: Draft) -> bool:
 
 @slip("decomposed-accents", FILE, "bytes typography")
 def decomposed(draft: Draft) -> bool:
-    """The file has letters as letter and accent; the answer has them as one: the same to the eye."""
+    """The file has combining accents; the answer has precomposed letters, which look the same."""
     draft.may_refuse = True
     draft.wraps.append(lambda text: text.replace("e\u0301", "\u00e9"))
     shown = _rewritten(
         draft,
         lambda lines: [line.replace("en", "e\u0301n") for line in lines],
         lambda text: "e\u0301" in text,
-    )  # which form a new line should have is not said
+    )  # which form a new line should have is unknown
     added = (line for change in draft.changes for edit in change.edits for line in edit.added)
     return shown and not any("e\u0301" in line for line in added)
 
@@ -260,7 +260,7 @@ def executable(draft: Draft) -> bool:
 
 @slip("large-file", FILE, "size")
 def large(draft: Draft) -> bool:
-    """The changed file in the middle of 20,000 lines."""
+    """The first file grown to 20,000 lines, with its changes in the middle."""
     change = draft.changes[0]
     draft.changes = [change]
     if not change.before or not change.after or len(change.before.lines) < 300 or is_crlf(change.before):
@@ -270,8 +270,8 @@ def large(draft: Draft) -> bool:
     number = 0
     while len(above) < total // 2:
         number += 1
-        taken = own[: draft.rng.randrange(100, 300)]
-        above += [f"{line} {number}" if line.strip() else line for line in taken]
+        chunk = own[: draft.rng.randrange(100, 300)]
+        above += [f"{line} {number}" if line.strip() else line for line in chunk]
     below = [f"{line} {number}b" if line.strip() else line for line in (*own, *above)]
     below = below[: max(0, total - len(above) - len(own))]
     edits = [edit.shifted(len(above)) for edit in change.edits]
@@ -282,14 +282,14 @@ def large(draft: Draft) -> bool:
 # Paths
 
 MARK = "\u00fcber-"
-# What may come after a name. Tools put it outside of the quotes.
+# Text that may follow a name; tools leave it outside the quotes.
 _AFTER = re.compile(r"(?:\t.*| \d{4}-\d\d-\d\d .*| \((?:original|modified)\))?\s*$")
 
 
 def _c_style(line: str) -> str:
-    """A header line as git and GNU diff write it when the name isn't ASCII. A name between back-ticks or asterisks
-    stays: whoever writes these writes what is read, not what git escapes. Nor is a changed line a header, `-- ` or
-    `++ ` first in it or not."""
+    """Quote the names in a header line as git and GNU diff do for names that are not ASCII. Names in backticks or
+    asterisks stay, since whoever writes those does not escape names. MARK tells a header from a changed line that
+    begins with `-- ` or `++ `."""
     if MARK not in line:
         return line
     if line.startswith(("--- ", "+++ ", "*** a/")) and line[4:5] not in {"`", "*"}:
@@ -331,7 +331,7 @@ for _name, _form in {
 
 @slip("same-base-names", FILE, "path extra")
 def same_base(draft: Draft) -> bool:
-    """Another file of the same base name is known; the path given is whole."""
+    """There is another file of the same base name; the answer gives the whole path."""
     for change in draft.changes:
         if change.before is None:
             return False
@@ -348,14 +348,14 @@ ENVELOPE = ("*** Begin Patch", "*** Update File: some/file.py", "@@", "-old", "+
 
 
 def plant(change: Change, row: int, lines: Sequence[str]) -> None:
-    """Lines that were in the file all along, above `row`."""
+    """Insert lines above `row` that the file had all along."""
     own = list(change.before.lines)
     own[row:row] = [line + change.tail for line in lines]
     change.rebase(own, [edit.shifted(len(lines)) if edit.start >= row else edit for edit in change.edits])
 
 
 def _planted(draft: Draft, lines: Sequence[str], *, above: bool) -> bool:
-    """Such lines are in the file next to a change."""
+    """Plant lines next to a change of the first file."""
     change = draft.changes[0]
     if not change.before or not change.after or not change.edits:
         return False
@@ -416,7 +416,7 @@ for _name, _lines in {
 
 @slip("deletes-dashes", FILE, "planted marks context numbers rewrite")
 def dashes(draft: Draft) -> bool:
-    """A deleted line begins with `-- `, so that it reads as a header; counts are right."""
+    """A deleted line begins with `-- ` and so reads as a header; the counts are right."""
     change = draft.changes[0]
     if not change.before or not change.after or not change.edits or not change.edits[0].added:
         return False
@@ -428,11 +428,11 @@ def dashes(draft: Draft) -> bool:
     return True
 
 
-# Files that come, go, move, and change their mode
+# Files that are created, deleted, moved or given another mode
 
 
 def _short(draft: Draft) -> Change | None:
-    """The first change, with at most one other, where its file is not too long to be written out."""
+    """The first change, if its file is short enough to write out; keeps one other change at most."""
     change = draft.changes[0]
     if not change.before or not change.after or max(len(change.after.lines), len(change.before.lines)) > 400:
         return None
@@ -451,9 +451,9 @@ def new(draft: Draft) -> bool:
 
 @slip("new-file-plain", FILE, NEW + " names")
 def new_plain(draft: Draft) -> bool:
-    """`/dev/null` is all that says so."""
+    """Only `/dev/null` tells that the file is new."""
     if not new(draft) or draft.changes[0].after.mode != "100644":
-        return False  # no line says what mode it has
+        return False  # no line gives its mode
     draft.changes = draft.changes[:1]
     path = draft.changes[0].path
 
@@ -474,7 +474,7 @@ def new_unnumbered(draft: Draft) -> bool:
 
 @slip("new-file-blank-bare", FILE, NEW + " blank", combines=False)
 def new_blank(draft: Draft) -> bool:
-    """Its blank lines without a plus."""
+    """A new file whose blank lines lack the plus."""
     after = draft.changes[0].after
     draft.wraps.append(lambda text: text.replace("\n+\n", "\n\n").replace("\n+\n", "\n\n"))
     return bool(after and after.lines[-1].strip() and new(draft) and "" in after.lines[1:-1])
@@ -491,7 +491,7 @@ def deleted(draft: Draft) -> bool:
 
 @slip("deleted-file-no-lines", FILE, GONE, combines=False)
 def deleted_bare(draft: Draft) -> bool:
-    """Said in the header; what it held is left out."""
+    """The header deletes the file; its lines are left out."""
     if not deleted(draft):
         return False
     draft.changes = draft.changes[:1]
@@ -505,7 +505,7 @@ def deleted_bare(draft: Draft) -> bool:
 def _altered(
     draft: Draft, *, moved: bool = False, mode: bool = False, copy: bool = False, edited: bool = True
 ) -> bool:
-    """The first file moved, copied or with another mode; unless `edited`, not a line of it changed."""
+    """Move or copy the first file or change its mode; unless `edited`, none of its lines changes."""
     change = draft.changes[0]
     if not change.before or not change.after:
         return False
@@ -529,7 +529,7 @@ slip("mode-changed-and-edited", FILE, "status mode names")(partial(_altered, mod
 
 @slip("renamed-by-names-only", FILE, "status path names", combines=False)
 def renamed_plain(draft: Draft) -> bool:
-    """Other names on the two sides, and nothing else that says so."""
+    """Only the different names on the two sides tell of the rename."""
     draft.changes = draft.changes[:1]
     old = draft.changes[0].path
     draft.may_refuse = True

@@ -1,4 +1,4 @@
-"""Other forms than a unified diff: envelopes, search and replace, files as a whole, and a form of no tool."""
+"""Other forms than a unified diff: envelopes, search and replace, whole files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MARKS = ("<<<<<<<", "=======", ">>>>>>>", "```")
 def _form(
     name: str, about: str = FORM, *, blur: int = 1, files: int = 1
 ) -> Callable[[SlipFunction], SlipFunction]:
-    """Another form. Every file must be edited in place, and no line say where a file ends."""
+    """Register a slip that uses another form. Every file must be edited in place and end in a newline."""
 
     def add(do: SlipFunction) -> SlipFunction:
         def checked(draft: Draft) -> bool:
@@ -107,7 +107,7 @@ def sides(hunk: Hunk) -> tuple[list[str], list[str]]:
 
 
 def _unmarked(draft: Draft) -> bool:
-    """No line that could be taken for a mark of the form."""
+    """Whether no line of a hunk looks like a mark of the form."""
     return not any(line.text.startswith(MARKS) for hunk in draft.hunks for line in hunk.lines)
 
 
@@ -118,7 +118,7 @@ def _block(old: list[str], new: list[str]) -> list[str]:
 def _replaced(
     draft: Draft, prose: str = "", first: str = "", info: str = "{language}", once: bool = False
 ) -> bool:
-    """A block for each hunk; the file is named in the prose above, on the first line or in the info string."""
+    """One block for each hunk; the prose above, the first line or the info string names the file."""
     if not _unmarked(draft):
         return False
     draft.blocks = []
@@ -156,7 +156,7 @@ def one_fence(draft: Draft) -> bool:
 
 @_form("search-replace-minimal", FORM + " context drift elision")
 def minimal(draft: Draft) -> bool:
-    """Only what changes, without context; it occurs once."""
+    """Only the changed lines, which occur once in the file, without context."""
     if not _unmarked(draft):
         return False
     draft.blocks = []
@@ -173,7 +173,7 @@ def minimal(draft: Draft) -> bool:
 
 @_form("markless-hunks", FORM + " context drift")
 def markless(draft: Draft) -> bool:
-    """Search and replace with other words: the way some tools say it. Need not be known."""
+    """Search and replace in words; an applier need not understand it."""
     draft.may_refuse = True
     draft.blocks = []
     for part in draft.parts:
@@ -188,7 +188,7 @@ def markless(draft: Draft) -> bool:
 
 
 def _whole(draft: Draft, prose: str, info: str) -> bool:
-    """The file as it is to be, named in the prose or in the info string."""
+    """The file as it should become, named in the prose or in the info string."""
     draft.blocks = []
     for part in draft.parts:
         lines = list(map(shown, part.change.after.lines))

@@ -1,4 +1,4 @@
-"""Slips in what a hunk holds: its context, its lines, its order, its `@@` line, and twins of its place."""
+"""Slips in hunks: their context, lines, order and `@@` line, and look-alikes of their place."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def exact(draft: Draft) -> bool:
 
 
 def adjacent(hunk: Hunk, number: int) -> bool:
-    """Whether this line is next to a changed one."""
+    """Whether this line is a changed one or next to one."""
     return any(line.kind != CONTEXT for line in hunk.lines[max(0, number - 1) : number + 2])
 
 
@@ -60,7 +60,7 @@ def doubled(draft: Draft, hunk: Hunk) -> bool:
 
 
 def _altered(draft: Draft, hunk: Hunk, alter: Callable[[Draft, str], str], length: int) -> bool:
-    """Alter a word of a long line of a hunk that has three more lines of the file."""
+    """Alter a word of a long context line in a hunk with at least four lines of the file."""
     old = _old(hunk)
     picked = [
         line for line in old if line.kind == CONTEXT and len(line.text.split()) >= 3 and len(line.text) >= 24
@@ -100,7 +100,7 @@ def comment_changed(draft: Draft, hunk: Hunk) -> bool:
 @slip("context-invented-at-edge", HUNKS, "context drift edge", blur=3)
 def invented(draft: Draft) -> bool:
     text = draft.rng.choice(["# end of block", "}", "    return result", "pass", "// TODO", "import os"])
-    found = False
+    changed = False
     for part in draft.parts:
         before = part.change.before
         known = {line.strip() for line in before.lines} if before else set()
@@ -109,9 +109,9 @@ def invented(draft: Draft) -> bool:
             if text.strip() in known or first.kind != CONTEXT or last.kind != CONTEXT or last.bare_end:
                 continue
             if sum(line.kind != ADDED for line in hunk.lines) >= 4:
-                found = True
+                changed = True
                 hunk.lines.insert(0 if draft.rng.random() < 0.5 else len(hunk.lines), Line(CONTEXT, text))
-    return found
+    return changed
 
 
 @hunk_slip("blank-line-invented", HUNKS, DRIFT, blur=3)
@@ -136,8 +136,8 @@ def blank_dropped(draft: Draft, hunk: Hunk) -> bool:
 
 @slip("overlapping-hunks", HUNKS, "fused numbers context", blur=1)
 def overlapping(draft: Draft) -> bool:
-    """Hunks whose context is shown twice: each edit alone with three lines around, though they are near."""
-    found = False
+    """Each edit in a hunk of its own with three lines of context, so that neighbours overlap."""
+    changed = False
     for part in draft.parts:
         change = part.change
         if not change.before or not change.after or len(change.edits) < 2:
@@ -145,20 +145,20 @@ def overlapping(draft: Draft) -> bool:
         alone = [hunk for edit in change.edits for hunk in _built(draft, replace(change, edits=[edit])).hunks]
         ends = any(line.kind == ADDED and line.bare_end for hunk in alone for line in hunk.lines)
         if len(alone) > len(part.hunks) and not ends:
-            part.hunks, found = alone, True
-    return found
+            part.hunks, changed = alone, True
+    return changed
 
 
 def _built(draft: Draft, change: Change) -> Draft:
-    made = Draft(draft.seed, draft.rng, [change])
-    made.build()
-    return made
+    built = Draft(draft.seed, draft.rng, [change])
+    built.build()
+    return built
 
 
 @hunk_slip("whole-function-rewritten", LINES, "pairs rewrite", blur=1)
 def rewritten(draft: Draft, hunk: Hunk) -> bool:
-    """All lines of a hunk deleted and the result added, unchanged ones too. Where its lines are no longer the file's,
-    it deletes what is not there, or keeps silent on a line between: one may ask what was meant."""
+    """Delete all lines of a hunk and add the result, unchanged lines included. If other slips altered its context, it
+    deletes lines that the file lacks or skips some, and may be refused."""
     if any(line.bare_end for line in hunk.lines):
         return False
     old = [line for line in hunk.lines if line.kind != ADDED]
@@ -174,17 +174,17 @@ def rewritten(draft: Draft, hunk: Hunk) -> bool:
 
 @slip("swapped-hunks", HUNKS, "order-of-hunks", blur=1)
 def swapped(draft: Draft) -> bool:
-    found = False
+    changed = False
     for part in draft.parts:
         before = list(part.hunks)
         draft.rng.shuffle(part.hunks)
-        found = found or before != part.hunks
-    return found
+        changed = changed or before != part.hunks
+    return changed
 
 
 @slip("fused-hunks", HUNKS, "fused order-of-hunks numbers context", blur=1)
 def fused(draft: Draft) -> bool:
-    """Two places of the file in one hunk, one below the other."""
+    """Two places of the file in one hunk, one directly below the other."""
     return _joined(draft, [])
 
 
@@ -213,22 +213,22 @@ def _elision(draft: Draft) -> str:
 
 @slip("elided-context", HUNKS, "elision context numbers", blur=2)
 def elided(draft: Draft) -> bool:
-    """Ten lines of context, the middle of which has become `...`."""
+    """Ten lines of context, with `...` for those in the middle."""
     _context(draft, 10)
     text = _elision(draft)
-    found = False
+    changed = False
     for hunk in draft.hunks:
         head = next((n for n, line in enumerate(hunk.lines) if line.kind != CONTEXT), 0)
         if head >= 8:
             indent = re.match(r"\s*", hunk.lines[3].text)
             hunk.lines[2 : head - 3] = [Line(CONTEXT, indent[0] + text)]
-            found = True
-    return found
+            changed = True
+    return changed
 
 
 @slip("long-deletion-elided", HUNKS, "elision context numbers", blur=1)
 def elided_deletion(draft: Draft) -> bool:
-    """A long deletion of which only the first and last lines are shown. What goes can be told, but need not be."""
+    """A long deletion shows only its first and last lines; an applier may infer the rest or refuse."""
     text = _elision(draft)
     draft.may_refuse = True
     for hunk in draft.hunks:
@@ -240,7 +240,7 @@ def elided_deletion(draft: Draft) -> bool:
 
 @slip("last-hunk-short", HUNKS, "edge context numbers", blur=1)
 def last_short(draft: Draft) -> bool:
-    """The context below the last change is missing, the counts include it."""
+    """The context below the last change is missing, though the counts include it."""
     if not draft.hunks:
         return False
     hunk = draft.hunks[-1]
@@ -271,15 +271,15 @@ def _only_adds(hunk: Hunk) -> bool:
 
 @slip("no-context-right-numbers", HUNKS, "numbers context")
 def no_context(draft: Draft) -> bool:
-    """As `git diff -U0`."""
+    """As `git diff -U0` writes it."""
     _context(draft, 0)
-    draft.may_refuse = any(_only_adds(hunk) for hunk in draft.hunks)  # nothing confirms the number
+    draft.may_refuse = any(_only_adds(hunk) for hunk in draft.hunks)  # no text confirms the number
     return bool(draft.hunks)
 
 
 @slip("no-context-unique-deletion", HUNKS, "context", blur=1)
 def no_context_unique(draft: Draft) -> bool:
-    """No context and wrong numbers, but deleted lines that occur once."""
+    """No context and wrong numbers, but the deleted lines occur only once."""
     _context(draft, 0)
     for hunk in draft.hunks:
         _, b, _, d = hunk.numbers()
@@ -308,16 +308,16 @@ def below_only(draft: Draft) -> bool:
 
 
 def _two(draft: Draft, *, near: bool) -> bool:
-    """The edits of the only file in two diffs; `near`: the second's context shows lines that the first has added."""
+    """Split the edits of the first file into two diffs; `near`: the second shows added lines of the first."""
     change = draft.changes[0]
     draft.changes = [change]
     if not change.in_place or not change.ended or len(change.edits) < 2:
         return False
     pairs = enumerate(pairwise(change.edits), 1)
-    places = [n for n, (one, two) in pairs if near == (bool(one.added) and two.start - one.end <= 3)]
-    if not places:
+    cuts = [n for n, (one, two) in pairs if near == (bool(one.added) and two.start - one.end <= 3)]
+    if not cuts:
         return False
-    first, rest = change.edits[: places[0]], change.edits[places[0] :]
+    first, rest = change.edits[: cuts[0]], change.edits[cuts[0] :]
     shift = sum(len(edit.added) - (edit.end - edit.start) for edit in first)
     middle = replace(change.before, lines=edited(change.before.lines, first))
     later = [edit.shifted(shift) for edit in rest]
@@ -332,26 +332,26 @@ SEQUEL = "several fence prose gaps context numbers order-of-hunks fused form"
 
 @slip("second-diff-on-the-first", HUNKS, SEQUEL, combines=False)
 def near(draft: Draft) -> bool:
-    """It can only be applied after the first."""
+    """The second diff applies only after the first."""
     draft.may_refuse = True
     return _two(draft, near=True)
 
 
 @slip("second-diff-elsewhere", HUNKS, SEQUEL, combines=False)
 def far(draft: Draft) -> bool:
-    """Its numbers are those of the file after the first; its text is that of the file as it is."""
+    """The second diff has the numbers of the file after the first, but the text of the file as it is."""
     draft.blur = 1
     return _two(draft, near=False) and all(part.hunks for part in draft.parts)
 
 
-# Files that hold a twin of the place that is meant: what tells them apart is in the hunk, or in its `@@` line
+# Files with a twin of the right place: the hunk or its `@@` line tells them apart
 
 TWIN = "def twin_of_it(queue):"
 NEAR = "near numbers context fused order-of-hunks edge end"
 
 
 def _twin(draft: Draft, alter: Callable[[list[str]], list[str]] = list) -> Hunk | None:
-    """Put a second block like that of the only hunk below it, or above; returns the hunk that means the first."""
+    """Copy the lines of the only hunk, after `alter`, below or above it; return the hunk of the original."""
     change = draft.changes[0]
     draft.changes = [change]
     draft.build()
@@ -378,7 +378,7 @@ def _twin(draft: Draft, alter: Callable[[list[str]], list[str]] = list) -> Hunk 
 
 @slip("twin-told-by-number", HUNKS, NEAR)
 def by_number(draft: Draft) -> bool:
-    """Two equal places, no heading, and every number is right."""
+    """Two equal places, no heading, right numbers."""
     hunk = _twin(draft)
     if hunk is not None:
         hunk.heading = ""
@@ -388,7 +388,7 @@ def by_number(draft: Draft) -> bool:
 
 @slip("twin-told-by-heading", HUNKS, NEAR, combines=False)
 def by_heading(draft: Draft) -> bool:
-    """Two equal places, no numbers, and the heading is right."""
+    """Two equal places, no numbers, the right heading."""
     hunk = _twin(draft)
     if hunk is None:
         return False
@@ -410,7 +410,7 @@ def by_both(draft: Draft) -> bool:
 
 @slip("twin-number-nearly-right", HUNKS, NEAR, combines=False)
 def nearly(draft: Draft) -> bool:
-    """Two equal places; the number is off by one or two, far nearer to the one than to the other."""
+    """Two equal places; the number is off by one or two, but far closer to the right one."""
     hunk = _twin(draft)
     if hunk is None:
         return False
@@ -430,19 +430,19 @@ def _unnumbered(hunk: Hunk | None) -> bool:
 
 @slip("twin-deeper", HUNKS, NEAR, blur=1)
 def deeper(draft: Draft) -> bool:
-    """The other place is the same but for four spaces of indentation."""
+    """The other place differs only in four more spaces of indentation."""
     return _unnumbered(_twin(draft, lambda block: ["    " + line if line else line for line in block]))
 
 
 @slip("twin-one-line-differs", HUNKS, NEAR, blur=1)
 def one_differs(draft: Draft) -> bool:
-    """One line of context is another at the other place."""
+    """The other place differs in its first line."""
     return _unnumbered(_twin(draft, lambda block: [f"{block[0]}, again", *block[1:]]))
 
 
 @slip("twin-deleted-line-differs", HUNKS, NEAR, blur=1)
 def deleted_differs(draft: Draft) -> bool:
-    """The deleted line is another at the other place; the context is the same."""
+    """The other place differs in the deleted lines, not in the context."""
     change = draft.changes[0]
     if not change.before or len(change.edits) != 1 or change.edits[0].start == change.edits[0].end:
         return False
@@ -454,13 +454,13 @@ def deleted_differs(draft: Draft) -> bool:
 def punctuation(draft: Draft) -> bool:
     """The other place has typographic quotes."""
     quotes = str.maketrans({'"': "\u201d", "'": "\u2019"})
-    found: list[bool] = []
+    has_quotes: list[bool] = []
 
     def alter(block: list[str]) -> list[str]:
-        found.append(any('"' in line or "'" in line for line in block))
+        has_quotes.append(any('"' in line or "'" in line for line in block))
         return [line.translate(quotes) for line in block]
 
-    return _unnumbered(_twin(draft, alter)) and found[-1]
+    return _unnumbered(_twin(draft, alter)) and has_quotes[-1]
 
 
 # The `@@` line
@@ -469,7 +469,7 @@ Numbers = tuple[int, int, int, int]
 
 
 def _numbered(name: str, about: str, alter: Callable[[Draft, Numbers], Numbers]) -> None:
-    """Other numbers in each `@@` line. The slip needs a hunk that they are wrong for."""
+    """Register a slip that alters the numbers of each `@@` line; at least one hunk must get wrong ones."""
     changes: dict[str, Callable[[Hunk], bool]] = {
         "counts-equal": lambda hunk: hunk.counts()[0] != hunk.counts()[1],
         "numbers-one": lambda hunk: hunk.old > 5,
@@ -499,7 +499,7 @@ _numbered("counts-too-small", "numbers", partial(_miscounted, by=(-3, -2, -1)))
 _numbered("counts-too-large", "numbers", partial(_miscounted, by=(1, 2, 3, 12)))
 _numbered("counts-equal", "numbers", lambda _, n: (n[0], n[1], n[0], n[1]))
 _numbered("numbers-one", "numbers", lambda _, n: (1, n[1], 1, n[3]))
-# the new side's start forgets what the hunks above added: the old side's is right
+# the start on the new side ignores the hunks above; the one on the old side is right
 _numbered("old-numbers-for-new", "numbers", lambda _, n: (n[0], n[1], n[0], n[3]))
 
 
@@ -537,20 +537,20 @@ def no_hunk_line(draft: Draft) -> bool:
 
 @slip("wrong-heading", NUMBERS, "numbers heading")
 def wrong_heading(draft: Draft) -> bool:
-    """Right numbers and text; after them the name of another function."""
+    """Right numbers and text; the heading is a random line of the file."""
     for part in draft.parts:
         before = part.change.before
         names = [line for line in before.lines if line[:1].isalpha() and len(line) < 70] if before else []
         for hunk in part.hunks:
             if names:
                 hunk.heading = draft.rng.choice(names).strip()
-    draft.blur = max(draft.blur, 1)  # a wrong heading may tell nothing only where the text tells the place
+    draft.blur = max(draft.blur, 1)  # a wrong heading is harmless only if the text tells the place
     return any(hunk.heading for hunk in draft.hunks)
 
 
 @slip("heading-far", NUMBERS, "numbers heading")
 def heading_far(draft: Draft) -> bool:
-    """Text after the `@@` that is no line of the file."""
+    """A heading that is no line of the file."""
     text = draft.rng.choice(["imports", "near the top of the file", "(around line 40)", "main loop"])
     for hunk in draft.hunks:
         hunk.heading = text

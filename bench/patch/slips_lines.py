@@ -1,4 +1,4 @@
-"""Slips in the lines of hunks: marks, white space, typography, escapes, order, line numbers."""
+"""Slips in the lines of hunks: marks, white space, typography, escapes, order and line numbers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _lines(draft: Draft) -> list[Line]:
 
 
 def _replaced(lines: list[Line], alter: Callable[[str], str]) -> bool:
-    """Alter the text of lines; whether one is another now."""
+    """Alter the text of lines; return whether any changed."""
     before = [line.text for line in lines]
     for line in lines:
         line.text = alter(line.text)
@@ -31,30 +31,30 @@ def _replaced(lines: list[Line], alter: Callable[[str], str]) -> bool:
 
 @slip("blank-context-bare", RAW, "blank")
 def blank_bare(draft: Draft) -> bool:
-    found = [line for line in _lines(draft) if line.kind == CONTEXT and not line.text]
-    for line in found:
+    blank = [line for line in _lines(draft) if line.kind == CONTEXT and not line.text]
+    for line in blank:
         line.raw = ""
-    return bool(found)
+    return bool(blank)
 
 
 @hunk_slip("blank-added-bare", RAW, "blank", blur=1)
 def blank_added_bare(draft: Draft, hunk: Hunk) -> bool:
-    found = False
+    changed = False
     for before, line, after in zip(hunk.lines, hunk.lines[1:], hunk.lines[2:], strict=False):
         if line.kind == before.kind == after.kind == ADDED and not line.text:
-            line.raw, found = "", True
-    return found
+            line.raw, changed = "", True
+    return changed
 
 
 def _old_lines(draft: Draft, alter: Callable[[str], str]) -> bool:
-    found = _replaced([line for line in _lines(draft) if line.kind != ADDED], alter)
+    changed = _replaced([line for line in _lines(draft) if line.kind != ADDED], alter)
     draft.blur = max(draft.blur, 2)
-    return found
+    return changed
 
 
 @slip("trailing-space-lost", LINES, "trailing")
 def trailing_lost(draft: Draft) -> bool:
-    """Context and deleted lines without the white space at their end. Not where that is the change."""
+    """Context and deleted lines without trailing white space, unless a change consists in that."""
     for hunk in draft.hunks:
         old, new = ({line.text.rstrip() for line in hunk.lines if line.kind == k} for k in (DELETED, ADDED))
         if old & new:
@@ -72,8 +72,8 @@ def trailing_added(draft: Draft) -> bool:
 
 
 def _unmarked(draft: Draft, share: float) -> bool:
-    """Context at column 0; nothing of it that could be taken for a mark."""
-    found = False
+    """A share of the context lines lacks its mark; none may look like a marked line."""
+    changed = False
     for line in _lines(draft):
         if line.kind == CONTEXT and line.text.strip():
             if not line.text[0].isalnum() and line.text[0] not in " \t_({[<\"'}])$@#/*.":
@@ -81,8 +81,8 @@ def _unmarked(draft: Draft, share: float) -> bool:
             if NOT_CONTEXT.match(line.text.strip()):
                 return False
             if draft.rng.random() < share:
-                line.raw, found = line.text, True
-    return found
+                line.raw, changed = line.text, True
+    return changed
 
 
 slip("context-without-space", RAW, "marks blank", blur=2)(partial(_unmarked, share=1.0))
@@ -91,7 +91,7 @@ slip("some-context-without-space", RAW, "marks blank", blur=2)(partial(_unmarked
 
 @slip("marks-spaced", RAW, "marks", blur=2)
 def spaced(draft: Draft) -> bool:
-    """`+ x` for `+x`: a space after each mark, context too."""
+    """A space after each mark, also in context: `+ x` for `+x`."""
     lines = _lines(draft)
     for line in lines:
         line.raw = f"{line.kind} {line.text}" if line.text else line.kind
@@ -101,20 +101,20 @@ def spaced(draft: Draft) -> bool:
 
 @slip("bare-end-lost", LINES, "end")
 def marker_lost(draft: Draft) -> bool:
-    """No final newline, and no word of it."""
-    found = False
+    """No final newline, and no marker for it."""
+    changed = False
     for part in draft.parts:
         before, after = part.change.before, part.change.after
         for line in (line for hunk in part.hunks for line in hunk.lines if line.bare_end):
             if not (before and after) or before.final_newline != after.final_newline:
                 return False
-            line.bare_end, found = False, True
-    return found
+            line.bare_end, changed = False, True
+    return changed
 
 
 @slip("bare-end-misplaced", LINES, "end")
 def marker_misplaced(draft: Draft) -> bool:
-    """The marker below the last line of a hunk that doesn't reach the end of the file."""
+    """The marker below a hunk that does not reach the end of the file."""
     for part in draft.parts:
         change = part.change
         if part.hunks and change.before and change.after and change.ended:
@@ -150,10 +150,10 @@ def no_break(draft: Draft) -> bool:
 
 
 def _escaped(draft: Draft, table: dict[str, str]) -> bool:
-    """The whole diff escaped as a web page does."""
+    """Escape the whole diff as a web page does."""
     lines = _lines(draft)
     if any(re.search(r"&[#\w]+;", line.text) for line in lines):
-        return False  # what is meant by it could not be told
+        return False  # an entity that is there already would be ambiguous
     tells = False
     for line in lines:
         text = line.text.translate(str.maketrans(table))
@@ -175,12 +175,12 @@ slip("html-escaped-quotes", LINES, "html typography", blur=2)(
 
 @hunk_slip("equal-pairs", LINES, "pairs")
 def equal_pairs(draft: Draft, hunk: Hunk) -> bool:
-    """A line of context deleted and added again."""
+    """One or two context lines deleted and added again."""
     lines = enumerate(hunk.lines)
     picked = [n for n, line in lines if line.kind == CONTEXT and line.text.strip() and not line.bare_end]
     for number in sorted(draft.rng.sample(picked, min(2, len(picked))), reverse=True):
         line = hunk.lines[number]
-        draft.may_refuse |= not in_file(draft, line)  # what isn't there can't be deleted
+        draft.may_refuse |= not in_file(draft, line)  # a line that the file lacks cannot be deleted
         hunk.lines[number : number + 1] = [Line(DELETED, line.text, line.row), Line(ADDED, line.text)]
     return bool(picked)
 
@@ -192,18 +192,18 @@ def _leading(lines: list[Line], kind: str) -> list[Line]:
 def _reordered(
     draft: Draft, hunk: Hunk, order: Callable[[list[Line], list[Line]], list[Line] | None]
 ) -> bool:
-    """Put deleted lines and the added ones that replace them in another order, where `order` knows one."""
+    """Reorder deleted lines and the added ones that replace them, unless `order` returns None."""
     lines: list[Line] = []
-    rest, found = hunk.lines, False
+    rest, changed = hunk.lines, False
     while rest:
         deleted = _leading(rest, DELETED)
         added = _leading(rest[len(deleted) :], ADDED)
-        taken = rest[: max(len(deleted) + len(added), 1)]
-        new = None if any(line.bare_end for line in taken) else order(deleted, added)
-        lines, found = lines + (new or taken), found or bool(new)
-        rest = rest[len(taken) :]
+        run = rest[: max(len(deleted) + len(added), 1)]
+        new = None if any(line.bare_end for line in run) else order(deleted, added)
+        lines, changed = lines + (new or run), changed or bool(new)
+        rest = rest[len(run) :]
     hunk.lines = lines
-    return found
+    return changed
 
 
 def _added_first(deleted: list[Line], added: list[Line]) -> list[Line] | None:
@@ -220,7 +220,7 @@ hunk_slip("added-before-deleted", LINES, "order")(partial(_reordered, order=_add
 hunk_slip("interleaved", LINES, "order")(partial(_reordered, order=_interleaved))
 
 
-# White space at the start of lines: the right bytes are those of the file's own indentation
+# Indentation: the expected bytes keep that of the file
 
 
 def _texts(hunk: Hunk) -> list[Line]:
@@ -232,13 +232,13 @@ def _indent(line: Line) -> str:
 
 
 def _known(hunk: Hunk) -> bool:
-    """Are there two lines of the file to tell a shift by?"""
+    """Whether two lines of the file can tell how far the hunk is shifted."""
     return sum(line.kind != ADDED for line in _texts(hunk)) >= 2
 
 
 def _indent_slip(name: str) -> Callable[[Callable[[Draft], bool]], Callable[[Draft], bool]]:
-    """A slip in indentation. Not where an added line is nothing but white space: how much it should have after a shift
-    is anyone's guess."""
+    """Register a slip in indentation. It does not apply if an added line is only white space: how much that line should
+    have after a shift is unknown."""
 
     def add(do: Callable[[Draft], bool]) -> Callable[[Draft], bool]:
         slip(name, LINES, "indent trailing", blur=2)(
@@ -253,7 +253,7 @@ def _indent_slip(name: str) -> Callable[[Callable[[Draft], bool]], Callable[[Dra
 
 @_indent_slip("dedented")
 def dedented(draft: Draft) -> bool:
-    found = False
+    changed = False
     for hunk in draft.hunks:
         lines = _texts(hunk)
         prefix = min(map(_indent, lines), key=len, default="")
@@ -261,12 +261,12 @@ def dedented(draft: Draft) -> bool:
             continue
         if not _known(hunk) or not all(line.text.startswith(prefix) for line in lines):
             return False
-        found = _replaced(lines, lambda text: text[len(prefix) :])  # noqa: B023 (called at once)
-    return found
+        changed = _replaced(lines, lambda text: text[len(prefix) :])  # noqa: B023 (called at once)
+    return changed
 
 
 def _shift(draft: Draft, by: int) -> bool:
-    """All lines of all hunks too far right or left."""
+    """Shift all lines of all hunks right by `by` columns, or left if it is negative."""
     for hunk in draft.hunks:
         lines = _texts(hunk)
         tabs = any(re.match(r" *\t", line.text) for line in lines)
@@ -276,7 +276,7 @@ def _shift(draft: Draft, by: int) -> bool:
     return bool(draft.hunks)
 
 
-# the draw comes first, whether there is white space or not
+# the width is drawn even if an added line is only white space
 slip("indented-more", LINES, "indent trailing", blur=2)(lambda draft: _drawn(draft, [2, 4, 8], 1))
 slip("indented-less", LINES, "indent trailing", blur=2)(lambda draft: _drawn(draft, [1, 2, 4], -1))
 
@@ -300,18 +300,18 @@ def one_shifted(draft: Draft) -> bool:
 @_indent_slip("tabs-to-spaces")
 def to_spaces(draft: Draft) -> bool:
     width = draft.rng.choice([2, 4, 4, 8])
-    found = False
+    changed = False
     for hunk in draft.hunks:
         lines = _texts(hunk)
         if any(set(_indent(line)) - {"\t"} for line in lines):
             return False
         deep = {line.kind == ADDED for line in lines if _indent(line)}
         if deep == {True}:
-            return False  # nothing of the file tells how wide a tab was
+            return False  # no line of the file shows how wide a tab is
         for line in lines:
             line.text = " " * (width * len(_indent(line))) + line.text.lstrip("\t")
-        found = found or bool(deep)
-    return found
+        changed = changed or bool(deep)
+    return changed
 
 
 @_indent_slip("spaces-to-tabs")
@@ -334,7 +334,7 @@ def to_tabs(draft: Draft) -> bool:
 
 @_indent_slip("two-for-four")
 def two_for_four(draft: Draft) -> bool:
-    """Indented by 2 in the answer where the file has 4."""
+    """Indentation by 2 in the answer where the file has 4."""
     lines = [line for hunk in draft.hunks for line in _texts(hunk)]
     heads = [_indent(line) for line in lines]
     if any(set(head) - {" "} or len(head) % 4 for head in heads) or not any(heads):
@@ -350,7 +350,7 @@ def two_for_four(draft: Draft) -> bool:
 
 
 def _flush_left(draft: Draft, kind: str, other: str) -> bool:
-    """Only the lines of one kind have lost their indentation; those of the other have theirs."""
+    """Remove the indentation of lines of one kind; lines of the other keep theirs."""
     for hunk in draft.hunks:
         if not any(line.kind == other and line.text.startswith((" ", "\t")) for line in hunk.lines):
             return False
@@ -372,7 +372,7 @@ FORMS = ("{n:>4} | {t}", "{n}: {t}", "{n:>5} {t}", "{n}\t{t}", "{n:04d} {t}")
 
 
 def _counted(draft: Draft, form: Callable[[Line, int, int], str]) -> bool:
-    """Write each line with the numbers that it has in the old and in the new file."""
+    """Write each line as `form` does from its numbers in the old and the new file."""
     for hunk in draft.hunks:
         row, new = hunk.old + 1, hunk.new + 1
         for line in hunk.lines:
@@ -383,7 +383,7 @@ def _counted(draft: Draft, form: Callable[[Line, int, int], str]) -> bool:
 
 @slip("line-numbered", RAW, "marks blank numbered trailing", blur=1)
 def numbered(draft: Draft) -> bool:
-    """A number before each line of a hunk, in one of the ways tools show them."""
+    """A number before each line of a hunk, in one of the ways that tools show it."""
     form = draft.rng.choice(FORMS)
     return _counted(
         draft,
@@ -393,7 +393,7 @@ def numbered(draft: Draft) -> bool:
 
 @slip("two-number-columns", RAW, "marks blank numbered trailing", blur=1)
 def columns(draft: Draft) -> bool:
-    """Old and new number before each line, as review tools show them."""
+    """The old and the new number before each line, as review tools show them."""
 
     def form(line: Line, row: int, new: int) -> str:
         left, right = "" if line.kind == ADDED else row, "" if line.kind == DELETED else new
@@ -404,7 +404,7 @@ def columns(draft: Draft) -> bool:
 
 @slip("line-numbered-counting", RAW, "marks blank numbered trailing several", blur=1)
 def counting(draft: Draft) -> bool:
-    """The lines of the diff itself numbered from 1, headers too. Not with a repeated hunk: the copy counts again."""
+    """The lines of the diff are numbered from 1, headers included. Not with a repeated hunk: its copy counts again."""
     number = 0
 
     def counted(texts: list[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Answers with more than one diff, or code that is none: repeated, taken back, corrected, in pieces."""
+"""Answers with several diffs, or with code that is no diff: repeated, withdrawn, corrected, in pieces."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ EXAMPLES = (
 EDITED = "fence prose several form numbered wrap"
 CODE = "prose several form fence"
 WITHDRAWN = "fence prose several form numbered wrap end-of-answer"
-FAR = 15  # rows between a decoy and what is really changed
+FAR = 15  # rows between a decoy and any edit
 
 
 def _plain(draft: Draft) -> bool:
@@ -60,11 +60,11 @@ def written(parts: Sequence[Part]) -> list[str]:
     return [text for part in parts for text in part.written()]
 
 
-# A first try, and the diff that counts
+# A first attempt, then the diff that counts
 
 
 def _worse(part: Part, ending: str) -> Part | None:
-    """The same diff with other added lines, as a first try would be. None where a hunk has no added line."""
+    """The same diff with `ending` after each added line, as a first attempt; None if a hunk adds nothing."""
     hunks = [replace(hunk, lines=[replace(line) for line in hunk.lines]) for hunk in part.hunks]
     for hunk in hunks:
         added = [line for line in hunk.lines if line.kind == ADDED and line.text.strip()]
@@ -77,7 +77,7 @@ def _worse(part: Part, ending: str) -> Part | None:
 
 @slip("reconsidered", BLOCKS, EDITED)
 def reconsidered(draft: Draft) -> bool:
-    """A first try of every file, and then the one that counts."""
+    """A first attempt at every file, then the diff that counts."""
     if not _plain(draft):
         return False
     tries = [_worse(part, "  # first try") for part in draft.parts]
@@ -125,7 +125,7 @@ def thrice(draft: Draft) -> bool:
 
 @slip("reconsidered-one-hunk", BLOCKS, EDITED)
 def one_hunk(draft: Draft) -> bool:
-    """The second diff corrects one hunk of the first; the others it does not speak of."""
+    """The second diff corrects one hunk of the first and omits the others."""
     part = draft.parts[0]
     if not _plain(draft) or len(part.hunks) < 2 or len(draft.parts) > 1:
         return False
@@ -161,7 +161,7 @@ def repeated(draft: Draft) -> bool:
     if not any(line.kind == DELETED for line in hunk.lines):
         return False
     part.hunks.append(replace(hunk, lines=[replace(line) for line in hunk.lines]))
-    draft.may_refuse = draft.may_refuse or hunk.header is None  # nothing says that a second hunk begins
+    draft.may_refuse = draft.may_refuse or hunk.header is None  # nothing marks the start of the copy
     return True
 
 
@@ -180,7 +180,7 @@ def pieces_then_whole(draft: Draft) -> bool:
 
 @slip("a-diff-for-each-hunk", NAMES, EDITED + " gaps")
 def each_hunk(draft: Draft) -> bool:
-    """Names above each hunk, each in its own fence."""
+    """A diff for each hunk, with its own file names and fence."""
     if not _plain(draft) or len(draft.hunks) < 2:
         return False
     draft.parts = [
@@ -210,7 +210,7 @@ def fences_once(draft: Draft) -> bool:
 
 @slip("parts-with-words", BLOCKS, WITHDRAWN)
 def parts(draft: Draft) -> bool:
-    """Each hunk in a fence of its own; the words between take nothing back. A mere renaming has none."""
+    """Each hunk in a fence of its own; the words between withdraw nothing. Not for a mere rename, which has no hunk."""
     if len(draft.hunks) < 2 or not all(
         part.hunks and part.change.before and part.change.after for part in draft.parts
     ):
@@ -228,7 +228,7 @@ def parts(draft: Draft) -> bool:
 
 
 def _quoted(draft: Draft, *, new: bool) -> bool:
-    """The present code in a fence above the diff, or what the place reads afterwards in one below it."""
+    """The current code in a fence above the diff or, if `new`, the resulting code in one below it."""
     hunk = draft.hunks[0] if draft.hunks else None
     if hunk is None or not _plain(draft):
         return False
@@ -264,7 +264,7 @@ def commands(draft: Draft) -> bool:
     return True
 
 
-# A first diff that is taken back, whatever is in it and wherever
+# A first diff that is withdrawn, whatever it changes
 
 
 def spoken(rng: Random, *choices: tuple[str, ...]) -> str:
@@ -273,7 +273,7 @@ def spoken(rng: Random, *choices: tuple[str, ...]) -> str:
 
 
 def _decoy(draft: Draft, part: Part) -> Hunk | None:
-    """A hunk that fits at one place of the file, far from all edits."""
+    """A hunk that fits at one place of the file only, far from all edits."""
     change = part.change
     if change.before is None or not change.after or change.moved or change.copy:
         return None
@@ -295,19 +295,19 @@ def _decoy(draft: Draft, part: Part) -> Hunk | None:
 
 
 def decoys(draft: Draft) -> list[Part] | None:
-    """A diff with a decoy for each file."""
-    found = []
+    """A diff with a decoy for each file, or None if one of them allows none."""
+    diffs = []
     for part in draft.parts:
         hunk = _decoy(draft, part)
         if hunk is None or not part.hunks:
             return None
         path = part.change.path
-        found.append(Part(part.change, [hunk], [f"--- a/{path}", f"+++ b/{path}"]))
-    return found
+        diffs.append(Part(part.change, [hunk], [f"--- a/{path}", f"+++ b/{path}"]))
+    return diffs
 
 
-def begun_again(draft: Draft, first: list[Part] | None, words: str | None = None) -> bool:
-    """First another diff, then words (by default those that take it back), then the one that counts."""
+def with_first_diff(draft: Draft, first: list[Part] | None, words: str | None = None) -> bool:
+    """Write another diff, then words (by default, ones that withdraw it), then the diff that counts."""
     if words is None:
         words = spoken(draft.rng, OPENINGS, TAKEN_BACK, CLOSINGS)
     if first is None:
@@ -318,19 +318,19 @@ def begun_again(draft: Draft, first: list[Part] | None, words: str | None = None
 
 @slip("withdrawn-elsewhere", BLOCKS, WITHDRAWN)
 def elsewhere(draft: Draft) -> bool:
-    return begun_again(draft, decoys(draft))
+    return with_first_diff(draft, decoys(draft))
 
 
 @slip("withdrawn-with-more", BLOCKS, WITHDRAWN)
 def more(draft: Draft) -> bool:
-    """The first diff has all hunks of the second, and one that is taken back."""
+    """The first diff has all hunks of the second and a decoy."""
     first = decoys(draft)
     if first is None:
         return False
     for part, other in zip(draft.parts, first, strict=True):
         other.head = part.head
         other.hunks = sorted([*part.hunks, *other.hunks], key=lambda hunk: hunk.old)
-    return begun_again(draft, first)
+    return with_first_diff(draft, first)
 
 
 @slip("withdrawn-that-does-not-fit", BLOCKS, WITHDRAWN)
@@ -338,7 +338,7 @@ def misfit(draft: Draft) -> bool:
     first = decoys(draft)
     for line in (line for part in first or [] for line in part.hunks[0].lines):
         line.text = f"{line.text} nowhere {draft.rng.randrange(10**6)}"
-    return begun_again(draft, first)
+    return with_first_diff(draft, first)
 
 
 @slip("withdrawn-twice", BLOCKS, WITHDRAWN)
@@ -352,7 +352,7 @@ def twice(draft: Draft) -> bool:
 
 @slip("withdrawn-in-the-fence", BLOCKS, WITHDRAWN)
 def in_fence(draft: Draft) -> bool:
-    """Both diffs in one fence, with the words as a comment between."""
+    """Both diffs in one fence, with the words between them as a comment."""
     first, own = decoys(draft), written(draft.parts)
     if first is None or len(draft.blocks) != 1 or not own[0].startswith(("---", "diff")):
         return False
@@ -364,12 +364,12 @@ def in_fence(draft: Draft) -> bool:
 @slip("withdrawn-by-the-last-words", BLOCKS, WITHDRAWN)
 def afterwards(draft: Draft) -> bool:
     draft.outro = draft.rng.choice(LAST)
-    return begun_again(draft, decoys(draft), draft.rng.choice(("", "Then:")))
+    return with_first_diff(draft, decoys(draft), draft.rng.choice(("", "Then:")))
 
 
 @slip("withdrawn-as-a-thought", BLOCKS, WITHDRAWN)
 def thought(draft: Draft) -> bool:
-    if not begun_again(draft, decoys(draft), "</think>\n\nHere is the change:"):
+    if not with_first_diff(draft, decoys(draft), "</think>\n\nHere is the change:"):
         return False
     draft.blocks[0].prose = "<think>\nPerhaps like this:"
     return True
@@ -380,15 +380,15 @@ def thought(draft: Draft) -> bool:
 
 @slip("fence-lines-without-space", RAW, "fence numbers wrap edge counts bare")
 def bare_fences(draft: Draft) -> bool:
-    """Lines of context that are fences have lost their first column; the counts are right."""
-    found = False
+    """Context lines that are fences lack their first column; the counts are right."""
+    changed = False
     for hunk in draft.hunks:
         for line in hunk.lines:
             if line.kind == CONTEXT and re.match(r"```\w*$", line.text) and not line.bare_end:
-                line.raw, found = line.text, True
+                line.raw, changed = line.text, True
         hunk.number(*hunk.numbers())
     draft.may_refuse = True
-    return found
+    return changed
 
 
 @slip("fence-lines-without-space-miscounted", RAW, "fence numbers wrap edge counts bare")

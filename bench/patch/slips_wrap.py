@@ -1,5 +1,5 @@
-"""Slips in the lines that name the files, and in how one diff is placed in the answer: fences, prose, quotations,
-lists, mail."""
+"""Slips in the lines that name files, and in how a diff is embedded in the answer: fences, prose, quotations, lists,
+mail."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def bare(draft: Draft) -> bool:
 
 @slip("fence-not-closed", BLOCKS, "fence end-of-answer")
 def not_closed(draft: Draft) -> bool:
-    """The last fence; all lines are there."""
+    """The last fence is not closed, though all lines are there."""
     draft.outro = ""
     draft.wraps.append(lambda text: text.rstrip("\n").removesuffix("```"))
     return True
@@ -94,7 +94,7 @@ def prose(draft: Draft) -> bool:
 
 @slip("plan-in-tags", BLOCKS, "prose")
 def tags(draft: Draft) -> bool:
-    """Thought in tags above, with a sketch of a diff that is none."""
+    """Thoughts in tags above the diff, with lines that resemble a diff."""
     draft.blocks[0].prose = SKETCH
     return True
 
@@ -114,13 +114,13 @@ def prose_between_unfenced(draft: Draft) -> bool:
 
 
 def above_hunks(draft: Draft, text: Callable[[], str]) -> bool:
-    """Put text above the `@@` line of every hunk of a file but the first."""
-    found = False
+    """Put text above the `@@` line of every hunk of a file but the first; return whether any has it."""
+    changed = False
     for hunk in (hunk for part in draft.parts for hunk in part.hunks[1:]):
         hunk.written()
         if hunk.header:
-            hunk.header, found = f"{text()}\n{hunk.header}", True
-    return found
+            hunk.header, changed = f"{text()}\n{hunk.header}", True
+    return changed
 
 
 @slip("blank-lines-between-hunks", RAW, "gaps")
@@ -130,7 +130,7 @@ def gaps(draft: Draft) -> bool:
 
 @slip("headings-between-hunks", RAW, "gaps prose several")
 def between(draft: Draft) -> bool:
-    """A line of prose between the hunks of one diff, not indented."""
+    """A line of prose, not indented, between the hunks of a diff."""
     draft.may_refuse = True
     return above_hunks(draft, lambda: draft.rng.choice(["...", "[...]", "(second place)", "Then:"]))
 
@@ -142,7 +142,7 @@ def gap_first(draft: Draft) -> bool:
     return bool(draft.hunks)
 
 
-# Around all of it
+# Around the whole answer
 
 
 def _wrapped(draft: Draft, wrap: Callable[[str], str]) -> bool:
@@ -156,7 +156,7 @@ def _prefixed(text: str, prefix: str, blank: str = "") -> str:
 
 slip("crlf-answer", ANSWER, "newlines")(partial(_wrapped, wrap=lambda text: text.replace("\n", "\r\n")))
 slip("quoted", ANSWER, "wrap")(partial(_wrapped, wrap=lambda text: _prefixed(text.rstrip("\n"), "> ", ">")))
-# fence and diff, four spaces in
+# the fence is indented too
 slip("indented-answer", ANSWER, "wrap")(partial(_wrapped, wrap=lambda text: _prefixed(text, "    ")))
 
 
@@ -182,7 +182,7 @@ def quoted_diff(draft: Draft) -> bool:
 
 @slip("indented-no-fence", BLOCKS, "wrap fence")
 def indented_bare(draft: Draft) -> bool:
-    """The old Markdown way to show code: four spaces, no fence."""
+    """The old Markdown form of code: four spaces, no fence."""
     for block in draft.blocks:
         block.lines = ["", *(f"    {line}" if line else "" for line in block.lines), ""]
     return _marked(draft, "")
@@ -205,8 +205,8 @@ def mail(draft: Draft) -> bool:
 
 
 def _named(draft: Draft, old: str, new: str) -> bool:
-    """The two lines of each file. Where one form has several lines, they are several lines of the header: what comes
-    later numbers, quotes or indents every line."""
+    """Set the header of each file. A form with several lines gives several header lines, so that later slips number,
+    quote or indent each of them."""
     for part in draft.parts:
         path, whole = part.change.path, draft.seed.repository
         if not part.change.in_place:
@@ -252,7 +252,7 @@ for _name, _old, _new in (
 
 @slip("no-header", NAMES, "names")
 def no_header(draft: Draft) -> bool:
-    """One file in play, and its diff doesn't name it."""
+    """There is only one file, and its diff does not name it."""
     return len(draft.parts) == 1 and not draft.extra and _named(draft, "", "")
 
 
@@ -277,7 +277,7 @@ def in_info(draft: Draft) -> bool:
 
 @slip("base-name-only", NAMES, "names")
 def base_name(draft: Draft) -> bool:
-    """Only the last part of the path; it is the only such file."""
+    """Only the last part of the path, which is unique."""
     paths = [part.change.path for part in draft.parts]
     known = [path.rpartition("/")[2] for path in (*paths, *draft.extra)]
     if len(set(known)) < len(known) or not any("/" in path for path in paths):
@@ -289,7 +289,7 @@ def base_name(draft: Draft) -> bool:
 
 @slip("path-tail", NAMES, "names")
 def tail(draft: Draft) -> bool:
-    """The first folder of the path is missing."""
+    """The path without its first folder."""
     for part in draft.parts:
         first, _, rest = part.change.path.partition("/")
         if "/" not in rest or not part.change.in_place or not first:
@@ -299,7 +299,7 @@ def tail(draft: Draft) -> bool:
 
 
 def _doubtful(draft: Draft, old: str, new: str) -> bool:
-    """Names that a careful reader may ask about."""
+    """Names that justify a refusal."""
     draft.may_refuse = True
     return _named(draft, old, new)
 
@@ -310,14 +310,14 @@ slip("names-bold", NAMES, "names")(partial(_doubtful, old="--- **{p}**", new="++
 
 @slip("old-side-null", NAMES, "names")
 def old_null(draft: Draft) -> bool:
-    """`/dev/null` as the old side of a file that exists, whose hunks are of it."""
+    """`/dev/null` as the old side of an existing file, whose lines the hunks show."""
     own = [any(line.kind != "+" for hunk in part.hunks for line in hunk.lines) for part in draft.parts]
     return all(own) and _doubtful(draft, "--- /dev/null", "+++ b/{p}")
 
 
 @slip("names-twice", NAMES, "names")
 def twice(draft: Draft) -> bool:
-    found = False
+    changed = False
     for part in draft.parts:
         if not part.change.in_place:
             return False
@@ -326,8 +326,8 @@ def twice(draft: Draft) -> bool:
             if not hunk.header:
                 return False
             hunk.header = "\n".join([*part.head, hunk.header])
-            found = True
-    return found
+            changed = True
+    return changed
 
 
 @slip("wrong-index-line", NAMES, "names")
