@@ -1,6 +1,6 @@
-"""`python -m bench.cochange --repo PATH...`: how well co-change predicts the other files of a commit, beside others.
+"""Predict the other files of a commit by co-change and other methods: `python -m bench.cochange --repo PATH...`
 
-The others stand there twice: helped by the product's identity of files and its filter for living ones, and as is.
+The other methods run twice: helped by the product's rename tracking and its filter for living files, and as is.
 """
 
 from __future__ import annotations
@@ -21,10 +21,9 @@ LIMITS = {"MAP": 1.28, "MRR": 1.23, "R@10": 1.25}
 Means = dict[str, dict[str, float]]
 
 
-def ours(history: MemoryView, asked: Sequence[int]) -> list[int]:
-    """The product's own answer."""
-    paths = [history.alive[file] for file in asked]
-    return [found.file for found in neighbors(history, asked, paths, limit=SHOWN)]
+def ours(history: MemoryView, files: Sequence[int]) -> list[int]:
+    paths = [history.alive[file] for file in files]
+    return [neighbor.file for neighbor in neighbors(history, files, paths, limit=SHOWN)]
 
 
 HELPED = {f"{name}, helped": helped(method) for name, method in BASELINES.items()}
@@ -37,37 +36,37 @@ def main() -> None:
     args = options(
         "bench.cochange", __doc__,
         repo=([Path], REPOSITORIES),
-        queries=(300, "at most so many of each repository"),
+        queries=(300, "maximum number per repository"),
         seed=(1, ""),
     )  # fmt: skip
-    found: dict[str, Means] = {}
+    results: dict[str, Means] = {}
     for repository in args.repo:
         began, name = time.process_time(), name_of(repository)
         changes = load(repository)
         queries = sample(changes, args.queries, args.seed)
         if not queries:
-            print(f"{name}: no commit to ask about", flush=True)
+            print(f"{name}: no suitable commit", flush=True)
             continue
         figures = replay(changes, METHODS, queries)
-        found[name] = {method: each.means() for method, each in figures.items()}
+        results[name] = {method: each.means() for method, each in figures.items()}
         spent = time.process_time() - began
         print(f"{name}: {len(changes):,} commits, {len(queries)} queries, {spent:.1f} s", flush=True)
-        print(table(found[name]), flush=True)
-    if found:
-        mean = average(list(found.values()))
-        print(f"mean of {len(found)} repositories\n{table(mean)}\n{verdict(mean, found)}")
+        print(table(results[name]), flush=True)
+    if results:
+        mean = average(list(results.values()))
+        print(f"mean of {len(results)} repositories\n{table(mean)}\n{verdict(mean, results)}")
 
 
-def average(each: Sequence[Means]) -> Means:
-    """Every repository counts the same."""
+def average(rows: Sequence[Means]) -> Means:
+    """The means over repositories, which all weigh the same."""
     return {
-        method: {figure: sum(one[method][figure] for one in each) / len(each) for figure in each[0][method]}
-        for method in each[0]
+        method: {figure: sum(row[method][figure] for row in rows) / len(rows) for figure in rows[0][method]}
+        for method in rows[0]
     }
 
 
 def table(means: Means) -> str:
-    """A line for each method: its figures, and by how much ours is ahead."""
+    """One line per method: its figures, and the ratio of repoagent's figures to them."""
     lines = [_line(means, OURS)]
     for title, group in GROUPS:
         lines += [f" {title}:", *(_line(means, method) for method in group)]
@@ -81,15 +80,15 @@ def _line(means: Means, method: str) -> str:
     return f"  {method:34}{cells}   {'' if method == OURS else f'ours x {ratios}'}".rstrip()
 
 
-def verdict(means: Means, found: dict[str, Means]) -> str:
-    """Ours against the limits, and where it is behind."""
+def verdict(means: Means, results: dict[str, Means]) -> str:
+    """The ratios to plain counts and TARMAQ with their limits, and the repositories where MAP is not higher."""
     lines = []
     for other in (f"{name}, {group}" for group in ("helped", "as is") for name in ("plain counts", "TARMAQ")):
         ratios = {figure: means[OURS][figure] / (means[other][figure] or 1) for figure in LIMITS}
         cells = ", ".join(
             f"{figure} {ratio:.3f} (limit {LIMITS[figure]})" for figure, ratio in ratios.items()
         )
-        behind = [name for name, one in found.items() if one[OURS]["MAP"] <= one[other]["MAP"]]
+        behind = [name for name, one in results.items() if one[OURS]["MAP"] <= one[other]["MAP"]]
         lines.append(f"x {other}: {cells}; behind in MAP on {', '.join(behind) or 'none'}")
     return "\n".join(lines)
 

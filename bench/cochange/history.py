@@ -1,7 +1,7 @@
-"""The changes of a repository, and histories that grow by them commit by commit and know nothing of what comes after.
+"""The commits of a repository, and histories that are built one commit at a time and know no later ones.
 
-`MemoryView` is the product's `View`: a file keeps its identity through renames, and what is dead is known. `Histories`
-has the same history by paths alone beside it: there a renamed file starts again, and nothing says what is alive.
+`MemoryView` implements the product's `View`: a file keeps its identity through renames. `Histories` also has the same
+history by path (`by_path`), where a renamed file is a new one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _HEADER = b"\x01"
 
 
 class Change(NamedTuple):
-    """One commit: committer date (seconds), author, and (letter, path before, path after) of each file."""
+    """One commit: committer date (Unix seconds), author, and (status letter, old path, new path) of each file."""
 
     time: int
     author: bytes
@@ -30,11 +30,11 @@ class Change(NamedTuple):
 
 
 def load(repository: Path) -> list[Change]:
-    """All commits that HEAD reaches and that are no merges, oldest first. Raises CalledProcessError if git fails."""
+    """The non-merge commits that HEAD reaches, oldest first. Raises CalledProcessError if git fails."""
     head = git(repository, "rev-parse", "--verify", "HEAD").strip()
-    kept = CACHE / f"{sha256(bytes(repository.resolve()) + head).hexdigest()[:24]}.pickle"
-    if kept.is_file():
-        return [Change(*fields) for fields in pickle.loads(kept.read_bytes())]
+    cached = CACHE / f"{sha256(bytes(repository.resolve()) + head).hexdigest()[:24]}.pickle"
+    if cached.is_file():
+        return [Change(*fields) for fields in pickle.loads(cached.read_bytes())]
     log = [
         "log",
         "--no-merges",
@@ -48,29 +48,29 @@ def load(repository: Path) -> list[Change]:
     form = ("--format=%x01%ct %ae", "HEAD")
     try:
         out = git(repository, *log, "-M", *form)
-    except subprocess.CalledProcessError:  # a blob is absent (a partial clone): only renames of equal content
+    except subprocess.CalledProcessError:  # a partial clone lacks a blob: detect exact renames only
         out = git(repository, *log, "-M100%", *form)
     changes = parse(out)
     CACHE.mkdir(parents=True, exist_ok=True)
-    kept.write_bytes(pickle.dumps([tuple(change) for change in changes], protocol=5))
+    cached.write_bytes(pickle.dumps([tuple(change) for change in changes], protocol=5))
     return changes
 
 
 def parse(out: bytes) -> list[Change]:
-    """What `git log --raw -z` printed, oldest first."""
-    found: list[tuple[int, bytes, list[tuple[bytes, bytes, bytes]]]] = []
+    """The changes in the output of `git log --raw -z`, oldest first."""
+    commits: list[tuple[int, bytes, list[tuple[bytes, bytes, bytes]]]] = []
     tokens = iter(out.split(b"\0"))
     for token in tokens:
         token = token.lstrip(b"\n")
         if token.startswith(_HEADER):
             time, _, author = token[1:].partition(b" ")
-            found.append((int(time), author, []))
+            commits.append((int(time), author, []))
         elif token.startswith(b":"):
             letter = token.rpartition(b" ")[2][:1]
             before = next(tokens)
             after = next(tokens) if letter in b"RC" else before
-            found[-1][2].append((letter, before, after))
-    return [Change(time, author, tuple(entries)) for time, author, entries in reversed(found)]
+            commits[-1][2].append((letter, before, after))
+    return [Change(time, author, tuple(entries)) for time, author, entries in reversed(commits)]
 
 
 LARGEST = 100
@@ -78,13 +78,13 @@ CODE_MAAT_LARGEST = 30  # its --max-changeset-size
 
 
 class MemoryView:
-    """`add` takes the commits oldest first; everything else is the `View` protocol."""
+    """A `View` in memory. `add` expects the commits oldest first."""
 
     def __init__(self) -> None:
-        self.all: list[Commit] = []  # as the product sees them: large ones without files
-        self.full: list[tuple[int, ...]] = []  # the files of each, large ones too
+        self.all: list[Commit] = []  # large ones have no files, as in the product
+        self.full: list[tuple[int, ...]] = []  # the files of each commit, even of large ones
         self.of: list[list[int]] = []  # numbers of the commits of each file, oldest first
-        self.revisions: list[int] = []  # how many of them code-maat would count
+        self.revisions: list[int] = []  # of each file, those that code-maat counts
         self.alive: dict[int, bytes] = {}
         self._holder: dict[bytes, int] = {}  # path -> the file that has it or had it last
         self._authors: dict[bytes, int] = {}
@@ -104,10 +104,10 @@ class MemoryView:
         self.all.append(Commit(number, change.time, author, len(members), small))
 
     def _identify(self, letter: bytes, before: bytes, after: bytes) -> int:
-        """The file of an entry, with names, folders and life brought up to date."""
+        """The file of an entry; updates paths, folders and the living files."""
         file = self._holder.get(before)
         if file is None or (letter == b"A" and self.alive.get(file, before) != before):
-            file = len(self.of)  # new; or the path's old holder lives on under another name
+            file = len(self.of)  # new, or the path's old holder now has another path
             self.of.append([])
             self.revisions.append(0)
         self._holder[before] = file
@@ -115,7 +115,7 @@ class MemoryView:
             self._leave(file)
             return file
         if letter == b"M" and file in self.alive:
-            after = self.alive[file]  # another branch still has the old name
+            after = self.alive[file]  # another branch still has the old path
         if self.alive.get(file) != after:
             self._leave(file)
         self._holder[after] = file
@@ -159,11 +159,11 @@ def _touch(groups: dict[bytes, dict[int, None]], key: bytes, file: int) -> None:
     group[file] = None
 
 
-DEAD = -1  # stands in an answer for what can't be right
+DEAD = -1  # in an answer: no living file, so never right
 
 
 class Histories(MemoryView):
-    """A history with the identity of files, and with it the same history by paths alone."""
+    """A history with rename tracking, and the same history by path."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -174,19 +174,19 @@ class Histories(MemoryView):
         self.by_path.add(without_renames(change))
 
     def same_by_path(self, files: Sequence[int]) -> list[int]:
-        """The files of `by_path` that have the present paths of these; those without history there are left out."""
-        found = (self.by_path.file(self.alive[file]) for file in files if file in self.alive)
-        return [file for file in found if file is not None]
+        """The files of `by_path` with the current paths of `files`; omits dead files and paths unknown there."""
+        matches = (self.by_path.file(self.alive[file]) for file in files if file in self.alive)
+        return [file for file in matches if file is not None]
 
     def from_path(self, file: int) -> int:
-        """The file for one of `by_path`; DEAD when that is not alive."""
+        """The file with the current path of a file of `by_path`; DEAD if there is none."""
         path = self.by_path.alive.get(file)
         own = None if path is None else self.file(path)
         return DEAD if own is None else own
 
 
 def without_renames(change: Change) -> Change:
-    """The same commit with each rename as a deletion and an addition."""
+    """The same commit with each rename as a deletion and an addition, and each copy as an addition."""
     entries: list[tuple[bytes, bytes, bytes]] = []
     for letter, before, after in change.entries:
         if letter == b"R":

@@ -1,8 +1,8 @@
-"""What others do on the same history: plain counts, code-maat's degree, ROSE and TARMAQ.
+"""Other methods on the same history: plain counts, code-maat's degree, ROSE and TARMAQ.
 
-A ranking takes the history and the asked files and gives all candidates, best first, dead ones too; a scoring gives
-each candidate's score, for a threshold. Each is asked twice: `helped` by what the product knows of files (identity
-through renames, no dead answers), and `as_is`, as its tool really is: by paths, with its dead answers in their places.
+A ranking takes a history and the files of a query and returns all candidates, best first, including dead files; a
+scoring returns the score of each candidate. Each runs twice: `helped` by the product's rename tracking, without dead
+files; and `as_is` like the original tool, by path, with dead files in its answers.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ Scores = Mapping[int, float]
 Scoring = Callable[[MemoryView, Sequence[int]], Scores]
 ScoringMethod = Callable[[Histories, Sequence[int]], Scores]
 
-TARMAQ_LARGEST = 300  # larger transactions were left out by its authors
+TARMAQ_LARGEST = 300  # its authors excluded larger transactions
 ROSE_LARGEST = 30
 ROSE_CONFIDENCE = 0.1
 
 
-def plain(history: MemoryView, asked: Sequence[int]) -> list[int]:
-    """How often in the last 50 commits of each asked file; among equals, who was seen last."""
+def plain(history: MemoryView, files: Sequence[int]) -> list[int]:
+    """Candidates by how many of the last 50 commits to each file changed them; of equals, the most recent first."""
     counts: Counter[int] = Counter()
-    for number in sorted({n for file in asked for n in history.of[file][-50:]}, reverse=True):
+    for number in sorted({n for file in files for n in history.of[file][-50:]}, reverse=True):
         counts.update(history.full[number])
-    return [file for file, _ in counts.most_common() if file not in asked]
+    return [file for file, _ in counts.most_common() if file not in files]
 
 
-def code_maat(history: MemoryView, asked: Sequence[int]) -> list[int]:
-    """Degree of coupling, without its lower thresholds."""
+def code_maat(history: MemoryView, files: Sequence[int]) -> list[int]:
+    """Candidates by their highest degree of coupling with one of `files`, without code-maat's minimum thresholds."""
     best: dict[int, tuple[float, float]] = {}
-    for file in asked:
+    for file in files:
         counts: Counter[int] = Counter()
         for number in history.of[file]:
             if len(history.full[number]) <= CODE_MAAT_LARGEST:
@@ -42,29 +42,29 @@ def code_maat(history: MemoryView, asked: Sequence[int]) -> list[int]:
         for other, together in counts.items():
             average = (history.revisions[file] + history.revisions[other]) / 2
             value = 100 * together / average
-            if other in asked:
+            if other in files:
                 continue
             best[other] = max(best.get(other, (0.0, 0.0)), (value, average))
     return sorted(best, key=lambda other: (best[other], -other), reverse=True)
 
 
-def rose(history: MemoryView, asked: Sequence[int]) -> list[int]:
-    """Rules whose left side is all that was asked, by confidence, then support (Zimmermann et al., "Mining version
-    histories to guide software changes", 2005); support 1 and confidence 0.1 as its authors chose for navigation."""
-    sides = [set(history.of[file]) for file in asked]
+def rose(history: MemoryView, files: Sequence[int]) -> list[int]:
+    """Rules with all of `files` on the left side, by confidence, then support (Zimmermann et al., "Mining version
+    histories to guide software changes", 2005); support 1 and confidence 0.1, as its authors chose for navigation."""
+    sides = [set(history.of[file]) for file in files]
     numbers = [n for n in set.intersection(*sides) if len(history.full[n]) <= ROSE_LARGEST]
     counts: Counter[int] = Counter(other for number in numbers for other in history.full[number])
-    kept = [f for f, count in counts.items() if count >= ROSE_CONFIDENCE * len(numbers) and f not in asked]
+    kept = [f for f, count in counts.items() if count >= ROSE_CONFIDENCE * len(numbers) and f not in files]
     return sorted(kept, key=lambda file: (-counts[file], file))
 
 
-def tarmaq(history: MemoryView, asked: Sequence[int]) -> list[int]:
-    """Rules from the transactions that share most with what was asked, by support, then confidence (Rolfsnes et al.,
+def tarmaq(history: MemoryView, files: Sequence[int]) -> list[int]:
+    """Rules from the transactions that share most files with the query, by support, then confidence (Rolfsnes et al.,
     "Generalizing the analysis of evolutionary coupling for software change impact analysis", 2016)."""
-    overlap: Counter[int] = Counter(number for file in asked for number in history.of[file])
+    overlap: Counter[int] = Counter(number for file in files for number in history.of[file])
     kept = {n: k for n, k in overlap.items() if k < len(history.full[n]) <= TARMAQ_LARGEST}
     largest = max(kept.values(), default=0)
-    query = frozenset(asked)
+    query = frozenset(files)
     support: Counter[tuple[frozenset[int], int]] = Counter()
     left: Counter[frozenset[int]] = Counter()
     for number in (n for n, k in kept.items() if k == largest):
@@ -78,23 +78,23 @@ def tarmaq(history: MemoryView, asked: Sequence[int]) -> list[int]:
     return sorted(best, key=lambda other: (best[other], -other), reverse=True)
 
 
-# With a score, for warnings of a missing file
+# Scorings, for warnings of a missing file
 
-RECENT = 50  # commits of each file that plain counts looks at
-SUPPORT = 3  # of a rule of ROSE that warns of a missing change, as its authors chose
+RECENT = 50  # commits to each file that plain counts uses
+SUPPORT = 3  # minimum for a ROSE rule that warns of a missing change, as its authors chose
 
 
-def plain_score(history: MemoryView, asked: Sequence[int]) -> Scores:
-    """In which share of the last 50 commits of the files a candidate was."""
-    numbers = {number for file in asked for number in history.of[file][-RECENT:]}
+def plain_score(history: MemoryView, files: Sequence[int]) -> Scores:
+    """For each candidate, the share of the last 50 commits to each of `files` that changed it."""
+    numbers = {number for file in files for number in history.of[file][-RECENT:]}
     counts = Counter(file for number in numbers for file in history.full[number])
     return {file: count / len(numbers) for file, count in counts.items()}
 
 
-def code_maat_score(history: MemoryView, asked: Sequence[int]) -> Scores:
-    """The highest degree of coupling with one of the files, 0 to 1; 5 revisions and 5 shared ones, its defaults."""
+def code_maat_score(history: MemoryView, files: Sequence[int]) -> Scores:
+    """The highest degree of coupling (0 to 1) with one of `files`; code-maat's default minimums of 5 apply."""
     best: dict[int, float] = {}
-    for file in asked:
+    for file in files:
         own = _small(history, file)
         counts = Counter(other for number in own for other in history.full[number])
         for other, shared in counts.items():
@@ -104,12 +104,12 @@ def code_maat_score(history: MemoryView, asked: Sequence[int]) -> Scores:
     return best
 
 
-def rose_score(history: MemoryView, asked: Sequence[int]) -> Scores:
-    """Confidence of the rules with all files on the left side and support 3.
+def rose_score(history: MemoryView, files: Sequence[int]) -> Scores:
+    """The confidence of the rules with all of `files` on the left side and support 3 or more.
 
     Zimmermann et al., "Mining version histories to guide software changes", 2005: the scenario of error prevention.
     """
-    numbers = set.intersection(*(set(_small(history, file)) for file in asked))
+    numbers = set.intersection(*(set(_small(history, file)) for file in files))
     counts = Counter(file for number in numbers for file in history.full[number])
     return {file: count / len(numbers) for file, count in counts.items() if count >= SUPPORT}
 
@@ -119,31 +119,31 @@ def _small(history: MemoryView, file: int) -> list[int]:
 
 
 def helped(method: Ranking) -> Method:
-    return lambda history, asked: [file for file in method(history, asked) if file in history.alive]
+    return lambda history, files: [file for file in method(history, files) if file in history.alive]
 
 
 def as_is(method: Ranking) -> Method:
-    def ask(history: Histories, asked: Sequence[int]) -> list[int]:
-        known = history.same_by_path(asked)
+    def ask(history: Histories, files: Sequence[int]) -> list[int]:
+        known = history.same_by_path(files)
         return [history.from_path(file) for file in method(history.by_path, known)] if known else []
 
     return ask
 
 
 def helped_scores(scoring: Scoring) -> ScoringMethod:
-    return lambda history, asked: {
-        file: score for file, score in scoring(history, asked).items() if file in history.alive
+    return lambda history, files: {
+        file: score for file, score in scoring(history, files).items() if file in history.alive
     }
 
 
 def as_is_scores(scoring: Scoring) -> ScoringMethod:
-    """A dead file is warned of too, and is wrong."""
+    """Dead files have scores too, under negative ids that are never right."""
 
-    def ask(history: Histories, asked: Sequence[int]) -> Scores:
-        known = history.same_by_path(asked)
-        found = scoring(history.by_path, known) if known else {}
-        own = {file: history.from_path(file) for file in found if file not in known}
-        return {DEAD - file if own[file] == DEAD else own[file]: found[file] for file in own}
+    def ask(history: Histories, files: Sequence[int]) -> Scores:
+        known = history.same_by_path(files)
+        scores = scoring(history.by_path, known) if known else {}
+        own = {file: history.from_path(file) for file in scores if file not in known}
+        return {DEAD - file if own[file] == DEAD else own[file]: scores[file] for file in own}
 
     return ask
 

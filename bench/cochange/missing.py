@@ -1,17 +1,17 @@
-"""Does the kernel name the file that was left out? Temporal replay: `python -m bench.cochange.missing --repo PATH...`
+"""Measure warnings of a missing file in a temporal replay: `python -m bench.cochange.missing --repo PATH...`
 
-The last 20 % of the commits (no merges) of a history are replayed, oldest first; what is asked about a commit is
-answered from earlier commits only. Of a commit with 2 to 30 files that existed before, each of at most 3 files, drawn
-with `--seed`, is left out in turn (their weights add up to 1), and the method is asked with the rest. A commit with 1
-to 30 such files is also asked about as it is.
+The last 20 % of the non-merge commits of a history are replayed, oldest first; answers use earlier commits only.
+Commits with more than 30 files are skipped. If at least 2 files of a commit existed before, up to 3 of them, drawn
+with `--seed`, are left out in turn (their weights add up to 1) and the methods get the others. Every commit with such
+a file is also queried complete.
 
-recall@3    share of the left-out files that are among the at most 3 files warned of
+recall@3    share of the left-out files that are among the (at most 3) files warned of
 precision   warned files that are the left-out one / all warned files, over the commits with one left out
-alarms      share of the complete commits, single-file ones too, that warn at all
+alarms      share of the complete commits, including single-file ones, with a warning
 
-Each method has its own threshold for 5 % alarms, chosen every 25 commits from what it would have said at the commits
-just before (the product's `calibrate` for the kernel, which sees nothing else). Means weigh every repository the same.
-The others are asked helped and as is (`methods`).
+Every 25 commits, each method gets a new threshold for 5 % alarms, from its answers to the latest complete commits (for
+the kernel, from the product's `calibrate`). Means weigh every repository the same. Other methods run helped and as is
+(see `methods`).
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ KERNEL = "the kernel"
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What one method said to one query: its best files with their scores, and the threshold of that day."""
+class Answer:
+    """A method's best files for one query, with their scores, and its threshold at that time."""
 
-    dropped: int | None
+    dropped: int | None  # the left-out file; None for a complete commit
     weight: float
     best: tuple[tuple[float, int], ...]
     threshold: float
 
 
 class Figures(NamedTuple):
-    """Shares, 0 to 1; the precision is None without a warning."""
+    """Shares, 0 to 1; the precision is None if there was no warning."""
 
     recall: float
     precision: float | None
@@ -56,20 +56,20 @@ class Figures(NamedTuple):
 
 @dataclass
 class Run:
-    """The answers of each method in the reported part, and its alarms at all complete commits so far."""
+    """The answers of each method in the replayed part, and its highest scores for all complete commits."""
 
-    asked: dict[str, list[Asked]] = field(default_factory=dict)
+    answers: dict[str, list[Answer]] = field(default_factory=dict)
     alarms: dict[str, list[float]] = field(default_factory=dict)
 
 
-def kernel(history: MemoryView, asked: Sequence[int], author: int | None) -> Scores:
-    """The product: the highest threshold at which it warns of each file."""
-    said = missing(history, asked, limit=SHOWN, threshold=0.0, author=author)
-    return {found.file: found.confidence - (FURTHER if place else 0) for place, found in enumerate(said)}
+def kernel(history: MemoryView, files: Sequence[int], author: int | None) -> Scores:
+    """The highest threshold at which the product warns of each file."""
+    partners = missing(history, files, limit=SHOWN, threshold=0.0, author=author)
+    return {each.file: each.confidence - (FURTHER if rank else 0) for rank, each in enumerate(partners)}
 
 
 def replay(changes: Sequence[Change], seed: int) -> Run:
-    """Ask every method about the last fifth of a history."""
+    """Query every method about the commits in the last fifth of a history."""
     names = (KERNEL, *SCORING_METHODS)
     run = Run({name: [] for name in names}, {name: [] for name in names})
     source = random.Random(seed)
@@ -91,46 +91,46 @@ def replay(changes: Sequence[Change], seed: int) -> Run:
                 best = answer(files)
                 run.alarms[name].append(best[0][0] if best else 0.0)
                 if number >= start:
-                    run.asked[name].append(Asked(None, 1.0, best, thresholds[name]))
+                    run.answers[name].append(Answer(None, 1.0, best, thresholds[name]))
                 for file in drawn:
                     rest = [other for other in files if other != file]
-                    run.asked[name].append(Asked(file, 1 / len(drawn), answer(rest), thresholds[name]))
+                    run.answers[name].append(Answer(file, 1 / len(drawn), answer(rest), thresholds[name]))
         history.add(change)
         authors[change.author] = history.all[-1].author
     return run
 
 
 def _existed(history: MemoryView, change: Change) -> list[int]:
-    """The files of a change that were there before it."""
-    found = {history.file(before) for letter, before, _ in change.entries if letter not in (b"A", b"C")}
-    return sorted(file for file in found if file is not None and file in history.alive)
+    """The files of a change that existed before it."""
+    files = {history.file(before) for letter, before, _ in change.entries if letter not in (b"A", b"C")}
+    return sorted(file for file in files if file is not None and file in history.alive)
 
 
 def _answer(
-    history: Histories, method: Callable[[Histories, Sequence[int]], Scores], asked: Sequence[int]
+    history: Histories, method: Callable[[Histories, Sequence[int]], Scores], files: Sequence[int]
 ) -> tuple[tuple[float, int], ...]:
-    scores = method(history, asked)
-    return tuple(sorted(((scores[file], file) for file in scores if file not in asked), reverse=True)[:SHOWN])
+    scores = method(history, files)
+    return tuple(sorted(((scores[file], file) for file in scores if file not in files), reverse=True)[:SHOWN])
 
 
 def _threshold(alarms: Sequence[float]) -> float:
-    """The lowest at which at most 5 % of these would have warned."""
+    """The lowest threshold that at most 5 % of these scores reach."""
     ranked = sorted(alarms, reverse=True)
     return ranked[int(ALARMS * len(ranked))] + 1e-9 if ranked else NEVER
 
 
-def figures(asked: Sequence[Asked]) -> Figures:
+def figures(answers: Sequence[Answer]) -> Figures:
     right = wrong = weight = 0.0
     alarms: list[bool] = []
-    for query in asked:
-        warned = [file for score, file in query.best if score >= query.threshold]
-        if query.dropped is None:
+    for answer in answers:
+        warned = [file for score, file in answer.best if score >= answer.threshold]
+        if answer.dropped is None:
             alarms.append(bool(warned))
             continue
-        hits = warned.count(query.dropped)
-        weight += query.weight
-        right += hits * query.weight
-        wrong += (len(warned) - hits) * query.weight
+        hits = warned.count(answer.dropped)
+        weight += answer.weight
+        right += hits * answer.weight
+        wrong += (len(warned) - hits) * answer.weight
     precision = right / (right + wrong) if right + wrong else None
     return Figures(right / weight if weight else 0.0, precision, sum(alarms) / max(1, len(alarms)))
 
@@ -147,12 +147,12 @@ def table(rows: Mapping[str, Sequence[Figures]]) -> Iterator[str]:
 
 
 def main() -> None:
-    given = options("bench.cochange.missing", __doc__, repo=([Path], REPOSITORIES), seed=(1, ""))
+    args = options("bench.cochange.missing", __doc__, repo=([Path], REPOSITORIES), seed=(1, ""))
     rows: dict[str, list[Figures]] = {}
-    for repository in given.repo:
-        run = replay(load(repository), given.seed)
-        for method, asked in run.asked.items():
-            rows.setdefault(method, []).append(figures(asked))
+    for repository in args.repo:
+        run = replay(load(repository), args.seed)
+        for method, answers in run.answers.items():
+            rows.setdefault(method, []).append(figures(answers))
         mine = rows[KERNEL][-1]
         shown = "-" if mine.precision is None else f"{mine.precision:.2f}"
         line = f"recall@3 {mine.recall:.3f}  precision {shown}  alarms {mine.alarms:.3f}"

@@ -1,4 +1,4 @@
-"""Temporal replay: for each commit of the last fifth of a history, what would have been said of its files before it?"""
+"""Temporal replay: predict the files of each commit in the last fifth of a history from earlier commits."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bench.cochange.methods import Method
 
 SHOWN = 20
 LAST = 0.2
-SMALLEST, LARGEST = 2, 30  # files of a commit that is asked about
+SMALLEST, LARGEST = 2, 30  # files of an eligible commit
 
 
 @dataclass
@@ -23,13 +23,13 @@ class Figures:
     answered: int = 0
 
     def add(self, ranked: Sequence[int], truth: frozenset[int]) -> None:
-        """One more query: `ranked` is what the user is shown, best first; dead files only take places."""
+        """Add a query with the answer `ranked`, best first; dead files only take up ranks."""
         hits, precision, first = 0, 0.0, 0
-        for place, file in enumerate(ranked[:SHOWN], 1):
+        for rank, file in enumerate(ranked[:SHOWN], 1):
             if file in truth:
                 hits += 1
-                precision += hits / place
-                first = first or place
+                precision += hits / rank
+                first = first or rank
         self.queries += 1
         self.precision += precision / min(len(truth), SHOWN)
         self.rank += 1 / first if first else 0.0
@@ -45,32 +45,32 @@ class Figures:
 
 @dataclass(frozen=True)
 class Query:
-    """The asked files of commit `number` (at least one), and the others that existed before it."""
+    """One or more files of commit `number`; `truth` has its other files that existed before it."""
 
     number: int
-    asked: tuple[int, ...]
+    files: tuple[int, ...]
     truth: frozenset[int]
 
 
 def replay(
     changes: Sequence[Change], methods: Mapping[str, Method], queries: Sequence[Query]
 ) -> dict[str, Figures]:
-    """Figures of each method over these queries; each knows only what was before its commit."""
-    wanted: dict[int, list[Query]] = {}
+    """The figures of each method over these queries, answered from the commits before each."""
+    by_commit: dict[int, list[Query]] = {}
     for query in queries:
-        wanted.setdefault(query.number, []).append(query)
-    found = {name: Figures() for name in methods}
+        by_commit.setdefault(query.number, []).append(query)
+    figures = {name: Figures() for name in methods}
     history = Histories()
     for number, change in enumerate(changes):
-        for query in wanted.get(number, ()):
+        for query in by_commit.get(number, ()):
             for name, method in methods.items():
-                found[name].add(method(history, query.asked), query.truth)
+                figures[name].add(method(history, query.files), query.truth)
         history.add(change)
-    return found
+    return figures
 
 
 def sample(changes: Sequence[Change], queries: int, seed: int) -> list[Query]:
-    """At most `queries` queries out of the last fifth of the commits, drawn evenly: of each, one file at random."""
+    """Up to `queries` queries from random commits of the last fifth, each with one random file of its commit."""
     source = random.Random(seed)
     pairs = [(number, existed, source.choice(existed)) for number, existed in _eligible(changes)]
     drawn = sorted(source.sample(pairs, min(queries, len(pairs))))
@@ -78,7 +78,7 @@ def sample(changes: Sequence[Change], queries: int, seed: int) -> list[Query]:
 
 
 def _eligible(changes: Sequence[Change]) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """The commits of the last fifth that can be asked about, with those of their files that existed before."""
+    """The numbers of the eligible commits in the last fifth, and their files that existed before."""
     history = MemoryView()
     start = int(len(changes) * (1 - LAST))
     for number, change in enumerate(changes):

@@ -10,7 +10,7 @@ import pytest
 import bench.cochange.history
 from bench.cochange.history import Change, MemoryView, load, without_renames
 from bench.cochange.methods import BASELINES
-from bench.cochange.missing import KERNEL, Asked, figures
+from bench.cochange.missing import KERNEL, Answer, figures
 from bench.cochange.missing import replay as replay_missing
 from bench.cochange.replay import Figures, replay, sample
 from tests.conftest import GitRepo
@@ -89,20 +89,20 @@ def test_a_rename_is_a_deletion_and_an_addition_by_path_and_a_copy_an_addition()
 def test_each_file_of_a_late_commit_is_left_out_once_and_the_kernel_names_it() -> None:
     commits = ["a b", "c"] * 50
     run = replay_missing([change(number, *paths.split()) for number, paths in enumerate(commits)], seed=1)
-    left_out = [query for query in run.asked[KERNEL] if query.dropped is not None]
+    left_out = [answer for answer in run.answers[KERNEL] if answer.dropped is not None]
     assert len(left_out) == 2 * 10
-    assert all(query.weight == 0.5 and query.best[0][1] == query.dropped for query in left_out)
-    said = figures(run.asked[KERNEL])
-    assert (said.recall, said.precision, said.alarms) == (1.0, 1.0, 0.0)
+    assert all(answer.weight == 0.5 and answer.best[0][1] == answer.dropped for answer in left_out)
+    shares = figures(run.answers[KERNEL])
+    assert (shares.recall, shares.precision, shares.alarms) == (1.0, 1.0, 0.0)
 
 
 def test_warnings_are_counted_by_weight_and_alarms_by_commit() -> None:
-    asked = [
-        Asked(7, 0.5, ((0.9, 7), (0.8, 5)), 0.5),
-        Asked(5, 0.5, ((0.4, 5),), 0.5),
-        Asked(None, 1.0, ((0.6, 3),), 0.5),
-        Asked(None, 1.0, (), 0.5),
+    answers = [
+        Answer(7, 0.5, ((0.9, 7), (0.8, 5)), 0.5),
+        Answer(5, 0.5, ((0.4, 5),), 0.5),
+        Answer(None, 1.0, ((0.6, 3),), 0.5),
+        Answer(None, 1.0, (), 0.5),
     ]
-    said = figures(asked)
-    assert (said.recall, said.precision, said.alarms) == (0.5, 0.5, 0.5)
-    assert figures(asked[3:]).precision is None
+    shares = figures(answers)
+    assert (shares.recall, shares.precision, shares.alarms) == (0.5, 0.5, 0.5)
+    assert figures(answers[3:]).precision is None
