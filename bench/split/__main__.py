@@ -1,4 +1,4 @@
-"""`python -m bench.split`: choose the files, split them, judge the cuts, print the tables."""
+"""`python -m bench.split`: select the files, split them, judge the cuts and print the tables."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ INSTALL = "pip install langchain-text-splitters semantic-text-splitter"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns 1 when a target was missed."""
-    given = options(
+    """Run the benchmark; return 1 if a target was missed."""
+    args = options(
         "bench.split", about, arguments,
-        repo=((Path,), "clones to take files from; without it listed ones are fetched"),
-        mirrors=(Path, "a folder of clones of the listed ones (OWNER+NAME)"),
+        repo=((Path,), "clones to take files from (default: fetch those of origins.txt)"),
+        mirrors=(Path, "folder with clones of those of origins.txt, named OWNER+NAME"),
         file=((Path,), "judge these files, of any size"),
         kind=((str,), "only these kinds", {"choices": KINDS}),
-        per_kind=(14, "files of each kind"),
-        large=(1, "how many of them of 1 MB and more, where there are any"),
+        per_kind=(14, "files per kind"),
+        large=(1, "files of 1 MB or more per kind, if there are any"),
         seed=(1, ""),
         target=(16_384, "the largest segment in bytes"),
-        edits=(20, "local edits of a file"),
-        edited_files=(1, "so many files of each kind are edited"),
-        timed_files=(4, "so many of each kind, and those of 1 MB, are timed"),
-        no_times=(False, "time none of them"),
+        edits=(20, "local edits per file"),
+        edited_files=(1, "files per kind to edit"),
+        timed_files=(4, "files per kind to time against the parse, besides those of 1 MB or more"),
+        no_times=(False, "time no file against the parse"),
         no_baselines=(False, "measure only repoagent"),
     )  # fmt: skip
-    files = _files(given)
-    names = [OURS] if given.no_baselines else list(available())
+    files = _files(args)
+    names = [OURS] if args.no_baselines else list(available())
     missing = [name for name in SPLITTERS if name not in available()]
-    if missing and not given.no_baselines:
-        print(f"Not installed and not measured: {', '.join(missing)}; to install: {INSTALL}")
+    if missing and not args.no_baselines:
+        print(f"Not measured because not installed: {', '.join(missing)}; run `{INSTALL}`")
     results: list[Result] = []
     edited: dict[str, int] = {}
     size = 0
@@ -49,8 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         kind = file.source.kind
         edited[kind] = edited.get(kind, 0) + 1
         settings = Settings(
-            given.target, given.seed, given.edits if edited[kind] <= given.edited_files else 0,
-            not given.no_times and (edited[kind] <= given.timed_files or len(file.data) >= LARGE),
+            args.target, args.seed, args.edits if edited[kind] <= args.edited_files else 0,
+            not args.no_times and (edited[kind] <= args.timed_files or len(file.data) >= LARGE),
         )  # fmt: skip
         size += len(file.data)
         for name in names:
@@ -59,22 +59,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         raise SystemExit("no file to judge; name clones with --repo or files with --file")
     count, origins = len({one.name for one in results}), len({one.name.partition(":")[0] for one in results})
     print(
-        f"{count} files of {origins} repositories, {size / 1e6:.1f} MB, target {given.target}, seed {given.seed}\n"
+        f"{count} files of {origins} repositories, {size / 1e6:.1f} MB, target {args.target}, seed {args.seed}\n"
     )
-    print("\n".join(splitters(results, given.target)), end="\n\n")
+    print("\n".join(splitters(results, args.target)), end="\n\n")
     print("\n".join(kinds(results)), end="\n\n")
-    reached = list(targets(results, given.target))
-    for text, well in reached:
-        print(f"{'reached' if well else 'MISSED':8} {text}")
-    return int(not all(well for _, well in reached))
+    outcomes = list(targets(results, args.target))
+    for text, reached in outcomes:
+        print(f"{'reached' if reached else 'MISSED':8} {text}")
+    return int(not all(reached for _, reached in outcomes))
 
 
-def _files(given: argparse.Namespace) -> Iterable[File]:
-    if given.file:
-        return [file for path in given.file if (file := local(path))]
-    clones = with_files(given.repo, given.mirrors)
+def _files(args: argparse.Namespace) -> Iterable[File]:
+    if args.file:
+        return [file for path in args.file if (file := local(path))]
+    clones = with_files(args.repo, args.mirrors)
     sources = [one for origin, clone in clones for one in candidates(origin, clone)]
-    return chosen(sources, given.seed, given.per_kind, given.kind or KINDS, given.large)
+    return chosen(sources, args.seed, args.per_kind, args.kind or KINDS, args.large)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The files: real ones of 32 KB and more, chosen by a seed, read from clones and never copied into the project."""
+"""Select real files of 32 KB and more by a seed, and read them from clones; none is copied into the project."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bench.split.judges import KINDS, Unjudged, marks_of
 from bench.split.marks import Marks
 
 SMALLEST, USUAL, LARGE = 32 << 10, 400 << 10, 1 << 20  # bytes
-MEAN_LINE = 300  # bytes: what has longer lines on the average was made by a machine for machines
+MEAN_LINE = 300  # bytes; files with longer lines on average are generated
 _SUFFIXES = {
     "python": (".py", ".pyi"), "javascript": (".js", ".mjs", ".cjs"), "typescript": (".ts", ".mts"), "tsx": (".tsx",),
     "java": (".java",), "go": (".go",), "rust": (".rs",), "c": (".c", ".h"), "cpp": (".cpp", ".cc", ".cxx", ".hpp"),
@@ -27,7 +27,7 @@ _CPP = re.compile(rb"^\s*(?:class\s+\w|namespace\b|template\s*<|public:|private:
 
 @dataclass(frozen=True)
 class Source:
-    """A file of a repository at a commit."""
+    """A file in a repository at a commit."""
 
     kind: str
     repository: str
@@ -49,7 +49,7 @@ class File:
 
 
 def candidates(origin: Origin, clone: Path) -> Iterator[Source]:
-    """All files of a repository that are large enough and of a kind that is judged."""
+    """All files of a repository that are large enough and have a judge."""
     tree = git(clone, "ls-tree", "-r", "-l", "-z", origin.commit)
     for entry in tree.split(b"\0"):
         fields, _, name = entry.partition(b"\t")
@@ -58,22 +58,22 @@ def candidates(origin: Origin, clone: Path) -> Iterator[Source]:
         if kind is None or not fields.startswith(b"100"):
             continue
         _, _, blob, size = fields.split()
-        if size.isdigit() and int(size) >= SMALLEST:  # git says BAD of what a partial copy lacks
+        if size.isdigit() and int(size) >= SMALLEST:  # git prints BAD if a partial clone lacks the blob
             yield Source(kind, origin.name, path, blob.decode(), int(size), clone)
 
 
 def chosen(
     sources: Sequence[Source], seed: int, per_kind: int, kinds: Sequence[str] = KINDS, large: int = 1
 ) -> Iterator[File]:
-    """`per_kind` files of each kind, of as many repositories as there are, and `large` ones of 1 MB and more."""
+    """`per_kind` files per kind, from as many repositories as possible. If `large`, one has 1 MB or more where such
+    files exist, and up to `large` - 1 more of them are added."""
     for kind in kinds:
         ordered = sorted((one for one in sources if one.kind == kind), key=lambda one: _rank(seed, one.blob))
         usual = [one for one in ordered if one.size <= USUAL]
         yield from _first(_in_turn(usual), per_kind - min(large, 1))
-        more = [one for one in ordered if one.size >= LARGE]
-        found = list(_first(more, large))
-        yield from found
-        if len(found) < min(large, 1):
+        large_files = list(_first([one for one in ordered if one.size >= LARGE], large))
+        yield from large_files
+        if len(large_files) < min(large, 1):
             yield from list(_first(_in_turn(usual), per_kind))[per_kind - 1 :]
 
 
@@ -82,7 +82,7 @@ def _rank(seed: int, blob: str) -> bytes:
 
 
 def _in_turn(ordered: Sequence[Source]) -> Iterator[Source]:
-    """One of each repository, then a second one of each, …"""
+    """The first source of each repository, then the second of each, and so on."""
     by_repository: dict[str, list[Source]] = {}
     for one in ordered:
         by_repository.setdefault(one.repository, []).append(one)
@@ -92,7 +92,7 @@ def _in_turn(ordered: Sequence[Source]) -> Iterator[Source]:
 
 
 def _first(sources: Iterator[Source] | Sequence[Source], count: int) -> Iterator[File]:
-    """The first `count` that can be judged; no content twice."""
+    """The first `count` files that can be judged, each content once."""
     seen: set[str] = set()
     for source in sources:
         if len(seen) >= count:
@@ -106,8 +106,8 @@ def _first(sources: Iterator[Source] | Sequence[Source], count: int) -> Iterator
 
 
 def opened(source: Source) -> File | None:
-    """The file, None when it is binary, made for machines, no UTF-8, or not readable by its judge. A header that holds
-    what only C++ has (a class, a namespace, a template, `std::`) is C++, whatever its name."""
+    """The file, or None if it is binary, generated, not UTF-8 or unreadable for its judge. A `.h` file with C++ syntax
+    (class, namespace, template, access specifier, `std::`) is C++."""
     data = git(source.clone, "cat-file", "blob", source.blob)
     if b"\0" in data or len(data) > MEAN_LINE * (data.count(b"\n") + 1):
         return None
@@ -121,7 +121,7 @@ def opened(source: Source) -> File | None:
 
 
 def local(path: Path, kind: str | None = None) -> File | None:
-    """A file of this machine, of any size."""
+    """A file of any size outside a repository; None if its kind is unknown or its judge cannot read it."""
     data = path.read_bytes()
     known = kind or _KIND.get(path.suffix.lower())
     if known is None:

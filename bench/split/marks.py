@@ -1,4 +1,4 @@
-"""What a cut may do harm to in a file (units and seams, as byte ranges), and the verdict on a cut."""
+"""Units and seams, the byte ranges of a file that a cut may damage, and the verdict on a cut."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _INDENT = b" \t\f"
 
 @dataclass(frozen=True)
 class Item:
-    """One thing in a container, as the parser gave it. What has a `sticks` kind (a comment, an attribute) belongs to
-    the next item: at any distance if `far`, otherwise if no blank line is between. A `vague` one may be cut: the parser
-    did not understand it."""
+    """An element of a container, as parsed. One that `sticks` (a comment, an attribute) belongs to the next item: at
+    any distance if `far`, else if no blank line is between. A `vague` one may be cut, because the parser did not
+    understand it."""
 
     start: int
     end: int
@@ -31,7 +31,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Unit:
-    """From the line that its comments begin on to the end of its last line."""
+    """A range to keep whole: from the line on which its comments begin to the end of its last line."""
 
     start: int
     end: int
@@ -41,8 +41,8 @@ class Unit:
 
 @dataclass(frozen=True)
 class Seam:
-    """No cut from `first` to `last`, both included, unless what must stay together (`sizes`: the head and the first
-    thing of the body) does not fit, and the second alone does."""
+    """A cut from `first` to `last`, inclusive, is bad, unless the head (`sizes[0]`) alone exceeds the target, or the
+    first item of the body (`sizes[1]`) fits alone but not with the head."""
 
     first: int
     last: int
@@ -53,7 +53,7 @@ class Seam:
 
 @dataclass(frozen=True)
 class Verdict:
-    """`kinds` is empty for a good cut. `definition`: it is inside a definition that would have fitted."""
+    """`kinds` is empty for a good cut; `definition` means inside a definition that would have fitted."""
 
     offset: int
     kinds: tuple[Kind, ...]
@@ -63,7 +63,7 @@ class Verdict:
 
 @dataclass
 class Marks:
-    """Collects units and seams of `text`; `trailing` matches what may follow an item on its line and belongs to it."""
+    """The units and seams of `text`. `trailing` matches what may follow an item on its line and belongs to it."""
 
     text: bytes
     trailing: re.Pattern[bytes]
@@ -72,17 +72,17 @@ class Marks:
     _ends: dict[int, int] = field(default_factory=dict)
 
     def start_of(self, offset: int) -> int:
-        """The start of the line if only blanks are before on it."""
+        """The start of the line if only blanks precede `offset` on it, else `offset`."""
         line = max(self.text.rfind(b"\n", 0, offset), self.text.rfind(b"\r", 0, offset)) + 1
         return line if not self.text[line:offset].strip(_INDENT) else offset
 
     def end_of(self, offset: int) -> int:
-        """Behind separator, trailing comment and line end."""
+        """The offset behind the separator, trailing comment and line end."""
         while offset and self.text[offset - 1 : offset] in (b"\n", b"\r"):
-            offset -= 1  # some nodes hold their line end
-        found = self.trailing.match(self.text, offset)
-        if found:
-            offset = found.end()
+            offset -= 1  # some nodes include their line end
+        match = self.trailing.match(self.text, offset)
+        if match:
+            offset = match.end()
         rest = _REST_IS_BLANK.match(self.text, offset)
         return rest.end() if rest else offset
 
@@ -100,8 +100,8 @@ class Marks:
         close: tuple[int, int] | None = None,
         label: str = "",
     ) -> None:
-        """What stands in a pair of brackets or in a file. `head` is where the head of it begins, `close` the range from
-        its closing bracket to the end of that."""
+        """Mark the contents of a pair of brackets or of a file. `head` is the start of its head, `close` the range of
+        its closing bracket."""
         groups = list(self._groups(items))
         for start, end, item in groups:
             if not item.vague:
@@ -116,7 +116,7 @@ class Marks:
             self.seam(min(last[1], close[0]), close[1] - 1, "close", label)
 
     def _groups(self, items: Sequence[Item]) -> Iterator[tuple[int, int, Item]]:
-        """The items with what sticks to them."""
+        """Yield (start, end, item) for each item, starting with what sticks to it."""
         self._ends = {}
         begin: int | None = None
         for number, item in enumerate(items):
@@ -134,7 +134,7 @@ class Marks:
             begin = None
 
     def _run(self, items: Sequence[Item], number: int) -> int:
-        """The end of the run of comments that `items[number]` is in: one that does not fit has to be opened."""
+        """The end of the run of comments with `items[number]`; a run that does not fit has to be cut."""
         if number not in self._ends:
             last = number
             while (
@@ -159,7 +159,7 @@ class Marks:
 
 
 def with_comments(items: list[Item], comments: Sequence[Item], first: int, last: int = 0) -> list[Item]:
-    """The items of a container, and the comments between them: from `first`, and behind the last item up to `last`."""
+    """Merge the items of a container with the comments from `first` on, and behind the last item up to `last`."""
     every: list[Item] = []
     at = _first_at(comments, first)
     for item in items:
@@ -176,7 +176,7 @@ def _first_at(items: Sequence[Item], offset: int) -> int:
 
 
 def settled(text: bytes, cut: int) -> int:
-    """A cut among the blanks around a line end is a cut at that line end."""
+    """The start of the line for a cut in its indentation; of the next line for one in trailing blanks; else `cut`."""
     line = max(text.rfind(b"\n", 0, cut), text.rfind(b"\r", 0, cut)) + 1
     if not text[line:cut].strip(_INDENT):
         return line
@@ -201,6 +201,6 @@ def judged(marks: Marks, cuts: Sequence[int], target: int) -> list[Verdict]:
         for number in range(bisect_left(at, seam.first), bisect_right(at, seam.last)):
             kinds[number][seam.kind] = seam.label
     return [
-        Verdict(cut, tuple(found), "; ".join(found.values()), inside)
-        for cut, found, inside in zip(cuts, kinds, definition, strict=True)
+        Verdict(cut, tuple(labels), "; ".join(labels.values()), inside)
+        for cut, labels, inside in zip(cuts, kinds, definition, strict=True)
     ]

@@ -1,6 +1,6 @@
-"""Give a file to a splitter and note what became of it: the verdicts, what local edits change, processor time.
+"""Split a file and record the verdicts on its cuts, the segments that local edits change, and CPU time.
 
-Processor time is measured next to that of the bare parse of the same bytes.
+CPU time is compared with that of only parsing the same bytes.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from bench.split.marks import Verdict, judged
 from bench.split.splitters import GRAMMARS, OURS, Splitter, grammar, ours
 from repoagent.syntax.parser import clear_cache
 
-TINY = 8  # a segment below this part of the target is tiny
-LINES = 20  # at most so many are inserted, deleted or replaced by an edit
+TINY = 8  # a segment below target / TINY is tiny
+LINES = 20  # maximum inserted, deleted or replaced by an edit
 REPEATS = 3
 
 
 @dataclass(frozen=True)
 class Result:
-    """What one splitter made of one file. Empty lists are of what was not measured."""
+    """The result of one splitter for one file; lists that were not measured are empty."""
 
     splitter: str
     kind: str
@@ -34,9 +34,9 @@ class Result:
     exact: bool
     verdicts: tuple[Verdict, ...] = ()
     sizes: tuple[int, ...] = ()
-    over: int = 0  # longer than the maximum though a line end is in them
-    cpu: float = 0.0
-    parse: float = 0.0
+    over: int = 0  # number of segments longer than the target
+    cpu: float = 0.0  # seconds
+    parse: float = 0.0  # seconds, 0 if not measured
     changed: list[int] = field(default_factory=list)
     refreshed: list[int] = field(default_factory=list)
 
@@ -97,7 +97,7 @@ class Edit:
         return data[: self.start] + self.new + data[self.end :]
 
     def carried(self, cuts: Sequence[int]) -> list[int]:
-        """Offsets of the old text in the new one: those before the edit as they are, those behind it moved."""
+        """The offsets of `cuts` in the new text, without those inside the edit."""
         moved = len(self.new) - (self.end - self.start)
         return [
             cut if cut <= self.start else cut + moved for cut in cuts if cut <= self.start or cut >= self.end
@@ -105,30 +105,30 @@ class Edit:
 
 
 def edits(data: bytes, count: int, seed: int) -> list[Edit]:
-    """Insertions (a copy of the lines that follow), deletions and replacements (by lines from elsewhere), in turn."""
+    """Insertions (a copy of the next lines), deletions and replacements (with other lines of the file), in turn."""
     chance = random.Random(f"{seed} {len(data)}")
     lines = data.splitlines(keepends=True)
     starts = [0, *accumulate(map(len, lines))]
-    found = []
+    drawn = []
     for number in range(count):
         size = min(chance.randint(1, LINES), len(lines))
         first = chance.randrange(len(lines) - size + 1)
         start, end = starts[first], starts[first + size]
         if number % 3 == 0:
-            found.append(Edit(start, start, data[start:end]))
+            drawn.append(Edit(start, start, data[start:end]))
         elif number % 3 == 1:
-            found.append(Edit(start, end, b""))
+            drawn.append(Edit(start, end, b""))
         else:
             other = chance.randrange(len(lines) - size + 1)
-            found.append(Edit(start, end, data[starts[other] : starts[other + size]]))
-    return [edit for edit in found if edit.applied(data) != data]
+            drawn.append(Edit(start, end, data[starts[other] : starts[other + size]]))
+    return [edit for edit in drawn if edit.applied(data) != data]
 
 
 def changed(
     data: bytes, changes: Sequence[Edit], split: Callable[[bytes, Sequence[int]], list[bytes]], keep: bool
 ) -> list[int]:
-    """For each edit: the segments of the new text that are no segment of the old one. `split` takes a text and the
-    offsets at which it is to be cut if that is still good; with `keep` it is given the old ones."""
+    """For each edit, the number of segments of the new text that are not segments of the old. `split` gets a text and
+    preferred cuts: with `keep` the old ones, else none."""
     before = split(data, ())
     cuts = list(accumulate(map(len, before)))[:-1]
     old = set(before)
@@ -154,7 +154,7 @@ def _spent(call: Callable[[], object]) -> float:
 
 
 def seconds(splitter: Splitter, kind: str, path: str, data: bytes, target: int) -> tuple[float, float]:
-    """CPU seconds of the split and of the parse (0 without a grammar): medians of runs in alternation."""
+    """CPU seconds of the split and of the parse (0 without a grammar): medians of alternating runs."""
     bare = parser(kind) if kind in GRAMMARS else None
     splits, parses = [], []
     for _ in range(REPEATS):

@@ -1,4 +1,4 @@
-"""The figures as a table, and the targets."""
+"""The tables of results, and the targets."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from bench.split.splitters import OURS
 
 
 def good(results: Sequence[Result]) -> float:
-    """Percent of cuts."""
+    """The percentage of good cuts."""
     cuts = [verdict for one in results for verdict in one.verdicts]
     return 100 * sum(not verdict.kinds for verdict in cuts) / len(cuts) if cuts else 100.0
 
 
 def orphans(results: Sequence[Result]) -> float:
-    """Percent of cuts that part a comment from what it is about."""
+    """The percentage of cuts between a comment and its target."""
     cuts = [verdict for one in results for verdict in one.verdicts]
     return 100 * sum("orphan" in verdict.kinds for verdict in cuts) / len(cuts) if cuts else 0.0
 
@@ -26,13 +26,13 @@ def in_definitions(results: Sequence[Result]) -> int:
 
 
 def fill(results: Sequence[Result], target: int) -> float:
-    """Mean of size / target over all segments but the last of each file."""
+    """The mean of size / target over all segments except the last of each file."""
     sizes = [size / target for one in results for size in one.sizes[:-1]]
     return statistics.fmean(sizes) if sizes else 0.0
 
 
 def tiny(results: Sequence[Result], target: int) -> float:
-    """Percent of all segments, the last ones too."""
+    """The percentage of segments below target / TINY, including the last of each file."""
     sizes = [size for one in results for size in one.sizes]
     return 100 * sum(size < target / TINY for size in sizes) / len(sizes) if sizes else 0.0
 
@@ -43,7 +43,7 @@ def mean_of(results: Sequence[Result], figure: Callable[[Result], list[int]]) ->
 
 
 def over_parse(results: Sequence[Result]) -> float | None:
-    """CPU time of all splits over that of all parses."""
+    """The total CPU time of the timed splits / that of the parses; None if none was timed."""
     timed = [one for one in results if one.parse]
     return sum(one.cpu for one in timed) / sum(one.parse for one in timed) if timed else None
 
@@ -53,7 +53,7 @@ def _cell(value: float | None) -> str:
 
 
 def splitters(results: Sequence[Result], target: int) -> Iterator[str]:
-    """A line for each splitter, over all files."""
+    """One line per splitter, over all files."""
     names = list(dict.fromkeys(one.splitter for one in results))
     ours = good([one for one in results if one.splitter == OURS])
     yield (
@@ -75,7 +75,7 @@ def splitters(results: Sequence[Result], target: int) -> Iterator[str]:
 
 
 def kinds(results: Sequence[Result]) -> Iterator[str]:
-    """A line for each kind: the good cuts of each splitter."""
+    """One line per kind: the percentage of good cuts of each splitter."""
     names = list(dict.fromkeys(one.splitter for one in results))
     yield f"{'good %':12}{'files':>6}  " + "  ".join(names)
     for kind in dict.fromkeys(one.kind for one in results):
@@ -85,7 +85,7 @@ def kinds(results: Sequence[Result]) -> Iterator[str]:
 
 
 def targets(results: Sequence[Result], target: int) -> Iterator[tuple[str, bool]]:
-    """Each target in words, and whether it was reached; what was not measured is left out."""
+    """Each measured target in words, and whether it was reached; targets of one kind only if missed."""
     own = [one for one in results if one.splitter == OURS]
     by_kind = {
         kind: [one for one in own if one.kind == kind] for kind in dict.fromkeys(one.kind for one in own)
@@ -106,15 +106,15 @@ def targets(results: Sequence[Result], target: int) -> Iterator[tuple[str, bool]
     for label, value, limit in (
         ("changed segments per edit, refreshed", mean_of(own, lambda one: one.refreshed), 1.3),
         ("changed segments per edit, from scratch", mean_of(own, lambda one: one.changed), 2.0),
-        ("times the parse over all", over_parse(own), 1.25),
+        ("split time / parse time", over_parse(own), 1.25),
     ):
         if value is not None:
             yield f"{label} {value:.2f} ({limit})", value <= limit
     for kind, each in by_kind.items():
         ratio = over_parse(each)
         if ratio is not None and ratio > 1.5:
-            yield f"times the parse in {kind} {ratio:.2f} (1.5)", False
+            yield f"split time / parse time in {kind} {ratio:.2f} (1.5)", False
     large = [1e6 * one.cpu / one.size for one in own if one.size >= 1 << 20 and one.parse]
     if large:
         slowest: float = max(large)
-        yield f"slowest file of 1 MB and more: {slowest:.2f} s for a MB (0.5)", slowest < 0.5
+        yield f"slowest file of 1 MB and more: {slowest:.2f} s per MB (0.5)", slowest < 0.5

@@ -1,4 +1,4 @@
-"""The splitters that are compared: each gives the pieces of a file, at most `target` bytes each if it can."""
+"""The splitters to compare: each returns the pieces of a file, of at most `target` bytes where possible."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LANGCHAIN = {
 
 
 def grammar(kind: str) -> object:
-    """What the wheel of the grammar gives: a pointer in a capsule."""
+    """The language in the grammar's wheel, a pointer in a capsule."""
     module, _, function = GRAMMARS[kind].partition(" ")
     return getattr(import_module(f"tree_sitter_{module}"), function or "language")()
 
@@ -34,7 +34,7 @@ def ours(kind: str, path: str, data: bytes, target: int, kept: Sequence[int] = (
 
 
 def blank_lines(kind: str, path: str, data: bytes, target: int) -> list[bytes]:
-    """Whole paragraphs, as many as fit; those that are too long by lines."""
+    """As many whole paragraphs as fit in a piece; longer paragraphs are cut into lines."""
     paragraphs: list[bytes] = []
     blank = True
     for line in data.splitlines(keepends=True):
@@ -62,7 +62,7 @@ def _packed(parts: list[bytes], target: int) -> list[bytes]:
 
 
 def langchain(kind: str, path: str, data: bytes, target: int) -> list[bytes]:
-    """RecursiveCharacterTextSplitter with the separators of the language, nothing stripped, no overlap."""
+    """RecursiveCharacterTextSplitter with the separators of the language, without stripping or overlap."""
     from langchain_text_splitters import Language, RecursiveCharacterTextSplitter
 
     text = data.decode()
@@ -83,15 +83,15 @@ def semantic(kind: str, path: str, data: bytes, target: int) -> list[bytes]:
     text = data.decode()
     grammars: list[object] = []
     if kind == "markdown":
-        made = package.MarkdownSplitter
+        splitter_class = package.MarkdownSplitter
     elif kind in GRAMMARS:
-        made, grammars = package.CodeSplitter, [grammar(kind)]
+        splitter_class, grammars = package.CodeSplitter, [grammar(kind)]
     else:
-        made = package.TextSplitter
+        splitter_class = package.TextSplitter
     if text.isascii():
-        splitter = made(*grammars, target, trim=False)
+        splitter = splitter_class(*grammars, target, trim=False)
     else:
-        splitter = made.from_callback(*grammars, _bytes, target, trim=False)
+        splitter = splitter_class.from_callback(*grammars, _bytes, target, trim=False)
     return [chunk.encode() for chunk in splitter.chunks(text)]
 
 
@@ -113,5 +113,5 @@ _NEEDS = {
 
 @cache
 def available() -> dict[str, Splitter]:
-    """Those that can be run here; ours first."""
+    """The installed splitters, repoagent first."""
     return {name: one for name, one in SPLITTERS.items() if name not in _NEEDS or find_spec(_NEEDS[name])}

@@ -1,4 +1,4 @@
-"""One judge for each kind of file: bytes in, units and seams out. None of them knows the splitter."""
+"""One judge per kind of file: it gets bytes and returns units and seams. None uses the splitter."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ KINDS = ("python", *BRACKETS[:8], "json", "yaml", "xml", "markdown", "html", "cs
 
 
 class Unjudged(Exception):
-    """The judge's own parser does not read the file: no verdicts on it."""
+    """The judge's parser cannot read the file, so it has no verdicts."""
 
 
 def marks_of(kind: str, text: bytes) -> Marks:
-    """The units and seams of a file. Raises Unjudged when it can't be read as `kind`."""
+    """The units and seams of a file. Raises Unjudged if it cannot be read as `kind`."""
     module, _, name = _HOME.get(kind, "trees.marks").partition(".")
     judge: Callable[[str, bytes], Marks] = getattr(import_module(f"bench.split.judges.{module}"), name)
     return judge(kind, text)

@@ -1,7 +1,6 @@
-"""JSON (with comments too), CSS, HTML and XML: scanners of brackets, braces and tags.
+"""Judge JSON (also with comments), CSS, HTML and XML by scanning brackets, braces and tags.
 
-HTML leaves out end tags, which the scanner implies. What heads its next sibling in HTML is not parted from it: h1 to
-h6, and as well a `dt`, a `th` and a `summary`.
+Omitted HTML end tags are implied. In HTML, h1 to h6, `dt`, `th` and `summary` are heads of their next sibling.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _BLOCKS = set(
     b"""address article aside blockquote center details dialog dir div dl fieldset figcaption figure footer form h1 h2
     h3 h4 h5 h6 header hgroup hr main menu nav ol p pre section summary table ul""".split()
 )
-# What ends an open element of the key: a start tag of these, but not beyond a `_SCOPE`.
+# Start tags that end an open element (the key), unless a `_SCOPE` element is open inside it.
 _ENDS = {
     b"p": _BLOCKS, b"li": {b"li"}, b"dt": {b"dt", b"dd"}, b"dd": {b"dt", b"dd"}, b"option": {b"option", b"optgroup"},
     b"tr": {b"tr", b"tbody", b"tfoot", b"thead"}, b"td": {b"td", b"th", b"tr", b"tbody", b"tfoot"},
@@ -44,23 +43,23 @@ _HEADINGS = set(b"h1 h2 h3 h4 h5 h6 dt th summary".split())
 class _Element:
     name: bytes
     start: int
-    content: int  # where its start tag ends
+    content: int  # end of its start tag
     end: int = -1
-    close: int = -1  # where its end tag begins, -1 without one
+    close: int = -1  # start of its end tag, -1 without one
     children: list[_Element | tuple[str, int, int]] = field(default_factory=list)
 
 
 def marks(kind: str, text: bytes) -> Marks:
-    """Units: elements, comments, and in HTML runs of text with what is inline in it."""
+    """Units: elements, comments, and in HTML runs of text with inline elements."""
     html = kind == "html"
-    found = Marks(text, NOTHING)
+    result = Marks(text, NOTHING)
     pending = [_read(text, html)]
     while pending:
         element = pending.pop()
         inner = [child for child in element.children if isinstance(child, _Element)]
         pending.extend(inner)
-        _mark(found, element, html)
-    return found
+        _mark(result, element, html)
+    return result
 
 
 def _read(text: bytes, html: bool) -> _Element:
@@ -111,7 +110,7 @@ def _trimmed(text: bytes, end: int) -> int:
 
 
 def _imply(stack: list[_Element], name: bytes, start: int) -> None:
-    """End what the start tag `name` ends."""
+    """End the open elements that the start tag `name` implies to be complete."""
     for number in range(len(stack) - 1, 0, -1):
         open_one = stack[number].name
         if name in _ENDS.get(open_one, ()):
@@ -124,20 +123,20 @@ def _imply(stack: list[_Element], name: bytes, start: int) -> None:
             return
 
 
-def _mark(found: Marks, element: _Element, html: bool) -> None:
-    """The children of an element as units, and its seams."""
+def _mark(marks: Marks, element: _Element, html: bool) -> None:
+    """Mark the children of an element as units, and its seams."""
     raw = next((child for child in element.children if isinstance(child, tuple) and child[0] == "raw"), None)
     close = (element.close, element.end) if element.close >= 0 else None
     head = element.start if element.name else None
     if raw is not None:
-        _raw(found, element, raw[1], raw[2], close)
+        _raw(marks, element, raw[1], raw[2], close)
         return
-    found.container(_items(found, element, html), head, close, element.name.decode(errors="replace"))
+    marks.container(_items(marks, element, html), head, close, element.name.decode(errors="replace"))
 
 
-def _items(found: Marks, element: _Element, html: bool) -> list[Item]:
+def _items(marks: Marks, element: _Element, html: bool) -> list[Item]:
     items: list[Item] = []
-    run: list[Item] = []  # text and what is inline in it
+    run: list[Item] = []  # text and inline elements
 
     def done() -> None:
         if run:
@@ -156,7 +155,7 @@ def _items(found: Marks, element: _Element, html: bool) -> list[Item]:
             item = Item(child[1], child[2], child[0], sticks="orphan" if child[0] == "comment" else None)
             inline, heading = html and child[0] == "text", False
         if inline:
-            if run and b"\n\n" in found.text[run[-1].end : item.start].replace(b"\r", b""):
+            if run and b"\n\n" in marks.text[run[-1].end : item.start].replace(b"\r", b""):
                 done()
             run.append(item)
             continue
@@ -168,31 +167,31 @@ def _items(found: Marks, element: _Element, html: bool) -> list[Item]:
     for each in items_of_run:
         for one in each:
             if one.label != "text":
-                found.unit(one.start, one.end, one.label)
+                marks.unit(one.start, one.end, one.label)
     return items
 
 
-def _raw(found: Marks, element: _Element, start: int, end: int, close: tuple[int, int] | None) -> None:
-    """A script or a style sheet: what is in it has its own judge."""
-    body = found.text[start:end]
+def _raw(marks: Marks, element: _Element, start: int, end: int, close: tuple[int, int] | None) -> None:
+    """Mark a script or a style sheet with the judge of its language."""
+    body = marks.text[start:end]
     if not body.strip():
         return
-    tag = found.text[element.start : element.content]
+    tag = marks.text[element.start : element.content]
     first = start + len(body) - len(body.lstrip())
     last = end - len(body) + len(body.rstrip())
-    found.seam(element.start + 1, found.start_of(first), "head", "raw")
+    marks.seam(element.start + 1, marks.start_of(first), "head", "raw")
     if close:
-        found.seam(found.end_of(last), close[1] - 1, "close", "raw")
-    trailing = found.trailing
-    found.trailing = SLASHES
+        marks.seam(marks.end_of(last), close[1] - 1, "close", "raw")
+    trailing = marks.trailing
+    marks.trailing = SLASHES
     if element.name == b"script" and not re.search(
         rb"type\s*=\s*[\"']?(?!module|text/javascript|text/babel)", tag
     ):
-        read_script(found, "javascript", body, start)
+        read_script(marks, "javascript", body, start)
     elif element.name == b"style":
-        found.trailing = CSS_TRAILING
-        found.container(_read_css(found, start, end))
-    found.trailing = trailing
+        marks.trailing = CSS_TRAILING
+        marks.container(_read_css(marks, start, end))
+    marks.trailing = trailing
 
 
 # JSON
@@ -205,9 +204,9 @@ _JSON_TRAILING = re.compile(rb"[ \t]*,?[ \t]*(?://[^\n]*|/\*[^\n]*?\*/(?=[ \t]*$
 
 
 def json_marks(kind: str, text: bytes) -> Marks:
-    """Units: pairs and items of arrays."""
-    found = Marks(text, _JSON_TRAILING)
-    stack: list[tuple[int, list[Item]]] = []  # where the head of each open bracket begins, and what is in it
+    """Units: pairs of objects and items of arrays."""
+    result = Marks(text, _JSON_TRAILING)
+    stack: list[tuple[int, list[Item]]] = []  # per open bracket: start of its head, items before it
     items: list[Item] = []
     begin = end = -1  # the item being read
     head = 0
@@ -233,7 +232,7 @@ def json_marks(kind: str, text: bytes) -> Marks:
             done()
             inner = items
             head, items = stack.pop()
-            found.container(
+            result.container(
                 inner, head, (token.start(), token.end()), text[head : head + 30].decode(errors="replace")
             )
             begin, end = head, token.end()
@@ -243,7 +242,7 @@ def json_marks(kind: str, text: bytes) -> Marks:
             begin = token.start() if begin < 0 else begin
             end = token.end()
     done()
-    return found
+    return result
 
 
 # CSS
@@ -258,14 +257,14 @@ CSS_TRAILING = re.compile(rb"[ \t]*;?(?:[ \t]*/\*[^\n]*?\*/(?=[ \t]*\r?$))?", re
 
 def css_marks(kind: str, text: bytes) -> Marks:
     """Units: rules, at-rules and declarations."""
-    found = Marks(text, CSS_TRAILING)
-    found.container(_read_css(found, 0, len(text)))
-    return found
+    result = Marks(text, CSS_TRAILING)
+    result.container(_read_css(result, 0, len(text)))
+    return result
 
 
-def _read_css(found: Marks, first: int, last: int) -> list[Item]:
-    """The items of the outermost level from `first` to `last`; the levels below are marked."""
-    text = found.text
+def _read_css(marks: Marks, first: int, last: int) -> list[Item]:
+    """Mark the nested levels from `first` to `last` and return the items of the outermost level."""
+    text = marks.text
     stack: list[tuple[int, list[Item]]] = []
     items: list[Item] = []
     begin, end, depth = -1, -1, 0
@@ -281,7 +280,7 @@ def _read_css(found: Marks, first: int, last: int) -> list[Item]:
         if token["comment"]:
             if begin < 0:
                 line_begins = not text[text.rfind(b"\n", 0, token.start()) + 1 : token.start()].strip()
-                if line_begins or not items:  # one that follows on the line belongs to what is before
+                if line_begins or not items:  # a trailing comment belongs to the item before
                     items.append(Item(token.start(), token.end(), "comment", sticks="orphan"))
         elif token["open"] or token["shut"]:
             depth = max(0, depth + (1 if token["open"] else -1))
@@ -296,7 +295,7 @@ def _read_css(found: Marks, first: int, last: int) -> list[Item]:
             if stack:
                 inner = items
                 head, items = stack.pop()
-                found.container(inner, head, (token.start(), token.end()), "rule")
+                marks.container(inner, head, (token.start(), token.end()), "rule")
                 begin, end = head, token.end()
                 done()
         elif sign == b";" and not depth:

@@ -1,4 +1,4 @@
-"""Python by its own `ast` and `tokenize`."""
+"""Judge Python by the standard `ast` and `tokenize`."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class _Judge:
     def __init__(self, text: bytes) -> None:
         self.marks = Marks(text, _TRAILING)
         self.text = text
-        self.starts = [0, *(found.end() for found in re.finditer(rb"\r\n|\n|\r", text))]
+        self.starts = [0, *(match.end() for match in re.finditer(rb"\r\n|\n|\r", text))]
         self.comments = list(self._comments())
 
     def _comments(self) -> Iterator[Item]:
-        """Those that stand alone on their line, as offsets of the bytes."""
+        """Comments alone on their line, as byte offsets."""
         for token in tokenize.tokenize(io.BytesIO(self.text).readline):
             if token.type == tokenize.COMMENT and not token.line[: token.start[1]].strip():
                 line = self.starts[token.start[0] - 1]
@@ -56,7 +56,7 @@ class _Judge:
         return start, self._offset(node.end_lineno or node.lineno, node.end_col_offset or 0)
 
     def body(self, nodes: Sequence[ast.stmt], head: int | None, first: int, last: int) -> None:
-        """A suite; comments from `first` to `last` that are in none of its statements stand between these."""
+        """Mark a suite, with the comments from `first` to `last` that are in none of its statements."""
         items: list[Item] = []
         for node in nodes:
             start, end = self._range(node)
@@ -91,13 +91,13 @@ class _Judge:
                 self._expression(value, core)
 
     def _suite(self, inner: list[ast.AST], head: int, name: str) -> int:
-        """A list of statements, handlers or cases; returns where it ends."""
+        """Mark a list of statements, handlers or cases, and return its end."""
         if isinstance(inner[0], ast.stmt):
             statements = [node for node in inner if isinstance(node, ast.stmt)]
             last = self._range(statements[-1])[1]
             elif_at = self._range(statements[0])[0]
             if name == "orelse" and self.text.startswith(b"elif", elif_at):
-                self._inside(statements[0])  # its range begins at `elif`: what it holds is its own
+                self._inside(statements[0])  # mark only the contents of the `elif`
             else:
                 self.body(statements, head, head, last)
             return last
@@ -125,11 +125,11 @@ class _Judge:
         return self._range(node)[0]
 
     def _clause(self, after: int, first: int) -> int:
-        """Where the line of `else:`, `elif` or `finally:` begins between two suites."""
-        found = re.compile(rb"^[ \t]*(?:else|elif|finally|except)\b", re.MULTILINE).search(
+        """The start of the line of `else`, `elif`, `finally` or `except` between two suites."""
+        match = re.compile(rb"^[ \t]*(?:else|elif|finally|except)\b", re.MULTILINE).search(
             self.text, after, first
         )
-        return found.start() if found else first
+        return match.start() if match else first
 
     def _expression(self, root: ast.expr, head: int) -> None:
         pending: list[tuple[ast.AST, int]] = [(root, head)]
@@ -145,7 +145,7 @@ class _Judge:
                 opened = self._range(node)[0]
                 if isinstance(node, ast.Call):
                     opened = self.text.rfind(b"(", 0, items[0].start)
-                head = self.text.rfind(b"\n", 0, opened) + 1  # the line that the bracket opens on
+                head = self.text.rfind(b"\n", 0, opened) + 1  # the line of the opening bracket
                 self.marks.container(
                     self._with_comments(items, self._range(node)[0], end), head, close, "display"
                 )
@@ -163,8 +163,8 @@ class _Judge:
             for key, each in zip(node.keys, node.values, strict=True):
                 yield (self._range(key or each)[0], self._range(each)[1])
         elif isinstance(node, ast.Call):
-            given: list[ast.expr | ast.keyword] = [*node.args, *node.keywords]
-            yield from sorted(self._range(each) for each in given)
+            arguments: list[ast.expr | ast.keyword] = [*node.args, *node.keywords]
+            yield from sorted(self._range(each) for each in arguments)
 
     def _label(self, node: ast.stmt) -> str:
         return self.text[self._range(node)[0] :][:60].split(b"\n")[0].strip().decode(errors="replace")

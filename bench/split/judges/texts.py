@@ -1,9 +1,8 @@
-"""Markdown by markdown-it-py's block tokens, which know their lines; plain text and reStructuredText by paragraphs.
+"""Judge Markdown by the block tokens of markdown-it-py, plain text and reStructuredText by paragraphs.
 
-In Markdown a block of nothing but anchors (`<a name="x"></a>`, `<a id="x"></a>`) right before a heading is where links
-to that section lead: it belongs to the heading. In reStructuredText a target that names no address (`.. _x:`) and
-`.. index::` point at what is below them (docutils gives them to the next element), so no cut parts them from it.
-`.. module::` and `.. currentmodule::` do so where a title is below.
+In Markdown, a block of only anchors (`<a name="x"></a>`, `<a id="x"></a>`) right before a heading belongs to it: links
+to the section lead there. In reStructuredText, a target without an address (`.. _x:`) and `.. index::` belong to the
+next element, as in docutils; `.. module::` and `.. currentmodule::` belong to a title below them.
 """
 
 from __future__ import annotations
@@ -27,46 +26,46 @@ class _Block:
     end: int
     indent: int
     label: str
-    opens: bool  # a directive, or it ends with `::`: what is indented below belongs to it
-    level: int = 0  # of a title
-    points: bool = False  # at the block below
-    names: bool = False  # the module that the section below is about
+    opens: bool  # a directive, or ends with `::`: the indented blocks below belong to it
+    level: int = 0  # of a title, else 0
+    points: bool = False  # to the block below
+    names: bool = False  # the module of the section below
 
 
 def marks(kind: str, text: bytes) -> Marks:
-    """Units: paragraphs; in rst directives with what they hold, and sections."""
-    found = Marks(text, NOTHING)
+    """Units: paragraphs; in rst also directives with their contents, and sections."""
+    result = Marks(text, NOTHING)
     blocks = _blocks(text, kind == "rst")
     for block in blocks:
-        found.unit(block.start, block.end, block.label)
+        result.unit(block.start, block.end, block.label)
     if kind != "rst":
-        return found
+        return result
     heads = _heads(blocks)
     for number, block in enumerate(blocks):
         after = blocks[number + 1] if number + 1 < len(blocks) else None
         if heads[number] < number and heads[number - 1] == heads[number]:
             first = blocks[number - 1]
-            found.seam(first.start + 1, block.start, "orphan", block.label, (first.end - first.start, 0))
+            result.seam(first.start + 1, block.start, "orphan", block.label, (first.end - first.start, 0))
         if block.opens and after and after.indent > block.indent:
             last = number + 1
             while last + 1 < len(blocks) and blocks[last + 1].indent > block.indent:
                 last += 1
-            found.unit(block.start, blocks[last].end, block.label)
-            begin = found.start_of(block.start)
-            first = found.start_of(after.start)
-            found.seam(begin + 1, first, "head", block.label, (first - begin, after.end - first))
+            result.unit(block.start, blocks[last].end, block.label)
+            begin = result.start_of(block.start)
+            first = result.start_of(after.start)
+            result.seam(begin + 1, first, "head", block.label, (first - begin, after.end - first))
         if block.level:
-            _section(found, blocks, number, heads)
-    return found
+            _section(result, blocks, number, heads)
+    return result
 
 
 def _heads(blocks: list[_Block]) -> list[int]:
-    """Of each block the first of those that belong to it, or to what it belongs to itself: its own number for most."""
+    """For each block, the number of the first block that no cut may part from it: mostly its own."""
     heads = list(range(len(blocks)))
     for number in range(len(blocks) - 2, -1, -1):
         block, below = blocks[number], number + 1
         while below < len(blocks) and block.points and blocks[below].indent > block.indent:
-            below += 1  # what is indented belongs to the directive
+            below += 1  # indented blocks belong to the directive
         if below < len(blocks) and blocks[below].indent == block.indent and _sticks(blocks, number, below):
             for each in range(number, below + 1):
                 heads[each] = number
@@ -85,17 +84,17 @@ def _sticks(blocks: list[_Block], number: int, below: int) -> bool:
     return blocks[number].names and below < len(blocks) and blocks[below].level > 0
 
 
-def _section(found: Marks, blocks: list[_Block], number: int, heads: list[int]) -> None:
+def _section(marks: Marks, blocks: list[_Block], number: int, heads: list[int]) -> None:
     title = blocks[number]
     last = number
     while last + 1 < len(blocks) and not 0 < blocks[last + 1].level <= title.level:
         last += 1
-    if last + 1 < len(blocks):  # what points at the next title is no part of this section
+    if last + 1 < len(blocks):  # blocks that point to the next title are not in this section
         last = max(number, heads[last + 1] - 1)
-    found.unit(blocks[heads[number]].start, blocks[last].end, title.label)
+    marks.unit(blocks[heads[number]].start, blocks[last].end, title.label)
     if last > number:
         after = blocks[number + 1]
-        found.seam(
+        marks.seam(
             title.start + 1,
             after.start,
             "head",
@@ -105,8 +104,8 @@ def _section(found: Marks, blocks: list[_Block], number: int, heads: list[int]) 
 
 
 def _blocks(text: bytes, rst: bool) -> list[_Block]:
-    """Runs of lines that are not blank; a title is a block of its own."""
-    found: list[_Block] = []
+    """Runs of nonblank lines; a title is a block of its own."""
+    blocks: list[_Block] = []
     lines: list[tuple[int, int, bytes]] = []
     levels: dict[tuple[bytes, bool], int] = {}
 
@@ -115,7 +114,7 @@ def _blocks(text: bytes, rst: bool) -> list[_Block]:
             rule = lines[size - 1][2][:1], size == 3
             level = levels.setdefault(rule, len(levels) + 1)
             label = lines[size - 2][2].decode(errors="replace")
-            found.append(_Block(lines[0][0], lines[size - 1][1], 0, label, False, level))
+            blocks.append(_Block(lines[0][0], lines[size - 1][1], 0, label, False, level))
             del lines[:size]
         if lines:
             first, last = lines[0][2], lines[-1][2]
@@ -129,7 +128,7 @@ def _blocks(text: bytes, rst: bool) -> list[_Block]:
                 and bool(margin)
                 and all(_POINTS.match(each) or _NAMES.match(each) for each in margin)
             )
-            found.append(
+            blocks.append(
                 _Block(lines[0][0], lines[-1][1], indent, label, opens, 0, rst and points, rst and names)
             )
         lines.clear()
@@ -141,11 +140,11 @@ def _blocks(text: bytes, rst: bool) -> list[_Block]:
         else:
             done()
     done()
-    return found
+    return blocks
 
 
 def _title(lines: list[tuple[int, int, bytes]]) -> int:
-    """How many lines the title takes that `lines` begin with."""
+    """The number of lines of the title at the start of `lines`; 0 if there is none."""
     texts = [line[2] for line in lines[:3]]
     if len(texts) == 3 and _RULE.match(texts[0]) and texts[2][:1] == texts[0][:1] and _RULE.match(texts[2]):
         return 3
@@ -171,11 +170,11 @@ def markdown_marks(kind: str, text: bytes) -> Marks:
         from markdown_it import MarkdownIt
     except ImportError as error:
         raise Unjudged("markdown-it-py is not installed") from error
-    found = Marks(text, NOTHING)
+    result = Marks(text, NOTHING)
     front = _FRONT.match(text)
     skipped = front.end() if front else 0
     if front:
-        found.unit(0, skipped, "front matter")
+        result.unit(0, skipped, "front matter")
     body = text[skipped:].replace(b"\r\n", b" \n")
     starts = [skipped, *(skipped + line.end() for line in re.finditer(rb"\n", body))]
     starts.append(len(text))
@@ -192,47 +191,47 @@ def markdown_marks(kind: str, text: bytes) -> Marks:
         ranges.append((start, end, token.type, token.level))
         if token.type == "heading_open" and token.level == 0:
             headings.append((int(token.tag[1]), start, end, len(ranges) - 1))
-        _unit(found, token.type, start, end)
+        _unit(result, token.type, start, end)
     top = sorted({start for start, _, _, level in ranges if level == 0})
     sizes = {start: end - start for start, end, _, level in ranges if level == 0}
-    begins = _anchored(found, ranges)
+    begins = _anchored(result, ranges)
     for number, (level, start, end, _) in enumerate(headings):
         after = next((begins[one[1]] for one in headings[number + 1 :] if one[0] <= level), len(text))
-        found.unit(begins[start], after, "section " + text[start:end].strip()[:50].decode(errors="replace"))
+        result.unit(begins[start], after, "section " + text[start:end].strip()[:50].decode(errors="replace"))
         follower = next((one for one in top if one > start), None)
         if follower is not None and follower < after:
-            found.seam(start + 1, follower, "head", "heading", (follower - start, sizes[follower]))
-    return found
+            result.seam(start + 1, follower, "head", "heading", (follower - start, sizes[follower]))
+    return result
 
 
-def _anchored(found: Marks, ranges: list[tuple[int, int, str, int]]) -> dict[int, int]:
-    """Where the anchors of each top heading begin, by its start; no cut from there to the heading is good."""
+def _anchored(marks: Marks, ranges: list[tuple[int, int, str, int]]) -> dict[int, int]:
+    """Mark the anchors right before top-level headings; return their starts by the starts of the headings."""
     begins: dict[int, int] = {}
-    run = -1  # where the anchors begin that are right before
+    run = -1  # start of the anchors right before, -1 if none
     for start, end, name, level in ranges:
         if level:
             continue
         if name == "heading_open":
             begins[start] = run if run >= 0 else start
-            found.seam(begins[start] + 1, start, "orphan", "anchor of a heading")
-        anchors = name in ("paragraph_open", "html_block") and _ANCHORS.fullmatch(found.text[start:end])
+            marks.seam(begins[start] + 1, start, "orphan", "anchor of a heading")
+        anchors = name in ("paragraph_open", "html_block") and _ANCHORS.fullmatch(marks.text[start:end])
         run = (run if run >= 0 else start) if anchors else -1
     return begins
 
 
-def _unit(found: Marks, name: str, start: int, end: int) -> None:
-    text = found.text
+def _unit(marks: Marks, name: str, start: int, end: int) -> None:
+    text = marks.text
     label = f"{name.removesuffix('_open')} {text[start : start + 40].strip().decode(errors='replace')}".split(
         "\n"
     )[0]
-    found.unit(start, end, label)
+    marks.unit(start, end, label)
     second = text.find(b"\n", start, end) + 1
     if name == "fence" and second and second < end:
-        found.seam(start + 1, second, "head", "fence")
+        marks.seam(start + 1, second, "head", "fence")
         last = text.rfind(b"\n", start, end - 1) + 1
         if last > second and text[last:end].strip()[:3] in (b"```", b"~~~"):
-            found.seam(last, last, "close", "fence")
+            marks.seam(last, last, "close", "fence")
     elif name == "table_open" and second:
         third = text.find(b"\n", second, end) + 1
         if third and third < end:
-            found.seam(start + 1, third, "head", "table")
+            marks.seam(start + 1, third, "head", "table")

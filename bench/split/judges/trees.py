@@ -1,12 +1,12 @@
-"""Languages with brackets: the judge's own rules on a tree-sitter tree. Only what spans lines or is long is looked at.
+"""Judge languages with brackets by rules on a tree-sitter tree; only nodes that span lines or are long are opened.
 
-The parser is the one that repoagent has too; the rules, and what is made of the tree, are not.
+repoagent has the same parser, but neither these rules nor this use of the tree.
 
-Where the parser has lost its way (a macro, `#if` around half of a statement), what is in the error begins at itself:
-else a body there would have all before it as its head.
+In a syntax error (a macro, `#if` around half a statement) each node is its own head: otherwise everything before a
+body in it would be its head.
 
-A comment that is longer than a segment has to be opened. Its paragraphs, ended by an empty comment line, by `<p>` or
-by a heading, are units, and so is each `<pre>` in it with its end.
+A comment longer than a segment has to be cut. Its paragraphs, ended by an empty comment line, `<p>` or a heading, are
+units, and so is each `<pre>` block.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ CONTAINERS: dict[str, frozenset[str]] = {
             case_statement array""",
     }.items()
 }  # fmt: skip
-_FLAT = {"statement_list", "var_spec_list", "enum_body_declarations"}  # their children stand for them
+_FLAT = {"statement_list", "var_spec_list", "enum_body_declarations"}  # replaced by their children
 _CLAUSES = {"else_clause", "catch_clause", "finally_clause", "elif_clause", "preproc_else", "preproc_elif",
             "preproc_elifdef", "seh_except_clause"}  # fmt: skip
 _CHAINS = {"call_expression", "method_invocation", "member_expression", "field_expression", "selector_expression",
@@ -59,24 +59,24 @@ _STICKS: dict[str, Kind] = {
     "attribute_item": "orphan", "decorator": "orphan", "attribute_declaration": "orphan", "access_specifier": "head",
 }  # fmt: skip
 _FAR = {"attribute_item", "decorator", "attribute_declaration", "access_specifier"}
-_BEFORE = {"modifiers", "decorator", "attribute_declaration"}  # first children of what they are attached to
+_BEFORE = {"modifiers", "decorator", "attribute_declaration"}  # children of the node to which they belong
 _DEFINITION = re.compile(
     "function|method|class|struct|impl|trait|interface|enum|union|namespace|mod_item|type_"
 )
 _SHELL = CONTAINERS["bash"] - {"array"}
-# As statements of a shell script these say that the parser has lost its way.
+# As statements of a shell script, these are parse errors.
 _VAGUE = {"concatenation", "string", "word"}
 _GUESSED = {
     "if_statement",
     "case_statement",
     "case_item",
     "do_group",
-}  # their ends are guesses after an error
+}  # with an error inside, their end is a guess
 _LINES = re.compile(rb"[^\n]*\n|[^\n]+\Z")
 _EMPTY = re.compile(rb"\s*(?://+[!/]*|#+|/?\*+[*!]*|;+|--+)?\s*")
 _BEGINS = re.compile(rb"\s*(?://+[!/]?|#+|/?\*+!?)?\s*(?:<p\b|<h[1-6]\b|//[/!]\s*#+ )", re.IGNORECASE)
 _PRE = re.compile(rb"<pre\b.*?</pre>", re.DOTALL | re.IGNORECASE)
-_SHORT = 400  # bytes: a node on one line that is shorter is not opened
+_SHORT = 400  # bytes; a node on one line is opened only if longer
 SLASHES = re.compile(rb"[ \t]*[,;]?[ \t]*(?://[^\n]*|/\*[^\n]*?\*/(?=[ \t]*\r?$))?", re.MULTILINE)
 HASHES = re.compile(rb"[ \t]*(?:;;|;)?(?:[ \t]+#[^\n]*)?")
 
@@ -87,13 +87,13 @@ def parser(kind: str) -> tree_sitter.Parser:
 
 def marks(kind: str, text: bytes) -> Marks:
     """Units: statements, declarations, members, cases, arguments, elements, pairs, JSX elements."""
-    found = Marks(text, SLASHES)
-    read(found, kind, text, 0)
-    return found
+    result = Marks(text, SLASHES)
+    read(result, kind, text, 0)
+    return result
 
 
-def read(found: Marks, kind: str, text: bytes, offset: int) -> None:
-    """Mark `text`, which stands in the text of `found` at `offset`."""
+def read(marks: Marks, kind: str, text: bytes, offset: int) -> None:
+    """Mark `text`, which is at `offset` in the text of `marks`."""
     tree = parser(kind).parse(text)
     containers = CONTAINERS[kind]
     pending: list[tuple[tree_sitter.Node, int]] = [(tree.root_node, 0)]
@@ -108,20 +108,20 @@ def read(found: Marks, kind: str, text: bytes, offset: int) -> None:
             if last is not None and not outer and last.type in _CLOSING:
                 clauses = [child.end_byte for child in children if child.type in _CLAUSES]
                 close = (last.start_byte + offset, last.end_byte + offset)
-                if clauses:  # the closing word is that of the last clause
-                    found.seam(found.end_of(clauses[-1] + offset), close[1] - 1, "close", node.type)
+                if clauses:  # the closing token belongs to the last clause
+                    marks.seam(marks.end_of(clauses[-1] + offset), close[1] - 1, "close", node.type)
                     close = None
             known = not outer and not (node.has_error and node.type in _GUESSED)
-            found.container(items, head + offset if known else None, close if known else None, node.type)
+            marks.container(items, head + offset if known else None, close if known else None, node.type)
             heads = {child.id: child.start_byte for child in first}
         else:
             heads = _own_heads(children, text) if node.type in _CHAINS else {}
-            _attached(found, children, offset)
+            _attached(marks, children, offset)
         for start, end in _comments(children):
-            _opened(found, start + offset, end + offset)
+            _opened(marks, start + offset, end + offset)
         for child in children:
             if child.type in _CLAUSES:
-                found.unit(child.start_byte + offset, child.end_byte + offset, child.type)
+                marks.unit(child.start_byte + offset, child.end_byte + offset, child.type)
                 heads[child.id] = child.start_byte
             if child.child_count and (
                 child.start_point.row != child.end_point.row or child.end_byte - child.start_byte > _SHORT
@@ -134,7 +134,7 @@ def read(found: Marks, kind: str, text: bytes, offset: int) -> None:
 def _items(
     container: str, children: list[tree_sitter.Node], text: bytes, offset: int
 ) -> tuple[list[Item], list[tree_sitter.Node]]:
-    """What stands between the brackets of a container, and the nodes of it."""
+    """The items between the brackets of a container, and their nodes."""
     opened = next((number for number, child in enumerate(children) if child.type in _OPENING), -1)
     inside = children[opened + 1 :]
     if opened < 0 and children and children[0].type.startswith("#"):  # a preprocessor guard
@@ -154,11 +154,11 @@ def _items(
         body = text[start : node.end_byte]
         if not body.strip():
             continue
-        end = start + len(body.rstrip())  # some nodes hold their line end
+        end = start + len(body.rstrip())  # some nodes include their line end
         start += len(body) - len(body.lstrip())
         sticks = _STICKS.get(node.type)
         if sticks == "orphan" and items and b"\n" not in text[items[-1].end - offset : start]:
-            continue  # it ends the line of the item before
+            continue  # it trails the item before
         definition = bool(_DEFINITION.search(node.type))
         label = f"{node.type} {_line(body)}"
         items.append(Item(start + offset, end + offset, label, definition, sticks, node.type in _FAR, vague))
@@ -167,7 +167,7 @@ def _items(
 
 
 def _comments(children: list[tree_sitter.Node]) -> list[tuple[int, int]]:
-    """Comments, and those on lines of their own that follow each other as one."""
+    """The ranges of comments; those on consecutive lines are one."""
     runs: list[tuple[int, int]] = []
     before = None
     for child in children:
@@ -182,25 +182,25 @@ def _comments(children: list[tree_sitter.Node]) -> list[tuple[int, int]]:
     return runs
 
 
-def _opened(found: Marks, start: int, end: int) -> None:
-    """What a long comment is made of."""
-    first = begin = previous = found.start_of(start)
-    for line in _LINES.finditer(found.text, begin, end):
+def _opened(marks: Marks, start: int, end: int) -> None:
+    """Mark the paragraphs and `<pre>` blocks of a comment."""
+    first = begin = previous = marks.start_of(start)
+    for line in _LINES.finditer(marks.text, begin, end):
         ends = line.start() > first and _EMPTY.fullmatch(line[0])
         if (ends or _BEGINS.match(line[0])) and previous > begin:
-            found.unit(begin, previous, "paragraph of a comment")
+            marks.unit(begin, previous, "paragraph of a comment")
             begin = line.start()
         if ends:
             begin = line.end()
         previous = line.end()
     if previous > begin:
-        found.unit(begin, min(previous, end), "paragraph of a comment")
-    for block in _PRE.finditer(found.text, start, end):
-        found.unit(*block.span(), "<pre> of a comment")
+        marks.unit(begin, min(previous, end), "paragraph of a comment")
+    for block in _PRE.finditer(marks.text, start, end):
+        marks.unit(*block.span(), "<pre> of a comment")
 
 
 def _own_heads(children: list[tree_sitter.Node], text: bytes) -> dict[int, int]:
-    """Behind a link or a declarator that spans lines, the head of the next one is its line."""
+    """The heads of chain links and declarators after one that spans lines: the starts of their lines."""
     heads: dict[int, int] = {}
     spanned = False
     for child in children:
@@ -210,19 +210,19 @@ def _own_heads(children: list[tree_sitter.Node], text: bytes) -> dict[int, int]:
     return heads
 
 
-def _attached(found: Marks, children: list[tree_sitter.Node], offset: int) -> None:
-    """Annotations and decorators that are part of the node that they are about."""
+def _attached(marks: Marks, children: list[tree_sitter.Node], offset: int) -> None:
+    """Mark annotations and decorators inside the node to which they belong."""
     for child, follower in pairwise(children):
         if child.type in _BEFORE:
-            last = found.start_of(follower.start_byte + offset)
-            found.seam(child.start_byte + offset + 1, last, "orphan", child.type)
+            last = marks.start_of(follower.start_byte + offset)
+            marks.seam(child.start_byte + offset + 1, last, "orphan", child.type)
 
 
 def _line(body: bytes) -> str:
     return body.lstrip()[:50].split(b"\n")[0].decode(errors="replace")
 
 
-# Shell scripts: what the tree says, and functions by their first and last line: the parser loses its way in many
+# Shell scripts: the tree, and functions by their first and last line, because many scripts have parse errors
 
 _FUNCTION = re.compile(
     rb"^(?P<about>(?:#[^\n]*\n)*)(?P<head>(?:function[ \t]+[\w:.-]+(?:[ \t]*\(\))?|[\w:.-]+[ \t]*\(\))\s*\{[^\n}]*\n)",
@@ -232,10 +232,10 @@ _LAST = re.compile(rb"^\}[^\n]*(?:\n|\Z)", re.MULTILINE)
 
 
 def shell_marks(kind: str, text: bytes) -> Marks:
-    """Units: as in other languages with brackets where there is a tree at all, and functions from column 0 to `}`."""
-    found = Marks(text, HASHES)
+    """Units: as for other languages with brackets, if there is a tree, and functions from column 0 to `}`."""
+    result = Marks(text, HASHES)
     if parser(kind).parse(text).root_node.type != "ERROR":
-        read(found, kind, text, 0)
+        read(result, kind, text, 0)
     at = 0
     while function := _FUNCTION.search(text, at):
         last = _LAST.search(text, function.end())
@@ -244,10 +244,10 @@ def shell_marks(kind: str, text: bytes) -> Marks:
         at = last.end()
         start, head, body = function.start("about"), function.start("head"), function.end()
         label = text[head:body].strip()[:50].decode(errors="replace")
-        found.unit(start, last.end(), label, definition=True)
+        result.unit(start, last.end(), label, definition=True)
         if start < head:
-            found.seam(start + 1, head - 1, "orphan", label, (head - start, 0))
-            found.seam(head, head, "orphan", label)
-        found.seam(head + 1, body, "head", label)
-        found.seam(last.start(), last.start(), "close", label)
-    return found
+            result.seam(start + 1, head - 1, "orphan", label, (head - start, 0))
+            result.seam(head, head, "orphan", label)
+        result.seam(head + 1, body, "head", label)
+        result.seam(last.start(), last.start(), "close", label)
+    return result

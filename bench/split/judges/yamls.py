@@ -1,4 +1,4 @@
-"""YAML by PyYAML's events: their marks are lines and columns."""
+"""Judge YAML by the events of PyYAML, whose marks are lines and columns."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LINE = re.compile(rb"\r\n|\n|\r|\xe2\x80[\xa8\xa9]|\xc2\x85")
 
 
 def marks(kind: str, text: bytes) -> Marks:
-    """Units: documents, pairs and items."""
+    """Units: documents, pairs of mappings and items of sequences."""
     try:
         import yaml
     except ImportError as error:
@@ -36,7 +36,7 @@ def marks(kind: str, text: bytes) -> Marks:
 
 @dataclass
 class _Open:
-    """A collection being read. `begun` is where the item being read begins, -1 between items."""
+    """A collection being read; `begun` is the start of the current item, -1 between items."""
 
     mapping: bool
     head: int
@@ -50,16 +50,16 @@ class _Judge:
     def __init__(self, text: bytes) -> None:
         self.marks = Marks(text, _TRAILING)
         self.text = text
-        self.starts = [0, *(found.end() for found in _LINE.finditer(text))]
+        self.starts = [0, *(match.end() for match in _LINE.finditer(text))]
         self.stack: list[_Open] = []
         self.documents: list[Item] = []
         self.containers: list[tuple[list[Item], int | None, int, tuple[int, int] | None]] = []
         self.begun = 0
-        self.last = 0  # where what was read last ended
+        self.last = 0  # end of the last node
         self.scalars: list[tuple[int, int]] = []
-        own = (found for found in _COMMENT.finditer(text))
-        self.spans = [found.span() for found in own if self.marks.start_of(found.start()) != found.start()
-                         or text[found.start() - 1 : found.start()] in (b"", b"\n")]  # fmt: skip
+        matches = _COMMENT.finditer(text)
+        self.spans = [match.span() for match in matches if self.marks.start_of(match.start()) != match.start()
+                         or text[match.start() - 1 : match.start()] in (b"", b"\n")]  # fmt: skip
 
     def _offset(self, mark: object) -> int:
         line, column = getattr(mark, "line", 0), getattr(mark, "column", 0)
@@ -96,7 +96,7 @@ class _Judge:
             self._ends()
 
     def _begins(self, start: int) -> int:
-        """A node begins; returns where the head of what it holds begins: the key, the dash, or the node itself."""
+        """Begin a node; return the start of the head of its contents: the key, the dash or the node itself."""
         if not self.stack:
             return start
         parent = self.stack[-1]
@@ -121,7 +121,7 @@ class _Judge:
         parent.begun = -1
 
     def comments(self) -> list[Item]:
-        """Those that are alone on their lines."""
+        """Comments alone on their lines."""
         return [
             Item(*span, "comment", sticks="orphan") for span in self.spans if not self._in_scalar(span[0])
         ]
