@@ -1,7 +1,7 @@
-"""Is what must change among what is shown? `python -m bench.large --repo PATH:FILE...`
+"""Measure how often the first prompt shows the lines to change: `python -m bench.large --repo PATH:FILE...`
 
-Requests are the subjects of real commits to large files; the truth are the lines that they changed. Each way shows at
-most as many bytes as repoagent's. Tokens (bytes / 4) are relative to the whole file.
+Each request is the subject of a real commit to a large file; the truth is the lines that it changed. All methods have
+the same byte limit. Tokens are bytes / 4; the last column is the share of the whole file.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from repoagent.edit.prompt.relevance import COMMITS, About, Touched
 
 LEAST_BYTES = 64 * 1024
 MOST_HUNKS, MOST_LINES = 6, 60
-SHARE = 0.4  # of the lines that the commit changed are those of the file, at least
+SHARE = 0.4  # minimum share of a commit's changed lines that are in the file
 _OLD_LINES = re.compile(rb"^@@ -(\d+)(?:,(\d+))? \+\d+(?:,\d+)? @@", re.MULTILINE)
 _NO_REQUEST = re.compile(r"^(merge|revert|bump|release|version|update (changelog|version))\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Case:
-    """One request about `path` of the repository `top` as it was in `parent`; `truth` are the lines (from 1) that
-    stood where the commit changed something."""
+    """A request about `path` in the repository `top` before `commit`. `truth` has the line numbers (from 1) that the
+    commit changed or inserted after."""
 
     top: Path
     path: str
@@ -42,20 +42,20 @@ class Case:
 
 
 def cases(top: Path, path: str, limit: int, seed: int) -> list[Case]:
-    """At most `limit` cases of one file, drawn at random from its last 600 commits."""
-    drawn = list(_requests(top, path))
-    random.Random(f"{seed} {path}").shuffle(drawn)
-    found: list[Case] = []
-    for commit, request in drawn:
-        if len(found) == limit:
+    """Up to `limit` cases of one file, drawn at random from its last 600 commits."""
+    requests = list(_requests(top, path))
+    random.Random(f"{seed} {path}").shuffle(requests)
+    selected: list[Case] = []
+    for commit, request in requests:
+        if len(selected) == limit:
             break
         if case := _case(top, path, commit, request):
-            found.append(case)
-    return found
+            selected.append(case)
+    return selected
 
 
 def _requests(top: Path, path: str) -> Iterator[tuple[str, str]]:
-    """Commits with one parent, and their subjects, as far as these ask for something."""
+    """The hashes and subjects of single-parent commits whose subject reads like a request."""
     log = git(top, "log", "--no-merges", "-n", "600", "--format=%H%x09%P%x09%s", "HEAD", "--", path)
     for entry in log.decode(errors="replace").splitlines():
         commit, parents, subject = entry.split("\t", 2)
@@ -70,8 +70,8 @@ def _case(top: Path, path: str, commit: str, request: str) -> Case | None:
     own = changed.get(path, 0)
     if not own or own > MOST_LINES or own < SHARE * sum(changed.values()):
         return None
-    listed = git(top, "ls-tree", "-l", f"{commit}^", "--", path).split()
-    if not listed or int(listed[3]) < LEAST_BYTES:
+    entry = git(top, "ls-tree", "-l", f"{commit}^", "--", path).split()
+    if not entry or int(entry[3]) < LEAST_BYTES:
         return None
     diff = git(top, "diff-tree", "-p", "-U0", "--no-renames", f"{commit}^", commit, "--", path)
     hunks = [(int(start), int(count or 1)) for start, count in _OLD_LINES.findall(diff)]
@@ -81,19 +81,19 @@ def _case(top: Path, path: str, commit: str, request: str) -> Case | None:
     return Case(top, path, commit, request, truth) if truth else None
 
 
-AROUND = 15  # lines on both sides of one that matches
+AROUND = 15  # lines shown before and after a match
 _NEW_LINES = re.compile(rb"^@@ -\S+ \+(\d+)(?:,(\d+))? @@", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Shown:
-    """The lines that a way shows (from 1), and the bytes of all that it shows."""
+    """The line numbers (from 1) that a method shows, and the bytes of everything that it shows."""
 
     lines: frozenset[int]
     size: int
 
 
-Way = Callable[[Case, bytes], Shown]
+Method = Callable[[Case, bytes], Shown]
 
 
 def ours(case: Case, data: bytes) -> Shown:
@@ -104,7 +104,7 @@ def ours(case: Case, data: bytes) -> Shown:
 
 
 def matches(case: Case, data: bytes) -> Shown:
-    """Lines with the words of the request and what is around them; lines with the most words of it first."""
+    """Lines with words of the request and the 15 lines around each; lines with the most words come first."""
     words = [word.lower().encode() for word in set(re.findall(r"\w{3,}", case.request))]
     lines = data.lower().split(b"\n")
     scored = [(sum(word in line for word in words), number) for number, line in enumerate(lines, 1)]
@@ -115,24 +115,24 @@ def matches(case: Case, data: bytes) -> Shown:
     )
 
 
-def _lines(data: bytes, wanted: Iterable[int]) -> Shown:
-    """The first of these lines, as far as there is room."""
+def _lines(data: bytes, candidates: Iterable[int]) -> Shown:
+    """The first of these lines, until one exceeds the byte limit."""
     lines = data.split(b"\n")
-    taken: set[int] = set()
+    shown: set[int] = set()
     size = 0
-    for line in wanted:
-        if line in taken or line > len(lines):
+    for line in candidates:
+        if line in shown or line > len(lines):
             continue
         size += len(lines[line - 1]) + 1
         if size > PARTS_BYTES + MAP_BYTES:
             size -= len(lines[line - 1]) + 1
             break
-        taken.add(line)
-    return Shown(frozenset(taken), size)
+        shown.add(line)
+    return Shown(frozenset(shown), size)
 
 
 def _touched(case: Case) -> tuple[Touched, ...]:
-    """As the product looks, from the commit before the case."""
+    """The lines that commits before the case touched, computed as in the product."""
     text = git(
         case.top, "log", "--no-merges", "--no-renames", "-p", "-U0", "--format=%x01", "-n", str(COMMITS),
         f"{case.commit}^", "--", case.path,
@@ -144,26 +144,25 @@ def _touched(case: Case) -> tuple[Touched, ...]:
     )
 
 
-WAYS: dict[str, Way] = {"repoagent": ours, "lines that match": matches}
-Row = tuple[Case, int, dict[str, Shown], float]
+METHODS: dict[str, Method] = {"repoagent": ours, "lines that match": matches}
+Row = tuple[Case, int, dict[str, Shown], float]  # with bytes of the file and CPU seconds of repoagent
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    given = options(
+    args = options(
         "bench.large", __doc__, arguments,
-        repo=([str], "a repository and a large file of it", {"metavar": "PATH:FILE"}),
-        cases=(10, "at most so many of each file"),
+        repo=([str], "a repository and the path of a large file in it", {"metavar": "PATH:FILE"}),
+        cases=(10, "maximum number of requests per file"),
         seed=(1, ""),
     )  # fmt: skip
     rows: list[Row] = []
-    for name in given.repo:
+    for name in args.repo:
         top, _, path = name.rpartition(":")
-        chosen = cases(Path(top), path, given.cases, given.seed)
-        found = [_measured(case) for case in chosen]
-        rows += found
-        if found:
-            print(f"{path}: {len(found)} requests, {median(size for _, size, _, _ in found):,.0f} bytes")
-            print(_table(found), flush=True)
+        own = [_measured(case) for case in cases(Path(top), path, args.cases, args.seed)]
+        rows += own
+        if own:
+            print(f"{path}: {len(own)} requests, {median(size for _, size, _, _ in own):,.0f} bytes")
+            print(_table(own), flush=True)
     if rows:
         print(f"\nall: {len(rows)} requests, {len({row[0].path for row in rows})} files\n{_table(rows)}")
         seconds = [row[3] for row in rows]
@@ -173,17 +172,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _measured(case: Case) -> Row:
     data = case.data()
     started = time.process_time()
-    found = {"repoagent": WAYS["repoagent"](case, data)}
+    shown = {"repoagent": METHODS["repoagent"](case, data)}
     seconds = time.process_time() - started
-    found |= {name: way(case, data) for name, way in WAYS.items() if name != "repoagent"}
-    return case, len(data), found, seconds
+    shown |= {name: method(case, data) for name, method in METHODS.items() if name != "repoagent"}
+    return case, len(data), shown, seconds
 
 
 def _table(rows: Sequence[Row]) -> str:
-    lines = ["| way | all lines | a line | tokens | x whole |", "|---|---|---|---|---|"]
-    for name in WAYS:
-        shares = [len(case.truth & found[name].lines) / len(case.truth) for case, _, found, _ in rows]
-        sizes = [found[name].size for _, _, found, _ in rows]
+    lines = ["| method | all lines | a line | tokens | x whole |", "|---|---|---|---|---|"]
+    for name in METHODS:
+        shares = [len(case.truth & shown[name].lines) / len(case.truth) for case, _, shown, _ in rows]
+        sizes = [shown[name].size for _, _, shown, _ in rows]
         whole = mean(size / total for size, (_, total, _, _) in zip(sizes, rows, strict=True))
         lines.append(
             f"| {name} | {mean(share == 1 for share in shares):.3f} | {mean(share > 0 for share in shares):.3f} "
