@@ -1,6 +1,6 @@
-"""One run: a task in a throw-away repository, done by the program or by the baseline, and judged.
+"""Run a task in a temporary repository, with repoagent or the baseline, and judge the result.
 
-The baseline is what one does with a chat window: the files go in, the whole new files come out and are pasted.
+The baseline works as one does with a chat window: the files go in, and the new files in the answer are pasted.
 """
 
 from __future__ import annotations
@@ -31,28 +31,28 @@ _FENCE = re.compile(r"^(`{3,})[^`\n]*\n(.*?)^\1[ \t]*$", re.MULTILINE | re.DOTAL
 
 
 def question(task: Task) -> str:
-    """The files in fences, then what is wanted."""
+    """Return the prompt of the baseline: the files in fences, then the instruction."""
     shown = "".join(
         f"{path}:\n```{PurePosixPath(path).suffix[1:]}\n{_text(task, path)}\n```\n\n" for path in task.files
     )
-    what = "the whole new file" if len(task.files) == 1 else "the whole new files, each in its own code block"
-    return f"{shown}{task.instruction}\n\nGive me {what}."
+    form = "the whole new file" if len(task.files) == 1 else "the whole new files, each in its own code block"
+    return f"{shown}{task.instruction}\n\nGive me {form}."
 
 
 def pasted(task: Task, answer: str) -> dict[str, bytes]:
-    """What is then in the files. The block for a single file is the longest one; several are taken in their order.
-    An editor keeps the line endings of a file, and whether it ends in one."""
+    """Return the new content of the files by path, or {} unless `answer` has a code block for each. A single file gets
+    the longest block, several get theirs in order. As in an editor, line endings stay, also if the last is missing."""
     blocks = [match[2] for match in _FENCE.finditer(answer.replace("\r\n", "\n"))]
     if len(task.files) == 1 and blocks:
         blocks = [max(blocks, key=len)]
     if len(blocks) != len(task.files):
         return {}
-    found = {}
+    contents = {}
     for path, block in zip(task.files, blocks, strict=True):
         old = task.source[path]
         text = block.rstrip("\n") + ("\n" if old.endswith(b"\n") else "")
-        found[path] = text.replace("\n", "\r\n" if b"\r\n" in old else "\n").encode()
-    return found
+        contents[path] = text.replace("\n", "\r\n" if b"\r\n" in old else "\n").encode()
+    return contents
 
 
 def _text(task: Task, path: str) -> str:
@@ -63,8 +63,8 @@ PASTE = "paste"  # the baseline
 OUTCOMES = ("solved", "refused", "failed", "wrong", "damaged", "error")
 _EXITS = dict.fromkeys((Exit.NOTHING, Exit.REFUSED, Exit.NO_MODEL, Exit.LIMIT), "refused")
 _EXITS[Exit.CHECK_FAILED] = "failed"
-# what a model may need; nothing of the user's own configuration
-_OURS = ("ANTHROPIC_", "OPENAI_", "REPOAGENT_", "OMP_")
+# prefixes of the variables that reach a run: what a model may need, and nothing else of the user's configuration
+_PASSED = ("ANTHROPIC_", "OPENAI_", "REPOAGENT_", "OMP_")
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,8 @@ class Case:
 @dataclass(frozen=True)
 class Result:
     """`outcome` is one of OUTCOMES: solved; refused (nothing was committed); failed (the check never passed, nothing
-    was changed); wrong (committed, and the judge says no); damaged (something changed that the task has nothing
-    to do with); error (wrong usage, an error in repoagent, no end in time). Tokens are those of all calls."""
+    changed); wrong (committed, but rejected by the judge); damaged (something outside the task changed); error (wrong
+    usage, an error in repoagent, a timeout). Tokens are those of all calls."""
 
     task: str
     format: str
@@ -106,11 +106,11 @@ class Result:
         return json.dumps(asdict(self), ensure_ascii=False) + "\n"
 
 
-def run(task: Task, case: Case, model: str, *, turns: int, seconds: float, kept: Path) -> Result:
-    """Do it once. What was said and changed is left in a folder of `kept`."""
+def run(task: Task, case: Case, model: str, *, turns: int, seconds: float, records: Path) -> Result:
+    """Run `case` once and judge it. Its conversations and its diff are saved in a folder of `records`."""
     with tempfile.TemporaryDirectory(prefix="bench-local-") as folder:
         top = Path(folder, "home", task.name)
-        task.place(top)
+        task.write(top)
         env = _environment(top.parent, task)
         _make_repository(top, env)
         started = time.monotonic()
@@ -120,7 +120,7 @@ def run(task: Task, case: Case, model: str, *, turns: int, seconds: float, kept:
             else:
                 result = _by_edit(task, case, model, top, env, turns=turns, seconds=seconds)
         finally:
-            _keep(top, kept / case.name, env)
+            _save(top, records / case.name, env)
         return Result(
             case.task, case.format, case.loop, task.language, task.lines,
             seconds=round(time.monotonic() - started, 1), model=model, **result,
@@ -133,55 +133,55 @@ def _by_edit(
     command = [sys.executable, "-m", "repoagent", "edit", *task.files, task.instruction]
     command += ["--yes", "--json", "--model", model]
     command += ["--format", case.format] if case.format != "auto" else []
-    if case.format in ("diff", "search"):  # elsewhere repoagent knows itself how long a reply can be
+    if case.format in ("diff", "search"):  # repoagent sets the length of other replies itself
         env = {**env, "REPOAGENT_MAX_OUTPUT_TOKENS": str(task.output_tokens)}
-    calls = (turns if case.loop else 1) * len(task.files)  # a small model is asked for each file on its own
+    calls = (turns if case.loop else 1) * len(task.files)  # a small model gets a call for each file
     command += ["--max-turns", str(calls), *(["--check", task.check] if case.loop else [])]
     try:
         done = subprocess.run(
             command, cwd=top, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
             timeout=seconds, check=False,
         )  # fmt: skip
-        code, said, told = done.returncode, done.stdout, done.stderr
+        code, out, err = done.returncode, done.stdout, done.stderr
     except subprocess.TimeoutExpired:
-        code, said, told = -1, "", f"not done after {seconds:.0f} s"
+        code, out, err = -1, "", f"not done after {seconds:.0f} s"
     (top / ".repoagent").mkdir(exist_ok=True)
-    (top / ".repoagent" / "printed.txt").write_text(f"{said}\n{told}\nexit {code}\n")
+    (top / ".repoagent" / "printed.txt").write_text(f"{out}\n{err}\nexit {code}\n")
     calls, tokens_in, tokens_out = _used(top)
     if code == 0:
         verdict = task.judge(top)
     else:
         verdict = Verdict(
-            _EXITS.get(Exit(code), "error") if code in list(Exit) else "error", _message(said) or told[-200:]
+            _EXITS.get(Exit(code), "error") if code in list(Exit) else "error", _message(out) or err[-200:]
         )
         if tree(top) != task.source:
-            verdict = Verdict("damaged", f"exit {code}, and the files are not as they were")
+            verdict = Verdict("damaged", f"exit {code}, but files were changed")
     used = {"calls": calls, "tokens_in": tokens_in, "tokens_out": tokens_out}
     return {"outcome": verdict.outcome, "note": verdict.note, "exit": code, **used}
 
 
 def _by_paste(task: Task, case: Case, model: str, top: Path) -> dict[str, Any]:
-    """The baseline: one question in a chat, and what stands in the fences of the answer is written to the files."""
-    asked = question(task)
-    request = Request((), (Message("user", (Part(asked),)),), task.output_tokens)
+    """Do the task by the baseline: ask once and write the code blocks of the answer to the files."""
+    prompt = question(task)
+    request = Request((), (Message("user", (Part(prompt),)),), task.output_tokens)
     try:
         reply = complete(open_model(load(None, flags={"model": model})), request, Meter())
     except RepoagentError as error:
         failed = {"outcome": "error", "note": str(error)[:200], "exit": int(error.exit_code)}
         return failed | {"calls": 0, "tokens_in": 0, "tokens_out": 0}
     (top / ".repoagent").mkdir(exist_ok=True)
-    (top / ".repoagent" / "conversation.md").write_text(f"{asked}\n\n=== answer ===\n\n{reply.text}\n")
+    (top / ".repoagent" / "conversation.md").write_text(f"{prompt}\n\n=== answer ===\n\n{reply.text}\n")
     files = pasted(task, reply.text)
     for path, data in files.items():
         (top / path).write_bytes(data)
-    verdict = task.judge(top) if files else Verdict("refused", "no fenced answer for each of the files")
+    verdict = task.judge(top) if files else Verdict("refused", "not one code block for each file")
     usage = reply.usage
     used = {"calls": 1, "tokens_in": usage.total - usage.output, "tokens_out": usage.output}
     return {"outcome": verdict.outcome, "note": verdict.note, "exit": 0, **used}
 
 
 def _used(top: Path) -> tuple[int, int, int]:
-    """Calls, tokens in and tokens out, by what the conversations say; that of an edit of two files is kept twice."""
+    """Count calls, input and output tokens in the saved conversations; that of an edit of two files is saved twice."""
     seen: dict[tuple[str, str], str] = {}
     for path in sorted((top / ".repoagent").rglob("*.md")):
         try:
@@ -195,9 +195,9 @@ def _used(top: Path) -> tuple[int, int, int]:
     return len(calls), sum(int(read) for read, _ in calls), sum(int(written) for _, written in calls)
 
 
-def _message(said: str) -> str:
+def _message(out: str) -> str:
     try:
-        return str(json.loads(said)["error"]["message"])[:300]
+        return str(json.loads(out)["error"]["message"])[:300]
     except (ValueError, KeyError, TypeError):
         return ""
 
@@ -212,14 +212,14 @@ def _make_repository(top: Path, env: Mapping[str, str]) -> None:
 
 def _environment(home: Path, task: Task) -> dict[str, str]:
     names = [
-        name for name in os.environ if name.startswith(_OURS) or name in ("LANG", "TMPDIR", "PYTHONPATH")
+        name for name in os.environ if name.startswith(_PASSED) or name in ("LANG", "TMPDIR", "PYTHONPATH")
     ]
-    kept = {name: os.environ[name] for name in names} | {"PATH": environment()["PATH"], "HOME": str(home)}
+    own = {"PATH": environment()["PATH"], "HOME": str(home), "PYTHONDONTWRITEBYTECODE": "1"}
     git = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CEILING_DIRECTORIES": str(home)}
-    return kept | git | {"PYTHONDONTWRITEBYTECODE": "1"}
+    return {name: os.environ[name] for name in names} | own | git
 
 
-def _keep(top: Path, folder: Path, env: Mapping[str, str]) -> None:
+def _save(top: Path, folder: Path, env: Mapping[str, str]) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     if (top / ".repoagent").exists():

@@ -1,6 +1,6 @@
-"""The tasks: folders with an instruction, a source tree, a check that anyone may see, and a judge that is hidden.
+"""The tasks: folders with an instruction, a source tree, a check that the model may see, and a hidden judge.
 
-`May` names what an edit may touch, line by line; all else must stay the same, to the byte.
+`May` names the lines that an edit may touch; everything else must stay the same, to the byte.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from typing import Any
 
 @dataclass(frozen=True)
 class May:
-    """A place of `file` that may change. Lines are named by how they begin, with or without their indentation.
+    """A part of `file` that may change. Lines are named by how they begin, with or without their indentation.
 
-    start..until: from that line to the one before `until` ("" is the end of the file). line: that line alone.
-    before: new lines may go above that line. Exactly one of `start`, `line` and `before` is given.
+    Exactly one of these is set: `start`, for the lines from it to the one before `until` ("" is the end of the file);
+    `line`, for that line alone; `before`, for new lines above that line.
     """
 
     file: str
@@ -31,7 +31,7 @@ class May:
     before: str = ""
 
     def range(self, lines: Sequence[str]) -> tuple[int, int]:
-        """The half-open range of `lines` that may be replaced. Raises ValueError for a name that is not clear."""
+        """Return the half-open range of `lines` that may be replaced. Raises ValueError if a name is not unique."""
         if self.line:
             first = _only(lines, self.line)
             return first, first + 1
@@ -47,44 +47,44 @@ class May:
         raise ValueError(f"{self.file}: no line after {self.start!r} begins with {self.until!r}")
 
 
-def damage(before: str, after: str | None, places: Sequence[May], keep: Sequence[str] = ()) -> str:
-    """What is wrong outside of `places` (all of one file), in a few words, or "".
+def damage(before: str, after: str | None, parts: Sequence[May], keep: Sequence[str] = ()) -> str:
+    """Describe the first change outside of `parts` (all of one file) in a few words; "" if there is none.
 
-    The file is cut at the places into runs of lines that must all be there, one after the other, and at the start and
-    the end with nothing before and after them. A line of `keep` (without indentation) must be there as often as before.
+    The runs of lines between the parts must all be in `after`, in order, the first at its start and the last at its
+    end. A line of `keep` (without indentation) must occur at least as often as before.
     """
     if after is None:
         return "the file is gone"
     old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
-    runs = frozen(old, places)
+    runs = frozen(old, parts)
     at = 0
     for number, (first, run) in enumerate(runs):
-        found = _find(new, run, at, anchored=number == 0, to_end=number == len(runs) - 1)
-        if found is None:
+        start = _find(new, run, at, anchored=number == 0, to_end=number == len(runs) - 1)
+        if start is None:
             return f"changed near line {first + _agreeing(new, run, at) + 1}"
-        at = found + len(run)
+        at = start + len(run)
     for line in keep:
-        had, has = (sum(text.strip() == line for text in lines) for lines in (old, new))
-        if has < had:
+        old_count, new_count = (sum(text.strip() == line for text in lines) for lines in (old, new))
+        if new_count < old_count:
             return f"lost: {line}"
     return ""
 
 
-def frozen(lines: Sequence[str], places: Sequence[May]) -> list[tuple[int, Sequence[str]]]:
-    """The runs of lines between the places, each with the number of its first line (from 0); the first and the last may
-    be empty."""
+def frozen(lines: Sequence[str], parts: Sequence[May]) -> list[tuple[int, Sequence[str]]]:
+    """Return the runs of lines between the parts, each with the index of its first line. The first and the last may be
+    empty. Raises ValueError if parts overlap."""
     runs: list[tuple[int, Sequence[str]]] = []
     at = 0
-    for first, end in sorted(place.range(lines) for place in places):
+    for first, end in sorted(part.range(lines) for part in parts):
         if first < at:
-            raise ValueError(f"two places overlap at line {first + 1}")
+            raise ValueError(f"two parts overlap at line {first + 1}")
         runs.append((at, lines[at:first]))
         at = end
     return [*runs, (at, lines[at:])]
 
 
 def stray(before: Mapping[str, bytes], after: Mapping[str, bytes], files: Sequence[str]) -> list[str]:
-    """The paths other than `files` that were changed, made or removed."""
+    """Return the paths that were changed, created or removed, except `files`."""
     return sorted(
         path for path in {*before, *after} if path not in files and before.get(path) != after.get(path)
     )
@@ -103,7 +103,7 @@ def _find(lines: Sequence[str], run: Sequence[str], at: int, *, anchored: bool, 
 
 
 def _agreeing(lines: Sequence[str], run: Sequence[str], at: int) -> int:
-    """How many lines of `run` are there at its best place: where the first difference is."""
+    """How many lines of `run` match where it fits best, which tells where the first difference is."""
     best = 0
     for first in range(at, len(lines)):
         count = 0
@@ -114,10 +114,10 @@ def _agreeing(lines: Sequence[str], run: Sequence[str], at: int) -> int:
 
 
 def _only(lines: Sequence[str], start: str) -> int:
-    found = [number for number, line in enumerate(lines) if _begins(line, start)]
-    if len(found) != 1:
-        raise ValueError(f"{len(found)} lines begin with {start!r}")
-    return found[0]
+    numbers = [number for number, line in enumerate(lines) if _begins(line, start)]
+    if len(numbers) != 1:
+        raise ValueError(f"{len(numbers)} lines begin with {start!r}")
+    return numbers[0]
 
 
 def _begins(line: str, start: str) -> bool:
@@ -135,7 +135,7 @@ _JUDGES = {"judge.py": sys.executable, "judge.mjs": "node"}
 
 @dataclass(frozen=True)
 class Verdict:
-    """`outcome` is "solved", "wrong" (the judge says no) or "damaged" (something else changed)."""
+    """`outcome` is "solved", "wrong" (rejected by the judge) or "damaged" (something outside the task changed)."""
 
     outcome: str
     note: str = ""
@@ -165,15 +165,15 @@ class Task:
 
     @property
     def output_tokens(self) -> int:
-        """Enough to write the files out whole, with some more: about three bytes of code are a token."""
+        """The limit of a reply: the files in full, at three bytes a token, and 400 more."""
         return sum(len(self.source[file]) for file in self.files) // 3 + 400
 
-    def place(self, top: Path, variant: str = "") -> None:
-        """Write the source tree to `top`; with a `variant` ("after", "wrong") changed as that patch says."""
+    def write(self, top: Path, variant: str = "") -> None:
+        """Write the source tree to `top` and apply the patch `variant` ("after" or "wrong"), if given."""
         shutil.copytree(self.folder / "before", top, dirs_exist_ok=True)
         if variant:
             patch = ["git", "apply", str(self.folder / f"{variant}.patch")]
-            # in a folder below a repository git would apply it to that one
+            # inside another repository, git would resolve the paths from its top
             outside = {**environment(), "GIT_CEILING_DIRECTORIES": str(top.resolve().parent)}
             subprocess.run(patch, cwd=top, env=outside, check=True)
 
@@ -184,7 +184,7 @@ class Task:
         return done.returncode == 0
 
     def judge(self, top: Path, after: dict[str, bytes] | None = None) -> Verdict:
-        """What became of the source tree, now at `top` (`after` is its content, where it was read before)."""
+        """Judge the edited source tree at `top`; `after` is its content, if it has been read already."""
         after = tree(top) if after is None else after
         if note := self.harm(after):
             return Verdict("damaged", note)
@@ -197,38 +197,38 @@ class Task:
                 errors="replace", timeout=60, env={**environment(), "PYTHONPATH": str(top)}, check=False,
             )  # fmt: skip
         except subprocess.TimeoutExpired:
-            return Verdict("wrong", "the judge did not come to an end")
+            return Verdict("wrong", "the judge timed out")
         if done.returncode:
             return Verdict("wrong", _last_words(done.stderr))
         return Verdict("solved")
 
     def harm(self, after: dict[str, bytes]) -> str:
-        """What was changed or lost that the task has nothing to do with, or ""."""
+        """Describe a change outside the task in a few words; "" if there is none."""
         if others := stray(self.source, after, self.files):
             return f"{others[0]}: not a file of this task"
         for file in self.files:
-            places = [place for place in self.may if place.file == file]
+            parts = [part for part in self.may if part.file == file]
             text = self.source[file].decode()
             keep = [line for line in self.keep if any(line == own.strip() for own in text.splitlines())]
             new = after.get(file)
-            if note := damage(text, None if new is None else new.decode(errors="replace"), places, keep):
+            if note := damage(text, None if new is None else new.decode(errors="replace"), parts, keep):
                 return f"{file}: {note}"
         return ""
 
 
 def load(folder: Path) -> Task:
-    """Raises KeyError for a task that lacks something, ValueError for a place that is not clear."""
+    """Read the task in `folder`. Raises KeyError if its `task.toml` lacks a value."""
     data: dict[str, Any] = tomllib.loads((folder / "task.toml").read_text(encoding="utf-8"))
-    places = tuple(
+    parts = tuple(
         May(**{{"from": "start"}.get(name, name): value for name, value in may.items()})
         for may in data["may"]
     )
     values = (data["language"], data["instruction"], tuple(data["files"]), data["check"])
-    return Task(folder, *values, places, tuple(data.get("keep", ())))
+    return Task(folder, *values, parts, tuple(data.get("keep", ())))
 
 
 def all_tasks() -> list[Task]:
-    """Short ones first."""
+    """Return all tasks, the shortest first."""
     return sorted(
         map(load, (path.parent for path in FOLDER.glob("*/task.toml"))),
         key=lambda task: (task.lines, task.name),
@@ -236,22 +236,22 @@ def all_tasks() -> list[Task]:
 
 
 def tree(top: Path) -> dict[str, bytes]:
-    """The files under `top`, without what programs leave behind."""
-    found = {}
+    """Return the content of the files under `top` by path, without those of git, repoagent and `__pycache__`."""
+    contents = {}
     for path in sorted(top.rglob("*")):
         name = path.relative_to(top).as_posix()
         if path.is_file() and not name.startswith((".git/", ".repoagent/")) and "__pycache__" not in name:
-            found[name] = path.read_bytes()
-    return found
+            contents[name] = path.read_bytes()
+    return contents
 
 
 def environment() -> dict[str, str]:
-    """For checks and judges: nothing is left behind in the tree, and `python3` is this one."""
+    """Return the environment of checks and judges: no bytecode is written, and `python3` is this Python."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     return {**os.environ, "PATH": path, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUTF8": "1"}
 
 
 def _last_words(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    told = [line for line in lines if "Error" in line]
-    return (told or lines or ["no word"])[-1][:200]
+    errors = [line for line in lines if "Error" in line]
+    return (errors or lines or ["no output"])[-1][:200]

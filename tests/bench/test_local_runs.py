@@ -29,7 +29,7 @@ def model(tmp_path: Path, answer: str) -> str:
 
 def answer(variant: str, also: str = "") -> str:
     with tempfile.TemporaryDirectory() as folder:
-        load(FOLDER / TASK).place(Path(folder), variant)
+        load(FOLDER / TASK).write(Path(folder), variant)
         text = Path(folder, "stats.py").read_text() + also
     return f"median takes the mean.\n\n```stats.py\n{text}```\n"
 

@@ -31,14 +31,14 @@ def test_the_tasks_are_as_many_and_as_mixed_as_they_are_said_to_be() -> None:
 
 @each_task
 def test_the_check_fails_before_and_the_judge_says_wrong(task: Task, tmp_path: Path) -> None:
-    task.place(tmp_path)
+    task.write(tmp_path)
     assert not task.passes_check(tmp_path)
     assert task.judge(tmp_path).outcome == "wrong"
 
 
 @each_task
 def test_the_check_passes_after_and_the_judge_says_solved(task: Task, tmp_path: Path) -> None:
-    task.place(tmp_path, "after")
+    task.write(tmp_path, "after")
     assert task.passes_check(tmp_path)
     verdict = task.judge(tmp_path)
     assert (verdict.outcome, verdict.note) == ("solved", "")
@@ -46,7 +46,7 @@ def test_the_check_passes_after_and_the_judge_says_solved(task: Task, tmp_path: 
 
 @each_task
 def test_any_stray_change_beside_the_solution_is_damage(task: Task, tmp_path: Path) -> None:
-    task.place(tmp_path, "after")
+    task.write(tmp_path, "after")
     solved = {path: (tmp_path / path).read_bytes() for path in task.source}
     assert task.harm(solved) == ""
     other = next(path for path in task.source if path not in task.files)
@@ -72,7 +72,7 @@ def test_any_stray_change_beside_the_solution_is_damage(task: Task, tmp_path: Pa
 def test_a_mistake_is_seen_by_the_judge(task: Task, tmp_path: Path) -> None:
     if not (task.folder / "wrong.patch").exists():
         pytest.skip("no mistake was thought of")
-    task.place(tmp_path, "wrong")
+    task.write(tmp_path, "wrong")
     assert task.judge(tmp_path).outcome == "wrong"
 
 
