@@ -1,1 +1,1 @@
-"""The project's own benchmarks: each prints a figure next to a baseline from the same run."""
+"""Benchmarks of repoagent. Each prints its figures next to a baseline measured in the same run."""

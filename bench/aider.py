@@ -1,4 +1,4 @@
-"""aider doing the same edit, as the baseline; nothing in it needs the network."""
+"""The baseline of `bench.edit`: aider making the same edit, without the network."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bench.repositories import Edit
 
-MODEL = "anthropic/claude-3-5-sonnet-20241022"  # one that aider knows and asks for search/replace blocks
+MODEL = "anthropic/claude-3-5-sonnet-20241022"  # known to aider, which asks it for search/replace blocks
 _OPTIONS = (
     "--model", MODEL, "--edit-format", "diff", "--yes-always", "--no-gitignore", "--no-pretty", "--no-fancy-input",
     "--no-check-update", "--no-show-release-notes", "--no-show-model-warnings", "--no-detect-urls",
@@ -15,13 +15,13 @@ _OPTIONS = (
 )  # fmt: skip
 
 
-def find(given: Path | None) -> Path | None:
-    """The program `aider`: the one `given`, else that on PATH; None, with the reason printed, if there is none."""
-    if given is not None and not given.exists():
-        raise SystemExit(f"no such program: {given}")
-    if found := given or shutil.which("aider"):
-        return Path(found).resolve()
-    print("leaving aider out: not installed; use `pipx install aider-chat`, or --aider")
+def find(program: Path | None) -> Path | None:
+    """Return the path of `program`, by default aider on PATH. If there is none, print a note and return None."""
+    if program is not None and not program.exists():
+        raise SystemExit(f"no such program: {program}")
+    if path := program or shutil.which("aider"):
+        return Path(path).resolve()
+    print("not measuring aider: not installed; run `pipx install aider-chat`, or use --aider")
     return None
 
 
@@ -35,7 +35,7 @@ def environment(url: str) -> dict[str, str]:
 
 
 def prepare(aider: Path, home: Path) -> None:
-    """Give it the table of models that it would fetch each day, from its own installation."""
+    """Copy the model table of aider's installation into its cache under `home`, so that it does not download one."""
     name = "model_prices_and_context_window"
     for table in aider.parent.parent.glob(f"lib/python*/site-packages/litellm/{name}_backup.json"):
         caches = home / ".aider" / "caches"

@@ -1,8 +1,7 @@
-"""What repoagent itself adds to an edit: `python -m bench.edit`, or `make bench`.
+"""Measure what repoagent itself adds to an edit: `python -m bench.edit`, or `make bench`.
 
-One edit of one file, by the real program in its own process, with a local server that answers at once. Beside it, in
-the same run and in turns: `import anthropic` alone, `git commit` alone, and aider doing the same edit. All figures are
-medians.
+The real program, in its own process, edits one file with a local server that answers at once. It alternates with
+`import anthropic` alone, `git commit` alone, and aider making the same edit. All figures are medians.
 """
 
 from __future__ import annotations
@@ -29,15 +28,15 @@ Subject = Callable[[Repository], Figures]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    given = options(
+    args = options(
         "bench.edit", __doc__, arguments,
-        runs=(7, "how often each is measured"),
-        repository=(Path, "the large repository: a clone of it is used, not itself"),
-        file=(str, "the file of it that is edited (default: one of usual size)"),
-        aider=(Path, "the program (default: the one on PATH)"),
-        without_aider=(False, "leave aider out"),
+        runs=(7, "measured runs of each program"),
+        repository=(Path, "clone this repository and use it as the large one (default: a generated one)"),
+        file=(str, "file of --repository to edit (default: a recently changed one of about 12 KB)"),
+        aider=(Path, "path of aider (default: aider on PATH)"),
+        without_aider=(False, "do not measure aider"),
     )  # fmt: skip
-    program = None if given.without_aider else aider.find(given.aider)
+    program = None if args.without_aider else aider.find(args.aider)
     subjects: dict[str, Subject] = {
         "import": import_alone,
         "repoagent": edit_by_repoagent,
@@ -46,18 +45,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if program is not None:
         aider.prepare(program, Path(environment()["HOME"]))
         subjects["aider"] = partial(edit_by_aider, program)
-    named = given.repository
-    repositories = (small(), cloned(named, given.file) if named else large())
-    found = measure(repositories, subjects, given.runs)
-    print(f"{_machine()}\nMedians of {given.runs} runs in turns.")
+    repositories = (small(), cloned(args.repository, args.file) if args.repository else large())
+    results = measure(repositories, subjects, args.runs)
+    print(f"{_machine()}\nMedians of {args.runs} alternating runs.")
     for repository in repositories:
-        print(f"\n{repository.describe()}: {repository.edit.path}\n{table(found[repository])}")
+        print(f"\n{repository.describe()}: {repository.edit.path}\n{table(results[repository])}")
 
 
 def measure(
     repositories: Sequence[Repository], subjects: Mapping[str, Subject], runs: int
 ) -> dict[Repository, dict[str, Figures]]:
-    """The medians of each subject in each repository. What aider can't do within the time is left out."""
+    """Return each subject's medians of `runs` alternating runs in each repository, without aider where it fails."""
     samples: dict[tuple[Repository, str], list[Figures]] = {
         (repository, name): [] for repository in repositories for name in subjects
     }
@@ -69,28 +67,28 @@ def measure(
             except Failed as error:
                 if name != "aider":
                     raise
-                print(f"\nleaving aider out in {repository.name}: {error}", file=sys.stderr)
+                print(f"\nnot measuring aider in {repository.name}: {error}", file=sys.stderr)
                 del samples[repository, name]
                 continue
-            if turn >= 0:  # the first turn fills caches
+            if turn >= 0:  # the first run only fills caches
                 samples[repository, name].append(figures)
             print(".", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
-    found: dict[Repository, dict[str, Figures]] = {repository: {} for repository in repositories}
-    for (repository, name), measured in samples.items():
+    results: dict[Repository, dict[str, Figures]] = {repository: {} for repository in repositories}
+    for (repository, name), sample in samples.items():
         repository.restore()
-        found[repository][name] = medians(measured)
-    return found
+        results[repository][name] = medians(sample)
+    return results
 
 
 def import_alone(repository: Repository) -> Figures:
-    """From the start of Python to the end of its import."""
+    """Measure `import anthropic` from the start of Python to the end of the import."""
     ran = run([sys.executable, "-c", IMPORT], repository.top, environment())
     return {"request": (int(ran.output) - ran.started) / MILLION, "cpu": ran.cpu_ms, "peak": ran.peak_mb}
 
 
 def commit_alone(repository: Repository) -> Figures:
-    """The same change, made by hand before, as one commit."""
+    """Write the edit to the file, then measure only its `git commit`."""
     repository.write()
     command = ["git", "commit", "--quiet", f"--message={MESSAGE}", "--", repository.edit.path]
     ran = run(command, repository.top, environment())
@@ -102,13 +100,13 @@ def edit_by_repoagent(repository: Repository) -> Figures:
     program = Path(sys.executable).with_name("repoagent")
     command = [str(program), "edit", "--yes", repository.edit.path, repository.edit.request]
     with serving([ACCOUNT + repository.edit.diff]) as server:
-        given = {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "sk-ant-bench"}
-        ran = run(command, repository.top, {**environment(), **given})
+        api = {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "sk-ant-bench"}
+        ran = run(command, repository.top, {**environment(), **api})
         return _figures(repository, ran, server.calls())
 
 
 def edit_by_aider(program: Path, repository: Repository) -> Figures:
-    """aider asks a second time, for the message of its commit."""
+    """Measure aider, which makes a second request for its commit message."""
     with serving(["I add it.\n\n" + repository.edit.search_replace, MESSAGE]) as server:
         env = {**environment(), **aider.environment(server.url)}
         ran = run(aider.command(program, repository.edit), repository.top, env)
@@ -144,19 +142,19 @@ def _machine() -> str:
 
 @dataclass(frozen=True)
 class Row:
-    """`figure` of each subject; `beside` is the subject that it is compared with, `limit` what repoagent may take: in
-    all, or (`more`) more than that subject."""
+    """A `figure` of each subject. `limit` bounds that of repoagent or, if `relative`, by how much it exceeds that
+    of the subject `baseline`."""
 
     label: str
     figure: str
     unit: str
-    beside: str = "aider"
+    baseline: str = "aider"
     limit: float | None = None
-    more: bool = False
+    relative: bool = False
 
 
 ROWS = (
-    Row("command to request", "request", "ms", "import", 400, more=True),
+    Row("command to request", "request", "ms", "import", 400, relative=True),
     Row("last byte to commit", "commit", "ms", "git", 300),
     Row("last byte to end", "end", "ms", "aider"),
     Row("total", "total", "ms", "aider"),
@@ -169,13 +167,13 @@ ROWS = (
 NAMES = {"repoagent": "repoagent", "import": "import anthropic", "git": "git commit", "aider": "aider"}
 
 
-def table(found: Mapping[str, Figures]) -> str:
-    """A line for each row: what every subject took, the ratio of repoagent to its baseline, and the limit."""
-    columns = [name for name in NAMES if name in found]
+def table(results: Mapping[str, Figures]) -> str:
+    """Return a line per row: the subjects' figures, repoagent's ratios to its baselines, and if it keeps its limit."""
+    columns = [name for name in NAMES if name in results]
     lines = [_line("", [NAMES[name] for name in columns], "ratio", "limit")]
     for row in ROWS:
-        cells = [_cell(found[name].get(row.figure), row.unit) for name in columns]
-        lines.append(_line(row.label, cells, _ratios(row, found), _verdict(row, found)))
+        cells = [_cell(results[name].get(row.figure), row.unit) for name in columns]
+        lines.append(_line(row.label, cells, _ratios(row, results), _verdict(row, results)))
     return "\n".join(lines)
 
 
@@ -187,19 +185,20 @@ def _cell(value: float | None, unit: str) -> str:
     return "" if value is None else f"{value:,.0f} {unit}".rstrip()
 
 
-def _ratios(row: Row, found: Mapping[str, Figures]) -> str:
-    """repoagent as a multiple of each baseline of the row."""
-    ours = found["repoagent"][row.figure]
-    others = [name for name in dict.fromkeys((row.beside, "aider")) if found.get(name, {}).get(row.figure)]
-    return ", ".join(f"{ours / found[name][row.figure]:.2f} x {NAMES[name]}" for name in others)
+def _ratios(row: Row, results: Mapping[str, Figures]) -> str:
+    """repoagent's figure as a multiple of the baseline's and of aider's."""
+    ours = results["repoagent"][row.figure]
+    names = dict.fromkeys((row.baseline, "aider"))
+    others = {name: value for name in names if (value := results.get(name, {}).get(row.figure))}
+    return ", ".join(f"{ours / value:.2f} x {NAMES[name]}" for name, value in others.items())
 
 
-def _verdict(row: Row, found: Mapping[str, Figures]) -> str:
+def _verdict(row: Row, results: Mapping[str, Figures]) -> str:
     if row.limit is None:
         return ""
-    taken = found["repoagent"][row.figure] - (found[row.beside][row.figure] if row.more else 0)
-    sign = "+" if row.more else ""
-    return f"{taken:{sign},.0f} of {sign}{row.limit:,.0f} {row.unit}: {'kept' if taken <= row.limit else 'MISSED'}"
+    value = results["repoagent"][row.figure] - (results[row.baseline][row.figure] if row.relative else 0)
+    sign = "+" if row.relative else ""
+    return f"{value:{sign},.0f} of {sign}{row.limit:,.0f} {row.unit}: {'kept' if value <= row.limit else 'MISSED'}"
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""What `edit` and `run` take to the first byte of their request: `python -m bench.first_byte`.
+"""Measure how long `edit` and `run` take to send their first request: `python -m bench.first_byte`.
 
-Beside them, in the same run and in turns: a script that imports the SDK and streams one message, which is the least
-that a client of the SDK can take. Wall time and CPU time (of the program and all that it started) are both from the
-start of the process to the arrival of the request at a local server. Needs /proc, so Linux.
+They alternate with a script that imports the SDK and streams one message, the minimum for a client of the SDK.
+Wall time and CPU time (of the program and its child processes) count from the start of the process until the request
+reaches a local server. Needs Linux, for /proc.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from bench.repositories import Repository, cloned, environment, small
 from bench.server import Handler, events
 from bench.timing import MILLION, Failed
 
-MOST = 1.25  # times the script
+LIMIT = 1.25  # times the script
 SCRIPT = """
 import anthropic
 with anthropic.Anthropic().messages.stream(
@@ -34,26 +34,26 @@ with anthropic.Anthropic().messages.stream(
     stream.get_final_text()
 """
 _TICKS = os.sysconf("SC_CLK_TCK")
-_PATIENCE = 120
+_TIMEOUT = 120  # seconds
 
 
 @dataclass(frozen=True)
-class Took:
-    """Milliseconds up to the arrival of the request."""
+class Timing:
+    """Milliseconds from the start of a program to the arrival of its request."""
 
     wall: float
     cpu: float
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    given = options(
+    args = options(
         "bench.first_byte", __doc__, arguments,
-        runs=(9, "how often each is measured"),
-        repository=(Path, "work in a clone of it, not in one that is made here"),
+        runs=(9, "measured runs of each program"),
+        repository=(Path, "work in a clone of this repository (default: in a generated one)"),
     )  # fmt: skip
     if not Path("/proc/self/stat").exists():
         raise SystemExit("no /proc: this bench needs Linux")
-    repository = cloned(given.repository) if given.repository else small()
+    repository = cloned(args.repository) if args.repository else small()
     program = str(Path(sys.executable).with_name("repoagent"))
     model = ("--model", "anthropic/claude-sonnet-5-5")
     commands = {
@@ -61,17 +61,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "edit": [program, "edit", "--yes", *model, repository.edit.path, repository.edit.request],
         "run": [program, "run", "--mode", "auto", *model, repository.edit.request],
     }
-    samples = measure(commands, repository, given.runs)
-    print(f"{repository.describe()}: {given.runs} turns, load {os.getloadavg()[0]:.1f}")
+    samples = measure(commands, repository, args.runs)
+    print(f"{repository.describe()}: {args.runs} turns, load {os.getloadavg()[0]:.1f}")
     print(table(samples))
 
 
 def measure(
     commands: Mapping[str, Sequence[str]], repository: Repository, runs: int
-) -> dict[str, list[Took]]:
-    """What each of the commands took, in turns; before the first, each runs once to fill caches. Raises Failed for one
-    that sends no request."""
-    samples: dict[str, list[Took]] = {name: [] for name in commands}
+) -> dict[str, list[Timing]]:
+    """Return the timings of `runs` alternating runs of each command, after one that fills caches. Raises Failed if a
+    command sends no request."""
+    samples: dict[str, list[Timing]] = {name: [] for name in commands}
     with _Server(("127.0.0.1", 0), _Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{server.server_address[1]}"
@@ -79,34 +79,34 @@ def measure(
         for turn in range(-1, runs):
             for name, command in commands.items():
                 repository.restore()
-                took = _timed(command, repository.top, env, server)
+                timing = _timed(command, repository.top, env, server)
                 if turn >= 0:
-                    samples[name].append(took)
+                    samples[name].append(timing)
         server.shutdown()
     repository.restore()
     return samples
 
 
-def table(samples: Mapping[str, Sequence[Took]]) -> str:
-    """Medians of wall and CPU time, and the median of the ratios to the first subject in the same turn."""
+def table(samples: Mapping[str, Sequence[Timing]]) -> str:
+    """Return a line per command: median wall and CPU time, and median ratios to the first command in the same turn."""
     (_, base), *_ = samples.items()
     lines = [f"  {'':16}{'wall':>10}{'CPU':>10}{'x wall':>10}{'x CPU':>10}"]
-    for name, took in samples.items():
-        wall, cpu = (statistics.median(getattr(one, what) for one in took) for what in ("wall", "cpu"))
+    for name, timings in samples.items():
+        wall, cpu = (statistics.median(getattr(one, field) for one in timings) for field in ("wall", "cpu"))
         line = f"  {name:16}{wall:>7,.0f} ms{cpu:>7,.0f} ms"
-        if took is not base:
-            pairs = list(zip(took, base, strict=True))
+        if timings is not base:
+            pairs = list(zip(timings, base, strict=True))
             ratios = [
                 statistics.median(one.wall / other.wall for one, other in pairs),
                 statistics.median(one.cpu / other.cpu for one, other in pairs),
             ]
-            verdict = "kept" if max(ratios) <= MOST else "MISSED"
-            line += "".join(f"{ratio:>10.2f}" for ratio in ratios) + f"   at most {MOST}: {verdict}"
+            verdict = "kept" if max(ratios) <= LIMIT else "MISSED"
+            line += "".join(f"{ratio:>10.2f}" for ratio in ratios) + f"   at most {LIMIT}: {verdict}"
         lines.append(line)
     return "\n".join(lines)
 
 
-def _timed(command: Sequence[str], cwd: Path, env: Mapping[str, str], server: _Server) -> Took:
+def _timed(command: Sequence[str], cwd: Path, env: Mapping[str, str], server: _Server) -> Timing:
     server.arrived = None
     started = time.monotonic_ns()
     with subprocess.Popen(
@@ -115,21 +115,22 @@ def _timed(command: Sequence[str], cwd: Path, env: Mapping[str, str], server: _S
     ) as process:  # fmt: skip
         server.session = process.pid
         try:
-            said, _ = process.communicate(timeout=_PATIENCE)
+            output, _ = process.communicate(timeout=_TIMEOUT)
         except BaseException:
             os.killpg(process.pid, signal.SIGKILL)
             raise
     if server.arrived is None:
-        raise Failed(f"{' '.join(command[:2])} sent no request (exit {process.returncode}):\n{said.decode()}")
+        name = " ".join(command[:2])
+        raise Failed(f"{name} sent no request (exit {process.returncode}):\n{output.decode()}")
     arrived, cpu = server.arrived
-    return Took((arrived - started) / MILLION, cpu * 1000 / _TICKS)
+    return Timing((arrived - started) / MILLION, cpu * 1000 / _TICKS)
 
 
 def _ticks_of(session: int) -> int:
-    """CPU time of all processes of a session, and of those that have ended and were waited for."""
+    """CPU ticks of a session: of its running processes and of the children that they have waited for."""
     ticks = 0
     for stat in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):  # it has ended meanwhile
+        with suppress(OSError):  # the process has ended
             fields = stat.read_text().rpartition(")")[2].split()
             if int(fields[3]) == session:
                 ticks += sum(map(int, fields[11:15]))
@@ -139,7 +140,7 @@ def _ticks_of(session: int) -> int:
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     session = 0
-    arrived: tuple[int, int] | None = None  # when, and the ticks until then
+    arrived: tuple[int, int] | None = None  # time of the first request, and CPU ticks until then
 
 
 class _Handler(Handler, BaseHTTPRequestHandler):

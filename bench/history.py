@@ -1,8 +1,8 @@
-"""Mining, updating and asking the index: `python -m bench.history REPOSITORY...`.
+"""Measure mining, updating and querying the index of a history: `python -m bench.history REPOSITORY...`.
 
-Each figure is compared with a baseline of the same run: mining with `git log --raw -z` with the same
-renames and copies, written into a pipe, on the same clone; the command with a bare click program and one
-`git rev-parse`. The clones share the objects of the repositories that are named; these are only read. Medians.
+Mining alternates with `git log --raw -z` in the same clone, which detects renames and copies alike and writes into a
+pipe; the command alternates with a bare click program that runs one `git rev-parse`. Clones share the objects of the
+given repositories, which are only read. Times are medians.
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ main()
 """
 STREAM = ("--no-merges", "--raw", "-z", "--no-abbrev", "-M", "-C", "-l400", "--format=%H %ct %an <%ae>")
 PROGRAM = str(Path(sys.executable).with_name("repoagent"))
-NEW = 100
-PAIRS = 25  # of the command and the bare program, in turns
+NEW = 100  # commits of an update
+PAIRS = 25  # alternating runs of the command and the bare program
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    given = options(
+    args = options(
         "bench.history", __doc__, arguments,
-        REPOSITORIES=(Path, "repositories with full history", {"nargs": "+"}), runs=(3, ""),
+        REPOSITORIES=(Path, "repositories with full history", {"nargs": "+"}), runs=(3, "measured runs"),
     )  # fmt: skip
-    for source in given.repositories:
+    for source in args.repositories:
         top = _clone(source.resolve())
         print(
             f"\n{source.resolve().parent.name}: {int(git(top, 'rev-list', '--count', '--no-merges', 'HEAD')):,} commits"
         )
-        for line in (*_mining(top, given.runs), *_updating(top, given.runs), *_asking(top)):
+        for line in (*_mining(top, args.runs), *_updating(top, args.runs), *_querying(top)):
             print(f"  {line}", flush=True)
 
 
 def _mining(top: Path, runs: int) -> list[str]:
-    """In turns, so that other load of the machine falls on both."""
+    """Compare mining with `git log`, alternating so that other load on the machine affects both."""
     bare, ours = [], []
     for _ in range(runs):
         bare.append(
@@ -63,24 +63,24 @@ def _mining(top: Path, runs: int) -> list[str]:
     commits = int(git(top, "rev-list", "--count", "--no-merges", "HEAD"))
 
     def ratio(figure: Callable[[Ran], float]) -> str:
-        mine, git_log = (statistics.median(map(figure, rans)) for rans in (ours, bare))
+        mine, git_log = (statistics.median(map(figure, results)) for results in (ours, bare))
         return f"{mine / git_log:.2f}  ({mine / 1000:.2f} s / {git_log / 1000:.2f} s)"
 
     return [
         f"mining / git log, wall       {ratio(lambda ran: ran.wall_ms)}",
         f"mining / git log, CPU        {ratio(lambda ran: ran.cpu_ms)}",
-        f"peak memory of our process   {max(ran.peak_mb for ran in ours):.0f} MB",
-        f"size for 10,000 commits      {size / 1e6 / commits * 1e4:.2f} MB",
+        f"peak memory of repoagent     {max(ran.peak_mb for ran in ours):.0f} MB",
+        f"size per 10,000 commits      {size / 1e6 / commits * 1e4:.2f} MB",
     ]
 
 
 def _updating(top: Path, runs: int) -> list[str]:
-    """Another hundred commits, each of them of a few files, on top of the whole index."""
+    """Measure adding NEW commits to an index of all earlier ones."""
     worktree = open_worktree(top)
     tips = git(
         top, "rev-list", "--first-parent", "--no-merges", f"--max-count={NEW * (runs + 2)}", "HEAD"
     ).split()[::-1]
-    taken = []
+    times = []
     shutil.rmtree(top / ".repoagent", ignore_errors=True)
     with open_index(worktree) as index:
         index.update(tips[NEW - 1], head=True)
@@ -90,14 +90,14 @@ def _updating(top: Path, runs: int) -> list[str]:
         started = time.perf_counter()
         with open_index(worktree) as index:
             state = index.update(after, head=True)
-        taken.append((time.perf_counter() - started) * 1000 / (state.commits - known) * NEW)
+        times.append((time.perf_counter() - started) * 1000 / (state.commits - known) * NEW)
     with open_index(worktree) as index:
         index.update()
-    return [f"{NEW} new commits              {statistics.median(taken):.0f} ms"]
+    return [f"{NEW} new commits              {statistics.median(times):.0f} ms"]
 
 
-def _asking(top: Path) -> list[str]:
-    """The busiest file: its commits and those of its first partners, as many as the kernel asks for; and the kernel."""
+def _querying(top: Path) -> list[str]:
+    """Measure opening the index and, for the most changed file, its queries, `neighbors()` and the command."""
     worktree = open_worktree(top)
     busiest = _busiest(top)
     started = time.perf_counter()
@@ -107,17 +107,17 @@ def _asking(top: Path) -> list[str]:
         opened = (time.perf_counter() - started) * 1000
         file = view.file(busiest)
         assert file is not None
-        lines = [f"opening it, up to date       {opened:.1f} ms"]
+        lines = [f"opening, nothing to update   {opened:.1f} ms"]
         lines += [
-            f"a query, {busiest.decode(errors='replace')}: {_query(index, file):.2f} ms from the tables alone"
+            f"queries of the index alone, {busiest.decode(errors='replace')}: {_query(index, file):.2f} ms"
         ]
-        taken = []
+        cpu_times = []
         for _ in range(20):
             fresh = index.view()
             started = time.process_time()
             neighbors(fresh, [file], [busiest])
-            taken.append((time.process_time() - started) * 1000)
-        lines.append(f"neighbors(), the same file   {statistics.median(taken):.2f} ms of CPU")
+            cpu_times.append((time.process_time() - started) * 1000)
+        lines.append(f"neighbors(), the same file   {statistics.median(cpu_times):.2f} ms of CPU")
     bare = Path(CACHE / "bare_click.py")
     bare.write_text(BARE)
     command = [PROGRAM, "neighbors", busiest.decode("utf-8", "surrogateescape")]
@@ -131,7 +131,7 @@ def _asking(top: Path) -> list[str]:
 
 
 def _query(index: Index, file: int) -> float:
-    taken = []
+    times = []
     for _ in range(20):
         view = index.view()
         started = time.perf_counter()
@@ -139,8 +139,8 @@ def _query(index: Index, file: int) -> float:
         for commit in view.commits(file, COMMITS):
             partners.update(dict.fromkeys(commit.files))
         view.many(list(partners)[:PARTNERS], PARTNER_COMMITS)
-        taken.append((time.perf_counter() - started) * 1000)
-    return statistics.median(taken)
+        times.append((time.perf_counter() - started) * 1000)
+    return statistics.median(times)
 
 
 def _busiest(top: Path) -> bytes:

@@ -1,4 +1,4 @@
-"""Public repositories at fixed commits, clones of them, and clones that are named on the command line."""
+"""Clones of public repositories at fixed commits, and clones named on the command line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Origin:
     commit: str
 
 
-# lines of commit, name, and whether the splitter's files and the applier's corpus come from it
+# per line: commit, name, and whether bench/split takes files and bench/patch takes its corpus from it
 _ROWS = [line.split() for line in Path(__file__).with_name("origins.txt").read_text().splitlines()]
 SPLIT_ORIGINS = tuple(Origin(name, commit) for commit, name, files, _ in _ROWS if files == "split")
 PATCH_ORIGINS = tuple(Origin(name, commit) for commit, name, _, corpus in _ROWS if corpus == "patch")
@@ -29,26 +29,26 @@ def git(top: Path, *args: str) -> bytes:
 
 
 def name_of(clone: Path) -> str:
-    """A name for a clone: that of its folder, where OWNER+NAME is OWNER/NAME."""
+    """Return the name of a clone: that of its folder, with OWNER+NAME turned into OWNER/NAME."""
     top = clone.resolve()
     own = top.parent.name if top.name in ("repo", "repo.git", ".git") else top.name
     return own.removesuffix(".git").replace("+", "/")
 
 
 def commit_of(clone: Path, name: str = "HEAD") -> str:
-    """The full name of a commit, "" where the clone lacks it."""
+    """Return the hash of the commit `name`, or "" if the clone lacks it."""
     command = ["git", "-C", str(clone), "rev-parse", "--quiet", "--verify", f"{name}^{{commit}}"]
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def head_of(clone: Path) -> str:
     if not (head := commit_of(clone)):
-        raise SystemExit(f"not a git repository with a commit: {clone}; give a clone to --repo")
+        raise SystemExit(f"not a git repository with commits: {clone}; give a clone to --repo")
     return head
 
 
 def downloaded(origin: Origin, *, history: bool) -> Path:
-    """A bare clone from GitHub, made once: with the history of its branch, or of the one commit."""
+    """Return a bare clone from GitHub, fetched once: the history of the default branch, or the one commit."""
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "repoagent-bench"
     kind = "history" if history else "commit"
     top = folder / f"{origin.name.replace('/', '+')}-{origin.commit[:8]}-{kind}.git"
@@ -64,14 +64,14 @@ def downloaded(origin: Origin, *, history: bool) -> Path:
 
 
 def with_history(paths: Sequence[Path]) -> list[tuple[Origin, Path]]:
-    """The clones at `paths`, or those of PATCH_ORIGINS, downloaded where they are not there yet."""
-    found = [(_listed(path), path) for path in paths]
-    found = found or [(origin, downloaded(origin, history=True)) for origin in PATCH_ORIGINS]
-    return sorted(found, key=lambda pair: pair[0].name)
+    """Return the clones at `paths`, by default downloads of PATCH_ORIGINS, sorted by name."""
+    clones = [(_listed(path), path) for path in paths]
+    clones = clones or [(origin, downloaded(origin, history=True)) for origin in PATCH_ORIGINS]
+    return sorted(clones, key=lambda pair: pair[0].name)
 
 
 def _listed(path: Path) -> Origin:
-    """The origin of a clone: at the commit of the list, or at its HEAD where either lacks it."""
+    """The origin of a clone: at its commit in PATCH_ORIGINS, or at HEAD if it is not listed or lacks that commit."""
     name = name_of(path)
     for origin in PATCH_ORIGINS:
         if origin.name in (name, name.replace("_", "/", 1)) or origin.name.endswith(f"/{name}"):
@@ -82,17 +82,17 @@ def _listed(path: Path) -> Origin:
 
 
 def with_files(paths: Sequence[Path], folder: Path | None) -> Iterator[tuple[Origin, Path]]:
-    """The clones at `paths` at their HEAD; or those of SPLIT_ORIGINS, found in `folder` (`OWNER+NAME`, with a `repo` in
-    it or bare) or downloaded."""
+    """Yield the clones at `paths`, at HEAD; by default those of SPLIT_ORIGINS, downloaded or, if `folder` is given, the
+    ones found there as OWNER+NAME/repo, OWNER+NAME or OWNER+NAME.git."""
     for path in paths:
         yield Origin(name_of(path), head_of(path)), path
     for origin in SPLIT_ORIGINS if not paths else ():
-        found = _in_folder(origin, folder) if folder else downloaded(origin, history=False)
-        if found:
-            yield origin, found
+        clone = _in_folder(origin, folder) if folder else downloaded(origin, history=False)
+        if clone:
+            yield origin, clone
 
 
 def _in_folder(origin: Origin, folder: Path) -> Path | None:
     top = folder / origin.name.replace("/", "+")
-    places = (path for path in (top / "repo", top, top.with_suffix(".git")) if path.is_dir())
-    return next((path for path in places if commit_of(path, origin.commit)), None)
+    clones = (path for path in (top / "repo", top, top.with_suffix(".git")) if path.is_dir())
+    return next((path for path in clones if commit_of(path, origin.commit)), None)

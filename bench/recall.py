@@ -1,8 +1,8 @@
-"""`python -m bench.recall --repo PATH...`: how well the memory is searched, compared with substrings and FTS5.
+"""Compare the search of memories with substrings and FTS5: `python -m bench.recall --repo PATH...`.
 
-Memories are made from the history up to a commit, one for each file; the questions are later subjects without the
-names of their files (later), half of the words of something that is remembered (item), and names of code by their
-parts (name). `--speed N` measures instead how fast N memories answer.
+Memories, one per file, are made from the history up to a commit. Questions are of three kinds: subjects of later
+commits without the names of their files (later), half of the words of a remembered text (item), and names in code,
+split into words (name). `--speed N` measures instead how fast N memories are indexed and searched.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from repoagent.storage.layout import Layout
 # Memories and questions from a real history
 
 MOST_COMMITS = 6_000
-MOST_FILES = 30  # of a commit: a larger one is no answer to a question
-LATER = 0.2  # of the commits are asked about
+MOST_FILES = 30  # of a commit; larger commits are ignored
+LATER = 0.2  # the newest share of the commits, which later questions are about
 _NAME = re.compile(
     r"\b(?:[a-z]+(?:[A-Z][a-z0-9]+)+|[A-Z][a-z0-9]+(?:[A-Z][a-z0-9]+)+|[a-z0-9]+(?:_[a-z0-9]+)+)\b"
 )
@@ -50,7 +50,7 @@ class Commit:
 
 @dataclass(frozen=True)
 class Text:
-    """One thing that is remembered of a file."""
+    """A text in the memory of a file."""
 
     file: str
     day: str
@@ -60,7 +60,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Question:
-    """`answers` are the files that are right; `kind` is "later", "item" or "name"."""
+    """`answers` are the right files; `kind` is a key of KINDS; `day` is when the question is asked (YYYY-MM-DD)."""
 
     kind: str
     text: str
@@ -76,23 +76,23 @@ class Corpus:
 
 
 def load(repository: Path, most: int, seed: int) -> Corpus:
-    """The memories up to a commit, and at most `most` questions of each kind."""
+    """Make memories from all but the newest LATER of the commits, and at most `most` questions of each kind."""
     commits = _commits(repository)
     cut = int(len(commits) * (1 - LATER))
     before, after = commits[:cut], commits[cut:]
     texts = tuple(text for commit in before for text in _texts(commit))
     known = {text.file for text in texts}
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     questions = [
-        *_later(after, known, most, chance),
-        *_remembered(before, most, chance),
-        *_names(texts, most, chance, day=before[-1].day if before else ""),
+        *_later(after, known, most, rng),
+        *_remembered(before, most, rng),
+        *_names(texts, most, rng, day=before[-1].day if before else ""),
     ]
     return Corpus(name_of(repository), texts, tuple(questions))
 
 
 def write(corpus: Corpus, root: Path) -> None:
-    """The memories as the product keeps them, one folder for each file."""
+    """Write the memories to `root` as repoagent stores them, in a folder per file."""
     by_file: dict[str, list[Text]] = {}
     for text in corpus.texts:
         by_file.setdefault(text.file, []).append(text)
@@ -112,17 +112,17 @@ def write(corpus: Corpus, root: Path) -> None:
 
 
 def _commits(repository: Path) -> list[Commit]:
-    """The newest commits, oldest of them first; no merges, none of many files."""
+    """The newest commits, oldest first, without merges and commits of more than MOST_FILES."""
     form = "--format=%x01%H%x02%cs%x02%s%x02%b%x03"
     log = git(repository, "log", "--no-merges", "--name-only", f"-n{MOST_COMMITS}", form)
-    found = []
+    commits = []
     for entry in log.decode(errors="replace").split("\x01")[1:]:
         head, _, rest = entry.partition("\x03")
         commit, day, subject, body = head.split("\x02", 3)
         files = tuple(line for line in rest.split("\n") if line)
         if 0 < len(files) <= MOST_FILES and subject.strip():
-            found.append(Commit(commit, day, subject.strip(), _paragraph(body), files))
-    return found[::-1]
+            commits.append(Commit(commit, day, subject.strip(), _paragraph(body), files))
+    return commits[::-1]
 
 
 def _paragraph(body: str) -> str:
@@ -131,59 +131,59 @@ def _paragraph(body: str) -> str:
 
 
 def _texts(commit: Commit) -> list[Text]:
-    found = [Text(file, commit.day, commit.subject, "edit") for file in commit.files]
-    return found + [Text(file, commit.day, commit.note, "note") for file in commit.files if commit.note]
+    edits = [Text(file, commit.day, commit.subject, "edit") for file in commit.files]
+    return edits + [Text(file, commit.day, commit.note, "note") for file in commit.files if commit.note]
 
 
-def _later(commits: Sequence[Commit], known: set[str], most: int, chance: random.Random) -> list[Question]:
-    """Subjects of later commits without the names of their files: which files are meant?"""
+def _later(commits: Sequence[Commit], known: set[str], most: int, rng: random.Random) -> list[Question]:
+    """Subjects of later commits, without the names of their files; the answers are these files."""
 
     def ask(commit: Commit) -> Question | None:
         answers = frozenset(file for file in commit.files if file in known)
         text = _without_names(commit.subject, commit.files)
-        clear = answers and len(commit.files) <= 10 and len(re.findall(r"\w{3,}", text)) >= 3
-        return Question("later", text, answers, commit.day) if clear else None
+        usable = answers and len(commit.files) <= 10 and len(re.findall(r"\w{3,}", text)) >= 3
+        return Question("later", text, answers, commit.day) if usable else None
 
-    return _asked(commits, ask, most, chance)
+    return _drawn(commits, ask, most, rng)
 
 
-def _remembered(commits: Sequence[Commit], most: int, chance: random.Random) -> list[Question]:
-    """Half of the words of something that is remembered, in another order: what was it?"""
+def _remembered(commits: Sequence[Commit], most: int, rng: random.Random) -> list[Question]:
+    """Half of the words of a remembered text, shuffled; the answers are the files of its commit."""
 
     def ask(commit: Commit) -> Question | None:
-        text = commit.note if commit.note and chance.random() < 0.5 else commit.subject
+        text = commit.note if commit.note and rng.random() < 0.5 else commit.subject
         words = text.split()[:24]
         if len(words) < 6 or len(commit.files) > 5:
             return None
-        chosen = chance.sample(words, max(3, len(words) // 2))
+        chosen = rng.sample(words, max(3, len(words) // 2))
         return Question("item", " ".join(chosen), frozenset(commit.files), commits[-1].day)
 
-    return _asked(commits, ask, most, chance)
+    return _drawn(commits, ask, most, rng)
 
 
-def _asked(
-    commits: Sequence[Commit], ask: Callable[[Commit], Question | None], most: int, chance: random.Random
+def _drawn(
+    commits: Sequence[Commit], ask: Callable[[Commit], Question | None], most: int, rng: random.Random
 ) -> list[Question]:
-    """At most `most` questions, of commits in any order."""
-    found: list[Question] = []
-    for commit in chance.sample(commits, len(commits)):
+    """At most `most` questions, about commits in random order."""
+    questions: list[Question] = []
+    for commit in rng.sample(commits, len(commits)):
         if question := ask(commit):
-            found.append(question)
-        if len(found) == most:
+            questions.append(question)
+        if len(questions) == most:
             break
-    return found
+    return questions
 
 
-def _names(texts: Sequence[Text], most: int, chance: random.Random, day: str) -> list[Question]:
-    """A name of code, by its parts: where was it spoken of?"""
-    places: dict[str, set[str]] = {}
+def _names(texts: Sequence[Text], most: int, rng: random.Random, day: str) -> list[Question]:
+    """Names in code, split into words; the answers are the files with texts that contain them."""
+    files_of: dict[str, set[str]] = {}
     for text in texts:
         for name in _NAME.findall(text.text):
-            places.setdefault(name, set()).add(text.file)
-    names = sorted(name for name, files in places.items() if len(files) <= 5)
-    drawn = chance.sample(names, min(most, len(names)))
+            files_of.setdefault(name, set()).add(text.file)
+    names = sorted(name for name, files in files_of.items() if len(files) <= 5)
+    drawn = rng.sample(names, min(most, len(names)))
     parts = {name: re.sub(r"_|(?<=[a-z0-9])(?=[A-Z])", " ", name).lower() for name in drawn}
-    return [Question("name", parts[name], frozenset(places[name]), day) for name in drawn]
+    return [Question("name", parts[name], frozenset(files_of[name]), day) for name in drawn]
 
 
 def _without_names(subject: str, files: Sequence[str]) -> str:
@@ -196,14 +196,14 @@ def _without_names(subject: str, files: Sequence[str]) -> str:
     return " ".join(text.split())
 
 
-# What the search is compared with, and how fast many memories answer
+# Methods of search, and how fast many memories are searched
 
-SHOWN = 100  # files of an answer at most
+SHOWN = 100  # files of an answer, at most
 Method = Callable[[Question], list[str]]  # the files of an answer, best first
 
 
 def ours(root: Path) -> Method:
-    """The product's own answer, at the day of the question."""
+    """repoagent's search, as on the day of the question."""
     layout = Layout(root, root.parent / "git")
 
     def ask(question: Question) -> list[str]:
@@ -215,7 +215,7 @@ def ours(root: Path) -> Method:
 
 
 def substring(corpus: Corpus) -> Method:
-    """Files by how many words of the question are in what is remembered of them, the newest first."""
+    """Files by how many words of the question their texts contain; among equals, the newest first."""
     whole: dict[str, str] = {}
     newest: dict[str, str] = {}
     for text in corpus.texts:
@@ -234,21 +234,21 @@ def substring(corpus: Corpus) -> Method:
 
 
 def plain(connection: sqlite3.Connection) -> Method:
-    """FTS5 with its own tokenizer and BM25 without weights."""
+    """FTS5 with its default tokenizer and unweighted BM25, in the table of `fts5_table`."""
 
     def ask(question: Question) -> list[str]:
         words = dict.fromkeys(re.findall(r"[^\W_]+", question.text))
-        asked = " OR ".join(f'"{word}"' for word in words)
-        if not asked:
+        expression = " OR ".join(f'"{word}"' for word in words)
+        if not expression:
             return []
         query = "SELECT path FROM plain WHERE plain MATCH ? ORDER BY rank LIMIT 200"
-        return list(dict.fromkeys(path for (path,) in connection.execute(query, (asked,))))[:SHOWN]
+        return list(dict.fromkeys(path for (path,) in connection.execute(query, (expression,))))[:SHOWN]
 
     return ask
 
 
-def filled(corpus: Corpus) -> sqlite3.Connection:
-    """The table of `plain`: a row for each text."""
+def fts5_table(corpus: Corpus) -> sqlite3.Connection:
+    """Return a new database in memory whose table `plain` has a row for each text."""
     connection = sqlite3.connect(":memory:")
     connection.execute("CREATE VIRTUAL TABLE plain USING fts5 (path, text)")
     connection.executemany(
@@ -259,20 +259,20 @@ def filled(corpus: Corpus) -> sqlite3.Connection:
     return connection
 
 
-TIMES = 60  # questions
+TIMED = 60  # questions
 
 
 def speed(corpora: Sequence[Corpus], memories: int) -> None:
-    """Print what `memories` memories take; files of all `corpora`, under other names where there are not so many."""
+    """Print the time to index and search the memories of `memories` files of `corpora`, copied if there are fewer."""
     corpus = _grown(corpora, memories)
-    with tempfile.TemporaryDirectory() as top, closing(filled(corpus)) as connection:
+    with tempfile.TemporaryDirectory() as top, closing(fts5_table(corpus)) as connection:
         root = Path(top) / ".repoagent"
         write(corpus, root)
         layout = Layout(root, root.parent / "git")
-        time.sleep(3)  # what was written just now is looked at once more
+        time.sleep(3)  # files written just before would be read twice
         built = _milliseconds(lambda: query_index(layout, snapshot_files(layout), lambda _: None, print))
         print(f"{memories:,} memories, {len(corpus.texts):,} texts, {_bytes(root / 'memory') / 1e6:.1f} MB")
-        print(f"made in {built / 1e3:.1f} s, {index_file(layout).stat().st_size / 1e6:.1f} MB")
+        print(f"indexed in {built / 1e3:.1f} s, {index_file(layout).stat().st_size / 1e6:.1f} MB")
         parts: dict[str, Callable[[Question], object]] = {
             "plain FTS5": plain(connection),
             "a search": lambda question: answer(layout, question.text, Search()),
@@ -286,20 +286,20 @@ def speed(corpora: Sequence[Corpus], memories: int) -> None:
 def _in_turns(
     parts: dict[str, Callable[[Question], object]], questions: Sequence[Question]
 ) -> dict[str, tuple[float, float]]:
-    """CPU time of each, median and 95th percentile, in milliseconds; one after the other on the same questions."""
-    taken: dict[str, list[float]] = {name: [] for name in parts}
+    """Median and 95th percentile of each part's CPU time in ms; the parts alternate on the same questions."""
+    samples: dict[str, list[float]] = {name: [] for name in parts}
     later = [question for question in questions if question.kind == "later"]
-    for question in later[: TIMES + 3]:
+    for question in later[: TIMED + 3]:
         for name, part in parts.items():
-            taken[name].append(_milliseconds(partial(part, question)))
-    warm = {name: sorted(times[3:]) for name, times in taken.items()}
+            samples[name].append(_milliseconds(partial(part, question)))
+    warm = {name: sorted(times[3:]) for name, times in samples.items()}
     return {name: (median(times), times[len(times) * 95 // 100]) for name, times in warm.items()}
 
 
 def _milliseconds(call: Callable[[], object]) -> float:
-    began = time.process_time()
+    started = time.process_time()
     call()
-    return (time.process_time() - began) * 1e3
+    return (time.process_time() - started) * 1e3
 
 
 def _grown(corpora: Sequence[Corpus], memories: int) -> Corpus:
@@ -329,27 +329,27 @@ def main() -> None:
     args = options(
         "bench.recall", __doc__,
         repo=([Path], REPOSITORIES),
-        questions=(150, "of each kind, at most"),
-        seed=(1, ""),
-        speed=(int, "measure how fast so many memories answer"),
+        questions=(150, "questions of each kind, at most"),
+        seed=(1, "seed of the choice of questions"),
+        speed=(int, "measure instead how fast this many memories are searched", {"metavar": "N"}),
     )  # fmt: skip
     if args.speed:
         speed([load(repository, args.questions, args.seed) for repository in args.repo], args.speed)
         return
-    found: list[dict[str, Figures]] = []
+    results: list[dict[str, Figures]] = []
     for repository in args.repo:
         corpus = load(repository, args.questions, args.seed)
         files = len({text.file for text in corpus.texts})
-        began = time.process_time()
-        found.append(_measured(corpus))
-        spent = time.process_time() - began
+        started = time.process_time()
+        results.append(_measured(corpus))
+        spent = time.process_time() - started
         print(f"{corpus.name}: {files:,} memories, {len(corpus.texts):,} texts, {len(corpus.questions)} questions, "
-              f"{spent:.0f} s\n{table([found[-1]])}", flush=True)  # fmt: skip
-    print(f"mean of {len(found)} repositories (MRR / recall@5)\n{table(found)}")
+              f"{spent:.0f} s\n{table([results[-1]])}", flush=True)  # fmt: skip
+    print(f"mean of {len(results)} repositories (MRR / recall@5)\n{table(results)}")
 
 
 def _measured(corpus: Corpus) -> dict[str, Figures]:
-    with tempfile.TemporaryDirectory() as top, closing(filled(corpus)) as texts:
+    with tempfile.TemporaryDirectory() as top, closing(fts5_table(corpus)) as texts:
         root = Path(top) / ".repoagent"
         write(corpus, root)
         methods: dict[str, Method] = {
@@ -359,7 +359,7 @@ def _measured(corpus: Corpus) -> dict[str, Figures]:
 
 
 def figures(method: Method, questions: Sequence[Question]) -> Figures:
-    """The mean reciprocal rank of the first right file, and the share of the right ones among the first five."""
+    """Return by kind the mean reciprocal rank of the first right file and the share of right ones in the first five."""
     each: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for question in questions:
         answer = method(question)
@@ -369,12 +369,12 @@ def figures(method: Method, questions: Sequence[Question]) -> Figures:
     return {kind: _mean(pairs) for kind, pairs in each.items()}
 
 
-def table(found: Sequence[Mapping[str, Figures]]) -> str:
-    """A line for each method; behind each figure by how much ours is ahead."""
+def table(results: Sequence[Mapping[str, Figures]]) -> str:
+    """Return a line per method, with its figures and how many times as high those of repoagent are."""
     lines = ["  " + " " * 26 + "".join(f"{title:26}" for title in KINDS.values()).rstrip()]
     means = {
-        method: {kind: _mean([one[method][kind] for one in found if kind in one[method]]) for kind in KINDS}
-        for method in found[0]
+        method: {kind: _mean([one[method][kind] for one in results if kind in one[method]]) for kind in KINDS}
+        for method in results[0]
     }
     for method, mine in means.items():
         cells = []

@@ -1,4 +1,4 @@
-"""The repositories that the benchmarks work in: made here or cloned, never the user's own."""
+"""The repositories that the benchmarks work in: generated or cloned, never the user's own."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from pathlib import Path
 CACHE = Path(__file__).parent / ".cache"
 BASE = "refs/benchmark/base"
 NOTE = "Checked by the benchmark."
-# How a line of comment begins where nothing else can tell it apart from code.
+# How a line comment begins, by file name extension
 COMMENTS = {".py": "#", ".rb": "#", ".sh": "#", ".c": "//", ".h": "//", ".cpp": "//", ".cc": "//", ".java": "//",
             ".js": "//", ".ts": "//", ".go": "//", ".rs": "//", ".php": "//", ".cs": "//"}  # fmt: skip
-USUAL_BYTES = 12_000  # what the chosen file is near to
-RECENT = 500  # commits, one of which has changed it
+USUAL_BYTES = 12_000  # preferred size of the file to edit
+RECENT = 500  # commits, one of which changed the file to edit
 FOLDERS, FILES, COMMITS = 400, 32_000, 4_000  # of the generated large repository
 
 
 @dataclass(frozen=True)
 class Edit:
-    """A one-file edit that any repository can have: a comment above a line that occurs once."""
+    """An edit that works in any repository: a comment above a line that occurs once in its file."""
 
     path: str
-    context: tuple[str, ...]  # the lines before and, first of the rest, the line that the comment goes above
-    at: int  # how many of `context` are before
+    context: tuple[str, ...]  # the lines around the comment
+    at: int  # index in `context` of the line that the comment goes above
     comment: str
 
     @property
@@ -44,7 +44,7 @@ class Edit:
 
     @property
     def search_replace(self) -> str:
-        """The same in the form that aider asks for."""
+        """The edit in the form that aider asks for."""
         before, after = self.context[: self.at], self.context[self.at :]
         changed = (*before, self.comment, *after)
         marks = ("<<<<<<< SEARCH", *self.context, "=======", *changed, ">>>>>>> REPLACE")
@@ -53,7 +53,7 @@ class Edit:
 
 @dataclass(frozen=True)
 class Repository:
-    """A work tree that is ours to change, and how to bring it back to where it was."""
+    """A work tree that a benchmark may change and then restore to the commit `base`."""
 
     name: str
     top: Path
@@ -61,21 +61,21 @@ class Repository:
     edit: Edit
 
     def restore(self) -> None:
-        """As it was before the first edit; nothing remembered. git has refreshed its index."""
+        """Reset the work tree to `base`, delete what repoagent stored, and let git refresh its index."""
         git(self.top, "reset", "--quiet", "--hard", self.base)
         for folder in (self.top / ".repoagent", self.top / ".git" / "repoagent"):
             shutil.rmtree(folder, ignore_errors=True)
         git(self.top, "status", "--porcelain", "--untracked-files=no")
 
     def write(self) -> None:
-        """Make the edit by hand."""
+        """Write the edit to its file, without a commit."""
         file = self.top / self.edit.path
         line = self.edit.context[self.edit.at]
         data = file.read_bytes().decode()
         file.write_bytes(data.replace(f"\n{line}\n", f"\n{self.edit.comment}\n{line}\n", 1).encode())
 
     def was_edited(self) -> bool:
-        """Whether HEAD is one commit above where it was, with this edit and no other."""
+        """Return whether HEAD is one commit above `base` that adds one line to the edited file and nothing else."""
         parent = git(self.top, "rev-parse", "HEAD^").strip()
         changed = git(self.top, "diff", "--numstat", "HEAD^", "HEAD").split("\t")
         return parent == self.base and changed == ["1", "0", f"{self.edit.path}\n"]
@@ -87,14 +87,14 @@ class Repository:
 
 
 def environment() -> dict[str, str]:
-    """What every program is run in: a home and a git configuration of the benchmark's own, no proxies, no keys."""
+    """Return the environment of measured programs: a home and git configuration of their own, no proxies, no keys."""
     home = CACHE / "home"
     home.mkdir(parents=True, exist_ok=True)
     (home / ".gitconfig").write_text(
         "[user]\n\tname = Bench\n\temail = bench@example.com\n[gc]\n\tauto = 0\n"
     )
-    kept = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR") if name in os.environ}
-    return {**kept, "HOME": str(home), "GIT_CONFIG_NOSYSTEM": "1", "NO_PROXY": "127.0.0.1"}
+    inherited = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR") if name in os.environ}
+    return {**inherited, "HOME": str(home), "GIT_CONFIG_NOSYSTEM": "1", "NO_PROXY": "127.0.0.1"}
 
 
 def git(cwd: Path, *args: str, stdin: bytes | None = None, env: Mapping[str, str] | None = None) -> str:
@@ -105,13 +105,13 @@ def git(cwd: Path, *args: str, stdin: bytes | None = None, env: Mapping[str, str
 
 
 def small() -> Repository:
-    """Eight files of Python, twelve commits."""
-    return _open("small", _made("small", _history(folders=2, files=8, commits=12)))
+    """Return a generated repository of 8 Python files and 12 commits."""
+    return _open("small", _generate("small", _history(folders=2, files=8, commits=12)))
 
 
 def large() -> Repository:
-    """Some 32,000 files, 4,000 commits: generated, always the same."""
-    return _open("large, generated", _made("large", _history(FOLDERS, FILES, COMMITS)))
+    """Return a generated repository of 32,000 files and 4,000 commits, always the same."""
+    return _open("large, generated", _generate("large", _history(FOLDERS, FILES, COMMITS)))
 
 
 def cloned(source: Path, file: str | None = None) -> Repository:
@@ -126,7 +126,7 @@ def cloned(source: Path, file: str | None = None) -> Repository:
 
 
 def _open(name: str, top: Path, file: str | None = None) -> Repository:
-    """The work tree `top`, brought back to where the first run found it."""
+    """The repository at `top`, reset to the commit at which the first run found it."""
     if not git(top, "for-each-ref", BASE):
         git(top, "update-ref", BASE, "HEAD")
     git(top, "reset", "--quiet", "--hard", BASE)
@@ -134,33 +134,33 @@ def _open(name: str, top: Path, file: str | None = None) -> Repository:
 
 
 def _usual_file(top: Path) -> str:
-    """A file that was changed not long ago, of a language that we know and of usual size; the same at each run."""
+    """A recently changed file in a language of COMMENTS, as near to USUAL_BYTES as possible; the same in each run."""
     changed = set(
         git(top, "log", f"--max-count={RECENT}", "--no-merges", "--format=", "--name-only", "-z").split("\0")
     )
     entries = (
         entry.partition("\t") for entry in git(top, "ls-tree", "-r", "-l", "-z", "HEAD").split("\0") if entry
     )
-    known = [
+    candidates = [
         (abs(int(fields.split()[3]) - USUAL_BYTES), path)
         for fields, _, path in entries
         if path in changed and fields.startswith("100644") and Path(path).suffix in COMMENTS
     ]
-    for _, path in sorted(known):
-        if _place(top, path) is not None:
+    for _, path in sorted(candidates):
+        if _comment_point(top, path) is not None:
             return path
     raise SystemExit(f"{top} has no file to add a comment to; name one with --file")
 
 
-def _place(top: Path, path: str) -> tuple[list[str], int] | None:
-    """The lines of a file and, as near to its middle as can be, one that occurs once and follows an empty line."""
+def _comment_point(top: Path, path: str) -> tuple[list[str], int] | None:
+    """The lines of a file and the index of the line nearest its middle that occurs once and follows an empty one."""
     try:
         lines = (top / path).read_bytes().decode("ascii").split("\n")
     except UnicodeDecodeError:
         return None
     if any("\r" in line for line in lines):
         return None
-    found = [
+    numbers = [
         number
         for number, line in enumerate(lines)
         if 3 <= number < len(lines) - 4
@@ -168,18 +168,18 @@ def _place(top: Path, path: str) -> tuple[list[str], int] | None:
         and line[:1].isalpha()
         and lines.count(line) == 1
     ]
-    return (lines, min(found, key=lambda number: abs(number - len(lines) // 2))) if found else None
+    return (lines, min(numbers, key=lambda number: abs(number - len(lines) // 2))) if numbers else None
 
 
 def _edit(top: Path, path: str) -> Edit:
-    place = _place(top, path)
-    if place is None or Path(path).suffix not in COMMENTS:
+    point = _comment_point(top, path)
+    if point is None or Path(path).suffix not in COMMENTS:
         raise SystemExit(f"{path} has no line to put the comment above; name another file with --file")
-    lines, number = place
+    lines, number = point
     return Edit(path, tuple(lines[number - 3 : number + 3]), 3, f"{COMMENTS[Path(path).suffix]} {NOTE}")
 
 
-def _made(name: str, history: Iterator[bytes]) -> Path:
+def _generate(name: str, history: Iterator[bytes]) -> Path:
     top = CACHE / "repositories" / name
     if not (top / ".git" / "benchmark").exists():
         shutil.rmtree(top, ignore_errors=True)
@@ -192,18 +192,15 @@ def _made(name: str, history: Iterator[bytes]) -> Path:
 
 
 def _history(folders: int, files: int, commits: int) -> Iterator[bytes]:
-    """A stream for `git fast-import`: all files at first, then commits of one to five neighbouring files."""
-    chance = random.Random(2)
+    """A stream for `git fast-import`: a commit of all files, then commits of up to four files of one folder."""
+    rng = random.Random(2)
     paths = [f"src/part{number % folders:03}/module{number // folders:02}.py" for number in range(files)]
     versions = [0] * files
     yield _commit(0, "Add everything", [(path, _module(path, 0)) for path in paths])
     for number in range(1, commits):
-        first = min(
-            int(chance.expovariate(8 / files)), files - 1
-        )  # some files change far more often than others
-        touched = sorted(
-            {(first + chance.randrange(4) * folders) % files for _ in range(chance.randint(1, 5))}
-        )
+        # some files change far more often than others
+        first = min(int(rng.expovariate(8 / files)), files - 1)
+        touched = sorted({(first + rng.randrange(4) * folders) % files for _ in range(rng.randint(1, 5))})
         for index in touched:
             versions[index] += 1
         changed = [(paths[index], _module(paths[index], versions[index])) for index in touched]
@@ -225,7 +222,7 @@ def _commit(number: int, subject: str, files: list[tuple[str, bytes]]) -> bytes:
 
 
 def _module(path: str, version: int) -> bytes:
-    """A module of some functions; a version changes one line of it."""
+    """A module of twelve functions, one of which depends on `version`."""
     name = Path(path).stem
     functions = [
         f"def {name}_{number}(value):\n"

@@ -1,11 +1,11 @@
-"""A Messages API server that answers at once and says when: run as a process of its own, so that it does not disturb.
+"""A Messages API server, in a process of its own, that answers at once and records when.
 
     with serving([reply]) as server:
-        ...                  # a program, with server.url as its base URL
-        server.calls()       # what it asked and when
+        ...                  # run a program with server.url as its base URL
+        server.calls()       # sizes and times of its requests
 
-The answers are given in order, the last one for every request after it. Times are of `time.monotonic_ns`, which all
-processes of a machine share.
+Answers are sent in order; the last one is repeated. Times are of `time.monotonic_ns`, which all processes on a machine
+share.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ class Server:
         self.url = process.stdout.readline().strip()
 
     def calls(self) -> list[dict[str, int]]:
-        """End the server; of each request, in order: when its last byte had `arrived`, when the last byte of the answer
-        was handed to the system (`answered`), and the `prompt_bytes` of text that a model would have read (system and
-        messages, without the JSON around them)."""
+        """End the server and return its requests in order. `arrived` is when the last byte of a request was read,
+        `answered` when the last byte of its answer was handed to the system, and `prompt_bytes` the size of the text
+        for the model (system prompt and messages, without the JSON around them)."""
         out, _ = self._process.communicate()
         return [json.loads(line) for line in out.splitlines()]
 
 
 @contextmanager
 def serving(answers: Sequence[str]) -> Iterator[Server]:
-    """A server that listens when the block begins and has ended when it ends."""
+    """Start a server that sends `answers`; it listens when the block begins and is killed when the block ends."""
     command = [sys.executable, "-m", "bench.server", json.dumps(list(answers))]
     root = Path(__file__).parent.parent
     pipe = subprocess.PIPE
@@ -49,7 +49,7 @@ def serving(answers: Sequence[str]) -> Iterator[Server]:
 
 
 def text_of(content: Any) -> str:
-    """The text of a message or of a system prompt, which is a text or a list of blocks."""
+    """Return the text of a message or system prompt, which is a string or a list of blocks."""
     if isinstance(content, str):
         return content
     return "".join(block.get("text", "") for block in content or ())
@@ -82,11 +82,11 @@ def _message(answer: str) -> dict[str, Any]:
 
 
 class Handler(BaseHTTPRequestHandler):
-    """What the servers of the benches have in common."""
+    """The common part of the benches' servers."""
 
     protocol_version = "HTTP/1.1"
 
-    def do_HEAD(self) -> None:  # a connection that is opened early
+    def do_HEAD(self) -> None:  # sent to open a connection early
         self.send("text/plain", b"")
 
     def body(self) -> bytes:
@@ -108,7 +108,7 @@ class _Http(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 64
     answers: list[str]
-    given = 0
+    answered = 0  # requests
     turn = threading.Lock()
 
 
@@ -120,22 +120,22 @@ class _Handler(Handler, BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = self.body()
         arrived = time.monotonic_ns()
-        asked = json.loads(body)
+        request = json.loads(body)
         with self.server.turn:
-            answer = self.server.answers[min(self.server.given, len(self.server.answers) - 1)]
-            self.server.given += 1
-            if asked.get("stream"):
+            answer = self.server.answers[min(self.server.answered, len(self.server.answers) - 1)]
+            self.server.answered += 1
+            if request.get("stream"):
                 self.send("text/event-stream", events(answer))
             else:
                 self.send("application/json", json.dumps(_message(answer)).encode())
             answered = time.monotonic_ns()
-            texts = [asked.get("system"), *(message["content"] for message in asked["messages"])]
-            read = sum(len(text_of(text).encode()) for text in texts)
-            print(json.dumps({"arrived": arrived, "answered": answered, "prompt_bytes": read}), flush=True)
+            texts = [request.get("system"), *(message["content"] for message in request["messages"])]
+            size = sum(len(text_of(text).encode()) for text in texts)
+            print(json.dumps({"arrived": arrived, "answered": answered, "prompt_bytes": size}), flush=True)
 
 
 def main() -> None:
-    """Serve the answers of the first argument until standard input ends."""
+    """Serve the answers in the first argument (a JSON list) until standard input ends."""
     server = _Http(("127.0.0.1", 0), _Handler)
     server.answers = json.loads(sys.argv[1])
     print(f"http://127.0.0.1:{server.server_address[1]}", flush=True)

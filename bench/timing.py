@@ -1,4 +1,4 @@
-"""Run a program and say what it took: wall time, CPU time and memory, of it and of all that it started."""
+"""Run a program and measure wall time, CPU time and memory, including those of its child processes."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ MILLION = 1_000_000
 
 @dataclass(frozen=True)
 class Ran:
-    """`started` and `ended` are of `time.monotonic_ns`, `cpu_ms` is user and system time. `peak_mb` is the largest
-    resident set of the program (MiB), `peak_of_all_mb` that of it or any of its children: for git, that has the pages
-    of the packs in it that it has mapped and read."""
+    """A finished run. `started` and `ended` are times of `time.monotonic_ns`; `cpu_ms` is user plus system time.
+    `peak_mb` is the largest resident set of the program (MiB), `peak_of_all_mb` that of any process, children included:
+    git's contains the pages of pack files that it has mapped and read."""
 
     code: int
     output: str
@@ -37,13 +37,13 @@ class Ran:
 
 
 class Failed(Exception):
-    """A program that is measured did not do what it was to do: its time would mean nothing."""
+    """A measured program did not do its work, so its time means nothing."""
 
 
 def run(command: Sequence[str], cwd: Path, env: Mapping[str, str], seconds: float = 120) -> Ran:
-    """Run `command` to its end, without standard input. Its output goes to a file: nobody has to read along.
+    """Run `command` to its end, without standard input; its output goes to a file, so that it never waits for a reader.
 
-    Raises Failed when it takes longer than `seconds`; it is killed then.
+    Kills it and raises Failed if it takes longer than `seconds`.
     """
     with tempfile.TemporaryFile() as output:
         started = time.monotonic_ns()
@@ -54,22 +54,22 @@ def run(command: Sequence[str], cwd: Path, env: Mapping[str, str], seconds: floa
         limit = threading.Timer(seconds, process.kill)
         watch.start()
         limit.start()
-        _, status, usage = os.wait4(process.pid, 0)  # what this one child and its children used
+        _, status, usage = os.wait4(process.pid, 0)  # usage of this child and its children
         ended = time.monotonic_ns()
         limit.cancel()
         watch.join()
         process.returncode = os.waitstatus_to_exitcode(status)
         output.seek(0)
-        said = output.read().decode(errors="replace")
+        text = output.read().decode(errors="replace")
     if process.returncode == -signal.SIGKILL:
-        raise Failed(f"{Path(command[0]).name} was not done after {seconds:.0f} s")
+        raise Failed(f"{Path(command[0]).name} was killed after {seconds:.0f} s")
     cpu = (usage.ru_utime + usage.ru_stime) * 1000
     peak = _mebibytes(usage.ru_maxrss)
-    return Ran(process.returncode, said, started, ended, cpu, watch.peak_mb or peak, peak)
+    return Ran(process.returncode, text, started, ended, cpu, watch.peak_mb or peak, peak)
 
 
 class _Watch(threading.Thread):
-    """Reads the high-water mark of a process, which is gone with it, now and then; only Linux has it."""
+    """Polls the peak resident set of a process, which the system forgets when it ends. Linux only."""
 
     def __init__(self, pid: int) -> None:
         super().__init__(daemon=True)
@@ -79,22 +79,22 @@ class _Watch(threading.Thread):
     def run(self) -> None:
         while True:
             try:
-                found = re.search(r"^VmHWM:\s*(\d+) kB", self._status.read_text(), re.MULTILINE)
+                match = re.search(r"^VmHWM:\s*(\d+) kB", self._status.read_text(), re.MULTILINE)
             except OSError:
                 return
-            if found is None:  # it has ended
+            if match is None:  # the process has ended
                 return
-            self.peak_mb = int(found[1]) / 2**10
+            self.peak_mb = int(match[1]) / 2**10
             time.sleep(0.02)
 
 
 def _mebibytes(maxrss: int) -> float:
-    """`ru_maxrss` is in KiB, on macOS in bytes."""
+    """Convert `ru_maxrss`, which is in KiB or, on macOS, in bytes."""
     return maxrss / 2**20 if os.uname().sysname == "Darwin" else maxrss / 2**10
 
 
 def changed_at(path: Path) -> int:
-    """When `path` was last written, as a time of `time.monotonic_ns`. A kernel notes it to about 4 ms."""
+    """Return when `path` was last written, as a time of `time.monotonic_ns` that is off by up to 4 ms."""
     return path.stat().st_mtime_ns - time.time_ns() + time.monotonic_ns()
 
 

@@ -1,10 +1,10 @@
-"""What a long run sends, and how much of it the provider's prompt cache has already: `python -m bench.window`.
+"""Measure what long runs send and how much of it the provider's prompt cache holds: `python -m bench.window`.
 
-Simulated runs of 60 to 200 steps, from seeds, through three ways to choose what is sent: the window of repoagent, a
-sliding window that drops the oldest turns, and a new summary before each call. All send the same turns (long results
-are in files already) with the same cache marks. Tokens are estimated, as for limits; `cost` counts an input token as 1,
-one read from the cache as 0.1, one written to it as 1.25, and one of a reply that was asked for besides the run as 5.
-The calls for checkpoints are among those counted.
+Simulated runs of 60 to 200 steps are sent in three ways: with repoagent's context window, with a sliding window that
+drops the oldest turns, and with a new summary before each call. All have the same turns (long results are already in
+files) and the same cache marks. Tokens are estimated as for limits. `cost` counts an input token as 1, one read from
+the cache as 0.1, one written to it as 1.25, and one of a checkpoint's reply as 5. `calls` includes those for
+checkpoints.
 """
 
 from __future__ import annotations
@@ -30,80 +30,80 @@ from repoagent.llm.conversation import Turn, to_messages
 from repoagent.llm.model import Message, Part, Request, Usage, fence
 from repoagent.llm.usage import estimate_tokens
 
-SPILLED = 8192  # bytes: what is longer went to a file as it came
+SPILL_BYTES = 8192  # a longer result is cut here, the rest is in a file
 _WORDS = ["value", "index", "self", "return", "parse", "token", "line", "buffer", "state", "error", "path", "node",
           "item", "count", "next", "reader"]  # fmt: skip
 
 
 def simulated(seed: int, least: int = 60, most: int = 200) -> tuple[Turn, ...]:
-    """The turns of one run: what is asked, then `least` to `most` steps; the person speaks again now and then."""
-    chance = random.Random(seed)
-    turns = [Turn("user", _prose(chance, 900))]
-    for number in range(chance.randint(least, most)):
-        if number and chance.random() < 0.02:
-            turns.append(Turn("user", _prose(chance, 300)))
-        turns += _step(chance)
+    """Return the turns of one run: a request, then `least` to `most` steps, with another user turn now and then."""
+    rng = random.Random(seed)
+    turns = [Turn("user", _prose(rng, 900))]
+    for number in range(rng.randint(least, most)):
+        if number and rng.random() < 0.02:
+            turns.append(Turn("user", _prose(rng, 300)))
+        turns += _step(rng)
     return tuple(turns)
 
 
-def _step(chance: random.Random) -> Iterator[Turn]:
-    kinds = chance.choices(
+def _step(rng: random.Random) -> Iterator[Turn]:
+    kinds = rng.choices(
         [("read",), ("read", "read"), ("search",), ("run",), ("edit",), ("edit", "run")],
         [32, 8, 14, 16, 18, 12],
     )[0]
-    said, seen = [_prose(chance, _size(chance, 260, 0.7, 2_000))], []
+    reply, results = [_prose(rng, _size(rng, 260, 0.7, 2_000))], []
     for kind in kinds:
-        path = f"src/{chance.choice(_WORDS)}/{chance.choice(_WORDS)}.py"
+        path = f"src/{rng.choice(_WORDS)}/{rng.choice(_WORDS)}.py"
         if kind == "read":
-            first = chance.choice([1, 1, 120, 300])
-            text = _code(chance, min(SPILLED, _size(chance, 4_500, 0.8, 40_000)))
+            first = rng.choice([1, 1, 120, 300])
+            text = _code(rng, min(SPILL_BYTES, _size(rng, 4_500, 0.8, 40_000)))
             lines = f"{first}-{first + text.count(chr(10)) - 1}"
-            said.append(f'<read path="{path}" lines="{lines}"/>')
-            seen.append((kind, fence(text, f'file path="{path}" blob="1" lines="{lines}"')))
+            reply.append(f'<read path="{path}" lines="{lines}"/>')
+            results.append((kind, fence(text, f'file path="{path}" blob="1" lines="{lines}"')))
         elif kind == "search":
-            said.append(f'<search pattern="{chance.choice(_WORDS)}"/>')
-            seen.append(
-                (kind, fence(_code(chance, min(SPILLED, _size(chance, 1_500, 0.9, 40_000))), "matches"))
+            reply.append(f'<search pattern="{rng.choice(_WORDS)}"/>')
+            results.append(
+                (kind, fence(_code(rng, min(SPILL_BYTES, _size(rng, 1_500, 0.9, 40_000))), "matches"))
             )
         elif kind == "run":
-            text = _code(chance, min(SPILLED, _size(chance, 1_800, 1.2, 60_000)))
-            said.append("<run>make test</run>")
-            seen.append((kind, f"exit {chance.choice([0, 0, 1, 2])}\n{fence(text, 'output')}"))
+            text = _code(rng, min(SPILL_BYTES, _size(rng, 1_800, 1.2, 60_000)))
+            reply.append("<run>make test</run>")
+            results.append((kind, f"exit {rng.choice([0, 0, 1, 2])}\n{fence(text, 'output')}"))
         else:
-            patch = "".join(f"+{row}\n" for row in _code(chance, _size(chance, 900, 0.8, 8_000)).splitlines())
-            said.append(f"```diff\n--- a/{path}\n+++ b/{path}\n@@\n-old\n{patch}```")
-            seen.append((kind, "Applied."))
-    yield Turn("assistant", "\n".join(said))
-    for kind, text in seen:
+            patch = "".join(f"+{row}\n" for row in _code(rng, _size(rng, 900, 0.8, 8_000)).splitlines())
+            reply.append(f"```diff\n--- a/{path}\n+++ b/{path}\n@@\n-old\n{patch}```")
+            results.append((kind, "Applied."))
+    yield Turn("assistant", "\n".join(reply))
+    for kind, text in results:
         yield Turn("observation", text, {"kind": kind, "ok": "yes"})
 
 
-def _size(chance: random.Random, middle: float, spread: float, most: int) -> int:
-    """Bytes: log-normal, as sizes of files and outputs are."""
-    return min(most, max(40, int(middle * chance.lognormvariate(0, spread))))
+def _size(rng: random.Random, middle: float, spread: float, most: int) -> int:
+    """A size in bytes: log-normal around `middle`, as sizes of files and outputs are, and at most `most`."""
+    return min(most, max(40, int(middle * rng.lognormvariate(0, spread))))
 
 
-def _prose(chance: random.Random, size: int) -> str:
-    return " ".join(chance.choices(_WORDS, k=max(1, size // 6))).capitalize() + "."
+def _prose(rng: random.Random, size: int) -> str:
+    return " ".join(rng.choices(_WORDS, k=max(1, size // 6))).capitalize() + "."
 
 
-def _code(chance: random.Random, size: int) -> str:
+def _code(rng: random.Random, size: int) -> str:
     rows = []
     while size > 0:
-        rows.append(" " * chance.choice([0, 4, 8]) + " ".join(chance.choices(_WORDS, k=chance.randint(2, 9))))
+        rows.append(" " * rng.choice([0, 4, 8]) + " ".join(rng.choices(_WORDS, k=rng.randint(2, 9))))
         size -= len(rows[-1]) + 1
     return "\n".join(rows) + "\n"
 
 
-LEAST, MARKS, BACK = 1_024, 4, 20
+MIN_TOKENS, MARKS, LOOK_BACK = 1_024, 4, 20  # of a cached prefix; per request; blocks before a mark
 
 
 @dataclass
 class Cache:
-    kept: set[bytes] = field(default_factory=set)
+    cached: set[bytes] = field(default_factory=set)
 
     def sent(self, request: Request) -> Usage:
-        """What of the request is read from the cache, written to it, and neither; all as input tokens."""
+        """Send a request and return its tokens: read from the cache, written to it, and neither (`input`)."""
         blocks = [("system", part) for part in request.system]
         blocks += [(message.role, part) for message in request.messages for part in message.parts]
         whole = hashlib.sha256()
@@ -114,30 +114,30 @@ class Cache:
             size += estimate_tokens(part.text)
             prefixes.append((whole.digest(), size))
         marks = [number for number, (_, part) in enumerate(blocks) if part.cache][-MARKS:]
-        near = {number - back for number in marks for back in range(BACK) if number >= back}
-        found = max((prefixes[number][1] for number in near if prefixes[number][0] in self.kept), default=0)
+        near = {number - back for number in marks for back in range(LOOK_BACK) if number >= back}
+        read = max((prefixes[number][1] for number in near if prefixes[number][0] in self.cached), default=0)
         written = 0
         for number in marks:
             digest, upto = prefixes[number]
-            if upto >= LEAST:
-                self.kept.add(digest)
-                written = max(written, upto - found)
-        return Usage(input=size - found - written, cache_read=found, cache_write=written)
+            if upto >= MIN_TOKENS:
+                self.cached.add(digest)
+                written = max(written, upto - read)
+        return Usage(input=size - read - written, cache_read=read, cache_write=written)
 
 
 TOOLS = ("read", "search", "run", "edit")
 REPLY = 16_000
-CHECKPOINT = 1_300  # tokens of what a model writes as a checkpoint
+CHECKPOINT = 1_300  # tokens of a checkpoint that a model writes
 _SYSTEM = (Part("protocol and tools " * 900, cache=True), Part("about the repository " * 400, cache=True))
 _OPENING = (Part("facts, history, neighbors " * 300, cache=True),)
 
 
 @dataclass
 class Sent:
-    """The requests of one run, in their order, and of replies that it asked for besides."""
+    """The requests of one run in order, and the tokens of the replies that are checkpoints."""
 
     requests: list[Request] = field(default_factory=list)
-    beside: int = 0
+    reply_tokens: int = 0
     checkpoints: int = 0
 
 
@@ -152,13 +152,13 @@ def budget(context: int) -> int:
 
 
 def ours(turns: tuple[Turn, ...], context: int) -> Sent:
-    """Checkpoints that a model writes; the question is a request like the others."""
+    """repoagent's window. A checkpoint takes a request like the others and a reply of CHECKPOINT tokens."""
     sent = Sent()
     window = Window(budget(context), TOOLS)
 
     def ask(turns: tuple[Turn, ...]) -> tuple[str, Mapping[str, str]]:
         sent.requests.append(request(turns))
-        sent.beside += CHECKPOINT
+        sent.reply_tokens += CHECKPOINT
         words = "decided because of it " * (3 * CHECKPOINT // 22 // len(HEADINGS))
         return "\n".join(f"## {name}\n{words}" for name in HEADINGS), {}
 
@@ -173,7 +173,7 @@ def ours(turns: tuple[Turn, ...], context: int) -> Sent:
 
 
 def sliding(turns: tuple[Turn, ...], context: int) -> Sent:
-    """The oldest turns after the first are dropped, as many as it takes, before each call."""
+    """Before each call, drop as many of the oldest turns after the first as needed."""
     most = budget(context)
     sent = Sent()
     for before in _calls(turns):
@@ -186,8 +186,8 @@ def sliding(turns: tuple[Turn, ...], context: int) -> Sent:
 
 
 def summarized(turns: tuple[Turn, ...], context: int) -> Sent:
-    """What is older than the newest third of the window is replaced by a new summary before each call; it
-    costs no call here."""
+    """Before each call, put a new summary, which costs no call here, in place of what is older than the newest 30 % of
+    the window, except the user's turns."""
     most = budget(context)
     sent = Sent()
     for before in _calls(turns):
@@ -196,10 +196,10 @@ def summarized(turns: tuple[Turn, ...], context: int) -> Sent:
         if len(old) < 2:
             sent.requests.append(request(before))
             continue
-        said = mechanical([turn for turn in old if turn.role != "user"], TOOLS)[-3 * CHECKPOINT * 3 :]
-        words = tuple(turn for turn in old if turn.role == "user")
-        summary = Turn("observation", said, {"kind": "summary"})
-        sent.requests.append(request((*words, summary, *before[start:])))
+        text = mechanical([turn for turn in old if turn.role != "user"], TOOLS)[-3 * CHECKPOINT * 3 :]
+        user_turns = tuple(turn for turn in old if turn.role == "user")
+        summary = Turn("observation", text, {"kind": "summary"})
+        sent.requests.append(request((*user_turns, summary, *before[start:])))
     return sent
 
 
@@ -227,43 +227,43 @@ COLUMNS = {"calls": 8, "checkpoints": 13, "sent": 14, "largest": 10, CACHED: 10,
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    given = options(
+    args = options(
         "bench.window", __doc__, arguments,
-        runs=(6, "simulated runs for each window"),
-        seed=(1, ""),
-        context=(int, "tokens", {"nargs": "+", "default": [64_000, 128_000, 200_000]}),
+        runs=(6, "simulated runs for each context size"),
+        seed=(1, "seed of the first run; the next ones count up"),
+        context=(int, "context sizes in tokens", {"nargs": "+", "default": [64_000, 128_000, 200_000]}),
     )  # fmt: skip
-    for context in given.context:
-        runs = [simulated(given.seed + number) for number in range(given.runs)]
+    for context in args.context:
+        runs = [simulated(args.seed + number) for number in range(args.runs)]
         steps = sum(turn.role == "assistant" for run in runs for turn in run)
         print(f"\n{context:,} tokens, {len(runs)} runs, {steps} steps")
-        found = {name: measured(name, runs, context) for name in METHODS}
-        print(table(found), flush=True)
+        results = {name: measured(name, runs, context) for name in METHODS}
+        print(table(results), flush=True)
 
 
 def measured(name: str, runs: Sequence[tuple[Turn, ...]], context: int) -> Figures:
-    usage, beside, checkpoints, calls, largest = Usage(), 0, 0, 0, 0
+    usage, reply_tokens, checkpoints, calls, largest = Usage(), 0, 0, 0, 0
     for run in runs:
         sent = METHODS[name](run, context)
         cache = Cache()
         for request in sent.requests:
             usage += cache.sent(request)
             largest = max(largest, size(request))
-        beside += sent.beside
+        reply_tokens += sent.reply_tokens
         checkpoints += sent.checkpoints
         calls += len(sent.requests)
-    cost = usage.input + 0.1 * usage.cache_read + 1.25 * usage.cache_write + 5 * beside
+    cost = usage.input + 0.1 * usage.cache_read + 1.25 * usage.cache_write + 5 * reply_tokens
     return {
         "calls": calls, "checkpoints": checkpoints, "sent": usage.total, "largest": largest,
         CACHED: 100 * usage.cache_read / usage.total, "cost": cost,
     }  # fmt: skip
 
 
-def table(found: Mapping[str, Figures]) -> str:
+def table(results: Mapping[str, Figures]) -> str:
     names = "".join(f"{name:>{width}}" for name, width in COLUMNS.items())
     rows = [f"  {'':18}{names}   of repoagent: sent, cost"]
-    base = found["repoagent"]
-    for name, one in found.items():
+    base = results["repoagent"]
+    for name, one in results.items():
         cells = [
             f"{one[column]:>{width}{'.1f' if column == CACHED else ',.0f'}}"
             for column, width in COLUMNS.items()
