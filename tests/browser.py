@@ -13,7 +13,7 @@ needs_browser = pytest.mark.skipif(_PROGRAM is None, reason="Chromium is not ins
 
 
 def rendered(page: Path, *, width: int = 1280) -> str:
-    """The document of `page` as HTML, two virtual seconds after its load. The profile is a folder next to it."""
+    """Return the HTML of `page` after two virtual seconds. The browser's profile is a folder next to it."""
     done = subprocess.run(
         [str(_PROGRAM), "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-quic",
          "--disable-background-networking", "--disable-component-update", "--disable-sync",

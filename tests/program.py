@@ -1,7 +1,7 @@
-"""The whole program, each run in a process of its own: what is slow to load is loaded once, a run is a fork of that.
+"""Run the whole program, each time in its own process: a fork of one that has loaded its modules, which is slow.
 
-What Python makes of the environment as it starts (`PYTHON…`, the locale) can't be had in this way: `run` with another
-one starts it from nothing, and so does every test of the start itself.
+A fork cannot follow the variables that Python reads as it starts (`PYTHON…`, the locale): if these differ, `run` starts
+a new Python, as does every test of the start itself.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ def run(
     env: Mapping[str, str] | None = None,
     load: Sequence[str] = (),
 ) -> subprocess.CompletedProcess[bytes]:
-    """`repoagent ARGUMENTS` in `cwd` to its end, with no terminal anywhere, all output captured.
+    """Run `repoagent ARGUMENTS` in `cwd` to its end, without a terminal, and capture its output.
 
-    `env` is added to this environment; `load` names what else is slow to load (a client library).
+    `env` is added to the environment of this process; `load` names further modules to load once (a client library).
     """
     whole = {**os.environ, **(env or {})}
     if _at_start(whole) == _at_start_of_all():
@@ -54,7 +54,7 @@ def start(
     env: Mapping[str, str] | None = None,
     load: Sequence[str] = (),
 ) -> Running:
-    """The same, under way: its `communicate` waits for it."""
+    """Start the same run and return at once; `communicate` waits for its end."""
     (to_read, to_write), (out, out_end), (err, err_end) = os.pipe(), os.pipe(), os.pipe()
     theirs = (to_read, out_end, err_end)
     running = Running(arguments, cwd, {**os.environ, **(env or {})}, theirs, load=load)
@@ -69,9 +69,9 @@ def start(
 
 
 class Running:
-    """A run under way, much as a `subprocess.Popen`, in a session of its own, with the standard streams `streams`.
+    """A started run, similar to a `subprocess.Popen`, in its own session, with the standard streams `streams`.
 
-    `env` is all of its environment. With `terminal` the first of the streams is its controlling terminal.
+    `env` is its whole environment. With `terminal`, the first stream is its controlling terminal.
     """
 
     pipes: tuple[int, int, int] | None = None
@@ -110,12 +110,12 @@ class Running:
         return self.returncode
 
     def communicate(self) -> tuple[bytes, bytes]:
-        """What it writes to its output and errors until both are closed; then it has ended, too."""
+        """Return its standard output and standard error after it has closed both and ended."""
         assert self.pipes is not None
         to_write, out, err = self.pipes
-        said = _exchange(to_write, self.stdin, (out, err))
+        output = _exchange(to_write, self.stdin, (out, err))
         self.wait()
-        return said[out], said[err]
+        return output[out], output[err]
 
     def send_signal(self, number: int) -> None:
         if self.poll() is None:
@@ -126,8 +126,8 @@ class Running:
 
 
 def _exchange(to: int, data: bytes, sources: Sequence[int]) -> dict[int, bytes]:
-    """Write `data` to `to` if there is any, and read `sources` to their ends, as they are ready; all are closed then."""
-    said = dict.fromkeys(sources, b"")
+    """Write `data`, if any, to `to` while reading `sources` to their ends; close all and return the data by source."""
+    output = dict.fromkeys(sources, b"")
     reading, writing = list(sources), [to] if data else []
     if data:
         os.set_blocking(to, False)
@@ -135,7 +135,7 @@ def _exchange(to: int, data: bytes, sources: Sequence[int]) -> dict[int, bytes]:
         ready, room, _ = select.select(reading, writing, [])
         for source in ready:
             more = os.read(source, 65536)
-            said[source] += more
+            output[source] += more
             if not more:
                 reading.remove(source)
         if room:
@@ -147,7 +147,7 @@ def _exchange(to: int, data: bytes, sources: Sequence[int]) -> dict[int, bytes]:
                 os.close(writing.pop())
     for descriptor in (*writing, *sources):
         os.close(descriptor)
-    return said
+    return output
 
 
 def _at_start(env: Mapping[str, str]) -> dict[str, str]:
@@ -161,8 +161,8 @@ def _at_start_of_all() -> dict[str, str]:
 
 @cache
 def _forks(*load: str) -> socket.socket:
-    """Where to send what is to be run: the other end of program_forks.py, for each `load` another one, since what a
-    process has loaded makes each fork of it slower."""
+    """The socket of a program_forks.py that takes runs. Each `load` has its own, as modules that a process has loaded
+    make each of its forks slower."""
     _at_start_of_all()
     ours, theirs = socket.socketpair()
     with theirs:

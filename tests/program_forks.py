@@ -1,4 +1,4 @@
-"""The process that has the program loaded, and forks for each run of it: the other end of program.py."""
+"""The process that has loaded the program and forks for each run: the counterpart of program.py."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ STATUS = struct.Struct("!i")
 
 
 def receive(source: socket.socket, size: int) -> bytes:
-    found = b""
-    while len(found) < size:
-        more = source.recv(size - len(found))
+    data = b""
+    while len(data) < size:
+        more = source.recv(size - len(data))
         if not more:
             raise EOFError("the other end is gone")
-        found += more
-    return found
+        data += more
+    return data
 
 
 def load(*further: str) -> None:
@@ -39,7 +39,7 @@ def load(*further: str) -> None:
 
 
 def serve(control: socket.socket) -> dict[str, Any] | None:
-    """Fork for each job until `control` is closed. Returns the job in its own process, and None at the end."""
+    """Fork for each job until `control` is closed. Return the job in its own process, and None here at the end."""
     while True:
         byte, descriptors, _, _ = socket.recv_fds(control, 1, 4)
         if not byte:
@@ -68,7 +68,7 @@ def serve(control: socket.socket) -> dict[str, Any] | None:
 
 
 def report(caller: socket.socket, child: int) -> None:
-    """Tell the process and, once it has ended, how; then be gone."""
+    """Send `caller` the process id of `child` and, when it has ended, its exit code; then exit."""
     try:
         caller.sendall(STATUS.pack(child))
         caller.sendall(STATUS.pack(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])))
@@ -77,7 +77,7 @@ def report(caller: socket.socket, child: int) -> None:
 
 
 def become(job: dict[str, Any]) -> None:
-    """Make of this process what the program finds when it is started."""
+    """Give this process the session, folder, environment, arguments and streams of a started program."""
     os.setsid()
     if job["terminal"]:
         import fcntl

@@ -1,5 +1,4 @@
-"""Everything that must be old or new after a crash: what git shows, the content, and the memory; and what must not be
-left."""
+"""What must be old or new after a crash (the state of git, the files and the memory), and what must not be left."""
 
 from __future__ import annotations
 
@@ -17,14 +16,14 @@ from tests.git.snapshot import visible
 
 
 def look(repo: GitRepo) -> dict[str, object]:
-    """Everything that must be as before or as after."""
+    """Return everything that must be as before or as after the work."""
     seen = visible(repo)
     return {
         "git": {
             key: value
             for key, value in seen.items()
             if key.partition(" ")[0] not in ("file", "folder", "status") and not key.endswith(".lock")
-        },  # `litter` has the locks
+        },  # `litter` checks the locks
         "status": {key: seen[key] for key in seen if key.startswith("status ")},
         "bytes": repr(contents(repo.top)),
         "memory": memory(repo),
@@ -33,13 +32,13 @@ def look(repo: GitRepo) -> dict[str, object]:
 
 
 def contents(top: Path) -> dict[str, tuple[int, bytes]]:
-    """Every file of the work tree with its mode."""
-    found = {}
+    """Return the mode and content of every file of the work tree."""
+    files = {}
     for path in sorted(top.rglob("*")):
         parts = path.relative_to(top).parts
         if parts[0] not in (".git", ".repoagent") and path.is_file():
-            found["/".join(parts)] = (path.stat().st_mode, path.read_bytes())
-    return found
+            files["/".join(parts)] = (path.stat().st_mode, path.read_bytes())
+    return files
 
 
 def done(repo: GitRepo) -> list[tuple[str, str | None, bool, tuple[str, ...]]]:
@@ -47,14 +46,13 @@ def done(repo: GitRepo) -> list[tuple[str, str | None, bool, tuple[str, ...]]]:
 
 
 def memory(repo: GitRepo) -> list[object]:
-    """The memory of each file, without times, inodes and random names."""
-    place = layout(open_worktree(repo.top))
-    found: list[object] = []
-    for one in memories(place):
+    """Return the memory of each file, without times, inodes and random names."""
+    states: list[object] = []
+    for one in memories(layout(open_worktree(repo.top))):
         conversation = read_conversation(one.conversation)
         turns = conversation.turns if conversation else ()
         identity = one.identity
-        found.append(
+        states.append(
             (
                 identity.path, identity.earlier_paths, identity.blobs[-1:], identity.commit,
                 [(turn.role, turn.text, _timeless(turn.meta)) for turn in turns],
@@ -62,7 +60,7 @@ def memory(repo: GitRepo) -> list[object]:
                 [(edit.id, edit.state, edit.commit, edit.result_blob) for edit in read_edits(one.edits)],
             )
         )  # fmt: skip
-    return found
+    return states
 
 
 def _timeless(meta: object) -> list[tuple[str, str]]:
@@ -71,17 +69,17 @@ def _timeless(meta: object) -> list[tuple[str, str]]:
 
 
 def litter(repo: GitRepo) -> list[str]:
-    """What a crash left that no command will ever remove."""
-    place = layout(open_worktree(repo.top))
-    found = [path for path in repo.top.rglob("*") if path.name.startswith((".tmp-", ".repoagent-", ".new-"))]
+    """Return the paths that a crash left and that no command will ever remove."""
+    dirs = layout(open_worktree(repo.top))
+    left = [path for path in repo.top.rglob("*") if path.name.startswith((".tmp-", ".repoagent-", ".new-"))]
     locks = (repo.top / ".git").rglob("*.lock")
-    found += [path for path in locks if "repoagent" not in path.parts]
-    found += [path for path in place.memory.glob("*-*") if not (path / "identity.json").exists()]
-    found += [path for path in place.private.rglob("*") if path.parent.name == "pending"]
-    found = [path for path in found if not _may_be_new(path)]
-    return [str(path.relative_to(repo.top)) for path in found] + journals(repo)
+    left += [path for path in locks if "repoagent" not in path.parts]
+    left += [path for path in dirs.memory.glob("*-*") if not (path / "identity.json").exists()]
+    left += [path for path in dirs.private.rglob("*") if path.parent.name == "pending"]
+    left = [path for path in left if not _may_be_new(path)]
+    return [str(path.relative_to(repo.top)) for path in left] + journals(repo)
 
 
 def _may_be_new(path: Path) -> bool:
-    """The folder of a journal that its owner has not locked yet: it is not removed at once."""
+    """Whether it may be a new journal that its owner has not locked yet; such a folder is not removed at once."""
     return path.name.startswith(".new-") and not any(path.iterdir())

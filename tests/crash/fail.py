@@ -1,9 +1,9 @@
-"""Run one scene repeatedly, with each call in turn failing (a full disk, for example), and report what is wrong then.
+"""Run one scene repeatedly, each time with another call failing (a full disk, for example), and report what is wrong.
 
     python -m tests.crash.fail FOLDER SCENE ERROR COUNT [FIRST]
 
-in the environment of machine.py. ERROR is a name of errno; with a + at its end, all later calls fail as well. COUNT is
-the number of calls to try, from number FIRST on and evenly spaced. Prints a line of JSON for each.
+in the `environment` of fault_library.py. ERROR is a name of errno; with a final +, all later calls fail as well. COUNT
+is the number of calls to fail, evenly spaced from number FIRST on. Prints a line of JSON for each.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ def main(folder: Path, name: str, error: str, count: int, first: int = 0) -> Non
     stride = max(1, len(chosen) // count)
     for event in chosen[first % stride :: stride]:
         stage.fresh()
-        reader, writer = os.pipe()  # the counter takes no notice of pipes
+        reader, writer = os.pipe()  # the library does not count calls on pipes
         ran = stage.faults.run(partial(speaking, writer, stage), mode, event.number, number)
         os.close(writer)
-        with os.fdopen(reader, errors="replace") as said:
-            text = said.read()
-        for left in stage.repo.top.glob("sed??????"):  # the hook's formatter could not take it away
+        with os.fdopen(reader, errors="replace") as pipe:
+            text = pipe.read()
+        for left in stage.repo.top.glob("sed??????"):  # the hook's sed could not remove it
             left.unlink()
         settled = settle(stage.repo)
         found = stage.wrong(lived=True)

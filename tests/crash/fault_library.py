@@ -1,6 +1,6 @@
-"""The counterpart of faults.c: count the changes on disk by a piece of work, then repeat it with a fault.
+"""The counterpart of faults.c: count the calls by which some work changes the disk, then repeat it with a fault.
 
-A process started with `environment(...)` loads the counter, and so does every git and hook that it starts. `Faults.run`
+A process started with `environment(...)` loads the library, and so does every git and hook that it starts. `Faults.run`
 does the work in a fork of that process.
 """
 
@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SOURCE = Path(__file__).with_name("faults.c")
-# The modes of faults.c: who is ended at the event, or that it fails. TORN cuts a write in two, then ends all; TOLD
-# sends the signal in `error` to the work itself.
+# The modes of faults.c. SELF, ALL and MAIN kill the process of the event, all processes, or that of the work; TORN cuts
+# a write in two, then kills all; FAIL fails the call, FAIL_ON later ones too; TOLD sends signal `error` to the work.
 COUNT, SELF, ALL, MAIN, TORN, FAIL, FAIL_ON, TOLD = range(8)
 _PIDS = 500
 _HEAD = struct.Struct("8i")
@@ -31,7 +31,7 @@ _SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Event:
-    """One call that changes something: the program, the call, and its target."""
+    """One call that changes the disk: its number, program, name and target."""
 
     number: int
     program: str
@@ -41,7 +41,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Ran:
-    """A run: its events up to its end, the exit code (negative: the signal), and whether the fault occurred."""
+    """A finished run: its events, its exit code (negative: the signal), and whether the fault occurred."""
 
     events: tuple[Event, ...]
     code: int
@@ -49,7 +49,7 @@ class Ran:
 
 
 def build(folder: Path) -> Path | None:
-    """The library; None if it cannot be built (another system, no compiler)."""
+    """Build the library in `folder` and return its path, or None if that fails (not Linux, no compiler)."""
     compiler = shutil.which("cc")
     if not sys.platform.startswith("linux") or compiler is None:
         return None
@@ -65,19 +65,19 @@ def environment(library: Path, control: Path) -> dict[str, str]:
 
 
 class Faults:
-    """To be used in a process that runs in `environment`."""
+    """Runs work with faults. Needs a process that was started with `environment`."""
 
     def __init__(self) -> None:
         self._control = Path(os.environ["CRASH_CONTROL"])
         self._log = Path(f"{self._control}.log")
         with self._control.open("r+b") as file:
             self._map = mmap.mmap(file.fileno(), 0)
-        # wait for processes that outlive the work
+        # makes `_wait` see processes that outlive the work
         ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
 
     def run(self, work: Callable[[], int], mode: int = COUNT, at: int = -1, error: int = 0) -> Ran:
-        """Do `work` in a fork with the fault `mode` (`error`: the errno of FAIL) at the event number `at`; all its
-        processes have ended when this returns."""
+        """Do `work` in a fork, with the fault `mode` at the event number `at`, and wait for all its processes. `error`
+        is the errno of FAIL and FAIL_ON, or the signal of TOLD."""
         os.truncate(self._log, 0)
         main = os.fork()
         if main == 0:
@@ -104,8 +104,8 @@ class Faults:
                     time.sleep(0.001)
 
     def _events(self) -> tuple[Event, ...]:
-        found = []
+        events = []
         for line in self._log.read_text(errors="surrogateescape").splitlines():
             number, program, call, path = line.split(" ", 3)
-            found.append(Event(int(number), program, call, path))
-        return tuple(sorted(found, key=lambda event: event.number))
+            events.append(Event(int(number), program, call, path))
+        return tuple(sorted(events, key=lambda event: event.number))

@@ -1,6 +1,6 @@
 /* Preloaded into every process of a test run (LD_PRELOAD), this counts each call that changes something on disk and,
  * at the call whose number it was given, ends processes or lets the call fail. The control block is a file that all
- * processes map; machine.py has the other half of it, and says what the modes mean. Linux and the GNU C library. */
+ * processes map; fault_library.py is the counterpart and explains the modes. Linux and the GNU C library. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,9 +1,9 @@
-"""Run one scene repeatedly, killed at one event after the other, and report what is wrong after the next command.
+"""Run one scene repeatedly, killed at a different event each time, and report what is wrong after the next command.
 
-    python -m tests.crash.kill FOLDER SCENE EVERY
+    python -m tests.crash.kill FOLDER SCENE EVERY [PART]
 
-in the environment of machine.py. EVERY 1 kills at each event, in each way; more takes a sample with each kind of event
-(program, call and kind of file) once. Prints a line of JSON for each kill.
+in the `environment` of fault_library.py. EVERY 1 kills at each event, in each way; N at every Nth event and once at
+each kind of event (program, call and kind of file). PART is as in runs.py. Prints a line of JSON for each kill.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ WAYS = {SELF: "killed", ALL: "all killed", MAIN: "killed while git goes on", TOR
 
 
 def kind(event: Event, top: Path) -> tuple[str, ...]:
-    """The kind of an event, without names and numbers of one run."""
+    """Return the program, call and path of an event, without the names and numbers of one run."""
     path = event.path.replace(str(top), "")
     path = re.sub(r"objects/[0-9a-f]{2}(/\w+)?", "objects/…", path)
     path = re.sub(r"(-\d+)?(-[0-9a-f]+)+|[0-9a-f]{8,}|\d+", "…", path)
@@ -32,7 +32,7 @@ def kind(event: Event, top: Path) -> tuple[str, ...]:
 
 
 def owner(event: Event) -> str:
-    """Whose process an event is in: ours, git's or a hook's."""
+    """Return whose process an event is in: "ours", "git" or "hook"."""
     return (
         "ours" if event.program.startswith("python") else "git" if event.program.startswith("git") else "hook"
     )
@@ -41,11 +41,11 @@ def owner(event: Event) -> str:
 def points(
     events: tuple[Event, ...], every: int, seen: set[tuple[str, ...]], top: Path
 ) -> Iterator[tuple[Event, int]]:
-    """Where to kill, and how."""
+    """Yield the events to kill at, each with a mode."""
     last = len(events) - 1
     writers = {event.program for event in events if event.call not in ("start", "end")}
     for event in events:
-        # repoagent need not remove the files of a hook's programs that were killed
+        # repoagent need not remove the files of killed programs of a hook
         modes = {"ours": [SELF], "git": [SELF, ALL, MAIN], "hook": [MAIN]}[owner(event)]
         if owner(event) == "ours" and event.call == "write":
             modes.append(TORN)
@@ -60,8 +60,8 @@ def points(
 
 
 def users_commit(stage: Stage, folder: Path) -> str:
-    """What is wrong if the user commits before any command of repoagent: git must refuse, or the result must be
-    right."""
+    """Describe what is wrong if the user commits before any command of repoagent: git must refuse, or the result must
+    be right."""
     copy = GitRepo(folder / "copy")
     shutil.copytree(stage.repo.top, copy.top, symlinks=True)
     try:
@@ -76,7 +76,7 @@ def users_commit(stage: Stage, folder: Path) -> str:
         if settled not in (stage.old["bytes"], stage.new["bytes"]):
             return f"after the user's commit of {present} there is {settled}"
         if settled == stage.old["bytes"] and "--no-commit" in stage.scene.command:
-            return ""  # what was half done was theirs to commit, and then was taken back: git shows the difference
+            return ""  # they committed a half-done change, which was then undone: a difference
         changed = copy.git("status", "--porcelain", "--untracked-files=no")
         return f"after the user's commit: {changed}" if changed else ""
     finally:
@@ -87,7 +87,7 @@ def main(folder: Path, name: str, every: int, part: int = 0) -> None:
     stage = Stage(folder, name)
     seen: set[tuple[str, ...]] = set()
     chosen = list(points(stage.events, every, seen, stage.repo.top))
-    chosen.sort(key=lambda point: point[1])  # by way, so that a part has some of each
+    chosen.sort(key=lambda point: point[1])  # by mode, so that a part has some of each
     for planned, mode in chosen[:: max(1, len(chosen) // part)] if part else chosen:
         number = planned.number
         for _ in range(3):
@@ -97,7 +97,7 @@ def main(folder: Path, name: str, every: int, part: int = 0) -> None:
             if event is None or owner(event) == owner(planned):
                 break
         else:
-            continue  # git made fewer calls, and the number is another's: killing a hook's grep changes what it does
+            continue  # git made fewer calls, so the number is another process's; killing a hook's grep changes the result
         ours = users_commit(stage, folder) if number % 3 == 0 or every > 1 else ""
         settled = settle(stage.repo)
         found = stage.wrong(lived=ran.code >= 0)

@@ -1,8 +1,8 @@
-"""Run one task repeatedly, with each call in turn failing (a full disk, for example), and resume it without failures.
+"""Run one task repeatedly, each time with another call failing (a full disk, for example), and resume it normally.
 
     python -m tests.crash.run_fails FOLDER SCENE ERROR COUNT [FIRST]
 
-in the environment of machine.py. ERROR and COUNT are those of fail.py. Prints a line of JSON for each.
+in the `environment` of fault_library.py. ERROR, COUNT and FIRST are as in fail.py. Prints a line of JSON for each.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def main(folder: Path, name: str, error: str, count: int, first: int = 0) -> Non
             codes.append(in_child(stage.go_on))
         if codes[-1:] not in ([], [0]) or "Traceback" in stage.said.read_text():
             found["codes"] = codes, stage.said.read_text()[-1500:]
-        settle(stage.repo)  # what could not be remembered, or cleared away, the next command does
+        settle(stage.repo)  # the next command remembers and removes what this one could not
         try:
             found |= stage.wrong(stage.calls + 3 * (1 + len(stage.scene.child)), redone=True)
         except Exception as error_there:  # noqa: BLE001

@@ -73,14 +73,14 @@ SCENES = {
     "family": RunScene(FAMILY, child=CHILD),
     "each": RunScene(EACH, ("--commit-per-edit",)),
 }
-# only the layout: after a kill nobody can tell other changes of a hook that are not staged yet from a save
+# changes the layout only: after a kill, other unstaged changes of a hook would look like a save of the user
 FORMATTER = "sed -i 's/^new$/  new/' n/ew/new.txt 2>/dev/null && git add n/ew/new.txt\nexit 0\n"
 WORKER = "---\nname: worker\ndescription: makes the requested changes\ntools: [read, edit]\n---\nDo it.\n"
 
 
 @dataclass
 class Scripted:
-    """Replies by the content of the request. Each call is a line in the file `calls`."""
+    """A model that replies by the content of the request and adds a line to the file `calls` for each call."""
 
     steps: tuple[str, ...]
     calls: Path
@@ -124,7 +124,7 @@ class Scripted:
 
 
 def prepare(repo: GitRepo, scene: RunScene) -> None:
-    """With the user's work, staged and not, in the files of the run and elsewhere."""
+    """Write the files and the user's work, staged and not, in the files of the run and elsewhere."""
     repo.write("c.txt", "c\n")
     repo.write("d.txt", "d\n")
     repo.write("big.txt", BIG)
@@ -140,7 +140,7 @@ def prepare(repo: GitRepo, scene: RunScene) -> None:
     if scene.child:
         agents = (
             Path(os.environ["XDG_CONFIG_HOME"]) / "repoagent" / "agents"
-        )  # one of a repository may not edit
+        )  # an agent defined in a repository may not edit
         agents.mkdir(parents=True, exist_ok=True)
         (agents / "worker.md").write_text(WORKER)
     if scene.message:
@@ -149,7 +149,7 @@ def prepare(repo: GitRepo, scene: RunScene) -> None:
 
 
 def with_model(scene: RunScene, calls: Path) -> None:
-    """Make this process use the scripted model, and its children theirs."""
+    """Make this process and its subagents use scripted models."""
     from repoagent.edit import model_setup as opening
     from repoagent.tasks import subagents
 
@@ -159,7 +159,7 @@ def with_model(scene: RunScene, calls: Path) -> None:
 
 
 def child(calls: str) -> None:
-    """The program of a child."""
+    """Run the program as a subagent, with the scripted model of CHILD."""
     from repoagent.cli import main
 
     with_model(RunScene(CHILD), Path(calls))

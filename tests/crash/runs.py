@@ -1,9 +1,9 @@
-"""Run one task repeatedly, killed at one event after the other and resumed, and report what is wrong at its end.
+"""Run one task repeatedly, killed at a different event each time and resumed, and report what is wrong at its end.
 
     python -m tests.crash.runs FOLDER SCENE EVERY [PART]
 
-in the environment of machine.py. EVERY 1 kills at each event, in each way; more takes a sample with each kind of event
-once. PART is the number of kills to take from these, evenly spaced. Prints a line of JSON for each kill.
+in the `environment` of fault_library.py. EVERY 1 kills at each event, in each way; 2 at each event once; more at each
+kind of event once. PART is the number of kills to take from these, evenly spaced. Prints a line of JSON for each kill.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ OPTIONS = ("--mode", "auto-edit", "--no-sandbox", "--allow", "sh change.sh", "--
 
 @dataclass
 class Stage:
-    """`repo` is the working copy of `template`; `events` are those of an undisturbed run, `end` the state after it,
-    and `calls` the number of its model calls."""
+    """A task and its repositories: `repo` is the working copy of `template`. `events` are those of an undisturbed run,
+    `end` is the state after it, and `calls` the number of its model calls."""
 
     folder: Path
     name: str
@@ -53,7 +53,7 @@ class Stage:
         self.scene = SCENES[self.name]
         self.template = GitRepo(self.folder / "work" / "template")
         self.repo = GitRepo(self.folder / "work" / "repo")
-        self.file = Path("/dev/shm") / f"calls-{os.getpid()}"  # which is no event
+        self.file = Path("/dev/shm") / f"calls-{os.getpid()}"  # not on a disk: no event
         self.said = Path("/dev/shm") / f"said-{os.getpid()}"
         self.template.top.mkdir(parents=True)
         self.template.git("init", "-q")
@@ -62,19 +62,19 @@ class Stage:
         self.head = self.template.head()
         self.before = state(self.template)
         self.fresh()
-        assert self.act() == 0, self.said.read_text()  # what is imported late is there from now on
+        assert self.act() == 0, self.said.read_text()  # loads what is imported late
         self.fresh()
         whole = self.faults.run(self.act, COUNT)
         assert whole.code == 0, (whole.code, self.said.read_text())
         self.events = whole.events
         self.calls = self.count()
         self.end = state(self.repo)
-        assert self.repo.read("c.txt") == b"C\n"  # also by a child
+        assert self.repo.read("c.txt") == b"C\n"  # in "family" by a subagent
         wrong = self.wrong(self.calls)
         assert not wrong, wrong
 
     def without_formatters(self) -> None:
-        """No command has to remove the temporary file of the hook's `sed` after it was killed."""
+        """Remove temporary files of the hook's killed `sed`, which no command has to remove."""
         for left in self.repo.top.rglob("sed??????"):
             left.unlink()
 
@@ -92,7 +92,7 @@ class Stage:
         return self.program("run", "--conversation", "work", *self.scene.arguments, *OPTIONS, "do all of it")
 
     def go_on(self) -> int:
-        """As a user would: start again if the conversation is still empty."""
+        """Resume the run, or start it again if the conversation is still empty, as a user would."""
         conversation = read(self.repo.top / ".repoagent/conversations/work.md")
         if conversation is None or not conversation.turns:
             return self.act()
@@ -112,7 +112,7 @@ class Stage:
                 os.close(one)
 
     def wrong(self, most: int, *, redone: bool = False) -> dict[str, Any]:
-        """The differences from an undisturbed run; `redone` is whether a command was interrupted."""
+        """Return the differences from an undisturbed run of `most` calls; `redone` means that a command was interrupted."""
         found: dict[str, Any] = {}
         now = state(self.repo)
         for key, value in self.end.items():
@@ -146,7 +146,7 @@ class Stage:
         return found
 
     def torn_work(self) -> dict[str, Any]:
-        """The user's work right after a kill."""
+        """Return what is wrong with the user's work right after a kill."""
         found: dict[str, Any] = {}
         top = self.repo.top
         for name in ("README.md", "b.txt", "untracked.txt"):
@@ -170,9 +170,9 @@ class Stage:
 
 
 def state(repo: GitRepo) -> dict[str, Any]:
-    found = {name: data for name, data in contents(repo.top).items() if not name.startswith(".repoagent/")}
+    files = {name: data for name, data in contents(repo.top).items() if not name.startswith(".repoagent/")}
     return {
-        "bytes": found,
+        "bytes": files,
         "tree": repo.git("ls-tree", "-r", "HEAD"),
         "index": repo.git("ls-files", "--stage", "-v"),
         "commits": int(repo.git("rev-list", "--count", "HEAD")),
@@ -191,7 +191,7 @@ def differ(one: Any, other: Any) -> Any:
 
 
 def points(events: tuple[Event, ...], every: int, top: Path) -> Iterator[tuple[Event, tuple[int, int]]]:
-    """Where to kill, and how."""
+    """Yield the events to kill at, each with a mode and a signal."""
     seen: set[tuple[str, ...]] = set()
     signals = [(TOLD, number) for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)]
     for event in events:
@@ -219,9 +219,7 @@ def main(folder: Path, name: str, every: int, part: int = 0, first: int = 0) -> 
         stage.fresh()
         ran = stage.faults.run(stage.act, mode, event.number, number)
         met = next((one for one in ran.events if one.number == event.number), None)
-        if (
-            mode == SELF and met is not None and met.program in OF_HOOKS
-        ):  # what a hook does then does not matter
+        if mode == SELF and met is not None and met.program in OF_HOOKS:  # a hook may do anything then
             continue
         stage.without_formatters()
         found: dict[str, Any] = {}
@@ -240,7 +238,7 @@ def main(folder: Path, name: str, every: int, part: int = 0, first: int = 0) -> 
             redone = conversation.count(b"was interrupted:")
             again = (redone + (conversation.count(b"The subagent failed") > 0)) * (
                 1 + len(stage.scene.child)
-            )  # a child that was interrupted starts again
+            )  # an interrupted subagent starts again
             found |= stage.wrong(stage.calls + 1 + again, redone=bool(redone))
             if "Traceback" in stage.said.read_text():
                 found["traceback"] = stage.said.read_text()[-1500:]

@@ -2,10 +2,10 @@
 
     python -m tests.crash.saver TOP LOG SEED
 
-A file has lines `slot NAME: TOKEN`; a save reads the file, replaces the token of one slot, and writes the file. For
-each save, a line of JSON is appended to LOG: the file, the slot, the new token, and the one that was `seen`. A save
-holds LOG.lock; hooks of the test that write the files hold it, too, so that they overwrite no save themselves. Ends if
-LOG.stop exists; if LOG.busy exists, a hook runs; if LOG.near exists, the slot `near` is saved as well.
+A file has lines `slot NAME: TOKEN`; a save reads the file, replaces the token of one slot, and writes the file. Each
+save appends a line of JSON to LOG: the file, the slot, the new token, and the one that was `seen` before. A save holds
+LOG.lock; so do the test's hooks that write files, so that they overwrite no save. The process ends when LOG.stop
+exists. LOG.busy means that a hook is running, LOG.near that the slot `near` is saved as well.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import sys
 import time
 from pathlib import Path
 
-# with many saves of a.txt no edit gets in
+# few saves of a.txt, or no edit would succeed
 ALWAYS = [("a.txt", "far"), *[("b.txt", "far"), ("d.md", "far")] * 6]
 IN_HOOKS = [("a.txt", "far"), ("b.txt", "far"), ("c.txt", "far"), ("d.md", "far"), ("a.txt", "near")]
 WAYS = ["in place", "over", "renamed", "recreated"]
@@ -27,13 +27,13 @@ SECONDS = 0.02  # between two saves, at most
 
 
 def slot(data: bytes, name: str) -> str | None:
-    """The token in a slot; None if the file has no such slot."""
-    found = re.search(rb"^slot %s: *(\S+)" % name.encode(), data, re.MULTILINE)
-    return found[1].decode() if found else None
+    """Return the token in a slot, or None if the file has no such slot."""
+    match = re.search(rb"^slot %s: *(\S+)" % name.encode(), data, re.MULTILINE)
+    return match[1].decode() if match else None
 
 
 def write(path: Path, data: bytes, way: str, chance: random.Random) -> None:
-    """Write the file like an editor; the text is written in two pieces."""
+    """Write the file as an editor would, in one of WAYS; all but "renamed" write it in two pieces."""
     half = chance.randrange(len(data) + 1)
     if way == "renamed":
         other = path.with_name(f"{path.name}~")

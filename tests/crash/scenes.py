@@ -56,14 +56,14 @@ EDIT = ("edit", "--yes", "--model", "manual", "--reply")
 
 @dataclass(frozen=True)
 class Scene:
-    """`prepare` gets the repository and the folder next to it, `command` that folder."""
+    """`prepare` fills the repository; `command` are the arguments of repoagent."""
 
     prepare: Callable[[GitRepo], None]
     command: tuple[str, ...]
 
 
 def run(*arguments: str) -> int:
-    """`repoagent ARGUMENTS` in this process and its current folder."""
+    """Run `repoagent ARGUMENTS` in this process and its current folder, and return the exit code."""
     from repoagent.cli import main
 
     try:
@@ -73,7 +73,7 @@ def run(*arguments: str) -> int:
 
 
 def edit(repo: GitRepo, answer: str, *arguments: str) -> None:
-    """An edit that is not killed, for the state before."""
+    """Make an edit that is not killed, as part of the state before."""
     reply = repo.top.parent / "before.md"
     reply.write_text(answer)
     before = Path.cwd()
@@ -104,7 +104,7 @@ def plain(repo: GitRepo) -> None:
 
 
 def busy(repo: GitRepo) -> None:
-    """With the user's work: staged and not, in the edited file and elsewhere."""
+    """Add the user's work, staged and not, in the edited file and elsewhere."""
     plain(repo)
     own_work(repo)
 
@@ -124,7 +124,7 @@ def three(repo: GitRepo) -> None:
 
 
 def remembered(repo: GitRepo) -> None:
-    """The file has a memory, and was moved since."""
+    """Give the file a memory, then move it away and back."""
     (repo.top.parent / "reply.md").write_text(ANOTHER)
     plain(repo)
     edit(repo, ONE, "a.txt", "make line 2 loud")
@@ -136,7 +136,7 @@ def remembered(repo: GitRepo) -> None:
 
 
 def formatted(repo: GitRepo) -> None:
-    """A hook rewrites the file and fails once; another adds the user's work to the commit."""
+    """Add a hook that stages the user's work, rewrites the edited file and fails once."""
     busy(repo)
     repo.hook(
         "pre-commit",

@@ -1,4 +1,4 @@
-"""A scene on its stage: the prepared repository, working copies of it, and what is wrong with one afterwards."""
+"""The stage of a scene: its repository, working copies of it, and checks of what is wrong with a copy afterwards."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ REMEMBERED = ("a.txt", "n/ew/new.txt", "src/main.py")
 
 
 class Stage:
-    """`repo` is the working copy of `template`; `events` are those of undisturbed work, `old` and `new` the states
+    """`repo` is the working copy of `template`. `events` are those of undisturbed work, `old` and `new` the states
     before and after it."""
 
     def __init__(self, folder: Path, name: str) -> None:
@@ -31,12 +31,12 @@ class Stage:
         self.template.git("init", "-q")
         self.scene.prepare(self.template)
         worktree = open_worktree(self.template.top)
-        for path in REMEMBERED:  # what the memory finds changed it writes down when it looks
+        for path in REMEMBERED:  # a look-up updates the memory, so let it do so before
             if (self.template.top / path).exists():
                 resolve(layout(worktree), worktree, path, self.template.read(path))
         self.old = look(self.template)
         self.fresh()
-        self.act()  # what is imported late is there from now on
+        self.act()  # loads what is imported late
         self.fresh()
         whole = self.faults.run(self.act, COUNT)
         assert whole.code == 0, whole.code
@@ -46,17 +46,17 @@ class Stage:
     def fresh(self) -> None:
         shutil.rmtree(self.repo.top, ignore_errors=True)
         shutil.copytree(self.template.top, self.repo.top, symlinks=True)
-        self.repo.git("status")  # the index knows the copies now
+        self.repo.git("status")  # refreshes the index for the copied files
 
     def act(self) -> int:
         os.chdir(self.repo.top)
-        # commits of two runs are the same then
+        # makes the commits of two runs the same
         for module in (edit_run, apply_run):
             vars(module)["new_edit_id"] = lambda: "20260101-000000-abcdef"
         return run(*self.scene.command)
 
     def wrong(self, *, lived: bool = False) -> dict[str, object]:
-        """What is neither old nor new, or left over. If the process `lived`, it may have recorded its failure."""
+        """Return what is neither old nor new, or left over. A process that `lived` may have recorded its failure."""
         now = look(self.repo)
         landed = now["edits"] != self.old["edits"]
         expected = self.new if landed else self.old
@@ -78,8 +78,8 @@ class Stage:
         return found
 
     def is_as_the_hook_left_it(self) -> bool:
-        """Whether a formatter had rewritten the file before the kill: this cannot be distinguished from a save of the
-        user, so it is left, and the previous content is kept."""
+        """Return whether a formatter had rewritten the file before the kill: this looks like a save of the user, so it
+        stays, and the previous content is kept elsewhere."""
         kept = list((self.repo.top / ".git/repoagent/kept").glob("*/old-0"))
         return [path.read_bytes() for path in kept] == [self.template.read("a.txt")] and self.repo.read(
             "a.txt"
@@ -91,6 +91,6 @@ class Stage:
 
 
 def settle(repo: GitRepo) -> int:
-    """The next command, which does nothing itself."""
+    """Run a next command that does nothing itself, and return its exit code."""
     os.chdir(repo.top)
     return in_child(lambda: run("redo", "none"))

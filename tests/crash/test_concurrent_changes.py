@@ -74,7 +74,7 @@ def test_while_the_model_thinks(repo: GitRepo, run: Run, script: Script, what: s
 
 
 def test_many_edits_of_one_file_at_once(repo: GitRepo, script: Script, tmp_path: Path) -> None:
-    """Each is in a separate commit, or is refused; none undoes another."""
+    """Each edit is a commit of its own or is refused; none undoes another."""
     repo.write("a.txt", "".join(f"line {n}\n" for n in range(1, 61)))
     repo.commit("longer")
     running = []
@@ -120,7 +120,7 @@ def test_files_of_another_time(repo: GitRepo, run: Run, script: Script, seconds:
 
 
 def test_a_save_of_the_same_size_in_the_same_instant_is_seen(repo: GitRepo, run: Run, script: Script) -> None:
-    """git identifies content by size and time; our index must not hide a save at the time of the edit."""
+    """git takes a file of the same size and time as unchanged; repoagent's index must not hide such a save."""
     script.replies(GREET)
     assert run(*COMMAND).code == 0
     file = repo.top / "src/app.py"

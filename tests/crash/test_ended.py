@@ -1,4 +1,4 @@
-"""SIGTERM during an edit: everything is undone first, and the waiting process sees the signal."""
+"""SIGTERM and SIGHUP during an edit: it is undone first, and the exit status tells the signal."""
 
 from __future__ import annotations
 

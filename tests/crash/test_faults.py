@@ -1,4 +1,4 @@
-"""For any failing system call: one sentence, the right exit code, and everything old or new."""
+"""An edit with any failing system call ends with one sentence and the right exit code, and all is old or new."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A kill at every change on disk, by repoagent or git, leaves only what the next command makes old or new."""
+"""After a kill at any change on disk, by repoagent or git, the next command makes everything old or new."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tests.crash.fault_library import build, environment
 from tests.crash.scenes import SCENES
 
 ROOT = Path(__file__).parents[2]
-DATE = "2026-01-01T00:00:00Z"  # the commits of two runs are the same
+DATE = "2026-01-01T00:00:00Z"  # makes the commits of two runs the same
 
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     library = build(tmp_path_factory.mktemp("faults"))
     if library is None:
-        pytest.skip("the library that brings faults needs Linux and a C compiler")
+        pytest.skip("the fault library needs Linux and a C compiler")
     return library
 
 
@@ -45,7 +45,7 @@ def killed(library: Path, folder: Path, scene: str, every: int, part: int = 0) -
 
 
 def test_killed_anywhere(library: Path, tmp_path: Path) -> None:
-    """A few of the kinds of event; `make soak` has more of them, in each way."""
+    """Kills at a few kinds of event; `make soak` kills at more, in each way."""
     found = killed(library, tmp_path, "three", 10_000, 7)
     assert {one["landed"] for one in found} == {True, False}
 
@@ -59,10 +59,10 @@ def test_killed_here_and_there(library: Path, tmp_path: Path, scene: str) -> Non
 @pytest.mark.soak
 @pytest.mark.parametrize("scene", SCENES)
 def test_killed_at_many_events_in_each_way(library: Path, tmp_path: Path, scene: str) -> None:
-    """`python -m tests.crash.kill` kills at each single one."""
+    """A sample; `python -m tests.crash.kill FOLDER SCENE 1` kills at each single event."""
     found = killed(library, tmp_path, scene, 1, 90)
     assert {one["landed"] for one in found} == {True, False}
     ways = {"killed", "all killed", "killed in a write"}
-    if scene != "no-commit":  # in which git writes too little to be met in a sample
+    if scene != "no-commit":  # git writes too little in it for a sample to meet it
         ways.add("killed while git goes on")
     assert {one["way"] for one in found} >= ways

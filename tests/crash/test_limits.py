@@ -1,4 +1,4 @@
-"""No file may grow beyond a limit (RLIMIT_FSIZE): real writes, by repoagent and git, that really fail."""
+"""Files that may not grow beyond a limit (RLIMIT_FSIZE): writes by repoagent and git really fail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""For any failing system call in a run: one sentence, the right exit code; and it can be resumed without the fault."""
+"""A run with any failing system call ends with one sentence and the right exit code, and can be resumed."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def killed(library: Path, folder: Path, scene: str, every: int, part: int = 0) -
 
 
 def test_killed_anywhere(library: Path, tmp_path: Path) -> None:
-    """A few of the kinds of event; `make soak` has more of them, in each way."""
+    """Kills at a few kinds of event; `make soak` kills at more, in each way."""
     found = killed(library, tmp_path, "whole", 10_000, 2)
     assert any(one["code"] != 0 for one in found)
 
@@ -47,6 +47,6 @@ def test_killed_anywhere(library: Path, tmp_path: Path) -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("scene", ["whole", "family", "each"])
 def test_killed_at_each_kind_of_event(library: Path, tmp_path: Path, scene: str) -> None:
-    """`python -m tests.crash.runs FOLDER SCENE 1` kills at each single one, in each way."""
+    """`python -m tests.crash.runs FOLDER SCENE 1` kills at each single event, in each way."""
     found = killed(library, tmp_path, scene, 3)
     assert {one["way"] for one in found} >= {"killed", "all killed", "killed in a write", "SIGTERM", "^C"}

@@ -49,7 +49,7 @@ WAYS = ("edit", "apply", "apply", "undo", "run", "join", "redo", "killed", "kill
 
 @dataclass
 class Field:
-    """The repository, and the known saves in it. `safe` are tokens whose place was reported."""
+    """The repository and the known saves in it. `safe` are tokens that are in a reported or stashed copy."""
 
     repo: GitRepo
     folder: Path
@@ -85,7 +85,7 @@ class Field:
         return {"REPOAGENT_MODEL": f"command:sh {model}/model.sh {model}"}
 
     def act(self, way: str) -> str:
-        """Run it; returns the output."""
+        """Run the command `way` and return its output."""
         run = self.repo.top
         if way == "edit":
             arguments, stdin, env = (
@@ -112,7 +112,7 @@ class Field:
             os.kill(running.pid, self.chance.choice([2, 9, 15]))
             out, err = running.communicate()
             time.sleep(0.5)
-            later = program.run(["undo"], run)  # which settles it
+            later = program.run(["undo"], run)  # which first completes or reverts the killed one
             self.done[f"killed: {later.returncode}"] = self.done.get(f"killed: {later.returncode}", 0) + 1
             return (out + err + later.stdout + later.stderr).decode(errors="replace")
         done = program.run(arguments, run, stdin=stdin.encode(), env=env)
@@ -126,14 +126,14 @@ class Field:
             yield
 
     def look(self, said: str, what: str) -> None:
-        """Where the saves are now; `said` is the output since the last check."""
+        """Record lost saves; `said` is the output since the last check, `what` the name of the step."""
         for name in re.findall(r"(?:/|\.?\b[\w.-]*)[\w./-]+", said):
             file = self.repo.top / name.rstrip(".")
             if file.is_file():
                 self.safe |= tokens(file.read_bytes())
         with self.alone():
             for line in self.repo.git("stash", "list", "--format=%H").split():
-                for path in FILES:  # what a hook has stashed it may lose, but it is there
+                for path in FILES:  # saves that a hook stashed and did not restore
                     self.safe |= tokens(self.repo.git("show", f"{line}:{path}", ok=False).encode())
             self.repo.git("stash", "clear")
             entries = [json.loads(line) for line in self.log.read_text().splitlines()]
@@ -180,9 +180,7 @@ def test_no_save_is_lost(repo: GitRepo, tmp_path: Path) -> None:
             else:
                 (repo.top / ".git/hooks/pre-commit").unlink(missing_ok=True)
             it.log.with_suffix(".near").unlink(missing_ok=True)
-            if (
-                chance.random() < 0.15
-            ):  # a save next to the lines of the edit; undo refuses until it is removed
+            if chance.random() < 0.15:  # saves next to the edited lines, which make undo refuse
                 it.log.with_suffix(".near").touch()
             said = it.act(way)
             it.log.with_suffix(".busy").unlink(missing_ok=True)

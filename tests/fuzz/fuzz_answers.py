@@ -1,8 +1,8 @@
-"""Coverage-guided fuzzing of the parser and the applier, by hand: `pip install atheris`, then
+"""Coverage-guided fuzzing of the parser and the applier, started by hand after `pip install atheris`:
 
 python -m tests.fuzz.fuzz_answers near|raw|text -max_total_time=600 [CORPUS]
 
-`near`: near-patches by grammar; `raw`: any text as an answer; `text`: decoding of any bytes and back.
+`near`: near-patches of a grammar; `raw`: any text as an answer; `text`: any bytes, decoded and encoded again.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ SLOW = 5.0  # seconds
 
 
 def near_patches(data: bytes) -> None:
-    given = atheris.FuzzedDataProvider(data)
-    _timed(near.near_patch(lambda n: given.ConsumeIntInRange(0, n - 1)), strict=given.ConsumeBool())
+    provider = atheris.FuzzedDataProvider(data)
+    _timed(near.near_patch(lambda n: provider.ConsumeIntInRange(0, n - 1)), strict=provider.ConsumeBool())
 
 
 def raw(data: bytes) -> None:
@@ -31,12 +31,12 @@ def raw(data: bytes) -> None:
 
 
 def text(data: bytes) -> None:
-    found = decode(data)
-    assert found is None or found.encode() == data
-    if found is not None and found.lines:
+    decoded = decode(data)
+    assert decoded is None or decoded.encode() == data
+    if decoded is not None and decoded.lines:
         sources = {"f": Content(data)}
         try:
-            made = apply_answer(f"--- a/f\n+++ b/f\n@@\n-{found.lines[0]}\n+changed\n", sources).changes
+            made = apply_answer(f"--- a/f\n+++ b/f\n@@\n-{decoded.lines[0]}\n+changed\n", sources).changes
         except near.PatchRefused:
             return
         assert len(made) <= 1

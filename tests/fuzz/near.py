@@ -1,6 +1,6 @@
-"""Near-patches out of a stream of choices: what models write, cut up and put together wrongly.
+"""Near-patches made from a stream of choices: pieces of what models write, put together wrongly.
 
-The same grammar serves hypothesis and atheris: both only have to supply `choose(n)`, a number below n.
+hypothesis and atheris share this grammar; they only supply `choose(n)`, which returns a number below n.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ ENDS = ("\n", "\n", "\n", "\n", "\r\n", "\r", "", "\u2028", "\n\n")
 
 
 def near_patch(choose: Choose, most: int = 40) -> str:
-    """An answer of up to `most` lines, most of it in an order that makes sense."""
+    """Return an answer of at most `most` pieces, mostly in an order that makes sense."""
     out: list[str] = []
     one, other = NAMES[choose(len(NAMES))], NAMES[choose(len(NAMES))]
     other = one if choose(4) else other
@@ -93,7 +93,7 @@ def near_patch(choose: Choose, most: int = 40) -> str:
 
 
 def check(answer: str, *, strict: bool = False) -> str:
-    """Hold what must be true of any answer; what came of it, in a word. Raises AssertionError."""
+    """Assert what must be true of any answer; return "applied" or the name of the refusal."""
     end = 0
     for span in patch_spans(answer):
         assert end <= span.start < span.end <= len(answer)
@@ -119,7 +119,7 @@ def check(answer: str, *, strict: bool = False) -> str:
 
 
 def _untouched(before: bytes | None, after: bytes | None) -> None:
-    """What no edit of lines can do: take away a byte-order mark, or make a NUL."""
+    """Assert that no byte-order mark was added or removed."""
     if before and after:
         assert after.startswith(b"\xef\xbb\xbf") == before.startswith(b"\xef\xbb\xbf")
         assert after.startswith(b"\xff\xfe") == before.startswith(b"\xff\xfe")

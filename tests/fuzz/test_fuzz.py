@@ -1,4 +1,4 @@
-"""Near-patches, junk by the megabyte: no crash, no hang, no flood of memory, and nothing that is out of scope."""
+"""Near-patches and megabytes of junk cause no crash, no hang, no excessive memory and no change out of scope."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ print(time.process_time() - started, (resource.getrusage(resource.RUSAGE_SELF).r
 
 
 def measured(kind: str, size: int) -> tuple[float, int]:
-    """CPU seconds and megabytes that junk of this kind costs."""
+    """Return the CPU seconds and the MiB that `size` bytes of junk of this kind cost."""
     root = __file__.rsplit("/tests/", 1)[0]
     script = MEASURED.format(root=root, size=size, junk=JUNK[kind])
     done = subprocess.run(

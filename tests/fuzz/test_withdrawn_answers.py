@@ -1,4 +1,4 @@
-"""Answers by a seed that take back, correct, restate, twin or cut: what they come to is known, nothing else is applied."""
+"""Random answers that withdraw, correct or repeat their diffs: only what they finally ask for is applied."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ SOURCE = "".join(
     f"def f{n}(x):\n    first = {n}\n```\n    second = x + {n}\n    return first * second\n\n\n"
     for n in range(FUNCTIONS)
 )
-ROWS = 7  # of a function
-Change = tuple[int, str, int]  # of a function: which of its lines, and what it becomes
+ROWS = 7  # lines of a function
+Change = tuple[int, str, int]  # number of the function, name in the changed line, new value
 
 
 def changed(changes: list[Change]) -> str:
@@ -31,7 +31,7 @@ def changed(changes: list[Change]) -> str:
 
 
 def diff(rng: random.Random, changes: list[Change], *, exact: bool) -> str:
-    """A diff of some functions. Its fence lines may have lost their first column where all counts are right."""
+    """Return a diff of the changed functions. If `exact`, fence lines in it may lack their first column."""
     bare = exact and rng.random() < 0.3
     hunks = []
     for number, name, value in sorted(changes):
@@ -57,7 +57,7 @@ def picked(rng: random.Random, count: int) -> list[Change]:
 
 
 def answer(rng: random.Random) -> tuple[str, list[Change] | None]:
-    """An answer, and what it asks for; None where that can't be told."""
+    """Return an answer and the changes that it asks for, or None if that is unclear."""
     exact = rng.random() < 0.5
     changes = picked(rng, rng.randrange(2, 6))
     first, second = changes[: len(changes) // 2], changes[len(changes) // 2 :]

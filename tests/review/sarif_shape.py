@@ -1,6 +1,6 @@
-"""The members that SARIF 2.1.0 requires and allows in the objects that we write.
+"""The members that SARIF 2.1.0 requires and allows in the objects that repoagent writes.
 
-The whole schema is a third party's file. With its path in SARIF_SCHEMA and `jsonschema` installed the tests use it too.
+The full schema is a third party's file. The tests use it too if SARIF_SCHEMA is its path and `jsonschema` is there.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ LEVELS = {"none", "note", "warning", "error"}
 
 
 def of(kind: str, value: dict[str, Any]) -> dict[str, Any]:
-    """The object, after a check of its members."""
+    """Assert that `value` has the members of an object of this kind, and return it."""
     required, _, optional = (set(part.split()) for part in MEMBERS[kind].partition("|"))
     assert required <= set(value) <= required | optional, (kind, value.keys())
     return value
 
 
 def check(document: dict[str, Any]) -> None:
-    """Assert the shape of a whole log."""
+    """Assert that `document` is a valid log."""
     assert of("log", document)["version"] == "2.1.0"
     for run in document["runs"]:
         of("run", run)

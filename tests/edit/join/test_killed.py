@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[3]
 def test_killed_at_many_events(tmp_path: Path) -> None:
     library = build(tmp_path)
     if library is None:
-        pytest.skip("the library that brings faults needs Linux and a C compiler")
+        pytest.skip("the fault library needs Linux and a C compiler")
     done = subprocess.run(
         [sys.executable, "-m", "tests.edit.join.killed", str(tmp_path / "work"), "7"],
         cwd=ROOT,

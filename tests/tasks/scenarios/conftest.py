@@ -11,7 +11,7 @@ from tests.conftest import GitRepo
 from tests.llm.providers.messages_server import Script, Server
 from tests.tasks.scenarios.stage import PYTHON, Stage
 
-QUICK = {  # run with all tests, a few seconds in total; the others run with `make soak`
+QUICK = {  # a few seconds in total; the others run only in `make soak`
     "test_only_the_edited_words_of_a_file_change[latin-1]",
     "test_resume_after_a_limit[turns]",
     "test_the_users_work_in_the_same_file_stays_uncommitted[False]",
@@ -32,7 +32,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def stage(
     make_repo: Callable[[str], GitRepo], server_with: Callable[[Script], Server]
 ) -> Callable[..., Stage]:
-    """`stage({"more.txt": "…"})`: a repository with the files PYTHON and the additional ones."""
+    """`stage({"more.txt": "…"})`: makes a repository with the files of PYTHON and the given ones."""
 
     def make(further: dict[str, bytes | str] | None = None) -> Stage:
         repo = make_repo("repo")

@@ -1,5 +1,4 @@
-"""Run a task on a stage: a repository, a scripted model behind the Messages API and a user; and check the invariants
-after it."""
+"""Run a task with a repository, a scripted model behind a Messages API and a user, and check what must then hold."""
 
 from __future__ import annotations
 
@@ -58,7 +57,7 @@ Reply = str | Callable[[Received], str]
 
 
 def change(path: str, old: str, new: str) -> str:
-    """A patch that replaces one line, as a model writes it: without line numbers."""
+    """Return a patch that replaces one line, as a model writes it: without line numbers."""
     return f"```diff\n--- a/{path}\n+++ b/{path}\n@@\n-{old}\n+{new}\n```\n"
 
 
@@ -67,7 +66,7 @@ def finish(subject: str, text: str = "done") -> str:
 
 
 def seen(text: str, reply: str) -> Reply:
-    """`reply` if the last message matches the pattern `text`; otherwise it rejects the task."""
+    """Return a reply that is `reply` if the last message matches the pattern `text`, and else rejects the task."""
 
     def answer(received: Received) -> str:
         last = received.turns[-1][1]
@@ -77,13 +76,13 @@ def seen(text: str, reply: str) -> Reply:
 
 
 def _lost(received: Received) -> str:
-    """The end of a task in which the model does not see what it expects."""
+    """The reply of a model that does not see what it expects: it rejects the task."""
     last = re.sub(r"observation-[0-9a-f]{8}|[<>]", "|", received.turns[-1][1])
     return f"<reject>unexpected: {last}</reject>"
 
 
 def quoted(text: str, name: str) -> list[str]:
-    """The content of the fences called `name`."""
+    """Return the contents of the fences called `name`."""
     return re.findall(rf"<{name}(?: [^<>\n]*)?>\n(.*?)</{name}", text, re.DOTALL)
 
 
@@ -124,8 +123,8 @@ class Look:
 
 @dataclass
 class Stage:
-    """A repository with a model, which gives reply N after N replies of its own, so that the call of a killed run gets
-    the same reply again. `at` maps the number of a call (from 1) to what happens before its answer."""
+    """A repository and a model. The model gives reply N (from 0) to a conversation with N replies, so a repeated call
+    gets the same reply. `at` maps the number of a call (from 1) to what happens before its reply."""
 
     repo: GitRepo
     server: Server | None = None
@@ -154,7 +153,7 @@ class Stage:
         name: str | None = None,
         **wishes: object,
     ) -> RunOutcome:
-        """Run once with the real API client; without replies, those of the last time."""
+        """Run once with the real API client. Without `replies`, the model has those of the last run."""
         self.replies = replies or self.replies
         self.before = self.before or Look.at(self.repo)
         worktree = open_worktree(self.repo.top)
@@ -178,8 +177,8 @@ class Stage:
         return found
 
     def sound(self, state: str = "done", *, name: str | None = None, audited: bool = True) -> None:
-        """Check that the repository is healthy, no temporary files are left, and the records are true and contain no
-        key."""
+        """Assert that the repository is healthy, that no locks or journals are left, and that the records are true and
+        contain no key."""
         name = name or self.name
         fsck = ["git", "fsck", "--strict", "--no-dangling"]
         checked = subprocess.run(fsck, cwd=self.repo.top, capture_output=True, check=False)
@@ -192,7 +191,7 @@ class Stage:
         assert record["state"] == state, record
         for commit in record["commits"]:
             self.repo.git("merge-base", "--is-ancestor", commit, "HEAD")
-        if audited:  # each command that ran and each written file
+        if audited:  # the audit has each command that ran and each written file
             lines = map(json.loads, self.file("audit.jsonl").read_text().splitlines())
             mine = [line for line in lines if line.get("run") == name]
             results = [turn for turn in conversation.turns if turn.role == "observation"]
@@ -209,7 +208,7 @@ class Stage:
         assert KEY not in self.repo.git("log", "--format=%B")
 
     def committed(self, *paths: str) -> None:
-        """Check that the last commit has exactly these paths, follows the previous tip, and matches the record."""
+        """Assert that the last commit has exactly these paths, follows the previous tip and is in the record."""
         assert self.before is not None
         names = self.repo.git("diff-tree", "-r", "--name-only", "--no-commit-id", "HEAD").split("\n")[:-1]
         assert sorted(names) == sorted(paths)
@@ -217,14 +216,14 @@ class Stage:
         assert self.record()["commits"] == [self.repo.head()]
 
     def whole(self, *paths: str) -> None:
-        """Check a successful task: sound, its commit contains only its own changes, and `undo` restores the bytes."""
+        """Assert that a task succeeded: it is `sound`, its commit has only `paths`, and `undo` restores the bytes."""
         self.sound()
         self.committed(*paths)
         undo(open_worktree(self.repo.top))
         assert Look.at(self.repo) == self.before
 
     def kinds(self) -> list[str]:
-        """The actions of all replies, in order; an edit is one of them."""
+        """Return the names of the actions of all replies, in order; that of a patch is "edit"."""
         text = "\n".join(self.sent)
         return [
             "edit" if kind == "```diff" else kind[1:]

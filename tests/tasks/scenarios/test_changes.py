@@ -1,4 +1,4 @@
-"""Tasks that change files, with commands, hooks, limits, plans and subagents; and undo them exactly."""
+"""Tasks that change files, with commands, hooks, limits, plans and subagents; `undo` restores the bytes."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def test_an_overloaded_server_is_retried(stage: Make) -> None:
 
 
 def test_two_sub_agents_in_parallel(stage: Make) -> None:
-    """Each answers its own question in its own process; the parent writes the answers."""
+    """Each subagent answers one question in its own process; the parent writes the answers."""
     asked = {"register": "convert/table.py", "rounded": "convert/rounding.py"}
 
     def child(received: Received) -> str | None:
@@ -238,7 +238,7 @@ def test_two_sub_agents_in_parallel(stage: Make) -> None:
 
 @pytest.mark.parametrize("mode", ["auto-edit", "read-only"])
 def test_a_sub_agent_that_edits(stage: Make, mode: str) -> None:
-    """Its changes become part of the parent's, which commits them; that of a read-only run cannot edit."""
+    """The worker's changes become the parent's, which commits them; the worker of a read-only run cannot edit."""
     tried: list[bool] = []
 
     def reply(received: Received) -> str:
