@@ -50,7 +50,7 @@ def test_the_documented_programs_are_tools(tmp_path: Path, monkeypatch: pytest.M
     made = plugin_tools(
         tmp_path / "top",
         [str(tmp_path / name) for name in programs],
-        taken=(),
+        used=(),
         decide=Gate("read-only").decide,
         warn=warnings.append,
         audit=lambda event: None,
