@@ -33,10 +33,10 @@ check: $(VENV)/.ready
 	  | grep -vx tests | sort -u); [ -z "$$tests" ] || $(BIN)/pytest -n auto -m "not soak" $$tests || [ $$? = 5 ]
 
 unit: $(VENV)/.ready
-	$(BIN)/pytest -n auto -m "not soak"
+	$(BIN)/pytest -n auto --dist worksteal -m "not soak"
 
 soak: $(VENV)/.ready
-	$(BIN)/pytest -n auto -m soak
+	$(BIN)/pytest -n auto --dist worksteal -m soak
 
 # The demo needs few packages: if there is no .venv, it gets a small one of its own.
 DEMO_VENV := $(if $(wildcard $(VENV)/.ready),$(VENV),.venv-demo)
