@@ -64,8 +64,7 @@ def play(stage: Stage) -> None:
     say("Which files change together with this one?", "36")
     stage.run(f"repoagent neighbors {ACCOUNT} -n 3")
 
-    say("One request, one commit, and only if the tests pass. No key is needed: this", "36")
-    say("is the recorded reply of a small model, Qwen2.5-Coder-1.5B:", "36")
+    say("One request, one commit if the tests pass (recorded reply of a small model):", "36")
     stage.run(f'repoagent edit {ACCOUNT} \\\n    "{REQUEST}" \\\n    --check "python3 -m unittest -q" --yes')
     expect(stage.git("rev-parse", "HEAD^") == before, "there is one new commit")
     expect(stage.git("diff", "--name-only", "HEAD^", "HEAD") == f"{ACCOUNT}\n", f"it changes {ACCOUNT} alone")
