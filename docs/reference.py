@@ -21,7 +21,7 @@ LAYERS = (
     "Later sources override earlier ones: defaults; `$XDG_CONFIG_HOME/repoagent/config.toml`; "
     "`.repoagent/config.toml`; `git config repoagent.KEY`; `REPOAGENT_KEY`; flags. `repoagent config` shows each value "
     "and its origin. Keys of git have no underscores: `repoagent.maxTurns` is `max_turns`. In variables, two "
-    "underscores stand for a dot: `REPOAGENT_EDIT__SCOPE` is `edit.scope`."
+    "underscores replace a dot: `REPOAGENT_EDIT__SCOPE` is `edit.scope`."
 )
 
 

@@ -215,7 +215,7 @@ def last_changes(
     worktree: WorkTree, path: str, commits: int, since: int | None, summaries: Path | None = None
 ) -> str:
     """Date, subject and summary of the last `commits` commits of a file, newest first, one per line; "" for a file that
-    git does not know. `since` is the result of `walked_since`. It may take any time, so that the same state
+    git does not know. `since` is the result of `walked_since`. There is no time limit, so that the same state
     always gives the same prompt."""
     try:
         history = read_log(worktree.top, path, commits, seconds=None, since=since)

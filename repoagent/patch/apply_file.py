@@ -20,7 +20,7 @@ from repoagent.patch.targets import Files, Outcome, ParsesWorse, Target
 
 _CONFLICT = re.compile(r"(?:<{7}|>{7})(?: |\r?$)|={7}\r?$")
 _MARK = "\ufeff"  # byte-order mark
-# What a tool copies, but a model does not write; the first is not in UTF-8.
+# Characters that a tool copies from a file but no model writes. Surrogates are bytes that are not UTF-8.
 _NOT_UTF8 = re.compile("[\udc80-\udcff]")
 _BYTES_OF_TOOLS = re.compile(f"[\0\r{_MARK}\udc80-\udcff]")
 _NOT_ASCII = re.compile("[\r\x80-\uffff]")
@@ -199,8 +199,11 @@ def _new_content(
 def _in_same_form(
     text: Text, hunks: Sequence[Hunk], data: bytes, group: Sequence[Target], files: Files
 ) -> tuple[Text, Sequence[Hunk]]:
-    """The file `data` and the hunks, to be compared line by line: the bytes of a diff, as git does, if it fits so and
-    has bytes that models do not write; otherwise the text, with the hunks in the file's encoding."""
+    """The file `data` and the hunks in a form in which their lines can be compared.
+
+    For a diff with bytes that only tools write, or with `--strict`, these are raw bytes, as in git, if the diff fits
+    them. Otherwise it is decoded text, with the hunks in the file's encoding.
+    """
     lines = [line for hunk in hunks for line in hunk.lines]
     signs = _BYTES_OF_TOOLS
     if text.encoding == "latin-1":

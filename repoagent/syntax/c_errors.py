@@ -193,8 +193,10 @@ def _branch_end(text: bytes, offset: int) -> int:
 
 
 class _Open:
-    """An open bracket and those around it; the outermost one is no bracket. Lists of them would need too much memory
-    for many `#if` inside many brackets."""
+    """An open bracket and, through `outer`, the brackets around it. The outermost object stands for no bracket.
+
+    Branches of `#if` share their outer brackets, because copies would need too much memory in deeply nested code.
+    """
 
     def __init__(self, token: _Token, outer: _Open | None = None) -> None:
         self.token = token

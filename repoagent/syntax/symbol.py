@@ -15,7 +15,7 @@ WIDTH = 160
 
 @dataclass(frozen=True)
 class Symbol:
-    """A named part of a file. Lines count from 1, and `last_line` is inclusive. The lines include the comments,
+    """A named part of a file. Line numbers start at 1; `last_line` is included. The lines include the comments,
     decorators and attributes of the symbol, and are within those of its container.
 
     `kind` is function, method, class, struct, union, enum, interface, type, namespace, macro, impl, object,

@@ -62,7 +62,7 @@ def test_an_interrupted_attempt_is_counted(spec: str, counted: bool) -> None:
         raise KeyboardInterrupt
 
     listener, meter = Listener(), Meter(price_of=lambda spec: Price(1.0, 2.0))
-    listener.hear = stop  # type: ignore[method-assign]
+    listener.hear = stop
     with pytest.raises(KeyboardInterrupt):
         listener.run(Scripted([Reply("one two", "end")], spec=spec), meter)
     sent = estimate(ask()) + Usage(output=3)

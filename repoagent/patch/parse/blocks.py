@@ -338,8 +338,8 @@ def _may_go_on(
     lines: Sequence[str], after: int, fence: markers.Fence, name: str | None, known: Collection[str]
 ) -> bool:
     """Whether the bare fence above line `after` may open a fence inside a Markdown file instead of closing the file:
-    then the next one is bare too, and directly above it, or without a name, is the text of the inner fence; or there
-    is no other one, and the fence is where a text has an inner one."""
+    the next fence is bare too, and only the text of an inner fence lies between them; or no other fence follows, and
+    the text around this one looks like that around an inner fence."""
     if not (name or "").lower().endswith(_MARKDOWN) and _language(fence.info) not in {
         "markdown",
         "md",
