@@ -1,9 +1,7 @@
-"""Replace one file of the work tree atomically, with its metadata, and without losing what another program saves.
-
-The new bytes are written to a temporary file, which is exchanged with the old one in one system call (renameat2 on
-Linux, renameatx_np on macOS). The old file is compared with the expected content, and exchanged back if it differs. A
-file that cannot be exchanged (hard links, mount points) is overwritten in place. A `Step` is one such write.
-"""
+"""Replace one file of the work tree atomically, with its metadata, and without losing what another program saves. The
+new file is exchanged with the old one in one system call (renameat2, on macOS renameatx_np), and back if that was not
+the expected one. A file that cannot be exchanged (hard links, mount points) is overwritten in place. A `Step` is one
+such write."""
 
 from __future__ import annotations
 
@@ -40,10 +38,8 @@ _UNKNOWN = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP}
 
 
 def exchange(folder: int, first: str, second: str) -> bool:
-    """Exchange the files `first` and `second` of the open folder; False if the system or file system cannot do that.
-
-    Raises OSError for any other failure (EBUSY for a mount point).
-    """
+    """Exchange two files of the open folder; False if the system or file system cannot do that. Raises OSError for any
+    other failure (EBUSY for a mount point)."""
     import ctypes  # 8 ms, and only writing needs it
 
     library = ctypes.CDLL(None, use_errno=True)
@@ -63,7 +59,7 @@ def exchange(folder: int, first: str, second: str) -> bool:
 
 
 class Moved(Refused):
-    """Files have changed since the edit was made. `current` has their present content, by path."""
+    """Files have changed since the edit was made. `current` has their content, by path."""
 
     def __init__(self, current: dict[str, Content | None]) -> None:
         self.current = current
@@ -72,7 +68,7 @@ class Moved(Refused):
 
 
 class CannotReplace(OSError):
-    """The file cannot be replaced without losing metadata: it must be written in place."""
+    """The file must be written in place to keep its metadata."""
 
 
 BACKUP_SUFFIX = ".old"  # appended to the name of the temporary file, for a copy of the replaced file
@@ -91,15 +87,10 @@ def write_file(
     *,
     permissions: int | None = None,
 ) -> None:
-    """Replace the content `old` of `path` with `new`; None means no file.
-
-    `temporary` is an unused file name in the folder of `path`; it no longer exists afterwards. A new file gets
-    `permissions`, by default according to the umask. Missing folders are created; empty ones are removed after a
-    deletion, as git does. Owner, mode, ACL and extended attributes of an existing file are kept; a file with several
-    hard links, or one that cannot be replaced, is written in place. Raises Moved if the content is not `old`, even if
-    it changes during the call; the file then keeps what the other program wrote. Raises SystemFailed if a system call
-    fails.
-    """
+    """Replace the content `old` of `path` with `new` (None: no file), keeping owner, mode, ACL and attributes.
+    `temporary` is an unused name in its folder. A new file gets `permissions`, or those of the umask. Missing folders
+    are made, and empty ones removed after a deletion. Raises Moved if the content is not `old` or changes meanwhile,
+    and SystemFailed."""
     try:
         with open_location(top, path, temporary, create=old is None) as location:
             if old is not None and new is not None:
@@ -175,14 +166,13 @@ def _delete(location: FileLocation, old: Content) -> None:
 
 
 def _refuse_unless(location: FileLocation, old: Content | None) -> None:
-    """Raise Moved unless the content is `old`."""
     current = location.look(location.name)
     if not same(current, old):
         raise Moved({location.path: current})
 
 
 def _keep_earlier_save(location: FileLocation) -> Moved:
-    """Keep an earlier save next to the file, because the file was saved again while that one was being restored."""
+    """Keep an earlier save next to the file, which was saved again while that save was being restored."""
     number = 1
     while location.look(name := f"{location.temporary}-saved-{number}") is not None:
         number += 1
@@ -195,7 +185,6 @@ def _keep_earlier_save(location: FileLocation) -> Moved:
 
 
 def _create_temporary(location: FileLocation, new: Content, permissions: int | None = None) -> None:
-    """Create the temporary file with `new` and `permissions`, by default according to the umask."""
     if new.is_link:
         os.symlink(new.data, os.fsencode(location.temporary), dir_fd=location.folder)
         return
@@ -233,7 +222,7 @@ def _create_temporary_like(location: FileLocation, old: Content, new: Content) -
 
 
 def copy_metadata(location: FileLocation, model: int) -> None:
-    """Copy the owner, mode, ACL and extended attributes of the open file `model` to the temporary file. Raises
+    """Copy owner, mode, ACL and extended attributes of the open file `model` to the temporary file. Raises
     CannotReplace if that is not permitted."""
     copy = location.open(location.temporary, os.O_RDONLY)
     try:
@@ -262,8 +251,7 @@ def copy_metadata(location: FileLocation, model: int) -> None:
 
 
 def _swap(location: FileLocation, old: Content, new: Content) -> None:
-    """Exchange the temporary file with the existing one. If its content was not `old`, another program saved it just
-    before, and it is restored."""
+    """Exchange the temporary file with the existing one, and back if that was not `old`: it was saved just before."""
     try:
         swapped = exchange(location.folder, location.temporary, location.name)
     except OSError as error:
@@ -313,8 +301,8 @@ def _not_replaceable(error: OSError) -> OSError:
 
 
 def _wait_for_writers(location: FileLocation, name: str) -> None:
-    """Wait until no program has the file open for writing that opened it before it was replaced: what it writes goes to
-    the old file. Only Linux reports that; do not wait for a file that stays open for long."""
+    """Wait (0.5 s at most) until no program still writes the file that it had opened before the exchange. Only on
+    Linux."""
     if not hasattr(fcntl, "F_SETLEASE"):
         return
     try:
@@ -328,9 +316,8 @@ def _wait_for_writers(location: FileLocation, name: str) -> None:
 
 
 def _lease(descriptor: int, kind: int) -> None:
-    """Take a lease, granted only if no other process writes the file (F_RDLCK) or has it open (F_WRLCK).
-
-    Processes that open it then wait until the descriptor is closed. Continue without if that takes long or fails."""
+    """Take a lease: none else writes the file (F_RDLCK) or has it open (F_WRLCK), and whoever opens it waits. Continue
+    without one after a while or an error."""
     deadline = time.monotonic() + _WRITERS_SECONDS
     fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)  # sent when a process waits for us; does nothing
     while True:
@@ -346,8 +333,7 @@ def _lease(descriptor: int, kind: int) -> None:
 
 
 def _write_in_place(location: FileLocation, old: Content, new: Content) -> None:
-    """Overwrite from front to back, then truncate: a kill leaves the start of `new` and the rest of `old`, see
-    `torn`."""
+    """Overwrite from front to back, then truncate: a kill leaves a `torn` file."""
     with os.fdopen(location.open(location.name, os.O_RDWR), "r+b", buffering=0) as file:
         if hasattr(fcntl, "F_SETLEASE"):
             _lease(file.fileno(), fcntl.F_WRLCK)
@@ -364,13 +350,9 @@ def _write_in_place(location: FileLocation, old: Content, new: Content) -> None:
 
 @dataclass(frozen=True)
 class Step:
-    """The write of one file, from `old` to `new`. `temporary` is the name of the new file next to it while it is
-    written; `permissions` are for a new file (None: according to the umask).
-
-    For a change that is already in the work tree, `old` and `new` are the current content, `was` is the content before
-    the change and `done` the content after it; the current content may include further changes. If `new` is the content
-    after hooks or after a save by the user, `wrote` is what the step itself wrote.
-    """
+    """The write of one file. `temporary` is the name of the new file until it is in place. For a change that is in the
+    work tree already, `old` and `new` are the present content, `was` and `done` that before and after the change. If
+    `new` comes from a hook or a save of the user, `wrote` is what the step wrote."""
 
     path: str
     old: Content | None
@@ -385,11 +367,8 @@ class Step:
 def steps_of(
     changes: Iterable[FileChange], edit_id: str, in_place: Mapping[str, Content | None] | None = None
 ) -> tuple[Step, ...]:
-    """The steps for the changes; a rename is a new file and a deletion.
-
-    With `in_place`, the work tree already has the changes, and the steps write nothing; `in_place` holds the content of
-    the files that have changed since.
-    """
+    """The steps of the changes; a rename is a new file and a deletion. `in_place` has what files contain that changed
+    since, if the work tree has the changes already."""
     sides: list[tuple[str, Content | None, Content | None]] = []
     for change in changes:
         if change.path is not None:
@@ -407,7 +386,7 @@ def steps_of(
 
 
 def with_permissions(top: Path, steps: Sequence[Step], changes: Sequence[FileChange]) -> tuple[Step, ...]:
-    """The steps, with the permissions of renamed and deleted files filled in."""
+    """The steps, with the permissions of renamed and deleted files."""
     sources = {
         change.path: change.old_path
         for change in changes
@@ -425,7 +404,6 @@ def with_permissions(top: Path, steps: Sequence[Step], changes: Sequence[FileCha
 
 
 def refuse_moved(top: Path, steps: Sequence[Step]) -> None:
-    """Raise Moved if a file does not have the content that its step expects."""
     current = {step.path: look(top, step.path) for step in steps}
     moved = {step.path: current[step.path] for step in steps if not same(current[step.path], step.old)}
     if moved:
@@ -433,7 +411,7 @@ def refuse_moved(top: Path, steps: Sequence[Step]) -> None:
 
 
 def new_folders(top: Path, steps: Sequence[Step]) -> tuple[str, ...]:
-    """The folders that the steps have to create, inner ones first."""
+    """The folders that the steps create, inner ones first."""
     parents = {
         parent.as_posix()
         for step in steps
@@ -444,11 +422,8 @@ def new_folders(top: Path, steps: Sequence[Step]) -> tuple[str, ...]:
 
 
 def revert_step(top: Path, step: Step) -> bool:
-    """Restore `old` if the file has exactly what the step wrote; False if another program has changed it.
-
-    If a killed process left another program's version of the file under a temporary name, that version replaces the
-    step's bytes.
-    """
+    """Restore `old` if the file has what the step wrote; False if another program changed it. Another program's version
+    that a kill left under a temporary name comes back."""
     save: Path | None = None
     for name in (step.temporary, step.temporary + BACKUP_SUFFIX):  # remove our files that a kill has left
         path = (Path(step.path).parent / name).as_posix()

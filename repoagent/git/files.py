@@ -1,8 +1,4 @@
-"""The files of a work tree: valid paths, contents, changes, and the error for a missing file.
-
-`look` opens each folder on the way without following symbolic links. `read_source` also refuses everything except a
-regular file of this repository.
-"""
+"""The files of a work tree: valid paths, contents, changes, and the error for a missing file."""
 
 from __future__ import annotations
 
@@ -31,10 +27,8 @@ _COMPARED_NAMES = 100  # whose folders are compared, too
 
 
 def check_path(path: str) -> None:
-    """Raise Refused unless `path` is a valid file path in a work tree: relative, without `..` or `.git`.
-
-    Names that other file systems treat as `.git` are refused too, as in git (core.protectHFS, core.protectNTFS).
-    """
+    """Raise Refused unless `path` is relative, without `..` and `.git`, nor a name that another file system reads as
+    `.git` (core.protectHFS, core.protectNTFS)."""
     try:
         os.fsencode(path)
         is_encodable = True
@@ -53,10 +47,8 @@ def check_path(path: str) -> None:
 
 
 def is_ignored(worktree: WorkTree, paths: Collection[str]) -> set[str]:
-    """Those of `paths` that git ignores, whether or not they exist; tracked files are never ignored.
-
-    One git call. Raises GitError for a path behind a symbolic link or in a submodule.
-    """
+    """Those of `paths` that git ignores, existing or not; never tracked ones. Raises GitError behind a link or in a
+    submodule."""
     if not paths:
         return set()
     # "./" prevents a name like ":(top)x" from being parsed as a pathspec
@@ -66,7 +58,7 @@ def is_ignored(worktree: WorkTree, paths: Collection[str]) -> set[str]:
 
 
 def is_tracked(worktree: WorkTree, paths: Collection[str]) -> set[str]:
-    """Those of `paths` that are in the index (a folder never is). One git call per 500 paths."""
+    """Those of `paths` that are in the index; a folder never is."""
     names = list(paths)
     tracked: set[str] = set()
     for start in range(0, len(names), _PATHS_A_CALL):
@@ -83,8 +75,7 @@ SUBMODULE = "160000"
 
 @dataclass(frozen=True)
 class Content:
-    """The raw bytes of a file in the work tree (git's filters not applied) and its git mode ("100644", "100755",
-    "120000"); the bytes of a symbolic link are its target."""
+    """Raw bytes in the work tree (git's filters not applied; of a link, its target) and git's mode."""
 
     data: bytes
     mode: str = REGULAR
@@ -96,11 +87,8 @@ class Content:
 
 @dataclass(frozen=True)
 class FileChange:
-    """One file before and after a change.
-
-    Paths are relative to the top of the work tree, `/`-separated, decoded with `os.fsdecode` (so every byte survives).
-    For a new file `old_path` and `old` are None, for a deleted one `path` and `new`; the paths differ for a rename.
-    """
+    """One file before and after a change. Paths are relative to the top, decoded with `os.fsdecode`. A new file has no
+    `old_path` and `old`, a deleted one no `path` and `new`; the paths of a rename differ."""
 
     old_path: str | None
     path: str | None
@@ -109,7 +97,7 @@ class FileChange:
 
     @classmethod
     def at(cls, path: str, old: Content | None, new: Content | None) -> FileChange:
-        """The change of the file at `path` from `old` to `new`; None means that there is no file."""
+        """The change of `path` from `old` to `new`; None is no file."""
         return cls(path if old else None, path if new else None, old, new)
 
     @property
@@ -146,14 +134,14 @@ class FileChange:
 
     @property
     def name(self) -> str:
-        """The path for messages: the new path, or a deleted file's old one."""
+        """The new path, or that of a deleted file."""
         return self.path or self.old_path or ""
 
     def reversed(self) -> FileChange:
         return FileChange(self.path, self.old_path, self.new, self.old)
 
     def with_data(self, before: bytes | None, after: bytes | None) -> FileChange:
-        """The change with these bytes instead of its own, and the same paths and modes."""
+        """The change with other bytes, and the same paths and modes."""
         old = None if before is None else Content(before, self.old_mode or REGULAR)
         new = None if after is None else Content(after, self.mode or REGULAR)
         return FileChange(self.old_path, self.path, old, new)
@@ -167,8 +155,7 @@ _FILE_FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 @dataclass(frozen=True)
 class FileLocation:
-    """A file, identified by its open folder and its name in it; `temporary` is the name of repoagent's temporary file
-    next to it."""
+    """A file by its open folder and its name in it; `temporary` is the name of our temporary file next to it."""
 
     folder: int
     name: str
@@ -176,8 +163,8 @@ class FileLocation:
     temporary: str
 
     def look(self, name: str) -> Content | None:
-        """The content of `name` in the folder; None if it is missing. Raises Refused for a folder or a special file,
-        even if one replaces the file during the call."""
+        """The content of `name`, None if missing. Raises Refused for a folder or special file, even one that appears
+        meanwhile."""
         special = Refused(f"{self.path} is not a regular file: repoagent edits only regular files")
         try:
             status = os.stat(name, dir_fd=self.folder, follow_symlinks=False)
@@ -221,8 +208,8 @@ def open_location(
     create: bool = False,
     enter: Callable[[str, int], None] | None = None,
 ) -> Iterator[FileLocation]:
-    """Open the folder that contains `path` (relative to `top`); with `create`, create missing folders. `enter` is
-    called with each folder on the way and its descriptor."""
+    """Open the folder of `path`, following no link; `create` makes missing folders. `enter` is called with each folder
+    on the way and its descriptor."""
     *folders, name = path.split("/")
     descriptor = os.open(top, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -241,7 +228,7 @@ def open_location(
 
 
 def look(top: Path, path: str) -> Content | None:
-    """The content of `path` (relative to `top`), or None. Raises Refused for a folder or a special file."""
+    """The content of `path`, None if missing. Raises Refused for a folder or a special file."""
     try:
         with open_location(top, path) as location:
             return location.look(location.name)
@@ -250,8 +237,8 @@ def look(top: Path, path: str) -> Content | None:
 
 
 def same(first: Content | None, second: Content | None) -> bool:
-    """Whether two contents have equal bytes and are both links or both files. The executable bit is ignored, since it
-    is meaningless if core.fileMode is off."""
+    """Whether the bytes are equal, and both are links or both files. The executable bit means nothing if core.fileMode
+    is off."""
     if first is None or second is None:
         return first is second
     return first.data == second.data and first.is_link == second.is_link
@@ -278,10 +265,8 @@ _BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 @dataclass(frozen=True)
 class Source:
-    """A file on disk. For a missing file, `content` is None and `blob` is "".
-
-    `blob` is the hash of the raw bytes, as computed by `git hash-object --no-filters`.
-    """
+    """A file on disk; `blob` is its id by `git hash-object --no-filters`. Of a missing file, `content` is None and
+    `blob` ""."""
 
     path: str
     content: Content | None
@@ -293,29 +278,25 @@ class Source:
 
     @property
     def binary(self) -> bool:
-        """Whether git would treat the file as binary; UTF-16 with a byte-order mark counts as text here."""
+        """Whether git would call it binary; UTF-16 with a byte-order mark is text here."""
         head = (self.data or b"")[:_BINARY_PREFIX]
         return b"\0" in head and not head.startswith(_BYTE_ORDER_MARKS)
 
 
 def blob_hash(data: bytes, object_format: str = "sha1") -> str:
-    """The git blob id of `data`."""
     digest = hashlib.new(object_format, b"blob %d\0" % len(data), usedforsecurity=False)
     digest.update(data)
     return digest.hexdigest()
 
 
 def empty_tree(worktree: WorkTree) -> str:
-    """The git id of a tree without files, which need not be stored."""
+    """The id of a tree without files, which need not be stored."""
     return hashlib.new(worktree.object_format, b"tree 0\0", usedforsecurity=False).hexdigest()
 
 
 def read_source(worktree: WorkTree, path: str) -> Source:
-    """Read the file `path` (relative to the top) without following symbolic links.
-
-    Raises Refused for an invalid path (see `check_path`), a path in a submodule or another repository, a symbolic link
-    or a path behind one, a folder, a special file, an unreadable file, or a file larger than LARGEST bytes.
-    """
+    """Read `path` without following links. Raises Refused for an invalid, linked, special, unreadable or too large
+    file, a folder, and a file of another repository."""
     check_path(path)
 
     enter = partial(_refuse_other_repository, worktree, path)
@@ -365,7 +346,6 @@ def _refuse_other_repository(worktree: WorkTree, path: str, folder: str, descrip
 
 
 def _unreadable(worktree: WorkTree, path: str, error: OSError) -> Refused:
-    """The refusal for an OSError of opening `path` or one of its folders."""
     if error.errno == errno.ENXIO:
         return Refused(f"{path} is a special file: repoagent edits only regular files")
     names = path.split("/")
@@ -379,7 +359,6 @@ def _unreadable(worktree: WorkTree, path: str, error: OSError) -> Refused:
 
 
 def _behind_link(worktree: WorkTree, path: str, link: str) -> Refused:
-    """The refusal for a path that is, or leads through, the symbolic link `link`."""
     verb = "is" if link == path else f"leads through {link},"
     try:
         real = Path(os.path.realpath(worktree.top / path))
@@ -394,7 +373,6 @@ def _behind_link(worktree: WorkTree, path: str, link: str) -> Refused:
 
 
 def _trusts_executable_bit(worktree: WorkTree) -> bool:
-    """The value of core.fileMode. `git init` writes it, so reading the file almost always saves a git call."""
     elsewhere = {"GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT", "GIT_CONFIG"} & os.environ.keys()
     if not elsewhere and not worktree.is_linked:
         try:
@@ -409,11 +387,8 @@ def _trusts_executable_bit(worktree: WorkTree) -> bool:
 
 
 class NoSuchFile(UsageError):
-    """A file is missing. The message names similar files and a remedy.
-
-    `path` is the missing file, `reason` a clause about it, and `near` existing files, most similar first. All paths are
-    absolute.
-    """
+    """A file is missing. `reason` is a clause about it, `near` are existing files, likeliest first; all paths are
+    absolute."""
 
     def __init__(
         self,
@@ -444,8 +419,8 @@ class NoSuchFile(UsageError):
 
 
 def no_such_file(name: str | Path, folder: Path, *, reason: str = "", remedy: str = "") -> NoSuchFile:
-    """The error for the missing file `name`, relative to `folder`. In a repository, looks for similar names among the
-    tracked and untracked files, except ignored ones."""
+    """The error for the missing file `name`, relative to `folder`, with similar names that git tracks or does not
+    ignore."""
     path = Path(os.path.normpath(Path(os.path.realpath(folder), name)))
     try:
         top = open_worktree(folder).top
@@ -474,11 +449,7 @@ def no_such_file(name: str | Path, folder: Path, *, reason: str = "", remedy: st
 
 
 def similar_paths(written: str, paths: Sequence[str]) -> list[str]:
-    """Up to three of `paths` that `written` may be a misspelling of, most similar first.
-
-    The name may differ in one of every three letters (added, missing, replaced or swapped), in case or in suffix; so
-    may the folder, which may differ more if the name is right.
-    """
+    """Up to three of `paths` that `written` may be a misspelling of, likeliest first."""
     from rapidfuzz import process
     from rapidfuzz.distance import OSA
 

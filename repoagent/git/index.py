@@ -14,7 +14,7 @@ from repoagent.git.worktree import WorkTree
 
 @dataclass(frozen=True)
 class Entry:
-    """An entry in a tree or index: git's mode and the blob id."""
+    """Mode and blob id in a tree or index."""
 
     mode: str
     oid: str
@@ -22,20 +22,14 @@ class Entry:
 
 @dataclass(frozen=True)
 class Staged:
-    """An index entry with its flags."""
-
     entry: Entry
     skip_worktree: bool = False
     assume_unchanged: bool = False
 
 
 def index_path(worktree: WorkTree) -> Path:
-    """The path of this work tree's index.
-
-    Raises Refused if GIT_INDEX_FILE names another index, as in a hook run by `git commit -a` or `git commit -- path`: a
-    second commit there would be lost or would revert the first, and after a commit from any other index, this index
-    would appear to stage the reversal of the edit.
-    """
+    """This work tree's index. Raises Refused if GIT_INDEX_FILE names another one, as in hooks of `git commit -a` or `--
+    path`: a commit from there would be lost, or seem to be reverted in this index."""
     path = worktree.git_dir / "index"
     other = os.environ.get("GIT_INDEX_FILE")
     if other and os.path.realpath(worktree.top / other) != os.path.realpath(path):
@@ -52,7 +46,7 @@ def entry(mode: str, oid: str) -> Entry | None:
 
 
 def read_entries(worktree: WorkTree, paths: Collection[str], file: Path | None = None) -> dict[str, Staged]:
-    """The entries of `paths` in the index, or in the index `file`, without unmerged ones (one git call)."""
+    """The entries of `paths` in the index, or in the index `file`, without unmerged ones."""
     env = None if file is None else _env(file)
     out = git(worktree.top, "ls-files", "-v", "--stage", "-z", "--", *paths, env=env)
     entries: dict[str, Staged] = {}
@@ -65,7 +59,7 @@ def read_entries(worktree: WorkTree, paths: Collection[str], file: Path | None =
 
 
 def staged_entries(worktree: WorkTree, paths: Collection[str], file: Path | None = None) -> dict[str, Entry]:
-    """The staged mode and blob of each of `paths`, without unmerged entries (see `read_entries`)."""
+    """Like `read_entries`, without the flags."""
     return {path: staged.entry for path, staged in read_entries(worktree, paths, file).items()}
 
 
@@ -80,10 +74,8 @@ def paths_by_blob(worktree: WorkTree) -> dict[str, list[str]]:
 
 
 def copy_index(worktree: WorkTree, target: Path) -> None:
-    """Copy the index to `target`, or remove `target` if there is no index yet. A failed write leaves no `target`.
-
-    The stat cache, a split index and the flags of sparse checkouts are kept. So is the modification time: git rereads
-    each file that is not older than the index, because it may have changed unnoticed in the same clock tick."""
+    """Copy the index to `target`, or remove `target` if there is none. Its time is kept: git rereads each file that is
+    not older than the index."""
     target.unlink(missing_ok=True)
     try:
         with index_path(worktree).open("rb") as index:
@@ -97,8 +89,7 @@ def copy_index(worktree: WorkTree, target: Path) -> None:
 
 
 def reset_to(worktree: WorkTree, file: Path, commit: str | None) -> None:
-    """Reset the index `file` to `commit` (None: empty it), without reading or writing the work tree; otherwise git
-    would refuse if a file differs from an entry that is marked assume-unchanged."""
+    """Reset the index `file` to `commit` (None: empty it) without touching the work tree."""
     arguments = ("-i", "--reset", "--end-of-options", commit) if commit else ("--empty",)
     git(worktree.top, "read-tree", *arguments, env=_env(file), read_only=False)
 
@@ -109,8 +100,7 @@ def put_entries(
     entries: Mapping[str, Entry | None],
     bits: Mapping[str, Staged] | None = None,
 ) -> None:
-    """Set `entries` in the index `file`; None removes an entry. git clears the flags of an entry that is set, so they
-    are restored from `bits`."""
+    """Set `entries` in the index `file`; None removes one. git clears flags, so they are set again from `bits`."""
     if not entries:
         return
 
@@ -138,10 +128,8 @@ def put_entries(
 
 
 def refresh(worktree: WorkTree, file: Path, paths: Collection[str]) -> None:
-    """Record the sizes and times of `paths` in the index `file`, so that `git status` need not read them.
-
-    A file that git does not read (sparse, behind a link) is not an error.
-    """
+    """Record sizes and times of `paths` in the index `file`, so that `git status` need not read them. Files that git
+    cannot read are left out."""
     if paths:
         git(
             worktree.top, "add", "--refresh", "--ignore-errors", "--", *paths,
@@ -150,7 +138,7 @@ def refresh(worktree: WorkTree, file: Path, paths: Collection[str]) -> None:
 
 
 def write_tree(worktree: WorkTree, file: Path) -> str:
-    """Write the content of the index `file` to the object database as a tree; return the tree's id."""
+    """Store the index `file` as a tree; return its id."""
     return git(worktree.top, "write-tree", env=_env(file), read_only=False).decode().strip()
 
 
@@ -160,8 +148,8 @@ def _env(file: Path) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Changed:
-    """A tracked path with uncommitted work: its entries in HEAD and in the index (None if it is missing or only an
-    intent to add), and whether the file differs from the index."""
+    """A tracked path with uncommitted work: its entries in HEAD and index (None: missing, or only an intent to add),
+    and whether the file differs from the index."""
 
     head: Entry | None
     staged: Entry | None
@@ -172,7 +160,7 @@ class Changed:
 
 @dataclass(frozen=True)
 class Status:
-    """The result of `git status`: HEAD's commit (None: unborn), its branch (None: detached), and the changed paths."""
+    """`git status`: HEAD's commit (None: unborn), its branch (None: detached), and the changed paths."""
 
     head: str | None
     branch: str | None
@@ -181,20 +169,18 @@ class Status:
 
     @property
     def has_staged(self) -> bool:
-        """Whether the index differs from HEAD."""
         return any(
             changed.head != changed.staged or changed.intent_to_add for changed in self.changed.values()
         )
 
 
 def read_status(worktree: WorkTree) -> Status:
-    """The status of tracked files. One git call, which checks every tracked file as `git commit` does."""
+    """The status of tracked files, each of which git checks."""
     return _read(worktree, "no")[0]
 
 
 def read_status_and_untracked(worktree: WorkTree) -> tuple[Status, list[str]]:
-    """Like `read_status`, but also returns all files that git neither tracks nor ignores; a nested repository is listed
-    as its folder, with a trailing slash."""
+    """Also lists files neither tracked nor ignored; a nested repository is its folder with a trailing slash."""
     return _read(worktree, "all")
 
 

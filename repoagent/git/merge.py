@@ -23,9 +23,8 @@ _Hunk = tuple[_Lines, _Lines]
 
 @dataclass(frozen=True)
 class Conflict:
-    """A change that cannot be merged. `lines` are the conflicting line ranges (first, last) of the text before the
-    change, `version` those of the other version; both are empty for a binary file, a symbolic link or a missing
-    file."""
+    """A change that cannot be merged. `lines` are conflicting ranges (first, last) of the text before the change,
+    `version` those of the other version; both are empty for binaries, links and missing files."""
 
     lines: tuple[tuple[int, int], ...] = ()
     version: tuple[tuple[int, int], ...] = field(default=(), compare=False)
@@ -40,12 +39,8 @@ def merge(
     after_wins: bool = False,
     exact: bool = False,
 ) -> bytes | Conflict:
-    """Merge the change from `before` to `after` into `version`, line by line; with `after_wins`, the change wins
-    conflicts.
-
-    Changes to adjacent lines conflict, as in git. With `exact`, only changes that cannot be separated conflict (see
-    `_meet`); this is for removing a change from other work, where the result need not make sense.
-    """
+    """Merge the change from `before` to `after` into `version`; with `after_wins` it wins conflicts. Adjacent changes
+    conflict, as in git; with `exact` only those that `_meet`, for taking a change out of other work."""
     if version == before:
         return after
     if after in (before, version):
@@ -70,8 +65,8 @@ def merge(
 def carry(
     worktree: WorkTree, current: Content | None, before: Content | None, after: Content | None
 ) -> Content | Conflict | None:
-    """The content of a file, now `current`, after applying the change from `before` to `after` and keeping all other
-    changes; None means no file. The mode changes only if the change includes it."""
+    """Apply the change from `before` to `after` to the file `current`, keeping all else; None is no file. The mode
+    changes only if the change includes it."""
     if same(current, before) or same(current, after):
         target = after
     elif (
@@ -94,8 +89,7 @@ def carry(
 
 
 def _hunks(worktree: WorkTree, old: Path, new: Path) -> list[_Hunk]:
-    """For each hunk, the lines (first, one past the last) of the file `old` and those of `new` that replace them; equal
-    numbers for none."""
+    """For each hunk, its lines of `old` and of `new`: first, one past the last; equal for none."""
     out = git(
         worktree.top, "diff", "--no-index", "--text", "-U0", "--inter-hunk-context=0", "--no-color", "--no-ext-diff",
         "--no-textconv", "--diff-algorithm=myers", "--no-indent-heuristic", "--", str(old), str(new), ok=(0, 1),
@@ -111,8 +105,8 @@ def _hunks(worktree: WorkTree, old: Path, new: Path) -> list[_Hunk]:
 
 
 def _meet(ours: _Hunk, theirs: _Hunk) -> bool:
-    """Whether two changes of one text cannot be separated: they share a line, or they touch and neither replaces lines
-    by lines. Two insertions at one point have no order; neither have two deletions when they are undone."""
+    """Whether two changes of one text cannot be separated: they share a line, or touch and neither replaces lines by
+    lines. Two insertions at one point have no order; nor have two deletions when undone."""
     (first, end), (other_first, other_end) = ours[0], theirs[0]
     if first > other_end or other_first > end:
         return False
@@ -126,7 +120,7 @@ def _meet(ours: _Hunk, theirs: _Hunk) -> bool:
 def _merge_exactly(
     ours: Sequence[_Hunk], theirs: Sequence[_Hunk], before: bytes, after: bytes, version: bytes
 ) -> bytes | None:
-    """`before` with the changes of both sides, line by line; None if two of them conflict."""
+    """`before` with the changes of both sides; None if two conflict."""
     # only a newline ends a line, as in git
     base, our_lines, their_lines = (
         re.findall(rb"[^\n]*\n|[^\n]+", text) for text in (before, after, version)
@@ -150,7 +144,7 @@ def _merge_exactly(
 
 
 def _conflict(ours: Sequence[_Hunk], theirs: Sequence[_Hunk]) -> Conflict:
-    """The conflict of changes that overlap or touch; only of those that cannot be separated, if there are any."""
+    """The conflict of the changes that `_meet`, or else of those that touch."""
     touching = [
         (change, other)
         for change in ours
@@ -170,7 +164,7 @@ def _inclusive(lines: _Lines) -> _Lines:
 
 
 def lines_text(lines: Sequence[tuple[int, int]]) -> str:
-    """Line ranges in words, for a message: "line 3 and lines 7-9"."""
+    """Line ranges in words: "line 3 and lines 7-9"."""
     return " and ".join(
         f"line {first}" if first == last else f"lines {first}-{last}" for first, last in lines
     )
@@ -179,7 +173,7 @@ def lines_text(lines: Sequence[tuple[int, int]]) -> str:
 def project(
     worktree: WorkTree, version: Entry | None, before: Entry | None, after: Entry | None
 ) -> Entry | Conflict | None:
-    """Merge the change from `before` to `after` into the entry `version`; None means no file."""
+    """Merge the change from `before` to `after` into the entry `version`; None is no file."""
     if version == before:
         return after
     if version == after:

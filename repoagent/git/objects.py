@@ -18,8 +18,7 @@ _ATTRIBUTES = ("text", "eol", "crlf", "filter", "ident", "working-tree-encoding"
 
 
 def to_blob(worktree: WorkTree, path: str, content: Content, staged: Entry | None) -> Entry:
-    """Store `content`, read from the file `path` of the work tree, as `git add` would if `staged` were its index entry;
-    return the new entry."""
+    """Store `content` of the file `path` as `git add` would if `staged` were its index entry; return the new entry."""
     if content.is_link:
         return Entry(content.mode, store(worktree, content.data))
     filtered: tuple[str, ...] = (f"--path={path}",)
@@ -38,7 +37,7 @@ def to_blob(worktree: WorkTree, path: str, content: Content, staged: Entry | Non
 
 
 def store(worktree: WorkTree, data: bytes) -> str:
-    """Store a blob without applying filters; return its id."""
+    """Store a blob without filters; return its id."""
     return _store(worktree, data, "--no-filters")
 
 
@@ -56,7 +55,7 @@ def _store(worktree: WorkTree, data: bytes, conversion: str, *settings: str) -> 
 
 
 def from_blob(worktree: WorkTree, path: str, entry: Entry) -> Content:
-    """The content that a checkout of `entry` would write to `path`."""
+    """What a checkout of `entry` would write to `path`."""
     if entry.mode == SYMLINK:
         return Content(read_blobs(worktree, [entry.oid])[entry.oid], entry.mode)
     data = git(worktree.top, "cat-file", "--filters", f"--path={path}", entry.oid)
@@ -64,14 +63,14 @@ def from_blob(worktree: WorkTree, path: str, entry: Entry) -> Content:
 
 
 def read_blobs(worktree: WorkTree, oids: Collection[str]) -> dict[str, bytes]:
-    """The stored contents of blobs, by id (one git call)."""
+    """The stored contents of blobs, by id."""
     ordered = sorted(set(oids))
     stdin = "".join(oid + "\n" for oid in ordered).encode()
     return _contents(ordered, git(worktree.top, "cat-file", "--batch", stdin=stdin))
 
 
 def _contents(names: Sequence[str], out: bytes) -> dict[str, bytes]:
-    """The contents in the output of `git cat-file --batch`, by the names that git was asked for."""
+    """The contents in the output of `git cat-file --batch` for `names`."""
     contents: dict[str, bytes] = {}
     position = 0
     for name in names:
@@ -85,9 +84,8 @@ def _contents(names: Sequence[str], out: bytes) -> dict[str, bytes]:
 def local_blobs(
     top: Path, names: Collection[str], *, largest: int = sys.maxsize, most: int = sys.maxsize
 ) -> dict[str, bytes]:
-    """The blobs with these full or abbreviated ids, except those that this clone lacks, that are larger than `largest`
-    bytes, or that come after the first `most` bytes. Fetches nothing. Calls git at most four times. Raises GitError if
-    git fails."""
+    """The blobs with these full or abbreviated ids, without those that this clone lacks, that exceed `largest` bytes,
+    or that come after `most` bytes. Fetches nothing."""
 
     def ask(*arguments: str) -> bytes:
         stdin = "".join(f"{name}\n" for name in wanted).encode()
@@ -117,8 +115,8 @@ _RAW = ("-r", "-z", "--raw", "--no-abbrev", "--no-renames")
 
 @dataclass(frozen=True)
 class Commit:
-    """A commit. `changed` has the entries that differ from its first parent (None: removed), `was` the parent's entries
-    at the same paths."""
+    """`changed` has the entries that differ from the first parent (None: removed), `was` the parent's at the same
+    paths."""
 
     oid: str
     parents: tuple[str, ...]
@@ -127,29 +125,27 @@ class Commit:
 
     @property
     def parent(self) -> str | None:
-        """The id of the first parent; None for a root commit."""
         return self.parents[0] if self.parents else None
 
 
 def head_commit(worktree: WorkTree) -> str | None:
-    """The commit at HEAD; None if HEAD is unborn."""
+    """The commit at HEAD; None if unborn."""
     return resolve_commit(worktree.top, "HEAD", ok=(0, 1))
 
 
 def resolve_commit(top: Path, name: str, ok: Sequence[int] = (0, 1, 128)) -> str | None:
-    """The full id of the commit that `name` resolves to; None if it is missing or another kind of object. Fetches
-    nothing. Raises GitError if git exits with a code that is not in `ok`."""
+    """The full id of the commit `name`; None if there is none. Fetches nothing. Raises GitError for an exit code not in
+    `ok`."""
     verify = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
     return git(top, *verify, env=OFFLINE, ok=ok).decode().strip() or None
 
 
 def no_such_commit(name: str) -> UsageError:
-    """The error for a name that `resolve_commit` cannot resolve."""
     return UsageError(f"no such commit: {name}; name a commit, branch or tag")
 
 
 def read_commit(worktree: WorkTree, commit: str = "HEAD") -> Commit:
-    """Read a commit (one git call). Raises GitError if it does not exist."""
+    """Raises GitError if it does not exist."""
     arguments = ("--root", "--always", *_RAW, "--format=%H %P", "--end-of-options", commit, "--")
     header, _, raw = os.fsdecode(git(worktree.top, "diff-tree", *arguments)).partition("\0")
     oid, *parents = header.split()
@@ -161,14 +157,14 @@ def read_commit(worktree: WorkTree, commit: str = "HEAD") -> Commit:
 def changes_between(
     worktree: WorkTree, first: str, second: str
 ) -> dict[str, tuple[Entry | None, Entry | None]]:
-    """The paths at which two commits differ, with the entries of both."""
+    """The paths at which two commits differ, with both entries."""
     out = git(worktree.top, "diff-tree", *_RAW, first, second)
     return {path: (old, new) for path, old, new in _differences(os.fsdecode(out))}
 
 
 def files_in(worktree: WorkTree, commits: Collection[str]) -> list[tuple[str, str]]:
-    """The path and blob id of each file in the trees of `commits`; a file that is the same in the preceding tree is not
-    listed again. Reads no blobs, which a partial clone may lack. Raises Refused or GitError if a tree is missing."""
+    """Path and blob id of each file in the trees of `commits`, once for consecutive trees. Reads no blobs, which a
+    partial clone may lack. Raises Refused or GitError for a missing tree."""
     stdin = "".join(f"{commit}\n" for commit in commits).encode()
     listed = git(worktree.top, "log", "--no-walk", "--format=%T", "--stdin", stdin=stdin, env=OFFLINE)
     trees = list(dict.fromkeys(listed.decode().split()))
@@ -182,7 +178,6 @@ def files_in(worktree: WorkTree, commits: Collection[str]) -> list[tuple[str, st
 
 
 def _differences(raw: str) -> Iterator[tuple[str, Entry | None, Entry | None]]:
-    """Path, old entry and new entry of each line of git's raw format."""
     fields = raw.split("\0")
     for description, path in zip(fields[::2], fields[1::2], strict=False):
         old_mode, mode, old, new, _ = description.rpartition(":")[2].split(" ")
@@ -190,25 +185,24 @@ def _differences(raw: str) -> Iterator[tuple[str, Entry | None, Entry | None]]:
 
 
 def first_parents(worktree: WorkTree, count: int) -> list[tuple[str, str | None]]:
-    """The last `count` commits of HEAD along first parents, newest first, each with its parent (None for a root)."""
+    """The last `count` commits along first parents, newest first, each with its parent (None for a root)."""
     out = git(worktree.top, "rev-list", "--first-parent", "--parents", f"-n{count}", "HEAD", "--")
     lines = (line.split() for line in out.decode().splitlines())
     return [(commit, parents[0] if parents else None) for commit, *parents in lines]
 
 
 def has_object(worktree: WorkTree, oid: str) -> bool:
-    """Whether the repository has an object with this id."""
     return git_output(worktree.top, "cat-file", "-e", oid, ok=(0, 1, 128)).returncode == 0
 
 
 def contains(worktree: WorkTree, tip: str, commit: str) -> bool:
-    """Whether `commit` is `tip` or an ancestor of it; False if either does not exist."""
+    """Whether `commit` is `tip` or an ancestor of it; False if one does not exist."""
     arguments = ("merge-base", "--is-ancestor", commit, tip)
     return git_output(worktree.top, *arguments, ok=(0, 1, 128)).returncode == 0
 
 
 def refuse_invalid_branch(worktree: WorkTree, name: str) -> None:
-    """Raise Refused unless a branch `name` can be created, and deleted again if no commit is made."""
+    """Raise Refused unless a branch `name` can be created, and deleted again."""
     ref = git(worktree.top, "symbolic-ref", "--quiet", "HEAD", ok=(0, 1)).strip()
     head = (worktree.git_dir / "HEAD").read_bytes().removeprefix(b"ref:").strip()
     if head.startswith(b"refs/heads/") and head not in (ref, b"refs/heads/.invalid"):
@@ -231,16 +225,16 @@ def refuse_invalid_branch(worktree: WorkTree, name: str) -> None:
 
 
 def switch_to_new(worktree: WorkTree, name: str, index: Path, came_from: str, mark: str) -> None:
-    """Run `git switch -c NAME`. `index` is an index with HEAD's content, for git to read while the real one is locked.
-    The entry in HEAD's reflog contains `mark`, so that it can be recognized later."""
+    """Run `git switch -c NAME` with `index`, which has HEAD's content, while the real one is locked. `mark` in HEAD's
+    reflog identifies it later."""
     action = f"checkout: moving from {came_from} to {name} ({mark})"
     env = {"GIT_INDEX_FILE": str(index), "GIT_REFLOG_ACTION": action}
     git(worktree.top, "switch", "--quiet", "-c", name, env=env, read_only=False)
 
 
 def switch_back(worktree: WorkTree, name: str, head: str | None, branch: str | None, mark: str) -> None:
-    """Undo `switch_to_new` (git may have been killed halfway), provided that the branch `name` is still at `head` and
-    HEAD is on it or on `branch`. A branch that another program has created since, according to the reflogs, stays."""
+    """Undo `switch_to_new`, even half done, if the branch is still at `head` and HEAD on it or on `branch`. A branch
+    that another program has made since stays."""
     ref = f"refs/heads/{name}"
     current = git(worktree.top, "symbolic-ref", "--quiet", "HEAD", ok=(0, 1)).decode().strip()
     commit = git(worktree.top, "rev-parse", "--quiet", "--verify", ref, ok=(0, 1)).decode().strip()
@@ -262,8 +256,8 @@ def switch_back(worktree: WorkTree, name: str, head: str | None, branch: str | N
 
 
 def reset_ref(worktree: WorkTree, *arguments: str) -> None:
-    """Run `git update-ref` to revert repoagent's own update. A reference-transaction hook runs but cannot prevent it.
-    Raises GitError if the reference does not have the expected value."""
+    """Run `git update-ref` to revert our own update; a reference-transaction hook cannot prevent it. Raises GitError
+    for another value than expected."""
     try:
         git(worktree.top, "update-ref", *arguments, read_only=False)
     except GitError:

@@ -47,7 +47,7 @@ OFFLINE = {"GIT_ALLOW_PROTOCOL": "", "GIT_NO_LAZY_FETCH": "1"}
 
 
 class _Interrupts:
-    """Whether ^C is held back now; one flag per process, since signals are per process."""
+    """Whether ^C is held back now: signals are per process."""
 
     held_back: bool = False
 
@@ -58,8 +58,7 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Defer ^C to the end of the block, where KeyboardInterrupt is raised; git does not receive it. Other terminating
-    signals are deferred too if they have a handler (see `repoagent.cli`)."""
+    """Defer ^C, and other terminating signals with a handler, to the end of the block; git does not receive it."""
     if _interrupts.held_back or threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -80,7 +79,7 @@ def uninterrupted() -> Iterator[None]:
 
 
 class GitError(RepoagentError):
-    """git failed. `returncode` and `stderr` are git's own."""
+    """git failed, with `returncode` and `stderr`."""
 
     def __init__(self, args: Sequence[str | bytes], returncode: int, stderr: bytes) -> None:
         self.command = tuple(os.fsdecode(a) for a in args)
@@ -91,8 +90,6 @@ class GitError(RepoagentError):
 
 
 class Output(NamedTuple):  # each run makes this class, and a dataclass would take 1 ms more
-    """The result of one git call."""
-
     returncode: int
     stdout: bytes
     stderr: bytes
@@ -101,8 +98,8 @@ class Output(NamedTuple):  # each run makes this class, and a dataclass would ta
 def environment(
     args: Sequence[str | bytes], *, read_only: bool, extra: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """The environment for `git ARGS`: the inherited one, including GIT_DIR and the like, plus repoagent's settings.
-    Hooks, which run only in calls that write, inherit the user's variables for pathspecs and patches."""
+    """The environment for `git ARGS`: the inherited one and our settings. Hooks (only in calls that write) see the
+    user's variables for pathspecs and patches."""
     env = dict(os.environ, LC_ALL="C", GIT_PAGER="cat", GIT_TERMINAL_PROMPT="0")
     env.pop("GIT_PAGER_IN_USE", None)  # set by `git -p repoagent`: git would color the output
     if read_only:
@@ -130,11 +127,8 @@ def git_output(
     read_only: bool = True,
     ok: Sequence[int] = (0,),
 ) -> Output:
-    """Run `git ARGS` in `cwd` and return its output.
-
-    Raises GitError if the exit code is not in `ok`. `read_only` keeps git from taking the optional locks with which it
-    refreshes the index; pass False for a call that writes.
-    """
+    """Run `git ARGS` in `cwd`. Raises GitError for an exit code not in `ok`. `read_only` takes no optional locks; pass
+    False for a call that writes."""
     command = _command(args, read_only=read_only)
     began = tracing.begin()
     own_session = _interrupts.held_back
@@ -170,7 +164,7 @@ def git(
     read_only: bool = True,
     ok: Sequence[int] = (0,),
 ) -> bytes:
-    """Run `git ARGS` in `cwd` and return its standard output. Raises GitError if its exit code is not in `ok`."""
+    """Like `git_output`, but returns only standard output."""
     return git_output(cwd, *args, stdin=stdin, env=env, read_only=read_only, ok=ok).stdout
 
 
@@ -178,10 +172,7 @@ def git(
 def git_stream(
     cwd: str | Path, *args: str | bytes, env: Mapping[str, str] | None = None
 ) -> Iterator[IO[bytes]]:
-    """Run `git ARGS` and yield its standard output as a stream, in constant memory.
-
-    Leaving the block early kills git. Raises GitError if git fails.
-    """
+    """Yield the standard output of `git ARGS` as a stream. Leaving the block early kills git. Raises GitError."""
     command = _command(args, read_only=True)
     began = tracing.begin()
     with subprocess.Popen(

@@ -20,8 +20,8 @@ _POLL = 0.1  # seconds between two looks whether a silent program has ended
 
 
 class Program:
-    """A running program that may print `most` bytes to each stream. `errors` is its standard error, if that is a pipe,
-    as far as `output` has read it; `ended` is the limit for which the program was killed, "" if it was not."""
+    """A running program that may print `most` bytes to each stream. `errors` is what `output` has read of standard
+    error; `ended` is the limit for which it was killed."""
 
     ended: Literal["", "late", "large"] = ""
 
@@ -29,8 +29,8 @@ class Program:
         self.process, self.most, self.errors = process, most, bytearray()
 
     def output(self, silence: float) -> Iterator[bytes]:
-        """Standard output as it arrives: to its end, or until the program has ended and `silence` seconds pass without
-        output, because a background process may keep the pipe open."""
+        """Standard output as it arrives, to its end, or until the program has ended and `silence` seconds pass: a
+        background process may hold the pipe."""
         sizes: Counter[int] = Counter()
         with selectors.DefaultSelector() as selector:
             for pipe in filter(None, (self.process.stdout, self.process.stderr)):
@@ -54,7 +54,7 @@ class Program:
                         yield data
 
     def kill(self, limit: Literal["", "late", "large"] = "") -> None:
-        """Kill the program and its background processes. limit: the limit that it has reached, if any."""
+        """Kill the program and its background processes for `limit`."""
         self.ended = limit or self.ended
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
@@ -72,11 +72,8 @@ def start_program(
     seconds: float,
     most: int,
 ) -> Iterator[Program]:
-    """Run `command` (a string is run by the shell) with `stdin` as its input, for at most `seconds` seconds. If that is
-    impossible, raises what `failure` returns for the reason. stderr: as for `subprocess.Popen`. most: see Program.
-
-    Kills all its processes after the block, even after ^C.
-    """
+    """Run `command` (a string: by the shell) for at most `seconds`, and kill all its processes after the block. Raises
+    what `failure` makes of the reason if it cannot start. `stderr` is as for Popen."""
     with contextlib.ExitStack() as stack:
         with uninterrupted():  # a ^C right after the start must not lose the process to kill
             try:
@@ -100,6 +97,5 @@ def start_program(
 
 
 def _feed(stream: IO[bytes], data: bytes) -> None:
-    """Write the input, in a separate thread: a program may print before it has read everything."""
     with contextlib.suppress(BrokenPipeError), stream:
         stream.write(data)

@@ -1,8 +1,6 @@
-"""Undo and redo an edit: only its own changes are reverted or reapplied, in the files and the index; other work stays.
-
-If the edit's commit is the tip of its branch and on no other ref, the branch moves to the parent (`MoveTransaction`).
-Otherwise a new commit reverts it. An edit without a commit is reverted in the files and unstaged.
-"""
+"""Undo and redo an edit: only its own changes are reverted or reapplied, in files and index. If its commit is the tip
+of its branch and on no other ref, the branch moves to the parent (`MoveTransaction`); otherwise a new commit reverts
+it. An edit without a commit is reverted in the files and unstaged."""
 
 from __future__ import annotations
 
@@ -35,8 +33,8 @@ from repoagent.storage.layout import to_stderr
 
 @dataclass(frozen=True)
 class UndoResult:
-    """The result of an undo or a redo. `commit` is HEAD's present commit (None: there is none). If `moved`, the branch
-    was set to it; otherwise it is a new commit, unless the edit had no commit."""
+    """`commit` is HEAD's commit now (None: there is none). If `moved`, the branch was set to it; otherwise it is new,
+    unless the edit had none."""
 
     edit: Edit
     commit: str | None
@@ -45,12 +43,8 @@ class UndoResult:
 
 
 def undo(worktree: WorkTree, edit_id: str | None = None, options: Options | None = None) -> UndoResult:
-    """Undo an edit, by default the last one that has not been undone.
-
-    If its commit is the tip of the branch and on no other ref, the branch moves back; otherwise a new commit reverts it
-    (with `options`). Raises NothingDone if there is no edit, Refused if later changes are on the same lines or the
-    commit is not on this branch, and what a Transaction raises.
-    """
+    """Undo an edit, by default the last. Raises NothingDone if there is none, Refused if later changes are on the same
+    lines or its commit is not on this branch, and what a Transaction raises."""
     plan = _read(worktree, edit_id, "undo")
     edit = plan.edit
     if edit.no_commit:
@@ -71,11 +65,8 @@ def undo(worktree: WorkTree, edit_id: str | None = None, options: Options | None
 
 
 def redo(worktree: WorkTree, edit_id: str | None = None, options: Options | None = None) -> UndoResult:
-    """Redo an edit, by default the last one that was undone. Raises the same errors as `undo`.
-
-    If HEAD is at the parent of the edit's old commit, the branch moves forward to it; otherwise a new commit is made
-    with its message.
-    """
+    """Redo an edit, by default the last undone; raises as `undo`. At the parent of its old commit the branch moves
+    forward to that, else a new commit gets its message."""
     plan = _read(worktree, edit_id, "redo")
     edit = plan.edit
     if edit.no_commit:
@@ -154,8 +145,8 @@ def _move_branch(worktree: WorkTree, plan: _Undo, made: Commit) -> UndoResult:
 
 
 def _changes(worktree: WorkTree, record: Record, *, undo: bool) -> Iterator[FileChange]:
-    """The changes to the present files that undo or redo the edit, without those that are made already. Raises Refused
-    if later changes are on the same lines."""
+    """The changes to the present files, without those made already. Raises Refused for later changes on the same
+    lines."""
     steps = {step.path: step for step in record.steps}
     for new_path, old_path in _renames(record).items():
         old, new = steps.pop(old_path).old, steps.pop(new_path).new
@@ -178,8 +169,7 @@ def _changes(worktree: WorkTree, record: Record, *, undo: bool) -> Iterator[File
 
 
 def _renames(record: Record) -> dict[str, str]:
-    """Old paths by new path of the files that the edit renamed. An edit without a commit records only its steps, where
-    a rename is a new file followed by a deletion."""
+    """Old paths by new path. An edit without a commit has only steps: a new file followed by a deletion."""
     if record.planned:
         return {planned.path: planned.renamed for planned in record.planned if planned.renamed}
     return {
@@ -196,8 +186,8 @@ def _change(
     sides: tuple[Content | None, Content | None],
     target: str | None = None,
 ) -> FileChange:
-    """The change of the file `path`, now `current`, that turns the first of `sides` into the second and keeps all later
-    changes; it becomes `target`, by default `path`. Raises Refused on a conflict."""
+    """The change of `path`, now `current`, that turns the first of `sides` into the second and keeps the rest; it
+    becomes `target`. Raises Refused on a conflict."""
     before, after = sides
     content = carry(worktree, current, before, after)
     if isinstance(content, Conflict):
@@ -212,10 +202,8 @@ Planned = Callable[[Status], Iterator[PlannedPath]]
 
 
 class MoveTransaction(BaseTransaction):
-    """Write the files, then move HEAD's branch from `ends[0]` to `ends[1]` (if they are equal, only the index changes).
-
-    `planned` returns the index entries to change.
-    """
+    """Write the files, then move HEAD's branch from `ends[0]` to `ends[1]` (if equal, only the index changes).
+    `planned` returns the index entries."""
 
     def __init__(
         self,
@@ -238,7 +226,7 @@ class MoveTransaction(BaseTransaction):
         return Plan(status.head, status.branch, tuple(self._planned(status)), tuple(status.changed))
 
     def move(self) -> None:
-        """Move the branch, then update the index. Raises Busy if another program has moved HEAD."""
+        """Move the branch, then update the index. Raises Busy if another program moved HEAD."""
         worktree = self._worktree
         self._refuse_moved(head_commit(worktree), current_branch(worktree))
         self._open.store(state=COMMITTING, commit=self._target or None, started=time.time_ns())
@@ -274,12 +262,9 @@ def _plan_move(
     staged: Mapping[str, tuple[Entry | None, Entry | None]],
     bits: Mapping[str, Staged | None],
 ) -> Iterator[PlannedPath]:
-    """The index entries for a move of HEAD, in which the entries `was` become `becomes`. Raises Refused if something
-    else is staged on the same lines.
-
-    `renamed` has the old path of each renamed path. `staged` has, by path, the index entry that the edit left, and the
-    one to restore if all are unchanged since; `bits` has the flags of entries that return to the index.
-    """
+    """The index entries for moving HEAD, where `was` becomes `becomes`. `renamed` has old paths by new path; `staged`
+    the index entries that the edit left and to restore, `bits` the flags. Raises Refused for other staged changes on
+    the same lines."""
     paths = [*was, *(path for path in staged if path not in was)]
     versions = Versions(worktree, status, read_entries(worktree, paths))
     as_left = all(versions.staged(path) == left for path, (left, _) in staged.items())
@@ -313,12 +298,8 @@ def _plan_move(
 def unstage_changes(
     worktree: WorkTree, changes: Sequence[FileChange], steps: Sequence[Step], event: str, edit_id: str
 ) -> bool:
-    """Write `changes`, which revert `steps`, and unstage whatever parts of those steps are staged; everything else
-    stays. This also works during a merge, since HEAD does not move. Returns False, with nothing done, if none of them
-    is staged.
-
-    Other staged work on the same lines also stays. Raises what a Transaction raises.
-    """
+    """Write `changes`, which revert `steps`, and unstage what is staged of the steps, even during a merge. False, with
+    nothing done, if nothing is. Raises what a Transaction raises."""
     planned = partial(_plan_unstage, worktree, steps=steps)
     if not any(planned(read_status(worktree))):
         return False
@@ -331,7 +312,6 @@ def unstage_changes(
 
 
 def _plan_unstage(worktree: WorkTree, status: Status, steps: Sequence[Step]) -> Iterator[PlannedPath]:
-    """The index entries to change. Parts of a step that HEAD has too are committed, not staged."""
     changed = {step.path: step for step in steps if step.path in status.changed}
     index = read_entries(worktree, changed) if changed else {}
     versions = Versions(worktree, status, index)

@@ -1,5 +1,5 @@
-"""Find the work tree as git does, with one git call; and read its HEAD, the subjects of the last commits, the
-languages, and the operation in progress."""
+"""Find the work tree as git does, with one git call; read HEAD, recent subjects, languages and the operation in
+progress."""
 
 from __future__ import annotations
 
@@ -34,16 +34,13 @@ _LANGUAGE_NAMES = {
 
 
 class NoWorkTree(UsageError):
-    """Neither this folder nor any folder above it contains a repository."""
+    pass
 
 
 class WorkTree(NamedTuple):  # each run makes this class, and a dataclass would take 1 ms more
-    """A work tree and its repository.
-
-    `top` contains no symbolic links. `git_dir` is private to this work tree, `common_dir` is shared with linked work
-    trees. `main_top` is the top of the main work tree; None for a linked work tree of a bare repository or of one that
-    does not record its main work tree. `object_format` is "sha1" or "sha256".
-    """
+    """A work tree and its repository. `top` contains no links. `git_dir` is its own, `common_dir` shared with linked
+    work trees. `main_top` is that of the main work tree; None if it is bare or unknown. `object_format` is "sha1" or
+    "sha256"."""
 
     top: Path
     git_dir: Path
@@ -57,17 +54,13 @@ class WorkTree(NamedTuple):  # each run makes this class, and a dataclass would 
 
 
 def open_worktree(start: Path) -> WorkTree:
-    """The work tree that contains the folder or file `start`; GIT_DIR and GIT_WORK_TREE are honored.
-
-    If they are set, they are made absolute in the environment of this process, so that they are valid in every folder.
-    Raises UsageError outside a work tree, in a bare repository, inside a git directory, if git refuses the repository
-    (safe.directory), and if git is older than OLDEST_GIT.
-    """
+    """The work tree with the folder or file `start`, honoring GIT_DIR and GIT_WORK_TREE, which are made absolute in
+    this process. Raises UsageError if there is none, if git refuses it, or if git is older than OLDEST_GIT."""
     return open_at_head(start)[0]
 
 
 def open_at_head(start: Path) -> tuple[WorkTree, str | None]:
-    """Like `open_worktree`, but also returns HEAD's commit id (None before the first commit), in one git call."""
+    """Like `open_worktree`, with HEAD's commit (None: unborn), in one git call."""
     cwd = start if start.is_dir() else start.parent
     (bare, git_folder, common_folder, object_format, *tops), head = _rev_parse(cwd)
     if not tops and bare == "true":
@@ -84,10 +77,8 @@ def open_at_head(start: Path) -> tuple[WorkTree, str | None]:
 
 
 def bare_repository(cwd: Path) -> Path | None:
-    """The folder that git would use as a bare repository in `cwd`; None if `.git` or GIT_DIR names the repository.
-
-    A clone can contain such a folder as tracked files, with a configuration that someone else wrote.
-    """
+    """The folder that git would use as a bare repository in `cwd`, unless `.git` or GIT_DIR names one. A clone may
+    contain such a folder as files, with settings that someone else wrote."""
     if "GIT_DIR" in os.environ:
         return None
     start = Path(os.path.realpath(cwd))
@@ -107,19 +98,16 @@ def bare_repository(cwd: Path) -> Path | None:
 
 
 def settings_folder(cwd: Path) -> Path:
-    """The folder in which to read git's settings: `cwd`, or "/" if that is in a `bare_repository`, whose settings may
-    name programs."""
+    """Where to read git's settings: "/" in a `bare_repository`, whose settings may name programs."""
     return cwd if bare_repository(cwd) is None else Path("/")
 
 
 def is_full_id(text: str) -> bool:
-    """Whether `text` is an unabbreviated SHA-1 or SHA-256 object id."""
     return len(text) in (40, 64) and _HEXADECIMAL.issuperset(text)
 
 
 def _rev_parse(cwd: Path) -> tuple[list[str], str | None]:
-    """The lines of `git rev-parse` in `cwd`, and the commit of HEAD. The top comes last, since git stops there if there
-    is none; before the first commit git omits the default silently."""
+    """The lines of `git rev-parse`, and HEAD's commit. The top comes last: git stops there if there is none."""
     flags = ("--is-bare-repository", "--absolute-git-dir", "--git-common-dir", "--show-object-format")
     try:
         parsed = git_output(
@@ -151,7 +139,7 @@ def _rev_parse(cwd: Path) -> tuple[list[str], str | None]:
 
 
 def _cannot_open(cwd: Path, stderr: bytes) -> UsageError:
-    """git's reason for not opening a repository, with the remedy."""
+    """git's reason, with the remedy."""
     text = stderr.decode(errors="replace")
     reason = next((line for line in text.splitlines() if line.startswith("fatal: ")), text.strip())
     reason = reason.removeprefix("fatal: ")
@@ -170,11 +158,8 @@ def _cannot_open(cwd: Path, stderr: bytes) -> UsageError:
 
 
 def _main_top(common_dir: Path) -> Path | None:
-    """The main work tree, for a linked work tree (one git call).
-
-    A submodule has it in core.worktree; otherwise the git directory is its `.git`. A separate git directory does not
-    record it.
-    """
+    """The main work tree of a linked one. A submodule has it in core.worktree; otherwise the git directory is its
+    `.git`."""
     arguments = ("--git-dir", str(common_dir), "config", "-z", "--get-regexp", r"^core\.(bare|worktree)$")
     settings = git_output(common_dir, *arguments, ok=(0, 1)).stdout
     config = dict(entry.partition(b"\n")[::2] for entry in settings.split(b"\0") if entry)
@@ -186,11 +171,8 @@ def _main_top(common_dir: Path) -> Path | None:
 
 
 def _pin_environment(worktree: WorkTree) -> None:
-    """Make GIT_DIR, GIT_WORK_TREE and GIT_COMMON_DIR absolute, so that they hold in every folder.
-
-    With GIT_DIR alone, git uses the current folder as the top, so GIT_WORK_TREE is set too. Both are set if
-    core.worktree names a folder whose `.git` does not lead back.
-    """
+    """Make GIT_DIR, GIT_WORK_TREE and GIT_COMMON_DIR absolute. With GIT_DIR alone git takes the current folder for the
+    top, so both are set; also if the `.git` of core.worktree does not lead back."""
     link = worktree.top / ".git"
     try:
         if link.is_dir():
@@ -208,18 +190,15 @@ def _pin_environment(worktree: WorkTree) -> None:
 
 
 def layout(worktree: WorkTree) -> Layout:
-    """The paths of repoagent's files: those shared by all work trees, and those private to this one."""
+    """The paths of repoagent's files, shared and private to this work tree."""
     if worktree.main_top is None:
         return Layout(worktree.common_dir / "repoagent", worktree.git_dir)
     return Layout(worktree.main_top / ".repoagent", worktree.git_dir)
 
 
 def relative(worktree: WorkTree, path: Path | str, cwd: Path) -> str:
-    """`path`, as written in the folder `cwd`, relative to the top of the work tree and `/`-separated; "." for the top.
-
-    Symbolic links to folders on the way are resolved; one at the end is not. Raises UsageError for a path outside the
-    work tree.
-    """
+    """`path`, as written in `cwd`, relative to the top; "." for the top. Links on the way are resolved, one at the end
+    is not. Raises UsageError for a path outside."""
     full = cwd / path
     if full.name in ("", ".."):  # Path has dropped a final "." already
         real = Path(os.path.realpath(full))
@@ -232,9 +211,8 @@ def relative(worktree: WorkTree, path: Path | str, cwd: Path) -> str:
 
 
 class Facts(NamedTuple):
-    """What the prompt of an edit says about a work tree. `branch` is the short name of HEAD's branch (None if
-    detached); `subjects` are those of the last commits, newest first, without merges; `languages` as (name, number of
-    files), most frequent first; `operation` as returned by `operation()`; `unmerged` paths, sorted."""
+    """What a prompt says about a work tree: HEAD's branch (None: detached), the last subjects, newest first, without
+    merges, languages with their number of files, most frequent first, `operation()`, and unmerged paths."""
 
     branch: str | None
     subjects: tuple[str, ...]
@@ -244,7 +222,7 @@ class Facts(NamedTuple):
 
 
 def gather_facts(worktree: WorkTree) -> Facts:
-    """Gather the facts with two git calls. Raises GitError if git cannot read the repository."""
+    """Raises GitError if git cannot read the repository."""
     # read twice as many commits, in case every second one is a merge
     command = ("log", "-z", f"-n{2 * _SUBJECTS + 1}", "--encoding=UTF-8", "--format=%P%n%s")
     try:
@@ -275,7 +253,7 @@ def gather_facts(worktree: WorkTree) -> Facts:
 
 
 def head_blobs(worktree: WorkTree, paths: Collection[str]) -> dict[str, str]:
-    """The blob id in HEAD of each of `paths`; paths missing there are left out."""
+    """The blob id in HEAD of each of `paths` that it has."""
     if not paths:
         return {}
     listing = git_output(worktree.top, "ls-tree", "-z", "--full-tree", "HEAD", "--", *paths, ok=(0, 128))
@@ -284,8 +262,7 @@ def head_blobs(worktree: WorkTree, paths: Collection[str]) -> dict[str, str]:
 
 
 def operation(worktree: WorkTree) -> str | None:
-    """The operation in progress in this work tree: "rebase", "am", "merge", "cherry-pick", "revert", "squash", "bisect"
-    or None. Calls git only if refs are not files (reftable)."""
+    """ "rebase", "am", "merge", "cherry-pick", "revert", "squash", "bisect", or None."""
     folder = worktree.git_dir
     if (folder / "rebase-apply" / "applying").exists():
         return "am"
@@ -315,8 +292,8 @@ def current_branch(worktree: WorkTree) -> str | None:
 
 
 def head_ref(worktree: WorkTree) -> str | None:
-    """The reference that a commit moves (None: HEAD is detached). Read from the HEAD file if that is reliable,
-    otherwise (reftable, HEAD as an old-style symbolic link, or a branch that is a symbolic ref) from git."""
+    """The reference that a commit moves (None: detached). From the HEAD file, or from git for reftable and symbolic
+    refs."""
     file = worktree.git_dir / "HEAD"
     text = b"" if file.is_symlink() else file.read_bytes()
     ref = text.removeprefix(b"ref:").strip()

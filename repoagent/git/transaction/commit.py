@@ -1,7 +1,5 @@
-"""Run `git commit` with a temporary index, as if the user ran it, and find the resulting commit.
-
-HEAD, not the exit code, decides whether there is a commit: a hook may commit, and git may be killed.
-"""
+"""Run `git commit` with a temporary index, as if the user ran it. HEAD, not the exit code, decides whether there is a
+commit: a hook may commit, and git may be killed."""
 
 from __future__ import annotations
 
@@ -42,8 +40,7 @@ def _encoding(worktree: WorkTree) -> str:
 
 
 def encode(worktree: WorkTree, message: str | bytes, errors: str = "strict") -> bytes:
-    """Encode a message in i18n.commitEncoding, as `git commit` expects it; `errors` is as for `str.encode`. Raises
-    Refused if that is impossible."""
+    """Encode a message in i18n.commitEncoding, as `git commit` expects it. Raises Refused if that is impossible."""
     if isinstance(message, bytes):
         return message
     if message.isascii():
@@ -58,8 +55,8 @@ def encode(worktree: WorkTree, message: str | bytes, errors: str = "strict") -> 
 
 
 def prepare(journal: EditJournal, status: Status, message: bytes, options: Options) -> None:
-    """Durably save what hooks could lose, according to `status`. Then write the message, and an index with HEAD plus
-    the change, to the journal's folder, and create the new branch that `options` may name."""
+    """Durably save what hooks could lose. Then write the message, and an index with HEAD plus the change, to the
+    journal's folder, and create the new branch of `options`."""
     worktree, branch = journal.worktree, options.branch
     own = {planned.path for planned in journal.record.planned}
     others = tuple(path for path in status.changed if path not in own)
@@ -104,12 +101,8 @@ OnOutput = Callable[[bytes], None]
 
 
 def run_commit(journal: EditJournal, options: Options, listen: OnOutput | None = None) -> tuple[int, bytes]:
-    """Run `git commit` with the index and the message from the journal's folder; return its exit code and output.
-
-    It runs as if the user ran it: same environment, hooks, signing and identity. `listen` is called with the output as
-    it arrives. The journal stays locked while git runs. After ^C, waits for git; HEAD then shows whether there is a
-    commit.
-    """
+    """Run `git commit` with the index and message of the journal; return exit code and output. `listen` gets the output
+    as it arrives. The journal stays locked. After ^C, waits for git."""
     worktree, message = journal.worktree, journal.path(MESSAGE)
     # As few settings as possible, since hooks see them. Garbage collection would read our index instead of the user's,
     # and could remove blobs that are only staged there: another git command does it later. git and hooks write our
@@ -163,8 +156,8 @@ def run_commit(journal: EditJournal, options: Options, listen: OnOutput | None =
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
-    """End git, which without a terminal has not received ^C. A hook may outlive it and write files that are about to be
-    restored: wait for it as long as it keeps the pipe open, at most 5 seconds."""
+    """End git, which without a terminal has not received ^C. Wait up to 5 s for a hook that outlives it: it may write
+    files that are about to be restored."""
     for number, seconds in ((signal.SIGINT, 5.0), (signal.SIGTERM, 5.0), (signal.SIGKILL, None)):
         if process.poll() is None:
             process.send_signal(number)
@@ -179,10 +172,7 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 def verified_commit(journal: EditJournal) -> Commit | None:
     """The commit after a successful `git commit`; None if a hook removed the change from it, and it was withdrawn.
-
-    Raises Busy if another program moved HEAD; if git then committed on top of the wrong parent, that commit is
-    withdrawn first.
-    """
+    Raises Busy if another program moved HEAD; a commit on the wrong parent is withdrawn first."""
     worktree, record = journal.worktree, journal.record
     tip = read_commit(worktree)
     made = tip if tip.parent == record.head else find_commit(journal)
@@ -197,7 +187,7 @@ def verified_commit(journal: EditJournal) -> Commit | None:
 
 
 def find_commit(journal: EditJournal) -> Commit | None:
-    """The commit that the transaction made on top of its starting commit; None if there is none."""
+    """The commit that the transaction made on top of its start, or None."""
     worktree, began = journal.worktree, journal.record.head
     if head_commit(worktree) in (None, began):
         return None
@@ -209,14 +199,14 @@ def find_commit(journal: EditJournal) -> Commit | None:
 
 
 def _is_commit_of(journal: EditJournal, made: Commit) -> bool:
-    """Whether the commit contains a planned entry or the id of the edit."""
+    """Whether the commit has a planned entry or the id of the edit."""
     if any(made.changed.get(p.path, p.in_head) == p.commit != p.in_head for p in journal.record.planned):
         return True
     return journal.record.id.encode() in git(journal.worktree.top, "cat-file", "commit", made.oid)
 
 
 def has_moved(journal: EditJournal) -> bool:
-    """Whether HEAD was moved to `moves_to`: it is at that commit, or at one on top of it."""
+    """Whether HEAD was moved to `moves_to`, or to a commit on top of it."""
     target, began = journal.record.moves_to, journal.record.head
     head = head_commit(journal.worktree)
     if head is None or head in (target, began):
@@ -231,11 +221,8 @@ def has_moved(journal: EditJournal) -> bool:
 def committed_since(
     journal: EditJournal, made: Commit, stage: Mapping[str, Entry | None]
 ) -> dict[str, Entry | None]:
-    """The entries that the user's index needs because of commits on top of `made`.
-
-    If a hook commits, it stages its changes in the index that git gave it; the user's index gets them too, unless
-    something else is staged there. `stage` holds the other planned entries.
-    """
+    """The entries for the user's index because of commits of hooks on top of `made`, unless something else is staged
+    there. `stage` has the planned entries."""
     worktree, index = journal.worktree, journal.path(other_files.COMMITTED)
     if head_commit(worktree) in (made.oid, None) or not index.exists():
         return {}

@@ -1,8 +1,5 @@
-"""Complete a transaction, roll it back or, after a crash, recover by doing one of the two.
-
-The journal of a finished edit becomes a folder in `edits/`, for undo. Bytes that could not be restored go to a folder
-in `kept/`.
-"""
+"""Complete a transaction, roll it back or, after a crash, recover by one of the two. The journal of a finished edit
+becomes a folder in `edits/`, for undo; bytes that could not be restored go to a folder in `kept/`."""
 
 from __future__ import annotations
 
@@ -50,8 +47,8 @@ def edit_folder(worktree: WorkTree, edit_id: str) -> Path:
 
 
 def folder_after(journal: EditJournal, *, done: bool) -> Path:
-    """The folder that the journal becomes after the transaction, if it has something to keep: the edit's folder if an
-    edit was completed (`done`), otherwise a new one in `kept/` for bytes that could not be restored."""
+    """The folder that the journal becomes if it has something to keep: the edit's if one was completed (`done`), else a
+    new one in `kept/`."""
     if done and journal.record.event == "edit":
         return edit_folder(journal.worktree, journal.record.id)
     folder = layout(journal.worktree).private / "kept" / journal.name
@@ -63,8 +60,8 @@ def folder_after(journal: EditJournal, *, done: bool) -> Path:
 
 
 def archive(journal: EditJournal, **values: Any) -> None:
-    """Durably log the edit, with these `values` in its record, and end the journal. If the journal cannot be ended, the
-    next command ends it."""
+    """Durably log the edit, with these `values` in its record, and end the journal. If it cannot be ended, the next
+    command does it."""
     record = replace(journal.record, **values)
     line = {
         "version": 1,
@@ -83,7 +80,7 @@ def archive(journal: EditJournal, **values: Any) -> None:
 
 
 def end_if_archived(journal: EditJournal) -> bool:
-    """Whether the edit was logged before the process failed or was killed; if so, end its journal."""
+    """Whether the edit was logged before the process failed; if so, end its journal."""
     record, log = journal.record, layout(journal.worktree).edits
     lines = [line for line in json_files.read_records(log) if line.get("id") == record.id]
     if not lines or lines[-1].get("event") != record.event:
@@ -110,8 +107,7 @@ def _end(journal: EditJournal, record: Record) -> None:
 
 
 def _staged_without(worktree: WorkTree, planned: PlannedPath, step: Step | None) -> Entry | None:
-    """The staged entry without the change, some of which the user may have staged before the commit. Undo restores
-    it."""
+    """The staged entry without the change, parts of which the user may have staged before: undo restores it."""
     if planned.staged == planned.head or planned.renamed:
         return planned.staged
     after = planned.work
@@ -122,8 +118,7 @@ def _staged_without(worktree: WorkTree, planned: PlannedPath, step: Step | None)
 
 
 def _archive_folder(journal: EditJournal) -> None:
-    """End the journal of a logged transaction: that of an edit is kept for undo and redo, others are removed unless
-    they contain the user's bytes."""
+    """End the journal of a logged transaction. It stays for an edit, or with bytes of the user."""
     if journal.record.event != "edit" and not any(journal.folder.glob("found-*")):
         journal.retire()
         return
@@ -136,7 +131,7 @@ def _archive_folder(journal: EditJournal) -> None:
 
 
 def _retire_to(journal: EditJournal, folder: Path) -> None:
-    """End the journal; it becomes `folder`. Remove the oldest such folders."""
+    """End the journal, which becomes `folder`, and remove the oldest such folders."""
     journal.retire(folder)
     folders = (path for path in folder.parent.iterdir() if path.is_dir())
     for old in sorted(folders, key=lambda path: path.stat().st_mtime)[:-_ARCHIVED]:
@@ -146,13 +141,9 @@ def _retire_to(journal: EditJournal, folder: Path) -> None:
 def complete(
     journal: EditJournal, made: Commit, *, key: str | None = None, leave: Collection[str] = ()
 ) -> CommitResult:
-    """Complete the transaction after the commit `made`: remove other work that hooks added to it, update the user's
-    files and index, release the lock, and turn the journal into the edit's record.
-
-    `key` signs a commit that has to be made again. The index entries `leave` are not changed. Raises Busy if another
-    git process holds the index lock, GitError if git fails, OSError if a file cannot be read or written; after any of
-    these, call it again. Raises CommitWithdrawn if the commit was withdrawn and the rest must be rolled back.
-    """
+    """Complete the transaction after the commit `made`: remove other work that hooks added, update files and index,
+    release the lock, archive. `key` signs a commit that has to be made again; index entries `leave` stay. After Busy,
+    GitError or OSError call it again; after CommitWithdrawn roll back."""
     record = journal.record
     verdict = hook_changes.judge_commit(journal, made)
     since = committed_since(journal, made, verdict.stage)
@@ -173,12 +164,8 @@ def complete(
 
 
 def roll_back(journal: EditJournal) -> OtherChanges:
-    """Restore the state from before the transaction, and end the journal.
-
-    If one of the edit's files was saved since, only the edit is removed from it; if that fails, the file stays
-    unchanged. Both cases are reported in the result. If bytes are left that the user may want, the journal's folder
-    moves to `kept`.
-    """
+    """Restore the state before the transaction, and end the journal. From a file saved since only the edit is removed,
+    or nothing if that fails; the result reports both."""
     worktree, record = journal.worktree, journal.record
     others = OtherChanges()
     for number, step in reversed(list(enumerate(other_files.steps_to_revert(journal)))):
@@ -241,7 +228,7 @@ def _remove_edit(journal: EditJournal, number: int, step: Step) -> OtherChanges:
 
 
 def _is_staged(journal: EditJournal, step: Step, current: Content | None) -> bool:
-    """Whether a hook has staged the new lines of the file for the commit."""
+    """Whether a hook has staged the new lines of the file."""
     index = journal.path(other_files.COMMITTED)
     if current is None or step.new is None or current.is_link or not index.exists():
         return False
@@ -254,20 +241,15 @@ def _is_staged(journal: EditJournal, step: Step, current: Content | None) -> boo
 
 
 def _is_reformatted(current: Content | None, wrote: Content | None) -> bool:
-    """Whether only the layout differs, as after a formatter."""
     if current is None or wrote is None or current.is_link or wrote.is_link:
         return False
     return _LAYOUT.sub(b"", current.data) == _LAYOUT.sub(b"", wrote.data)
 
 
 def recover(worktree: WorkTree) -> list[str]:
-    """Complete or roll back interrupted transactions; return sentences for the user. Called at the start of every
-    command.
-
-    Without a crash, this only lists one folder. A journal whose owner is still running is skipped, for example in a
-    hook of its own commit. Raises Busy if another git command holds the index lock, Refused for a journal from a newer
-    version.
-    """
+    """Complete or roll back interrupted transactions; return sentences for the user. Runs before every command. Skips a
+    journal whose owner still runs. Raises Busy if git holds the index lock, Refused for a journal of a newer
+    version."""
     root = layout(worktree).journal
     if not root.is_dir():
         return []

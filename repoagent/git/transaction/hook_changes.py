@@ -25,10 +25,8 @@ _COARSE_NS = 20_000_000
 
 @dataclass
 class HookVerdict:
-    """The entries to set in the user's index (`stage`) and to correct in the commit (`corrections`).
-
-    `folded` are the paths where a hook's work is accepted, `taken_out` those where other work is removed.
-    """
+    """What to set in the user's index (`stage`) and to correct in the commit. `folded` are paths with a hook's accepted
+    work, `taken_out` those from which other work is removed."""
 
     stage: dict[str, Entry | None]
     corrections: dict[str, Entry | None] = field(default_factory=dict)
@@ -37,7 +35,7 @@ class HookVerdict:
 
 
 def judge_commit(journal: EditJournal, made: Commit) -> HookVerdict:
-    """Compare the commit with the plan, and return the verdict."""
+    """Compare the commit with the plan."""
     worktree, record = journal.worktree, journal.record
     verdict = HookVerdict(stage={planned.path: planned.stage for planned in record.planned})
     plans = {planned.path: planned for planned in record.planned}
@@ -61,7 +59,7 @@ def judge_commit(journal: EditJournal, made: Commit) -> HookVerdict:
 
 
 def _is_older_than_hooks(worktree: WorkTree, record: Record, path: str) -> bool:
-    """Whether an untracked file that a hook added existed before hooks ran."""
+    """Whether an untracked file that a hook added existed before."""
     try:
         changed = (worktree.top / path).lstat().st_ctime_ns
     except OSError:
@@ -73,7 +71,7 @@ def _judge_own(
     worktree: WorkTree, planned: PlannedPath, step: Step | None, committed: Entry | None, verdict: HookVerdict
 ) -> None:
     """Judge a file of the edit that a hook has staged again. If the user has other work in it, the hook has added that
-    too: then keep only what the hook changed."""
+    too: keep only what the hook changed."""
     path, correct = planned.path, committed
     if step is not None and planned.has_other_work and planned.commit != planned.work:
         current = look(worktree.top, path)
@@ -99,25 +97,21 @@ def _judge_own(
 
 
 def withdraw(worktree: WorkTree, made: Commit) -> None:
-    """Move HEAD back from the commit `made` to its parent. Raises GitError if HEAD is not at `made`."""
+    """Move HEAD back from `made` to its parent. Raises GitError if it is not there."""
     target = ("HEAD", made.parent) if made.parent else ("-d", "HEAD")
     reason = "repoagent: withdraw a commit that is not the planned one"
     reset_ref(worktree, "-m", reason, *target, made.oid)
 
 
 class CommitWithdrawn(RepoagentError):
-    """The commit was withdrawn: it contained other work, and could not be made again without it."""
+    """The commit contained other work, and could not be made again without it."""
 
 
 def remove_other_work(
     journal: EditJournal, made: Commit, verdict: HookVerdict, key: str | None
 ) -> tuple[str, list[str]]:
-    """Make the commit again without other work that hooks added; `key` signs it. Returns its id (the id of `made` if it
-    was not made again) and sentences for the user.
-
-    If another commit is on top, the commit stays unchanged. If it cannot be made again (a hook forbids it, or it cannot
-    be signed now), it is withdrawn and CommitWithdrawn is raised.
-    """
+    """Make the commit again without other work that hooks added; return its id and sentences for the user. It stays if
+    another commit is on top. If a hook or the signature prevents it, it is withdrawn: CommitWithdrawn."""
     if not verdict.corrections:
         return made.oid, []
     worktree, names = journal.worktree, ", ".join(verdict.taken_out)
@@ -146,11 +140,8 @@ def remove_other_work(
 def _commit_again(
     worktree: WorkTree, index: Path, made: Commit, entries: Mapping[str, Entry | None], key: str | None
 ) -> str:
-    """Replace the commit `made`, the tip of HEAD, by the same commit with `entries`.
-
-    Message, author, committer and times stay; a signed commit is signed again, with `key` if there is one. Hooks do not
-    run again, except for reference transactions. Raises GitError if HEAD is not on it, or if signing fails.
-    """
+    """Replace the tip `made` by the same commit with `entries`: same message, people and times, signed again if it was.
+    Only reference transaction hooks run. Raises GitError."""
     reset_to(worktree, index, made.oid)
     put_entries(worktree, index, entries)
     tree = write_tree(worktree, index)
@@ -179,8 +170,8 @@ def _commit_again(
 
 
 def steps_after_hooks(journal: EditJournal, made: Commit, verdict: HookVerdict) -> tuple[Step, ...]:
-    """The steps for undo, including what hooks changed and added. The hooks' version is usually read from the commit,
-    because the user may have saved the file since."""
+    """The steps for undo, with what hooks changed and added, read from the commit: the user may have saved the file
+    since."""
     worktree, record = journal.worktree, journal.record
 
     def content(path: str, entry: Entry | None) -> Content | None:
@@ -211,9 +202,8 @@ def steps_after_hooks(journal: EditJournal, made: Commit, verdict: HookVerdict) 
 def step_after_hook(
     worktree: WorkTree, step: Step, now: Content | None, before: Content | None, after: Content | None
 ) -> Step:
-    """`step`, whose change was already in the work tree, updated for a hook that turned `before` into `after`; `now` is
-    the file's current content. The hook's changes become part of the step; other changes do not. On a conflict the
-    hook's changes are left out."""
+    """`step`, whose change was in the work tree already, after a hook turned `before` into `after`; `now` is the file.
+    Only the hook's changes become part of it; none on a conflict."""
     done = step.done
     if same(step.new, done):
         return replace(step, new=now, done=now)

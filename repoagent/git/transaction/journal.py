@@ -1,9 +1,6 @@
-"""The journal of a transaction: its record, with everything that is needed to complete it or roll it back, and git's
-`index.lock`, so that no other git process commits, stages or switches branches.
-
-The bytes of files are stored next to the record, before it refers to them. The lock is a hard link to a file of the
-journal: it appears atomically and exclusively, and names its holder.
-"""
+"""The journal of a transaction: a record with all that completing it or rolling it back needs, and git's `index.lock`.
+The bytes of files are stored before the record refers to them. The lock is a hard link to a file of the journal: it
+appears atomically, and names its holder."""
 
 from __future__ import annotations
 
@@ -37,12 +34,9 @@ _COARSE_NS = 2_000_000_000  # some file systems keep times to two seconds
 
 @dataclass(frozen=True)
 class PlannedPath:
-    """One path of the commit, as entries with filters applied; None means no file.
-
-    `base` is the file before the change, `work` the file after it, including any other work already on top. Merging the
-    change into `head`, the version in HEAD, gives `commit`; merging it into `staged` gives `stage`. For a renamed file,
-    `base`, `head` and `staged` are those at the old path, `renamed`. `bits` are the index entry's flags.
-    """
+    """One path of the commit, as entries with filters applied; None is no file. `base` is the file before the change,
+    `work` after it, with other work on top. The change merged into `head` gives `commit`, into `staged` gives `stage`.
+    For a renamed file `base`, `head` and `staged` are those at the old path `renamed`. `bits` are the index flags."""
 
     path: str
     head: Entry | None
@@ -66,7 +60,7 @@ class PlannedPath:
 
     @property
     def has_other_work(self) -> bool:
-        """Whether the file has uncommitted work besides the edit, made before or after it."""
+        """Whether the file has other uncommitted work, made before or after the edit."""
         return self.head != self.base or self.staged != self.head or self.commit != self.work
 
 
@@ -81,10 +75,9 @@ class SavedFile:
 
 @dataclass(frozen=True)
 class Record:
-    """One transaction. `head` and `branch` are HEAD's commit and branch at its start (None: unborn, detached);
-    `moves_to` is the commit to which HEAD moves if no new one is made ("": unborn). `in_place`: the files have the
-    change already; undo then uses each step's `was` and `done`. `uncommitted` are all tracked paths with the user's
-    other work, `saved` the files among them; `started` (ns) is when hooks started."""
+    """One transaction. `head` and `branch` are HEAD's at its start; `moves_to` is the commit to which HEAD moves if
+    none is made ("": unborn). `in_place`: the files have the change already, and undo uses `was` and `done`.
+    `uncommitted` are all tracked paths with other work, `saved` those copied; hooks `started` then (ns)."""
 
     id: str
     event: str
@@ -106,8 +99,7 @@ class Record:
 
 
 class EditJournal(stored.Journal):
-    """The open journal of a transaction, with the work tree and the record. Until `store`, the record may be newer than
-    the one on disk."""
+    """The open journal. Until `store`, the record may be newer than on disk."""
 
     def __init__(self, journal: stored.Journal, worktree: WorkTree, record: Record) -> None:
         super().__init__(journal.folder, journal.descriptor)
@@ -115,16 +107,15 @@ class EditJournal(stored.Journal):
         self.record = record
 
     def change(self, **values: Any) -> None:
-        """Change fields of the record in memory only."""
+        """Change the record in memory only."""
         self.record = replace(self.record, **values)
 
     def store(self, **values: Any) -> None:
-        """Change fields of the record, and durably save it to disk. The contents of files must be stored first."""
+        """Change and durably save the record; contents must be stored first."""
         self.change(**values)
         self.save(to_dict(self.record))
 
     def store_contents(self, items: Sequence[Step | SavedFile]) -> None:
-        """Store the bytes of files, before the record refers to them."""
         for number, item in enumerate(items):
             for name, value in vars(item).items():
                 if isinstance(value, Content):
@@ -160,22 +151,18 @@ class EditJournal(stored.Journal):
             raise SystemFailed(f"cannot create {path}: {error.strerror}; fix that and try again") from error
 
     def has_lock(self) -> bool:
-        """Whether this transaction holds the index lock."""
         file = self.path(LOCK_FILE)
         return file.exists() and _read_lock(lock_path(self.worktree)) == _read_lock(file)
 
     def unlock_index(self) -> None:
-        """Remove the lock if it belongs to this journal."""
+        """Remove the lock if it is ours."""
         if self.has_lock():
             lock_path(self.worktree).unlink()
 
     def remove_stale_ref_locks(self) -> None:
-        """Remove the reference locks that a killed git has left; with them, git would refuse every later commit.
-
-        Call this when that git has ended. A lock is stale if it was created since git started, contains what git would
-        have written (nothing, the starting commit, or a commit on top of it), and stays for a while: a running git
-        holds it for milliseconds.
-        """
+        """Remove the reference locks of a killed git; with them git refuses every later commit. Call this when that git
+        has ended. A lock is stale if it was created since, contains what git would have written (nothing, the start, a
+        commit on top of it), and stays: a running git holds it for milliseconds."""
         worktree, record = self.worktree, self.record
         if record.started is None:
             return
@@ -194,8 +181,7 @@ class EditJournal(stored.Journal):
 
 
 def create(worktree: WorkTree, record: Record) -> EditJournal:
-    """Durably create the journal of a transaction. Raises Busy if a journal with this name exists, SystemFailed if it
-    cannot be created."""
+    """Raises Busy if a journal with this name exists, SystemFailed if it cannot be created."""
     name = f"{record.id}-{record.event}"
     # users of git may see the text of the lock
     text = f"repoagent {record.id}: an edit is being committed by process {os.getpid()}\n"
@@ -205,7 +191,7 @@ def create(worktree: WorkTree, record: Record) -> EditJournal:
 
 
 def _content_file(name: str, number: int) -> str:
-    """The file in the folder of the journal with the field `name` of a step or saved file: `old-0`, `saved-3`."""
+    """The file for the field `name` of a step or saved file: `old-0`, `saved-3`."""
     return f"{'saved' if name == 'content' else name}-{number}"
 
 
@@ -234,10 +220,8 @@ _ITEMS: dict[str, type[Any]] = {"steps": Step, "planned": PlannedPath, "saved": 
 
 
 def load(folder: Path) -> Record | None:
-    """The record in a journal's folder, with the bytes it refers to; None if it is missing or unreadable.
-
-    Raises Refused for a newer version.
-    """
+    """The record in a journal's folder, with its bytes; None if missing or unreadable. Raises Refused for a newer
+    version."""
 
     def field(value: Any) -> object:
         if isinstance(value, dict):
@@ -265,12 +249,11 @@ def load(folder: Path) -> Record | None:
 
 
 def lock_path(worktree: WorkTree) -> Path:
-    """The path of git's lock on this work tree's index."""
     return index_path(worktree).with_name("index.lock")
 
 
 def _read_lock(path: Path) -> bytes | None:
-    """The beginning of a lock file; None if there is none or it cannot be read."""
+    """The beginning of a lock file; None if it cannot be read."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -280,7 +263,7 @@ def _read_lock(path: Path) -> bytes | None:
 
 
 def _stale_identity(worktree: WorkTree, path: Path, record: Record) -> tuple[int, int] | None:
-    """Inode and time of a lock that our git may have left; None for another lock."""
+    """Inode and time of a lock that our git may have left; None for another one."""
     try:
         status = path.lstat()
     except OSError:

@@ -1,9 +1,6 @@
-"""The user's uncommitted work: copied before hooks run, and restored if they lost it.
-
-Hooks lose work if they stash files or check them out and do not restore them. The file is then missing or has HEAD's
-content; after `git stash --keep-index` in a failed hook it has only the committed text. Any other content is a newer
-save and is kept. The index, MERGE_MSG and AUTO_MERGE belong to the user, too.
-"""
+"""The user's uncommitted work: copied before hooks run, and restored if they lost it. Hooks that stash or check files
+out may not restore them: the file is then missing, or as in HEAD, or after `git stash --keep-index` as committed. Any
+other content is a newer save and stays. Index, MERGE_MSG and AUTO_MERGE are the user's, too."""
 
 from __future__ import annotations
 
@@ -41,7 +38,6 @@ _PENDING_MESSAGES = ("MERGE_MSG", "AUTO_MERGE")
 
 
 def has_hooks(worktree: WorkTree) -> bool:
-    """Whether git runs any hooks for a commit."""
     path = git(worktree.top, "rev-parse", "--git-path", "hooks")
     folder = worktree.top / os.fsdecode(path.removesuffix(b"\n"))
     if any((folder / name).is_file() and os.access(folder / name, os.X_OK) for name in _COMMIT_HOOKS):
@@ -50,7 +46,7 @@ def has_hooks(worktree: WorkTree) -> bool:
 
 
 def snapshot_files(top: Path, edit_id: str, paths: Sequence[str]) -> tuple[SavedFile, ...]:
-    """The present content of `paths` (relative to the top), up to a total size, to be restored after hooks."""
+    """The content of `paths`, up to a total size, to be restored after hooks."""
     saved = []
     budget = _MAX_BYTES
     for number, path in enumerate(paths):
@@ -70,8 +66,8 @@ def snapshot_files(top: Path, edit_id: str, paths: Sequence[str]) -> tuple[Saved
 
 
 def restore_other_files(journal: EditJournal) -> OtherChanges:
-    """Restore files that have lost the user's work. Newer content is kept, and the earlier content is then saved in the
-    journal's folder as `found-before-N`."""
+    """Restore files that lost the user's work. Newer content stays, and the earlier one goes to `found-before-N` in the
+    journal's folder."""
     worktree, record = journal.worktree, journal.record
     restored, left, sentences = [], [], []
     for saved in record.saved:
@@ -104,7 +100,7 @@ def restore_other_files(journal: EditJournal) -> OtherChanges:
 
 
 def _is_as_in_head(worktree: WorkTree, record: Record, saved: SavedFile, current: Content) -> bool:
-    """Whether the file is as in a checkout of the commit on which the transaction began."""
+    """Whether the file is as in a checkout of the commit at the start."""
     arguments = ("ls-tree", "-z", "--full-tree", record.head or "HEAD", "--", saved.path)
     listing = git_output(worktree.top, *arguments, ok=(0, 128))
     fields = os.fsdecode(listing.stdout).partition("\t")[0].split(" ")
@@ -116,8 +112,7 @@ def _is_as_in_head(worktree: WorkTree, record: Record, saved: SavedFile, current
 
 
 def keep_copy(journal: EditJournal, name: str, content: Content) -> str:
-    """Save the bytes in the journal's folder, unless they are there already; return the file name: `name` and a
-    number."""
+    """Save the bytes in the journal's folder, unless they are there; return the file's name."""
     number = 0
     while (file := journal.path(f"{name}-{number}")).exists():
         if read_stored(journal.folder, file.name) == content.data:
@@ -128,12 +123,11 @@ def keep_copy(journal: EditJournal, name: str, content: Content) -> str:
 
 
 def _keep_earlier(journal: EditJournal, path: str, name: str, content: Content) -> str:
-    """Save the earlier content of a file that stays as it is now; return a sentence about that."""
+    """Save the earlier content of a file that stays as it is; return a sentence about that."""
     return f"{path} {_CHANGED}; its earlier content is in {KEPT_FOLDER}/{keep_copy(journal, name, content)}"
 
 
 def save_pending_messages(journal: EditJournal) -> None:
-    """Save MERGE_MSG and AUTO_MERGE in the journal before a commit."""
     for name in _PENDING_MESSAGES:
         file = journal.worktree.git_dir / name
         if file.is_file():
@@ -141,7 +135,7 @@ def save_pending_messages(journal: EditJournal) -> None:
 
 
 def restore_pending_messages(journal: EditJournal) -> None:
-    """Restore MERGE_MSG and AUTO_MERGE if they have disappeared, and remove them from the journal."""
+    """Restore MERGE_MSG and AUTO_MERGE if they have disappeared, and remove the copies."""
     for name in _PENDING_MESSAGES:
         copy = journal.path(f"waiting-{name}")
         if not copy.exists():
@@ -153,9 +147,9 @@ def restore_pending_messages(journal: EditJournal) -> None:
 
 
 def restore_mixed_files(journal: EditJournal, written: Mapping[str, Content | None]) -> OtherChanges:
-    """Restore the user's work that hooks have lost in the edit's files. The content that this replaces is saved in the
-    journal's folder as `found-own-N`, and so is the lost work if it cannot be restored. `written` has the content of
-    the files when hooks started; content that differs from the step's was saved by another program, and stays."""
+    """Restore the user's work that hooks lost in the edit's files. What that replaces goes to `found-own-N` in the
+    journal's folder, as does lost work that cannot be restored. `written` is each file when hooks started: other than
+    the step's, it is a save by another program, and stays."""
     worktree = journal.worktree
     restored, sentences = [], []
     for step, planned in _mixed(journal.record):
@@ -197,9 +191,8 @@ def restore_mixed_files(journal: EditJournal, written: Mapping[str, Content | No
 
 
 def steps_to_revert(journal: EditJournal) -> list[Step]:
-    """The steps, with the content that they wrote themselves instead of the content after hooks. If hooks were killed
-    between a stash and its pop, a file has only the committed content or is missing; the step then reverts that
-    state."""
+    """The steps, with what they wrote themselves. If hooks were killed between a stash and its pop, a file is missing
+    or as committed; the step then reverts that."""
     record, top = journal.record, journal.worktree.top
     written = [
         step if step.wrote is None else replace(step, new=step.wrote, wrote=None) for step in record.steps
@@ -225,13 +218,12 @@ def _mixed(record: Record) -> Iterator[tuple[Step, PlannedPath]]:
 
 
 def _checked_out(worktree: WorkTree, planned: PlannedPath) -> Content | None:
-    """The content that a checkout of the commit writes."""
+    """What a checkout of the commit writes."""
     return None if planned.commit is None else from_blob(worktree, planned.path, planned.commit)
 
 
 def copy_user_index(worktree: WorkTree, file: Path) -> None:
-    """Copy the index to `file` in a journal's folder. Any lock in that folder was left by a killed git, since no other
-    program works there."""
+    """Copy the index into a journal's folder; any lock there was left by a killed git."""
     file.with_name(f"{file.name}.lock").unlink(missing_ok=True)
     copy_index(worktree, file)
 
@@ -239,11 +231,8 @@ def copy_user_index(worktree: WorkTree, file: Path) -> None:
 def update_user_index(
     journal: EditJournal, other: Mapping[str, Entry | None] | None = None, leave: Collection[str] = ()
 ) -> None:
-    """Write the entries of the change, and the `other` entries, to the user's index, except at the paths `leave`; then
-    release the lock.
-
-    Raises Busy if another program has removed this lock and holds its own; recovery completes the update later.
-    """
+    """Write the entries of the change, and the `other` ones, to the user's index, except at `leave`; then release the
+    lock. Raises Busy if another program holds it; recovery then completes this."""
     worktree, record = journal.worktree, journal.record
     if not journal.has_lock():
         journal.lock_index()

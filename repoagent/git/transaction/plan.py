@@ -1,7 +1,5 @@
-"""Plan a commit that is HEAD plus the change, whatever else is staged or changed, even in the same file.
-
-Refuses work tree states in which the commit would contain more or less than the change.
-"""
+"""Plan a commit that is HEAD plus the change, whatever else is staged or changed, even in the same file. Refuses states
+in which it would contain more or less."""
 
 from __future__ import annotations
 
@@ -26,8 +24,8 @@ _ONLY_WRITE = ", or use --no-commit to only write the files"
 
 @dataclass(frozen=True)
 class Plan:
-    """The commit on top of `head` (None: a first commit). `uncommitted` are all tracked paths with the user's
-    uncommitted work, which a `--check` command sees too; `notes` are sentences for the user."""
+    """The commit on top of `head` (None: the first). `uncommitted` are all tracked paths with other work, which a
+    `--check` command sees too; `notes` are for the user."""
 
     head: str | None
     branch: str | None
@@ -37,14 +35,13 @@ class Plan:
 
     @property
     def dirty(self) -> tuple[str, ...]:
-        """The paths of the edit that also have other uncommitted work, which stays uncommitted."""
+        """The paths of the edit with other uncommitted work, which stays uncommitted."""
         return tuple(planned.path for planned in self.paths if planned.has_other_work)
 
 
 @dataclass(frozen=True)
 class Versions:
-    """The entries in HEAD, the index and the work tree for the paths of a change. `include_dirty`, `offer` and
-    `in_place` are as in `make_plan`."""
+    """The entries in HEAD, index and work tree for the paths of a change; the last fields are as in `make_plan`."""
 
     worktree: WorkTree
     status: Status
@@ -55,7 +52,7 @@ class Versions:
 
     @property
     def ways_out(self) -> str:
-        """The remedies to name in a refusal, as the end of a sentence."""
+        """The remedies in a refusal, as the end of a sentence."""
         if self.in_place is not None:
             return _COMMIT_WHOLE
         return _COMMIT_FIRST + (_WAYS_OUT if self.offer else "")
@@ -65,22 +62,20 @@ class Versions:
         return self.include_dirty or (self.in_place is not None and change.name in self.in_place.whole)
 
     def in_head(self, path: str) -> Entry | None:
-        """The entry of `path` in HEAD; None if HEAD lacks it."""
         return self.status.changed[path].head if path in self.status.changed else self.staged(path)
 
     def staged(self, path: str) -> Entry | None:
-        """The entry of `path` in the index; None if it is missing or only an intent to add."""
+        """The index entry; None if it is missing or only an intent to add."""
         if path in self.status.changed:
             return self.status.changed[path].staged
         return self.index[path].entry if path in self.index else None
 
     def blob(self, path: str, content: Content | None) -> Entry | None:
-        """The entry for content from the work tree, stored with filters applied."""
+        """The entry for content of the work tree, stored with filters."""
         return None if content is None else to_blob(self.worktree, path, content, self.staged(path))
 
     def nested(self, target: str) -> Iterator[str]:
-        """The changed tracked files in the way of `target`: those at a path that `target` needs as a folder, and those
-        below `target`."""
+        """The changed tracked files in the way of `target`: at a path that it needs as a folder, or below it."""
         for path, changed in self.status.changed.items():
             is_nested = target.startswith(path + "/") or path.startswith(target + "/")
             if is_nested and (changed.head or changed.staged):
@@ -88,8 +83,8 @@ class Versions:
 
 
 def refuse_operation(worktree: WorkTree, *, offer: bool = True) -> None:
-    """Raise Refused if a commit would become part of a merge, rebase or the like, or if HEAD names a reference that is
-    not a branch. With `offer` the message suggests --no-commit."""
+    """Raise Refused if a commit would become part of a merge, rebase or the like, or if HEAD is on no branch. `offer`
+    suggests --no-commit."""
     refuse_no_branch(worktree, offer=offer)
     name = operation(worktree)
     if name not in (None, "bisect"):
@@ -100,7 +95,7 @@ def refuse_operation(worktree: WorkTree, *, offer: bool = True) -> None:
 
 
 def refuse_no_branch(worktree: WorkTree, *, offer: bool = True) -> None:
-    """Raise Refused if HEAD names a reference that is not a branch; a detached HEAD is allowed."""
+    """Raise Refused if HEAD names a reference that is not a branch; detached is allowed."""
     ref = head_ref(worktree)
     if ref is not None and not ref.startswith("refs/heads/"):
         raise Refused(
@@ -110,7 +105,7 @@ def refuse_no_branch(worktree: WorkTree, *, offer: bool = True) -> None:
 
 
 def refuse_unmerged(status: Status, *, offer: bool = True) -> None:
-    """Raise Refused if the index has conflicts. With `offer` the message suggests --no-commit."""
+    """Raise Refused if the index has conflicts. `offer` suggests --no-commit."""
     if status.unmerged:
         raise Refused(
             f"unresolved merge conflicts in {', '.join(status.unmerged[:3])}: resolve them and run `git add` "
@@ -119,7 +114,7 @@ def refuse_unmerged(status: Status, *, offer: bool = True) -> None:
 
 
 def sparse_advice(path: str) -> str:
-    """The message for a tracked file that the sparse checkout excludes. A plain `git restore` skips such a file."""
+    """The message for a tracked file that the sparse checkout excludes; plain `git restore` skips it."""
     return (
         f"{path} is tracked, but excluded by the sparse checkout: restore it first with "
         f"`git restore --ignore-skip-worktree-bits {shlex.quote(path)}`, or its whole folder with "
@@ -128,8 +123,8 @@ def sparse_advice(path: str) -> str:
 
 
 def _refuse_inseparable(versions: Versions, change: FileChange) -> None:
-    """Raise Refused for a change to a submodule and, unless files are committed whole, of a file that is not in HEAD or
-    that would replace another tracked path."""
+    """Raise Refused for a submodule and, unless files are committed whole, for a file that is not in HEAD or would
+    replace another tracked path."""
     source, target = change.old_path, change.path
     for path in {source, target} - {None}:
         entry = path and (versions.staged(path) or versions.in_head(path))
@@ -167,12 +162,9 @@ def make_plan(
     offer: bool = True,
     in_place: InPlace | None = None,
 ) -> Plan:
-    """Store the blobs of the commit and return the plan.
-
-    Raises Inseparable if a change cannot be separated from the user's uncommitted work in the same file,
-    AlreadyCommitted if HEAD already contains all of the changes. `include_dirty` commits each file whole; with `offer`,
-    refusals suggest that. `in_place` is set if the work tree already has the changes.
-    """
+    """Store the blobs of the commit and return the plan. `include_dirty` commits whole files; `offer` suggests that in
+    refusals. Raises Inseparable for other uncommitted work on the same lines, AlreadyCommitted if HEAD has all
+    changes."""
     paths = sorted({path for change in changes for path in (change.old_path, change.path) if path})
     versions = Versions(worktree, status, read_entries(worktree, paths), include_dirty, offer, in_place)
     for change in changes:
@@ -241,7 +233,7 @@ def _after(
 
 
 def _in_work_tree(versions: Versions, path: str, after: Entry | None) -> Entry | None:
-    """The final content of the work tree: that after the change, or what another program has made of it since."""
+    """The final content of the work tree: after the change, or what another program made of it since."""
     if versions.in_place is None or path not in versions.in_place.current:
         return after
     content = versions.in_place.current[path]
@@ -255,8 +247,8 @@ def _in_work_tree(versions: Versions, path: str, after: Entry | None) -> Entry |
 def _carry(
     versions: Versions, change: FileChange, where: str, sides: tuple[Entry | None, Entry | None, Entry | None]
 ) -> Entry | None:
-    """Merge the change from the second to the third of `sides` into the first. Raises Inseparable on a conflict; with
-    `in_place`, what was staged on top of the change stays staged."""
+    """Merge the change from the second to the third of `sides` into the first. Raises Inseparable; with `in_place`,
+    what is staged on top stays staged."""
     projected = project(versions.worktree, *sides)
     if not isinstance(projected, Conflict):
         return projected
@@ -270,7 +262,7 @@ def _carry(
 
 
 def conflict_lines(conflict: Conflict) -> str:
-    """Where a conflict is, for a message, such as " on line 3"; "" if its lines are unknown."""
+    """Where a conflict is, such as " on line 3"; "" if unknown."""
     return f" on {lines_text(conflict.lines)}" if conflict.lines else ""
 
 

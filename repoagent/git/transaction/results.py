@@ -13,12 +13,8 @@ from repoagent.git.files import Content
 
 @dataclass(frozen=True)
 class Options:
-    """Options for a commit, named as in `git commit` where git has them.
-
-    `sign` is a key, "" for the default key, None to follow the configuration. `fixup` is a commit. `branch` is a new
-    branch for the commit. `include_dirty` commits whole files, with the user's other work. `no_commit` only writes the
-    files.
-    """
+    """As in `git commit`. `sign` is a key ("": the default one, None: as configured), `fixup` a commit, `branch` a new
+    branch. `include_dirty` commits whole files, `no_commit` only writes them."""
 
     no_commit: bool = False
     no_verify: bool = False
@@ -32,9 +28,8 @@ class Options:
 
 @dataclass(frozen=True)
 class CommitResult:
-    """The commit. `folded` are the paths with a hook's changes, `taken_out` those from which other work that a hook had
-    added was removed, and `restored` the files whose lost uncommitted work was restored. `output` is what git and the
-    hooks printed."""
+    """The commit. `folded` are paths with a hook's changes, `taken_out` those from which a hook's other work was
+    removed, `restored` those whose lost work was restored. `output` is what git and hooks printed."""
 
     commit: str
     parent: str | None
@@ -51,11 +46,8 @@ KEPT_FOLDER = "\0"  # in a sentence: the folder that the journal becomes at the 
 
 @dataclass(frozen=True)
 class OtherChanges:
-    """Changes by other programs to the user's files during a transaction.
-
-    `restored` are the paths whose lost uncommitted work was restored, `left` those with newer content, which stays;
-    those in `conflicts` also still contain the edit. `sentences` describe the changes for the user.
-    """
+    """Changes by other programs meanwhile: `restored` lost work, `left` newer content as it is; the files in
+    `conflicts` still contain the edit. `sentences` tell the user."""
 
     restored: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
@@ -71,21 +63,20 @@ class OtherChanges:
         )
 
     def notes(self, folder: Path) -> tuple[str, ...]:
-        """The sentences, with `folder` filled in: the journal's final folder, which contains the kept bytes."""
+        """The sentences, with the journal's final `folder`, where kept bytes are."""
         return tuple(sentence.replace(KEPT_FOLDER, str(folder)) for sentence in self.sentences)
 
     def remarks(self, folder: Path) -> tuple[str, ...]:
-        """Like `notes`, plus a sentence about restored files."""
+        """`notes`, and a sentence about restored files."""
         return (*self.notes(folder), *restored_notes(self.restored))
 
 
 def merged(first: Sequence[str], second: Sequence[str]) -> tuple[str, ...]:
-    """Both sequences, joined in order and without duplicates."""
+    """Both sequences, in order and without duplicates."""
     return tuple(dict.fromkeys([*first, *second]))
 
 
 def restored_notes(paths: Sequence[str]) -> tuple[str, ...]:
-    """A sentence about the restored uncommitted work in `paths`; () if there are none."""
     if not paths:
         return ()
     return (
@@ -94,7 +85,7 @@ def restored_notes(paths: Sequence[str]) -> tuple[str, ...]:
 
 
 class Inseparable(Refused):
-    """A change cannot be separated from uncommitted work in the file `path`, which can only be committed whole."""
+    """A change cannot be separated from uncommitted work in `path`."""
 
     def __init__(self, sentence: str, path: str) -> None:
         super().__init__(sentence)
@@ -102,12 +93,8 @@ class Inseparable(Refused):
 
 
 class HookFailed(CheckFailed):
-    """git or a hook refused the commit; `output` is what they printed. Everything was restored, except as stated in
-    `remarks`.
-
-    `by_git`: another edit would not help, because git itself failed (no identity, no signature), the user may have
-    cancelled in the editor, or the commit was withdrawn.
-    """
+    """git or a hook refused the commit and printed `output`; all is restored, except as in `remarks`. `by_git`: another
+    edit would not help (no identity or signature, cancelled in the editor, withdrawn)."""
 
     def __init__(self, output: bytes, *, by_git: bool = False, remarks: Sequence[str] = ()) -> None:
         self.output = output
@@ -119,19 +106,18 @@ class HookFailed(CheckFailed):
 
 
 def and_unchanged(remarks: Sequence[str]) -> str:
-    """The end of a sentence about a failure, which says that everything was restored, except as stated in `remarks`."""
+    """The end of a sentence about a failure: everything was restored, except as in `remarks`."""
     if not remarks:
         return ", and everything was restored"
     return f". {'. '.join(remarks)}. Everything else was restored"
 
 
 class AlreadyCommitted(NothingDone):
-    """HEAD already contains the change."""
+    pass
 
 
 class UnfinishedTransaction(Refused):
-    """A transaction could be neither completed nor rolled back; the next command completes it or rolls it back, from
-    its journal."""
+    """It could be neither completed nor rolled back; the next command does that."""
 
     def __init__(self, event: str, edit_id: str, error: Exception) -> None:
         super().__init__(
@@ -142,8 +128,8 @@ class UnfinishedTransaction(Refused):
 
 @dataclass(frozen=True)
 class InPlace:
-    """A change that is already in the work tree. `current` has the content of the paths that have changed since (None:
-    no file). These further changes stay uncommitted, except for those to the paths in `whole`."""
+    """A change that is in the work tree already. `current` has the paths changed since (None: no file); these changes
+    stay uncommitted, except in `whole`."""
 
     current: Mapping[str, Content | None] = field(default_factory=dict)
     whole: Collection[str] = ()

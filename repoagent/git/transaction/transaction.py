@@ -33,17 +33,13 @@ _GIT_FAILED = 128  # git's exit code for a fatal error; it is 1 if a hook refuse
 
 
 def new_edit_id() -> str:
-    """A new edit id, for the `Repoagent-Edit` trailer of the edit's commit."""
     return secrets.token_hex(6)
 
 
 class BaseTransaction(ABC):
-    """A change to files, from beginning to end, as a context manager: leaving it early restores everything. Changes
-    that other programs have made to the files in the meantime are kept and reported. `plan` is what will be committed.
-
-    `Transaction` ends with a commit, `MoveTransaction` moves HEAD to an existing one. `commits` is False if only files
-    are written and no lock is taken; `in_place` is set if the files already have the change.
-    """
+    """A change to files as a context manager: leaving it early restores everything but what other programs changed
+    meanwhile. `Transaction` ends with a commit, `MoveTransaction` moves HEAD to one. Without `commits` files are
+    written, no lock is taken; `in_place`: the files have the change already."""
 
     def __init__(
         self,
@@ -97,7 +93,7 @@ class BaseTransaction(ABC):
         return self
 
     def write(self) -> None:
-        """Write the files. Raises Moved, with nothing written, if one of them has changed since the change was made."""
+        """Raises Moved, with nothing written, if a file has changed since the change was made."""
         top, in_place = self._worktree.top, self._in_place
         steps = file_writer.steps_of(self._changes, self.id, None if in_place is None else in_place.current)
         file_writer.refuse_moved(top, steps)
@@ -133,15 +129,14 @@ class BaseTransaction(ABC):
 
     @property
     def left(self) -> tuple[str, ...]:
-        """The files that still contain the edit, because another program has changed its lines since."""
+        """The files that still contain the edit, because its lines were changed since."""
         return self.other_changes.conflicts
 
     @abstractmethod
     def _make_plan(self, status: Status) -> Plan:
-        """The plan for the work tree, the index and the commit."""
+        pass
 
     def _find_commit(self) -> Commit | None:
-        """The commit that was made, or None."""
         return None
 
     @property
@@ -156,8 +151,8 @@ class BaseTransaction(ABC):
             raise Busy("another program moved HEAD during the edit: run the edit again")
 
     def _end(self, made: Commit | None = None) -> None:
-        """Complete the transaction with the commit, by default the one that HEAD contains, or roll it back. Raises
-        UnfinishedTransaction if that fails."""
+        """Complete the transaction with the commit, by default that in HEAD, or roll back. Raises
+        UnfinishedTransaction."""
         try:
             self._finish(made or self._find_commit())
         except (RepoagentError, OSError):
@@ -181,12 +176,8 @@ class BaseTransaction(ABC):
 
 
 class Transaction(BaseTransaction):
-    """A change to files that becomes one commit. Use it as a context manager, as in the module's docstring.
-
-    Entering it takes git's index lock and plans the commit; leaving it without `commit` or `keep` restores everything.
-    `plan` is what would be committed, `result` what was committed. With `in_place`, the files already have the change
-    and keep it even if there is no commit.
-    """
+    """A change that becomes one commit, as in the module's docstring. `plan` is what would be committed, `result` what
+    was. With `in_place` the files keep the change even without a commit."""
 
     def __init__(
         self,
@@ -210,12 +201,8 @@ class Transaction(BaseTransaction):
         self._withdrawn = ""
 
     def commit(self, message: str | bytes, *, at_once: bool = False) -> results.CommitResult:
-        """Make the commit, with the user's hooks, signature and identity.
-
-        A str is encoded in i18n.commitEncoding. `at_once`: since the transaction was entered, no program has run and
-        the user has not been asked anything, so the user's other work is not read again. Raises HookFailed, with
-        everything restored, if git or a hook refuses, and Busy if HEAD was moved.
-        """
+        """Make the commit, with the user's hooks, signature and identity. `at_once`: nothing ran since entering, so the
+        status is not read again. Raises HookFailed, with everything restored, and Busy if HEAD was moved."""
         text = commit.encode(self._worktree, message)
         if self._status is None or not at_once:
             self._status = self._read_status()
@@ -260,17 +247,17 @@ class Transaction(BaseTransaction):
         )
 
     def _find_commit(self) -> Commit | None:
-        """The commit of this transaction if HEAD contains it: HEAD decides, not an exit code."""
+        """The commit of this transaction if HEAD contains it."""
         return commit.find_commit(self._open) if self._open.record.state == COMMITTING else None
 
     def _read_status(self) -> Status:
-        """Read the status. Raises Busy if HEAD was moved since the transaction began."""
+        """Raises Busy if HEAD was moved since the transaction began."""
         status = read_status(self._worktree)
         self._refuse_moved(status.head, status.branch)
         return status
 
     def _attempt(self, status: Status, message: bytes) -> tuple[Commit | None, int, bytes]:
-        """Run `git commit`; return the commit, if there is one, the exit code, and the output."""
+        """Run `git commit`; return the commit, if any, the exit code, and the output."""
         opened = self._open
         self._written = {step.path: look(self._worktree.top, step.path) for step in opened.record.steps}
         commit.prepare(opened, status, message, self.options)
@@ -287,11 +274,8 @@ class Transaction(BaseTransaction):
         return made, code, output
 
     def _fold(self) -> Status | None:
-        """After a failed commit: if a hook rewrote files of the edit, as formatters do, plan again with its version of
-        them. Returns the new status, None if there is nothing new to commit.
-
-        The files may contain a save by the user, so each step records what it `wrote` itself.
-        """
+        """After a failed commit: if a hook rewrote files of the edit, as formatters do, plan again with its version;
+        return the new status, or None. A file may have a save by the user, so each step records what it `wrote`."""
         worktree, opened = self._worktree, self._open
         if not other_files.has_hooks(worktree):
             return None
