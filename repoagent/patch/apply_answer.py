@@ -1,6 +1,5 @@
-"""The entry point: apply all hunks of an answer to its files, or none.
-
-The parser is imported on first use, so that the request to the model is sent earlier."""
+"""The entry point: apply all hunks of an answer to its files, or none. Imports the parser late, so that the request to
+the model is sent earlier."""
 
 from __future__ import annotations
 
@@ -21,8 +20,7 @@ LARGEST = 4 * 1024 * 1024  # characters of an answer: parsing takes about forty 
 
 @dataclass(frozen=True)
 class Applied:
-    """The result of applying an answer: one change per file, the placement of each hunk, and one canonical diff.
-    `unclosed`: a fence is not closed."""
+    """One change per file, the placement of each hunk, and one canonical diff. `unclosed`: a fence is not closed."""
 
     changes: tuple[FileChange, ...]
     placements: tuple[Placement, ...]
@@ -39,15 +37,9 @@ def apply_answer(
     strict: bool = False,
     parses_worse: Callable[[str, bytes, bytes], str | None] | None = None,
 ) -> Applied:
-    """Apply the patches of a model's answer to `sources`, in memory.
-
-    `sources` has the current content of every known file; `scope` is the set of files that may be changed (None: all).
-    A new file is created only if `may_create(path)`. `strict` accepts only exact matches. `parses_worse(path, before,
-    after)` returns a sentence if a parser rejects the result.
-
-    Raises NoPatch if the answer contains no patch, and PatchRefused with all problems; nothing is applied in part.
-    Never guesses: a patch that fits at two locations, or in two ways, is refused.
-    """
+    """Apply the patches of an answer to `sources` (the content of every known file), in memory. `scope` are the files
+    that may be changed (None: all), `strict` accepts exact matches only, `parses_worse(path, before, after)` says why a
+    parser rejects a result. Raises NoPatch, or PatchRefused with all problems."""
     return apply_patches(
         read_answer(answer, known=sources),
         sources,
@@ -61,9 +53,8 @@ def apply_answer(
 def read_answer(
     answer: str, *, loose: bool = False, known: Collection[str] = (), ended: bool = False
 ) -> tuple[FilePatch, ...]:
-    """The patches in an answer, as written. `loose` is as in `patch_spans`, `known` has the names of known files;
-    `ended`: the answer is complete, so an unclosed fence does not mean that its end is missing. Raises PatchRefused for
-    an answer that is malformed or has more than LARGEST characters."""
+    """The patches in an answer, as written; `loose` is as in `patch_spans`. `known` are names of files; `ended`: the
+    model ended the answer, so an unclosed fence is complete. Raises PatchRefused for a malformed or too long one."""
     from repoagent.patch.parse.answer import parse
 
     if len(answer) > LARGEST:
@@ -85,10 +76,7 @@ def apply_patches(
     parses_worse: Callable[[str, bytes, bytes], str | None] | None = None,
     exists: Callable[[str], bool] | None = None,
 ) -> Applied:
-    """Apply patches from `read_answer`, as `apply_answer` does.
-
-    `exists(path)` returns whether a file outside `sources` exists.
-    """
+    """Apply patches from `read_answer`, as `apply_answer` does; `exists` finds files outside `sources`."""
     from repoagent.patch.combine import combine
     from repoagent.patch.parse.retractions import without_withdrawn
     from repoagent.patch.render import canonical_diff

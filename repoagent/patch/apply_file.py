@@ -29,14 +29,12 @@ _MOVES = {"rename": "renamed", "copy": "copied"}
 
 
 class DuplicateHunks(PatchError):
-    """Two identical hunks are meant for two locations, but the file has only one such location."""
+    """Two identical hunks are for two locations, of which the file has only one."""
 
 
 def apply_targets(group: Sequence[Target], files: Files, before: Content | None = None) -> Outcome:
-    """Apply all patches to one file, each to the same content (`before`, by default the source's).
-
-    Raises PatchError or PatchErrors if they cannot be applied.
-    """
+    """Apply all patches to one file, each to the same content (`before`, by default the source's). Raises PatchError or
+    PatchErrors."""
     first = group[0]
     if any((target.source, target.path) != (first.source, first.path) for target in group):
         raise PatchError(
@@ -85,9 +83,9 @@ def apply_targets(group: Sequence[Target], files: Files, before: Content | None 
 
 
 def _distinct_hunks(group: Sequence[Target]) -> tuple[list[Hunk], list[set[int]]]:
-    """The distinct hunks, numbered from 1, each with the tolerances that parsing it and its patch needed; and for each
-    the blocks of the answer that contain it. A hunk without a header counts again if it is repeated in one block, or in
-    blocks with only the file name between them: it may be for another location."""
+    """The distinct hunks, numbered from 1, with the tolerances of parsing; and for each the blocks with it. A hunk
+    without a header counts again in the same block, or in blocks with only the file name between them: it may be for
+    another location."""
     tolerances: dict[tuple[Hunk, int], frozenset[str]] = {}
     blocks: dict[tuple[Hunk, int], set[int]] = {}
     repetitions: Counter[tuple[Hunk, int]] = Counter()
@@ -199,11 +197,8 @@ def _new_content(
 def _in_same_form(
     text: Text, hunks: Sequence[Hunk], data: bytes, group: Sequence[Target], files: Files
 ) -> tuple[Text, Sequence[Hunk]]:
-    """The file `data` and the hunks in a form in which their lines can be compared.
-
-    For a diff with bytes that only tools write, or with `--strict`, these are raw bytes, as in git, if the diff fits
-    them. Otherwise it is decoded text, with the hunks in the file's encoding.
-    """
+    """The file and the hunks in a comparable form: raw bytes, as in git, for a diff with bytes that only tools write,
+    or `--strict`, if it fits; else text, with the hunks in the file's encoding."""
     lines = [line for hunk in hunks for line in hunk.lines]
     signs = _BYTES_OF_TOOLS
     if text.encoding == "latin-1":
@@ -240,9 +235,9 @@ def _with_lines(hunk: Hunk, changed: Callable[[Line], Line]) -> Hunk:
 
 
 def _check_duplicates(hunks: Sequence[Hunk], blocks: Sequence[set[int]], matches: Sequence[Match]) -> None:
-    """Raise DuplicateHunks if two equal hunks, whose headers name two locations, were placed at the same one. With the
-    same header, or a slightly different one in another block, it is one hunk sent twice. Also raise it for the reverse:
-    two hunks of a block that change the same lines, at the same number, differently."""
+    """Raise DuplicateHunks if two equal hunks, whose headers name two locations, are at one; equal headers, or slightly
+    different ones in another block, mean one hunk sent twice. Also for the reverse: two hunks of a block that change
+    the same lines differently."""
     by_number = {match.hunk.number: match for match in matches}
     equal: dict[tuple[Line, ...], Hunk] = {}
     versions: dict[object, Hunk] = {}
@@ -272,8 +267,8 @@ def _check_duplicates(hunks: Sequence[Hunk], blocks: Sequence[set[int]], matches
 
 
 def _check_reverted(matches: Sequence[Match], parts: Sequence[splice.Splice]) -> None:
-    """Raise PatchError if a hunk deletes a line and adds it again, and a hunk of another block changes it: it may be
-    meant to revert that change."""
+    """Raise PatchError if a hunk changes lines that one of another block deletes and adds again: it may revert that
+    change."""
     changing: dict[int, list[splice.Splice]] = {}
     for part in parts:
         for row in range(part.start, part.end):
@@ -286,7 +281,7 @@ def _check_reverted(matches: Sequence[Match], parts: Sequence[splice.Splice]) ->
 
 
 def encoded(text: Text) -> bytes:
-    """The bytes of `text`. Raises PatchError for a character that its encoding lacks."""
+    """Raises PatchError for a character that the encoding lacks."""
     try:
         return text.encode()
     except UnicodeEncodeError as error:
@@ -298,7 +293,7 @@ def encoded(text: Text) -> bytes:
 
 
 def _new_file(group: Sequence[Target], files: Files) -> Outcome:
-    """Create a file. Raises PatchError if its content is unclear."""
+    """Raises PatchError if the content is unclear."""
     first = group[0]
     bodies = {(target.patch.whole, tuple(hunk.lines for hunk in target.patch.hunks)) for target in group}
     if len(bodies) > 1:
@@ -340,8 +335,7 @@ def _new_file(group: Sequence[Target], files: Files) -> Outcome:
 def check_result(
     path: str, before: bytes, after: bytes, parses_worse: ParsesWorse | None, *, may_empty: bool = False
 ) -> None:
-    """Raise PatchError if the edited bytes are not acceptable as the new content. `may_empty`: an empty file is
-    accepted, because the patch deletes every line and each of them matches exactly."""
+    """Raise PatchError for new bytes that are empty or parse worse. `may_empty`: the patch deletes every line."""
     if not may_empty and not _is_empty(before) and _is_empty(after):
         raise PatchError(
             "empties-file",
@@ -358,18 +352,15 @@ def check_result(
 
 
 def _is_empty(data: bytes) -> bool:
-    """Whether `data` is only white space, apart from a byte-order mark."""
     bom = next((bom for bom in _BOMS if data.startswith(bom)), b"")
     return not data[len(bom) :].strip(b"\0 \t\r\n\v\f")
 
 
 def _strict_diffs(group: Sequence[Target], files: Files) -> bool:
-    """Whether all patches are diffs in strict mode, written by a tool: it omits no code."""
     return files.strict and all(target.patch.form == "diff" for target in group)
 
 
 def _check_no_elision(added: Sequence[str], before: Sequence[str]) -> None:
-    """Raise PatchError if an added line is a placeholder for omitted code."""
     present = set(before)
     for line in added:
         if line not in present and model.is_explicit_elision(line):

@@ -20,12 +20,9 @@ Located = tuple[Target, Hunk, Ranges]  # a hunk with the rows that it changes; N
 
 
 def combine(group: Sequence[Target], files: Files) -> Outcome | list[Problem]:
-    """The outcome of all patches to a file together, or their problems.
-
-    If all patches fit the same text, they are parts of one change. Otherwise they can be steps, each applied to the
-    result of the previous one, or a later patch can replace an earlier one at the same location, if the prose says so
-    or if the last one makes all changes of the others. If both are possible, they must have the same result.
-    """
+    """The outcome of all patches to a file, or their problems. If all fit the same text, they are parts of one change.
+    Else they are steps, or a later one replaces an earlier one at the same place, if the prose says so or the last
+    makes all changes; if both are possible, results must be equal."""
     name = group[0].name
     source = files.sources.get(group[0].source or "")
     text = decode(source.data) if source is not None else None
@@ -108,7 +105,7 @@ def _as_steps(group: Sequence[Target], files: Files, source: Content) -> Outcome
 
 
 def _as_repetition(blocks: Sequence[list[Target]], files: Files, text: Text | None) -> Outcome | None:
-    """Apply the last block alone if it makes every change of the others, as one with "All together:" does."""
+    """Apply the last block alone if it makes every change of the others ("All together:")."""
     if text is None or any(target.patch.action != "edit" for block in blocks for target in block):
         return None
     *others, last = (
@@ -124,7 +121,6 @@ def _as_repetition(blocks: Sequence[list[Target]], files: Files, text: Text | No
 
 
 def _blocks(group: Sequence[Target]) -> list[list[Target]]:
-    """The patches of each block of the answer."""
     blocks: dict[int, list[Target]] = {}
     for target in group:
         blocks.setdefault(target.patch.block, []).append(target)
@@ -132,7 +128,7 @@ def _blocks(group: Sequence[Target]) -> list[list[Target]]:
 
 
 def _versions(blocks: Sequence[list[Target]]) -> list[list[Target]]:
-    """The patches grouped by version: each block whose prose corrects earlier patches begins a new version."""
+    """Each block whose prose corrects earlier patches begins a new version."""
     versions: list[list[Target]] = []
     for block in blocks:
         if versions and not block[0].patch.revises:
@@ -143,14 +139,13 @@ def _versions(blocks: Sequence[list[Target]]) -> list[list[Target]]:
 
 
 def _content(block: Sequence[Target]) -> object:
-    """The changes of a block, without hunk numbers and line numbers."""
     return tuple((target.patch.whole, tuple(hunk.lines for hunk in target.patch.hunks)) for target in block)
 
 
 def _as_correction(group: Sequence[Target], files: Files, text: Text | None) -> Outcome | None:
-    """Let each block replace the hunks of earlier blocks at the same lines. A block that prose calls a correction of
-    the whole also replaces hunks that fit nowhere, and must replace something. If hunks of an earlier block remain, the
-    prose must say so. Otherwise return None."""
+    """Each block replaces hunks of earlier blocks at the same lines. One that prose calls a correction also replaces
+    hunks that fit nowhere, and must replace something. None if hunks of an earlier block remain without the prose
+    saying so."""
     versions = _blocks(group)
     if any(version[0].patch.revises for version in versions[1:]):
         versions = _versions(versions)
@@ -202,8 +197,7 @@ def _located(target: Target, text: Text, files: Files) -> list[Located]:
 
 
 def _at_same_location(earlier: Located, later: Located) -> bool:
-    """Whether two hunks change the same lines, or, if one does not fit, show mostly the same lines. A common added
-    line proves nothing: they may be for different locations."""
+    """Whether two hunks change the same lines, or, if one does not fit, show mostly the same lines."""
     if earlier[2] is None or later[2] is None:
         first, second = ({line.text.strip() for line in hunk.lines} - {""} for hunk in (earlier[1], later[1]))
         return 2 * len(first & second) > len(first | second)

@@ -17,8 +17,8 @@ CONTEXT, DELETE, ADD = " ", "-", "+"
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of a hunk. `bare`: it has no first column; `cr`: it ends in a carriage return; `rewritten`: context
-    that the answer deletes and adds again, so the file must contain it exactly."""
+    """One line of a hunk. `bare`: without a first column; `cr`: ends in a carriage return; `rewritten`: context that
+    the answer deletes and adds again, so the file must have it exactly."""
 
     kind: str
     text: str
@@ -28,20 +28,14 @@ class Line:
 
     @property
     def raw(self) -> str:
-        """The text up to the line feed, with the carriage return."""
         return self.text + "\r" * self.cr
 
 
 @dataclass(frozen=True)
 class Hunk:
-    """One hunk of a patch.
-
-    `start` is the old line number in its header (from 1), `counts` the declared old and new lengths; None if absent.
-    `old_marker`, `new_marker`: the last line of that side is marked as having no newline; `at_end`: the last line is
-    marked as the last of the file. `headings` are the texts after `@@`, outermost first, and `section` is the last
-    one. `alternatives` are all readings of the same text; the file decides between them. `tolerances` are those that
-    parsing it needed.
-    """
+    """`start` and `counts` are from its header, None if absent. `old_marker`, `new_marker`: the last line of that side
+    has no newline; `at_end`: it is the last of the file. `headings` are the texts after `@@`, outermost first,
+    `section` the last. The file decides between `alternatives`, all readings of the text."""
 
     lines: tuple[Line, ...]
     number: int = 1
@@ -57,12 +51,12 @@ class Hunk:
 
     @cached_property
     def old(self) -> tuple[Line, ...]:
-        """The lines that the file must contain: context and deleted ones."""
+        """Context and deleted lines: the file must contain them."""
         return tuple(line for line in self.lines if line.kind != ADD)
 
     @cached_property
     def new(self) -> tuple[Line, ...]:
-        """The lines after the change: context and added ones."""
+        """Context and added lines."""
         return tuple(line for line in self.lines if line.kind != DELETE)
 
     @property
@@ -75,17 +69,16 @@ class Hunk:
 
     @property
     def changes(self) -> bool:
-        """Whether the hunk changes a line, or the newline at the end of the file."""
+        """Whether it changes a line, or the newline at the end of the file."""
         return self.old_marker != self.new_marker or any(line.kind != CONTEXT for line in self.lines)
 
     @property
     def exact_counts(self) -> bool:
-        """Whether the old and new line counts in its header are exactly right."""
         return self.counts == (len(self.old), len(self.new))
 
     @property
     def is_short(self) -> bool:
-        """Whether its header declares more lines than there are: the sign of a truncated answer."""
+        """Whether its header declares more lines than there are, as in a truncated answer."""
         if self.counts is None:
             return False
         missing = (self.counts[0] - len(self.old), self.counts[1] - len(self.new))
@@ -93,8 +86,7 @@ class Hunk:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the hunk is complete according to its header, or has more lines than that declares and ends with
-        context."""
+        """Whether it has the declared lines, or more and ends with context."""
         if self.exact_counts:
             return True
         return (
@@ -106,9 +98,8 @@ class Hunk:
 
 
 class Revision(IntEnum):
-    """What the text before a patch says about earlier patches: nothing (NEUTRAL), that this patch is a better version
-    (VERSION), that it seems to correct them (CORRECTS), that it is the corrected patch (NEW), or that they are
-    withdrawn (WITHDRAWS)."""
+    """What the text before a patch says of earlier ones: nothing, that it is a better VERSION, that it seems to correct
+    them, that it is the corrected patch (NEW), or that they are withdrawn."""
 
     NEUTRAL = 0
     VERSION = 1
@@ -119,15 +110,10 @@ class Revision(IntEnum):
 
 @dataclass(frozen=True)
 class FilePatch:
-    """The patch to one file in one block of an answer.
-
-    `old` and `new` are names as written (None: absent); `action` is "edit", "create", "delete", "rename" or "copy".
-    `whole` is the complete new text of the file, or of its lines `rows` (half-open, from 0). `form` is "diff",
-    "envelope", "search-replace" or "whole-file"; `block` numbers the blocks of the answer. `cut`: the answer seems to
-    end inside it; `unclosed`: its fence is not closed. `revision` is the effect of the text before its block (`prose`)
-    on earlier patches; `alternative`: the text offers the patch as one of several choices. `tolerances` are those that
-    parsing the name and the patch as a whole needed.
-    """
+    """The patch to one file in one block. `old` and `new` are names as written (None: absent); `action` is "edit",
+    "create", "delete", "rename" or "copy"; `form` "diff", "envelope", "search-replace" or "whole-file". `whole` is the
+    new text of the file, or of its lines `rows` (half-open, from 0). `cut`: the answer seems to end in it. `revision`
+    is the effect of the `prose` before its block; `alternative`: that offers a choice."""
 
     old: str | None
     new: str | None
@@ -148,18 +134,16 @@ class FilePatch:
 
     @property
     def name(self) -> str:
-        """The new name as written, or else the old one; "" if there is neither."""
+        """The new name as written, else the old one, else ""."""
         return self.new or self.old or ""
 
     @property
     def revises(self) -> bool:
-        """Whether the text before it withdraws or corrects earlier patches."""
         return self.revision > Revision.NEUTRAL
 
 
 def unchanged_as_context(lines: Sequence[Line]) -> tuple[Line, ...]:
-    """`lines` with context in place of identical lines `-x` and `+x`, where these are at the start or end of a run of
-    changed lines, or are elisions."""
+    """`lines` with context for equal `-x` and `+x` at the ends of a run of changed lines, and for elisions."""
     result: list[Line] = []
     at = 0
     while at < len(lines):
@@ -226,12 +210,12 @@ _COMMENTED_CODE = re.compile(rf"\s*{_COMMENT}\s{{2,}}{_COMMENT}")  # a comment i
 
 
 def is_elision(text: str) -> bool:
-    """Whether a line is a placeholder for omitted code: `...`, `# ...`, `// ... existing code ...`."""
+    """Whether a line stands for omitted code: `...`, `# ...`, `// ... existing code ...`."""
     return len(text) < 160 and _ELISION.match(text) is not None
 
 
 def is_explicit_elision(text: str) -> bool:
-    """Whether an elision cannot be literal text because it is a comment about omitted code, or dots at column 0."""
+    """Whether it cannot be literal: a comment about omitted code, or dots at column 0."""
     if _COMMENTED_CODE.match(text) or text.startswith("...."):  # AsciiDoc delimits blocks with four dots
         return False
     return is_elision(text) and (_SAYS_OMITTED.search(text) is not None or not text[:1].isspace())
@@ -247,8 +231,8 @@ _SURROGATE = re.compile("[\udc80-\udcff]")
 
 @dataclass(frozen=True)
 class Text:
-    """Decoded lines, split at newlines, or, in a file without newlines, at carriage returns. `endings[i]` is LF, CRLF,
-    CR, or "" for a last line without an ending."""
+    """Decoded lines, split at newlines, or without any at carriage returns. `endings[i]` is LF, CRLF, CR, or "" at the
+    end."""
 
     lines: tuple[str, ...]
     endings: tuple[str, ...]
@@ -258,22 +242,20 @@ class Text:
 
     @property
     def final_newline(self) -> bool:
-        """Whether the last line ends in a newline; True for an empty file."""
+        """True for an empty file."""
         return not self.endings or bool(self.endings[-1])
 
     def encode(self) -> bytes:
-        """The bytes. Raises UnicodeEncodeError for a character that the encoding lacks."""
+        """Raises UnicodeEncodeError for a character that the encoding lacks."""
         joined = "".join(chain.from_iterable(zip(self.lines, self.endings, strict=True)))
         return self.bom + joined.encode(self.encoding, self.errors)
 
 
 @lru_cache(maxsize=4)
 def decode(data: bytes) -> Text | None:
-    """The lines of `data`, or None if it is binary. `decode(data).encode() == data` is always true.
-
-    UTF-16 is recognized by its byte-order mark. Mostly valid UTF-8 keeps invalid bytes as surrogate escapes; anything
-    else is Latin-1. NULs make a file binary, unless the rest is UTF-8 and there are fewer NULs than lines.
-    """
+    """The lines, None if binary; `decode(data).encode() == data`. UTF-16 needs a byte-order mark. Mostly valid UTF-8
+    keeps other bytes as surrogate escapes; anything else is Latin-1. NULs are binary, unless fewer than lines in
+    UTF-8."""
     bom, encoding = next((entry for entry in _BOMS if data.startswith(entry[0])), (b"", ""))
     encoding = encoding or "utf-8"
     body = data[len(bom) :]
@@ -296,7 +278,7 @@ def decode(data: bytes) -> Text | None:
 
 
 def raw_text(data: bytes) -> Text:
-    """The lines of `data` as git counts them: split at LF only, with the byte-order mark and carriage returns."""
+    """The lines as git counts them: split at LF only, with byte-order mark and carriage returns."""
     *lines, last = data.decode("utf-8", "surrogateescape").split("\n")
     endings = ["\n"] * len(lines)
     if last:
@@ -305,7 +287,7 @@ def raw_text(data: bytes) -> Text:
 
 
 def split_lines(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Lines without their endings, and the endings, as in `Text`."""
+    """Lines without endings, and the endings, as in `Text`."""
     newline = "\n" if "\n" in text or "\r" not in text else "\r"
     lines = text.split(newline)
     tail = lines.pop()
@@ -321,13 +303,12 @@ def split_lines(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def in_encoding_of(text: Text, line: str) -> str:
-    """A line of an answer, converted to the encoding of `text`: for Latin-1, surrogates (bytes that are not UTF-8)
-    become characters."""
+    """A line of an answer in the encoding of `text`: for Latin-1, surrogates become characters."""
     if text.encoding != "latin-1":
         return line
     return _SURROGATE.sub(lambda match: chr(ord(match[0]) - 0xDC00), line)
 
 
 def with_line_numbers(lines: Iterable[tuple[int, str]]) -> str:
-    """The lines as text for an error message, each after its number (from 0 in `lines`, from 1 in the text)."""
+    """Each line (from 0) after its number (from 1)."""
     return "\n".join(f"{number + 1:>6}  {text}" for number, text in lines)

@@ -23,8 +23,7 @@ _REMARK = re.compile(
 
 
 def unquote(name: str) -> str:
-    """A name in a header without git's C-quoting, and without a tab and the text after it. If there is no tab, also
-    without trailing white space."""
+    """A name in a header without git's C-quoting, and without a tab and what follows, or else trailing space."""
     name = name.rstrip("\r")
     if not name.startswith('"'):
         before, tab, _ = name.partition("\t")
@@ -44,8 +43,7 @@ def unquote(name: str) -> str:
 
 
 def plain_name(name: str) -> str:
-    """The name after `---` or `+++`, unquoted as by `unquote`, and without `file://`, Markdown, and any date or remark
-    after it."""
+    """The name after `---` or `+++`, without quoting, `file://`, Markdown, date and remark."""
     if name.startswith('"'):
         return unquote(name)
     has_tab = "\t" in name
@@ -62,7 +60,6 @@ def plain_name(name: str) -> str:
 
 
 def is_no_file(name: str) -> bool:
-    """Whether a name after `---` or `+++` means no file, as /dev/null does."""
     return plain_name(name).rstrip() in {NO_FILE, "dev/null", "a/dev/null", "b/dev/null", "NUL", "nul"}
 
 
@@ -75,12 +72,8 @@ _SHORT_NAME = re.compile(r"(?:git|repoag|gi[0-9a-f]{4}|re[0-9a-f]{4})~\d+")
 
 
 def bad_path(path: str, *, known: bool = False) -> str | None:
-    """The reason why `path` may never be written or deleted, as a sentence; None if it may.
-
-    A `known` path is that of an existing file, whose name may contain anything. Checks only the string: the caller must
-    handle symbolic links. Names that some file system treats as `.git` (case, trailing dots and spaces, `git~1`,
-    streams, invisible characters) are treated as `.git`.
-    """
+    """Why `path` may never be written or deleted, or None. An existing (`known`) name may contain anything. Names that
+    some file system reads as `.git` are `.git`. Links are the caller's matter."""
     if not path:
         return "the path is empty"
     if not known and (problem := _bad_new_name(path)):
@@ -98,7 +91,7 @@ def bad_path(path: str, *, known: bool = False) -> str | None:
 
 
 def _bad_new_name(path: str) -> str | None:
-    """The reason why a new file must not have this name: some system, or a reader, would confuse it with another."""
+    """Why some system, or a reader, would confuse this name with another."""
     if any(char < " " or "\x7f" <= char <= "\x9f" or char in "\u2028\u2029" for char in path):
         return "the path contains a control character"
     if _INVISIBLE.search(path):
@@ -140,12 +133,8 @@ def spellings(old: str | None, new: str | None) -> tuple[list[str], list[str]]:
 
 
 def known_path(names: Collection[str], known: Collection[str]) -> str | None:
-    """The known path for `names` (spellings of one name), or None.
-
-    Tries, in this order: the names as written; the names with `/` for the `\\` of Windows, and without a date or the
-    like inside the quotes of a header; the longest common tail (see `same_tail`), if it is unique; a path with trailing
-    spaces that the name lacks.
-    """
+    r"""The known path for `names` (spellings of one name): as written; with `/` for `\`, without date; by the longest
+    common tail, if unique; with trailing spaces."""
     for name in names:
         if name in known:
             return name
@@ -165,8 +154,8 @@ def known_path(names: Collection[str], known: Collection[str]) -> str | None:
 
 
 def same_tail(name: str, known: Collection[str]) -> list[str]:
-    """The known paths that share the longest tail with `name`; either the path or the name must be a tail of the other.
-    A name with `..` has no tail."""
+    """The known paths with the longest tail in common with `name`; one must be a tail of the other. A name with `..`
+    has none."""
     if ".." in name.split("/") or not name.strip("/"):
         return []
     tails = [path for path in known if f"/{path}".endswith(f"/{name}") or f"/{name}".endswith(f"/{path}")]
@@ -208,7 +197,7 @@ def _is_name(word: str) -> bool:
 
 
 def _is_known(text: str, known: Collection[str], *, marked: bool = False) -> bool:
-    """Whether `text` is the name of a known file. An ordinary word must be marked as a name."""
+    """Whether it is a known file. An ordinary word must be marked as a name."""
     return text in known and (marked or "/" in text or "." in text or text.isupper())
 
 
@@ -261,7 +250,7 @@ _COMMENT = re.compile(r"[ \t]*(?:#+|//+|--|/\*+|<!--|;+|%)\s*(.*?)\s*(?:\*/|-->)
 
 
 def name_in_comment(line: str, known: Collection[str] = ()) -> str | None:
-    """The file name in a comment, or on the first line of a fence, without other text: `# src/a.py`."""
+    """The file name alone in a comment, or on the first line of a fence: `# src/a.py`."""
     if len(line) > 400:
         return None
     match = _COMMENT.match(line)
@@ -294,8 +283,7 @@ _IN_PART = re.compile(
 
 
 def name_claimed_whole(line: str) -> str | None:
-    """The file that a sentence presents as complete: `Here's the full updated x.py:`, with the name in backticks or
-    bold."""
+    """The file that a sentence presents as complete: "Here's the full updated `x.py`:", also in bold."""
     text = line.strip()
     claim = _CLAIM.fullmatch(text) if len(text) <= 400 and text.rstrip("*").endswith(":") else None
     if claim is None or not re.search(rf"\b(?:{_WHOLE})\b", claim["what"], re.IGNORECASE):

@@ -1,4 +1,4 @@
-"""Reasons for a refusal, as data for programs and sentences for models, and the names of all tolerances."""
+"""Reasons for a refusal, as data for programs and sentences for models; the names of tolerances."""
 
 from __future__ import annotations
 
@@ -20,12 +20,9 @@ MOST_SHOWN, LONGEST_SHOWN = 20, 4000  # problems, and characters of each, in the
 
 @dataclass(frozen=True)
 class Problem:
-    """A reason why nothing was applied.
-
-    `path` is the known file (or the name in the answer), `hunk` counts from 1 within the file's part of the answer (0:
-    the file as a whole). `reason` is a fixed code such as "not-found" or "ambiguous"; `text` describes the error and
-    what to send instead.
-    """
+    """A reason why nothing was applied. `path` is the known file (or the name in the answer); `hunk` counts from 1
+    within the file (0: the whole); `reason` is a fixed code such as "not-found"; `text` says what is wrong and what to
+    send."""
 
     path: str
     hunk: int
@@ -47,10 +44,7 @@ class Problem:
 
 
 class PatchRefused(Refused):
-    """The answer contains a patch that does not fit or is not allowed. Nothing was applied.
-
-    `str(error)` is the text for the model.
-    """
+    """A patch does not fit or is not allowed; nothing was applied. `str(error)` is for the model."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
@@ -65,7 +59,7 @@ class PatchRefused(Refused):
 
     @property
     def sentence(self) -> str:
-        """All problems for the user: one line each, without the advice for the model."""
+        """All problems for the user, one line each."""
         return "\n".join([NOTHING, *(problem.brief for problem in self.problems[:MOST_SHOWN])])
 
     def details(self) -> dict[str, object]:
@@ -73,13 +67,10 @@ class PatchRefused(Refused):
 
     @property
     def reasons(self) -> frozenset[str]:
-        """The codes of all problems, such as "not-found"."""
         return frozenset(problem.reason for problem in self.problems)
 
 
 class NoPatch(Refused):
-    """The answer contains no patch."""
-
     def __init__(self) -> None:
         super().__init__(
             "The answer contains no change: send a unified diff in a ```diff fence with the file's path in "
@@ -88,7 +79,7 @@ class NoPatch(Refused):
 
 
 class PatchError(Exception):
-    """Internal: a hunk or a whole patch cannot be applied. Becomes a `Problem` once the file is known."""
+    """Internal: a hunk or patch cannot be applied. Becomes a `Problem` once the file is known."""
 
     def __init__(self, reason: str, text: str, hunk: int = 0) -> None:
         super().__init__(text)
@@ -97,7 +88,6 @@ class PatchError(Exception):
         self.hunk = hunk
 
     def at(self, path: str) -> Problem:
-        """This error as a problem with the file `path`."""
         return Problem(path, self.hunk, self.reason, self.text)
 
 

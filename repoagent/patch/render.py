@@ -23,13 +23,9 @@ _ESCAPES = {7: "a", 8: "b", 9: "t", 10: "n", 11: "v", 12: "f", 13: "r", 34: '"',
 
 
 def differing(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Range]:
-    """The ranges (i1, i2, j1, j2) where `old[i1:i2]` became `new[j1:j2]`, in order; lines between them are equal.
-
-    Common ends are removed first. The rest is compared by Myers' greedy algorithm ("An O(ND) Difference Algorithm and
-    Its Variations", 1986), which is fast and minimal for few edits. With many edits, it is divided at the lines that
-    are unique on both sides (Bram Cohen's patience diff). If there are none, difflib compares a small range, and a
-    large one counts as replaced.
-    """
+    """The ranges (i1, i2, j1, j2) where `old[i1:i2]` became `new[j1:j2]`, in order. By Myers' greedy algorithm ("An
+    O(ND) Difference Algorithm and Its Variations", 1986); with many edits, divided at lines unique on both sides (Bram
+    Cohen's patience diff); else by difflib, and a large range counts as replaced."""
     ranges: list[Range] = []
     work: list[Range] = [(0, len(old), 0, len(new))]
     while work:
@@ -73,7 +69,7 @@ def _gaps(pairs: Pairs, whole: Range) -> list[Range]:
 
 
 def _myers(old: Sequence[Hashable], new: Sequence[Hashable]) -> Pairs | None:
-    """The matching pairs of a shortest edit script, or None if it takes more than `_MAX_EDITS` edits."""
+    """The matching pairs of a shortest edit script; None above `_MAX_EDITS` edits."""
     n, m = len(old), len(new)
     reach = {1: 0}
     trace: list[dict[int, int]] = []
@@ -114,7 +110,7 @@ def _backtrack(trace: Sequence[dict[int, int]], x: int, y: int) -> Pairs:
 
 
 def _unique_in_order(old: Sequence[Hashable], new: Sequence[Hashable]) -> Pairs:
-    """The longest chain of lines that occur once on each side, in the same order on both."""
+    """The longest chain of lines that occur once on each side, in order on both."""
     in_old, in_new = Counter(old), Counter(new)
     new_rows = {line: row for row, line in enumerate(new) if in_new[line] == 1}
     pairs = [(row, new_rows[line]) for row, line in enumerate(old) if in_old[line] == 1 and line in new_rows]
@@ -133,12 +129,8 @@ def _unique_in_order(old: Sequence[Hashable], new: Sequence[Hashable]) -> Pairs:
 
 
 def canonical_diff(changes: Iterable[FileChange], *, hash_name: str = "sha1") -> str:
-    """One git-style unified diff of all changes, "" if nothing changed.
-
-    Bytes that are not UTF-8 are surrogate escapes: pass `diff.encode("utf-8", "surrogateescape")` to `git apply`.
-    Content with a NUL byte becomes a `GIT binary patch`, whose blob ids use `hash_name`, the repository's object
-    format.
-    """
+    """One git-style diff of all changes. Bytes that are not UTF-8 are surrogate escapes. Content with a NUL is a `GIT
+    binary patch` with blob ids by `hash_name`, the object format."""
     return "".join(
         text
         for change in changes
@@ -147,7 +139,7 @@ def canonical_diff(changes: Iterable[FileChange], *, hash_name: str = "sha1") ->
 
 
 def header_of(change: FileChange, hash_name: str = "sha1") -> str:
-    """The canonical diff of one change without its hunks: the header lines and, if it is binary, the binary patch."""
+    """The diff of one change without its hunks."""
     before, after = change.before or b"", change.after or b""
     old, new = change.old_path or change.name, change.path or change.name
     lines = [b"diff --git " + quoted("a/" + old) + b" " + quoted("b/" + new)]
@@ -184,14 +176,13 @@ def header_of(change: FileChange, hash_name: str = "sha1") -> str:
 
 
 def _header_name(prefix: str, path: str) -> bytes:
-    """A name in a `---` or `+++` line. As in git, a tab follows a name with spaces."""
+    """A name in a `---` or `+++` line; as in git, a tab follows one with spaces."""
     name = quoted(prefix + path)
     return name + b"\t" if b" " in name else name
 
 
 def quoted(path: str) -> bytes:
-    """A path as in a git header: in C quotes if it contains a quote, a backslash, or a byte that is not printable
-    ASCII."""
+    """A path as in a git header: in C quotes unless it is plain printable ASCII."""
     raw = path.encode("utf-8", "surrogateescape")
     if all(32 <= byte < 127 and byte not in (34, 92) for byte in raw):
         return raw
@@ -204,8 +195,8 @@ def quoted(path: str) -> bytes:
 
 @dataclass(frozen=True)
 class Hunk:
-    """Some `ranges` in which the lines `after` differ from the lines `before`, and the context around them: the hunk
-    shows the lines from `start` to `end` (exclusive, from 0) of the file before."""
+    """`ranges` in which `after` differs from `before`; with context it shows the lines `start` to `end` (exclusive,
+    from 0) of `before`."""
 
     before: Sequence[bytes]
     after: Sequence[bytes]
@@ -216,7 +207,7 @@ class Hunk:
 
     @property
     def text(self) -> str:
-        """The hunk as in a diff, with its header line; see `canonical_diff` for bytes that are not UTF-8."""
+        """The hunk with its header line."""
         (i1, _, j1, _), (_, i2, _, j2) = self.ranges[0], self.ranges[-1]
         new = _extent(j1 - i1 + self.start, j2 - i2 + self.end)
         lines: list[bytes] = []
@@ -232,7 +223,7 @@ class Hunk:
 
 
 def hunks_of(change: FileChange) -> Iterator[Hunk]:
-    """The hunks of the canonical diff of one change; none if its content has a NUL byte."""
+    """The hunks of one change; none if its content has a NUL byte."""
     before, after = change.before or b"", change.after or b""
     if b"\0" in before or b"\0" in after:
         return
@@ -255,8 +246,8 @@ def hunks_of(change: FileChange) -> Iterator[Hunk]:
 
 
 def _slide_down(part: Range, old: Sequence[bytes], new: Sequence[bytes]) -> Range:
-    """Move a pure insertion or deletion down, as git does: as low as possible, or so that it starts after the last
-    blank line that it passes."""
+    """Move a pure insertion or deletion as git does: as low as possible, or to start after the last blank line that it
+    passes."""
     i1, i2, j1, j2 = part
     if i1 != i2 and j1 != j2:
         return part

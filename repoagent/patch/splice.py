@@ -1,7 +1,5 @@
-"""Splice placed hunks and whole-file answers into a file; every other byte stays the same.
-
-The second half is for hunks indented differently from the file: `rebase` finds the shift that explains it, and applies
-it to the added lines."""
+"""Splice placed hunks and whole-file answers into a file; every other byte stays. `rebase` explains another indentation
+of a hunk, and applies it to added lines."""
 
 from __future__ import annotations
 
@@ -20,7 +18,7 @@ from repoagent.patch.render import differing
 
 @dataclass(frozen=True)
 class Splice:
-    """Replaces the lines `start:end` of the file with `lines`. `endings` is set if the hunk determines them."""
+    """Replaces the lines `start:end` of the file. `endings` is set if the hunk determines them."""
 
     start: int
     end: int
@@ -30,8 +28,7 @@ class Splice:
 
 
 def splices(match: Match, text: Text, others: Sequence[Match] = ()) -> list[Splice]:
-    """The splices of a placed hunk, in order; `others` are all matches in the file, including this one. Raises what
-    `rebase` and `Match.changes` raise."""
+    """The splices of a placed hunk; `others` are all matches in the file. Raises as `rebase` and `Match.changes`."""
     match = replace(match, hunk=rebase(match, text.lines, others))
     # Carriage returns in the hunk count if they are on the same lines as in the file.
     explicit = any(line.cr for line in match.hunk.lines) and all(
@@ -61,14 +58,12 @@ def merged(parts: Iterable[Splice]) -> list[Splice]:
 
 
 def overlap(first: int, second: int, row: int) -> PatchError:
-    """The error for two hunks that change the same lines."""
     text = f"hunks {first} and {second} both change the file around line {row + 1}. Send one hunk with both changes."
     return PatchError("overlap", text, second)
 
 
 def spliced(text: Text, parts: Sequence[Splice], final_newline: bool | None = None) -> Text:
-    """`text` with `parts` (from `merged`) applied. If `final_newline` is None, the newline at the end, or the lack of
-    one, is kept."""
+    """`text` with `parts` (from `merged`) applied. None keeps the final newline, or the lack of one."""
     lines: list[str] = []
     endings: list[str] = []
     at = 0
@@ -105,7 +100,7 @@ def spliced(text: Text, parts: Sequence[Splice], final_newline: bool | None = No
 
 
 def end_of_file(matches: Iterable[Match], text: Text) -> bool | None:
-    r"""Whether the new file ends in a newline, according to the `\ No newline` marks; None without such a mark."""
+    r"""Whether the new file ends in a newline by the `\ No newline` marks; None without one."""
     for match in matches:
         marked = match.hunk.old_marker or match.hunk.new_marker
         if marked and (not text.lines or (match.rows and match.rows[-1] == len(text.lines) - 1)):
@@ -114,11 +109,8 @@ def end_of_file(matches: Iterable[Match], text: Text) -> bool | None:
 
 
 def whole_splices(whole: str, text: Text, rows: tuple[int, int] | None = None) -> list[Splice]:
-    """The differences between a file (or its `rows`) and the new text; equal lines keep their bytes.
-
-    Raises PatchError for a text that is empty, that looks like a part of the file or like another file, or in which a
-    new line such as `...` replaces several old lines.
-    """
+    """The differences between a file (or its `rows`) and the new text. Raises PatchError for a text that is empty, a
+    part of the file, another file, or has a new line such as `...` for several old ones."""
     new, _ = split_lines(whole.removeprefix("\ufeff"))
     first, last = rows or (0, len(text.lines))
     old = text.lines[first:last]
@@ -162,8 +154,7 @@ def elided(line: str) -> PatchError:
 
 
 def looks_whole(whole: str, lines: Sequence[str]) -> bool:
-    """Whether a fence without a file name can be the whole file: it has the first, the last and most other lines of the
-    file."""
+    """Whether a fence without a name can be the whole file: it has the first, the last and most other lines."""
     present = [line.strip() for line in lines if not is_blank(line)]
     offered = [line.strip() for line in whole.split("\n") if not is_blank(line)]
     if not present or not offered:
@@ -173,8 +164,8 @@ def looks_whole(whole: str, lines: Sequence[str]) -> bool:
 
 
 def check_claimed_whole(whole: str, text: Text) -> None:
-    """Raise PatchError if a text that the prose calls the whole file keeps too little of the file, or lacks its first
-    or last lines."""
+    """Raise PatchError if a text that prose calls the whole file keeps too little of it, or lacks its first or last
+    lines."""
     new, _ = split_lines(whole.removeprefix("\ufeff"))
     old = text.lines
     common = _common_count(map(str.strip, old), map(str.strip, new))
@@ -204,7 +195,7 @@ _UNITS = (2, 3, 4, 8)
 
 @dataclass(frozen=True)
 class _File:
-    """The indentation of a file: that of each line, the usual step in spaces, and the pairs of all hunks."""
+    """The indentation of each line, the usual step in spaces, and the pairs of all hunks."""
 
     known: frozenset[str]
     unit: int
@@ -228,20 +219,16 @@ def _indents(lines: tuple[str, ...]) -> tuple[frozenset[str], int]:
 
 
 def _quoted(match: Match, lines: Sequence[str]) -> Iterator[tuple[Line, Pair]]:
-    """The old lines of the hunk that equal their line of the file except for white space, with both indentations."""
+    """The old lines that equal theirs in the file except for white space, with both indentations."""
     for line, row in zip(match.hunk.old, match.rows, strict=True):
         if row is not None and not is_blank(line.text) and squeezed(line.text) == squeezed(lines[row]):
             yield line, (indent_of(line.text), indent_of(lines[row]))
 
 
 def rebase(match: Match, lines: Sequence[str], others: Sequence[Match] = ()) -> Hunk:
-    """The match's hunk with the file's indentation in its added lines. `others` are all matches in the file, including
-    this one.
-
-    The common lines of hunk and file show how the indentation differs: not at all, by a constant prefix, by the number
-    of spaces for each level, or by spaces instead of tabs. Raises PatchError ("indentation") if the lines contradict
-    each other or are ambiguous.
-    """
+    """The match's hunk with the file's indentation in added lines. Quoted lines show how it differs: by a prefix, the
+    spaces of a level, or spaces for tabs. Raises PatchError ("indentation") if they contradict each other or leave it
+    open. `others` are all matches in the file."""
     hunk = match.hunk
     quoted = list(_quoted(match, lines))
     new = {indent_of(line.text) for line in hunk.added if not is_blank(line.text)}
@@ -311,18 +298,15 @@ def _unclear(hunk: Hunk) -> PatchError:
 
 
 def _is_one_space_short(pairs: set[Pair]) -> bool:
-    """Whether all lines are one space short: they may have lost their first column and not their indentation."""
+    """Whether all lines may have lost their first column and not indentation."""
     return all(f == f" {h}" for h, f in pairs)
 
 
 def _with_or_without_space(
     table: Table | None, pairs: set[Pair], match: Match, lines: Sequence[str], file: _File
 ) -> Table | None:
-    """The table for a hunk whose quoted lines are one space short: no change, or `table` (None: one more space).
-
-    Choose the option with which each added line begins at a known depth and with the first word of a quoted line of
-    that depth, or if there is none, of any line.
-    """
+    """For a hunk whose quoted lines are one space short: no change, or `table` (None: one more space). The option with
+    which each added line has a known depth and the first word of a quoted line, or any line, of that depth."""
     added = [line.text for line in match.hunk.added if not is_blank(line.text)]
     same = {indent_of(text): indent_of(text) for text in added}
     shifted = table or {indent: f" {indent}" if indent or ("", " ") in pairs else "" for indent in same}
@@ -340,7 +324,7 @@ def _with_or_without_space(
 
 
 def _scaled(old: str, new: str, offset: int) -> Shift:
-    """The shift that replaces each step `old` of the hunk by a step `new` of the file."""
+    """Replaces each step `old` of the hunk by a step `new` of the file."""
 
     def shift(indent: str) -> str | None:
         depth, rest = divmod(len(indent), len(old))
@@ -350,9 +334,8 @@ def _scaled(old: str, new: str, offset: int) -> Shift:
 
 
 def _table(pairs: set[Pair], added: set[str], file: _File) -> Table | None:
-    """The new indentation of each added line, by the simplest shift that explains every pair; None if there is none, or
-    if two equally simple ones differ. Prefer a shift that also explains the other hunks, and avoid one that does not
-    fit the steps of the file."""
+    """The new indentation of each added line, by the simplest shift that explains every pair; None without one, or if
+    two equally simple ones differ. Prefers one that explains the other hunks and fits the steps of the file."""
     shown = dict(pairs)
     if len(shown) == len(pairs) and added <= shown.keys():
         some_stay = any(h and h == f for h, f in pairs) and any(h != f for h, f in pairs)
@@ -396,8 +379,8 @@ def _table(pairs: set[Pair], added: set[str], file: _File) -> Table | None:
 def _table_for_flush_lines(
     match: Match, lines: Sequence[str], pairs: set[Pair], added: set[str], file: _File
 ) -> Table | None:
-    """The table for a hunk whose deleted lines have no indentation: that of the other lines. If all lines added next to
-    them have none either, they get that of the deleted lines in the file, if it is unambiguous."""
+    """The table for deleted lines without indentation: that of the other lines; for lines added next to them, if all
+    are flush, that of the deleted lines in the file."""
     rest = {(h, f) for h, f in pairs if h or not f}
     if not rest:
         return None

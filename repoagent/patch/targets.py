@@ -36,7 +36,6 @@ class Files:
 
     @cached_property
     def sorted_names(self) -> list[str]:
-        """The names of the known files, to look up many new names."""
         return sorted(self.sources)
 
     def out_of_scope(self, path: str) -> PatchError:
@@ -45,12 +44,11 @@ class Files:
         )
 
     def unknown(self, text: str, near: str) -> PatchError:
-        """The error for an unknown file; it also names the files in scope, if there are any."""
         more = f" Files that may be changed: {self.scope_names(near)}." if self.scope else ""
         return PatchError("unknown-file", text + more)
 
     def scope_names(self, near: str = "") -> str:
-        """The files in scope, for an error message; if there are many, only those with names similar to `near`."""
+        """The files in scope for an error message; of many, those with names similar to `near`."""
         if len(self.scope) <= _MANY:
             return ", ".join(sorted(self.scope)) or "none"
         from rapidfuzz import process
@@ -62,8 +60,8 @@ class Files:
 
 @dataclass(frozen=True)
 class Target:
-    """A `FilePatch` with the known path before the change (`source`, None for a new file) and the path after it
-    (`path`, None for a deleted file)."""
+    """A patch with the known path before the change (`source`, None for a new file) and after it (`path`, None for a
+    deleted one)."""
 
     patch: FilePatch
     source: str | None
@@ -76,8 +74,6 @@ class Target:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The combined result of all patches to one file."""
-
     change: FileChange
     placements: tuple[Placement, ...]
 
@@ -85,8 +81,8 @@ class Outcome:
 def resolve(
     patches: Sequence[FilePatch], files: Files
 ) -> tuple[list[list[Target]], list[Problem], list[FilePatch]]:
-    """The patches grouped by file, in the order of the answer; a problem for each name that does not resolve; and the
-    patches that edit a file under the name that an earlier one gives it."""
+    """The patches grouped by file, in order; a problem for each name that does not resolve; and the patches that edit a
+    file under the name that an earlier one gives it."""
     groups: dict[str, list[Target]] = {}
     problems: list[Problem] = []
     later: list[FilePatch] = []
@@ -141,7 +137,7 @@ def resolve(
 
 
 def _target(patch: FilePatch, files: Files) -> Target | None:
-    """The patch with its files; None for a fence without a name that is not a whole file. Raises PatchError."""
+    """None for a fence without a name that is not a whole file. Raises PatchError."""
     if patch.cut:
         raise PatchError(
             "cut-off",
@@ -178,8 +174,8 @@ def _target(patch: FilePatch, files: Files) -> Target | None:
 
 
 def _known(patch: FilePatch, names: Sequence[str], files: Files) -> str | None:
-    """The known file for `names`, or None. A part of the path is enough only if lines of the file confirm it: a whole
-    text or additions alone could be for a new file with that name, and a deletion or a mode for any file."""
+    """The known file for `names`. A part of the path is enough only if lines of the file confirm it: a whole text or
+    additions could be for a new file, and a deletion or a mode for any."""
     path = known_path(names, files.sources)
     if path is None and patch.form != "whole-file" and any(hunk.old for hunk in patch.hunks):
         similar = {path for name in names for path in same_tail(name, files.sources)}
@@ -202,8 +198,7 @@ def _check_path(names: Sequence[str], *, known: bool = False) -> None:
 
 
 def _allowed(target: Target, files: Files, names: Sequence[str] = ()) -> Target:
-    """`target` if its source may be changed, with the readings that fit its file. `names` are the spellings in the
-    answer. Raises PatchError."""
+    """`target` if its source may be changed, with the readings that fit. Raises PatchError."""
     source = target.source or ""
     _check_path([source], known=True)
     if source not in files.scope:
@@ -249,7 +244,7 @@ def _check_may_create(path: str, files: Files) -> None:
 
 
 def _moved(patch: FilePatch, files: Files) -> Target:
-    """The target of a rename or copy. The names in `rename from` etc. have no prefix, but models write one."""
+    """The target of a rename or copy. Names in `rename from` have no prefix, but models write one."""
     if not patch.old or not patch.new or NO_FILE in {patch.old, patch.new}:
         raise PatchError(
             "malformed",
@@ -284,8 +279,7 @@ def _moved(patch: FilePatch, files: Files) -> Target:
 
 
 def _nameless(patch: FilePatch, files: Files) -> Target | None:
-    """The target for a patch without a name: the only file in scope, or for a diff the only one in which all its hunks
-    fit exactly."""
+    """The only file in scope, or for a diff the only one in which all hunks fit exactly."""
     names: Collection[str] = files.scope
     if patch.form == "whole-file":
         texts = [decode(files.sources[name].data) for name in names if name in files.sources]

@@ -1,5 +1,4 @@
-"""Find the possible locations of each hunk, at the strictest level that yields any, and choose one of them, or explain
-why none can be chosen."""
+"""Find the possible locations of each hunk, at the strictest level with any, and choose one, or say why none can be."""
 
 from __future__ import annotations
 
@@ -22,8 +21,7 @@ _COMPARED = 300  # characters of a line to compare
 
 
 def place_hunks(hunks: Sequence[Hunk], text: Text, *, strict: bool = False) -> list[Match]:
-    """The location of each hunk that changes something. Raises PatchError or PatchErrors if a hunk cannot be placed, or
-    if the file lacks a line that a hunk deletes and adds again."""
+    """The location of each hunk that changes something. Raises PatchError or PatchErrors."""
     index = exact.index_of(text.lines)
     if not strict:
         hunks = exact.unescape(hunks, text.lines)
@@ -75,10 +73,8 @@ def place_hunks(hunks: Sequence[Hunk], text: Text, *, strict: bool = False) -> l
 
 
 def find_matches(hunk: Hunk, index: FileIndex, *, strict: bool = False) -> list[Match]:
-    """All matches of `hunk` at the strictest level that yields any; `strict` allows only exact matches.
-
-    Raises PatchError if all old lines are blank. A hunk that is already applied is not matched loosely.
-    """
+    """All matches at the strictest level with any; `strict`: exact only. Raises PatchError if all old lines are blank.
+    A hunk that is already applied is not matched loosely."""
     if all(exact.is_blank(line.text) for line in hunk.old):
         if not index.lines and not hunk.deleted:
             return [Match(replace(hunk, lines=hunk.added), (), exact.EXACT)]
@@ -109,7 +105,7 @@ def find_matches(hunk: Hunk, index: FileIndex, *, strict: bool = False) -> list[
 
 
 def matches_at(hunk: Hunk, index: FileIndex, level: str) -> list[Match]:
-    """The matches of all interpretations of a hunk at one level. Interpretations with the same effect count once."""
+    """The matches of all interpretations at one level; those with the same effect count once."""
     options = list(interpretations(hunk))
     matches = [
         Match(option, tuple(range(start, start + len(option.old))), level)
@@ -125,9 +121,9 @@ def matches_at(hunk: Hunk, index: FileIndex, level: str) -> list[Match]:
 
 
 def interpretations(hunk: Hunk) -> Iterator[Hunk]:
-    """The possible meanings of a hunk, likeliest first. A blank line without a first column is context, or a new blank
-    line between two added ones, or (at an end of the hunk) not part of it. If some lines lost their first column, those
-    that start with a space may have lost theirs too."""
+    """The possible meanings of a hunk, likeliest first. A blank line without first column is context, or new between
+    two added lines, or not part of it at an end. If lines lost their first column, those that start with a space may
+    have, too."""
     yield hunk
     if not any(line.bare for line in hunk.lines):
         return
@@ -166,13 +162,9 @@ def _without_blank_ends(lines: tuple[Line, ...]) -> tuple[Line, ...]:
 def choose(
     hunks: Sequence[Hunk], options: Sequence[Sequence[Match]], index: FileIndex
 ) -> list[Match | PatchError]:
-    """One match for each hunk, or the reason why none could be chosen. Every hunk has at least one option.
-
-    The criteria are, in this order: the mark of the end of the file; the heading after `@@`; the order of the
-    hunks; the header's line number, shifted as the previous hunks were. A criterion that no match satisfies is ignored,
-    except for the heading. For loose matches, the order of the hunks does not count, and the other criteria
-    decide only among those that fit best.
-    """
+    """One match for each hunk, or why none could be chosen. Criteria in order: end of file; heading after `@@`; order
+    of hunks; line number, shifted as previous hunks. One that no match satisfies is ignored, except the heading. For
+    loose matches the order does not count, and others decide among the best only."""
     chosen: dict[int, Match] = {
         number: matches[0] for number, matches in enumerate(options) if len(matches) == 1
     }
@@ -238,7 +230,7 @@ def _narrowed(
 
 
 def _in_order(number: int, matches: Sequence[Match], chosen: dict[int, Match]) -> Sequence[Match]:
-    """The matches between those of the hunks before and after it, if all hunks placed so far are in file order."""
+    """The matches between those of the hunks before and after it, if all placed so far are in file order."""
     rows = [chosen[placed].first for placed in sorted(chosen)]
     if any(left > right for left, right in pairwise(rows)):
         return matches
@@ -252,7 +244,7 @@ def _in_order(number: int, matches: Sequence[Match], chosen: dict[int, Match]) -
 
 
 def _at_number(hunk: Hunk, matches: Sequence[Match], chosen: dict[int, Match]) -> Sequence[Match]:
-    """The match at the header's line number. Without other hunks the number counts only if the counts are correct."""
+    """The match at the header's line number, which without other hunks needs correct counts."""
     if hunk.start is None:
         return matches
     shifts = {
@@ -292,8 +284,8 @@ def _ambiguous(hunk: Hunk, matches: Sequence[Match], index: FileIndex) -> PatchE
 
 
 def applied_rows(hunk: Hunk, index: FileIndex) -> list[int]:
-    """The rows at which the file already has the new side of the hunk; [] if they would prove too little: a deletion
-    needs context on both sides, an addition must add more than brackets and blank lines."""
+    """The rows where the file has the new side; [] if that proves too little: a deletion needs context on both sides,
+    an addition more than brackets and blank lines."""
     if not any(exact.weight(line.text) > 1 for line in hunk.added):
         kinds = [line.kind for line in hunk.lines]
         if hunk.added or not hunk.deleted or kinds[0] != CONTEXT or kinds[-1] != CONTEXT:
@@ -309,7 +301,7 @@ def _already_applied(hunk: Hunk, rows: list[int]) -> PatchError:
 
 
 def _mismatch(hunk: Hunk, index: FileIndex, *, nearest: bool = True) -> PatchError:
-    """The reason why `hunk` does not match, with the nearest lines of the file if `nearest`."""
+    """Why `hunk` does not match, with the nearest lines of the file if `nearest`."""
     if rows := applied_rows(hunk, index):
         return _already_applied(hunk, rows)
     present = index.counts(exact.WHITESPACE)
@@ -333,7 +325,7 @@ def _mismatch(hunk: Hunk, index: FileIndex, *, nearest: bool = True) -> PatchErr
 
 
 def _nearest_row(hunk: Hunk, index: FileIndex) -> int | None:
-    """The row where most of the hunk's lines are, or of the line most similar to its most distinctive line."""
+    """The row where most lines are, or of the line most similar to the most distinctive one."""
     votes: Counter[int] = Counter()
     for offset, line in enumerate(hunk.old):
         rows = index.rows(exact.squeezed(line.text), exact.WHITESPACE)
@@ -357,12 +349,8 @@ def _nearest_row(hunk: Hunk, index: FileIndex) -> int | None:
 
 
 def under_heading(section: str, matches: Sequence[Match], index: FileIndex) -> Sequence[Match] | None:
-    """The matches for which the nearest possible heading above is a line that the hunk's header quotes; None if there
-    is no such line.
-
-    The section of a heading ends at a line with the same or less indentation that starts with a letter, or with the
-    first character of a heading (a quote in JSON).
-    """
+    """The matches below the nearest possible heading, None if no line is one. Its section ends at a line with no more
+    indentation that starts with a letter, or the first character of a heading (a quote in JSON)."""
     key, lines, keys = exact.squeezed(section), index.lines, index.keys(exact.WHITESPACE)
     headings = {row for row, line in enumerate(keys) if line.startswith(key)} if len(key) > 2 else set()
     if not headings:

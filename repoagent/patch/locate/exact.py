@@ -35,7 +35,7 @@ def _punctuation(text: str) -> str:
 
 
 def squeezed(text: str) -> str:
-    """The key of a line at level WHITESPACE: without any white space."""
+    """The key at level WHITESPACE: no white space."""
     return "".join(_punctuation(text).split())
 
 
@@ -59,7 +59,6 @@ def _punctuation_of_all(lines: Sequence[str]) -> list[str]:
 
 
 def _whitespace_of_all(lines: Sequence[str]) -> list[str]:
-    """Lines without any white space, all at once."""
     joined = "\n".join(lines)
     for space in () if joined.isascii() else _SPACES:
         joined = joined.replace(space, "")
@@ -68,9 +67,7 @@ def _whitespace_of_all(lines: Sequence[str]) -> list[str]:
 
 
 class FileIndex:
-    """The lines of a file, for look-up by text. The keys of a level are computed on demand, and levels with equal keys
-    share them. The list of rows with a key is also created on demand, since lists for all keys of a large file would
-    dominate the cost."""
+    """The lines of a file, for look-up by text. Keys and rows are computed on demand."""
 
     def __init__(self, lines: Sequence[str]) -> None:
         self.lines = lines
@@ -79,7 +76,6 @@ class FileIndex:
         self._rows: dict[tuple[int, str], list[int]] = {}
 
     def keys(self, level: str) -> list[str]:
-        """The key of each line at this level."""
         if level not in self._keys:
             if level == WHITESPACE:
                 keys = _whitespace_of_all(self.keys(PUNCTUATION))
@@ -91,14 +87,12 @@ class FileIndex:
         return self._keys[level]
 
     def counts(self, level: str) -> Counter[str]:
-        """The number of lines with each key."""
         keys = self.keys(level)
         if id(keys) not in self._counts:
             self._counts[id(keys)] = Counter(keys)
         return self._counts[id(keys)]
 
     def rows(self, key: str, level: str) -> list[int]:
-        """The rows of the lines with this key, in order."""
         keys = self.keys(level)
         if (id(keys), key) not in self._rows:
             rows: list[int] = []
@@ -108,7 +102,7 @@ class FileIndex:
         return self._rows[id(keys), key]
 
     def find(self, texts: Sequence[str], level: str) -> list[int]:
-        """All rows (from 0) at which the lines `texts` begin; [] if `texts` is empty."""
+        """All rows (from 0) at which the lines `texts` begin."""
         if not texts or len(texts) > len(self.lines):
             return []
         keys, counts = [LEVELS[level](text) for text in texts], self.counts(level)
@@ -122,13 +116,13 @@ class FileIndex:
 
 @lru_cache(maxsize=4)
 def index_of(lines: tuple[str, ...]) -> FileIndex:
-    """The index of a file's lines, cached because the answer is parsed in several ways."""
+    """Cached, because the answer is parsed in several ways."""
     return FileIndex(lines)
 
 
 def find_old(old: Sequence[Line], index: FileIndex, level: str) -> list[int]:
-    """The rows at which a hunk's old side begins. At level WHITESPACE, text inside quotes must be equal in deleted
-    lines, and so must the quotation marks, unless no row satisfies that."""
+    """The rows at which a hunk's old side begins. At level WHITESPACE, quoted text and quotation marks in deleted lines
+    must be equal."""
     rows = index.find([line.text for line in old], level)
     if level != WHITESPACE:
         return rows
@@ -156,34 +150,28 @@ def same_literals(left: str, right: str) -> bool:
 
 @lru_cache(maxsize=10_000)
 def weight(text: str) -> int:
-    """How distinctive a line is: its number of letters and digits, at most 20."""
+    """How distinctive a line is: its letters and digits, at most 20."""
     return min(20, sum(char.isalnum() for char in text))
 
 
 def indent_of(text: str) -> str:
-    """The white space at the start of a line."""
     return text[: len(text) - len(text.lstrip())]
 
 
 def depth_of(text: str) -> int:
-    """The number of columns by which a line is indented."""
+    """The columns of its indentation."""
     return len(indent_of(text).expandtabs(4))
 
 
 def is_blank(text: str) -> bool:
-    """Whether a line is empty or only white space."""
     return not text or text.isspace()
 
 
 @dataclass(frozen=True)
 class Placement:
-    """The location of a hunk: file, hunk (from 1 within the file), first line (from 1, of the old file).
-
-    `level` is the tolerance that it needed: "exact", "trailing-space", "punctuation", "whitespace", "html", "elision",
-    "split" or "fuzzy-context"; "search-replace" for a SEARCH/REPLACE block that fits exactly; "whole-part" for lines
-    sent as a whole; or, for the file itself, "whole-file", "new-file", "deleted", "renamed", "copied", "mode".
-    `tolerances` are all tolerances that it needed, including those of parsing, sorted.
-    """
+    """The location of a hunk: hunk and first line (of the old file) from 1. `level` is how it matched, "search-replace"
+    for such a block that fits exactly, "whole-part" for lines sent as a whole, or for the file "whole-file",
+    "new-file", "deleted", "renamed", "copied", "mode". `tolerances` are sorted."""
 
     path: str
     hunk: int
@@ -194,7 +182,7 @@ class Placement:
 
 @dataclass(frozen=True)
 class Change:
-    """Replaces the rows `start:end` of the file with `added`."""
+    """Replaces the rows `start:end` of the file."""
 
     start: int
     end: int
@@ -203,10 +191,8 @@ class Change:
 
 @dataclass(frozen=True)
 class Match:
-    """A possible location of a hunk: `rows[i]` is the file's line (from 0) for `hunk.old[i]`, None if there is none.
-
-    `hunk` is the reading of the hunk that fits; `behind` is how far a loose match's score is below the best score.
-    """
+    """A possible location: `rows[i]` is the row (from 0) of `hunk.old[i]`, None if there is none. `hunk` is the reading
+    that fits; `behind` is how far a loose match's score is below the best."""
 
     hunk: Hunk
     rows: tuple[int | None, ...]
@@ -215,16 +201,14 @@ class Match:
 
     @property
     def first(self) -> int:
-        """The first located row of the file (from 0); 0 if there is none."""
         return next((row for row in self.rows if row is not None), 0)
 
     @property
     def last(self) -> int:
-        """The last located row of the file (from 0); 0 if there is none."""
         return next((row for row in reversed(self.rows) if row is not None), 0)
 
     def changes(self) -> list[Change]:
-        """The changes in the file's lines. Raises PatchError for an addition without a located line next to it."""
+        """Raises PatchError for an addition without a located line next to it."""
         result: list[Change] = []
         position = at = 0
         lines = self.hunk.lines
@@ -244,8 +228,7 @@ class Match:
         return result
 
     def claimed(self) -> tuple[tuple[int, int], ...]:
-        """The ranges (start, end) of rows that the match changes, or keeps explicitly by deleting and adding them
-        again."""
+        """The ranges of rows that the match changes, or deletes and adds again."""
         rewritten = (
             (row, row + 1)
             for line, row in zip(self.hunk.old, self.rows, strict=True)
@@ -254,7 +237,7 @@ class Match:
         return (*((change.start, change.end) for change in self.changes()), *rewritten)
 
     def _range(self, first: int, last: int) -> tuple[int, int]:
-        """The rows of `hunk.old[first:last]`; if there are none, the gap next to a neighbour with a row."""
+        """The rows of `hunk.old[first:last]`, or the gap next to a neighbour with a row."""
         rows = [row for row in self.rows[first:last] if row is not None]
         if rows:
             return rows[0], rows[-1] + 1
@@ -286,12 +269,9 @@ _DECODERS: tuple[tuple[str, Callable[[str], str]], ...] = (
 
 
 def unescape(hunks: Sequence[Hunk], lines: Sequence[str]) -> list[Hunk]:
-    """The hunks without HTML escapes or typographic punctuation that something added to all lines of the answer.
-
-    The file must prove this: it contains some of the quoted lines only in unescaped form, and none as written. Then
-    added lines are unescaped too, unless they contain characters that would have been escaped. Raises PatchError if it
-    is unclear whether an added line is escaped.
-    """
+    """The hunks without HTML escapes or typographic punctuation, if the file has quoted lines only without them; then
+    added lines are decoded too, unless they have characters that would have been escaped. Raises PatchError if it is
+    unclear whether an added line is escaped."""
     result = list(hunks)
     in_file: frozenset[str] | None = None
     for name, decode in _DECODERS:

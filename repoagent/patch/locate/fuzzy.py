@@ -1,5 +1,5 @@
-"""Loose alignment: deleted lines must exist; context may be slightly wrong, missing or extra. Also places hunks in
-parts: those with omitted code (`...`), and those that join several locations."""
+"""Loose alignment: deleted lines must exist; context may be slightly wrong, missing or extra. Also hunks in parts: with
+omitted code (`...`), or from several places."""
 
 from __future__ import annotations
 
@@ -32,8 +32,7 @@ _MOST_PARTS = 12
 
 @dataclass(frozen=True)
 class _Item:
-    """A line that the file should contain. `required`: exactly, it cannot be dropped; `fixed`: no line of the file may
-    be skipped right before it."""
+    """A line that the file should contain. `required`: exactly; `fixed`: directly below the previous one."""
 
     text: str
     key: str
@@ -88,7 +87,7 @@ def align(hunk: Hunk, index: FileIndex) -> list[Match]:
 def _alignments(
     items: Sequence[_Item], index: FileIndex, windows: Iterable[tuple[int, range]], *, even: bool = False
 ) -> dict[int, tuple[_Alignment, Gains]]:
-    """The best alignment in each of the numbered windows that may come close to the best of all; see `_gains`."""
+    """The best alignment in each numbered window that may come close to the best of all; see `_gains`."""
     keys = index.keys(exact.WHITESPACE)
     results: dict[int, tuple[_Alignment, Gains]] = {}
     for number, window in windows:
@@ -106,8 +105,7 @@ def _alignments(
 def _rivals_elsewhere(
     hunk: Hunk, items: Sequence[_Item], index: FileIndex, windows: Sequence[range], chosen: int
 ) -> dict[Match, float]:
-    """The close matches in other windows, and how much each is behind, by a measure that is the same for all windows: a
-    line may match a similar one even if the window contains the line itself."""
+    """The close matches in other windows, and how far behind, by a measure that is the same for all windows."""
     chosen_first = sorted(enumerate(windows), key=lambda entry: entry[0] != chosen)
     results = _alignments(items, index, chosen_first, even=True)
     best = results[chosen][0].score
@@ -126,7 +124,7 @@ def _effect(match: Match) -> object:
 
 
 def _value(text: str) -> float:
-    """The value of a match for a line of a hunk: from 0.1 for a blank line to 1.3."""
+    """From 0.1 for a blank line to 1.3."""
     return 0.1 if exact.is_blank(text) else 0.3 + exact.weight(text) / 20
 
 
@@ -164,9 +162,8 @@ def _windows(items: Sequence[_Item], index: FileIndex) -> Iterator[range]:
 
 
 def _gains(item: _Item, window: range, index: FileIndex, *, even: bool = False) -> list[float | None]:
-    """The gain of matching a line of the hunk with each line of the window, at most its value; None if they cannot be
-    the same line. If the window contains the line itself, similar lines do not count, unless windows are compared
-    (`even`)."""
+    """The gain of matching an item with each line of the window; None if they cannot be the same. If the window has the
+    line itself, similar ones do not count, unless windows are compared (`even`)."""
     keys = index.keys(exact.WHITESPACE)
     similarity: Callable[[str], float] | None = None
     may_differ = not item.required and exact.weight(item.key) >= 3
@@ -194,10 +191,8 @@ def _best_alignment(
     gains: Gains,
     forbidden: frozenset[tuple[int, int]] = frozenset(),
 ) -> _Alignment | None:
-    """The alignment with the best score in the rows of `window`, or None.
-
-    Dynamic programming over (item, row), from the end; no pair in `forbidden` is matched.
-    """
+    """The alignment with the best score in `window`, or None: dynamic programming over (item, row), from the end; no
+    pair in `forbidden`."""
     worst = float("-inf")
     low, width = window.start, len(window)
     ahead = [0.0] * (width + 1)
@@ -240,7 +235,7 @@ def _best_alignment(
 
 
 def _pins(items: Sequence[_Item], best: _Alignment) -> Iterator[frozenset[tuple[int, int]]]:
-    """Yield, for each run of lines that anchors changes, its matches: a runner-up may not use them."""
+    """For each run of lines that anchors changes, its matches: a runner-up may not use them."""
     run: set[tuple[int, int]] = set()
     for number, (item, row) in enumerate(zip(items, best.rows, strict=True)):
         before_fixed = number + 1 < len(items) and items[number + 1].fixed
@@ -254,8 +249,7 @@ def _pins(items: Sequence[_Item], best: _Alignment) -> Iterator[frozenset[tuple[
 
 
 def _is_confident(match: Match, keys: Sequence[str]) -> bool:
-    """Whether half of the hunk's value matches except for white space, and every addition is anchored. `keys` are the
-    file's lines without white space."""
+    """Whether half of the hunk's value matches except for white space, and every addition is anchored."""
     old = match.hunk.old
     certain = {
         number
@@ -287,11 +281,8 @@ def _is_confident(match: Match, keys: Sequence[str]) -> bool:
 def _is_anchored(
     change: Change, adjacent: Sequence[int], match: Match, certain: set[int], keys: Sequence[str]
 ) -> bool:
-    """Whether this is the only location for the added lines, and they are not already there.
-
-    If a neighbour is nearby but not adjacent, it is unclear on which side of the lines between they belong. If nothing
-    is deleted, a neighbour must match exactly except for white space; a short one, such as a bracket, is not enough.
-    """
+    """Whether this is the only location for the added lines, and they are not there yet. A neighbour nearby, but not
+    adjacent, leaves the side open. If nothing is deleted, a neighbour must match, and be more than a bracket."""
     old, rows = match.hunk.old, match.rows
     for number in adjacent:
         reach = _SLACK if exact.weight(old[number].text) > 1 else 2
@@ -319,15 +310,15 @@ Rows = tuple[int, ...]
 
 
 def match_in_parts(hunk: Hunk, index: FileIndex, loosest: str = exact.WHITESPACE) -> list[Match]:
-    """The matches of a hunk whose parts occur in the file in the same order, with other lines between them. `loosest`
-    is the loosest level allowed for a part."""
+    """The matches of a hunk whose parts are in the file in the same order, with other lines between. `loosest` is the
+    loosest level for a part."""
     if any(line.kind == CONTEXT and is_elision(line.text) for line in hunk.lines):
         return _match_elided(hunk, index, loosest)
     return _match_joined(hunk, index, loosest)
 
 
 def _match_elided(hunk: Hunk, index: FileIndex, loosest: str) -> list[Match]:
-    """The matches of a hunk with elisions: match each part separately, and prefer chains within one block."""
+    """Match each part between elisions, and prefer chains within one block."""
     parts: list[list[Line]] = [[]]
     for line in hunk.lines:
         if line.kind == CONTEXT and is_elision(line.text):
@@ -371,11 +362,8 @@ def _find_part(old: Sequence[Line], index: FileIndex, loosest: str) -> list[Rows
 def _chains(
     options: Sequence[Sequence[Rows]], follows: Callable[[Rows, Rows], bool] | None = None
 ) -> list[tuple[Rows, ...]]:
-    """The combinations of one location for each part, each after the previous one and, if set, `follows` is true.
-
-    Only the nearest `_MOST_PLACES` locations after a part count. Stops after more than `_MOST_CHAINS` chains, which are
-    too many to compare.
-    """
+    """The combinations of one location for each part, in order. Only the nearest `_MOST_PLACES` locations count; stops
+    after `_MOST_CHAINS`."""
     if not all(options) or not options:
         return []
     work: list[tuple[Rows, ...]] = [(rows,) for rows in reversed(options[0])]
@@ -393,7 +381,7 @@ def _chains(
 
 
 def _in_one_block(before: Rows, after: Rows, lines: Sequence[str]) -> bool:
-    """Whether no line between two parts ends the block that contains the first."""
+    """Whether no line between two parts ends the block of the first."""
     outer, inner = _depth(lines, before[::-1]), _depth(lines, after)
     least = outer + 1 if inner > outer else min(outer, inner)
     between = (lines[row] for row in range(before[-1] + 1, after[0]))
@@ -405,8 +393,8 @@ def _depth(lines: Sequence[str], rows: Rows) -> int:
 
 
 def _match_joined(hunk: Hunk, index: FileIndex, loosest: str) -> list[Match]:
-    """The matches of a hunk that joins several locations: split it in the context between its changes, into as few
-    parts as possible. Each part must have a single location, in order."""
+    """Split a hunk in the context between its changes into as few parts as possible, each with a single location, in
+    order."""
     lines = hunk.lines
     changed = [at for at, line in enumerate(lines) if line.kind in {ADD, DELETE}]
     cuts = [  # inside a run of context between two changes: each half keeps a line

@@ -1,7 +1,5 @@
-"""Parse an answer: one `FilePatch` for each file of each block.
-
-The prose around patches matters too: it may withdraw or correct earlier patches, or offer a choice. If a hunk can be
-read in several ways, the lines of the file decide."""
+"""Parse an answer: one `FilePatch` for each file of each block. The prose around patches may withdraw or correct
+earlier ones, or offer a choice; the file decides between readings of a hunk."""
 
 from __future__ import annotations
 
@@ -30,13 +28,8 @@ _LOST = re.compile(
 def parse(
     answer: str, *, loose: bool = False, known: Collection[str] = (), ended: bool = False
 ) -> list[FilePatch]:
-    """All patches of an answer, in order.
-
-    Raises PatchError for a patch that cannot be parsed. A fence without a file name is a whole file only if it is the
-    only block of the answer, or if `loose` (see `patch_spans`); then its names are None. `known` has names of files,
-    which are recognized in any form. `ended`: the answer is complete, so hunks without counts in an unclosed fence are
-    complete.
-    """
+    """All patches of an answer, in order. Raises PatchError for one that cannot be parsed. A fence without a file name
+    is a whole file only if it is the only block, or if `loose` (see `patch_spans`); then its names are None."""
     parts = blocks(answer, loose=loose, known=known)
     if too_large(answer, parts):
         raise PatchError("too-large", "the answer is too large. Send the change in parts.")
@@ -101,7 +94,7 @@ def parse(
 
 
 def _split_at_prose(block: Block) -> list[Block]:
-    """Split a fence of diffs or SEARCH/REPLACE blocks at prose that revises the patches above it."""
+    """Split a fence at prose that revises the patches above it."""
     if block.fence is None or block.kind not in {DIFF, SEARCH_REPLACE}:
         return [block]
     lines = block.lines
@@ -134,7 +127,7 @@ def _check_prose(prose: str, patches: Sequence[FilePatch]) -> None:
 
 
 def _check_ends_in_hunk(block: Block, parsed: Sequence[FilePatch], below: Sequence[str]) -> None:
-    """Raise PatchError if the lines `below` a diff show that the fence that ends it is a line of its last hunk."""
+    """Raise PatchError if the lines `below` show that the fence that ends a diff is a line of its last hunk."""
     if not block.closed or not parsed or not parsed[-1].hunks or parsed[-1].hunks[-1].exact_counts:
         return
     if block.fence is None:
@@ -168,8 +161,8 @@ def _check_ends_in_hunk(block: Block, parsed: Sequence[FilePatch], below: Sequen
 def _with_prose(
     parsed: Sequence[FilePatch], block: Block, number: int, before: str, since: str
 ) -> list[FilePatch]:
-    """The patches of a block with its number, its tolerances, and the effect of the prose right `before` it and `since`
-    the previous patch. The message of a mail or a commit withdraws and offers nothing."""
+    """The patches of a block with the effect of the prose right `before` it and `since` the previous patch. The message
+    of a mail or a commit withdraws and offers nothing."""
     if any(map(markers.is_mail, since.split("\n"))):
         before = since = ""
     if number == 0:
@@ -191,11 +184,8 @@ def _with_prose(
 def _parse_diff_block(
     block: Block, earlier: Sequence[FilePatch], before: Block | None, *, ended: bool
 ) -> list[FilePatch]:
-    """The patches of a diff; without headers they get the name of the fence. The last patch is cut if the fence, or the
-    end of a bare diff, is open.
-
-    A bare `@@` after prose continues the file of the previous diff in the same fence, or of the previous bare diff.
-    """
+    """The patches of a diff. The last is cut if the fence, or the end of a bare diff, is open. A bare `@@` after prose
+    continues the file of the previous diff in the same fence, or of the previous bare diff."""
     patches = [
         replace(patch, new=block.name) if patch.old is None and patch.new is None else patch
         for patch in formats.parse_diff(block.lines)
@@ -225,8 +215,8 @@ def _parse_diff_block(
 
 
 def _without_false_cut(patches: list[FilePatch], block: Block, *, ended: bool) -> list[FilePatch]:
-    """The patches of a block. The last one is not cut if only the closing fence is missing: the answer `ended`, its
-    last hunk has no counts, and the block ends with lines of that hunk."""
+    """The last patch is not cut if only the closing fence is missing: the answer `ended`, and the block ends with lines
+    of a last hunk without counts."""
     hunk = patches[-1].hunks[-1] if patches and patches[-1].hunks else None
     if hunk is None or hunk.counts is not None or not hunk.changes or not (ended and block.fence):
         return patches
@@ -242,8 +232,8 @@ def _without_false_cut(patches: list[FilePatch], block: Block, *, ended: bool) -
 
 
 def decide_readings(patch: FilePatch, data: bytes) -> FilePatch:
-    """`patch` with one reading of each SEARCH/REPLACE block, decided by the file `data`. Raises PatchError if two
-    readings fit or none of several does, and for a hunk that changes nothing, which must have lost its `+` and `-`."""
+    """`patch` with the reading of each SEARCH/REPLACE block that fits `data`. Raises PatchError if two or none fit, and
+    for a hunk without `+` and `-`."""
     if all(hunk.changes and not hunk.alternatives for hunk in patch.hunks):
         return patch
     text = decode(data)

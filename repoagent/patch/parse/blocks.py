@@ -1,7 +1,5 @@
-"""Find the blocks of an answer: fences, bare diffs, SEARCH/REPLACE, envelopes, named whole files.
-
-`blocks` is the first pass of the parser; `patch_spans` returns the ranges of the answer that are patches. The functions
-after them find what a fence contains (`_classified`) and where it ends, then where bare patches end."""
+"""Find the blocks of an answer: fences, bare diffs, SEARCH/REPLACE, envelopes, named whole files. First `blocks`, then
+what a fence contains (`_classified`) and where it ends, then where bare patches end."""
 
 from __future__ import annotations
 
@@ -21,8 +19,8 @@ _MOST_BLOCKS = 20_000
 
 @dataclass(frozen=True)
 class Span:
-    """A range `answer[start:end]` with a patch of this kind: "diff", "envelope", "search-replace", "whole-file", or
-    "code" (see `patch_spans`)."""
+    """`answer[start:end]` is a patch of this kind: "diff", "envelope", "search-replace", "whole-file", or "code" (see
+    `patch_spans`)."""
 
     start: int
     end: int
@@ -31,9 +29,8 @@ class Span:
 
 @dataclass(frozen=True)
 class Block:
-    """A patch of the answer: the range of its lines, its kind, its lines unwrapped (without the fences), its file name,
-    its fence, whether it is closed, the tolerances of unwrapping, its range in characters, and the prose before it
-    within its fence. `unclear_end`: a Markdown file may go on after the fence that closes it."""
+    """A patch of the answer: its range of lines and of characters, its lines unwrapped, without fences, and the `prose`
+    before it in its fence. `unclear_end`: a Markdown file may go on after the fence that closes it."""
 
     first: int
     after: int
@@ -50,11 +47,8 @@ class Block:
 
 
 def patch_spans(answer: str, *, loose: bool = False) -> tuple[Span, ...]:
-    """The ranges of `answer` that are patches, in order, without overlap; prose and other code are left out.
-
-    `loose`: the prompt requests whole files or functions, so a fence without a file name may be one (kind "code"), and
-    a fence may open at the end of a sentence.
-    """
+    """The ranges of `answer` that are patches, in order. `loose`: whole files or functions were requested, so a fence
+    without a name may be one ("code"), and one may open at the end of a sentence."""
     return tuple(
         Span(block.start, block.end, block.kind)
         for block in blocks(answer, loose=loose)
@@ -63,9 +57,8 @@ def patch_spans(answer: str, *, loose: bool = False) -> tuple[Span, ...]:
 
 
 def blocks(answer: str, *, loose: bool = False, known: Collection[str] = ()) -> list[Block]:
-    """All patches in an answer, and fences of kind "code" without a file name. If the answer has too many lines, there
-    are none; if it has too many blocks, the rest is cut off (see `too_large`). The name of a `known` file is recognized
-    everywhere."""
+    """All patches, and fences of code without a file name; none, or cut off, if there are too many (see
+    `too_large`)."""
     if answer.count("\n") > _MOST_LINES:
         return []
     raw = answer.split("\n")
@@ -87,7 +80,7 @@ def blocks(answer: str, *, loose: bool = False, known: Collection[str] = ()) -> 
 
 
 def too_large(answer: str, parsed: Sequence[Block]) -> bool:
-    """Whether an answer has more lines, or more `blocks`, than the parser accepts. Only junk has that many."""
+    """Whether there are more lines or blocks than the parser accepts. Only junk has that many."""
     return len(parsed) > _MOST_BLOCKS or answer.count("\n") > _MOST_LINES
 
 
@@ -142,7 +135,7 @@ def _unfenced(lines: Sequence[str], at: int, known: Collection[str]) -> Block | 
 def _name_above(
     kind: str, body: Sequence[str], lines: Sequence[str], at: int, known: Collection[str]
 ) -> str | None:
-    """The file name above line `at`, for a patch without a name that begins there."""
+    """The file name above line `at`, for a patch without a name."""
     if kind == SEARCH_REPLACE:
         return _name_before(lines, at, known)
     if kind == DIFF and body[:1] and body[0].startswith("@@"):
@@ -163,18 +156,17 @@ def _name_before(lines: Sequence[str], at: int, known: Collection[str] = ()) -> 
 
 
 def _name_leading(lines: Sequence[str], at: int, known: Collection[str] = ()) -> str | None:
-    """The file name in the sentence directly before a diff."""
     return paths.name_in_lead(_line_above(lines, at), known)
 
 
 def _line_above(lines: Sequence[str], at: int) -> str:
-    """The nearest of the three lines above `at` that is not blank, otherwise ""."""
+    """The nearest of the three lines above `at` that is not blank, else ""."""
     return next((line for line in lines[max(0, at - 3) : at][::-1] if line.strip()), "")
 
 
 def _unwrapped(lines: Sequence[str], at: int, floor: int) -> tuple[Sequence[str] | None, int, int, str]:
-    """The lines around `at` without quotation marks, margin or line numbers (None if they have none), the index of the
-    first one and of the line after them, and the tolerance."""
+    """The lines around `at` without quotation marks, margin or numbers (None if they have none), their range, and the
+    tolerance."""
     line = lines[at]
     if markers.is_quoted(line):
         first, after = _run(lines, at, floor, markers.is_quoted)
@@ -192,8 +184,7 @@ def _unwrapped(lines: Sequence[str], at: int, floor: int) -> tuple[Sequence[str]
 
 
 def _run(lines: Sequence[str], at: int, floor: int, same: Callable[[str], bool]) -> tuple[int, int]:
-    """The range of lines around `at`, starting at `floor` at the earliest, that match `same`, with blank lines between
-    them."""
+    """The range of lines around `at`, from `floor` on, that match `same`, with blank lines between."""
     first = at
     while first > floor and same(lines[first - 1]):
         first -= 1
@@ -224,7 +215,7 @@ _AHEAD = 400  # lines of a hunk to search below a fence in it
 
 
 def _fenced(lines: Sequence[str], at: int, fence: markers.Fence, known: Collection[str]) -> Block:
-    """The block of the fence that opens at line `at`. Its indentation is removed from its body."""
+    """The block of the fence that opens at line `at`, without its margin."""
     end = _fence_end(lines, at, fence)
     closed = end is not None
     if end is None:
@@ -247,10 +238,8 @@ def _fenced(lines: Sequence[str], at: int, fence: markers.Fence, known: Collecti
 def _classified(
     info: str, body: Sequence[str], lines: Sequence[str], at: int, known: Collection[str]
 ) -> tuple[str, str | None, Sequence[str], frozenset[str]]:
-    """The kind of a fence's body, the file name next to it, its lines unwrapped, and the tolerances needed.
-
-    `known` are names of files. Code has a name if a sentence presents it as the whole of an unknown file.
-    """
+    """The kind of a fence's body, the file name next to it, its lines unwrapped, and the tolerances. Code has a name if
+    a sentence presents it as the whole of an unknown file."""
     name = paths.name_in_info(info, known) or _name_before(lines, at, known)
     language = _language(info)
     is_diff = language in markers.DIFF_LANGUAGES
@@ -284,18 +273,14 @@ def _classified(
 
 
 def _language(info: str) -> str:
-    """The first word of a fence's info string, without a name after a colon: ```diff:src/a.py"""
+    """The first word of an info string, without a name after a colon: ```diff:src/a.py"""
     return info.split(maxsplit=1)[0].partition(":")[0].lower() if info.split() else ""
 
 
 def _fence_end(lines: Sequence[str], at: int, fence: markers.Fence) -> int | None:
-    """The line that closes the fence at line `at`; None if there is none.
-
-    A fence closes at the column where it opened (0, or that of a list's text), or left of it. A bare fence inside a
-    hunk does not close it, nor does a bare fence that the counts of its hunk include. In a whole Markdown file a fence
-    with a language opens an inner fence, which the next bare fence closes; fences inside a SEARCH/REPLACE block do not
-    count.
-    """
+    """The line that closes the fence at line `at`, at its column or left of it; not a bare fence within a hunk or its
+    counts. In a whole Markdown file a fence with a language opens an inner one; in a SEARCH/REPLACE block none
+    counts."""
     name = paths.name_in_info(fence.info) or _name_before(lines, at) or ""
     nests = name.lower().endswith(_MARKDOWN)
     patched = _language(fence.info) in markers.DIFF_LANGUAGES
@@ -337,9 +322,8 @@ def _fence_end(lines: Sequence[str], at: int, fence: markers.Fence) -> int | Non
 def _may_go_on(
     lines: Sequence[str], after: int, fence: markers.Fence, name: str | None, known: Collection[str]
 ) -> bool:
-    """Whether the bare fence above line `after` may open a fence inside a Markdown file instead of closing the file:
-    the next fence is bare too, and only the text of an inner fence lies between them; or no other fence follows, and
-    the text around this one looks like that around an inner fence."""
+    """Whether the bare fence above line `after` may open a fence inside a Markdown file: the next one is bare too, with
+    only an inner text between; or none follows, and the text around looks so."""
     if not (name or "").lower().endswith(_MARKDOWN) and _language(fence.info) not in {
         "markdown",
         "md",
@@ -372,7 +356,7 @@ def _may_close(inner: markers.Fence, fence: markers.Fence) -> bool:
 
 
 def _late_end(lines: Sequence[str], at: int, fence: markers.Fence) -> int | None:
-    """The first bare fence with more indentation, for a fence that is not closed at the right column."""
+    """The first bare fence with more indentation, for one that is not closed at its column."""
     for number in range(at + 1, len(lines)):
         inner = markers.fence_on(lines[number])
         if inner is None or not inner.mark.startswith(fence.mark):
@@ -390,7 +374,7 @@ def _is_marker(line: str) -> bool:
 
 
 def _count_down(line: str, left: list[int] | None) -> list[int] | None:
-    """The numbers of old and new lines that a hunk's header still expects after `line`; None without counts."""
+    """The old and new lines that a hunk's header still expects after `line`; None without counts."""
     if line.startswith("@@"):
         counts = markers.NUMBERS.match(line)
         return [int(counts.group(2) or 1), int(counts.group(4) or 1)] if counts else None
@@ -400,11 +384,8 @@ def _count_down(line: str, left: list[int] | None) -> list[int] | None:
 
 
 def _continues_hunk(lines: Sequence[str], at: int, expected: list[int], margin: str = "") -> bool:
-    """Whether the fence on line `at` is a context line that lost its first column.
-
-    That requires that a line of the hunk follows it, and that the `expected` lines end right before a fence, the next
-    `@@` or the end; right before a fence if other context has lost its first column too.
-    """
+    """Whether the fence on line `at` is context that lost its first column: a line of the hunk follows, and the
+    expected lines end right before a fence, the next `@@` or the end (a fence if other context is bare, too)."""
     changed = nonblank = bare = False
     left: list[int] | None = list(expected)
     for row in range(at, min(at + min(sum(expected), _AHEAD), len(lines))):
@@ -443,10 +424,8 @@ _NUMBERED = re.compile(r"[ \t]*\d{1,7}[ \t]*[|:│→ \t]")
 
 
 def _envelope_end(lines: Sequence[str], at: int) -> tuple[int, bool]:
-    """The line after an unfenced envelope that begins at line `at`, and whether it is complete.
-
-    With a begin marker it is complete only with its end marker; without one it ends as a diff does.
-    """
+    """The line after an unfenced envelope, and whether it is complete: with a begin marker by its end marker; else it
+    ends as a diff does."""
     begun = markers.directive(lines[at])[0] == "Begin Patch"
     number = at + 1
     while number < len(lines):
@@ -475,13 +454,9 @@ def _envelope_end(lines: Sequence[str], at: int) -> tuple[int, bool]:
 
 
 def _diff_end(lines: Sequence[str], at: int) -> int:
-    """The line after an unfenced diff: the first line that cannot belong to it.
-
-    After a hunk with all lines that its header declares, `- x` is a bullet and not a deletion; also after a blank line
-    if no header declares counts. A line that lost its first column belongs to a hunk only if a change follows in the
-    same paragraph, or if the header still expects old lines with a change among them: too many lines (which are refused
-    later) are better than half of a change.
-    """
+    """The line after an unfenced diff. After all declared lines, or without counts a blank one, `- x` is a bullet. A
+    bare line belongs to a hunk if a change follows in its paragraph or the header expects one: too many lines (refused
+    later) are better than half a change."""
     last = at
     left: tuple[int, int] | None = None  # lines that the hunk's header still expects, old and new
     blanks = 0
@@ -548,8 +523,7 @@ def _is_header(lines: Sequence[str], at: int, left: tuple[int, int] | None) -> b
 
 
 def _belongs(lines: Sequence[str], at: int, left: tuple[int, int] | None, blanks: int, decider: int) -> bool:
-    """Whether a line without a sign or a space belongs to the current hunk; `decider` is the first line below that
-    decides it."""
+    """Whether a line without a sign belongs to the current hunk; `decider` is the first line below that decides it."""
     line = lines[at]
     if line.startswith(("```", "~~~")):
         return left is not None and not blanks and _continues_hunk(lines, at, list(left))
@@ -574,14 +548,14 @@ def _belongs(lines: Sequence[str], at: int, left: tuple[int, int] | None, blanks
 
 
 def _decides(line: str) -> str:
-    """ "change" or "end" if a bare line above it in its hunk belongs to the hunk, or does not; otherwise ""."""
+    """ "change" or "end" if a bare line above it belongs to the hunk, or does not; else ""."""
     if line.startswith(("@@", "```", "~~~", "--- ", "+++ ")) or markers.COMMAND.match(line):
         return "end"
     return "change" if line[:1] in {"+", "-"} else ""
 
 
 def _diff_line_of_mail(lines: Sequence[str], at: int) -> int:
-    """The `diff` line of a mail or commit that begins at `at`; 0 if there is none before the next mail."""
+    """The `diff` line of a mail or commit that begins at line `at`; 0 without one before the next mail."""
     for number in range(at + 1, len(lines)):
         if lines[number].startswith("diff --git "):
             return number

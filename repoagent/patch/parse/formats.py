@@ -1,6 +1,5 @@
-"""Parse the formats of patches as models write them: unified diffs, envelopes, SEARCH/REPLACE blocks.
-
-Counts and line numbers of hunks are recorded, but never used alone to find the end of a hunk."""
+"""Parse the formats: unified diffs, envelopes, SEARCH/REPLACE. Counts and line numbers are recorded, but never used
+alone to find the end of a hunk."""
 
 from __future__ import annotations
 
@@ -32,16 +31,13 @@ _COMBINED = "combined diffs (from merges) are not supported. Send a plain diff a
 
 
 def _sent_with_crlf(lines: Sequence[str]) -> bool:
-    """Whether the whole answer has CRLF endings, judging by its first header."""
+    """Whether the whole answer has CRLF endings, by its first header."""
     headers = (line for line in lines if line.startswith(("@@", "--- ", "+++ ", "diff --git ", "*** ")))
     return next(headers, "").endswith("\r")
 
 
 def parse_diff(lines: Sequence[str]) -> list[FilePatch]:
-    """The patches of one diff. `lines` are those of one block, unwrapped.
-
-    Raises PatchError for a combined diff.
-    """
+    """The patches of one block. Raises PatchError for a combined diff."""
     if _sent_with_crlf(lines):
         lines = [line.removesuffix("\r") for line in lines]
     patches: list[FilePatch] = []
@@ -54,7 +50,7 @@ def parse_diff(lines: Sequence[str]) -> list[FilePatch]:
 
 
 def _parse_file(lines: Sequence[str], at: int) -> tuple[FilePatch | None, int]:
-    """The file section that starts at line `at` (None if there is only prose), and the line after it."""
+    """The file section at line `at` (None if there is only prose), and the line after it."""
     at = _after_mail_head(lines, at)
     patch, first = _EMPTY, at
     hunks: list[Hunk] = []
@@ -120,7 +116,7 @@ def _parse_file(lines: Sequence[str], at: int) -> tuple[FilePatch | None, int]:
 
 
 def _after_mail_head(lines: Sequence[str], at: int) -> int:
-    """The first line of the diff in a mail or a commit that begins at line `at`; otherwise `at` itself."""
+    """The first line of the diff in a mail or commit that begins at line `at`, else `at`."""
     number = at
     while number < len(lines) and not lines[number].strip():
         number += 1
@@ -137,8 +133,7 @@ def _after_mail_head(lines: Sequence[str], at: int) -> int:
 
 
 def _is_same_file(patch: FilePatch, names: Sequence[str]) -> bool:
-    """Whether the names after `---` and `+++` can belong to the file of the lines above: equal except for the first
-    folder, or one is a tail of the other."""
+    """Whether the names can belong to the file of the lines above: equal but for the first folder, or a tail."""
     for left, right in product(filter(None, (patch.old, patch.new)), names):
         left, right = left.strip('"').replace("\\", "/"), right.strip('"').replace("\\", "/")
         same = {left, left.partition("/")[2]} & {right, right.partition("/")[2]} - {""}
@@ -184,7 +179,7 @@ def _with_header_names(patch: FilePatch, old: str, new: str) -> FilePatch:
 
 
 def _with_extended_header(patch: FilePatch, line: str) -> FilePatch:
-    """The patch with one of git's extended header lines; other lines are ignored."""
+    """With one of git's extended header lines; others are ignored."""
     if len(line) > markers.LONGEST:
         return patch
     if mode := _MODE.match(line):
@@ -202,11 +197,8 @@ def _with_extended_header(patch: FilePatch, line: str) -> FilePatch:
 
 
 def _read_hunk(lines: Sequence[str], at: int, number: int, *, envelope: bool = False) -> tuple[Hunk, int]:
-    """The hunk at line `at`, and the line after it. A hunk may lack its `@@` line, or have several headings.
-
-    In an `envelope` line numbers are not part of the format, and directives end a hunk. Raises PatchError for a
-    combined diff.
-    """
+    """The hunk at line `at`, and the line after it. It may lack its `@@` line, or have several headings. In an
+    `envelope` numbers are no part of the format, and directives end it. Raises PatchError for a combined diff."""
     hunk = Hunk((), number, tolerances=frozenset() if envelope else frozenset({"numbers"}))
     headings: list[str] = []
     # Of several adjacent `@@` lines use the last one with numbers, or the last few headings.
@@ -264,7 +256,7 @@ def _with_header(hunk: Hunk, line: str) -> Hunk:
 
 
 def _ends_hunk(lines: Sequence[str], at: int, left: Sequence[int]) -> bool:
-    """Whether another file or another mail begins at line `at`, or the diff ends."""
+    """Whether another file or mail begins at line `at`, or the diff ends."""
     line = lines[at]
     if line[:1] in {" ", "+", "-"} and line[:2] not in {"++", "--"}:
         return False
@@ -276,8 +268,8 @@ def _ends_hunk(lines: Sequence[str], at: int, left: Sequence[int]) -> bool:
 
 
 def _is_next_header(lines: Sequence[str], at: int, left: Sequence[int]) -> bool:
-    """Whether `--- x` / `+++ y` inside a hunk is the header of the next file. It can also delete `-- x` and add
-    `++ y`."""
+    """Whether `--- x` / `+++ y` in a hunk is the next file's header, not a deletion of `-- x` and addition of `++
+    y`."""
     old = plain_name(lines[at][4:]) if len(lines[at]) < 4000 else NO_FILE
     if not markers.is_file_header(lines, at):
         lone, half = markers.is_lone_header(lines, at), markers.is_half_header(lines[at])
@@ -333,11 +325,8 @@ _ACTIONS = {"Add File": "create", "Update File": "edit", "Delete File": "delete"
 
 
 def parse_envelope(lines: Sequence[str], *, closed: bool) -> list[FilePatch]:
-    """The patches in a `*** Begin Patch` / `*** End Patch` envelope, the format of `apply_patch` tools. `closed`: its
-    fence is closed, or more text follows.
-
-    Raises PatchError for changes before the first file.
-    """
+    """The patches of the format of `apply_patch` tools. `closed`: its fence is, or more text follows. Raises PatchError
+    for changes before the first file."""
     if _sent_with_crlf(lines):
         lines = [line.removesuffix("\r") for line in lines]
     patches: list[FilePatch] = []
@@ -387,12 +376,8 @@ _MOST_DIVIDERS = 40
 def parse_search_replace(
     lines: Sequence[str], name: str | None, known: Collection[str] = ()
 ) -> list[FilePatch]:
-    """The SEARCH/REPLACE blocks in order, adjacent ones for the same file as one patch. A block without a name is for
-    the file of the previous block (`name` for the first).
-
-    A text that contains a divider line is read in every possible way; the file decides (see `Hunk.alternatives`).
-    Raises PatchError for markers out of order, and for a block without an end marker.
-    """
+    """The blocks in order, adjacent ones for one file as one patch; without a name they are for the previous file.
+    Raises PatchError for markers out of order or missing."""
     sections: list[tuple[str | None, list[Hunk]]] = []
     body: list[str] | None = None
     opening = before = ""
@@ -458,7 +443,7 @@ def _search_replace_hunk(body: Sequence[str], opening: str, name: str | None) ->
 
 
 def _as_hunk(search: Sequence[str], replacement: Sequence[str]) -> Hunk:
-    """SEARCH and REPLACE as a hunk: lines that are equal on both sides are context, so they keep the file's bytes."""
+    """Lines equal on both sides are context, so they keep the file's bytes."""
     lines: list[Line] = []
     at = 0
     for i1, i2, j1, j2 in differing(search, replacement):

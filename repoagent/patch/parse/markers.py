@@ -1,5 +1,5 @@
-"""Recognize the lines that begin or end patches (fences, headers, markers, directives), and remove what wraps a diff:
-line numbers, quotation marks (`>`) and margins."""
+"""Recognize the lines that begin or end patches, and remove what wraps a diff: line numbers, quotation marks (`>`),
+margins."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _FENCE = re.compile(r"([ \t]{0,16})((?:[-*+]|\d{1,3}[.)])[ \t]{1,4})?(`{3,}|~{3,
 
 @dataclass(frozen=True)
 class Fence:
-    """A line that opens or closes a fence: the text before it, its mark, its info string, and its column."""
+    """The text before a fence, its mark, its info string, and its column."""
 
     margin: str
     mark: str
@@ -47,13 +47,13 @@ class Fence:
 
 
 def interesting(line: str) -> bool:
-    """Whether a patch may begin on this line. Fast; there are false positives, but no false negatives."""
+    """Whether a patch may begin here. Fast; no false negatives."""
     return _INTERESTING.match(line) is not None
 
 
 def fence_on(line: str, *, late: bool = False) -> Fence | None:
-    """The fence on a line, or None; a fence at the end of a sentence counts only if `late`. After a list marker, the
-    margin is as wide as the marker."""
+    """The fence on a line; one at the end of a sentence counts if `late`. After a list marker the margin is as wide as
+    that."""
     if len(line) > LONGEST or not ("```" in line or "~~~" in line):
         return None
     match = _FENCE.match(line)
@@ -72,12 +72,12 @@ def is_bare_fence(line: str) -> bool:
 
 
 def is_bullet(line: str) -> bool:
-    """Whether a line that begins with `+` or `-` looks like a list item or a horizontal rule."""
+    """Whether a line with `+` or `-` looks like a list item or a rule."""
     return _BULLET.match(line) is not None
 
 
 def directive(line: str) -> tuple[str, str]:
-    """The envelope directive on `line`, and its argument; both are "" if the line is not a directive."""
+    """The envelope directive, and its argument; "" if there is none."""
     match = DIRECTIVE.match(line)
     if match is None:
         return "", ""
@@ -94,8 +94,7 @@ def is_file_header(lines: Sequence[str], at: int) -> bool:
 
 
 def is_lone_header(lines: Sequence[str], at: int) -> bool:
-    """Whether line `at` is a `--- name` or `+++ name` without its other half, followed by a hunk's `@@` line, perhaps
-    after a blank line."""
+    """Whether it is a `--- name` or `+++ name` without the other half, above an `@@` line."""
     if not lines[at].startswith(("--- ", "+++ ")) or not lines[at][4:].strip():
         return False
     below = at + 1 + (at + 1 < len(lines) and not lines[at + 1].strip())
@@ -103,12 +102,12 @@ def is_lone_header(lines: Sequence[str], at: int) -> bool:
 
 
 def is_half_header(line: str) -> bool:
-    """Whether this line is a `--- a/name` or `+++ b/name` that is almost certainly a header."""
+    """Whether it is a `--- a/name` or `+++ b/name` that is almost certainly a header."""
     return len(line) <= LONGEST and _SURE_HALF.match(line) is not None
 
 
 def is_signature(lines: Sequence[str], at: int) -> bool:
-    """Whether the output of `git format-patch` ends at this line: `-- ` and a version, then nothing or a blank line."""
+    """Whether the output of `git format-patch` ends here: `-- ` and a version, then nothing or a blank line."""
     if lines[at].rstrip() != "--" or at + 1 == len(lines) or len(lines[at + 1]) > 60:
         return False
     if at + 2 < len(lines) and lines[at + 2].strip() and not lines[at + 2].startswith(("```", "~~~")):
@@ -117,12 +116,11 @@ def is_signature(lines: Sequence[str], at: int) -> bool:
 
 
 def is_mail(line: str) -> bool:
-    """Whether a `git format-patch` email, or a commit in the output of `git log -p`, begins on this line."""
+    """Whether an email of `git format-patch`, or a commit in `git log -p`, begins here."""
     return _MAIL.match(line) is not None
 
 
 def starts_diff(lines: Sequence[str], at: int) -> bool:
-    """Whether line `at` is the first of a diff."""
     line = lines[at]
     if COMMAND.match(line) or is_file_header(lines, at) or is_lone_header(lines, at):
         return True
@@ -158,11 +156,8 @@ def _common_prefix(texts: Sequence[str]) -> str:
 def without_numbers(
     lines: Sequence[str], counts: tuple[int, int] | None = None, start: int | None = None
 ) -> list[str] | None:
-    r"""The lines without the one or two numbers before each of them; None if they are not numbered.
-
-    Examples: `12 | -old`, `12: -old`, `12\t-old`, ` 12 -old`, and for both sides `12 13 same`. `counts` and `start` are
-    the line counts and the first line number in the header, if these are the lines of one hunk.
-    """
+    r"""The lines without the one or two numbers before each; None if they have none. Examples: `12 | -old`, `12: -old`,
+    `12\t-old`, ` 12 -old`, `12 13 same`. `counts` and `start` are of the header, for the lines of one hunk."""
     nonblank = [line for line in lines if line.strip()]
     if not nonblank or not all(_START_NUMBER.match(line) for line in nonblank):
         return None
@@ -207,8 +202,8 @@ def _without_one_number(lines: Sequence[str]) -> list[str] | None:
 
 
 def _without_columns(lines: Sequence[str]) -> list[str] | None:
-    """The lines without two columns of numbers: both before a line of context, one before a changed line; separated by
-    tabs, or all of equal width."""
+    """Without two columns of numbers: both before context, one before a changed line; separated by tabs, or of equal
+    width."""
     tabbed = [match.end() for line in lines if (match := _TABBED.match(line))]
     if len(tabbed) == len(lines):
         return [line[end:] for line, end in zip(lines, tabbed, strict=True)]
@@ -226,7 +221,6 @@ def _without_columns(lines: Sequence[str]) -> list[str] | None:
 
 
 def number_before(line: str) -> bool:
-    """Whether a line may begin with a line number."""
     return _ONE_NUMBER.match(line) is not None or _TABBED.match(line) is not None
 
 
@@ -235,7 +229,7 @@ def is_quoted(line: str) -> bool:
 
 
 def unquoted(lines: Sequence[str]) -> list[str]:
-    """The lines without one level of `>`, and without the space after it if it belongs to the quotation."""
+    """The lines without one `>`, and the space after it if it belongs to the quotation."""
     tight = any(_TIGHT_QUOTE.match(line) for line in lines)
     result = []
     for line in lines:
@@ -247,7 +241,7 @@ def unquoted(lines: Sequence[str]) -> list[str]:
 
 
 def undecorated(lines: Sequence[str]) -> tuple[list[str], frozenset[str]]:
-    """The lines of an answer without zero-width characters at their start, and the tolerance needed."""
+    """The lines without zero-width characters at their start, and the tolerance."""
     plain = [
         line if line.isascii() else _ZERO_WIDTH_START.sub(r"\1", line, count=1).lstrip(ZERO_WIDTH)
         for line in lines
@@ -257,10 +251,8 @@ def undecorated(lines: Sequence[str]) -> tuple[list[str], frozenset[str]]:
 
 
 def unwrapped(lines: Sequence[str]) -> tuple[Sequence[str], frozenset[str]]:
-    """The lines of a block without quotation marks, line numbers or indentation, and the tolerances needed.
-
-    Nothing is removed if a line begins with `+` or `-` or is a header.
-    """
+    """The lines of a block without quotation, numbers or indentation, and the tolerances. Not if a line begins with `+`
+    or `-` or is a header."""
     tolerances: set[str] = set()
     for _ in range(_DEPTH):
         if any(
@@ -287,7 +279,7 @@ def margin_of(lines: Sequence[str]) -> str:
 
 
 def without_margin(lines: Sequence[str], margin: str) -> list[str]:
-    """The lines without `margin`, or without as much of it as they have."""
+    """The lines without as much of `margin` as they have."""
     if not margin:
         return list(lines)
     return [
@@ -297,10 +289,8 @@ def without_margin(lines: Sequence[str], margin: str) -> list[str]:
 
 
 def _dedented(lines: Sequence[str]) -> list[str] | None:
-    """The lines without their common indentation if the rest is certainly a diff, otherwise None.
-
-    Without a header there must be an addition at the margin: context that is a list has no `+`.
-    """
+    """The lines without indentation if the rest is certainly a diff, else None. Without a header an addition must be at
+    the margin: a list has no `+`."""
     margin = margin_of(lines)
     if not margin:
         return None

@@ -1,6 +1,4 @@
-"""Find out whether the prose around patches withdraws or corrects earlier patches, or offers a choice.
-
-The regular expressions come first, then functions that apply them to the prose, then `without_withdrawn`."""
+"""Whether the prose around patches withdraws or corrects earlier ones, or offers a choice."""
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ _SENTENCE = re.compile(r"(?<=[.!?:;…])[*_`\"')]*\s+|\n\s*\n|\n(?=\s*(?:[#>*•
 
 @cache
 def _regex(pattern: str) -> re.Pattern[str]:
-    """Compile on first use: together these patterns take 50 ms, which would delay each request."""
+    """Compiled on first use: together these take 50 ms, which would delay each request."""
     return re.compile(pattern, re.IGNORECASE)
 
 
@@ -180,8 +178,7 @@ _KEEPS_REST = (
 
 
 def revision_of(prose: str) -> Revision:
-    """The effect of the text between two patches on the first one. CORRECTS if the text both withdraws the patch and
-    keeps it or a part of it."""
+    """The effect of the text between two patches on the first; CORRECTS if it both withdraws and keeps a part."""
     revisions = [_revision_of_sentence(sentence) for sentence in _sentences(prose)]
     revision = max(revisions, default=Revision.NEUTRAL)
     if revision is Revision.NEW and Revision.CORRECTS in revisions:
@@ -207,7 +204,7 @@ def _revision_of_sentence(sentence: str) -> Revision:
 
 
 def _withdrawals(sentence: str) -> list[str]:
-    """The phrases in a sentence that withdraw something, without a "not" or an "if"; [] for a question."""
+    """The phrases that withdraw something, without "not" or "if"; none in a question."""
     if sentence.rstrip("*_ ").endswith("?"):
         return []
     matches = (match for match in _regex(_WITHDRAWS).finditer(sentence) if not _is_negated(match))
@@ -235,7 +232,7 @@ def is_only_last(prose: str) -> bool:
 
 
 def withdraws_last(prose: str) -> bool:
-    """Whether the text after the last patch withdraws it: "scratch that", "ignore the patch above"."""
+    """Whether the text after the last patch withdraws it: "scratch that"."""
     return any(
         _has(_WITHDRAWS_LAST, text) and not (_has(_CONDITIONAL, text) or _has(_ONLY_LAST, text))
         for text in _sentences(prose)
@@ -243,7 +240,7 @@ def withdraws_last(prose: str) -> bool:
 
 
 def withdraws_all(prose: str) -> bool:
-    """Whether a withdrawal is about all earlier patches, not just the last one."""
+    """Whether a withdrawal is about all earlier patches."""
     return any(
         _has(_END_OF_THOUGHTS, text) or any(_has(_ALL, phrase) for phrase in _withdrawals(text))
         for text in _sentences(prose)
@@ -251,22 +248,19 @@ def withdraws_all(prose: str) -> bool:
 
 
 def keeps_rest(prose: str) -> bool:
-    """Whether the text keeps those parts of an earlier patch that the later one does not mention."""
+    """Whether the text keeps the parts of an earlier patch that the later one omits."""
     return _has(_KEEPS_REST, prose[-_CHOICE_REACH:])
 
 
 def offers_choice(prose: str) -> bool:
-    """Whether the text offers a patch as one of several: "alternatively", "option B"."""
+    """Whether the text offers a choice: "alternatively", "option B"."""
     if any(_has(_ALTERNATIVE, text) for text in _sentences(prose[-_CHOICE_REACH:])):
         return True
     return any(_has(_CONDITIONAL, text) and _has(_USE, text) for text in _sentences(prose))
 
 
 def without_withdrawn(patches: Sequence[FilePatch], known: Collection[str]) -> list[FilePatch]:
-    """The patches in an answer that its prose does not withdraw; `known` has the names of known files.
-
-    Raises PatchRefused if the prose withdraws something, but it is unclear what.
-    """
+    """The patches that the prose does not withdraw. Raises PatchRefused if it is unclear what it does."""
     if not any(patch.revises for patch in patches):
         return list(patches)
     rounds: list[list[FilePatch]] = []  # split before each block whose prose may withdraw earlier patches
@@ -287,8 +281,7 @@ def without_withdrawn(patches: Sequence[FilePatch], known: Collection[str]) -> l
 
 
 def _with_inherited_revision(patches: Sequence[FilePatch], known: Collection[str]) -> list[FilePatch]:
-    """The patches. If an answer starts over, the first later patch of each file also corrects that file, regardless of
-    the text right before it."""
+    """If an answer starts over, the first later patch of each file corrects it, whatever the text before."""
     result: list[FilePatch] = []
     again = False
     seen: set[str] = set()
@@ -340,7 +333,7 @@ def _remaining(earlier: list[FilePatch], new: Sequence[FilePatch], known: Collec
 
 
 def _withdrawn(earlier: list[FilePatch], new: Sequence[FilePatch], known: Collection[str]) -> list[FilePatch]:
-    """The withdrawn patches: those of the files in the prose, or of all files that are patched again."""
+    """Those of the files in the prose, or of all files that are patched again."""
     sentences = " ".join(text for text in _sentences(new[0].prose) if _revision_of_sentence(text))
     named = [patch for patch in earlier if _names(sentences, _file(patch, known))]
     if named:
