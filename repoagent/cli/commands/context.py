@@ -217,12 +217,12 @@ def _show_table(prompt: ShownPrompt, terminal: Terminal) -> None:
         terminal.warn(warning)
     page = Page.of(terminal)
     most = max(1, *(block.tokens for block in prompt.blocks))
-    label, line = "cache breakpoint", "-" if page.ascii else "─"
-    ruler = f"{line * 2} {label} {line * max(2, min(page.width or 60, 60) - len(label) - 4)}"
+    label = "cache breakpoint"
+    ruler = f"── {label} {'─' * max(2, min(page.width or 60, 60) - len(label) - 4)}"
     rows: list[tuple[Cell, ...]] = []
     below = {}
     for number, block in enumerate(prompt.blocks):
-        share = bar(block.tokens / most, _BAR, ascii_only=page.ascii)
+        share = bar(block.tokens / most, _BAR)
         cached = "cached" if block.cached else ""
         rows.append(((clean(block.part.name),), (f"{block.tokens:,}",), (share,), (cached,), (block.source,)))
         if block.part.cache:

@@ -127,7 +127,7 @@ def _people(history: HistoryReport, page: Page) -> Iterator[str]:
     most = max((person.commits for person in people.persons), default=1)
     rows: list[tuple[Cell, ...]] = []
     for person in people.persons[:_PERSONS]:
-        bar = ("#" if page.ascii else "█") * max(1, round(_BAR * person.commits / most))
+        bar = "█" * max(1, round(_BAR * person.commits / most))
         span = person.last if person.first == person.last else f"{person.first} to {person.last}"
         name = (_fitted(person.name, page, 30), *(["dim"] if person.last < two_years_ago else []))
         rows.append((name, (f"{person.commits:,}",), (span,), (bar, "cyan")))
@@ -153,9 +153,8 @@ def _steps(history: HistoryReport, page: Page) -> Iterator[str]:
             below[number - 1].append(page.paint(f"as {page.cut(one_line(path), wide - 4)}:", "dim"))
         author = _fitted(commit.author, page, 22 if wide >= 100 else 14)
         subject = _fitted(commit.subject, page, wide) or "(no subject)"
-        count = lines_of(commit).replace("−", "-") if page.ascii else lines_of(commit)
         date, short = _fitted(commit.date[:10], page, 10), _fitted(commit.short, page, indent)
-        rows.append((date, (short, "yellow"), author, subject, count))
+        rows.append((date, (short, "yellow"), author, subject, lines_of(commit)))
         summary, room = step.summary, wide - indent
         if not summary:  # a short line has fewer names
             texts = (clean(did(step, names=names)) for names in range(NAMES * 2, 0, -1))

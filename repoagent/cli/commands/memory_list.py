@@ -147,8 +147,7 @@ def _lines(file_memory: FileMemory, repo: Repository, page: Page) -> Iterator[st
         lines.append(f"  {'':>7}  {one_line(repo.shown(entry.folder))}  cleared: {', '.join(entry.parts)}")
     if file_memory.cleared:
         lines += item(f"restore the last cleared entries with: repoagent memory clear --undo {name}")
-    for line in lines:
-        yield line.replace("…", "...").replace("→", "->") if page.ascii else line
+    yield from lines
 
 
 ON_A_TERMINAL = 2_000  # rows; listing more takes long
@@ -241,7 +240,6 @@ def _cells(row: Row, page: Page) -> list[Cell]:
     path: Cell = (one_line(location.path), "path")
     if location.at:
         half = None if page.width is None else max(12, (page.width - 46) // 2)
-        arrow = "->" if page.ascii else "→"
-        path = f"{page.shorten(path[0], half)} {arrow} {page.shorten(one_line(location.at), half)}"
+        path = f"{page.shorten(path[0], half)} → {page.shorten(one_line(location.at), half)}"
     numbers = (amount(measure.size), f"{measure.edits:,}", f"{measure.notes:,}", page.ago(measure.used))
     return [*numbers, (location.state, _STYLES[location.state]), path]

@@ -195,18 +195,17 @@ def table(
 
 
 def _cells(row: Neighbor, share: float, page: Page, now: float) -> tuple[Cell, ...]:
-    none = "-" if page.ascii else "–"
     wide = page.width is None or page.width >= _WIDE
     medium = wide or (page.width or 0) >= _MEDIUM
-    score = bar(share, 10 if wide else 8 if medium else 6, ascii_only=page.ascii)
+    score = bar(share, 10 if wide else 8 if medium else 6)
     often = rate(row.together, row.commits)
     percent = f"{round(100 * row.together / row.commits):>3}% " if often and wide else ""
     return (
         (one_line(os.fsdecode(row.path)), "path"),
         (score + (f" {row.score:.2f}" if wide else ""), "cyan"),
-        (f"{row.together} of {row.commits}" if row.together else none,),
-        (percent + often if often else none, _RATE_STYLE[often or "low"]),
-        (none if row.last is None else ago(now - row.last, short=not medium),),
+        (f"{row.together} of {row.commits}" if row.together else "–",),
+        (percent + often if often else "–", _RATE_STYLE[often or "low"]),
+        ("–" if row.last is None else ago(now - row.last, short=not medium),),
         (render.why(row.reasons[: 2 if wide else 1], short=not wide), "dim"),
     )
 

@@ -14,8 +14,8 @@ import click
 
 from repoagent.cli.options import rows_option
 from repoagent.cli.session import Repository, pass_repository, select
-from repoagent.cli.ui.table import Page, columns, fit
-from repoagent.cli.ui.terminal_text import clean
+from repoagent.cli.ui.table import Page, fit
+from repoagent.cli.ui.terminal_text import clean, display_width
 from repoagent.errors import Exit, NothingDone, UsageError
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def _block(hit: Hit, top: Path, page: Page) -> Iterator[str]:
     if hit.file and hit.name:
         rest = f"{_one_line(hit.name)}  {rest}".rstrip()
     if page.width is not None:
-        where = page.shorten(where, max(12, page.width - columns(rest) - 2))
+        where = page.shorten(where, max(12, page.width - display_width(rest) - 2))
     yield f"{page.paint(where, 'bold')}  {page.paint(rest, _STYLES[hit.kind])}".rstrip()
     room = None if page.width is None else page.width - len(_INDENT)
     marked = {_one_line(hit.snippet[start:end]) for start, end in hit.marks}

@@ -11,8 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from repoagent.cli.ui.table import Page, ago, columns, fit
-from repoagent.cli.ui.terminal_text import clean, one_line
+from repoagent.cli.ui.table import Page, ago, fit
+from repoagent.cli.ui.terminal_text import clean, display_width, one_line
 from repoagent.display_text import plural
 from repoagent.errors import Busy, Refused
 from repoagent.review.change import split_lines
@@ -129,7 +129,7 @@ def _body(finding: Finding, page: Page) -> Iterator[str]:
     if room is not None and finding.rule in RULES and RULES[finding.rule].source == "model":
         from repoagent.cli.ui.markdown import Markdown
 
-        markdown = Markdown(lambda: room, color=page.color, utf8=not page.ascii)
+        markdown = Markdown(lambda: room, color=page.color)
         text = markdown.feed(body) + markdown.rest()
         yield from (f"  {line}".rstrip() for line in text.removesuffix("\n").split("\n"))
         return
@@ -145,7 +145,7 @@ def _evidence(finding: Finding, page: Page, now: float) -> Iterator[str]:
         date = time.strftime("%Y-%m-%d", time.gmtime(max(0, min(commit.time, 2**37))))
         short, since = one_line(commit.commit[:10]), ago(max(0.0, now - commit.time))
         line = f"  {short} {date} {one_line(commit.subject) or '(no subject)'}"
-        if page.width is None or columns(line) + columns(since) + 4 <= page.width:
+        if page.width is None or display_width(line) + display_width(since) + 4 <= page.width:
             line += f"  ({since})"
         rest = page.cut(line)[2 + len(short) :]
         yield f"  {page.paint(short, 'yellow')}{page.paint(rest[:11], 'dim')}{rest[11:]}"
@@ -185,19 +185,18 @@ def _frame(report: Report, finding: Finding, page: Page) -> Iterator[str]:
         last = min(last, len(source))
     mark, style = ("-", ("red",)) if location.old else (">", ("bold", "red"))
     gutter = len(str(max(numbered, default=0)))
-    bar = "|" if page.ascii else "│"
     skipped = range(first + _MOST - _END, last - _END + 1) if last - first + 1 > _MOST else range(0)
     for number, line in numbered.items():
         if number in skipped:
             if number == skipped.start:
-                yield page.paint(f"{'':{gutter + 3}}{bar} {page.dots} {len(skipped)} more lines", "dim")
+                yield page.paint(f"{'':{gutter + 3}}│ … {len(skipped)} more lines", "dim")
             continue
         marked = first <= number <= last
         faint = () if marked else ("dim",)
         room = None if page.width is None else page.width - gutter - 6
         code = page.paint(page.cut(one_line(line.expandtabs(8)), room), *faint)
         count = page.paint(f"{number:>{gutter}}", *faint)
-        yield f" {page.paint(mark, *style) if marked else ' '} {count} {page.paint(bar, 'dim')} {code}".rstrip()
+        yield f" {page.paint(mark, *style) if marked else ' '} {count} {page.paint('│', 'dim')} {code}".rstrip()
 
 
 def _suggested(report: Report, finding: Finding, page: Page) -> Iterator[str]:

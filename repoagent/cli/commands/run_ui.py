@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from dataclasses import field, replace
 from shutil import get_terminal_size
@@ -10,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from repoagent.agent.approvals.policy import ApprovalRequest, Asker, Verdict
 from repoagent.cli.ui.table import front
-from repoagent.cli.ui.terminal import has_utf8
 from repoagent.cli.ui.terminal_interface import TerminalInterface, first_line
 from repoagent.cli.ui.terminal_text import clean, display_width
 from repoagent.dataclass import dataclass
@@ -106,7 +104,6 @@ def _show(terminal: Terminal, request: ApprovalRequest) -> None:
 
 def folded(text: str, width: int) -> list[str]:
     """All of `text`, without control characters, in lines of at most `width` columns; wrapped lines end in ↩."""
-    mark = "↩" if has_utf8(os.environ) else "\\"
     lines: list[str] = []
     for line in text.rstrip("\n").split("\n"):
         shown = clean(line).expandtabs(8)
@@ -114,7 +111,7 @@ def folded(text: str, width: int) -> list[str]:
             start = front(shown, width - 2) or shown[:1]
             blank = start.rfind(" ", max(1, len(start) - 20))  # a nearby space
             start = start[: blank + 1] if blank > 0 else start
-            lines.append(f"{start} {mark}")
+            lines.append(f"{start} ↩")
             shown = shown[len(start) :]
         lines.append(shown)
     return lines

@@ -155,23 +155,23 @@ _COLUMNS = (
     Column("task", cut="end", least=22),
     Column("status", cut="end", least=22, dropped=2),
 )
-_STATES = {  # state: sign in Unicode and in ASCII, style
-    "running": ("●>", "cyan"),
-    **dict.fromkeys(("done", "answered"), ("✓+", "green")),
-    **dict.fromkeys(("unfinished", "rejected"), ("–-", "yellow")),
-    "limit": ("◆#", "yellow"),
-    "stopped": ("■#", "yellow"),
-    **dict.fromkeys(("failed", "killed"), ("✗x", "red")),
-    "unreadable": ("!!", "red"),
-    "conversation": ("·.",),
+_STATES = {  # state: sign, style
+    "running": ("●", "cyan"),
+    **dict.fromkeys(("done", "answered"), ("✓", "green")),
+    **dict.fromkeys(("unfinished", "rejected"), ("–", "yellow")),
+    "limit": ("◆", "yellow"),
+    "stopped": ("■", "yellow"),
+    **dict.fromkeys(("failed", "killed"), ("✗", "red")),
+    "unreadable": ("!", "red"),
+    "conversation": ("·",),
 }
 _MARKS = re.compile(r"\*\*|__(?=\S)|(?<=\S)__|`|^#{1,6} ")  # Markdown that a table would show as written
 
 
-def _state(run: Run, page: Page) -> tuple[str, ...]:
+def _state(run: Run) -> tuple[str, ...]:
     """The state with its sign, and its style."""
-    signs, *style = _STATES[run.state]
-    return f"{signs[page.ascii]} {run.state}", *style
+    sign, *style = _STATES[run.state]
+    return f"{sign} {run.state}", *style
 
 
 def _cost(run: Run) -> str:
@@ -195,12 +195,12 @@ def table_lines(rows: Sequence[tuple[int, Run]], page: Page) -> Iterator[str]:
     cells: list[list[Cell]] = []
     for depth, run in rows:
         record = run.record
-        below = "  " * (depth - 1) + ("` " if page.ascii else "└ ") if depth else ""
+        below = "  " * (depth - 1) + "└ " if depth else ""
         cells.append(
             [
                 below + one_line(run.short),
                 page.ago(run.process_started, wide=110) if run.process_started else "",
-                _state(run, page),
+                _state(run),
                 f"{record.turns:,}" if record.turns else "",
                 _cost(run) if record.tokens else "",
                 one_line(record.prompt) or status_line(run),
@@ -267,7 +267,7 @@ def show_command(repo: Repository, /, *, run: str, turns: int) -> None:
         if len(shown) > most:
             yield page.paint(f"{indent}and {len(shown) - most:,} more lines", "dim")
 
-    state, *styles = _state(selected, page)
+    state, *styles = _state(selected)
     lines = [f"{page.paint(one_line(selected.name), 'bold')}  {page.paint(state, *styles)}"]
     if selected.record.prompt:
         lines += page.wrap(one_line(selected.record.prompt), "  ")
@@ -315,7 +315,7 @@ def _facts(run: Run, children: list[Run], unread: int, page: Page) -> Iterator[t
         yield "process", f"{record.pid} on {record.host}"
     yield "unread", f"{plural(unread, 'message')} in the inbox" if unread else ""
     for child in children:
-        state = f"{_state(child, page)[0]}  {child.record.tokens:,} tokens  {_cost(child)}"
+        state = f"{_state(child)[0]}  {child.record.tokens:,} tokens  {_cost(child)}"
         yield "child", f"{child.short}  {state}  {child.record.prompt}"
     if run.state in ("killed", "stopped", "limit", "failed", "conversation"):
         yield "resume", resume_command(run.name, record.kind)

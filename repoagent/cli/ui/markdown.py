@@ -54,10 +54,8 @@ class Markdown:
     The output does not depend on the pieces. Text without a style of its own is painted in the `base` styles.
     """
 
-    def __init__(
-        self, width: Callable[[], int], *, color: bool, utf8: bool = True, base: tuple[str, ...] = ()
-    ) -> None:
-        self._width, self._color, self._utf8, self._base = width, color, utf8, base
+    def __init__(self, width: Callable[[], int], *, color: bool, base: tuple[str, ...] = ()) -> None:
+        self._width, self._color, self._base = width, color, base
         self._out: list[str] = []
         # the source
         self._line_parts: list[str] = []  # the line so far, until its type is known
@@ -172,13 +170,12 @@ class Markdown:
         elif ended and body.startswith(">"):
             self._begin(indent)
             self._gap()
-            bar = "│" if self._utf8 else ">"
-            self._put([(f"{bar} ", ("dim",)), *_inline(body[1:], self._color)[0]])
+            self._put([("│ ", ("dim",)), *_inline(body[1:], self._color)[0]])
             self._newline()
         elif ended and _RULE.match(body):
             self._begin(indent)
             self._gap()
-            self._put_line(("─" if self._utf8 else "-") * min(self._room(), 40), "dim")
+            self._put_line("─" * min(self._room(), 40), "dim")
         elif (item := _ITEM.match(body)) and len(self._items) < _DEEPEST:
             self._begin(indent)
             self._gap()
@@ -266,7 +263,7 @@ class Markdown:
         while sum(widths) > room:
             widest = max((at for at in range(count) if widths[at] > least[at]), key=lambda at: widths[at])
             widths[widest] -= 1
-        rule = _GAP.join(("─" if self._utf8 else "-") * width for width in widths)
+        rule = _GAP.join("─" * width for width in widths)
         lines: list[Word] = []
         for number, row in enumerate(grid):
             folded = [_folded(cell, width) for cell, width in zip(row, widths, strict=True)]

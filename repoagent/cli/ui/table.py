@@ -1,5 +1,5 @@
-"""The layout of results: `Page` (width, colors and characters of a terminal or a pipe), tables, and texts for their
-cells (an age, a bar, a shortened path).
+"""The layout of results: `Page` (width and colors of a terminal or a pipe), tables, and texts for their cells (an age,
+a bar, a shortened path).
 
 All tables look alike: no rules, a dim header, numbers right-aligned, and one or two columns that shrink to fit the
 terminal. Importing rich's tables would take ten times as long as importing this module.
@@ -7,7 +7,6 @@ terminal. Importing rich's tables would take ten times as long as importing this
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from repoagent.cli.ui.terminal import Terminal
 
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
-_NARROW = str.maketrans(dict.fromkeys(_EIGHTHS + "–…", "x"))
 _SPANS = (  # unit, its length in days, and the age in days from which it is used
     ("year", 365.2425, 365.2425),
     ("month", 30.44, 60.0),
@@ -57,18 +55,11 @@ def ago(seconds: float, *, short: bool = False) -> str:
     return "now" if short else "just now"
 
 
-def bar(share: float, cells: int, *, ascii_only: bool = False) -> str:
+def bar(share: float, cells: int) -> str:
     """A share from 0 to 1 as a bar of `cells` columns; anything above 0 is visible."""
-    filled = min(max(share, 0.0), 1.0) * cells
-    if ascii_only:
-        return ("#" * max(round(filled), share > 0)).ljust(cells)
-    whole, rest = divmod(max(round(filled * 8), share > 0), 8)
+    filled = round(min(max(share, 0.0), 1.0) * cells * 8)
+    whole, rest = divmod(max(filled, share > 0), 8)
     return ("█" * whole + (_EIGHTHS[rest] if rest else "")).ljust(cells)
-
-
-def columns(text: str) -> int:
-    """The display width of `text`, computed faster if all characters but bars and dashes are ASCII."""
-    return len(text) if text.translate(_NARROW).isascii() else display_width(text)
 
 
 def front(text: str, limit: int) -> str:
@@ -81,26 +72,26 @@ def front(text: str, limit: int) -> str:
     return text
 
 
-def cut_end(text: str, limit: int, ellipsis: str = "…") -> str:
+def cut_end(text: str, limit: int) -> str:
     """`text`, cut at its end to at most `limit` columns."""
-    if columns(text) <= limit:
+    if display_width(text) <= limit:
         return text
-    return front(text, max(0, limit - len(ellipsis))).rstrip() + ellipsis[:limit]
+    return front(text, max(0, limit - 1)).rstrip() + "…"[:limit]
 
 
-def shorten(path: str, limit: int, ellipsis: str = "…") -> str:
+def shorten(path: str, limit: int) -> str:
     """`path`, cut in its middle to at most `limit` columns; the file name is cut last."""
-    if columns(path) <= limit:
+    if display_width(path) <= limit:
         return path
-    left = max(limit - columns(ellipsis), 1)
-    tail = min(max(columns(path[path.rfind("/") :]), left * 2 // 3), left)
+    left = max(limit - 1, 1)
+    tail = min(max(display_width(path[path.rfind("/") :]), left * 2 // 3), left)
     used, start = 0, len(path)
     while start and used + width(path[start - 1]) <= tail:
         start -= 1
         used += width(path[start])
     while start < len(path) and width(path[start]) == 0:  # a combining mark that lost its character
         start += 1
-    return front(path, left - columns(path[start:])) + ellipsis + path[start:]
+    return f"{front(path, left - display_width(path[start:]))}…{path[start:]}"
 
 
 class Page(NamedTuple):
@@ -109,20 +100,12 @@ class Page(NamedTuple):
 
     width: int | None
     color: bool = False
-    ascii: bool = False
 
     @classmethod
     def of(cls, terminal: Terminal, *, least: int = 40, most: int | None = None) -> Page:
         """The page for a terminal, `least` to `most` columns wide, or for a pipe."""
-        from repoagent.cli.ui.terminal import has_utf8
-
         width = max(least, min(most or terminal.width, terminal.width)) if terminal.output_tty else None
-        return cls(width, terminal.color, not has_utf8(os.environ))
-
-    @property
-    def dots(self) -> str:
-        """The ellipsis that marks a cut."""
-        return "..." if self.ascii else "…"
+        return cls(width, terminal.color)
 
     def paint(self, text: str, *styles: str) -> str:
         return paint(text, *styles) if self.color else text
@@ -130,7 +113,7 @@ class Page(NamedTuple):
     def cut(self, text: str, room: int | None = None) -> str:
         """Cut a line to at most `room` columns, by default the width of the page."""
         room = self.width if room is None else room
-        return text if room is None else cut_end(text, room, self.dots)
+        return text if room is None else cut_end(text, room)
 
     def ago(self, moment: float, wide: int = 76) -> str:
         """The age of a Unix time, in short form if the page has fewer than `wide` columns."""
@@ -139,12 +122,12 @@ class Page(NamedTuple):
 
     def shorten(self, path: str, room: int | None) -> str:
         """`path`, cut in its middle to at most `room` columns."""
-        return path if room is None else shorten(path, room, self.dots)
+        return path if room is None else shorten(path, room)
 
     def wrap(self, text: str, indent: str = "", hang: str = "", *styles: str) -> list[str]:
         """Wrap text between words; each line begins with `indent`, all but the first also with `hang`."""
         lines = [text]
-        if self.width is not None and columns(indent + text) > self.width:
+        if self.width is not None and display_width(indent + text) > self.width:
             lines = fold(text, self.width - len(indent) - len(hang)).split("\n")
         return [indent + hang * bool(at) + self.paint(line, *styles) for at, line in enumerate(lines)]
 
@@ -165,7 +148,7 @@ class Page(NamedTuple):
             [(cell,) if isinstance(cell, str) else cell for cell in row] for row in rows
         ]
         natural = {
-            at: max(columns(head.head), *(columns(row[at][0]) for row in styled))
+            at: max(display_width(head.head), *(display_width(row[at][0]) for row in styled))
             for at, head in enumerate(heads)
             if any(row[at][0] for row in styled)
         }
@@ -175,10 +158,10 @@ class Page(NamedTuple):
             cells = []
             for at, room in widths.items():
                 text, *styles = row[at]
-                if columns(text) > room:
+                if display_width(text) > room:
                     cut = shorten if heads[at].cut == "middle" else cut_end
-                    text = cut(text, room, self.dots)
-                pad = " " * (room - columns(text))
+                    text = cut(text, room)
+                pad = " " * (room - display_width(text))
                 if number and styles == ["path"]:
                     folder, slash, name = text.rpartition("/")
                     text = self.paint(folder + slash, "dim") + name
@@ -193,7 +176,7 @@ class Page(NamedTuple):
     def pairs(self, rows: Iterable[tuple[str, str]], *styles: str, indent: str = "") -> Iterator[str]:
         """The lines of a two-column list: names, painted in `styles`, and wrapped values."""
         rows = list(rows)
-        column = indent + " " * (max((columns(name) for name, _ in rows), default=0) + 2)
+        column = indent + " " * (max((display_width(name) for name, _ in rows), default=0) + 2)
         for name, value in rows:
             head = indent + name.ljust(len(column) - len(indent))
             first, *rest = self.wrap(value, column)
@@ -201,7 +184,6 @@ class Page(NamedTuple):
             yield from rest
 
     def write(self, lines: Iterable[str], terminal: Terminal) -> None:
-        """Write the lines as part of the result."""
         terminal.styled("".join(f"{line}\n" for line in lines))
 
 
@@ -224,7 +206,7 @@ def _fitted(heads: Sequence[Column], natural: Mapping[int, int], limit: int) -> 
 def fit(text: str, room: int | None) -> Iterator[str]:
     """The text in lines of at most `room` columns, folded between words; longer words are broken."""
     for line in [text] if room is None else fold(text, room).split("\n"):
-        while room is not None and columns(line) > room:
+        while room is not None and display_width(line) > room:
             start = front(line, room) or line[0]
             yield start
             line = line[len(start) :]

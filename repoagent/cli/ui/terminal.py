@@ -102,15 +102,8 @@ class Terminal(NamedTuple):  # a dataclass would make each start 2 ms slower
             return Plain()
         from repoagent.cli.ui.markdown import Markdown
 
-        def width() -> int:
-            try:
-                size = os.get_terminal_size(2 if aside else 1).columns
-            except OSError:
-                size = 0
-            return self.width if "COLUMNS" in os.environ else size or self.width
-
         color = self.color_err if aside else self.color
-        return Markdown(width, color=color, utf8=has_utf8(os.environ), base=base)
+        return Markdown(lambda: _width(os.environ), color=color, base=base)
 
     def reply(self, text: str, *, done: bool = False) -> None:
         """Write a model's text as the result (with `done`, the result of a completed change): rendered on a terminal,
@@ -262,16 +255,6 @@ def _leave_pager() -> None:
         from repoagent.cli.ui import pager
 
         pager.finish()
-
-
-def has_utf8(env: Mapping[str, str]) -> bool:
-    """Whether the terminal shows UTF-8. Python assumes UTF-8 in the C locale, so the locale variables are checked
-    too."""
-    ctype = env.get("LC_CTYPE", "")
-    chosen = env.get("LC_ALL") or ("" if ctype == "C.UTF-8" else ctype) or env.get("LANG") or ""
-    if chosen and "utf" not in chosen.lower():
-        return False
-    return "utf" in (sys.stdout.encoding or "").lower()
 
 
 def _width(env: Mapping[str, str]) -> int:

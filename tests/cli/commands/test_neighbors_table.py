@@ -29,8 +29,8 @@ TOLD = {
 }
 
 
-def plain(width: int | None, *, only_ascii: bool = False) -> Page:
-    return Page(width, color=False, ascii=only_ascii)
+def plain(width: int | None) -> Page:
+    return Page(width, color=False)
 
 
 def test_how_long_ago_and_bars() -> None:
@@ -47,7 +47,6 @@ def test_how_long_ago_and_bars() -> None:
         assert (ago(seconds), ago(seconds, short=True)) == (long, short)
     bars = {0: "    ", 0.001: "▏   ", 0.4: "█▋  ", 0.5: "██  ", 1: "████", 9: "████"}  # never empty above 0
     assert {score: bar(score, 4) for score in bars} == bars
-    assert bar(0.5, 4, ascii_only=True) == "##  " and bar(0.001, 4, ascii_only=True) == "#   "
 
 
 @given(st.text(max_size=60), st.integers(4, 60))
@@ -68,11 +67,11 @@ NAME = st.one_of(
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(NAME, min_size=1, max_size=5), st.integers(60, 200), st.booleans(), st.booleans())
+@given(st.lists(NAME, min_size=1, max_size=5), st.integers(60, 200), st.booleans())
 def test_any_names_fit_any_width_and_nothing_acts_on_the_terminal(
-    names: list[bytes], width: int, only_ascii: bool, behind: bool
+    names: list[bytes], width: int, behind: bool
 ) -> None:
-    text = table(neighborhood(*names), TOLD if behind else {}, plain(width, only_ascii=only_ascii), NOW)
+    text = table(neighborhood(*names), TOLD if behind else {}, plain(width), NOW)
     lines = text.split("\n")
     assert max(map(display_width, lines)) <= width
     assert text == clean(text) and "\t" not in text

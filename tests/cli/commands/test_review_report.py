@@ -24,7 +24,7 @@ lines = partial(lines_at, now=NOW)
 
 
 def page(width: int | None = None, *, color: bool = False) -> Page:
-    return Page(width, color, ascii=False)
+    return Page(width, color)
 
 
 def text(given: Report, how: Page | None = None) -> str:

@@ -99,8 +99,7 @@ def test_the_list_is_the_same_with_and_without_its_name(ask: Ask, layout: Layout
 
 
 @pytest.mark.parametrize("width", [40, 80])
-@pytest.mark.parametrize("utf8", [True, False])
-def test_lines_fit_and_are_clean(width: int, utf8: bool) -> None:
+def test_lines_fit_and_are_clean(width: int) -> None:
     layout = Layout(Path("/nowhere"), Path("/nowhere"))
     states = ("running", "done", "answered", "unfinished", "rejected", "limit", "stopped", "failed", "killed",
               "conversation", "unreadable")  # fmt: skip
@@ -116,11 +115,11 @@ def test_lines_fit_and_are_clean(width: int, utf8: bool) -> None:
         for number, state in enumerate(states)
     ]  # fmt: skip
     rows = [*tree(result[:4]), *((0, run) for run in result[4:])]
-    shown = [*table_lines(rows, Page(width, ascii=not utf8))]
+    shown = [*table_lines(rows, Page(width))]
     assert len(shown) == 12 and all("\x1b" not in line for line in shown)
     if width >= 80:  # billions of dollars take more columns
         assert max(map(display_width, shown)) <= width, shown
-    plain = [*table_lines([(0, run) for run in result[:4]], Page(None, color=True, ascii=not utf8))]
+    plain = [*table_lines([(0, run) for run in result[:4]], Page(None, color=True))]
     assert all(line.count("\x1b[m") == 1 for line in plain)
 
 

@@ -168,7 +168,6 @@ def test_droppable_columns_go_before_others_are_cut() -> None:
     head, row = Page(44).table(HEADS, cells)
     assert head.split() == ["file", "lines", "what"] and len(row) <= 44
     assert "…" in row.split()[0] and row.split()[1] == "1" and row.split()[2].endswith("w…")
-    assert "..." in list(Page(44, ascii=True).table(HEADS, cells))[1]
     # a pipe gets the whole values, and on a terminal the head is dim
     cells = [[("src/" + "a" * 25, "path"), ("1",), ("w" * 300, "green"), ("",), ("",)]]
     assert list(Page(None).table(HEADS, cells))[1].split() == [cell[0] for cell in cells[0] if cell[0]]
