@@ -92,7 +92,7 @@ def run_check(
     import tempfile
 
     from repoagent.agent.exec.process import Command, Job
-    from repoagent.agent.sandbox.backends import supervised
+    from repoagent.agent.sandbox.confine import supervised
 
     shell = ["/bin/sh", "-c", check.command]
     with tempfile.TemporaryDirectory(prefix="repoagent-check-", ignore_cleanup_errors=True) as name:

@@ -330,7 +330,7 @@ def check_models(worktree: WorkTree | None) -> Iterator[Check]:
 
 def check_sandbox(_worktree: WorkTree | None) -> Iterator[Check]:
     """The sandbox for commands that works on this machine; having none is not an error."""
-    from repoagent.agent.sandbox.backends import find, why_none
+    from repoagent.agent.sandbox.confine import find, why_none
 
     sandbox = find()
     alone = "" if sandbox is None or sandbox.mounting else ", without namespaces"

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from repoagent.agent.approvals.policy import May
 from repoagent.agent.approvals.rules import Known
-from repoagent.agent.sandbox.backends import Sandbox, find, unconfined, writable_roots
+from repoagent.agent.sandbox.confine import Sandbox, find, unconfined
+from repoagent.agent.sandbox.mounts import writable_roots
 from repoagent.agent.sandbox.policy import Policy, default_hidden, scrubbed
 from repoagent.config.settings import Settings, user_file
 from repoagent.dataclass import dataclass

@@ -14,8 +14,8 @@ from pathlib import Path
 from repoagent.agent.approvals.policy import Gate
 from repoagent.agent.loop import why_skipped
 from repoagent.agent.parse_reply import parse
-from repoagent.agent.sandbox.backends import writable_roots
 from repoagent.agent.sandbox.launch.syscalls import within
+from repoagent.agent.sandbox.mounts import writable_roots
 from repoagent.agent.state import EDIT, ENDS, OWN, QUIET, State, extra_turn, steps
 from repoagent.edit.checks import preflight
 from repoagent.edit.prompt.blocks import facts_block, quoted

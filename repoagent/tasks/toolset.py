@@ -18,7 +18,7 @@ from repoagent.agent.context_window.shorten_text import spilling
 from repoagent.agent.exec.tools import CommandRunner
 from repoagent.agent.plan import task_tool
 from repoagent.agent.python_tool import LOST_STATE, KernelSession, interpreter
-from repoagent.agent.sandbox.backends import why_ended, why_none
+from repoagent.agent.sandbox.confine import why_ended, why_none
 from repoagent.agent.sandbox.policy import scrubbed
 from repoagent.agent.state import EDIT, Tool
 from repoagent.config.settings import Settings, user_file

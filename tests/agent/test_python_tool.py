@@ -28,7 +28,7 @@ from repoagent.agent.python_tool import (
     Message,
     interpreter,
 )
-from repoagent.agent.sandbox.backends import Sandbox, find, unconfined, why_ended
+from repoagent.agent.sandbox.confine import Sandbox, find, unconfined, why_ended
 from repoagent.agent.sandbox.launch.syscalls import landlock_abi
 from repoagent.agent.sandbox.policy import Policy, scrubbed
 
@@ -217,7 +217,7 @@ def test_unresponsive_and_noisy_code(tmp_path: Path) -> None:
         python.session.close()
 
 
-SANDBOXES = [found for found in (find(), Sandbox("landlock") if landlock_abi() else None) if found]
+SANDBOXES = [found for found in (find(), Sandbox() if landlock_abi() else None) if found]
 
 
 @pytest.mark.soak

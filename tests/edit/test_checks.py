@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.agent.sandbox.backends import find
+from repoagent.agent.sandbox.confine import find
 from repoagent.config.layers import load, set_value
 from repoagent.config.settings import user_file
 from repoagent.edit.checks import CheckResult, run_check

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from repoagent.agent.approvals.policy import Mode
-from repoagent.agent.sandbox.backends import find
+from repoagent.agent.sandbox.confine import find
 from repoagent.config.layers import load
 from repoagent.git.worktree import layout, open_worktree
 from repoagent.llm.model import Request

@@ -44,7 +44,7 @@ def passes(gate: Gate, command: str) -> bool:
 def test_deny_rule_on_a_case_insensitive_file_system(tmp_path: Path) -> None:
     """Simulated by a program with two names."""
     (tmp_path / "git").write_text("")
-    it = gate(tmp_path, "auto", deny=("git push *",), sandbox="bubblewrap")
+    it = gate(tmp_path, "auto", deny=("git push *",), sandbox="landlock")
     it.path = f"/no/such/folder:{tmp_path}"
     commands = "GIT push", "/usr/bin/Git -C x PUSH origin", "git push"
     assert [it.decide(ApprovalRequest("command", text)).allowed for text in commands] == [True, True, False]
@@ -112,7 +112,7 @@ find . -exec git push \\; ¦ f() { git push; }; f
 
 @pytest.mark.parametrize("mode", ["ask", "auto-edit", "auto", "read-only"])
 def test_deny_rule_wins_in_every_mode(tmp_path: Path, mode: Mode) -> None:
-    it = gate(tmp_path, mode, allow=("*",), deny=("git push *",), sandbox="bubblewrap")
+    it = gate(tmp_path, mode, allow=("*",), deny=("git push *",), sandbox="landlock")
     it.asker = person = Person(Verdict(True))
     for command in commands(PUSHES):
         verdict = it.decide(ApprovalRequest("command", command))
@@ -120,7 +120,7 @@ def test_deny_rule_wins_in_every_mode(tmp_path: Path, mode: Mode) -> None:
 
 
 def test_ambiguous_command_is_not_run_automatically_with_deny_rules(tmp_path: Path) -> None:
-    it = gate(tmp_path, "auto", deny=("git push *",), sandbox="bubblewrap")
+    it = gate(tmp_path, "auto", deny=("git push *",), sandbox="landlock")
     assert "simpler" in it.decide(ApprovalRequest("command", "eval $x")).reason
     assert passes(it, "git status | cat; make")
 
@@ -151,7 +151,7 @@ def test_read_only_command_passes_if_harmless(tmp_path: Path) -> None:
     (tmp_path / "-link").symlink_to("/etc/passwd")
     (tmp_path / "secret").write_text("key")
     (tmp_path / "src").mkdir()
-    bare, boxed = gate(tmp_path, "read-only"), gate(tmp_path, "read-only", sandbox="bubblewrap")
+    bare, boxed = gate(tmp_path, "read-only"), gate(tmp_path, "read-only", sandbox="landlock")
     bare.hidden = boxed.hidden = HiddenFiles(tmp_path, {"secret": "it is a secret"}.get)
     free, confined, refused = map(commands, (HARMLESS, HARMLESS_IN_A_SANDBOX, HARMFUL))
     whole = [*free, *confined, *refused]
@@ -170,12 +170,12 @@ def test_program_in_the_work_tree_is_not_trusted(tmp_path: Path) -> None:
 
 MODES = {  # (mode, sandbox): what passes, what is asked about, what is refused
     ("ask", ""): ("", "edit", ""),
-    ("ask", "bwrap"): ("", "command make", ""),
+    ("ask", "landlock"): ("", "command make", ""),
     ("auto-edit", ""): ("edit ¦ write", "", ""),
-    ("auto-edit", "bwrap"): ("", "command make", ""),
-    ("auto", "bwrap"): ("command make ¦ command eval $x ¦ python", "browse ¦ tool", ""),
+    ("auto-edit", "landlock"): ("", "command make", ""),
+    ("auto", "landlock"): ("command make ¦ command eval $x ¦ python", "browse ¦ tool", ""),
     ("auto", ""): ("edit", "", "command make ¦ python"),
-    ("read-only", "bwrap"): ("delegate", "browse", "command make ¦ edit ¦ write ¦ python ¦ tool"),
+    ("read-only", "landlock"): ("delegate", "browse", "command make ¦ edit ¦ write ¦ python ¦ tool"),
 }
 
 
@@ -195,7 +195,7 @@ def test_mode_passes_refuses_or_asks(tmp_path: Path, mode: Mode, sandbox: str) -
 
 
 def test_allow_rule_is_ignored_in_read_only_mode(tmp_path: Path) -> None:
-    assert not passes(gate(tmp_path, "read-only", allow=("make *",), sandbox="bwrap"), "make")
+    assert not passes(gate(tmp_path, "read-only", allow=("make *",), sandbox="landlock"), "make")
 
 
 def test_rules_of_other_kinds(tmp_path: Path) -> None:
@@ -210,11 +210,11 @@ def test_rules_of_other_kinds(tmp_path: Path) -> None:
 def test_always_is_saved_and_each_decision_is_audited(tmp_path: Path) -> None:
     saved: list[str] = []
     events: list[Mapping[str, object]] = []
-    it = gate(tmp_path, sandbox="bwrap")
+    it = gate(tmp_path, sandbox="landlock")
     it.asker = person = Person(Verdict(True, always=True, keep=True))
     it.remember, it.audit = saved.extend, events.append
     assert passes(it, "ls | head; ruff check a.py && make test")
-    assert person.asked[0].patterns == ("ruff *", "make test") and person.asked[0].sandbox == "bwrap"
+    assert person.asked[0].patterns == ("ruff *", "make test") and person.asked[0].sandbox == "landlock"
     assert saved == ["ruff *", "make test"]
     assert passes(it, "make test; ruff format") and len(person.asked) == 1
     person.verdict = Verdict(True, always=True)

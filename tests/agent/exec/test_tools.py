@@ -112,7 +112,7 @@ def test_command_that_is_not_run(tools: CommandTools) -> None:
     seen = tools.run("touch x")
     assert not seen.ok and "use make" in seen.text and not (tools.runner.top / "x").exists()
     assert tools.events[-1]["allowed"] is False
-    tools.runner.wrap = lambda argv, *_: ["/nowhere/bwrap", *argv]
+    tools.runner.wrap = lambda argv, *_: ["/nowhere/boxed", *argv]
     seen = tools.run("ls")
     assert not seen.ok and "could not start the command" in seen.text
 

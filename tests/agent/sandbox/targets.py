@@ -19,7 +19,7 @@ from uuid import uuid4
 import pytest
 from _pytest.mark import ParameterSet
 
-from repoagent.agent.sandbox.backends import candidates, works
+from repoagent.agent.sandbox.confine import candidates, works
 from repoagent.agent.sandbox.policy import Policy
 
 from . import attempts

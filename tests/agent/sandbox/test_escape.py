@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.agent.sandbox.backends import Sandbox, unconfined
+from repoagent.agent.sandbox.confine import Sandbox, unconfined
 from repoagent.agent.sandbox.policy import scrubbed
 
 from . import attempts
@@ -114,7 +114,7 @@ def test_command_kills_every_process_it_can(sandbox: Sandbox, tmp_path: Path) ->
 def test_nested_sandbox_widens_nothing(sandbox: Sandbox, tmp_path: Path) -> None:
     script = (
         "import subprocess, sys\nfrom pathlib import Path\nfrom repoagent.agent.sandbox.policy import Policy\n"
-        "from repoagent.agent.sandbox.backends import find\n"
+        "from repoagent.agent.sandbox.confine import find\n"
         "top, outside = map(Path, sys.argv[1:])\ninner = find()\n"
         "wrap = inner.wrap if inner else lambda argv, policy: argv\n"
         "argv = wrap(['touch', str(outside / 'new'), str(top / '.git' / 'new'), str(top / 'src' / 'new')], Policy(top / 'src', "

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.agent.sandbox.backends import Sandbox
+from repoagent.agent.sandbox.confine import Sandbox
 from repoagent.agent.sandbox.policy import Policy, scrubbed
 from tests.conftest import GitRepo
 

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repoagent.agent.sandbox.backends import Step, plan, prepare_scratch, writable_roots
+from repoagent.agent.sandbox.confine import prepare_scratch
 from repoagent.agent.sandbox.launch.syscalls import paths_without
+from repoagent.agent.sandbox.mounts import Step, plan, writable_roots
 from repoagent.agent.sandbox.policy import Policy, default_hidden, scrubbed
 
 

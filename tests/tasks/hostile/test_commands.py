@@ -15,7 +15,7 @@ import pytest
 from repoagent.agent.approvals import rules
 from repoagent.agent.approvals.policy import ApprovalRequest, Gate
 from repoagent.agent.approvals.shell_parser import read_command
-from repoagent.agent.sandbox.backends import find
+from repoagent.agent.sandbox.confine import find
 from repoagent.agent.sandbox.policy import Policy
 from repoagent.config.layers import load
 from repoagent.edit.guards.off_limits import gate
@@ -50,7 +50,7 @@ SHOWS_NOT = [
 ]  # fmt: skip
 
 
-def question(repo: GitRepo, sandbox: str = "bubblewrap") -> Gate:
+def question(repo: GitRepo, sandbox: str = "landlock") -> Gate:
     why_not = gate(repo.top, ())
     worktree = open_worktree(repo.top)
     return Gate(
@@ -75,7 +75,7 @@ def test_a_command_that_names_a_hidden_file_needs_approval(repo: GitRepo) -> Non
     assert not [text for text in shows if bare.decide(ApprovalRequest("command", text)).allowed]
 
 
-@pytest.mark.parametrize("sandbox", ["", "bubblewrap"])
+@pytest.mark.parametrize("sandbox", ["", "landlock"])
 def test_a_hidden_file_named_in_other_case_needs_approval(repo: GitRepo, sandbox: str) -> None:
     repo.git("config", "core.ignorecase", "true")
     hidden = {

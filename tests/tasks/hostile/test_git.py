@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from repoagent.agent.approvals.policy import Verdict
-from repoagent.agent.sandbox.backends import find
+from repoagent.agent.sandbox.confine import find
 from repoagent.edit.guards.risky_changes import Concern
 from repoagent.errors import CheckFailed, RepoagentError
 from repoagent.git.worktree import open_worktree

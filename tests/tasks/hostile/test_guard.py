@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from repoagent.agent.approvals.policy import ApprovalRequest, Verdict
-from repoagent.agent.sandbox.backends import find
+from repoagent.agent.sandbox.confine import find
 from tests.cli.apply_patch import apply
 from tests.conftest import GitRepo
 from tests.tasks.bare import FINISH, User, go, nobody

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.agent.sandbox.backends import find
+from repoagent.agent.sandbox.confine import find
 from repoagent.cli.commands.run_ui import refuse_all
 from tests.llm.providers.messages_server import Received
 from tests.tasks.bare import User

@@ -1,7 +1,7 @@
-"""Set up the sandbox that a specification from `backends` describes, and run the command in it.
+"""Set up the sandbox that a specification from `confine` describes, and run the command in it.
 
-With Landlock, a command may get a private view of the file system: read-only except for some folders, and with some
-paths covered; see namespaces(7).
+A command may get a private view of the file system: read-only except for some folders, and with some paths covered; see
+namespaces(7).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from . import syscalls
-from .supervisor import FAILED, Limits, exit_code, supervise
+from .process_tree import FAILED, Limits, exit_code, run_limited
 
 TYPE_CHECKING = False  # importing `typing` takes as long as everything else
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def main(specification: str, command: Sequence[str]) -> NoReturn:
             daemons=spec.get("daemons", False),
         )
         with _placeholders(spec.get("missing", [])):
-            code = supervise(lambda: _start(spec, list(command)), limits)
+            code = run_limited(lambda: _start(spec, list(command)), limits)
     except OSError as error:
         _fail(error)
     os._exit(code)
@@ -87,13 +87,14 @@ def _lock_folder(path: str) -> int | None:
 
 
 def _start(spec: dict[str, Any], command: list[str]) -> NoReturn:
-    """In the child of the supervisor: confine the process and execute the command."""
+    """In the child: confine the process and execute the command."""
     try:
-        _raise_oom_score()
-        if spec["kind"] == "bubblewrap":
-            _prefix_bubblewrap(spec, command)
-        elif spec["kind"] == "landlock":
-            _enter_landlock(spec)
+        with suppress(OSError):  # may not be permitted
+            descriptor = os.open("/proc/self/oom_score_adj", os.O_RDWR)
+            if int(os.read(descriptor, 16)) < _OOM_SCORE:
+                os.pwrite(descriptor, str(_OOM_SCORE).encode(), 0)
+        if "rules" in spec:
+            _confine(spec)
     except OSError as error:
         _fail(error)
     try:
@@ -103,34 +104,10 @@ def _start(spec: dict[str, Any], command: list[str]) -> NoReturn:
         os._exit(127 if isinstance(error, FileNotFoundError) else 126)
 
 
-def _prefix_bubblewrap(spec: dict[str, Any], command: list[str]) -> None:
-    """Put bubblewrap and its options before the command; the seccomp filter is in a memfd."""
+def _confine(spec: dict[str, Any]) -> None:
     from . import seccomp
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # core dumps are written outside the sandbox
-    if spec["scope"] and syscalls.landlock_abi() >= 6:  # abstract sockets are shared with the network
-        syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
-        syscalls.restrict_signals()
-    options = []
-    for word in spec["options"]:
-        if not word:  # the content of an empty file: a descriptor that bubblewrap inherits
-            null = os.open(os.devnull, os.O_RDONLY)
-            os.set_inheritable(null, True)
-            word = str(null)
-        options.append(word)
-    if seccomp.supported():
-        descriptor = os.memfd_create("filter", 0)
-        os.write(descriptor, seccomp.program(spec["families"]))
-        os.lseek(descriptor, 0, os.SEEK_SET)
-        options += ["--seccomp", str(descriptor)]
-    command[:0] = [spec["program"], *options, "--"]
-
-
-def _enter_landlock(spec: dict[str, Any]) -> None:
-    from . import seccomp
-
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # core dumps are written outside the sandbox
-    version = syscalls.landlock_abi()
     shared = spec["steps"] is None  # no namespaces
     if not shared:
         folder = os.getcwd()  # noqa: PTH109
@@ -151,17 +128,9 @@ def _enter_landlock(spec: dict[str, Any]) -> None:
             if stat.S_ISREG(os.fstat(descriptor).st_mode):
                 rules.append((descriptor, syscalls.WRITE_FILE | syscalls.TRUNCATE))
     syscalls.restrict_files(rules, network=spec["network"] or not shared)
-    seccomp.install(seccomp.program(spec["families"], deny_truncate=version < 3, shared=shared))
-
-
-def _raise_oom_score() -> None:
-    with suppress(OSError):
-        descriptor = os.open("/proc/self/oom_score_adj", os.O_RDWR)
-        try:
-            if int(os.read(descriptor, 16)) < _OOM_SCORE:
-                os.pwrite(descriptor, str(_OOM_SCORE).encode(), 0)
-        finally:
-            os.close(descriptor)
+    seccomp.install(
+        seccomp.program(spec["families"], deny_truncate=syscalls.landlock_abi() < 3, shared=shared)
+    )
 
 
 def _fail(error: OSError) -> NoReturn:
@@ -176,22 +145,13 @@ _SHARED_MEMORY = "/dev/shm"
 def _enter_namespaces(steps: Sequence[tuple[str, str, str]], *, network: bool, shared_memory: int) -> None:
     """Continue in a child in new namespaces; this process and the init of the namespaces wait for it and never return.
 
-    `steps` are (kind, source, target), see `mount_plan.Step`. The user id is the same as outside. Raises OSError.
+    `steps` are (kind, source, target), see `mounts.Step`. The user id is the same as outside. Raises OSError.
     """
     user, group = os.getuid(), os.getgid()
-    spaces = (
-        syscalls.CLONE_NEWUSER
-        | syscalls.CLONE_NEWNS
-        | syscalls.CLONE_NEWIPC
-        | syscalls.CLONE_NEWPID
-        | syscalls.CLONE_NEWUTS
-    )
-    syscalls.unshare(spaces | (0 if network else syscalls.CLONE_NEWNET))
-    for name, text in (
-        ("setgroups", "deny"),
-        ("uid_map", f"{user} {user} 1"),
-        ("gid_map", f"{group} {group} 1"),
-    ):
+    spaces = syscalls.CLONE_NEWUSER | syscalls.CLONE_NEWNS | syscalls.CLONE_NEWIPC | syscalls.CLONE_NEWPID
+    syscalls.unshare(spaces | syscalls.CLONE_NEWUTS | (0 if network else syscalls.CLONE_NEWNET))
+    maps = {"setgroups": "deny", "uid_map": f"{user} {user} 1", "gid_map": f"{group} {group} 1"}
+    for name, text in maps.items():
         descriptor = os.open(f"/proc/self/{name}", os.O_WRONLY)
         os.write(descriptor, text.encode())
         os.close(descriptor)
@@ -204,7 +164,12 @@ def _enter_namespaces(steps: Sequence[tuple[str, str, str]], *, network: bool, s
     for kind, _, target in steps:
         if kind == "folder":
             syscalls.set_read_only(target, True, below=False)
-    _mount_devices(shared_memory)
+    with suppress(FileNotFoundError):  # private terminals
+        flags = syscalls.MS_NOSUID | syscalls.MS_NOEXEC
+        syscalls.mount("devpts", "/dev/pts", "devpts", flags, "newinstance,ptmxmode=0666,mode=620")
+        syscalls.mount("/dev/pts/ptmx", "/dev/ptmx", "", syscalls.MS_BIND)
+    with suppress(FileNotFoundError):
+        syscalls.mount("tmpfs", _SHARED_MEMORY, "tmpfs", _SAFE, f"size={shared_memory},mode=1777")
     for descriptor in sources.values():
         os.close(descriptor)
     if not network:
@@ -217,7 +182,7 @@ def _enter_namespaces(steps: Sequence[tuple[str, str, str]], *, network: bool, s
 
 def _empty_file() -> int:
     """A descriptor of an empty read-only file. It is a regular file, which git reads as a changed one, because git
-    rejects other types. It is on a mount that `_mount_devices` covers."""
+    rejects other types. It is on a mount that the private shared memory covers."""
     try:
         syscalls.mount("tmpfs", _SHARED_MEMORY, "tmpfs", _SAFE, "size=4k,mode=755")
     except FileNotFoundError:
@@ -228,55 +193,33 @@ def _empty_file() -> int:
 
 
 def _apply(kind: str, source: int, target: str) -> None:
+    """Do one step. A target that is missing in a folder that an earlier step covered is created."""
     is_folder = kind == "folder" or stat.S_ISDIR(os.fstat(source).st_mode)
-    if (mount_point := _open_mount_point(target, is_folder=is_folder)) is None:
+    try:
+        try:
+            mount_point = syscalls.open_path(target)
+        except FileNotFoundError:
+            os.makedirs(target if is_folder else os.path.dirname(target), exist_ok=True)  # noqa: PTH103, PTH120
+            if not is_folder:
+                os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o444))
+            mount_point = syscalls.open_path(target)
+    except FileNotFoundError:
         return
+    place = f"/proc/self/fd/{mount_point}"
     try:
         if kind == "folder":
-            syscalls.mount("tmpfs", f"/proc/self/fd/{mount_point}", "tmpfs", _SAFE, "size=64k,mode=755")
+            syscalls.mount("tmpfs", place, "tmpfs", _SAFE, "size=64k,mode=755")
             return
-        syscalls.mount(
-            f"/proc/self/fd/{source}", f"/proc/self/fd/{mount_point}", "", syscalls.MS_BIND | syscalls.MS_REC
-        )
+        syscalls.mount(f"/proc/self/fd/{source}", place, "", syscalls.MS_BIND | syscalls.MS_REC)
     finally:
         os.close(mount_point)
-    if kind in {"write", "pin"}:  # by now the mount of the source is read-only
-        try:
-            syscalls.set_read_only(target, False, below=True)
-        except PermissionError:  # a mount below it is locked as read-only
-            syscalls.set_read_only(target, False, below=False)
-    elif kind in {"keep", "file"}:
-        syscalls.set_read_only(target, True, below=True)
-
-
-def _open_mount_point(target: str, *, is_folder: bool) -> int | None:
-    """A descriptor of `target`, which is created in a folder that an earlier step covered; None if that fails."""
+    writable = kind in {"write", "pin"}  # by now the mount of the source is read-only
     try:
-        return syscalls.open_path(target)
-    except FileNotFoundError:
-        pass
-    try:
-        os.makedirs(target if is_folder else os.path.dirname(target), exist_ok=True)  # noqa: PTH103, PTH120
-        if not is_folder:
-            os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o444))
-        return syscalls.open_path(target)
-    except FileNotFoundError:
-        return None
-
-
-def _mount_devices(shared_memory: int) -> None:
-    """Mount private terminals and shared memory."""
-    with suppress(FileNotFoundError):
-        syscalls.mount(
-            "devpts",
-            "/dev/pts",
-            "devpts",
-            syscalls.MS_NOSUID | syscalls.MS_NOEXEC,
-            "newinstance,ptmxmode=0666,mode=620",
-        )
-        syscalls.mount("/dev/pts/ptmx", "/dev/ptmx", "", syscalls.MS_BIND)
-    with suppress(FileNotFoundError):
-        syscalls.mount("tmpfs", _SHARED_MEMORY, "tmpfs", _SAFE, f"size={shared_memory},mode=1777")
+        syscalls.set_read_only(target, not writable, below=True)
+    except PermissionError:  # a mount below it is locked as read-only
+        if not writable:
+            raise
+        syscalls.set_read_only(target, False, below=False)
 
 
 def _wait_for_child() -> None:

@@ -144,21 +144,12 @@ def restrict_files(rules: Iterable[tuple[str | int, int]], *, network: bool) -> 
     handled = (1 << (13 if version < 2 else 14 if version < 3 else 15 if version < 5 else 16)) - 1
     tcp = _BIND_AND_CONNECT_TCP if version >= 4 and not network else 0
     scoped = _ABSTRACT_SOCKETS_AND_SIGNALS if version >= 6 else 0
-    _restrict((handled, tcp, scoped), 8 if version < 4 else 16 if version < 6 else 24, rules)
-
-
-def restrict_signals() -> None:
-    """Restrict abstract sockets and signals to processes that are confined with this one (since version 6 of
-    Landlock)."""
-    _restrict((0, 0, _ABSTRACT_SOCKETS_AND_SIGNALS), 24, ())
-
-
-def _restrict(handled: tuple[int, int, int], size: int, rules: Iterable[tuple[str | int, int]]) -> None:
-    attributes = (ctypes.c_uint64 * 3)(*handled)
+    attributes = (ctypes.c_uint64 * 3)(handled, tcp, scoped)
+    size = 8 if version < 4 else 16 if version < 6 else 24
     ruleset = syscall(_CREATE_RULESET, ctypes.byref(attributes), size, 0)
     try:
         for target, rights in rules:
-            _allow(ruleset, target, rights & handled[0])
+            _allow(ruleset, target, rights & handled)
         syscall(_RESTRICT_SELF, ruleset, 0)
     finally:
         os.close(ruleset)

@@ -15,13 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.agent.sandbox.backends import Sandbox, unconfined, why_ended
+from repoagent.agent.sandbox.confine import Sandbox, unconfined, why_ended
 from repoagent.agent.sandbox.policy import Policy
 
 from .targets import WORKING, alive, end, params
 
 if sys.platform != "linux":
-    pytest.skip("the supervisor is Linux's", allow_module_level=True)
+    pytest.skip("process trees are Linux's", allow_module_level=True)
 
 every_wrap = pytest.mark.parametrize("box", params(None))
 best_wrap = pytest.mark.parametrize("box", params() if WORKING else [pytest.param(None, id="unconfined")])
@@ -118,7 +118,7 @@ def test_signals_reach_the_command(box: Sandbox | None, policy: Policy) -> None:
 
 
 @pytest.mark.parametrize("staying", STAYING.values(), ids=STAYING)
-def test_process_stays_without_a_supervisor(staying: str, policy: Policy, mark: str) -> None:
+def test_process_stays_without_parents_of_ours(staying: str, policy: Policy, mark: str) -> None:
     argv = ["sh", "-c", staying.format(mark=mark)]
     subprocess.run(argv, cwd=policy.top, check=True, stdout=subprocess.DEVNULL)
     assert marked(mark)
@@ -207,9 +207,7 @@ BOMBS = {
 def test_a_fork_bomb(box: Sandbox | None, bomb: list[str], policy: Policy, mark: str) -> None:
     """It would end by itself, to protect the machine, but only after the limit of this test."""
     if bomb is BOMBS["in-sessions-of-their-own"] and os.geteuid() and not (box and box.mounting):
-        pytest.skip(
-            "without namespaces and root, each session has as much of the processor as the supervisor"
-        )
+        pytest.skip("without namespaces and root, each session has as much of the processor as our parents")
     limited = replace(policy, processes=50)
     began = time.monotonic()
     done = run(wrapped(box, [*bomb, mark], limited), policy)

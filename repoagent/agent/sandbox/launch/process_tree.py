@@ -54,7 +54,7 @@ class Limits:
         self.daemons = daemons
 
 
-def supervise(start: Callable[[], NoReturn], limits: Limits) -> int:
+def run_limited(start: Callable[[], NoReturn], limits: Limits) -> int:
     """Run `start` (which executes the command) in a child; return its exit code, 128+n after signal n."""
     parent = os.getppid()
     # with SIGCHLD ignored, the kernel would discard the exit code
@@ -142,17 +142,14 @@ def _watch(child: int, outer: int, limits: Limits, handled: set[int]) -> tuple[i
                 return code, "", deadline is not None
         elif received and received.si_signo != _ORPHANED:
             # to the command, or to the child until the command has started
-            _signal(_first_descendant(child, limits.depth) or child, received.si_signo)
+            target = _first_descendant(child, limits.depth) or child
+            try:
+                os.killpg(target, received.si_signo)
+            except (ProcessLookupError, PermissionError):  # not the leader of a group
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(target, received.si_signo)
             if received.si_signo in _ENDING and deadline is None:
                 deadline = current + _GRACE
-
-
-def _signal(process: int, number: int) -> None:
-    """Send a signal to the group of a process, or to the process alone."""
-    for kill in (os.killpg, os.kill):
-        with suppress(ProcessLookupError, PermissionError):
-            kill(process, number)
-            return
 
 
 def _exceeded_limit(limits: Limits) -> str:
