@@ -13,8 +13,8 @@ from roff import bold, entry, escaped, minor, page, paragraph, prose, section, s
 
 from repoagent import __version__
 from repoagent.cli.app import COMMANDS, cli
-from repoagent.cli.click_commands import Command
 from repoagent.cli.commands.help import EXIT_CODES
+from repoagent.cli.options import Command
 from repoagent.config.options import OPTIONS
 
 DATE = "2026-11-22"  # of the release
@@ -44,8 +44,7 @@ ENVIRONMENT = {
 FILES = {
     ".repoagent/": "Memories, conversations, summaries and the history index, at the top of the main work tree. git "
     "ignores it; `repoagent config init` lets a team share its config.toml, context.md and skills/.",
-    "$GIT_DIR/repoagent/": "The journal and locks of edits in progress, the bytes before and after recent edits, "
-    "and reports of internal errors.",
+    "$GIT_DIR/repoagent/": "The journal and locks of edits in progress, and the bytes before and after recent edits.",
     "~/.config/repoagent/config.toml": "Your own options.",
     "~/.local/state/repoagent/spent/": "The cost of model calls, one file per day.",
     ".repoagentignore": "Files that are never read, sent or edited, in the syntax of .gitignore.",

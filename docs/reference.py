@@ -11,8 +11,8 @@ from pathlib import Path
 import click
 
 from repoagent.cli.app import COMMANDS, cli
-from repoagent.cli.click_commands import show_all_options
 from repoagent.cli.commands.help import EXIT_CODES
+from repoagent.cli.options import show_all_options
 from repoagent.config.options import OPTIONS, Option
 from repoagent.config.settings import Setting
 

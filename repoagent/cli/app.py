@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import difflib
+import shlex
 from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
@@ -12,8 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from repoagent import __version__
-from repoagent.cli.click_commands import add_global_options, global_options
-from repoagent.cli.session import Session, find_worktree
+from repoagent.cli.session import Session, add_global_options, find_worktree, global_options
 from repoagent.errors import Exit
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class LazyGroup(click.Group):
         return {"Commands": self.table}
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if not args and self.no_args_is_help and not ctx.resilient_parsing:  # as the program itself does
+        if not args and self.no_args_is_help and not ctx.resilient_parsing:
             click.echo(ctx.get_help(), err=True)
             ctx.exit(Exit.USAGE)
         return super().parse_args(ctx, args)
@@ -108,9 +109,14 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
-        if name not in self.table and not ctx.resilient_parsing:
-            raise _unknown_command(ctx, self.table, args)
-        return super().resolve_command(ctx, args)
+        if name in self.table or ctx.resilient_parsing:
+            return super().resolve_command(ctx, args)
+        hint = ""
+        if ctx.parent is None and " " in name.strip():
+            hint = f"; did you mean `{ctx.command_path} run {shlex.join(args)}`?"
+        elif near := difflib.get_close_matches(name, self.table, n=1, cutoff=0.65):
+            hint = f"; did you mean '{near[0]}'?"
+        raise click.UsageError(f"unknown command '{name}'{hint}", ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         width = max(map(len, self.table))  # one width for all groups
@@ -141,22 +147,6 @@ class Program(LazyGroup):
 EPILOG = """\
 Options also work after the command. Use `repoagent help COMMAND` to read about a command, and
 `repoagent help exit-codes` for the exit codes."""
-
-
-def _unknown_command(ctx: click.Context, table: Mapping[str, object], args: list[str]) -> Exception:
-    from difflib import get_close_matches
-    from pathlib import Path
-    from shlex import join
-
-    name, program = args[0], ctx.command_path
-    if ctx.parent is None and " " in name.strip():
-        return click.UsageError(f"unknown command '{name}'; did you mean `{program} run {join(args)}`?", ctx)
-    near = get_close_matches(name, table, n=1, cutoff=0.65)
-    suggestion = f"'{near[0]}'" if near else ""
-    if ctx.parent is None and Path(name).is_file():
-        suggestion = f"`{program} edit {join(args)}`"
-    hint = f"; did you mean {suggestion}?" if suggestion else ""
-    return click.UsageError(f"unknown command '{name}'{hint}", ctx)
 
 
 @click.command(

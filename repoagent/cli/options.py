@@ -1,16 +1,16 @@
-"""Options shared by commands that call a model, and by commands that commit."""
+"""Options shared by commands, with the class `Command` that lists options in groups, and `words_in` for their files."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from repoagent.cli.click_commands import Command
 from repoagent.errors import UsageError
 
 if TYPE_CHECKING:
@@ -18,6 +18,97 @@ if TYPE_CHECKING:
     from repoagent.config.settings import Settings
     from repoagent.edit.request import EditRequest
     from repoagent.git.transaction.results import Options
+
+LONG = 15  # a command with more options than this shows the first group only, and the rest with --help-all
+_ALL = f"{__name__}.all"  # the key in ctx.meta: show all groups
+
+
+class Command(click.Command):
+    """A command with its options in groups: `option_groups` has the parameters by heading, the most useful first.
+
+    `verbs` maps a first argument to its subcommand: `config init`, `review dismiss`.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        option_groups: Mapping[str, Sequence[str]] | None = None,
+        verbs: Mapping[str, click.Command] | None = None,
+        **more: Any,
+    ) -> None:
+        super().__init__(*args, **more)
+        self.option_groups = option_groups or {}
+        self.verbs = verbs or {}
+        options = [param for param in self.params if isinstance(param, click.Option)]
+        self.is_long = bool(self.option_groups) and len(options) > LONG
+        if self.is_long:
+            self.params.append(
+                click.Option(
+                    ["--help-all"], is_flag=True, is_eager=True, expose_value=False, callback=_show_all,
+                    help="Show all options and exit.",
+                )
+            )  # fmt: skip
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        if args and args[0] in self.verbs:
+            return self.verbs[args[0]].make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
+        return super().make_context(info_name, args, parent, **extra)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        if self.verbs:
+            with formatter.section("Commands"):
+                rows = []
+                for name, verb in self.verbs.items():
+                    words = [
+                        each.human_readable_name for each in verb.params if isinstance(each, click.Argument)
+                    ]
+                    rows.append((" ".join([name, *words]), verb.get_short_help_str(100)))
+                formatter.write_dl(rows)
+        for heading, params in self.groups(ctx):
+            records = [record for param in params if (record := param.get_help_record(ctx))]
+            if records:
+                with formatter.section(heading):
+                    formatter.write_dl(records)
+            if self.is_long and not ctx.meta.get(_ALL):
+                break
+
+    def groups(self, ctx: click.Context) -> Iterator[tuple[str, list[click.Option]]]:
+        """All options by heading. Options that are in no group appear under the first heading."""
+        params = {
+            option.name or "": option for option in self.get_params(ctx) if isinstance(option, click.Option)
+        }
+        named = {name for names in self.option_groups.values() for name in names}
+        rest = [param for name, param in params.items() if name not in named]
+        for heading, names in (self.option_groups or {"Options": ()}).items():
+            yield heading, [*(params[name] for name in names), *rest]
+            rest = []
+
+
+def _show_all(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        show_all_options(ctx)
+        click.echo(ctx.get_help())
+        ctx.exit()
+
+
+def show_all_options(ctx: click.Context) -> None:
+    """Show all option groups in this context's help."""
+    ctx.meta[_ALL] = True
+
+
+def words_in(file: Path, noun: str) -> str:
+    """The text of `file`, or of standard input for "-". Raises UsageError for an unreadable file, and for one that is
+    not UTF-8; the message calls the text `noun`."""
+    try:
+        data = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+        return data.decode("utf-8-sig")
+    except OSError as error:
+        raise UsageError(f"cannot read {file}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"the {noun} in {file} is not UTF-8: save it as UTF-8") from error
+
 
 file_path = click.Path(path_type=Path, dir_okay=False, allow_dash=True)
 

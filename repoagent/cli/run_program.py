@@ -180,9 +180,8 @@ def _has_no_folder() -> bool:
 
 def _in_one_line(error: click.ClickException) -> str:
     message = " ".join(error.format_message().split()).rstrip(".")
-    before, asks, options = message.partition(
-        "Did you mean"
-    )  # click: ". (Did you mean one of: '--a', '--b'?)"
+    # click: ". (Did you mean one of: '--a', '--b'?)"
+    before, asks, options = message.partition("Did you mean")
     if asks:
         message = f"{before.rstrip('. (')}; did you mean {options.removeprefix(' one of:').strip(' )')}"
     message = message[:1].lower() + message[1:]
@@ -208,51 +207,38 @@ def _output_closed() -> bool:
 
 
 def _write_report(error: BaseException, arguments: Sequence[str]) -> str:
-    """Write the details of an internal error, without secrets, to a new private file in the git directory or the
-    temporary folder; return a sentence with its path, or the whole report if no file can be written."""
+    """Write the details of an internal error, without secrets, to a new private file in the temporary folder; return a
+    sentence with its path, or the whole report if it cannot be written."""
     import platform
     import tempfile
     import time
     import traceback
-    from importlib.metadata import PackageNotFoundError, version
+    from importlib.metadata import version
 
     from repoagent import __version__
     from repoagent.display_text import redact
     from repoagent.git.process import git
-    from repoagent.llm.registry import SDKS
 
-    def output(*arguments: str) -> str:
-        try:
-            return os.fsdecode(git(Path.cwd(), *arguments).removesuffix(b"\n"))
-        except (RepoagentError, OSError):  # no git, or no repository
-            return ""
-
-    versions = []
-    for name in (*SDKS, "click", "rich", "tree-sitter", "unidiff"):
-        try:
-            versions.append(f"{name} {version(name)}")
-        except PackageNotFoundError:
-            versions.append(f"{name} missing")
+    try:
+        git_version = os.fsdecode(git(Path.cwd(), "--version")).strip()
+    except (RepoagentError, OSError):
+        git_version = "git not found"
     lines = [
         f"repoagent {__version__}, {time.strftime('%Y-%m-%d %H:%M:%S %z')}",
-        f"Python {platform.python_version()} ({sys.executable}), {platform.platform()}",
-        f"libraries: {', '.join(versions)}",
-        f"git: {output('--version') or 'not found'}",
+        f"Python {platform.python_version()} ({sys.executable}), {platform.platform()}, {git_version}",
+        ", ".join(
+            f"{name} {version(name)}" for name in ("anthropic", "click", "rich", "tree-sitter", "unidiff")
+        ),
         f"command line: {' '.join(map(repr, arguments))}",
         "",
         "".join(traceback.format_exception(error)),
     ]
     text = redact("\n".join(lines), os.environ)
     first = redact("".join(traceback.format_exception_only(error)).strip(), os.environ).split("\n")[0]
-    git_dir = output("rev-parse", "--absolute-git-dir")
-    for folder in (Path(git_dir, "repoagent", "reports") if git_dir else None, None):
-        try:
-            if folder is not None:
-                folder.mkdir(parents=True, exist_ok=True)
-            descriptor, path = tempfile.mkstemp(".txt", f"report-{time.strftime('%Y%m%d-%H%M%S')}-", folder)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(text.encode("utf-8", "backslashreplace"))
-            return f"internal error ({first}); see the report in {path}"
-        except OSError:  # a full or read-only disk: try the next folder, then the screen
-            continue
-    return f"internal error; could not write a report:\n{text}"
+    try:
+        descriptor, path = tempfile.mkstemp(".txt", "repoagent-report-")
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(text.encode("utf-8", "backslashreplace"))
+    except OSError:  # a full or read-only disk
+        return f"internal error; could not write a report:\n{text}"
+    return f"internal error ({first}); see the report in {path}"

@@ -1,5 +1,5 @@
-"""What commands receive: `Session`, the global options, which loads the settings and opens the terminal; `Repository`,
-the repository of the current folder; and `emit`, which prints their results.
+"""What commands receive: `Session`, the values of the global options, which loads the settings and opens the terminal;
+`Repository`, the repository of the current folder; and `emit`, which prints their results.
 """
 
 from __future__ import annotations
@@ -70,6 +70,49 @@ def _paged() -> bool:
     return PAGED.fullmatch(" ".join(words)) is not None
 
 
+def _change_folder(ctx: click.Context, param: click.Parameter, folders: tuple[str, ...]) -> None:
+    for folder in folders:
+        if folder and not ctx.resilient_parsing:
+            try:
+                os.chdir(folder)
+            except OSError as error:
+                raise UsageError(f"cannot change to '{folder}': {error.strerror}") from error
+
+
+def _set_session(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+    name = param.name or ""
+    if value != Session._field_defaults[name]:
+        ctx.obj = (ctx.find_object(Session) or Session())._replace(**{name: value})
+
+
+def global_options(*, hidden: bool) -> list[click.Parameter]:
+    """The options that are allowed both before and after the name of a command; those after it are `hidden`, so the
+    help does not list them."""
+    when = click.Choice(["auto", "always", "never"])
+    options = [
+        click.Option(
+            ["-C", "folder"], metavar="DIR", multiple=True, is_eager=True, callback=_change_folder,
+            help="Run as if started in DIR.",
+        ),
+        click.Option(["--color"], metavar="WHEN", type=when, help="Use colors: auto, always or never."),
+        click.Option(["--no-pager"], is_flag=True, help="Do not pipe long output into a pager."),
+        click.Option(["-v", "--verbose"], is_flag=True, help="Show more details."),
+    ]  # fmt: skip
+    for option in options:
+        option.expose_value, option.hidden = False, hidden
+        option.callback = option.callback or _set_session
+    return list(options)
+
+
+def add_global_options(command: click.Command) -> None:
+    """Add the global options to `command` and its subcommands."""
+    if not any(param.name == "folder" and not param.expose_value for param in command.params):
+        command.params += global_options(hidden=True)
+    inner = getattr(command, "commands", {}) or getattr(command, "verbs", {})
+    for each in inner.values():
+        add_global_options(each)
+
+
 def find_layout() -> Layout | None:
     """The layout of the current repository; None outside one."""
     from repoagent.git.worktree import layout, open_worktree
@@ -88,7 +131,10 @@ def write_json(terminal: Terminal, content: Mapping[str, object]) -> None:
     """Write the result of `--json`, with the version of the format. Paths become strings, dataclasses objects."""
     import json
 
-    terminal.result(json.dumps({"version": 1, **content}, indent=2, default=_plain) + "\n")
+    def plain(value: Any) -> object:
+        return os.fspath(value) if isinstance(value, os.PathLike) else dict(vars(value))
+
+    terminal.result(json.dumps({"version": 1, **content}, indent=2, default=plain) + "\n")
 
 
 def emit(
@@ -118,11 +164,6 @@ def select(value: object, *names: str, **renamed: str) -> dict[str, Any]:
         name: None if (item := getattr(value, attribute)) == "" else item
         for name, attribute in attributes.items()
     }
-
-
-def _plain(value: Any) -> object:
-    """Convert a value of another type for JSON."""
-    return os.fspath(value) if isinstance(value, os.PathLike) else dict(vars(value))
 
 
 class Repository(NamedTuple):

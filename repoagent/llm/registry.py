@@ -95,7 +95,6 @@ _TABLE = (
 )
 PROVIDERS = {provider.name: provider for provider in _TABLE}
 SERVERS = Provider("", "/", "providers.endpoints:ServerBackend", "openai/NAME, ollama/NAME")
-SDKS = tuple(dict.fromkeys(provider.sdk for provider in PROVIDERS.values() if provider.sdk))
 
 
 class Spec(NamedTuple):

@@ -9,7 +9,7 @@ import click
 import pytest
 
 from repoagent.cli.app import GROUPS, HIDDEN, cli
-from repoagent.cli.click_commands import LONG, Command, show_all_options
+from repoagent.cli.options import LONG, Command, show_all_options
 from repoagent.cli.run_program import run
 from repoagent.errors import Exit
 from tests.cli.apply_patch import Ask

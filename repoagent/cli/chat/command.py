@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from repoagent.cli import Ended
-from repoagent.cli.click_commands import Command
 from repoagent.cli.commands import run_options
+from repoagent.cli.options import Command
 from repoagent.cli.session import Session, json_option, open_repository, pass_session
 from repoagent.errors import Busy, Exit, NothingDone, RepoagentError, UsageError
 

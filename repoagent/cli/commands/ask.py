@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from repoagent.cli import options as shared
-from repoagent.cli.click_commands import words_in
 from repoagent.cli.commands import summaries
+from repoagent.cli.options import words_in
 from repoagent.cli.session import Session, find_worktree, json_option, pass_session, select, write_json
 from repoagent.errors import RepoagentError, UsageError
 

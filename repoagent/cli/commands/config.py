@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from repoagent.cli.click_commands import Command
+from repoagent.cli.options import Command
 from repoagent.cli.session import Session, find_layout, json_option, pass_session, write_json
 from repoagent.cli.ui.table import Cell, Column, Page
 from repoagent.cli.ui.terminal_text import clean

@@ -12,7 +12,7 @@ import click
 
 from repoagent.cli import Ended
 from repoagent.cli import options as shared
-from repoagent.cli.click_commands import words_in
+from repoagent.cli.options import words_in
 from repoagent.cli.session import Session, json_option, open_repository, pass_session
 from repoagent.errors import Exit, NothingDone, RepoagentError, UsageError
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from repoagent.cli import options as shared
-from repoagent.cli.click_commands import Command
 from repoagent.cli.commands import summaries
+from repoagent.cli.options import Command
 from repoagent.cli.session import Session, emit, find_worktree, json_option, pass_session, select, write_json
 from repoagent.cli.ui.table import Page
 from repoagent.cli.ui.terminal_text import clean, one_line, paint

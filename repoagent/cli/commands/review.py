@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from repoagent.cli import options as shared
-from repoagent.cli.click_commands import Command
+from repoagent.cli.options import Command
 from repoagent.cli.session import Repository, Session, emit, json_option, open_repository, pass_session
 from repoagent.errors import Exit, NothingDone, RepoagentError, UsageError
 

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from repoagent.cli import Ended
-from repoagent.cli.click_commands import Command, words_in
 from repoagent.cli.commands import run_options
-from repoagent.cli.options import file_path, refuse_conflicts, show_prompt_option
+from repoagent.cli.options import Command, file_path, refuse_conflicts, show_prompt_option, words_in
 from repoagent.cli.session import Repository, Session, json_option, open_repository, pass_session
 from repoagent.errors import Exit, RepoagentError, UsageError
 
