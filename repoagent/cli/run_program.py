@@ -226,9 +226,7 @@ def _write_report(error: BaseException, arguments: Sequence[str]) -> str:
     lines = [
         f"repoagent {__version__}, {time.strftime('%Y-%m-%d %H:%M:%S %z')}",
         f"Python {platform.python_version()} ({sys.executable}), {platform.platform()}, {git_version}",
-        ", ".join(
-            f"{name} {version(name)}" for name in ("anthropic", "click", "rich", "tree-sitter", "unidiff")
-        ),
+        ", ".join(f"{name} {version(name)}" for name in ("click", "rich", "tree-sitter", "unidiff")),
         f"command line: {' '.join(map(repr, arguments))}",
         "",
         "".join(traceback.format_exception(error)),
