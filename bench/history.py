@@ -1,6 +1,6 @@
 """Measure mining, updating and querying the index of a history: `python -m bench.history REPOSITORY...`.
 
-Mining alternates with `git log --raw -z` in the same clone, which detects renames and copies alike and writes into a
+Mining alternates with `git log --raw -z` in the same clone, which detects renames alike and writes into a
 pipe; the command alternates with a bare click program that runs one `git rev-parse`. Clones share the objects of the
 given repositories, which are only read. Times are medians.
 """
@@ -30,7 +30,7 @@ def main():
     subprocess.run(["git", "rev-parse", "HEAD"])
 main()
 """
-STREAM = ("--no-merges", "--raw", "-z", "--no-abbrev", "-M", "-C", "-l400", "--format=%H %ct %an <%ae>")
+STREAM = ("--no-merges", "--raw", "-z", "--no-abbrev", "-M", "-l400", "--format=%H %ct %an <%ae>")
 PROGRAM = str(Path(sys.executable).with_name("repoagent"))
 NEW = 100  # commits of an update
 PAIRS = 25  # alternating runs of the command and the bare program

@@ -55,8 +55,7 @@ class View(Protocol):
         ...
 
     def commits(self, file: int, limit: int) -> list[Commit]:
-        """The commits that changed the file, newest first, without merges; for a copy, its own come first, then its
-        origin's."""
+        """The commits that changed the file, newest first, without merges."""
         ...
 
     def many(self, files: Sequence[int], limit: int) -> dict[int, list[Commit]]:

@@ -196,9 +196,7 @@ def look_up(top: Path, path: str, commits: Sequence[str], limit: int) -> FileHis
         )  # fmt: skip
         path = origin
     if len(followed) < len(latest):
-        if not followed or followed[-1].status != "A":
-            return None
-        whole = whole[: len(followed)]  # older commits belong to the file that this one was copied from
+        return None
     whole[: len(followed)] = _counted(top, followed)
     cut = not whole[-1].parents and is_shallow(top)
     if cut:

@@ -145,11 +145,10 @@ _LOG = (
     *LOG, "--no-merges", "--name-status", "-r", "--no-relative", "--no-mailmap", "--submodule=short",
     "--ignore-submodules=none", f"-l{RENAME_LIMIT}", "--format=%H %ct %an <%ae>",
 )  # fmt: skip
-_SIMILAR = ("-M", "-C")
-_EQUAL = ("-M100%", "-C100%")  # similar content would have to be read, and a partial clone lacks it
+_EQUAL = "-M100%"  # similar content would have to be read, and a partial clone lacks it
 _PLAIN = {prefix + kind: kind for prefix in (b"", b"\n") for kind in (b"A", b"M", b"D", b"T", b"U", b"X")}
 
-# git's letter (A, M, D, T; R and C for a rename and a copy), the path, and of R and C the path before.
+# git's letter (A, M, D, T; R for a rename), the path, and of R the path before.
 Change = tuple[bytes, bytes, bytes]
 
 _new = tuple.__new__  # a quarter of the time that the class takes
@@ -171,7 +170,7 @@ def stream(top: Path, *walk: str, blobs: bool = True) -> Generator[Record, None,
 
     Closing the generator ends git. Raises GitError at the end if git failed.
     """
-    arguments = (*_LOG, *(_SIMILAR if blobs else _EQUAL), *walk, "--")
+    arguments = (*_LOG, "-M" if blobs else _EQUAL, *walk, "--")
     with git_stream(top, *arguments, env={**OFFLINE, **_WHOLE}) as output:
         descriptor = output.fileno()
         with suppress(AttributeError, OSError):  # so that git continues while we write; Linux only

@@ -114,13 +114,8 @@ class Rows:
             connection.executemany("INSERT INTO touch VALUES (?, ?, ?)", rows)
         else:
             _append(connection, histories)
-        copies = (
-            (merged.get(file, file), number, merged.get(origin, origin))
-            for file, number, origin in batch.copies
-        )
-        connection.executemany("INSERT OR IGNORE INTO copy VALUES (?, ?, ?)", copies)
         self._write_names([*batch.past, *batch.names.items()], merged)
-        batch.copies, batch.past, batch.names, batch.unwritten = [], [], {}, []
+        batch.past, batch.names, batch.unwritten = [], {}, []
         batch.touched.clear()
         self.commits = []
 
@@ -193,8 +188,6 @@ def _merge(connection: sqlite3.Connection, file: int, into: int) -> None:
     names = connection.execute(f"SELECT {columns} FROM name WHERE file = ?", (file,)).fetchall()
     connection.execute("DELETE FROM name WHERE file = ?", (file,))
     connection.executemany(_NAME, [(directory, base, into, *rest) for directory, base, *rest in names])
-    connection.execute("UPDATE OR IGNORE copy SET file = ? WHERE file = ?", (into, file))
-    connection.execute("UPDATE copy SET origin = ? WHERE origin = ?", (into, file))
 
 
 Progress = Callable[[int], None]  # called with the number of commits so far

@@ -55,7 +55,6 @@ class IndexView:
         self._directories: dict[int, bytes] = {}
 
     def file(self, path: bytes) -> int | None:
-        """The id of the file that has this path at the revision, or had it last; None if there is none."""
         directory, _, base = path.rpartition(b"/")
         rows = self._ask(
             "SELECT file, high, low FROM name WHERE directory = (SELECT id FROM directory WHERE path = ?) AND base = ? "
@@ -67,13 +66,17 @@ class IndexView:
         return next((int(file) for file, high, low in rows if self._meets(low, high)), None)
 
     def commits(self, file: int, limit: int) -> list[Commit]:
-        """The commits that changed a file, newest first, without merges; for a copy, followed by those of its
-        origin."""
         return self.many((file,), limit)[file]
 
     def many(self, files: Sequence[int], limit: int) -> dict[int, list[Commit]]:
-        """The result of `commits` for several files at once; `limit` applies to each file."""
-        numbers = self._numbers(files, limit)
+        numbers: dict[int, list[int]] = {file: [] for file in files}
+        for file, data in self._ask(
+            f"SELECT file, numbers FROM {_OF} touch WHERE file = value ORDER BY file, low DESC",
+            (str(list(numbers)),),
+        ):
+            if len(numbers[file]) < limit:
+                numbers[file] += self._reached(data)
+                del numbers[file][limit:]
         cache = self._cache
         missing = {number for each in numbers.values() for number in each if number not in cache}
         if missing:
@@ -83,7 +86,6 @@ class IndexView:
         return {file: [cache[number] for number in each if number in cache] for file, each in numbers.items()}
 
     def latest(self, limit: int) -> list[Commit]:
-        """The newest commits that the revision reaches, at most `limit`, newest first."""
         commits: list[Commit] = []
         for begin, end in zip(reversed(self._reach[::2]), reversed(self._reach[1::2]), strict=True):
             between = (AGES - end, AGES - begin, limit - len(commits))
@@ -95,7 +97,6 @@ class IndexView:
         return commits
 
     def namesakes(self, stem: bytes) -> list[int]:
-        """The ids of files that have or had a path with this `stem`, most recently changed first; at most 50."""
         rows = self._ask(
             "SELECT file, high, low, path, base FROM name JOIN directory ON directory.id = directory "
             "WHERE stem = ? ORDER BY high DESC",
@@ -107,7 +108,6 @@ class IndexView:
         return self._newest(namesakes, _NAMESAKES)
 
     def folder(self, directory: bytes, limit: int) -> list[int]:
-        """The ids of the files directly in this directory (b"" is the top), most recently changed first."""
         inside = "directory = (SELECT id FROM directory WHERE path = ?)"
         select = f"SELECT file, high, low FROM name WHERE {inside}"
         if self._exists is None:
@@ -119,7 +119,6 @@ class IndexView:
         return [file for file in files if file in members][:limit]
 
     def paths(self, files: Sequence[int]) -> dict[int, bytes]:
-        """The paths of those `files` that exist at the revision, by id."""
         alive = "AND alive = 1 " if self._exists is None else ""
         rows = self._ask(
             f"SELECT file, directory, base FROM {_OF} name WHERE file = value {alive}ORDER BY file, alive, high",
@@ -154,16 +153,11 @@ class IndexView:
         return {AGES - age: (identity.hex().encode(), time, author) for age, identity, time, author in rows}
 
     def ids(self, numbers: Iterable[int]) -> dict[int, str]:
-        """The full ids of commits by number."""
         return {number: row[0].decode("ascii") for number, row in self.describe(list(numbers)).items()}
 
     def _ask(self, statement: str, values: Sequence[int | bytes | str] = ()) -> list[Any]:
         with self._errors():
             return self._connection.execute(statement, values).fetchall()
-
-    def _unpack(self, data: bytes) -> array[int]:
-        with self._errors():
-            return unpacked(NUMBERS, data)
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
@@ -174,53 +168,12 @@ class IndexView:
                 raise
             self._broken(error)
 
-    def _numbers(self, files: Sequence[int], limit: int) -> dict[int, list[int]]:
-        """The newest commit numbers of each file, followed by those of the file that it was copied from."""
-        numbers_of: dict[int, list[int]] = {file: [] for file in files}
-        for file, data in self._ask(
-            f"SELECT file, numbers FROM {_OF} touch WHERE file = value ORDER BY file, low DESC",
-            (str(list(numbers_of)),),
-        ):
-            mine = numbers_of[file]
-            if len(mine) < limit:
-                numbers = self._unpack(data)
-                numbers.reverse()
-                mine += numbers if self.whole else filter(self._reaches, numbers)
-                del mine[limit:]
-        short = [file for file in numbers_of if len(numbers_of[file]) < limit]
-        if short:
-            copies = self._ask(
-                f"SELECT file, number, origin FROM {_OF} copy WHERE file = value ORDER BY number DESC",
-                (str(short),),
-            )
-            for file, number, origin in copies:
-                if file in short and self._reaches(number):  # its latest origin
-                    short.remove(file)
-                    self._follow(numbers_of[file], number, origin, limit)
-        return numbers_of
-
-    def _follow(self, numbers: list[int], copied: int, origin: int, limit: int) -> None:
-        """Append commits of the origin before the copy, and so on for the origin's origin."""
-        origins: set[int] = set()
-        known = set(numbers)
-        while len(numbers) < limit and origin not in origins:
-            origins.add(origin)
-            older = [number for number in self._own(origin) if number < copied and number not in known]
-            numbers += older[: limit - len(numbers)]
-            known.update(older)
-            rows = self._ask(
-                "SELECT number, origin FROM copy WHERE file = ? AND number < ? ORDER BY number DESC",
-                (origin, copied),
-            )
-            if not rows or not self._reaches(rows[0][0]):
-                return
-            copied, origin = rows[0]
-
-    def _own(self, file: int) -> list[int]:
-        rows = self._ask("SELECT numbers FROM touch WHERE file = ? ORDER BY low DESC", (file,))
-        return [
-            number for (data,) in rows for number in reversed(self._unpack(data)) if self._reaches(number)
-        ]
+    def _reached(self, data: bytes) -> Iterable[int]:
+        """The reachable ones of stored numbers, newest first."""
+        with self._errors():
+            numbers = unpacked(NUMBERS, data)
+        numbers.reverse()
+        return numbers if self.whole else filter(self._reaches, numbers)
 
     def _commits(self, statement: str, values: Sequence[int | str] = ()) -> list[Commit]:
         new, rows = tuple.__new__, self._ask(statement, values)
@@ -237,8 +190,8 @@ class IndexView:
         last: dict[int, int] = {}
         for file, high, low in rows:
             if file not in last and self._meets(low, high):
-                own = (high,) if self._reaches(high) else self._own(file)[:1]
-                last[file] = own[0] if own else LOWEST
+                newest = [] if self._reaches(high) else self.commits(file, 1)
+                last[file] = high if self._reaches(high) else newest[0].number if newest else LOWEST
         return sorted(last, key=lambda file: -last[file])[:limit]
 
     def _reaches(self, number: int) -> bool:

@@ -18,7 +18,6 @@ from repoagent.history.log import Change, Record
 
 CHANGED, ADDED, FILLED, GONE, LEFT = range(5)
 _KINDS = {b"A": ADDED, b"D": GONE}
-_MOVES = (b"R", b"C")
 FILE, HIGH, HIGH_KIND, LOW, LOW_KIND = range(5)
 Entry = list[int]  # of a path in this batch; the indexes are named above
 Known = Callable[[bytes], "tuple[int, int] | None"]  # file and kind of the outermost event of a path
@@ -35,7 +34,6 @@ class Batch:
         self.names: dict[bytes, Entry] = {}
         self.past: list[tuple[bytes, Entry]] = []  # of other files that had a path in `names` before or after
         self.touched: defaultdict[int, list[int]] = defaultdict(list)
-        self.copies: list[tuple[int, int, int]] = []  # file, number, origin
         self.merged: dict[int, int] = {}  # files that have turned out to be the same: from, to
         self.unwritten: list[int] = []  # those of `merged` that earlier batches may have written
         self.outer, self.outer_kind = (LOW, LOW_KIND) if back else (HIGH, HIGH_KIND)
@@ -50,7 +48,7 @@ class Batch:
             if kind == b"M" and (entry := names.get(path)):  # `_plain`, inlined for the most frequent change
                 entry[low], entry[kind_at] = number, CHANGED
                 files.append(entry[FILE])
-            elif kind in _MOVES:
+            elif kind == b"R":
                 moves.append((kind, path, old))
             elif kind == b"A":
                 added.append(path)
@@ -84,27 +82,19 @@ class Batch:
         return entry[FILE]
 
     def _moves(self, number: int, moves: list[Change], added: list[bytes]) -> list[int]:
-        """The files of a commit with renames and copies. A path may be both left and filled (two files that swap their
-        names): it is left first; backwards, last."""
-        renames = [(path, old) for kind, path, old in moves if kind == b"R"]
-        copies = [(path, old) for kind, path, old in moves if kind == b"C"]
-        origins: list[int] = []
-        moved: list[int] = []
-        if not self.back:
-            origins = [self._holder(old, number) for _, old in copies]
-            moved = [self._plain(old, number, LEFT) for _, old in renames]
-        plain = [self._plain(path, number, ADDED) for path in added]
-        copied = [self._plain(path, number, ADDED) for path, _ in copies]
+        """The files of a commit with renames. A path may be both left and filled (two files that swap their names): it
+        is left first; backwards, last."""
         if self.back:
-            moved = [self._plain(path, number, FILLED) for path, _ in renames]
-            for (_, old), file in zip(renames, moved, strict=True):
+            plain = [self._plain(path, number, ADDED) for path in added]
+            moved = [self._plain(path, number, FILLED) for _, path, _ in moves]
+            for (_, _, old), file in zip(moves, moved, strict=True):
                 self._be(old, self.find(file), number, LEFT)
-            origins = [self._holder(old, number) for _, old in copies]
         else:
-            for (path, _), file in zip(renames, moved, strict=True):
+            moved = [self._plain(old, number, LEFT) for _, _, old in moves]
+            plain = [self._plain(path, number, ADDED) for path in added]
+            for (_, path, _), file in zip(moves, moved, strict=True):
                 self._be(path, self.find(file), number, FILLED)
-        self.copies += [(file, number, origin) for file, origin in zip(copied, origins, strict=True)]
-        return plain + moved + copied
+        return plain + moved
 
     def _be(self, path: bytes, file: int, number: int, kind: int) -> None:
         """Record that `path` is `file` in this event, and merge another file that it was assumed to be."""
@@ -116,11 +106,6 @@ class Batch:
         other = self.find(entry[FILE])
         if other != file:
             self._merge(max(file, other), min(file, other))
-
-    def _holder(self, path: bytes, number: int) -> int:
-        """The file of a path that is the origin of a copy; nothing else may be known of it."""
-        entry = self.names.get(path) or self._entry(path)
-        return (entry or self._new(path, number, CHANGED))[FILE]
 
     def _differs(self, entry: Entry, kind: int) -> bool:
         """Whether an event of `kind`, next to the outermost one of `entry`, is about another file."""

@@ -42,7 +42,6 @@ CREATE TABLE name (
 CREATE INDEX name_file ON name (file, alive, high);
 CREATE INDEX name_stem ON name (stem);
 CREATE TABLE author (id INTEGER PRIMARY KEY, text BLOB UNIQUE);
-CREATE TABLE copy (file INTEGER, number INTEGER, origin INTEGER, PRIMARY KEY (file, number)) WITHOUT ROWID;
 CREATE TABLE tip (id BLOB PRIMARY KEY, ranges BLOB, floor INTEGER, covered INTEGER, used INTEGER) WITHOUT ROWID;
 """
 SCHEMA = Schema(

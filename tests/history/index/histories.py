@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 PATHS = ("a", "b", "d/c", "d/e", "f.py")
 START = 1_600_000_000
 
-# (kind, path, other): other is the new path of a rename and a copy. Two files that swap their names are none: git sees
+# (kind, path, other): other is the new path of a rename. Two files that swap their names are none: git sees
 # two changed files then.
 Operation = tuple[str, str, str]
 operations = st.tuples(
-    st.sampled_from(("change", "add", "delete", "rename", "copy")),
+    st.sampled_from(("change", "add", "delete", "rename")),
     st.sampled_from(PATHS),
     st.sampled_from(PATHS),
 )
@@ -31,8 +31,6 @@ class History:
     files: dict[str, int] = field(default_factory=dict)
     deleted: dict[str, int] = field(default_factory=dict)  # paths whose file was deleted under that name
     changed: dict[int, list[int]] = field(default_factory=dict)
-    # file: at which commit, from which file
-    copies: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
     stream: list[str] = field(default_factory=list)
     texts: int = 0
 
@@ -44,7 +42,7 @@ class History:
         lines: list[str] = []
         used: set[str] = set()
         for kind, path, other in wanted:
-            both = {path, other} if kind in ("rename", "copy") else {path}
+            both = {path, other} if kind == "rename" else {path}
             if not both & used and self._do(kind, path, other, number, lines):
                 used |= both
         self.stream.append(head + "".join(lines))
@@ -67,13 +65,6 @@ class History:
             self.contents[other] = self.contents.pop(path)
             self.deleted.pop(other, None)
             lines += [f"D {path}\n", self._blob(other)]
-        elif kind == "copy" and here and not there and path != other:
-            self.files[other] = self._born(other)
-            self.copies.setdefault(self.files[other], []).append((number, self.files[path]))
-            self.contents[other] = self.contents[path]
-            self._touch(self.files[other], number)
-            lines.append(self._blob(other))
-            self._write(path, number, lines)
         else:
             return False
         return True
@@ -100,14 +91,9 @@ class History:
         data = "".join(f"line {line} of {text}\n" for line in range(40)) + f"changed {times} times\n"
         return f"M 100644 inline {path}\ndata {len(data)}\n{data}\n"
 
-    def commits_of(self, file: int, before: int = 1 << 30) -> list[int]:
-        """Newest first; behind a copy's own those of its origin that are older than the copy."""
-        own = [each for each in self.changed[file][::-1] if each < before]
-        copies = [(number, origin) for number, origin in self.copies.get(file, []) if number < before]
-        if copies:
-            number, origin = copies[-1]
-            own += self.commits_of(origin, number)
-        return list(dict.fromkeys(own))
+    def commits_of(self, file: int) -> list[int]:
+        """Newest first, each once."""
+        return list(dict.fromkeys(self.changed[file][::-1]))
 
 
 def make(top: Path, commits: list[list[Operation]]) -> tuple[History, list[str]]:
