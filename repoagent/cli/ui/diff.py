@@ -21,8 +21,23 @@ _CONTINUED = "> "  # marks the rest of a folded line: no line of a diff begins w
 def render(diff: str, *, color: bool, columns: int | None = None) -> str:
     """Sanitize a canonical diff, paint it if `color`, and fold it at `columns` unless None. Drops the carriage returns
     of a hunk if each line ends with one (a CRLF file)."""
-    lines = diff.removesuffix("\n").split("\n") if diff else []
-    return "".join(_print(segments, color, columns) for segments in _rows(lines))
+    limit = max(columns, 20) if columns else None
+    out = []
+    for segments in _rows(diff.removesuffix("\n").split("\n") if diff else []):
+        column = 0
+        for text, styles in segments:
+            shown = styles if color else ()
+            start = 0
+            for at, character in enumerate(text):
+                step = width(character, column)
+                if limit is not None and column + step > limit:
+                    out += [paint(text[start:at], *shown), "\n", _CONTINUED]
+                    start, column = at, len(_CONTINUED)
+                    step = width(character, column)
+                column += step
+            out.append(paint(text[start:], *shown))
+        out.append("\n")
+    return "".join(out)
 
 
 def _rows(lines: list[str]) -> Iterator[list[Segment]]:
@@ -103,21 +118,3 @@ def _painted(line: str, marks: list[bool] | None) -> list[Segment]:
         at += size
     segments.append((clean(text[len(body) :]), ("on-red",)))  # trailing whitespace, marked as in git
     return segments
-
-
-def _print(segments: list[Segment], color: bool, columns: int | None) -> str:
-    limit = max(columns, 20) if columns else None
-    column = 0
-    out = []
-    for text, styles in segments:
-        shown = styles if color else ()
-        start = 0
-        for at, character in enumerate(text):
-            step = width(character, column)
-            if limit is not None and column + step > limit:
-                out += [paint(text[start:at], *shown), "\n", _CONTINUED]
-                start, column = at, len(_CONTINUED)
-                step = width(character, column)
-            column += step
-        out.append(paint(text[start:], *shown))
-    return "".join(out) + "\n"

@@ -33,7 +33,6 @@ class _State:
 
 
 def is_running() -> bool:
-    """Whether repoagent has started a pager."""
     return _State.process is not None
 
 
@@ -87,28 +86,22 @@ def finish() -> None:
 
 
 def choose() -> str | None:
-    """The pager that git would use (GIT_PAGER, core.pager, PAGER, else git's default); None if there is none."""
-    from shutil import which
-
-    from repoagent.errors import RepoagentError
-    from repoagent.git.process import git
+    """The pager that git would use (`git var GIT_PAGER`); None if there is none, or if git fails."""
     from repoagent.git.worktree import settings_folder
 
-    program = os.environ.get("GIT_PAGER")
-    if program is None:
-        try:
-            configured = git(settings_folder(Path.cwd()), "config", "core.pager", ok=(0, 1))
-        except (RepoagentError, OSError):  # no git, or a broken configuration: the command reports it
-            return None
-        default = os.environ.get("PAGER", "pager" if which("pager") else "less")
-        program = os.fsdecode(configured).strip() or default
-    return None if program.strip() in {"cat", ""} else program
+    try:
+        command = ["git", "var", "GIT_PAGER"]
+        done = subprocess.run(command, cwd=settings_folder(Path.cwd()), capture_output=True, check=True)
+    except (OSError, subprocess.CalledProcessError):  # the command reports it
+        return None
+    program = os.fsdecode(done.stdout).strip()
+    return None if program in {"cat", ""} else program
 
 
 def edit_text(terminal: Terminal, initial: str, suffix: str, *, cwd: Path | None = None) -> str | None:
-    """Open the editor on a file with the text `initial` and a name that ends in `suffix`. Returns the text, with
-    invalid bytes as surrogates, or None if the editor failed or the text is blank. If the editor failed after the user
-    saved the file, a warning names the file, which is not deleted. Raises UsageError without an editor."""
+    """Let the user edit `initial` in a file whose name ends in `suffix`, and return the text; None if the editor failed
+    or the text is blank. A file that was saved before the editor failed stays, and a warning names it. Raises
+    UsageError without an editor."""
     from repoagent.git.process import GitError, git
     from repoagent.git.worktree import settings_folder
 

@@ -15,7 +15,7 @@ from repoagent.cli.ui.terminal_text import one_line
 from repoagent.dataclass import dataclass
 from repoagent.display_text import plural
 from repoagent.edit.ui import Decision, Proposal, summary, tolerated
-from repoagent.errors import CheckFailed, NothingDone, Refused, RepoagentError
+from repoagent.errors import CheckFailed, Refused, RepoagentError
 from repoagent.git.files import FileChange
 
 if TYPE_CHECKING:
@@ -106,7 +106,6 @@ class TerminalInterface:
             self.working.note("(the reply was cut off and discarded)")
 
     def event(self, event: LoopEvent) -> None:
-        """Show actions and refusals; refused edits of a reply are shown together."""
         self.model_output.event(event)
         action, observation = event.action, event.observation
         if not (action and action.kind == "edit") and not (observation and observation.kind == "edit"):
@@ -148,7 +147,6 @@ class TerminalInterface:
             self.working.label(f"running {first_line(command)}", output)
 
     def quiet(self) -> None:
-        """Stop progress output while git, a hook or an editor uses the terminal."""
         self._show_refused()
         self.working.quiet()
 
@@ -243,12 +241,20 @@ class TerminalInterface:
 
     def _edited(self, proposal: Proposal) -> tuple[FileChange, ...] | None:
         """The changes of the diff that the user edits; None to ask again."""
+        from repoagent.patch.apply_answer import apply_answer
+
         text = self.terminal.edit_text(EDIT_HEAD + proposal.diff, ".diff")
         if text is None:
             self.terminal.note("the editor failed or left the diff empty; keeping the diff as it was")
             return None
+        body = "".join(line for line in text.splitlines(keepends=True) if not line.startswith("#"))
+        if not body.strip():
+            self.terminal.note("that diff does not apply: the diff is empty")
+            return None
+        texts = {change.old_path: change.old for change in proposal.changes if change.old_path and change.old}
+        new = {change.path for change in proposal.changes if change.path not in texts}
         try:
-            changes = _edited_changes(proposal.changes, text)
+            changes = apply_answer(body, texts, may_create=lambda path: path in new).changes
         except RepoagentError as error:
             self.terminal.note(f"that diff does not apply: {error.sentence}")
             return None
@@ -308,18 +314,6 @@ class TerminalInterface:
     def _dim_note(self, text: str) -> None:
         if self._talks:
             self.working.note(text, "dim")
-
-
-def _edited_changes(changes: tuple[FileChange, ...], diff: str) -> tuple[FileChange, ...]:
-    """The changes of a diff edited by the user. Raises PatchRefused."""
-    from repoagent.patch.apply_answer import apply_answer
-
-    body = "".join(line for line in diff.splitlines(keepends=True) if not line.startswith("#"))
-    if not body.strip():
-        raise NothingDone("the diff is empty")
-    texts = {change.old_path: change.old for change in changes if change.old_path and change.old}
-    new = {change.path for change in changes if change.path not in texts}
-    return apply_answer(body, texts, may_create=lambda path: path in new).changes
 
 
 def _refusal(observation: Observation) -> str:

@@ -18,8 +18,7 @@ _TAB = 8
 
 
 def clean(text: str) -> str:
-    """Replace control and invisible characters as less does: ^[, <U+202E>, <FF>. Newlines and tabs stay. Each character
-    is replaced independently, so text may arrive in pieces."""
+    """Replace control and invisible characters as less does: ^[, <U+202E>, <FF>. Newlines and tabs stay."""
     if text.isascii() and text.isprintable():  # most text; `re` compiles the pattern, for 1 ms, when needed
         return text
     return re.sub(_UNSAFE, lambda match: display_text.visible(match[0]), text)
@@ -54,20 +53,19 @@ def width(character: str, column: int = 0) -> int:
 
 def fold(text: str, width: int) -> str:
     """Break long lines of sanitized `text` before a ` · ` or between words, keeping the indent."""
-    return "\n".join(part for line in text.split("\n") for part in _folded(line, width))
-
-
-def _folded(line: str, width: int) -> list[str]:
-    if display_width(line) <= width:
-        return [line]
-    words = line.lstrip(" ")
-    indent = line[: len(line) - len(words)]
     lines: list[str] = []
-    for number, part in enumerate(words.split(" · ")):
-        unit = f"· {part}" if number else part
-        for piece in [unit] if display_width(indent + unit) <= width else unit.split(" "):
-            if lines and display_width(f"{lines[-1]} {piece}") <= width:
-                lines[-1] += f" {piece}"
-            else:
-                lines.append(indent + piece)
-    return lines
+    for line in text.split("\n"):
+        if display_width(line) <= width:
+            lines.append(line)
+            continue
+        words = line.lstrip(" ")
+        indent = line[: len(line) - len(words)]
+        first = len(lines)
+        for number, part in enumerate(words.split(" · ")):
+            unit = f"· {part}" if number else part
+            for piece in [unit] if display_width(indent + unit) <= width else unit.split(" "):
+                if len(lines) > first and display_width(f"{lines[-1]} {piece}") <= width:
+                    lines[-1] += f" {piece}"
+                else:
+                    lines.append(indent + piece)
+    return "\n".join(lines)
