@@ -1,8 +1,8 @@
-"""Find syntax errors in C and C++ that no macro can explain.
+"""Find syntax errors in C and C++ that no macro can explain, from the tokens alone: the grammar does not know a file's
+macros and rejects much code that compiles.
 
-The grammar does not know a file's macros, so it rejects much code that compiles. This module checks only the tokens:
-brackets (one branch of each `#if ... #else` counts), unterminated literals and comments, characters that C does not
-use, statements without a `;`, and prose.
+They are unbalanced brackets (one branch of each `#if ... #else` counts), unterminated literals and comments, characters
+that C does not use, statements without a `;`, and prose.
 """
 
 from __future__ import annotations
@@ -56,9 +56,8 @@ _LONGEST = 500  # tokens of a statement; an enum, for example, may have more
 
 
 class CFault(NamedTuple):
-    """A syntax error that no macro can explain; `line` counts from 0. `of` is the text of that line ("" for unbalanced
-    branches), which identifies the error if the line moves; `bracket` marks unbalanced brackets, whose cause may be
-    elsewhere."""
+    """A syntax error that no macro can explain; `line` counts from 0. `of` is the text of that line, by which the error
+    is recognized if the line moves; `bracket` marks unbalanced brackets, whose cause may be elsewhere."""
 
     line: int
     message: str
@@ -72,25 +71,6 @@ class _Token(NamedTuple):
     line: int
     column: int  # of the first token of its line
     first: bool  # on its line
-
-
-def may_add_faults(removed: bytes, added: bytes) -> bool:
-    """Whether a hunk may add an unbalanced bracket or an unterminated literal or comment. False if both sides have the
-    same open brackets and no unterminated literal or comment."""
-    sides = []
-    for text in (removed, added):
-        faults: list[CFault] = []
-        tokens = list(_tokens(text, text.split(b"\n"), faults))
-        if faults or b"*/" in text or any(token.kind == "directive" for token in tokens):
-            return removed != added
-        left: list[bytes] = []
-        for sign in (token.text for token in tokens if token.kind == "sign"):
-            if left and left[-1] == _OPENING.get(sign):
-                left.pop()
-            elif sign in _OPENING or sign in _OPENING.values():
-                left.append(sign)
-        sides.append(left)
-    return sides[0] != sides[1]
 
 
 def new_c_faults(before: bytes, after: bytes) -> list[CFault]:
@@ -129,8 +109,8 @@ def _faults(text: bytes) -> list[CFault]:
 
 
 def _tokens(text: bytes, lines: Sequence[bytes], faults: list[CFault]) -> Iterator[_Token]:
-    """The tokens without blanks and comments; a directive is one token. Adds unterminated literals and odd characters
-    to `faults`. Skips code in `#if 0`."""
+    """The tokens without blanks, comments and the code in `#if 0`; a directive is one token. Adds unterminated literals
+    and odd characters to `faults`."""
     offset, line, fresh, column = 0, 0, True, 0
     last_end = cache(text.rfind)
     while offset < len(text):
@@ -193,10 +173,8 @@ def _branch_end(text: bytes, offset: int) -> int:
 
 
 class _Open:
-    """An open bracket and, through `outer`, the brackets around it. The outermost object stands for no bracket.
-
-    Branches of `#if` share their outer brackets, because copies would need too much memory in deeply nested code.
-    """
+    """An open bracket and, through `outer`, those around it; the outermost object stands for no bracket. Branches of
+    `#if` share their outer brackets, because copies would need too much memory in deeply nested code."""
 
     def __init__(self, token: _Token, outer: _Open | None = None) -> None:
         self.token = token
@@ -277,7 +255,7 @@ def _brackets(tokens: Sequence[_Token], lines: Sequence[bytes]) -> list[CFault]:
 def _unfinished(tokens: Sequence[_Token], lines: Sequence[bytes]) -> Iterator[CFault]:
     """Yield the statements that end with their line or block, but without a `;`."""
     start, depth = 0, 0
-    blocks: list[str] = []
+    blocks: list[str] = []  # the kinds of the open ones: "code", "struct", "" if unknown
     for n, token in enumerate(tokens):
         text = token.text
         if (
@@ -297,19 +275,17 @@ def _unfinished(tokens: Sequence[_Token], lines: Sequence[bytes]) -> Iterator[CF
             depth = max(depth - 1, 0)
         elif text in (b";", b"{", b"}", b"else", b"do", b":"):
             if text == b"{":
-                blocks.append(_block([head.text for head in tokens[max(start, n - 8) : n]]))
+                head = [before.text for before in tokens[max(start, n - 8) : n]]
+                if not head or head[-1] in (b")", b"else", b"do", b"try"):
+                    blocks.append("code")
+                else:
+                    is_struct = {b"struct", b"union", b"class"}.intersection(head) and b"=" not in head
+                    blocks.append("struct" if is_struct else "")
             elif text == b"}" and blocks:
                 blocks.pop()
             if text in (b"{", b"}"):
                 depth = 0
             start = n + 1
-
-
-def _block(head: Sequence[bytes]) -> str:
-    """The kind of block that the `{` after these tokens opens: "code", "struct", or "" if unknown."""
-    if not head or head[-1] in (b")", b"else", b"do", b"try"):
-        return "code"
-    return "struct" if {b"struct", b"union", b"class"}.intersection(head) and b"=" not in head else ""
 
 
 def _lacks_end(statement: Sequence[_Token], after: _Token, block: str) -> bool:

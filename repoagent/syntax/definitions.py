@@ -1,32 +1,26 @@
-"""Find the definitions of a program by walking its tree, opening only nodes that may contain one (see `rules`).
-
-Macros hide definitions from the grammars: in C and C++ `API int f(void);` and `class EXPORT Name : Base {` break the
-parse; in Rust, a macro's braces contain only tokens. `without_macros` and `_macro_items` parse these again.
-"""
+"""Find the definitions of a program by walking its tree, opening only nodes that may contain one (see `rules`)."""
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from repoagent.syntax.data_formats import flow_title
-from repoagent.syntax.parser import flaws, parse_bytes, parse_within
-from repoagent.syntax.rules import RULES, Rules, tail_rules, unwrapped
+from repoagent.syntax.parser import flaws, parse_within
+from repoagent.syntax.rules import RULES, Rules, tail_rules
 from repoagent.syntax.symbol import Symbol, clean, line_range
 
 if TYPE_CHECKING:
     import tree_sitter
 
-    from repoagent.syntax.rules import Match, Matcher
+    from repoagent.syntax.rules import Match
 
     Node: TypeAlias = tree_sitter.Node
 
 
-# Macros, as words in capitals, maybe with arguments: before the type of a function, in the head of a class, around a
-# declaration with a string, or on a separate line before a class or the like.
+# Macros hide definitions from the grammar: words in capitals, maybe with arguments, before the type of a function, in
+# the head of a class, or on a separate line before a class or the like.
 _BEFORE_FUNCTION = re.compile(
     rb"^([ \t]*(?:(?:static|extern|inline|virtual|explicit|friend)[ \t]+)*)"
     rb"([A-Z][A-Z0-9_]*[A-Z_](?:\([^()\n]*\))?)(?=[ \t]+[A-Za-z_][\w:<>*& \t,]*[ \t*&]~?\w+[ \t]*\()",
@@ -35,7 +29,6 @@ _BEFORE_FUNCTION = re.compile(
 _IN_CLASS_HEAD = re.compile(
     rb"\b((?:class|struct|union)[ \t]+)([A-Z][A-Z0-9_]*(?:\([^()\n]*\))?)(?=[ \t]+\w+(?:[ \t]+final)?\s*[:{])"
 )
-_AROUND = re.compile(rb"^([ \t]*)([A-Z][A-Z_]+\()([^;\"{}]*\))(,\s*\"[^\"\n]*\"\s*\))(?=;)", re.MULTILINE)
 _OWN_LINE = re.compile(
     rb"^([ \t]*)([A-Z][A-Z0-9_]{3,}(?:\([^()\n]*\))?)"
     rb"(?=[ \t]*\r?\n\s*(?:namespace|class|template|struct|enum|inline)\b)",
@@ -48,11 +41,7 @@ _SECONDS = 2.0
 def without_macros(text: bytes, tree: tree_sitter.Tree, language: str) -> tree_sitter.Tree:
     """The tree of `text` with blanks in place of macros that hide definitions, if it has fewer flaws than `tree`;
     otherwise `tree`. All offsets and lines are those of `text`."""
-
-    def unwrap(match: re.Match[bytes]) -> bytes:  # `DEPRECATED(int f(void), "use g");`
-        return match[1] + b" " * len(match[2]) + match[3] + re.sub(rb"[^\n]", b" ", match[4])
-
-    plain = _AROUND.sub(unwrap, text)
+    plain = text
     for pattern in (_IN_CLASS_HEAD, _OWN_LINE, _BEFORE_FUNCTION):
         plain = pattern.sub(lambda match: match[1] + b" " * len(match[2]), plain)
     plain_tree = parse_within(plain, language, _SECONDS) if plain != text else None
@@ -64,24 +53,8 @@ def without_macros(text: bytes, tree: tree_sitter.Tree, language: str) -> tree_s
     return plain_tree if new < old else tree
 
 
-def _macro_items(node: Node, text: bytes, language: str) -> Iterator[Node]:
-    """Yield the roots of the items in the braces of a Rust macro: `cfg_net! { pub fn bind() {} }`."""
-    import tree_sitter
-
-    for child in node.children:
-        if child.type == "token_tree" and text.startswith(b"{", child.start_byte):
-            (row, column), end = child.start_point, child.end_point
-            inside = tree_sitter.Range(
-                (row, column + 1), (end.row, max(end.column - 1, 0)), child.start_byte + 1, child.end_byte - 1
-            )
-            tree = parse_bytes(text, language, inside)
-            if tree is not None and not tree.root_node.has_error:
-                yield tree.root_node
-
-
 class Definition(NamedTuple):
-    """A definition. `outer` is `node` with its wrapper, `parts` the parts of its name, outermost scope first, and
-    `comments` the comments before it."""
+    """A definition: `outer` is `node` with its wrapper, `parts` are the parts of its name, outermost scope first."""
 
     node: Node
     outer: Node
@@ -94,10 +67,7 @@ class Definition(NamedTuple):
 _LITERALS = frozenset(
     {"string", "template_string", "string_literal", "raw_string_literal", "interpreted_string_literal"}
 )
-_VALUES = frozenset({"constant", "variable", "object"})
-_LARGE = 8192  # bytes: the members of a larger value are shown
 _SHORTEST = 8  # bytes of a definition
-_MACRO_LEVELS = 8  # macros in macros are parsed up to this multiple of the text
 _CONTAINERS = frozenset({"class", "struct", "union", "interface", "enum", "impl", "namespace", "object"})
 
 
@@ -107,7 +77,6 @@ def _definitions(root: Node, rules: Rules, language: str, text: bytes) -> list[D
     opened = rules.opened | rules.wrappers
     known = opened | rules.comments | frozenset(kinds) | lists
     hints = rules.hint_offsets(text)
-    left = _MACRO_LEVELS * len(text)  # bytes of macros to parse
     definitions: list[Definition] = []
     pending: list[tuple[Node, Node | None, tuple[Node, ...]]] = [(root, None, ())]
     while pending:
@@ -122,11 +91,6 @@ def _definitions(root: Node, rules: Rules, language: str, text: bytes) -> list[D
             if type_ not in known:
                 while hints[hint] < start:
                     hint += 1
-                if type_ == "macro_invocation" and node.type in opened and hints[hint] < end and left > 0:
-                    left -= end - start
-                    pending.extend((item, None, ()) for item in _macro_items(child, text, language))
-                    comments = ()
-                    continue
                 if (hints[hint] < end or (deep and end - start > _SHORTEST)) and type_ not in _LITERALS:
                     pending.append((child, None, comments))
                 if comments:
@@ -140,8 +104,6 @@ def _definitions(root: Node, rules: Rules, language: str, text: bytes) -> list[D
             if match and parts:
                 kind, name, body = match[0], match[1], child.child_by_field_name("body")
                 definitions.append(Definition(child, outer or child, kind, parts, comments, body))
-                if kind in _VALUES and end - start > _LARGE and rules.scripts:
-                    definitions.extend(_members(child, text, kinds))
                 container = kind in _CONTAINERS
                 if body is not None and not container:
                     start = body.start_byte
@@ -167,33 +129,13 @@ def _definitions(root: Node, rules: Rules, language: str, text: bytes) -> list[D
     return definitions
 
 
-def _members(node: Node, text: bytes, kinds: dict[str, str | Matcher]) -> Iterator[Definition]:
-    """Yield the members of several lines in a large object or list: keys, and entries with a name."""
-    value = unwrapped(node.child_by_field_name("value") or node.child_by_field_name("right"))
-    if value is None or value.type not in ("object", "array") or value.end_byte - value.start_byte <= _LARGE:
-        return
-    for member in value.named_children:
-        if member.end_point[0] == member.start_point[0]:
-            continue
-        matcher = kinds.get(member.type)
-        if matcher is not None and (isinstance(matcher, str) or matcher(member, None, text) is not None):
-            continue  # found by the walk
-        if member.type == "pair":
-            key, content = member.child_by_field_name("key"), member.child_by_field_name("value")
-            if key and content and content.type in ("object", "array", "call_expression"):
-                name = clean(text[key.start_byte : key.end_byte], 80).strip("\"'")
-                yield Definition(member, member, "key", (name,), (), None)
-        elif member.type == "object" and (title := flow_title(text, member.start_byte, member.end_byte)):
-            yield Definition(member, member, "entry", (title,), (), None)
-
-
 _NAME_TYPES = ("identifier", "name", "constant")
 _NO_HEADS = ("param", "argument", "body", "block", "type")
 
 
 def _plain(node: Node, kind: str, deep: bool) -> Match | None:
-    """Match a definition by its type alone. Its name is in a field; with `deep` it may also be a child of the node, of
-    its head, or of the head's head."""
+    """Match a definition by its type alone. Its name is in a field; with `deep` it may also be a child of the node, or
+    up to two heads deeper."""
     name = node.child_by_field_name("name")
     if name is not None or kind == "rule":
         return kind, name, None
@@ -294,8 +236,12 @@ def program_symbols(root: Node, language: str, text: bytes) -> tuple[Symbol, ...
         end = node.end_byte
         while holders and holders[-1][0] < end:
             holders.pop()
-        if holders and node.type == "assignment_expression" and _is_value(node, holders[-1][3]):
-            holders.pop()  # `exports.a = exports.b = function …`: both on the same level
+        if holders and node.type == "assignment_expression":
+            holder = holders[-1][3]
+            is_assigned = holder.type in ("assignment_expression", "variable_declarator")
+            value = holder.child_by_field_name("right") or holder.child_by_field_name("value")
+            if is_assigned and holder.end_byte == end and value and value.start_byte == node.start_byte:
+                holders.pop()  # `exports.a = exports.b = function …`: both on the same level
         parent, path = (holders[-1][1], holders[-1][2]) if holders else (None, ())
         inside = parent.kind if parent else ""
         if inside in _FUNCTIONS and (
@@ -324,16 +270,6 @@ def program_symbols(root: Node, language: str, text: bytes) -> tuple[Symbol, ...
         symbols.append(Symbol(shown[-1], kind, ".".join(shown), first, max(first, last), signature, depth))
         holders.append((end, symbols[-1], full, node))
     return tuple(symbols)
-
-
-def _is_value(node: Node, holder: Node) -> bool:
-    if (
-        holder.type not in ("assignment_expression", "variable_declarator")
-        or holder.end_byte != node.end_byte
-    ):
-        return False
-    value = holder.child_by_field_name("right") or holder.child_by_field_name("value")
-    return value is not None and value.start_byte == node.start_byte
 
 
 _LEADS = re.compile(rb"([(\[<])\s*\n\s*")

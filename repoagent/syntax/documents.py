@@ -1,9 +1,4 @@
-"""Outline documents: headings of Markdown, HTML and plain text, landmarks of HTML, rules of style sheets.
-
-Each needs its own code. The sections of the Markdown grammar end too early at underlined headings; text without a
-grammar has underlined headings (reStructuredText) or `== Title` (AsciiDoc); HTML headings precede their section instead
-of containing it; style sheets have a rule on every third line.
-"""
+"""The outline of documents: headings of Markdown, HTML and plain text, landmarks of HTML, rules of style sheets."""
 
 from __future__ import annotations
 
@@ -11,7 +6,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from html import unescape
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from repoagent.syntax.languages import is_binary
 from repoagent.syntax.parser import source_text
@@ -20,14 +15,15 @@ from repoagent.syntax.symbol import Symbol, clean, line_range, nested, symbols_b
 if TYPE_CHECKING:
     import tree_sitter
 
+    # a node to visit, the symbol that contains it, and the comments before it
+    _Item: TypeAlias = tuple[tree_sitter.Node, Symbol | None, tuple[tree_sitter.Node, ...]]
+
 _MARKDOWN_LEVEL = re.compile(r"_h(\d)_(?:marker|underline)$")
 
 
 def markdown_symbols(root: tree_sitter.Node, text: bytes) -> tuple[Symbol, ...]:
-    """One symbol per heading, which extends to the line before the next heading of the same or a higher level.
-
-    Headings in quotations and lists do not count, because they do not divide the file.
-    """
+    """One symbol per heading; those in quotations and lists do not divide the file and do not count. The sections of
+    the grammar end too early at underlined headings, so only its headings are read."""
     headings: list[tuple[int, int, str]] = []
     pending = [root]
     while pending:
@@ -44,7 +40,6 @@ def markdown_symbols(root: tree_sitter.Node, text: bytes) -> tuple[Symbol, ...]:
 
 
 def _heading_symbols(headings: Sequence[tuple[int, int, str]], total: int) -> tuple[Symbol, ...]:
-    """The symbols of headings (row from 0, level from 1, title), in order, in a text of `total` lines."""
     items = [(row, level, name, f"{'#' * level} {name}") for row, level, name in headings]
     return symbols_by_level(items, total, "heading")
 
@@ -62,23 +57,32 @@ _SHORTER = 2  # characters by which an underline may be shorter than its title
 
 
 def is_plain_text(path: str) -> bool:
-    """Whether the file is text whose headings can be found without a grammar, judging by its name."""
+    """Whether the name is that of a text whose headings are found without a grammar."""
     name = path.rsplit("/", 1)[-1]
     return name.lower().endswith(_UNDERLINED + _ASCIIDOC) or name in _TEXT_NAMES
 
 
 def text_symbols(path: str, data: bytes) -> tuple[Symbol, ...]:
-    """One symbol per heading of plain text."""
+    """One symbol per heading of plain text, reStructuredText or AsciiDoc."""
     if is_binary(data):
         return ()
     lines = source_text(data).split(b"\n")
-    headings = _asciidoc(lines) if path.lower().endswith(_ASCIIDOC) else _underlined(lines)
+    headings: list[tuple[int, int, str]] = []
+    if path.lower().endswith(_ASCIIDOC):
+        fence = b""
+        for row, line in enumerate(lines):
+            if match := _FENCE.match(line):
+                fence = b"" if fence == match[1] else fence or match[1]
+            elif not fence and (match := _EQUALS.match(line)):
+                headings.append((row, len(match[1]), clean(match[2], 120)))
+    else:
+        headings = _underlined(lines)
     return _heading_symbols(headings, len(lines) - (not lines[-1]))
 
 
 def _underlined(lines: list[bytes]) -> list[tuple[int, int, str]]:
-    """The headings as in reStructuredText: the order in which styles of underlines appear determines their levels; a
-    heading follows a blank line, or has an overline like its underline."""
+    """The headings of reStructuredText, whose styles have levels in the order in which they appear. A heading follows
+    a blank line, or has an overline like its underline."""
     headings: list[tuple[int, int, str]] = []
     levels: dict[tuple[bytes, bool], int] = {}
     for row in range(1, len(lines)):
@@ -97,17 +101,6 @@ def _underlined(lines: list[bytes]) -> list[tuple[int, int, str]]:
     return headings
 
 
-def _asciidoc(lines: list[bytes]) -> list[tuple[int, int, str]]:
-    headings: list[tuple[int, int, str]] = []
-    fence = b""
-    for row, line in enumerate(lines):
-        if match := _FENCE.match(line):
-            fence = b"" if fence == match[1] else fence or match[1]
-        elif not fence and (match := _EQUALS.match(line)):
-            headings.append((row, len(match[1]), clean(match[2], 120)))
-    return headings
-
-
 _SHEET_KINDS = {
     "rule_set": "selector", "media_statement": "rule", "supports_statement": "rule", "keyframes_statement": "rule",
     "at_rule": "rule", "mixin_statement": "macro", "function_statement": "function",
@@ -123,7 +116,7 @@ _RULE_NAME = 80
 def sheet_symbols(root: tree_sitter.Node, text: bytes) -> tuple[Symbol, ...]:
     """The selectors and at-rules in order, containers before their contents, with the comments directly above."""
     symbols: list[Symbol] = []
-    pending: list[tuple[tree_sitter.Node, Symbol | None, tuple[tree_sitter.Node, ...]]] = [(root, None, ())]
+    pending: list[_Item] = [(root, None, ())]
     while pending:
         node, parent, comments = pending.pop()
         start, end = node.start_byte, node.end_byte
@@ -142,7 +135,7 @@ def sheet_symbols(root: tree_sitter.Node, text: bytes) -> tuple[Symbol, ...]:
             brace = _brace(text, brace + 1, end) if brace >= 0 else -1
         if (brace < 0 and node is not root) or node.type in _CLOSED:
             continue
-        inside: list[tuple[tree_sitter.Node, Symbol | None, tuple[tree_sitter.Node, ...]]] = []
+        inside: list[_Item] = []
         comments = ()
         for child in node.named_children:
             if child.type in _SHEET_COMMENTS:
@@ -183,6 +176,7 @@ _LANDMARKS = frozenset(b"main nav header footer article aside form dialog templa
 _SECTIONS = frozenset(
     b"section article aside nav main footer header body td th li dialog template form".split()
 )
+_QUOTES = b"\"'"
 _LANDMARK_BREAKS = 2  # least number of line breaks in a landmark without an id
 _START_TAG = 2000  # bytes
 
@@ -194,10 +188,21 @@ class _Part(NamedTuple):
 
 
 def page_symbols(root: tree_sitter.Node, text: bytes) -> tuple[Symbol, ...]:
-    """The symbols of an HTML page: headings with their sections, elements with an id, landmarks. A heading extends to
-    the next heading of the same or a higher level, or to the end of its section or of the enclosing element with an
-    id."""
-    parts = _page_parts(root, text)
+    """The headings with their sections, elements with an id and landmarks of an HTML page. A heading extends to the
+    next one of the same or a higher level, or to the end of its section or of the enclosing element with an id."""
+    hints = sorted(match.start() for pattern in _HINTS for match in pattern.finditer(text))
+    hints.append(len(text) + 1)
+    parts: list[_Part] = []
+    pending = [root]
+    while pending:
+        for child in pending.pop().children:
+            start, end = child.start_byte, child.end_byte
+            if child.type in _ELEMENTS and (part := _part(child, text)):
+                parts.append(part)
+                start += 1
+            if child.type != "comment" and hints[bisect_left(hints, start)] < end:
+                pending.append(child)
+    parts.sort(key=lambda part: (part.node.start_byte, -part.node.end_byte))
     breaks = [match.start() for match in re.finditer(rb"\n", text)]
     symbols: list[Symbol] = []
     open_: list[tuple[int, Symbol]] = []
@@ -221,29 +226,8 @@ def page_symbols(root: tree_sitter.Node, text: bytes) -> tuple[Symbol, ...]:
     return tuple(symbols)
 
 
-_QUOTES = b"\"'"
-
-
-def _page_parts(root: tree_sitter.Node, text: bytes) -> list[_Part]:
-    """The elements that are symbols, in order; opens only nodes that may contain one."""
-    hints = sorted(match.start() for pattern in _HINTS for match in pattern.finditer(text))
-    hints.append(len(text) + 1)
-    parts: list[_Part] = []
-    pending = [root]
-    while pending:
-        for child in pending.pop().children:
-            start, end = child.start_byte, child.end_byte
-            if child.type in _ELEMENTS and (part := _part(child, text)):
-                parts.append(part)
-                start += 1
-            if child.type != "comment" and hints[bisect_left(hints, start)] < end:
-                pending.append(child)
-    return sorted(parts, key=lambda part: (part.node.start_byte, -part.node.end_byte))
-
-
 def _part(node: tree_sitter.Node, text: bytes) -> _Part | None:
-    """An element with its name: the text of a heading, the id of another element, the tag of a landmark. Reads the
-    text, since the tree is ten times slower."""
+    """An element with its name: the text of a heading, the id of another element, the tag of a landmark."""
     start = node.start_byte
     tag, end = _tag(text, start), text.find(b">", start, start + _START_TAG) + 1
     if end == 0 or not tag or tag in _INLINE:
@@ -262,7 +246,6 @@ def _part(node: tree_sitter.Node, text: bytes) -> _Part | None:
 def _part_ends(parts: list[_Part], text: bytes) -> list[int]:
     """The byte at which each part ends."""
     ends = [part.node.end_byte for part in parts]
-    section_ends: dict[int, int] = {}  # by node id
     elements: list[int] = []  # the open ones, outermost first
     headings: list[int] = []  # those without a known end, outermost first
     for number, (node, level, _) in enumerate(parts):
@@ -280,23 +263,19 @@ def _part_ends(parts: list[_Part], text: bytes) -> list[int]:
             ends[last] = max(parts[last].node.end_byte, min(start, *inside, ends[last]))
         if level:
             outer = [_inner_end(parts[elements[-1]].node)] if elements else []
-            ends[number] = min(_section_end(node, text, section_ends), *outer, len(text))
+            ends[number] = min(_section_end(node, text), *outer, len(text))
             headings.append(number)
         else:
             elements.append(number)
     return ends
 
 
-def _section_end(node: tree_sitter.Node, text: bytes, known: dict[int, int]) -> int:
+def _section_end(node: tree_sitter.Node, text: bytes) -> int:
     """The end of the section that contains a heading, before its end tag."""
     section = node.parent
     while section is not None and _tag(text, section.start_byte) not in _SECTIONS:
         section = section.parent
-    if section is None:
-        return len(text)
-    if section.id not in known:
-        known[section.id] = _inner_end(section)
-    return known[section.id]
+    return len(text) if section is None else _inner_end(section)
 
 
 def _section_start(node: tree_sitter.Node, text: bytes) -> int:

@@ -26,9 +26,9 @@ _CAPSULE = b"tree_sitter.Language"
 
 
 class LanguageSpec(NamedTuple):
-    """A language and its grammar. `suffixes`, `names` and `shebangs` (`#!` programs) identify its files; `function` in
-    the package `tree_sitter_PACKAGE` returns the grammar. `library` is the grammar's name in tree-sitter-languages; ""
-    if it is missing there, and for Scala and Julia, whose old scanners overflow their buffer or crash the process."""
+    """A language: what identifies its files (`shebangs` are `#!` programs), and where its grammar is: `function` in
+    `tree_sitter_PACKAGE`, or `library` in tree-sitter-languages; "" if it is missing there, and for Scala and Julia,
+    whose old scanners overflow their buffer or crash the process."""
 
     suffixes: tuple[str, ...]
     names: tuple[str, ...]
@@ -162,8 +162,7 @@ UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
 def language_of(path: str, data: bytes) -> str | None:
-    """The language of a file, a key of `LANGUAGES` or `LONG_TAIL`; None if its grammar is not installed or the file is
-    binary. See `guess_language`."""
+    """Like `guess_language`; None if the grammar is not installed."""
     language = guess_language(path, data)
     return language if language in LANGUAGES or (language is not None and is_available(language)) else None
 
@@ -174,12 +173,8 @@ def is_binary(data: bytes) -> bool:
 
 
 def guess_language(path: str, data: bytes) -> str | None:
-    """The language of a file, whether or not its grammar is installed; None if it is unknown or the file is binary.
-
-    `path` determines it by its suffix or name, `data` (the content, or its first 64 kB) by the `#!` line; `data` also
-    distinguishes C++ headers from C headers. A `#!` line takes precedence over the suffix: `run.sh` may be a zsh
-    script.
-    """
+    """The language of a file, a key of `LANGUAGES` or `LONG_TAIL`; None if it is unknown or the file is binary. The
+    first 64 kB are enough `data`, for the `#!` line (`run.sh` may be a zsh script) and to recognize C++ headers."""
     if is_binary(data):
         return None
     name = path.rsplit("/", 1)[-1]
@@ -203,10 +198,8 @@ def guess_language(path: str, data: bytes) -> str | None:
 
 @cache
 def grammar(language: str) -> tree_sitter.Language:
-    """The grammar of `language` (a key of `LANGUAGES` or `LONG_TAIL`), loaded on first use in 1 to 15 ms.
-
-    Raises UsageError for an unknown language, and for a grammar that is not installed, with the command to install it.
-    """
+    """The grammar of `language`, loaded on first use in 1 to 15 ms. Raises UsageError for an unknown language, and for
+    a grammar that is not installed, with the command to install it."""
     import tree_sitter
 
     if language not in _SPECS:
@@ -253,7 +246,7 @@ def grammar_capsule(language: str) -> object | None:
 
 @cache
 def _package(language: str) -> str:
-    """The module of the package with only this grammar if it is installed, otherwise ""."""
+    """The module of the package with only this grammar; "" if it is not installed."""
     package = _SPECS[language].package
     module = f"tree_sitter_{package}"
     return module if package and (language in LANGUAGES or find_spec(module) is not None) else ""

@@ -1,6 +1,6 @@
 """Find the occurrences of names in a file, with their roles in the syntax tree; without a grammar, as plain words.
 
-The same tables, of the nodes that define, bind or look up names, serve all grammars.
+The same tables serve all grammars: they have the nodes that define, bind or look up names.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from repoagent.syntax.data_formats import LANGUAGES_WITH_KEYS
+from repoagent.syntax.data_keys import LANGUAGES_WITH_KEYS
 from repoagent.syntax.documents import PAGES, is_plain_text
 from repoagent.syntax.languages import guess_language, is_binary, language_of
 from repoagent.syntax.outline import SHEETS, symbols_of
@@ -54,8 +54,7 @@ class Occurrences(NamedTuple):
 
 
 def is_prose(path: str) -> bool:
-    """Whether the file, judging by its name, is in an unknown language or in one without identifiers, such as Markdown
-    or TOML."""
+    """Whether the name is that of a file in an unknown language, or in one without identifiers such as Markdown."""
     language = guess_language(path, b"")
     return language is None or language in PROSE
 
@@ -65,13 +64,12 @@ _CODE_AFTER = (b"(", b"`")
 
 
 def occurrences(path: str, data: bytes, names: Collection[str], *, parse: bool = True) -> Occurrences:
-    """The occurrences of `names` in a file, except in comments and in strings that are not keys. Without a grammar,
-    without `parse`, or if the file cannot be parsed, each word counts; in a document, only words that look like code
-    do. Empty for a binary file."""
+    """The occurrences of `names` in a file, except in comments and in strings that are not keys. If the file is not or
+    cannot be parsed, each word counts; in a document, only words that look like code. Empty for a binary file."""
     if is_binary(data):
         return Occurrences(())
     text = source_text(data)
-    words = list(_words(text, names))
+    words = _words(text, names)
     language = language_of(path, data) if parse and words else None
     if language is not None and language not in PROSE and len(words) <= MOST:
         tree = parse_bytes(text, language)
@@ -99,26 +97,19 @@ def occurrences(path: str, data: bytes, names: Collection[str], *, parse: bool =
 
 _WORD = re.compile(rb"[A-Za-z_\x80-\xff][\w\x80-\xff]*")
 _WORD_PART = re.compile(rb"[\w\x80-\xff]")
-_FEW = 8
 
 
-def _words(text: bytes, names: Collection[str]) -> Iterator[tuple[int, bytes]]:
-    """Yield the offset and bytes of each word that is one of the names, in order."""
-    wanted = {name.encode("utf-8", "surrogateescape") for name in names}
-    if len(wanted) > _FEW and all(map(_WORD.fullmatch, wanted)):
-        for match in _WORD.finditer(text):
-            if match[0] in wanted:
-                yield match.start(), match[0]
-        return
+def _words(text: bytes, names: Collection[str]) -> list[tuple[int, bytes]]:
+    """The offset and bytes of each word that is one of the names, in order."""
     words = []
-    for word in wanted:
+    for word in {name.encode("utf-8", "surrogateescape") for name in names}:
         start = text.find(word)
         while start >= 0:
             end = start + len(word)
             if not (start and _WORD_PART.match(text, start - 1)) and not _WORD_PART.match(text, end):
                 words.append((start, word))
             start = text.find(word, end)
-    yield from sorted(words)
+    return sorted(words)
 
 
 _RAW = frozenset({"preproc_arg"})  # code that the grammar keeps as text
@@ -168,7 +159,7 @@ def _set(words: str) -> frozenset[str]:
 
 
 def _table(types_by_fields: dict[str, str]) -> dict[str, tuple[str, ...]]:
-    """The fields of each node type, from the node types by their fields."""
+    """The fields of each node type, from node types by fields."""
     return {
         type_: tuple(fields.split()) for fields, types in types_by_fields.items() for type_ in types.split()
     }
@@ -340,8 +331,8 @@ def _is_in(parent: tree_sitter.Node, child: tree_sitter.Node, fields: tuple[str,
 
 
 def _scope(node: tree_sitter.Node, language: str) -> tuple[tree_sitter.Node | None, bool]:
-    """The function or block in which the name bound by `node` is visible, None for the file; and whether that is in a
-    class."""
+    """The function or block in which the name that `node` binds is visible, None for the file; and whether the name is
+    in a class."""
     scopes = _PYTHON_SCOPES if language == "python" else _SCOPES
     binds_itself = node.type in scopes and (node.type in _PARAMETERS or node.type in _LOOPS)
     outer = node if binds_itself else node.parent
@@ -375,11 +366,12 @@ def _imported_through(node: tree_sitter.Node, text: bytes, language: str) -> fro
     if owner is None:
         return frozenset()
     parts = text[owner.start_byte : owner.end_byte].split(b".")
-    imports = [words for words in _imports(text, language) if parts[0] in words]
-    words = frozenset().union(*imports)
-    if not imports or not words.issuperset(parts):
-        return frozenset()
-    return frozenset(word.decode("utf-8", "replace") for word in words)
+    words = frozenset().union(*(words for words in _imports(text, language) if parts[0] in words))
+    return (
+        frozenset(word.decode("utf-8", "replace") for word in words)
+        if words.issuperset(parts)
+        else frozenset()
+    )
 
 
 @lru_cache(maxsize=4)  # called for each member in a file

@@ -1,4 +1,4 @@
-"""The outline of a file: its symbols. Also finds symbols by name, and the symbols that a change removes."""
+"""The outline of a file, its symbols by name, and the symbols that a change removes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from repoagent.display_text import list_some
 from repoagent.errors import UsageError
 from repoagent.syntax import documents, languages
-from repoagent.syntax.data_formats import LANGUAGES_WITH_KEYS, key_symbols
+from repoagent.syntax.data_keys import LANGUAGES_WITH_KEYS, key_symbols
 from repoagent.syntax.parser import flaws, parse_within, source_text
 from repoagent.syntax.symbol import Symbol
 
@@ -24,26 +24,17 @@ SHEETS = frozenset({"css", "scss"})
 
 
 def outline(path: str, data: bytes) -> tuple[Symbol, ...]:
-    """The symbols of a file in order, containers before their contents.
-
-    Empty for a language without a grammar, a binary file, and a file that takes too long to parse. For plain text,
-    reStructuredText and AsciiDoc, the headings. Syntax errors hide symbols near them, but raise nothing.
-    """
+    """The symbols of a file in order, containers before their contents; () for a language without a grammar, a binary
+    file, and a file that takes too long to parse. Syntax errors hide symbols near them, but raise nothing."""
     result = read_outline(path, data, languages.language_of(path, data))
     return result[0] if result is not None else ()
 
 
+@lru_cache(maxsize=4)  # an edit reads a text for the prompt, for the context of a problem and as "before"
 def read_outline(path: str, data: bytes, language: str | None) -> tuple[tuple[Symbol, ...], int] | None:
     """Like `outline`, for a known language and with the number of syntax errors; None if it takes too long."""
-    if language is not None:
-        return _read(data, language)
-    return (documents.text_symbols(path, data) if documents.is_plain_text(path) else ()), 0
-
-
-@lru_cache(
-    maxsize=4
-)  # an edit reads the same text for the prompt, for the context of a problem and as "before"
-def _read(data: bytes, language: str) -> tuple[tuple[Symbol, ...], int] | None:
+    if language is None:
+        return (documents.text_symbols(path, data) if documents.is_plain_text(path) else ()), 0
     tree = parse_within(data, language, OUTLINE_SECONDS)
     if tree is None:
         return None
@@ -74,9 +65,8 @@ def symbols_of(tree: tree_sitter.Tree, text: bytes, language: str) -> tuple[Symb
 
 
 class Outline(NamedTuple):
-    """The outline of a file. `flaws` is the number of syntax errors; `reason` says, as a clause, why there is no
-    outline ("" if there is one), and `kind` classifies the reason: "no grammar", "binary", "unreadable", "too large",
-    "too slow"."""
+    """The outline of a file. `flaws` is the number of syntax errors. Without an outline, `reason` says why as a clause,
+    and `kind` is "no grammar", "binary", "unreadable", "too large" or "too slow"; both are "" otherwise."""
 
     path: str
     language: str
@@ -110,7 +100,7 @@ def outline_of(path: str, data: bytes, language: str | None = None) -> Outline:
 
 
 def check_language(language: str) -> None:
-    """Raise UsageError, with the command to install it, for a language whose grammar is not installed."""
+    """Raise UsageError for a language that is unknown or whose grammar is not installed."""
     if language not in languages.LANGUAGES and language not in languages.LONG_TAIL:
         names = ", ".join(sorted([*languages.LANGUAGES, *languages.LONG_TAIL]))
         raise UsageError(f"unknown language {language!r}; choose one of {names}")
@@ -135,13 +125,10 @@ _MOST_LISTED = 8
 
 
 def find_symbols(path: str, data: bytes, name: str) -> tuple[Symbol, ...]:
-    """The symbols of the file with this name: `Class.method` (also `Class::method`, `Class#method`), the end of such a
-    path, or a bare name. `NAME:LINE` selects the symbol on this line. Returns more than one only if they are short,
-    such as overloads.
-
-    Prefers a definition to a declaration with the same name. Raises UsageError, with the candidates or the nearest
-    names, if no symbol or several long ones match, and if the file has no outline.
-    """
+    """The symbols of the file with this name: `Class.method` (also with `::` or `#`), the end of such a path, a bare
+    name, or `NAME:LINE` for the one on this line; definitions before declarations. More than one only if they are
+    short, such as overloads. Raises UsageError, with the candidates or the nearest names, if no symbol or several long
+    ones match, and if the file has no outline."""
     symbols = outline(path, data)
     if not symbols:
         why = "has no symbols" if languages.language_of(path, data) else "is in a language without a grammar"
@@ -179,8 +166,7 @@ def pick_symbol(path: str, symbols: Sequence[Symbol], name: str) -> Symbol:
 
 
 def nearly_named(path: str, data: bytes, name: str) -> str:
-    """The only qualified name that ends in `name`, apart from case and leading underscores; "" unless there is exactly
-    one."""
+    """The only qualified name that ends in `name`, apart from case and leading underscores, or ""."""
 
     def plain(name: str) -> str:
         return ".".join(part.lstrip("_") for part in name.lower().split("."))
@@ -197,8 +183,8 @@ def _dotted(name: str) -> str:
 
 
 def _matches(symbols: Sequence[Symbol], name: str, *, declarations: bool = False) -> list[Symbol]:
-    """The symbols that match `name` as a whole path, otherwise as its end, otherwise with dots instead of other
-    separators. Without `declarations`, omit declarations if there are other symbols."""
+    """The symbols that match `name` as a whole path, otherwise as its end, otherwise with dots as separators. Without
+    `declarations`, these are omitted if there are other symbols."""
     matches: list[Symbol] = []
     for wanted in filter(None, (name, _dotted(name).strip("."))):
         matches = [symbol for symbol in symbols if symbol.qualified_name == wanted] or [
@@ -218,10 +204,8 @@ def _list(symbols: Sequence[Symbol]) -> str:
 
 
 def definitions(path: str, data: bytes) -> tuple[str, ...]:
-    """The qualified names that the file defines: functions, classes and their members, types, macros.
-
-    Leaves out keys, headings and the like, and names that are local to functions. Each name appears once, in order.
-    """
+    """The qualified names of the functions, classes and their members, types and macros of a file, in order and without
+    duplicates; not those local to functions."""
     names: dict[str, None] = {}
     local_below: int | None = None
     for symbol in outline(path, data):
@@ -234,10 +218,7 @@ def definitions(path: str, data: bytes) -> tuple[str, ...]:
 
 
 def lost_definitions(path: str, before: bytes, after: bytes) -> tuple[str, ...]:
-    """The qualified names that `before` defines and `after` does not, in the order of `before`.
-
-    A rename counts as a loss. The members of a lost class are included.
-    """
+    """The qualified names that `before` defines and `after` does not, in the order of `before`."""
     if before == after:
         return ()
     left = set(definitions(path, after))

@@ -36,12 +36,8 @@ _recent: deque[tuple[bytes, str, tree_sitter.Tree]] = deque(maxlen=2)
 
 
 class Flaw(NamedTuple):
-    """A syntax error in a tree. Lines count from 0; `last` is inclusive.
-
-    `missing` is the token that the parser inserted, "" for text that it could not parse. For a missing token, `first`
-    to `last` is the incomplete construct, `line` the line where the token is missing, and `after_comma` is true if it
-    follows a comma.
-    """
+    """A syntax error in a tree; lines count from 0, `last` is inclusive. `missing` is the token that the parser
+    inserted on `line` of the construct from `first` to `last`, "" for text that it could not parse."""
 
     line: int
     first: int
@@ -52,11 +48,8 @@ class Flaw(NamedTuple):
 
 
 def source_text(data: bytes) -> bytes:
-    """`data` as UTF-8, the only encoding that all grammars read well, without a byte-order mark.
-
-    UTF-16 with a byte-order mark is transcoded; anything else that is not valid UTF-8 is decoded as Latin-1. So byte
-    offsets refer only to the result; line numbers are the same for both.
-    """
+    """`data` as UTF-8, the only encoding that all grammars read well, without a byte-order mark: from UTF-16 with such
+    a mark, else from UTF-8 or Latin-1. Byte offsets refer to the result; line numbers are the same for both."""
     if data.startswith(languages.UTF16_MARKS):
         return data.decode("utf-16", "replace").encode()
     try:
@@ -67,40 +60,31 @@ def source_text(data: bytes) -> bytes:
 
 
 def parse_within(data: bytes, language: str, seconds: float) -> tree_sitter.Tree | None:
-    """The syntax tree of `source_text(data)`, with ERROR and MISSING nodes for syntax errors. Parses about 6 MB/s.
-
-    None if it takes longer than `seconds`, because error recovery can be slow, and for text that nests too deeply for
-    its grammar. Raises UsageError for a language without a grammar. To get the text of a node, slice
-    `source_text(data)`: `Node.text` copies a chunk of the file each time.
-    """
+    """The syntax tree of `source_text(data)`, whose slices are the texts of nodes (`Node.text` copies a chunk of the
+    file each time). None if it takes longer than `seconds` (6 MB/s, but recovery from errors is slow), and for text
+    that nests too deeply. Raises UsageError for a language without a grammar."""
     end = time.monotonic() + seconds
     return _parsed(source_text(data), language, _CHUNK, lambda: time.monotonic() > end)
 
 
-def parse_bytes(text: bytes, language: str, part: tree_sitter.Range | None = None) -> tree_sitter.Tree | None:
-    """Like `parse_within`, for text that should be UTF-8, or one part of it; None if it takes far too long."""
+def parse_bytes(text: bytes, language: str) -> tree_sitter.Tree | None:
+    """Like `parse_within`, for text that should be UTF-8; None if it takes far too long."""
     end = time.process_time() + _SPLIT_SECONDS * (1 + len(text) / 1_000_000)
-    return _parsed(text, language, _LEAST_CACHED, lambda: time.process_time() > end, part)
+    return _parsed(text, language, _LEAST_CACHED, lambda: time.process_time() > end)
 
 
 def clear_cache() -> None:
-    """Clear the tree cache, to measure a parse or to free memory."""
+    """Forget the trees of large texts."""
     _recent.clear()
 
 
 def _parsed(
-    text: bytes,
-    language: str,
-    least_cached: int,
-    too_late: Callable[[], bool],
-    part: tree_sitter.Range | None = None,
+    text: bytes, language: str, least_cached: int, too_late: Callable[[], bool]
 ) -> tree_sitter.Tree | None:
-    """The tree; None if `too_late` or if the text nests too deeply. Trees of at least `least_cached` bytes are cached.
-    All parsing goes through here."""
-    if part is None:
-        for cached, its_language, its_tree in _recent:
-            if its_language == language and cached == text:
-                return its_tree
+    """All parsing goes through here. Trees of texts of at least `least_cached` bytes are cached."""
+    for cached, its_language, its_tree in _recent:
+        if its_language == language and cached == text:
+            return its_tree
     if language == "ruby" and _RUBY_LONG_WORD.search(text):
         return None
     tree: tree_sitter.Tree | None
@@ -112,25 +96,22 @@ def _parsed(
             return None
         with uninterrupted(), bounded.lock:  # ^C would be lost in a call from the parser
             bounded.too_deep = False
-            tree = _run(bounded.language, text, lambda: bounded.too_deep or too_late(), part)
+            tree = _run(bounded.language, text, lambda: bounded.too_deep or too_late())
             if bounded.too_deep:
                 return None
     else:
-        tree = _run(languages.grammar(language), text, too_late, part)
-    if tree is not None and part is None and least_cached <= len(text) <= CHECK_BYTES:
+        tree = _run(languages.grammar(language), text, too_late)
+    if tree is not None and least_cached <= len(text) <= CHECK_BYTES:
         _recent.append((text, language, tree))
     return tree
 
 
 def _run(
-    language: tree_sitter.Language,
-    text: bytes,
-    too_late: Callable[[], bool],
-    part: tree_sitter.Range | None,
+    language: tree_sitter.Language, text: bytes, too_late: Callable[[], bool]
 ) -> tree_sitter.Tree | None:
     import tree_sitter
 
-    parser = tree_sitter.Parser(language, included_ranges=None if part is None else [part])
+    parser = tree_sitter.Parser(language)
     if len(text) < _UNWATCHED:
         return parser.parse(text)
 
@@ -144,7 +125,7 @@ def _run(
 
 
 def flaws(tree: tree_sitter.Tree, text: bytes) -> Iterator[Flaw]:
-    """The ERROR and MISSING nodes of the tree of `text`, in order; visits only nodes with errors."""
+    """The ERROR and MISSING nodes of the tree of `text`, in order."""
     cursor = tree.walk()
     while True:
         node = cursor.node
@@ -164,8 +145,7 @@ def flaws(tree: tree_sitter.Tree, text: bytes) -> Iterator[Flaw]:
 
 
 def error_count(path: str, data: bytes) -> int | None:
-    """The number of ERROR and MISSING nodes in the file's tree; None without a grammar, for a binary file, and for a
-    file that is too large or too slow to check."""
+    """The number of flaws of a file; None without a grammar, and if it is binary, too large or too slow to check."""
     language = languages.language_of(path, data)
     if language is None or len(data) > CHECK_BYTES:
         return None
@@ -222,10 +202,8 @@ _SIZES = {
 
 
 class _BoundedGrammar:
-    """A copy of a grammar whose scanner stays within its buffer: `language`, or None if it cannot be created.
-
-    Hold `lock` during a parse; if `too_deep` is set afterwards, the state did not fit and the tree is useless.
-    """
+    """A copy of a grammar whose scanner stays within its buffer: `language`, or None if it cannot be created. Hold
+    `lock` during a parse; if `too_deep` is set afterwards, the state did not fit and the tree is useless."""
 
     def __init__(self, language: str) -> None:
         import tree_sitter

@@ -23,12 +23,9 @@ _MOST = 2000  # flaws; a file with more is not compared
 
 
 def parses_worse(path: str, before: bytes | None, after: bytes) -> str | None:
-    """A sentence about the syntax error that the change from `before` to `after` adds, with its line; or None.
-
-    `before` is None for a new file. If the file did not parse before, only flaws that the change itself adds count.
-    None without a grammar, for templates and huge files, if Python's parser accepts the text, and in C and C++ if a
-    macro may explain the error.
-    """
+    """A sentence about the syntax error that the change from `before` (None for a new file) adds, with its line; or
+    None. If the file did not parse before, only flaws that the change itself adds count. None without a grammar, for
+    templates and huge files, if Python's parser accepts the text, and in C and C++ if a macro may explain the error."""
     message, certain = _new_error(path, before, after)
     return message if certain else None
 
@@ -91,11 +88,8 @@ def _flaws(path: str, data: bytes, language: str) -> list[Flaw] | None:
 
 
 def _python_error(data: bytes) -> tuple[int, str] | None:
-    """The line and message of this interpreter's error for a file that the grammar rejects; None if it accepts the
-    file.
-
-    The interpreter may be newer than the grammar or the file, so only its acceptance counts. Line 0 means unknown.
-    """
+    """The line (0 if unknown) and message of this interpreter's error; None if it accepts the file, which it may do
+    although the grammar, an older one, does not."""
     import ast
 
     with warnings.catch_warnings():

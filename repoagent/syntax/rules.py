@@ -1,8 +1,7 @@
 """The nodes that are definitions in each language: one table of rules per language.
 
-These are not tree-sitter queries: a query visits every node of a tree, which takes a third as long as the parse. A walk
-that opens only nodes that may contain a definition visits a tenth of them. `tail_rules` derives the rules for a
-language in `LONG_TAIL` from the names of its node types.
+These are not tree-sitter queries, which visit every node of a tree. A walk that opens only nodes that may contain a
+definition visits a tenth of them.
 """
 
 from __future__ import annotations
@@ -28,13 +27,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Rules:
-    """The rules to find the definitions of a language.
-
-    `kinds`: maps a node type to the kind of symbol, or to a function that decides it. `opened`: nodes that are always
-    opened; other nodes are opened only if a pattern of `hints` matches in them or, with `scripts`, if they contain a
-    named function. `wrappers`: nodes around a definition that belong to it; those in `lists` belong to it only if they
-    contain no other definition. `comments`: nodes that belong to the next definition. `deep`: open all nodes.
-    """
+    """How to find the definitions of a language: `kinds` maps a node type to the kind of symbol, or to a function that
+    decides it. Nodes in `opened` are always opened, with `deep` all nodes; others only if a pattern of `hints` matches
+    in them or, with `scripts`, if they contain a named function. `wrappers` are nodes around a definition that belong
+    to it; those in `lists` only if they contain no other definition. `comments` belong to the next definition."""
 
     kinds: dict[str, str | Matcher]
     opened: frozenset[str] = frozenset()
@@ -46,8 +42,7 @@ class Rules:
     comments: frozenset[str] = frozenset({"comment"})
 
     def hint_offsets(self, text: bytes) -> list[int]:
-        """The offsets in `text` at which a definition may begin, in order, followed by an offset past the end of the
-        text."""
+        """The offsets in `text` at which a definition may begin, in order, and one past its end."""
         offsets = [match.start() for pattern in self.hints for match in pattern.finditer(text)]
         if self.scripts:
             offsets += script_functions(text)
@@ -64,7 +59,7 @@ def _kinds(**types: str) -> dict[str, str | Matcher]:
 
 
 def _hints(*patterns: bytes) -> tuple[re.Pattern[bytes], ...]:
-    """Compile separate patterns instead of one with branches: `re` can search for the literal start of each."""
+    """Separate patterns: `re` can search for the literal start of each, but not for that of a branch."""
     return tuple(re.compile(pattern) for pattern in patterns)
 
 
@@ -160,9 +155,8 @@ def _module_value(
 
 def _class_field(node: Node, _outer: Node | None, _text: bytes) -> Match | None:
     value = node.child_by_field_name("value")
-    if value is None or value.type not in _FUNCTION_VALUES:
-        return None
-    return "method", _field(node, "name") or _field(node, "property"), None
+    is_function = value is not None and value.type in _FUNCTION_VALUES
+    return ("method", _field(node, "name") or _field(node, "property"), None) if is_function else None
 
 
 def _export(node: Node, _outer: Node | None, _text: bytes) -> Match | None:
@@ -202,26 +196,20 @@ def _c_typedef(node: Node, _outer: Node | None, _text: bytes) -> Match | None:
     if (
         type_ is None
         or name is None
-        or not type_.type.endswith("_specifier")
         or name.type != "type_identifier"
+        or not type_.type.endswith("_specifier")
     ):
         return None
-    if _field(type_, "body") is None or _field(type_, "name") is not None:
-        return None
-    return type_.type.removesuffix("_specifier"), name, None
+    is_anonymous = _field(type_, "body") is not None and _field(type_, "name") is None
+    return (type_.type.removesuffix("_specifier"), name, None) if is_anonymous else None
 
 
 def _c_function(node: Node, _outer: Node | None, _text: bytes) -> Match | None:
     name, type_ = _field(node, "declarator"), _field(node, "type")
-    if name is None:
-        return None
-    if (
-        name.type == "identifier"
-        and type_ is not None
-        and type_.type in ("class_specifier", "struct_specifier")
-    ):
-        return type_.type.removesuffix("_specifier"), name, None  # `class EXPORT Name : Base {…}`
-    return "function", name, None
+    if name is None or type_ is None or name.type != "identifier":
+        return None if name is None else ("function", name, None)
+    is_class = type_.type in ("class_specifier", "struct_specifier")  # `class EXPORT Name : Base {…}`
+    return type_.type.removesuffix("_specifier") if is_class else "function", name, None
 
 
 def _c_declaration(node: Node, _outer: Node | None, _text: bytes) -> Match | None:
@@ -387,7 +375,6 @@ _ELIXIR = {
     b"def": "function", b"defp": "function", b"defmacro": "macro", b"defmacrop": "macro", b"defmodule": "namespace",
     b"defprotocol": "interface", b"defimpl": "impl", b"defguard": "macro", b"defdelegate": "function",
 }  # fmt: skip
-_ZIG = {"struct_declaration": "struct", "enum_declaration": "enum", "union_declaration": "union"}
 _CMAKE = frozenset((b"project", b"add_executable", b"add_library", b"add_custom_target", b"add_test"))
 
 
@@ -419,30 +406,10 @@ def _ocaml_binding(node: Node, _outer: Node | None, _text: bytes) -> Match | Non
     return "function" if is_function else "variable", name, None
 
 
-def _zig_variable(node: Node, _outer: Node | None, _text: bytes) -> Match | None:
-    """Match `const Point = struct {…};`."""
-    kind = next((_ZIG[child.type] for child in node.named_children if child.type in _ZIG), None)
-    return None if kind is None else (kind, _child(node, 0), None)
-
-
-def _zig_test(node: Node, _outer: Node | None, _text: bytes) -> Match | None:
-    name = _child(node, 0)
-    return None if name is None or name.type == "block" else ("function", name, None)
-
-
 def _lua_function(node: Node, _outer: Node | None, _text: bytes) -> Match | None:
-    """Match `M.f = function … end` and `{ f = function … end }`."""
-    if node.type == "field":
-        name, value = _field(node, "name"), _field(node, "value")
-    else:
-        name, value = _child(_child(node, 0), 0), _child(_child(node, 1), 0)
-    is_function = value is not None and value.type == "function_definition"
-    return ("function", name, None) if is_function and (name or node.type != "field") else None
-
-
-def _swift_init(node: Node, _outer: Node | None, _text: bytes) -> Match | None:
-    name = next((child for child in node.children if child.type == "init"), None)
-    return None if name is None else ("method", name, None)
+    """Match `M.f = function … end`."""
+    name, value = _child(_child(node, 0), 0), _child(_child(node, 1), 0)
+    return ("function", name, None) if value is not None and value.type == "function_definition" else None
 
 
 # The long tail: words in a node type, and the kind; the first match counts.
@@ -468,9 +435,6 @@ _TAIL_KINDS: dict[str, dict[str, str | Matcher]] = {
     "dockerfile": _kinds(rule="from_instruction"),
     "sql": {f"create_{what}{end}": kind for what, kind in _SQL.items() for end in ("", "_statement")},
     "perl": _kinds(function="subroutine_declaration_statement", namespace="package_statement"),
-    "zig": {
-        "variable_declaration": _zig_variable, "test_declaration": _zig_test, **dict.fromkeys(_ZIG, ""),
-    },
     "dart": {
         **_kinds(
             class_="mixin_declaration extension_declaration",
@@ -483,11 +447,10 @@ _TAIL_KINDS: dict[str, dict[str, str | Matcher]] = {
         "function_def": _cmake_definition, "macro_def": _cmake_definition, "normal_command": _cmake_command,
     },
     "kotlin": _kinds(type="type_alias"),
-    "swift": {"init_declaration": _swift_init, "typealias_declaration": "type"},
+    "swift": _kinds(type="typealias_declaration"),
     "graphql": _kinds(function="operation_definition fragment_definition"),
     "lua": {
         "assignment_statement": _lua_function,
-        "field": _lua_function,
         **_kinds(
             function="function_definition_statement local_function_definition_statement function_declaration"
         ),
@@ -542,11 +505,8 @@ _MINIFIED = 400  # bytes; the start of a longer line is not read
 
 
 def script_functions(text: bytes) -> list[int]:
-    """Offsets in or near all named JavaScript functions, unsorted.
-
-    Functions that are arguments (`map((x) => …)`, `each(function () {…})`) and bodies of control structures are not
-    included.
-    """
+    """Offsets in or near all named JavaScript functions, unsorted; not those of functions that are arguments
+    (`map((x) => …)`) and bodies of control structures."""
     offsets = []
     for match in _ARROW.finditer(text):
         at = match.start()

@@ -34,7 +34,7 @@ class Symbol:
 
 
 def nested(parent: Symbol | None, name: str, kind: str, lines: tuple[int, int], signature: str) -> Symbol:
-    """A symbol inside `parent`, or at the top level if that is None."""
+    """A symbol, at the top level if `parent` is None; its lines are clipped to those of `parent`."""
     first, last = lines
     if parent is None:
         return Symbol(name, kind, name, first, max(first, last), signature, 0)
@@ -44,8 +44,8 @@ def nested(parent: Symbol | None, name: str, kind: str, lines: tuple[int, int], 
 
 
 def symbols_by_level(items: Sequence[tuple[int, int, str, str]], total: int, kind: str) -> tuple[Symbol, ...]:
-    """The symbols for `items` (row, counted from 0; level; name; signature), in order, in a text of `total` lines. Each
-    symbol extends to the row before the next item of the same or a lower level, and contains the items in between."""
+    """The symbols for `items` (row from 0, level, name, signature) in a text of `total` lines. Each extends to the row
+    before the next item of the same or a lower level, and contains the items in between."""
     ends = [total] * len(items)
     waiting: list[int] = []
     for number, (row, level, _, _) in enumerate(items):
@@ -64,8 +64,7 @@ def symbols_by_level(items: Sequence[tuple[int, int, str, str]], total: int, kin
 
 
 def line_range(node: tree_sitter.Node, comments: Sequence[tree_sitter.Node], text: bytes) -> tuple[int, int]:
-    """The first and last line of `node`, counted from 1, including the comments directly above it on separate lines and
-    at the same column."""
+    """The first and last line (from 1) of `node` with the comments directly above it at the same column."""
     (first, column), (last, end) = node.start_point, node.end_point
     last -= end == 0 and last > first
     if comments and text[node.start_byte - column : node.start_byte].strip():
@@ -85,7 +84,7 @@ def line_range(node: tree_sitter.Node, comments: Sequence[tree_sitter.Node], tex
 
 
 def clean(text: bytes, width: int = WIDTH) -> str:
-    """`text` as one printable line of at most `width` characters, for names and signatures in terminals and prompts."""
+    """`text` as one printable line of at most `width` characters."""
     line = text.decode("utf-8", "replace").strip()
     if not line.isprintable() or "  " in line:
         line = " ".join(line.split())
@@ -95,10 +94,8 @@ def clean(text: bytes, width: int = WIDTH) -> str:
 
 
 def render_outline(symbols: Sequence[Symbol], *, limit: int = 400) -> str:
-    """One line per symbol with its line range and its signature, indented by depth, for users and prompts.
-
-    For more than `limit` symbols, omit the deepest levels first, then the end; the last line gives the number omitted.
-    """
+    """One line per symbol: its lines and its signature, indented by depth. Of more than `limit`, the deepest levels are
+    omitted first, then the end; the last line has the number omitted."""
     shown = list(symbols)
     for depth in range(max((symbol.depth for symbol in symbols), default=0), 0, -1):
         if len(shown) <= limit:

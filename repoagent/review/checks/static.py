@@ -190,7 +190,6 @@ def _is_quiet(file: ChangedFile, old: bytes, output: bytes) -> bool:
     return not re.search(output, old) and not old.startswith(b"#!") and b"__main__" not in old
 
 
-_C = (".c", ".h", ".cc", ".cpp", ".cxx", ".hh", ".hpp", ".hxx")
 _LINE = re.compile(r"\bline (\d+)")
 
 
@@ -203,12 +202,6 @@ def find_parse_errors(context: CheckContext) -> Iterator[Finding]:
         if context.remaining() < 0:
             context.unseen.append("whether all files still parse (the review took too long)")
             break
-        if file.path.endswith(_C):
-            from repoagent.syntax.c_errors import may_add_faults
-
-            hunks = context.change.texts.lines(file)
-            if not any(may_add_faults(b"".join(hunk.removed), b"".join(hunk.added)) for hunk in hunks):
-                continue
         texts = context.texts(file)
         error = no_longer_parses(file.path, *texts) if texts else None
         if texts is None or error is None:
@@ -235,11 +228,13 @@ def no_longer_parses(path: str, old: bytes, new: bytes) -> tuple[str, str] | Non
         return None
     if language in ("c", "cpp"):
         # Macros make a grammar useless, so compare the tokens of the definitions around the change. A macro may contain
-        # its `;`.
+        # its `;`, and a comment may begin before the definition.
         from repoagent.syntax.c_errors import new_c_faults
 
         messages = [fault.message for fault in new_c_faults(*_changed_region(old, new))]
-        messages = [message for message in messages if not message.startswith("a `;`")]
+        messages = [
+            text for text in messages if not text.startswith("a `;`") and not text.endswith("not code")
+        ]
         return (language, messages[0]) if messages else None
     from repoagent.syntax.parser import error_count
     from repoagent.syntax.regressions import parses_worse

@@ -1,7 +1,6 @@
-"""Outline data files: keys of JSON and YAML, elements of XML, list entries by their names.
+"""The outline of data files: keys of JSON and YAML, elements of XML, list entries by their names.
 
-Lists two levels, and more inside large values. Where possible, this reads the text instead of the tree, which is
-several times faster: a data file has a key on every line.
+This reads the text where possible, because the tree is several times slower and a data file has a key on every line.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _META_NAME = re.compile(rb"^[ \t]+name:[ \t]*[\"']?([^\s\"'#]+)", re.MULTILINE)
 _TOP_NAME = re.compile(rb"^(?:name|id|key|title):[ \t]+[\"']?([^\n\"'#]+)", re.MULTILINE)
 
 
-def flow_title(text: bytes, start: int, end: int, pattern: re.Pattern[bytes] = _YAML_TITLE) -> str:
+def _flow_title(text: bytes, start: int, end: int, pattern: re.Pattern[bytes]) -> str:
     """The name in a flow mapping such as `{id: "x", …}`; "" if there is none before the first nested value."""
     if text[start : start + 1] != b"{":
         return ""
@@ -47,10 +46,10 @@ def flow_title(text: bytes, start: int, end: int, pattern: re.Pattern[bytes] = _
 
 
 def _yaml_title(written: bytes, column: int) -> str:
-    """The name in the first lines of a YAML list entry; `written` starts at its dash, which is in `column`."""
+    """The name in the first lines of a YAML list entry, which starts with its dash in `column`."""
     dash = written[: len(written) - len(written.lstrip(b"- \t"))]
     if written[len(dash) : len(dash) + 1] == b"{":
-        return flow_title(written, len(dash), len(written))
+        return _flow_title(written, len(dash), len(written), _YAML_TITLE)
     if b"\n" in dash:
         dash, column = dash[dash.rfind(b"\n") + 1 :], 0
     titles: dict[bytes, bytes] = {}
@@ -76,8 +75,7 @@ def _best_title(titles: dict[bytes, bytes]) -> str:
 
 
 def _document_title(text: bytes, number: int) -> str:
-    """The name of one of several YAML documents: `Deployment/web` from its kind and metadata, otherwise its name or its
-    position."""
+    """The name of one of several YAML documents: `Deployment/web`, otherwise its name or its position."""
     kind, meta = _KIND.search(text), _META.search(text)
     name = _META_NAME.search(meta[1]) if meta else None
     if kind and name:
@@ -93,17 +91,11 @@ _NAME_CHILD = re.compile(
     rb"\s*(?:<!--(?:(?!-->).)*-->\s*)*<(name|id|artifactId|title|key)>\s*([^<>]{1,60}?)\s*</\1>", re.DOTALL
 )
 _WIDTH = 100
-_SHAPES = frozenset(
-    b"path rect circle ellipse line polygon polyline use text tspan stop image g a animate set desc "
-    b"linearGradient".split()
-)
-_SVG = re.compile(rb"<svg[\s>]")
-_SVG_HEAD = 4000  # bytes
 
 
 def _element(text: bytes, end: int, tag: re.Match[bytes], *, inner: bool) -> tuple[str, str]:
-    """The name of an element, `tag` or `tag#id` with its id, its name, or its first child such as `<name>x</name>`;
-    and its head: the start tag, or the whole element if it is a short line."""
+    """The name of an element, `tag` or `tag#id` with its id, name or first child such as `<name>x</name>`; and its
+    head: the start tag, or the whole element if it is a short line."""
     begin = tag.start()
     title = _ID.search(tag[2]) or (_NAME_CHILD.match(text, tag.end(), end) if inner else None)
     value = (title[2] or title[1] or b"") if title else b""
@@ -127,8 +119,7 @@ _LONG_HEAD = 100  # bytes; for a longer line of a key with content, only the key
 
 
 class _Item(NamedTuple):
-    """A node to visit: `comments` are those before it, `parent` is the enclosing symbol, `entry` the position in a
-    list, or -1."""
+    """A node to visit, with the comments before it, the enclosing symbol, and its position in a list (or -1)."""
 
     node: tree_sitter.Node
     level: int
@@ -141,17 +132,16 @@ def key_symbols(root: tree_sitter.Node, language: str, text: bytes) -> tuple[Sym
     """The keys, elements and named entries in order, containers before their contents."""
     if language == "yaml" and root.type == "ERROR":  # a template, or more rows than the grammar can count
         return _yaml_lines(text)
-    symbols: list[Symbol] = []
+    symbols: tuple[Symbol, ...] = ()
     for deepest in _DEPTHS:
         symbols = _collect(root, language, text, deepest)
         if len(symbols) < _MOST:
             break
-    return tuple(symbols)
+    return symbols
 
 
-def _collect(root: tree_sitter.Node, language: str, text: bytes, deepest: int) -> list[Symbol]:
+def _collect(root: tree_sitter.Node, language: str, text: bytes, deepest: int) -> tuple[Symbol, ...]:
     symbols: list[Symbol] = []
-    svg = language == "xml" and _SVG.search(text, 0, _SVG_HEAD) is not None
     pending = [_Item(root, 0, (), None)]
 
     def add(item: _Item, kind: str, name: str, head: str) -> Symbol:
@@ -176,8 +166,6 @@ def _collect(root: tree_sitter.Node, language: str, text: bytes, deepest: int) -
                 pending.append(_Item(value, level + 1, comments, symbol))
         elif type_ == "element":
             tag = _START_TAG.match(text, start, end)
-            if svg and level and tag and tag[1] in _SHAPES and not _ID.search(tag[2]):
-                continue  # drawings have thousands of shapes without an id
             name, head = _element(text, end, tag, inner=level > 0) if tag else ("", "")
             if name and level >= _LEVELS and "#" not in name and end - start < _UNNAMED:
                 continue
@@ -191,7 +179,7 @@ def _collect(root: tree_sitter.Node, language: str, text: bytes, deepest: int) -
             pending.extend(reversed(_children(item._replace(comments=(), parent=symbol))))
         elif item.entry >= 0:
             if language == "json" or text[start : start + 1] == b"{":
-                title = flow_title(text, start, end, _JSON_TITLE if language == "json" else _YAML_TITLE)
+                title = _flow_title(text, start, end, _JSON_TITLE if language == "json" else _YAML_TITLE)
             else:
                 title = _yaml_title(text[start : min(end, start + _REACH)], node.start_point[1])
             if not title and end - start < _UNNAMED:
@@ -203,12 +191,11 @@ def _collect(root: tree_sitter.Node, language: str, text: bytes, deepest: int) -
                 pending.extend(_Item(child, level + 1, (), symbol) for child in reversed(inner))
         elif type_ in _TRANSPARENT:
             pending.extend(reversed(_children(item)))
-    return symbols
+    return tuple(symbols)
 
 
 def _children(item: _Item) -> list[_Item]:
-    """The children of a node that is not a symbol itself, with the comments before each. A document is an entry if
-    there are several."""
+    """The children of a node that is not a symbol. A document is an entry if there are several."""
     items: list[_Item] = []
     children = item.node.named_children
     type_, comments = item.node.type, item.comments
@@ -235,7 +222,7 @@ def _key_head(text: bytes, start: int, end: int, key: bytes, *, has_content: boo
 
 
 def _entry_head(text: bytes, start: int, end: int, name: str, titled: bool) -> str:
-    """The first line of a list entry in YAML; in JSON its name, with its first key if the name is a position."""
+    """The first line of a YAML entry; in JSON its name, with its first key if the name is a position."""
     if text[start : start + 1] == b"{":
         pair = None if titled else _JSON_PAIR.match(text, start + 1, min(end, start + _REACH))
         return f"{name} {clean(pair[1], 80)}" if pair else name
