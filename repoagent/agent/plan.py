@@ -11,12 +11,13 @@ another machine. Every edit by the user is accepted, even a concurrent one; the 
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property, lru_cache, partial
+from dataclasses import replace
+from functools import cached_property, partial
+from itertools import takewhile
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -54,13 +55,10 @@ _MAX_TITLE = 300  # characters; longer text belongs in the note
 _SHOWN = 14  # tasks in an answer; of a longer plan only open ones are shown
 _MAX_BYTES = 1 << 20
 _TRIES = 50
-_NEWS_LINES = 24
-_BOM = b"\xef\xbb\xbf"
+_NEWS_LINES, _NEWS_LINE = 24, 400  # changes, and characters of each
 
 
 class Task(NamedTuple):
-    """One task of a plan."""
-
     id: str
     title: str
     state: TaskState = "open"
@@ -86,6 +84,10 @@ class _Item(NamedTuple):
     def inner(self) -> str:
         """The indentation of its note."""
         return self.indent + " " * (len(self.bullet) + 1)
+
+    def text(self, task: Task) -> str:
+        """The line of the item for `task`."""
+        return f"{self.indent}{self.bullet} [{MARKS[task.state]}] {task.label}"
 
 
 @dataclass(frozen=True)
@@ -123,14 +125,14 @@ class Plan:
                 indent = line[: len(line) - len(line.lstrip(" \t"))]
                 if len(indent.expandtabs(4)) > len(items[-1].indent.expandtabs(4)):
                     items[-1] = items[-1]._replace(end=number + 1)
-        return [item._replace(task=item.task._replace(note=self._note(item))) for item in items]
-
-    def _note(self, item: _Item) -> str:
-        lines = [line.rstrip() for line in self.lines[item.line + 1 : item.end]]
-        return "\n".join(
-            line.removeprefix(item.inner) if line.startswith(item.inner) else line.lstrip(" \t")
-            for line in lines
-        ).strip("\n")
+        for number, item in enumerate(items):
+            below = [line.rstrip() for line in self.lines[item.line + 1 : item.end]]
+            note = [
+                line.removeprefix(item.inner).lstrip(" \t" * (not line.startswith(item.inner)))
+                for line in below
+            ]
+            items[number] = item._replace(task=item.task._replace(note="\n".join(note).strip("\n")))
+        return items
 
     @property
     def tasks(self) -> tuple[Task, ...]:
@@ -144,17 +146,10 @@ class Plan:
 
 def numbered(plan: Plan) -> Plan:
     """Add ids to the lines that have none, so that ids stay the same when lines are moved."""
+    lines = list(plan.lines)
     for item in plan.items:
         if not item.numbered:
-            plan = _with_line(plan, item, item.task)
-    return plan
-
-
-def _with_line(plan: Plan, item: _Item, task: Task) -> Plan:
-    """The plan with the line of `item` for `task`."""
-    lines = list(plan.lines)
-    text = f"{item.indent}{item.bullet} [{MARKS[task.state]}] {task.label}"
-    lines[item.line] = text + "\r" * lines[item.line].endswith("\r")
+            lines[item.line] = item.text(item.task)
     return Plan("\n".join(lines))
 
 
@@ -162,8 +157,7 @@ def _insert(plan: Plan, at: int, new: Sequence[str]) -> Plan:
     lines = list(plan.lines)
     if at == len(lines) and not lines[-1]:  # before the newline at the end of the file
         at -= 1
-    end = "\r" if lines[0].endswith("\r") else ""
-    lines[at:at] = [f"{line}{end}" for line in new]
+    lines[at:at] = new
     if at + len(new) == len(lines):
         lines.append("")
     return Plan("\n".join(lines))
@@ -172,9 +166,7 @@ def _insert(plan: Plan, at: int, new: Sequence[str]) -> Plan:
 def _with_note(plan: Plan, item: _Item, text: str) -> Plan:
     """Append `text` to the note of `item`, unless that contains it. Its lines that look like tasks get a backslash."""
     lines = [line.rstrip() for line in printable(text.replace("\r\n", "\n")).split("\n")]
-    lines = [
-        re.sub(r"^[ \t]*", r"\g<0>\\", line, count=1) if _ITEM.fullmatch(line) else line for line in lines
-    ]
+    lines = [re.sub(r"^[ \t]*", r"\g<0>\\", line) if _ITEM.fullmatch(line) else line for line in lines]
     note = "\n".join(lines).strip("\n")
     if not note or f"\n{note}\n" in f"\n{item.task.note}\n":
         return plan
@@ -208,12 +200,13 @@ def performed(plan: Plan, action: Action) -> tuple[Plan, str]:
         raise UsageError(f'unknown state "{args["state"]}": use one of {", ".join(MARKS)}.')
     if item is not None:
         changed = old._replace(title=title, state=state)
-        plan = plan if changed == old else _with_line(plan, item, changed)
+        if changed != old:
+            before, after = plan.lines[: item.line], plan.lines[item.line + 1 :]
+            plan = Plan("\n".join([*before, item.text(changed), *after]))
         return _with_note(plan, item, note), f"{id} is {state}: {title}"
     for item in plan.items:
-        if (
-            item.task in plan.open and item.task.title == title
-        ):  # performed again after a kill, or requested twice
+        # performed again after a kill, or requested twice
+        if item.task in plan.open and item.task.title == title:
             return _with_note(plan, item, note), f"{item.task.id} already exists: {title}"
     at = plan.items[-1].end if plan.items else len(plan.lines)
     bullet = plan.items[-1].bullet if plan.items and len(plan.items[-1].bullet) == 1 else "-"
@@ -241,7 +234,7 @@ def task_tool(file: Path) -> Tool:
             return Observation("task", str(error), ok=False, blocks=False)
         tasks = [{"id": task.id, "title": task.title, "state": task.state} for task in plan.tasks]
         once = fence(short(plan), "plan") if sentence and plan.tasks else ""
-        return Observation("task", sentence or _answer(plan), data={"tasks": tasks}, once=once)
+        return Observation("task", sentence or _whole(plan), data={"tasks": tasks}, once=once)
 
     def needs(action: Action) -> Needs:
         if not action.args and not action.body.strip():
@@ -252,7 +245,7 @@ def task_tool(file: Path) -> Tool:
     return Tool("task", _TEXT, perform, needs=needs)
 
 
-def _answer(plan: Plan) -> str:
+def _whole(plan: Plan) -> str:
     """The whole plan with notes, as a result for the model."""
     return fence(printable(plan.text), "plan") if plan.tasks else "The plan is empty."
 
@@ -276,7 +269,7 @@ def read_plan(file: Path) -> Plan:
 
     Raises Refused if it is not a regular file, not UTF-8, or larger than 1 MiB.
     """
-    return _decode(file, _bytes(file))
+    return _decoded(file, _bytes(file))
 
 
 def update_plan(file: Path, change: Callable[[Plan], Plan] = numbered) -> Plan:
@@ -290,37 +283,36 @@ def update_plan(file: Path, change: Callable[[Plan], Plan] = numbered) -> Plan:
     with locked(file.with_name(f"{file.name}.lock"), label="the plan"):
         for _ in range(_TRIES):
             before = _bytes(file)
-            plan = _decode(file, before)
+            plan = _decoded(file, before)
             new = numbered(change(plan))
-            if new == plan or _replace(file, before, new):
+            if new == plan or _replaced(file, before, new.text.encode()):
                 return new
     raise Busy(f"another program keeps changing {file}; try again")
 
 
-def _replace(file: Path, before: bytes | None, plan: Plan) -> bool:
+def _replaced(file: Path, before: bytes | None, data: bytes) -> bool:
     """Write the plan if the file has the bytes `before`. False if it has not, or if the user changed it just before it
     was replaced: then it has the user's version again."""
     from repoagent.storage.atomic import write_whole
     from repoagent.storage.folders import open_folder
 
-    data = (_BOM if before and before.startswith(_BOM) else b"") + plan.text.encode()
     new, old = file.with_name(f"{file.name}.new"), file.with_name(f"{file.name}.old")
     # synced before the comparison, to keep the time between it and the replacement short
     write_whole(new, data, settled=False)
     with open_folder(file.parent) as parent:
-        replace = partial(os.replace, src_dir_fd=parent, dst_dir_fd=parent)
+        rename = partial(os.replace, src_dir_fd=parent, dst_dir_fd=parent)
         with suppress(FileNotFoundError):
             os.unlink(old.name, dir_fd=parent)
         with suppress(OSError):  # no file yet, or a file system without links: a late change is not noticed
             os.link(file.name, old.name, src_dir_fd=parent, dst_dir_fd=parent, follow_symlinks=False)
-        if _bytes(file) == before:
-            replace(new.name, file.name)
+        late = _bytes(file) != before
+        if late:
+            os.unlink(new.name, dir_fd=parent)
+        else:
+            rename(new.name, file.name)
             late = _bytes(old) not in (None, before)
             if late and _bytes(file) == data:
-                replace(old.name, file.name)
-        else:
-            os.unlink(new.name, dir_fd=parent)
-            late = True
+                rename(old.name, file.name)
         with suppress(FileNotFoundError):
             os.unlink(old.name, dir_fd=parent)
     return not late
@@ -332,11 +324,11 @@ def _bytes(file: Path) -> bytes | None:
     return read_regular(file, most=_MAX_BYTES)
 
 
-def _decode(file: Path, data: bytes | None) -> Plan:
+def _decoded(file: Path, data: bytes | None) -> Plan:
     if data is None:
         return Plan(EMPTY)
     try:
-        return Plan(data.removeprefix(_BOM).decode())
+        return Plan(data.decode("utf-8-sig").replace("\r\n", "\n"))
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise Refused(f"{file} is not UTF-8 (line {line}); save it as UTF-8 or move it away") from error
@@ -351,26 +343,15 @@ def plan_from(turns: Sequence[Turn], tools: Collection[str], nonce: str = "") ->
             plan = Plan(turn.meta["plan"])
         if turn.role != "assistant" or "<task" not in turn.text:
             continue
-        results: list[Turn] = []
-        for result in turns[number + 1 :]:
-            if result.role != "observation" or "plan" in result.meta:
-                break
-            results.append(result)
+        after = takewhile(
+            lambda seen: seen.role == "observation" and "plan" not in seen.meta, turns[number + 1 :]
+        )
         actions = parse(turn.text, names, nonce=nonce, was_cut="dropped" in turn.meta).actions
-        for action, result in zip(actions, Step(turn, tuple(results)).performed, strict=False):
+        for action, result in zip(actions, Step(turn, tuple(after)).performed, strict=False):
             if action.kind == "task" and result.meta.get("ok") != "no":
-                plan = _apply(plan, tuple(action.args.items()), action.body)
+                with suppress(UsageError):  # an edit of the user that was not yet in the conversation
+                    plan = numbered(performed(plan, action)[0])
     return plan
-
-
-@lru_cache(maxsize=512)  # all actions of a conversation are replayed before each call
-def _apply(plan: Plan, args: tuple[tuple[str, str], ...], note: str) -> Plan:
-    try:
-        return numbered(performed(plan, Action("task", dict(args), note))[0])
-    except (
-        UsageError
-    ):  # of an earlier version, or on an edit of the user that was not yet in the conversation
-        return plan
 
 
 def plan_news(file: Path, turns: Sequence[Turn], tools: Collection[str], nonce: str = "") -> Turn | None:
@@ -382,28 +363,23 @@ def plan_news(file: Path, turns: Sequence[Turn], tools: Collection[str], nonce: 
     if known.tasks and not file.exists():
         update_plan(file, lambda plan: plan if plan.tasks else known)
     plan = update_plan(file)
-    old = {task.id: task for task in known.tasks}
-    new = {task.id: task for task in plan.tasks}
-    lines = [f"- {task.label}" for task in old.values() if task.id not in new]
-    for id, task in new.items():
-        note = " ".join(task.note.split())
-        note = note if len(note) <= 300 else f"{note[:300]} …"
-        if id not in old:
-            lines.append(f"+ {task.label} ({task.state})" + (f": {note}" if note else ""))
-        elif task != old[id]:
-            changes = [
-                f"{old[id].state} -> {task.state}" if task.state != old[id].state else "",
-                f"now called {task.title}" if task.title != old[id].title else "",
-                f"note: {note or '(removed)'}" if task.note != old[id].note else "",
-            ]
-            lines.append(f"{id}: {', '.join(filter(None, changes))}")
-    if [id for id in old if id in new] != [id for id in new if id in old]:
-        lines.append("the order: " + ", ".join(new))
-    if not lines:
+    old, new = (
+        [
+            f"[{MARKS[task.state]}] {task.label}" + f": {' '.join(task.note.split())}" * bool(task.note)
+            for task in tasks
+        ]
+        for tasks in (known.tasks, plan.tasks)
+    )
+    if old == new:
         return None
+    lines = [f"- {line}" for line in old if line not in new] + [
+        f"+ {line}" for line in new if line not in old
+    ]
+    shown = [line if len(line) <= _NEWS_LINE else f"{line[:_NEWS_LINE]} …" for line in lines[:_NEWS_LINES]]
     if len(lines) > _NEWS_LINES:
-        lines = [*lines[:_NEWS_LINES], f"({len(lines) - _NEWS_LINES} more; <task/> shows the plan)"]
-    text = f"The user edited the plan:\n{fence(printable(chr(10).join(lines)), 'changes')}\n"
-    text += f"The plan is now:\n{fence(short(plan), 'plan')}" if plan.tasks else _answer(plan)
+        shown.append(f"({len(lines) - _NEWS_LINES} more; <task/> shows the plan)")
+    changes = printable("\n".join(shown or ["(only the order)"]))
+    text = f"The user edited the plan:\n{fence(changes, 'changes')}\n"
+    text += f"The plan is now:\n{fence(short(plan), 'plan')}" if plan.tasks else _whole(plan)
     turn = extra_turn("observation", text, NEWS)
-    return dataclasses.replace(turn, meta={**turn.meta, "plan": plan.text})
+    return replace(turn, meta={**turn.meta, "plan": plan.text})

@@ -105,10 +105,10 @@ def test_line_without_an_id_gets_the_next_free_one_and_keeps_it() -> None:
 
 
 def test_change_rewrites_only_its_line() -> None:
-    done = ask(Plan(WHOLE.replace("\n", "\r\n")), n="4", state="done")
-    assert done.text == WHOLE.replace("* [ ] 4: Docs", "* [x] 4. Docs").replace("\n", "\r\n")
+    done = ask(Plan(WHOLE), n="4", state="done")
+    assert done.text == WHOLE.replace("* [ ] 4: Docs", "* [x] 4. Docs")
     with_note = ask(done, "who?", n="3")
-    assert "- [!] 3. Ask about the format\r\n  who?\r\n\r\n## Later" in with_note.text
+    assert "- [!] 3. Ask about the format\n  who?\n\n## Later" in with_note.text
     assert ask(with_note, "who?", n="3") == with_note
 
 
@@ -217,7 +217,7 @@ def test_file_is_written_only_for_a_change(file: Path) -> None:
     perform(file, n="1", state="open")
     assert file.stat().st_ino == before
     perform(file, n="1", state="done")
-    assert file.read_bytes() == b"\xef\xbb\xbf- [x] 1. A\r\n"
+    assert file.read_bytes() == b"- [x] 1. A\n"
 
 
 def test_concurrent_save_by_the_user_is_not_lost(file: Path) -> None:
@@ -300,7 +300,9 @@ def test_edit_of_the_user_is_reported_once(file: Path) -> None:
     file.write_text(text.replace("3. C\n", "3. C\n  soon\n") + "- [ ] also this\n  with care\n")
     news = plan_news(file, turns, TOOLS)
     assert news is not None
-    lines = "- 1. A\n2: open -> done, now called Be\n3: note: soon\n+ 4. also this (open): with care"
+    lines = (
+        "- [ ] 1. A\n- [ ] 2. B\n- [ ] 3. C\n+ [x] 2. Be\n+ [ ] 3. C: soon\n+ [ ] 4. also this: with care\n"
+    )
     assert lines in news.text
     assert "- [ ] 4. also this" in file.read_text()
     turns = (*turns, news)
