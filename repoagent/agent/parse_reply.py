@@ -1,33 +1,23 @@
-"""The protocol between a model and the loop: parse a reply into actions, and describe the tools for the prompt or for
-an API. Any text can be parsed; what to run is never guessed.
+"""Parse a model's reply into actions. Any text can be parsed; what to run is never guessed.
 
 Pieces (prose, code, patches, tags) are found from left to right, and the first to start wins: a tag inside a patch, a
 code fence or a body is not a tag, and a patch in a body is not a patch. Models may use the call formats of other
 programs: other tags, or only a shell block. Such a call is never performed; the model is told how to write it.
-
-For an API, a schema is derived from the tag in the text of a tool. A call is converted to that tag in the text of the
-reply, so the conversation and the loop only know tags.
 """
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
-from functools import lru_cache, partial
-from importlib.resources import files
-from itertools import takewhile
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from functools import lru_cache
+from typing import TYPE_CHECKING, Literal
 
-from repoagent.agent.actions import NAME, OPEN, Action, arguments, balanced, closing, render
-from repoagent.agent.state import EDIT, ENDS, OWN, TAGGED, Tool
+from repoagent.agent.actions import NAME, OPEN, Action, arguments, balanced, closing
+from repoagent.agent.state import EDIT, ENDS, Tool
 from repoagent.dataclass import dataclass
-from repoagent.llm.conversation import Turn, to_messages
-from repoagent.llm.model import Blocks, Message, Schema
 
 if TYPE_CHECKING:
-    from repoagent.llm.media import Media
+    pass
 
 DATA = frozenset({"commit", "note"})  # text for the program, nothing to perform
 _HARMLESS = DATA | {"think"}  # prose may follow on the line
@@ -84,7 +74,9 @@ def pieces(reply: str, known: Set[str], nonce: str, *, loose: bool = False) -> I
         fresh = at == 0 or reply[at - 1] == "\n"
         after = last.action.kind if last and last.action and not fresh else None
         name = NAME.match(reply, at)
-        if fresh and _imitates(reply, at, line_end, nonce):
+        # "user: ..." at the start of a reply is a heading
+        speaks = _IMITATION.match(reply, at) and (reply[at] == "<" or reply[:at].strip())
+        if fresh and (speaks or (nonce and nonce in line)):
             last = Piece("imitation", reply[at:])
         elif at in patches:
             last = Piece("patch", reply[at : patches[at]])
@@ -108,13 +100,6 @@ def pieces(reply: str, known: Set[str], nonce: str, *, loose: bool = False) -> I
 def _without_inline_code(text: str) -> str:
     """`text` with blanks in place of code in backticks."""
     return _INLINE_CODE.sub(lambda code: " " * len(code[0]), text)
-
-
-def _imitates(reply: str, at: int, line_end: int, nonce: str) -> bool:
-    """Whether the line at `at` imitates another speaker; "user: …" at the start of a reply is a heading."""
-    if nonce and reply.find(nonce, at, line_end) >= 0:
-        return True
-    return _IMITATION.match(reply, at) is not None and (reply[at] == "<" or reply[:at].strip() != "")
 
 
 def _tag(reply: str, at: int, name: str, line: str) -> Piece:
@@ -206,58 +191,43 @@ _EXAMPLE = re.compile(r"<(\w+)[^<>]*(?:/>|>.*?</\1>)", re.DOTALL)
 
 
 def foreign(parts: Sequence[Piece]) -> str | None:
-    """The name of the tool that a reply without actions calls in another program's format (a tag with the name of a
-    tool, or `<tool_call>` and `<invoke>`); "" for a shell block at the end of the reply, None for an answer to the
-    user."""
+    """The tool that a reply without actions calls in another program's format (a tag with the name of a tool, or
+    `<tool_call>` and `<invoke>`); "" for a shell block at the end of the reply, None for an answer to the user."""
     prose = "".join(piece.text for piece in parts if piece.kind in {"prose", "slip"})
     if call := _CALL.search(prose):
         named = _NAMED.search(prose, call.end()) if re.fullmatch(_WRAPPERS, call[1]) else None
         return named[1] if named else call[1]
     code = [piece.text for piece in parts if piece.kind in {"code", "patch"}]
-    if (
-        len(code) == 1
-        and parts[-1].kind == "code"
-        and len(prose.strip()) <= _LEAD
-        and "\n\n" not in prose.strip()
-    ):
-        opening, _, body = code[0].partition("\n")
-        return "" if opening.strip(" \t\r`~").lower() in _SHELLS and body.strip(" \n`~") else None
-    return None
+    announced = len(prose.strip()) <= _LEAD and "\n\n" not in prose.strip()
+    if len(code) != 1 or parts[-1].kind != "code" or not announced:
+        return None
+    opening, _, body = code[0].partition("\n")
+    return "" if opening.strip(" \t\r`~").lower() in _SHELLS and body.strip(" \n`~") else None
 
 
 def advice(name: str, tools: Mapping[str, Tool]) -> str:
-    """Advice for the model on how to write a call that it wrote in another program's format; `name` is its tool ("" for
-    a shell block)."""
+    """How to write a call that a model wrote in another program's format; `name` is its tool, "" for a shell block."""
     tool = _TOOLS.get(name.lower(), name.lower()) if name else "run"
-    if not name:
-        problem = "a code block is not performed"
-    elif tool in tools and tool == name:
-        problem = f"`{name}` was called in a form that is not supported here"
-    else:
-        problem = f"there is no tool `{name}` here"
+    problem = f"`{name}` cannot be called like this here" if name else "a code block is not performed"
     if tool == EDIT and EDIT in tools:
-        sentence = f"{problem}; an edit is a patch in your reply, in the form described at the start."
+        remedy = "an edit is a patch in your reply, in the form described at the start."
     elif tool in tools:
         example = _EXAMPLE.search(tools[tool].text)  # as the prompt shows it
-        purpose = "to run a command write" if tool == "run" else "write"
-        sentence = f"{problem}; {purpose} {example[0] if example else f'<{tool}/>'}."
+        remedy = f"write {example[0] if example else f'<{tool}/>'}."
     else:
         names = [name for name in tools if name != EDIT] + (["patches"] if EDIT in tools else [])
-        sentence = f"{problem}; the tools are {', '.join(names)}."
-    return sentence if name else f"{sentence} If it is your answer, send it again."
+        remedy = f"the tools are {', '.join(names)}."
+    return f"{problem}; {remedy}" + ("" if name else " If it is your answer, send it again.")
 
 
 @dataclass(frozen=True)
 class Parsed:
     """A parsed reply.
 
-    reply: the part that counts; `dropped` is the rest, which imitates an observation or another speaker.
-    thought: the prose (and quoted code), without actions, and without patches if there is a tool to apply them.
-    actions: in order, `finish` or `reject` last. All patches together are one `edit`, whose body is the reply
-        without its tags.
-    problem: why nothing in it may be performed, worded for the model; None if there is no problem.
-    commit_message, notes: the content of the last `commit` tag, and of all `note` tags.
-    foreign: if the reply requests nothing else, the tool that it calls in the format of another program; see `foreign`.
+    reply: the part that counts; `dropped` is the rest, which imitates an observation or another speaker. thought: the
+    prose and quoted code, and patches if no tool applies them. actions: in order, `finish` or `reject` last. All
+    patches together are one `edit`, whose body is the reply without its tags. problem: why nothing may be performed,
+    for the model. commit_message: of the last `commit` tag. foreign: see `foreign`; None if the reply has an action.
     """
 
     reply: str
@@ -280,9 +250,8 @@ def parse(
 ) -> Parsed:
     """Parse `reply`. Never raises.
 
-    `tools` are the names of all tools (without `edit`, patches are not actions). `nonce` is the conversation's: a line
-    of prose that contains it can only be an imitation. `was_cut`: an imitation was already removed from `reply`.
-    `loose`: a code fence without a file name is also a patch (`Tool.loose`).
+    `tools` are the names of all tools (without `edit`, patches are not actions). A line of prose that contains the
+    `nonce` of the conversation is an imitation; `was_cut`: one was already removed. `loose`: see `Tool.loose`.
     """
     return _parsed(reply, frozenset(tools), nonce, was_cut, loose)
 
@@ -317,26 +286,6 @@ def _parsed(reply: str, tools: frozenset[str], nonce: str, was_cut: bool, loose:
         notes=tuple(" ".join(tag.body.split()) for tag in tags if tag.kind == "note" and tag.body.strip()),
         foreign=None if problem or asks else foreign(parts),
     )
-
-
-def protocol_text(
-    tools: Iterable[Tool], edits: Literal["edits", "changes"] = "edits", *, native: bool = False
-) -> str:
-    """The part of a prompt that describes the format of replies: the protocol, and the texts of `tools` and of the
-    loop's own tools. If `edits` is "edits", the first edit that applies ends the run; if it is "changes", a run may
-    make many. `native`: leave out the tools that can be called natively; schemas describe those (see `schemas`)."""
-    by_name = {tool.name: tool for tool in (*OWN, *tools)}
-    edit = by_name.pop(EDIT, None)
-    described = [tool for name, tool in by_name.items() if name in TAGGED or not native]
-    tags = "\n".join(f"- {tool.text.strip()}" for tool in described if tool.text)
-    texts = [_prompt("native" if native else "protocol"), f"Tags:\n{tags}"]
-    if edit:
-        texts += [_prompt(edits), edit.text.strip()]
-    return "\n\n".join(texts) + "\n"
-
-
-def _prompt(name: str) -> str:
-    return (files("repoagent.agent") / "prompts" / f"{name}.md").read_text(encoding="utf-8").strip()
 
 
 def _problem(
@@ -378,96 +327,3 @@ def _cut_short(parts: Sequence[Piece], dropped: str) -> str | None:
         if any(len(re.findall(closing, text)) > len(re.findall(opening, text)) for text in texts):
             return name
     return None
-
-
-# Tools of a provider's API
-
-BODY = "body"  # the argument that is the body of the tag
-
-_TAG = re.compile(r"<([a-z][a-z0-9_-]*)((?:\s+[\w-]+=\"[^\"\n]*\")*)\s*(?:/>|>(.*?)</\1>)", re.DOTALL)
-_ARGUMENT = re.compile(r'(?<![\w$/<-])([A-Za-z_][\w-]*)=(?:"([^"\n]*)")?')
-
-
-def schemas(tools: Iterable[Tool]) -> tuple[Schema, ...]:
-    """The schemas of the `tools` that can be called natively; calls of the others are tags in the text of a reply."""
-    tools = tuple(tools)
-    tags = [tag for tool in tools for tag in _TAG.finditer(tool.text)]
-    result = []
-    for tool in tools:
-        if tool.name in TAGGED:
-            continue
-        own_tags = [tag for tag in tags if tag[1] == tool.name]  # a text may also show another tool's tag
-        rest = _TAG.sub(" ", tool.text)
-        named = [
-            match[1] for text in (*(tag[2] for tag in own_tags), rest) for match in _ARGUMENT.finditer(text)
-        ]
-        names = [name for name in dict.fromkeys(named) if name not in {"id", BODY}]
-        has_body = any(tag[3] is not None for tag in own_tags)
-        required: list[str] = []
-        if len(own_tags) == 1:  # its first argument and the body
-            required = [match[1] for match in _ARGUMENT.finditer(own_tags[0][2])][:1] + [BODY] * has_body
-        result.append(
-            Schema(
-                tool.name,
-                _TAG.sub(_tag_as_call, tool.text.strip()),
-                (*names, *([BODY] if has_body or not own_tags else [])),
-                tuple(required),
-                partial(_call_as_tag, tool.name),
-            )
-        )
-    return tuple(result)
-
-
-def messages_of(
-    turns: Sequence[Turn],
-    nonce: str,
-    tools: Iterable[Tool],
-    blocks_of: Callable[[Turn], Blocks | None],
-    attached: Mapping[str, Media | str] = MappingProxyType({}),
-) -> tuple[Message, ...]:
-    """Like `to_messages`, but includes the stored blocks of each reply, and the call that each observation answers. A
-    reply whose calls were not all performed is sent as text."""
-    by_name = {tool.name: tool for tool in (*OWN, *tools)}
-    loose = EDIT in by_name and by_name[EDIT].loose
-    blocks: dict[int, Blocks] = {}
-    answers: dict[int, str] = {}
-    for number, turn in enumerate(turns):
-        native = blocks_of(turn) if turn.role == "assistant" else None
-        if native is None:
-            continue
-        following = takewhile(
-            lambda pair: pair[1].role != "assistant", enumerate(turns[number + 1 :], number + 1)
-        )
-        performed = [at for at, seen in following if seen.role == "observation" and "extra" not in seen.meta]
-        calls = [(call, parse(tag, by_name).actions) for call, tag in native.calls]
-        results: dict[int, str] = {}  # the calls that the observations answer; others answer tags
-        for at, action in zip(
-            performed, parse(turn.text, by_name, nonce=nonce, loose=loose).actions, strict=False
-        ):
-            if call := next((call for call, requested in calls if requested == (action,)), ""):
-                results[at] = call
-                calls = [(pending, requested) for pending, requested in calls if pending != call]
-        if len(results) == len(native.calls):
-            blocks[number] = native
-            answers |= results
-    return to_messages(turns, nonce, blocks, answers, attached)
-
-
-def _tag_as_call(tag: re.Match[str]) -> str:
-    """A tag in the text of a tool, as a call."""
-    arguments = [f'{argument[1]}="{argument[2]}"' for argument in _ARGUMENT.finditer(tag[2])]
-    arguments += [f'{BODY}="{tag[3]}"'] if tag[3] else []
-    return f"{tag[1]}({', '.join(arguments)})"
-
-
-def _call_as_tag(name: str, arguments: Mapping[str, Any]) -> str:
-    """A call as a tag, without arguments whose names are invalid in a tag."""
-    args: dict[str, str] = {}
-    for key, value in arguments.items():
-        if isinstance(value, bool):
-            args[key] = "yes" if value else "no"
-        elif value is not None:
-            args[key] = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    body = args.pop(BODY, "")
-    valid = {key: text for key, text in args.items() if re.fullmatch(r"(?!id$)[A-Za-z_][\w-]*", key)}
-    return render(Action(name, valid, body))

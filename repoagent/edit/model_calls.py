@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from repoagent.agent.parse_reply import messages_of
+from repoagent.agent.describe_tools import messages_of
 from repoagent.agent.state import State
 from repoagent.dataclass import dataclass
 from repoagent.edit.commit import check_output

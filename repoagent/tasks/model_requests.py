@@ -8,7 +8,7 @@ from functools import partial
 from importlib.resources import files
 
 from repoagent.agent.context_window.window import Known, Window, known_from, marked, room
-from repoagent.agent.parse_reply import messages_of, protocol_text
+from repoagent.agent.describe_tools import messages_of, protocol_text
 from repoagent.agent.plan import read_plan, short
 from repoagent.agent.state import EDIT, State, Tool
 from repoagent.dataclass import dataclass

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Literal
 
 from repoagent.agent.actions import Observation
 from repoagent.agent.context_window.window import shown_turns, tokens
+from repoagent.agent.describe_tools import schemas
 from repoagent.agent.loop import Agent, LoopEvent, Outcome, load_agent
 from repoagent.agent.loop import run as run_loop
-from repoagent.agent.parse_reply import schemas
 from repoagent.agent.plan import plan_news, read_plan
 from repoagent.agent.state import EDIT, State, extra_turn, open_state
 from repoagent.config.settings import Settings

@@ -216,16 +216,16 @@ def test_skipped_actions_are_the_same_after_a_kill(at: int) -> None:
 # Calls in the format of another program.
 
 FENCE = "I look first.\n```bash\nls -l\n```"
-RUN = "to run a command write <run>COMMAND</run>."
+RUN = "write <run>COMMAND</run>."
 FOREIGN = {
-    "<bash>ls -l</bash>": f"there is no tool `bash` here; {RUN}",
+    "<bash>ls -l</bash>": f"`bash` cannot be called like this here; {RUN}",
     "Let me look.\n\nThen on.\n<execute_command>\n<command>ls</command>\n</execute_command>": RUN,
     '<tool_call>\n{"name": "bash", "arguments": {"command": "ls"}}\n</tool_call>': RUN,
     '<tool_call>{"name": "read", "arguments": {"path": "a.py"}}': '<read path="FILE" lines="1-9"/>',
     '<function_calls>\n<invoke name="shell">\nls\n</invoke>\n</function_calls>': RUN,
     "<str_replace path='a'>x</str_replace>": "an edit is a patch in your reply",
-    "<browse url='https://a.org'/>": "there is no tool `browse` here; the tools are think, message, finish",
-    "I run it.\n<python>print(1)</python>": "there is no tool `python` here; the tools are",
+    "<browse url='https://a.org'/>": "`browse` cannot be called like this here; the tools are think, message, finish",
+    "I run it.\n<python>print(1)</python>": "`python` cannot be called like this here; the tools are",
     FENCE: f"a code block is not performed; {RUN} If it is your answer",
 }
 

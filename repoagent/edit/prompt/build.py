@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from repoagent.agent.actions import Action, Observation
-from repoagent.agent.parse_reply import protocol_text, schemas
+from repoagent.agent.describe_tools import protocol_text, schemas
 from repoagent.agent.state import EDIT, Tool
 from repoagent.config.settings import Settings
 from repoagent.dataclass import dataclass

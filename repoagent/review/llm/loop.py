@@ -15,8 +15,8 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from repoagent.agent.actions import Action, Observation
+from repoagent.agent.describe_tools import messages_of
 from repoagent.agent.loop import ModelAgent, run
-from repoagent.agent.parse_reply import messages_of
 from repoagent.agent.state import State, Tool
 from repoagent.dataclass import dataclass
 from repoagent.edit import tools

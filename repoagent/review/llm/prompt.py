@@ -10,7 +10,7 @@ from dataclasses import replace
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from repoagent.agent.parse_reply import protocol_text
+from repoagent.agent.describe_tools import protocol_text
 from repoagent.agent.state import Tool
 from repoagent.edit.guards.off_limits import WhyNot
 from repoagent.edit.prompt.blocks import Prompt, named, quoted
