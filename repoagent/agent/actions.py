@@ -17,8 +17,7 @@ from repoagent.llm.model import absent
 
 @dataclass(frozen=True)
 class Action:
-    """A model's request. `kind` is the tool's name; for an edit, `body` is the reply without its tags, but with its
-    patches."""
+    """A model's request. `kind` is the tool's name; the `body` of an edit is the reply without its tags."""
 
     kind: str
     args: Mapping[str, str] = field(default_factory=dict)
@@ -29,13 +28,11 @@ class Action:
 class Observation:
     """The result of one action.
 
-    ok: if False, later actions of the same reply that need it (`Tool.needs`) are skipped. final: nothing is left to do;
-    the run ends if the reply requests nothing else. data: for the program and `--json`; only JSON values. error: for a
-    failure, the exception to raise if this kind has failed too often in a row. blocks: for a failure, whether later
-    actions that may write are skipped; False for a command that ran and failed. once: text that is appended only to the
-    last observation of its kind in a reply, because it concerns all of them. shown: for a failure, the text for the
-    user, in place of `text`, which is for the model; "" for none. attached: the attached image or PDF, as returned by
-    `llm.media.Attachments.keep`.
+    ok: if False, later actions of the same reply that need it (`Tool.needs`) are skipped. final: the run ends if the
+    reply requests nothing else. data: for `--json`. error: what to raise if this kind has failed too often in a row.
+    blocks: whether a failure skips later actions that may write; not if a command ran and failed. once: text that is
+    appended only to the last observation of its kind in a reply. shown: a failure in words for the user, if `text`, for
+    the model, has others; "" for none. attached: an image or PDF, as returned by `llm.media.Attachments.keep`.
     """
 
     kind: str

@@ -7,16 +7,14 @@ from it, so a killed run resumes where it was. An `Agent` provides the replies: 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
-from hashlib import sha256
 from typing import Literal, Protocol
 
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.parse_reply import Parsed, advice, parse
-from repoagent.agent.state import EDIT, ENDS, OWN, QUIET, State, Step, Tool, steps
+from repoagent.agent.repetition import REPEATED, repetition
+from repoagent.agent.state import EDIT, ENDS, OWN, QUIET, State, Step, Tool, steps, succeeded
 from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError, Refused, RepoagentError, UsageError
 from repoagent.llm.complete import OnWait, complete
@@ -39,9 +37,8 @@ class Agent(Protocol):
 class ModelAgent:
     """A model, with the prompts that `render` makes from the state (usually one; the replies to several are joined).
 
-    `continues` is passed to `llm.complete`. The result of `on_reply` for a request and its reply is added to the `meta`
-    of the turn. Raises what `llm.complete` raises: ModelError, and LimitReached before a call that would exceed a
-    limit.
+    The result of `on_reply` for a request and its reply is added to the `meta` of the turn. Raises what `llm.complete`
+    raises.
     """
 
     model: Model
@@ -104,8 +101,8 @@ End = Literal["finished", "rejected", "answered"]
 
 @dataclass(frozen=True)
 class LoopEvent:
-    """An event to display: a whole "reply" or its "dropped" part (in `text`), the start of an "action", or an
-    "observation". `words` is the text of a reply for the user, without its actions and patches."""
+    """An event to display. `text` is a whole "reply" or its "dropped" part; `words` the reply without actions and
+    patches."""
 
     kind: Literal["reply", "dropped", "action", "observation"]
     text: str = ""
@@ -116,13 +113,9 @@ class LoopEvent:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended. `text` is the model's final message: what it did, why it rejected the task, its answer or
-    question.
-
-    `commit_message` is the last commit message in the replies of the run ("" for none); `notes` has all notes in these
-    replies. `words` is the prose of the last reply ("" if that is `text`); `messages` are those sent to the user during
-    the run.
-    """
+    """How a run ended. text: the model's final message: what it did, why it rejected the task, its answer or question.
+    commit_message, notes: see `account`. words: the prose of the last reply, "" if that is `text`. messages: those sent
+    to the user during the run."""
 
     kind: End
     text: str
@@ -150,9 +143,9 @@ def run(
     """Continue from `state` until the task is finished, rejected or answered.
 
     If the conversation ends with a reply, its actions are performed before a new one is requested. `before_finish` is
-    called before a run counts as finished, `before_answer` before text alone counts as an answer; if one of them
-    returns an observation, that goes back to the model and the run continues. `before_turn` is called before each reply
-    and may append turns to the state, such as user messages and notices; see `state.extra_turn`.
+    called before a run counts as finished, `before_answer` before text alone counts as an answer; an observation that
+    one of them returns goes back to the model. `before_turn` is called before each reply and may append turns; see
+    `state.extra_turn`.
 
     Raises ModelError if the model does not follow the protocol or is stuck in a loop; the `error` of a failed
     observation (for an edit without one, Refused) if three corrections in a row did not help; and what the agent, the
@@ -184,27 +177,22 @@ def account(tools: Iterable[Tool], state: State) -> tuple[str, tuple[str, ...]]:
 
 
 def replay(tools: Iterable[Tool], state: State) -> None:
-    """Repeat those actions in `state` whose effect existed only in the process that performed them (`Tool.replay`).
-
-    Call it before `run` to continue a conversation in a new process. Raises the action's own error, or Refused, if an
-    action that succeeded before fails now.
-    """
+    """Repeat the actions in `state` with `Tool.replay`, to continue a conversation in a new process. Raises the error
+    of one that succeeded before and fails now, or Refused."""
     by_name = {tool.name: tool for tool in (*OWN, *tools)}
     for step in steps(state.turns):
         actions = _read(step.reply.text, by_name, state).actions
         for action, result in zip(actions, step.performed, strict=False):
-            if not by_name[action.kind].replay or result.meta.get("kind") != action.kind:
-                continue
-            if _ok(result):
+            if by_name[action.kind].replay and result.meta.get("kind") == action.kind and succeeded(result):
                 repeated = by_name[action.kind].perform(action)
-                if repeated.ok != _ok(result):
+                if not repeated.ok:
                     raise repeated.error or Refused(f"cannot continue this conversation: {repeated.text}")
 
 
 def why_skipped(tool: Tool, action: Action, performed: Iterable[Turn]) -> str:
     """Why `action`, of `tool`, must not be performed after these observations of the same reply; "" if it may be."""
     needs = tool.needed_by(action)
-    failed = [turn for turn in performed if not _ok(turn) and turn.meta.get("kind") != SKIPPED]
+    failed = [turn for turn in performed if not succeeded(turn) and turn.meta.get("kind") != SKIPPED]
     if needs == "writes":
         failed = [turn for turn in failed if turn.meta.get("blocks") != "no"]
     if needs == "nothing" or not failed:
@@ -252,7 +240,7 @@ class _Run:
             if any(turn.meta.get("extra") == REPEATED for turn in self.previous):
                 stuck = "the model is stuck in a loop; rephrase the request, or choose another model"
                 raise self.failure or ModelError(stuck)
-            self.add(Observation("repeated", warning, ok=False), extra=REPEATED)
+            self.add(Observation(REPEATED, warning, ok=False), extra=REPEATED)
         return None
 
     def ask(self) -> None:
@@ -353,14 +341,12 @@ class _Run:
             raise self.failure
 
     def failures(self, kind: str) -> int:
-        """The number of observations of this kind, up to the last, that failed in a row.
-
-        Other kinds in between do not matter, but a correction counts only if the next reply was malformed, too.
-        """
+        """How many observations of this kind failed in a row, whatever came in between; but a correction counts only if
+        the next reply was malformed, too."""
         count = 0
         for step in reversed(steps(self.state.turns)):
             results = [turn for turn in step.observations if turn.meta.get("kind") == kind]
-            if any(map(_ok, results)) or (kind == "correction" and not results):
+            if any(map(succeeded, results)) or (kind == "correction" and not results):
                 break
             count += len(results)
         return count
@@ -379,94 +365,5 @@ def _ends(reply: Parsed, step: Step) -> bool:
         len(step.performed) >= len(reply.actions)
         and any(final)
         and "dropped" not in step.reply.meta
-        and all(_ok(result) and (ends or action.kind in QUIET) for action, result, ends in pairs)
+        and all(succeeded(result) and (ends or action.kind in QUIET) for action, result, ends in pairs)
     )
-
-
-def _ok(result: Turn) -> bool:
-    return result.meta.get("ok") != "no"
-
-
-EXACT, NEAR = 2, 3  # repetitions of a cycle before the warning
-PATIENCE = 20  # as EXACT and NEAR, for steps that only wait
-REPEATED = "repeated"  # the `extra` of a turn with the warning
-
-_CHANGES = frozenset({EDIT, "write"})  # after a successful one, the same action may have another result
-_OWN = frozenset({REPEATED, "again", "checkpoint", "plan"})  # not results; "again" of an earlier version
-_STEPS = 60  # number of steps that are compared
-_NOISE = (  # compiled by `re` at their first use: most edits are over before
-    (r"\b0x[0-9a-fA-F]{4,}\b", "0x"),
-    (r"\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?)?", "date"),
-    (r"\b\d{1,2}:\d\d(?::\d\d)(?:[.,]\d+)?\b", "time"),
-    (r"\b\d+(?:[.,]\d+)? ?(?:ns|[µu]s|ms|s|secs?|seconds?|min|minutes?)\b", "time"),
-    (r"(?:/private)?(?:/var)?/tmp/[\w.+-]+(?:/[\w.+-]+)*|\btmp[\w]{6,}\b", "tmp"),
-    (r"(?i)\b(?:pid|process) \d+\b", "pid"),
-    (r' id="[0-9a-f]{6,64}"', ""),  # of a fence: made from the content
-)
-
-
-def repetition(history: Sequence[Step], actions: Callable[[Step], Sequence[Action]]) -> str:
-    """The warning for a model whose last step shows that it is stuck in a loop, or "". All steps must have been
-    performed; `actions` parses the reply of a step.
-
-    Two steps are equal if their replies and observations are (except for spaces), and similar if they request the same
-    actions with the same results, ignoring times, addresses and temporary names. The same action after an edit is not a
-    repetition (test, edit, test), nor is waiting for a limited time.
-    """
-    history = history[-_STEPS:]
-    if not history:
-        return ""
-    waiting = {action.kind for action in actions(history[-1])} - QUIET == {"wait"}
-    advice = "Do something else, finish, or reject."
-    exact = [(" ".join(step.reply.text.split()), *(turn.text for turn in _results(step))) for step in history]
-    if _is_cycle(exact, 2, PATIENCE if waiting else EXACT):
-        return f"You did exactly this before, with the same result. {advice}"
-
-    # the steps after the last change to a file, or since the model no longer sees older results
-    similar: list[tuple[str, ...]] = []
-    for step in reversed(history):
-        requested = actions(step)
-        performed = zip(requested, step.performed, strict=False)
-        if any(action.kind in _CHANGES and _ok(result) for action, result in performed):
-            break
-        if any(turn.meta.get("extra") == "checkpoint" for turn in step.observations):
-            break
-        requests = [_normalized(action) for action in requested if action.kind not in QUIET]
-        results = [_plain(turn.text) for turn in _results(step) if turn.meta.get("kind") not in QUIET]
-        similar.insert(0, (*requests, *results) if requests else ())
-    if _is_cycle(similar, 4, PATIENCE if waiting else NEAR):
-        return f"You are repeating the same actions with the same results. {advice}"
-    return ""
-
-
-def _is_cycle(marks: Sequence[tuple[str, ...]], longest: int, times: int) -> bool:
-    """Whether `marks` end with a cycle of at most `longest` steps, `times` in a row."""
-    for size in range(1, longest + 1):
-        last = list(marks[-size:])
-        if len(marks) >= size * times and all(last) and list(marks[-size * times :]) == last * times:
-            return True
-    return False
-
-
-def _results(step: Step) -> list[Turn]:
-    return [turn for turn in step.observations if turn.meta.get("extra") not in _OWN]
-
-
-def _normalized(action: Action) -> str:
-    """An action for comparison; of an edit only its patches."""
-    body = action.body
-    if action.kind == EDIT:
-        from repoagent.patch.parse.blocks import patch_spans
-
-        body = "\n".join(body[span.start : span.end] for span in patch_spans(body)) or body
-    return " ".join(
-        [action.kind, *(f"{key}={value}" for key, value in sorted(action.args.items())), *body.split()]
-    )
-
-
-@lru_cache(maxsize=512)  # all steps are compared after each, and their texts are long
-def _plain(text: str) -> str:
-    """A result without times, addresses and temporary names; a hash if it is long."""
-    for pattern, instead in _NOISE:
-        text = re.sub(pattern, instead, text)
-    return text if len(text) < 200 else sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -16,9 +16,8 @@ from repoagent.llm.conversation import Turn, append, read
 
 @dataclass(frozen=True)
 class State:
-    """The turns so far. With a `file`, each new turn is written to it first, so a killed run can be resumed without
-    paying for a reply twice. `nonce` marks the program's own text in the prompt; `plan` is the text of the run's plan
-    at the time of the next reply, "" for none."""
+    """The turns so far. With a `file`, each new turn is written to it first. `nonce` marks the program's own text in
+    the prompt; `plan` is the text of the run's plan at the time of the next reply, "" for none."""
 
     turns: tuple[Turn, ...] = ()
     nonce: str = field(default_factory=lambda: os.urandom(4).hex())
@@ -42,11 +41,8 @@ class State:
 
 
 def open_state(file: Path) -> State:
-    """The state in a conversation file; if it does not exist, an empty one that will be saved there.
-
-    Raises BrokenConversation if the file is malformed, NewerConversation if it has a newer format, Refused if it cannot
-    be read.
-    """
+    """The state in a conversation file; if it does not exist, an empty one that will be saved there. Raises what
+    `conversation.read` raises."""
     conversation = read(file)
     return State(conversation.turns, conversation.nonce, file) if conversation else State(file=file)
 
@@ -88,6 +84,10 @@ def steps(turns: Iterable[Turn]) -> tuple[Step, ...]:
     return tuple(Step(reply, tuple(observations)) for reply, observations in pairs)
 
 
+def succeeded(result: Turn) -> bool:
+    return result.meta.get("ok") != "no"
+
+
 EDIT = "edit"  # the only kind without a tag: the patches of a reply
 
 Needs = Literal["nothing", "writes", "all"]
@@ -97,13 +97,11 @@ Needs = Literal["nothing", "writes", "all"]
 class Tool:
     """A tool that a model can use.
 
-    `text` describes it in the prompt, in a line with the tag and what it does (for `edit`, the format of a patch); ""
-    for a tag that is accepted but not offered. For a failure that a model can handle, `perform` returns an observation
-    with `ok=False`; an exception ends the run. `replay`: the effect exists only in this process (`loop.replay` repeats
-    it). `loose` (for `edit`): a code fence without a file name is an edit, too. `needs`: which earlier actions of the
-    same reply must not have failed. "nothing": it only reads, and is always performed. "writes": it may write, and is
-    skipped after a failed edit, but not after a failed look-up or a command that ran and failed. "all": it reports that
-    something is done.
+    text: its line in the prompt, with the tag (for `edit`, the format of a patch); "" for a tag that is accepted but
+    not offered. perform: returns an observation with `ok=False` for a failure that a model can handle; an exception
+    ends the run. replay: the effect exists only in this process (`loop.replay` repeats it). loose: for `edit`, a code
+    fence without a file name is one, too. needs: which earlier actions of the same reply must not have failed: for
+    "writes" the edits, but no look-up and no command that ran and failed; "all" for a report that something is done.
     """
 
     name: str
@@ -114,7 +112,6 @@ class Tool:
     needs: Needs | Callable[[Action], Needs] = "writes"
 
     def needed_by(self, action: Action) -> Needs:
-        """What `action`, a call of this tool, needs; see `needs`."""
         return self.needs(action) if callable(self.needs) else self.needs
 
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repoagent.agent.actions import Action
-from repoagent.agent.loop import NEAR, PATIENCE, repetition
 from repoagent.agent.parse_reply import parse
+from repoagent.agent.repetition import NEAR, PATIENCE, repetition
 from repoagent.agent.state import Step
 from repoagent.llm.conversation import Turn
 from repoagent.llm.model import fence
@@ -47,7 +47,7 @@ def test_same_reply_with_the_same_result() -> None:
     assert warning() == warning(run("make", "ok")) == ""
     text = "You did exactly this before, with the same result. Do something else, finish, or reject."
     assert warning(run("make", "ok"), run("make", "ok")) == text
-    for extra in ("again", "plan", "checkpoint"):  # notices in between are ignored
+    for extra in ("plan", "checkpoint"):  # notices in between are ignored
         assert warning(run("make", "ok", extra=extra), run("make", "ok"))
 
 
