@@ -15,16 +15,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from bench.options import options
-from repoagent.agent.context_window.window import (
-    HEADINGS,
-    Window,
-    borders,
-    is_checkpoint,
-    marked,
-    mechanical,
-    room,
-    tokens,
-)
+from repoagent.agent.context_window.checkpoint import HEADINGS, borders, is_checkpoint, mechanical
+from repoagent.agent.context_window.window import Window, marked, room, tokens
 from repoagent.agent.state import State
 from repoagent.llm.conversation import Turn, to_messages
 from repoagent.llm.model import Message, Part, Request, Usage, fence

@@ -7,7 +7,8 @@ from dataclasses import replace
 from functools import partial
 from importlib.resources import files
 
-from repoagent.agent.context_window.window import Known, Window, known_from, marked, room
+from repoagent.agent.context_window.checkpoint import Known, known_from
+from repoagent.agent.context_window.window import Window, marked, room
 from repoagent.agent.describe_tools import messages_of, protocol_text
 from repoagent.agent.plan import read_plan, short
 from repoagent.agent.state import EDIT, State, Tool

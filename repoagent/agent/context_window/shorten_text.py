@@ -36,8 +36,8 @@ class Quoted:
 
 @dataclass(frozen=True)
 class Cut:
-    """The head and tail of a text that has `lines` lines. Lines `first` to `last` (counted from 1) are left out; if
-    `within`, only parts of them are, because a long line was cut."""
+    """The head and tail of a text of `lines` lines. Lines `first` to `last` (from 1) are left out; if `within`, only
+    parts of them, because a long line was cut."""
 
     head: str
     tail: str
@@ -116,9 +116,8 @@ def share(sizes: Sequence[int], most: int) -> int:
 
 
 def _shortened(text: str, most: int, note: Callable[[str, Cut], str], note_size: int) -> str:
-    """Shorten `text` to about `most` bytes: a note replaces the middle of its longest pieces, and both ends are quoted
-    again. If there are many pieces, or no room for a part of each, only the first are shown. `note` is called with a
-    content and its ends, and returns at most `note_size` bytes."""
+    """Shorten `text` to about `most` bytes: a `note` of at most `note_size` bytes replaces the middle of its longest
+    pieces, and both ends are quoted again. If there is no room for a part of each piece, only the first are shown."""
     parts = pieces(text)
     contents = [part if isinstance(part, str) else part.content for part in parts]
     sizes = list(map(size, contents))
@@ -159,11 +158,8 @@ def trimmed(text: str, most: int, note: str) -> str:
 
 def spilling(tool: Tool, folder: Path, shown_as: Callable[[Path], str] = str, limit: int = LIMIT) -> Tool:
     """Wrap `tool` so that a result of more than `limit` bytes is shortened, with its full contents saved in files in
-    `folder`.
-
-    `shown_as` returns the path of a file for the tool `read`. These paths are added to `data` as `spilled`. Raises
-    Refused if a file cannot be written.
-    """
+    `folder`; their paths, as `shown_as` returns them for the tool `read`, are in `data` as `spilled`. Raises Refused if
+    a file cannot be written."""
 
     def perform(action: Action) -> Observation:
         result = tool.perform(action)

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from repoagent.agent.actions import Action, Observation
+from repoagent.agent.context_window.checkpoint import HEADINGS, is_checkpoint
 from repoagent.agent.context_window.shorten_text import spilling
-from repoagent.agent.context_window.window import HEADINGS, Window, is_checkpoint, tokens
+from repoagent.agent.context_window.window import Window, tokens
 from repoagent.agent.loop import LoopEvent, run
 from repoagent.agent.plan import plan_from, plan_news, read_plan, task_tool
 from repoagent.agent.state import State, Tool, open_state

@@ -10,15 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from repoagent.agent.context_window.checkpoint import HEADINGS, Known, body_of, is_checkpoint, known_from
 from repoagent.agent.context_window.window import (
-    HEADINGS,
     WORDS,
     Ask,
-    Known,
     Window,
-    body_of,
-    is_checkpoint,
-    known_from,
     marked,
     newest,
     room,
