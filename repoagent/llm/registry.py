@@ -27,12 +27,10 @@ if TYPE_CHECKING:
 class Provider:
     """What is known about a provider without importing its module.
 
-    separator: between its name and the rest of a spec. backend: its `Backend`, as `module:class` below repoagent/llm.
-    usage, summary: the form of a spec and what it stands for, in help and completion. argument: what the rest of a spec
-    is (a name, a path, or a command line, which may contain a key). answered_by: who writes the replies. requires: the
-    modules that the extra of the same name installs. sdk: the package that sends the requests, if repoagent depends on
-    it; models.toml lists its models under that name. address_variables: environment variables that redirect its
-    requests.
+    backend: its `Backend`, as `module:class` below repoagent/llm. usage, summary: the form of a spec and what it stands
+    for, in help and completion. argument: what follows the separator (a command line may contain a key). requires: the
+    modules that the extra of the same name installs. sdk: the name of its models in models.toml. address_variables:
+    environment variables that redirect its requests.
     """
 
     name: str
@@ -47,16 +45,8 @@ class Provider:
     address_variables: tuple[str, ...] = ()
 
     @property
-    def is_installed(self) -> bool:
-        """Whether the modules of its extra are installed; does not import them."""
-        try:
-            return all(find_spec(module) for module in self.requires)
-        except (ModuleNotFoundError, ValueError):  # the parent package is missing or partly loaded
-            return False
-
-    @property
     def text_only(self) -> bool:
-        """Whether the provider accepts neither images nor PDFs; `Model.complete` raises UsageError for them."""
+        """Whether it accepts neither images nor PDFs; `Model.complete` raises UsageError for them."""
         return self.argument != "name"
 
     @property
@@ -106,7 +96,7 @@ class Spec(NamedTuple):
 
     @property
     def backend(self) -> Backend:
-        """The backend of the provider; imports its module."""
+        """The provider's backend; imports its module."""
         module, _, name = self.provider.backend.partition(":")
         implementation: type[Backend] = getattr(import_module(f"repoagent.llm.{module}"), name)
         return implementation(self.name)
@@ -206,7 +196,10 @@ class Backend:
 
 
 def missing_extra(name: str) -> str:
-    """What to report about a provider whose libraries are not installed; "" if they are."""
-    if PROVIDERS[name].is_installed:
-        return ""
+    """What to report about a provider whose libraries are not installed; "" if they are. Imports none of them."""
+    try:
+        if all(find_spec(module) for module in PROVIDERS[name].requires):
+            return ""
+    except (ModuleNotFoundError, ValueError):  # the parent package is missing or partly loaded
+        pass
     return f"{name}/ models need additional packages: {install_extra(name)}"

@@ -1,11 +1,12 @@
 """Claude through the `anthropic` package: Anthropic's API, Amazon Bedrock, Google Vertex AI.
 
-The import of the package takes more than a second of CPU time (3,300 modules), so it runs in a background thread after
-the connection is opened, while the main thread waits for git and reads files (see `AnthropicBackend.preload`).
+The import of the package takes more than a second of CPU time (3,300 modules), so it runs in a background thread while
+the main thread waits for git and reads files (see `AnthropicBackend.preload`).
 """
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import re
@@ -51,7 +52,6 @@ _BYTES = {
 
 
 def media_limits(platform: str, context_tokens: int | None) -> MediaLimits:
-    """A platform's limits on the media of a request; a larger context window allows more images and pages."""
     image_bytes, request_bytes = _BYTES[platform]
     count = 600 if context_tokens is None or context_tokens >= 1_000_000 else 100
     return MediaLimits(image_bytes, request_bytes, images=count, side=8000, pages=count)
@@ -94,7 +94,12 @@ def prompt_of(request: Request, cache: str, spec: str = "", refused: Collection[
             content = [{**item} for item in blocks.items]
             sent_back.update({blocks.prefix} - {""})
         else:
-            content = [_result_block(part) for part in results]
+            content = []
+            for part in results:
+                inner = [{"type": "text", "text": models.wire_text(observation_text(part.text))}]
+                inner += [_media_block(part)] if part.media else []
+                result = {"type": "tool_result", "tool_use_id": part.answers, "content": inner}
+                content.append({**result, "is_error": part.failed})
             content += _blocks([part for part in message.parts if part not in results], mark)
             if results and message.parts[-1].cache:  # the last part may not be the last block
                 content[-1].update(mark)
@@ -113,13 +118,6 @@ def _blocks(parts: Sequence[Part], mark: dict[str, Any]) -> list[dict[str, Any]]
         block: dict[str, Any] = _media_block(part) if part.media else {"type": "text", "text": part.text}
         blocks.append(block | mark if part.cache else block)
     return blocks
-
-
-def _result_block(part: Part) -> dict[str, Any]:
-    """The result of a tool call, with its image or PDF."""
-    content = [{"type": "text", "text": models.wire_text(observation_text(part.text))}]
-    content += [_media_block(part)] if part.media else []
-    return {"type": "tool_result", "tool_use_id": part.answers, "content": content, "is_error": part.failed}
 
 
 def _media_block(part: Part) -> dict[str, Any]:
@@ -146,7 +144,7 @@ _KEY_VARIABLES = (
 
 
 def may_have_credentials() -> bool:
-    """Whether the package is likely to find a key, a token, a profile or an identity."""
+    """Whether the SDK is likely to find a key, a token, a profile or an identity."""
     if any(map(os.environ.get, _KEY_VARIABLES)):
         return True
     folder = Path(os.environ.get("HOME", "/"), ".config", "anthropic")
@@ -159,12 +157,18 @@ _clients: dict[tuple[str, frozenset[tuple[str, str]]], Client] = {}
 
 
 def connect(platform: str = "anthropic") -> Client:
-    """The client for the current environment, created once. Raises ModelError if there is no key."""
+    """The client for the current environment, created once. Raises ModelError for missing or wrong settings."""
     settings = frozenset(item for item in os.environ.items() if item[0].startswith(_CLIENT_VARIABLES))
     with _lock:  # the thread of `preload` holds it during the import
         if (platform, settings) not in _clients:
-            with http.without_gc():
+            # The import creates up to 150,000 permanent objects: scanning them takes a fifth of the time, and freeing
+            # them at exit another half second.
+            gc.disable()
+            try:
                 _clients[platform, settings] = _new_client(platform)
+            finally:
+                gc.freeze()
+                gc.enable()
         return _clients[platform, settings]
 
 
@@ -173,25 +177,16 @@ def _new_client(platform: str) -> Client:
     if platform != "anthropic":
         if sentence := missing_extra(platform):
             raise ModelError(sentence)
-        connection = http.new_http_client()
-        client = clouds.new_client(platform, connection)
-        http.open_early(connection, str(client.base_url))
+        client = clouds.new_client(platform, http.new_http_client())
     else:
         if not may_have_credentials():
             raise _no_key()  # before the slow import
         connection = http.new_http_client()
-        address = os.environ.get("ANTHROPIC_BASE_URL")
-        if address is None and (
-            os.environ.get("ANTHROPIC_API_KEY") or os.environ.get("ANTHROPIC_AUTH_TOKEN")
-        ):
-            address = "https://api.anthropic.com"
-        if address is not None:  # otherwise a profile may set it, which only the SDK reads
-            http.open_early(connection, address)
         import anthropic
         import httpx2
 
         try:
-            client = anthropic.Anthropic(http_client=connection, max_retries=0)  # `client.complete` retries
+            client = anthropic.Anthropic(http_client=connection, max_retries=0)  # `complete` retries
         except httpx2.InvalidURL as error:
             raise ModelError(
                 f"ANTHROPIC_BASE_URL is not a URL ({error}): set it to one like https://host, or unset it"
@@ -243,8 +238,9 @@ class AnthropicModel:
 
     @property
     def takes(self) -> frozenset[str]:
-        names = {"stop", "cache", "tools", *(["effort"] if catalog.effort_of(self.name, "low") else [])}
-        return frozenset(names if self._thinks else names | {"temperature"}) - {*self.ignored()}
+        has_effort = catalog.effort_of(self.name, self.wishes.effort or "low") is not None
+        optional = {"effort": has_effort, "temperature": not self._thinks}
+        return frozenset({"stop", "cache", "tools", *(name for name, takes in optional.items() if takes)})
 
     @property
     def spec(self) -> str:
@@ -258,21 +254,8 @@ class AnthropicModel:
     def _thinks(self) -> bool:
         return catalog.thinks(self.name)
 
-    def ignored(self) -> tuple[str, ...]:
-        """The names of the fields of `Wishes` that are set but that this model does not support."""
-        supported, names = self._supported_wishes(), ("effort", "temperature", "stop")
-        return tuple(name for name in names if getattr(supported, name) != getattr(self.wishes, name))
-
-    def _supported_wishes(self) -> Wishes:
-        return replace(
-            self.wishes,
-            effort=catalog.effort_of(self.name, self.wishes.effort),
-            temperature=None if self._thinks else self.wishes.temperature,
-            stop=tuple(text for text in self.wishes.stop if text.strip()),  # the API rejects blank ones
-        )
-
     def complete(self, request: Request, on_text: OnText) -> Reply:
-        """One streamed attempt; see `llm.model.Model`. Raises UsageError for an image or PDF that is not accepted."""
+        """See `llm.model.Model`. Raises UsageError for an image or PDF that is not accepted."""
         refuse_over(request, media_limits(self.platform, self.context_tokens), self.spec)
         received = StreamedReply(request.tools)
         prompt = prompt_of(request, self.wishes.cache, self.spec, self.refused)
@@ -290,16 +273,16 @@ class AnthropicModel:
         client = connect(self.platform)
         import anthropic
 
-        wishes = self._supported_wishes()
-        if request.temperature is not None and not self._thinks:
-            wishes = replace(wishes, temperature=request.temperature)
+        effort = catalog.effort_of(self.name, self.wishes.effort)
+        temperature = self.wishes.temperature if request.temperature is None else request.temperature
+        stop = [text for text in self.wishes.stop if text.strip()]  # the API rejects blank ones
         arguments: dict[str, Any] = {
             "stream": True,
             "max_tokens": request.max_output_tokens + (errors.THINKING_TOKENS if self._thinks else 0),
-            "output_config": {"effort": wishes.effort} if wishes.effort else anthropic.omit,
-            "stop_sequences": (*wishes.stop, *request.stop) or anthropic.omit,
+            "output_config": {"effort": effort} if effort else anthropic.omit,
+            "stop_sequences": (*stop, *request.stop) or anthropic.omit,
             # the SDK has no parameter for it, since current models do not support it
-            "extra_body": None if wishes.temperature is None else {"temperature": wishes.temperature},
+            "extra_body": None if temperature is None or self._thinks else {"temperature": temperature},
             "model": self.name,
             "system": prompt.system or anthropic.omit,
             "tools": prompt.tools or anthropic.omit,
@@ -392,7 +375,7 @@ _CHECK_SECONDS = 5.0
 
 
 class AnthropicBackend(Backend):
-    """The backend for Claude models, on Anthropic's API and on cloud platforms."""
+    """Opens and checks Claude models, on Anthropic's API and on cloud platforms."""
 
     def open_model(self, model: str, options: ModelOptions) -> Model:
         return AnthropicModel(model, options.wishes, options.seconds, self.name)
@@ -404,8 +387,7 @@ class AnthropicBackend(Backend):
         return may_have_credentials()
 
     def check(self, settings: Settings, model: str, *, online: bool = True) -> Status:
-        """Like `Backend.check`, but does not contact a cloud: that needs the cloud's libraries, and perhaps a login by
-        the user."""
+        """Like `Backend.check`, but never contacts a cloud: the user may have to log in."""
         names = _KEY_VARIABLES if self.name == "anthropic" else clouds.CLOUDS[self.name].evidence
         variable = next((name for name in names if os.environ.get(name)), "")
         origin = f"environment {variable}" if variable else ""  # the most likely one

@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping
-from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
 from repoagent.errors import ModelError
@@ -20,8 +19,8 @@ if TYPE_CHECKING:
 
 
 class Cloud(NamedTuple):
-    """What messages say about a cloud platform: its name, how to log in, the variables that set its address, and the
-    remedies for rejections, by HTTP status. `evidence` has the variables that show that there are credentials."""
+    """What messages say about a cloud platform. `address` has the variables that set its address, `evidence` those that
+    show that there are credentials; `remedies` are for rejections, by HTTP status."""
 
     name: str
     login: str
@@ -79,7 +78,6 @@ def new_client(platform: str, http: httpx2.Client) -> CloudClient:
         if platform == "bedrock":
             import boto3
 
-            import_module("botocore.auth")  # not only at the first signature
             region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
             if not (region := region or boto3.Session().region_name):
                 raise ModelError(
@@ -89,7 +87,6 @@ def new_client(platform: str, http: httpx2.Client) -> CloudClient:
             client = anthropic.AnthropicBedrock(aws_region=region, http_client=http, max_retries=0)
         else:
             import google.auth
-            import google.auth.transport.requests  # not only at the first call
 
             if not (region := os.environ.get("CLOUD_ML_REGION")):
                 raise ModelError(
@@ -108,8 +105,6 @@ def new_client(platform: str, http: httpx2.Client) -> CloudClient:
         raise ModelError(f"invalid address ({error}): check {CLOUDS[platform].address}") from error
     except wrong as error:
         raise no_credentials(platform, error) from error
-    if client.base_url.scheme not in {"http", "https"} or not client.base_url.host:
-        raise ModelError(f"{client.base_url} is not a server address: check {CLOUDS[platform].address}")
     return client
 
 

@@ -45,19 +45,18 @@ class Endpoint:
 
     @property
     def address(self) -> str:
-        """The URL to show in messages, without a password."""
+        """The URL without a password, for messages."""
         return display_address(self.base_url)
 
     @property
     def address_setting(self) -> str:
-        """The names of the settings that determine the address, to show in messages."""
+        """The settings that determine the address, for messages."""
         variable = self.hint("address_variable")
         setting = f"providers.{self.name}.base_url in your configuration"
         return f"{variable} or {setting}" if variable else setting
 
     @property
     def needs_key(self) -> bool:
-        """Whether the server rejects calls without a key."""
         return bool(self.key_variables) and not self.local and "key_optional" not in self.traits
 
     def hint(self, kind: str) -> str:
@@ -76,24 +75,13 @@ class Endpoint:
         return unreachable(error, self.address, seconds, secrets, "its base URL and the key")
 
 
-@dataclass(frozen=True)
-class Key:
-    """A key and its origin ("environment OPENAI_API_KEY"). Its repr hides the key."""
-
-    secret: str
-    origin: str
-
-    def __repr__(self) -> str:
-        return f"Key(***, {self.origin!r})"
-
-
 @cache
 def _known() -> Mapping[str, Mapping[str, Any]]:
     return parse_toml(Path(__file__).with_name("endpoints.toml").read_bytes())
 
 
 def endpoint_names() -> tuple[str, ...]:
-    """The names of the known servers, in the order of endpoints.toml."""
+    """The names in endpoints.toml, in its order."""
     return tuple(_known())
 
 
@@ -168,18 +156,17 @@ def display_address(address: str) -> str:
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
-def find_key(endpoint: Endpoint) -> Key | None:
-    """The key from the first environment variable that is set; None if there is none."""
+def find_key(endpoint: Endpoint) -> tuple[str, str]:
+    """The key from the first environment variable that is set, and the name of the variable; "" if none is."""
     for variable in endpoint.key_variables:
         if secret := os.environ.get(variable):
-            return Key(secret, f"environment {variable}")
-    return None
+            return secret, variable
+    return "", ""
 
 
-def list_models(endpoint: Endpoint, key: Key | None = None, *, seconds: float = 5.0) -> list[str]:
-    """The models listed by the server. If `key` is None, it is looked up. Raises ModelError if the server returns no
-    list."""
-    body = _get(endpoint, f"{endpoint.base_url}/models", key or find_key(endpoint), seconds)
+def list_models(endpoint: Endpoint, *, seconds: float = 5.0) -> list[str]:
+    """The models that the server lists. Raises ModelError if it returns no list."""
+    body = _get(endpoint, f"{endpoint.base_url}/models", seconds)
     rows = body.get("data") if isinstance(body, dict) else body  # Together sends a bare list
     if not isinstance(rows, list):
         raise ModelError(f"{endpoint.address}/models did not return a list of models: check the base URL")
@@ -188,22 +175,22 @@ def list_models(endpoint: Endpoint, key: Key | None = None, *, seconds: float = 
 
 
 def context_of(endpoint: Endpoint, name: str, *, seconds: float = 2.0) -> int | None:
-    """The context window in tokens that a local server currently gives the model; None if it does not report one, or if
-    the server is not local. Never raises."""
+    """The context window in tokens that a local server currently gives the model; None if it reports none, or if the
+    server is not local. Never raises."""
     if endpoint.local:
         # if the server does not run or is of another kind, the first call reports it
         with suppress(ModelError, AttributeError, TypeError):
-            for tokens in _context_sizes(endpoint, name, find_key(endpoint), time.monotonic() + seconds):
+            for tokens in _context_sizes(endpoint, name, time.monotonic() + seconds):
                 if isinstance(tokens, int) and not isinstance(tokens, bool) and tokens > 0:
                     return tokens
     return None
 
 
-def _context_sizes(endpoint: Endpoint, name: str, key: Key | None, until: float) -> Iterator[Any]:
+def _context_sizes(endpoint: Endpoint, name: str, until: float) -> Iterator[Any]:
     """The window as the server reports it, in one of several ways, by its traits."""
 
     def get(url: str, body: Mapping[str, str] | None = None) -> Any:
-        return _get(endpoint, url, key, until - time.monotonic(), body)
+        return _get(endpoint, url, until - time.monotonic(), body)
 
     def row(body: Any, rows: str, *fields: str) -> Any:
         names = {name, f"{name}:latest"}
@@ -224,30 +211,32 @@ def _context_sizes(endpoint: Endpoint, name: str, key: Key | None, until: float)
         yield get(f"{root}/props?model={quote(name)}")["default_generation_settings"].get("n_ctx")
 
 
-def _get(
-    endpoint: Endpoint, url: str, key: Key | None, seconds: float, body: Mapping[str, str] | None = None
-) -> Any:
+def _get(endpoint: Endpoint, url: str, seconds: float, body: Mapping[str, str] | None = None) -> Any:
     """The JSON at `url`, requested by POST if there is a `body`. Raises ModelError after about `seconds` at most."""
     import httpx2
 
     from repoagent.llm.providers.errors import unusable_key
     from repoagent.llm.providers.http import new_http_client
 
-    if key is not None and unusable_key(key.secret):
-        raise ModelError(f"the key ({key.origin}) contains an invalid character: set it again")
+    key, variable = find_key(endpoint)
+    if unusable_key(key):
+        raise ModelError(f"the key (environment {variable}) contains an invalid character: set it again")
     if seconds <= 0:
         raise ModelError("too slow")
-    headers = {"Authorization": f"Bearer {key.secret}"} if key else {}
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
     try:
         with new_http_client(endpoint) as http:
             method = "POST" if body else "GET"
             response = http.request(method, url, json=body, headers=headers, timeout=seconds / 2)
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
-        raise endpoint.no_response(error, seconds / 2, [key.secret] if key else []) from error
+        raise endpoint.no_response(error, seconds / 2, [key] if key else []) from error
     if response.status_code in {401, 403}:
         names = " or ".join(endpoint.key_variables) or f"providers.{endpoint.name}.api_key_env"
-        problem = f"the server rejected the key ({key.origin})" if key else "the server needs a key"
-        raise ModelError(f"{problem}: set {'a valid one as ' if key else ''}{names}")
+        if key:
+            raise ModelError(
+                f"the server rejected the key (environment {variable}): set a valid one as {names}"
+            )
+        raise ModelError(f"the server needs a key: set {names}")
     if response.status_code >= 400:
         raise ModelError(f"{display_address(url)} returned {response.status_code}: check the base URL")
     try:
@@ -258,7 +247,7 @@ def _get(
 
 
 class ServerBackend(Backend):
-    """The backend for servers with OpenAI's protocol, from endpoints.toml and from the configuration."""
+    """Opens and checks the models of a server in endpoints.toml or in the configuration."""
 
     def open_model(self, model: str, options: ModelOptions) -> Model | None:
         if (server := self._endpoint(options.settings)) is None:
@@ -269,21 +258,22 @@ class ServerBackend(Backend):
 
     def preload(self, model: str) -> None:
         if self.name in endpoint_names() and (server := endpoint(self.name, {})):
-            from repoagent.llm.providers.openai import preload
+            from repoagent.llm.providers.http import in_background
+            from repoagent.llm.providers.openai import connect
 
-            preload(server)
+            in_background(lambda: connect(server), "openai-preload")
 
     def check(self, settings: Settings, model: str, *, online: bool = True) -> Status:
         if (server := self._endpoint(settings)) is None:
             return Status(problem=f"no provider {self.name}: `repoagent models` lists the known ones")
-        key = find_key(server)
-        if key is None and server.needs_key:
+        _, variable = find_key(server)
+        if not variable and server.needs_key:
             return Status(problem=f"no key: set {' or '.join(server.key_variables)}", tried=False)
-        origin = key.origin if key else ""
+        origin = f"environment {variable}" if variable else ""
         if not online:
             return Status(origin, tried=False)
         try:
-            list_models(server, key)
+            list_models(server)
         except ModelError as error:
             return Status(origin, str(error))
         return Status(origin, context=context_of(server, model) if model else None)

@@ -116,7 +116,7 @@ class ServerError:
 
     @property
     def is_about_model(self) -> bool:
-        """Whether the server says that it does not have the model."""
+        """Whether the server does not have the model."""
         return re.search(_NO_MODEL, self.text) is not None
 
 
@@ -129,7 +129,7 @@ def parse_error(status: int, body: object, code: str = "") -> ServerError:
     if isinstance(body, list) and body:
         body = body[0]
     if isinstance(body, str):
-        return ServerError(status if status >= 400 else 500, page_title(body), code, text=body.lower())
+        return ServerError(status if status >= 400 else 500, without_page(body), code, text=body.lower())
     error: Any = body.get("error") or body if isinstance(body, Mapping) else {}
     if not isinstance(error, Mapping):
         error = {"message": error}
@@ -163,14 +163,16 @@ def rejection(
     request: Request,
     secrets: Collection[str] = (),
 ) -> ModelError:
-    """The exception for a server's error: a Retryable if the same request may succeed later. `advice` has the
-    provider's remedies by status."""
-    status, hint = error.meaning, headers.get("x-should-retry")
+    """The exception for a server's error: a Retryable if the same request may succeed later. `advice` has remedies by
+    status."""
+    status, hint, wait = error.meaning, headers.get("x-should-retry"), None
     message = brief(error.message, secrets) or "no reason given"
     is_transient = status in {408, 409, 424, 429} or status >= 500
     if hint == "true" or (hint != "false" and is_transient):
         sentence = _TRANSIENT.get(status, f"the server failed ({status}: {message})")
-        wait = retry_after(headers)
+        with suppress(ValueError):  # a date, or no header
+            seconds = float(headers.get("retry-after", ""))
+            wait = seconds if 0 <= seconds < float("inf") else None
         if wait is None and (match := _WAIT.search(error.text)):  # "try again in 1m2.5s", "retry in 300ms"
             wait = int(match[1] or 0) * 60 + float(match[2]) / (1000 if match[3] == "ms" else 1)
         return Retryable(sentence, retry_after=wait, usage=usage)
@@ -234,15 +236,6 @@ def broken_stream(error: Exception, read_seconds: float | None, usage: Usage) ->
     return Retryable(f"the reply was cut off{reason}", usage=usage)
 
 
-def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds to wait, from `retry-after-ms` or `retry-after`; None if neither is a number."""
-    for name, unit in (("retry-after-ms", 1000), ("retry-after", 1)):
-        with suppress(ValueError):
-            if 0 <= (value := float(headers.get(name, ""))) < float("inf"):
-                return value / unit
-    return None
-
-
 def causes(error: BaseException) -> Iterator[BaseException]:
     """`error` and the chain of its causes."""
     current: BaseException | None = error
@@ -259,12 +252,9 @@ def brief(text: str, secrets: Collection[str] = ()) -> str:
     return " ".join(text.split())[:300]
 
 
-def page_title(text: str) -> str:
-    """The title of an HTML page; any other text unchanged."""
-    if not re.match(r"\s*<(!doctype|html|head|body|\?xml)", text, re.IGNORECASE):
-        return text
-    title = re.search(r"<title[^>]*>(.*?)</title>", text, re.IGNORECASE | re.DOTALL)
-    return f"a web page: {title[1].strip()}" if title else "a web page"
+def without_page(text: str) -> str:
+    """`text`, or "a web page" if it is one."""
+    return "a web page" if re.match(r"\s*<(!doctype|html|head|body|\?xml)", text, re.IGNORECASE) else text
 
 
 def unusable_key(secret: str) -> bool:

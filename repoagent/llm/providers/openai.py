@@ -33,27 +33,22 @@ _lock = threading.Lock()
 _clients: dict[tuple[str, str], httpx2.Client] = {}
 
 
-def preload(endpoint: Endpoint) -> None:
-    """Import the HTTP library and open a connection in a thread."""
-    http.in_background(lambda: connect(endpoint), "openai-preload")
-
-
 def connect(endpoint: Endpoint) -> tuple[httpx2.Client, dict[str, str], list[str]]:
     """The client for `endpoint` (created once per server), the headers of requests, and the secrets to remove from
     errors. Raises ModelError for a missing or unusable key."""
-    key = find_key(endpoint)
-    if key is None and endpoint.needs_key:
+    key, variable = find_key(endpoint)
+    if not key and endpoint.needs_key:
         page = endpoint.hint("key_page")
         raise ModelError(
             f"no key for {endpoint.name}: set {endpoint.key_variables[0]} to "
             f"{f'a key from {page}' if page else 'your key'}"
         )
-    if key is not None and errors.unusable_key(key.secret):
+    if errors.unusable_key(key):
         raise ModelError(
-            f"the key for {endpoint.name} ({key.origin}) contains a line break or another invalid character: "
-            "set it again"
+            f"the key for {endpoint.name} (environment {variable}) contains a line break or another invalid "
+            "character: set it again"
         )
-    headers = {"Authorization": f"Bearer {key.secret}"} if key else {}
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
     if endpoint.name == "openai":  # do not reveal the account to other servers
         named = {name: os.environ.get(variable, "") for name, variable in _ACCOUNT_HEADERS.items()}
         headers |= {name: value for name, value in named.items() if value}
@@ -62,19 +57,16 @@ def connect(endpoint: Endpoint) -> tuple[httpx2.Client, dict[str, str], list[str
         if client_key not in _clients:
             _clients[client_key] = http.new_http_client(endpoint)
             atexit.register(_clients[client_key].close)
-            if not endpoint.socket:
-                http.open_early(_clients[client_key], endpoint.base_url)
         client = _clients[client_key]
-    password = urlsplit(endpoint.base_url).password
-    return client, headers, [secret for secret in (key.secret if key else "", password) if secret]
+    return client, headers, [secret for secret in (key, urlsplit(endpoint.base_url).password) if secret]
 
 
 @dataclass
 class OpenAIModel:
     """A model on a server with OpenAI's protocol. `name` is the server's name for it.
 
-    read_seconds: how long to wait without receiving any data; None for no limit. extra: additional fields of each
-    request. on_event: gets each event of a stream. without: the fields that the server rejects, which later calls omit.
+    read_seconds: the time limit without any data; None for no limit. extra: more fields of each request. on_event: gets
+    each event of a stream. without: the fields that the server rejects, which later calls omit.
     """
 
     endpoint: Endpoint
@@ -93,7 +85,6 @@ class OpenAIModel:
 
     @property
     def _uses_responses(self) -> bool:
-        """Whether to use the Responses API: for a model that thinks, if the server has that API."""
         available = RESPONSES in self.endpoint.traits and RESPONSES not in self.without
         return available and requests.THINKS.search(self.name) is not None
 
@@ -103,13 +94,17 @@ class OpenAIModel:
 
     @cached_property
     def context_tokens(self) -> int | None:
-        """The window reported by a local server, queried once; None for any other server."""
+        """The window that a local server reports; None for any other server."""
         return context_of(self.endpoint, self.name)
 
     def complete(self, request: Request, on_text: OnText) -> Reply:
         """One streamed attempt; see `llm.model.Model`. Raises UsageError for an image or PDF that is not accepted."""
         refuse_over(request, requests.media_limits(self.endpoint), self.spec)
-        truncates, least = "truncates" in self.endpoint.traits, _min_tokens(request)
+        truncates = "truncates" in self.endpoint.traits
+        # the minimum: four bytes per token; a run of a character counts as three, since tokenizers merge runs
+        parts = [*request.system, *(part for message in request.messages for part in message.parts)]
+        text = re.sub(r"(.)\1{3,}", r"\1\1\1", "".join(part.text for part in parts), flags=re.DOTALL)
+        least = len(wire_text(text).encode()) // 4
         if truncates and least >= _SHORT_PROMPT and least > (window := self.context_tokens or least):
             raise self._truncated(
                 f"gives {self.name} a context of {window:,} tokens, but the prompt has about {least:,}", least
@@ -157,7 +152,7 @@ class OpenAIModel:
             raise Retryable(f"the server failed during the reply ({received.finish})", usage=usage)
         if not received.ended or received.garbled:
             if received.other and not received.began:
-                shown = errors.brief(errors.page_title(received.other), secrets)[:100] or "an empty answer"
+                shown = errors.brief(errors.without_page(received.other), secrets)[:100] or "an empty answer"
                 raise ModelError(
                     f"the server at {self.endpoint.address} does not speak Chat Completions ({shown}): "
                     f"{self._check_address()}"
@@ -238,11 +233,3 @@ class OpenAIModel:
         path = self.endpoint.base_url.rpartition("/")[2]
         ending = ", which usually ends in /v1" if not re.fullmatch(r"v\d\w*|openai", path) else ""
         return f"check {self.endpoint.address_setting}{ending}"
-
-
-def _min_tokens(request: Request) -> int:
-    """The minimum number of tokens of the prompt: four bytes per token; a run of a character counts as three of them,
-    since tokenizers merge runs."""
-    parts = [*request.system, *(part for message in request.messages for part in message.parts)]
-    text = re.sub(r"(.)\1{3,}", r"\1\1\1", "".join(part.text for part in parts), flags=re.DOTALL)
-    return len(wire_text(text).encode()) // 4

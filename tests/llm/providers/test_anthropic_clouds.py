@@ -130,7 +130,7 @@ def test_the_content_of_a_request(serve: Start, model: AnthropicModel) -> None:
     assert sent.body["thinking"] == {"type": "adaptive"}
     assert (sent.body["output_config"], sent.body["stop_sequences"]) == ({"effort": "low"}, ["END"])
     assert (model.spec, model.context_tokens) == (f"{model.platform}/{model.name}", 1_000_000)
-    assert wishing.ignored() == ("temperature",)
+    assert "temperature" not in wishing.takes
     if model is GOOGLE:
         folder = "/v1/projects/a-project/locations/europe-north9/publishers/anthropic/models"
         assert sent.path == f"{folder}/{model.name}:streamRawPredict"
@@ -211,7 +211,6 @@ def test_a_key_of_bedrock(serve: Start, put: Set) -> None:
         ({"AWS_REGION": ""}, "", "no AWS region is set: set AWS_REGION"),
         ({}, "no section\n", "no usable AWS credentials (ConfigParseError)"),
         ({}, "[default]\ncredential_process = /no/such/program\n", "no usable AWS credentials"),
-        ({"ANTHROPIC_BEDROCK_BASE_URL": "127.0.0.1:9/x"}, "", "ANTHROPIC_BEDROCK_BASE_URL"),
         ({"ANTHROPIC_BEDROCK_BASE_URL": "http://[::1"}, "", "ANTHROPIC_BEDROCK_BASE_URL"),
         ({"AWS_BEARER_TOKEN_BEDROCK": "key\n"}, "", "AWS_BEARER_TOKEN_BEDROCK contains a line break"),
     ],

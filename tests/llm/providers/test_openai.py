@@ -296,7 +296,7 @@ TRANSIENT = [
     (text("half", finish="error"), "failed during the reply"),
     (chunks(chunk({"delta": {"content": ""}, "error": {"code": 502, "message": "upstream"}})), "502: upstream"),
     (raw(b'{"error": {"message": "Internal", "code": 503}}'), "503: Internal"),
-    (raw(b"<html><head><title>502 Bad Gateway</title></head></html>", code=502), "a web page: 502 Bad Gateway"),
+    (raw(b"<html><head><title>502 Bad Gateway</title></head></html>", code=502), "502: a web page"),
 ]  # fmt: skip
 PERMANENT = [
     (status(401, "Incorrect API key provided"), f"rejected the key (Incorrect API key provided): set a valid one as {KEY_VARIABLE}"),
@@ -308,7 +308,7 @@ PERMANENT = [
     (raw(b'{"object":"error","message":{"detail":[{"msg":"bad role"}]}}', code=422), "bad role"),
     (raw(b'{"detail":"nope"}', code=400), "nope"),
     (status(500, "model requires more system memory (5 GiB) than is available"), "use a smaller model"),
-    (raw(b"<!DOCTYPE html><title>Sign in</title>", kind="text/html"), "does not speak Chat Completions (a web page: Sign in): check providers.testing.base_url"),
+    (raw(b"<!DOCTYPE html><title>Sign in</title>", kind="text/html"), "does not speak Chat Completions (a web page): check providers.testing.base_url"),
     (raw(b'{"hello": "I am a proxy"}'), "does not speak"),
     (raw(b"\xff\xfe\x00binary"), "does not speak"),
     (chunks('event: message_start\ndata: {"type": "message_start"}\n\n'), "does not speak"),
