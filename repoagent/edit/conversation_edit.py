@@ -14,7 +14,7 @@ from repoagent.errors import NothingDone, Refused
 from repoagent.git.files import Content, FileChange
 from repoagent.llm.complete import complete
 from repoagent.llm.model import Message, OnText, Part, Request, fence, public, without_thought
-from repoagent.memory.conversation_changes import Change, ConcurrentChange, change, check, digest
+from repoagent.memory.conversation_log import Change, ConcurrentChange, change, check, digest
 from repoagent.memory.conversations import StoredConversation
 from repoagent.patch.apply_answer import apply_answer
 from repoagent.patch.refusal import NOTHING_TO_DO, NoPatch, PatchRefused

@@ -95,8 +95,8 @@ def names(layout: Layout) -> list[str]:
 
 
 def named(layout: Layout, name: str, *, own: bool = False) -> ConversationRef:
-    """The `ConversationRef` of the conversation `name`, which need not exist. Raises UsageError if the name is invalid,
-    or if it is reserved and `own` is set (a user wants to change the conversation)."""
+    """The conversation `name`, which need not exist. With `own`, a reserved name raises UsageError, as an
+    invalid one does."""
     name = checked(name)
     if own:
         refuse_reserved(name)
@@ -130,8 +130,7 @@ def last_spoken(layout: Layout, *, warn: Warn = to_stderr) -> ConversationRef | 
 
 @dataclass(frozen=True)
 class ConversationResolver:
-    """Resolves conversation names that a user types in the folder `cwd`. `why_not` returns the reason why a file may
-    not be read, or "" if it may."""
+    """Resolves names typed in the folder `cwd`. `why_not` tells why a file may not be read, "" if it may."""
 
     layout: Layout
     worktree: WorkTree
@@ -140,7 +139,7 @@ class ConversationResolver:
     warn: Warn = to_stderr
 
     def ref(self, text: str, *, own: bool = False) -> ConversationRef:
-        """The conversation that `text` names: NAME or file:PATH. Raises UsageError for an invalid name, and what `file`
+        """The conversation NAME or file:PATH. Raises UsageError for an invalid name, and what `file`
         raises."""
         if text.startswith(FILE):
             path = text.removeprefix(FILE)
@@ -148,11 +147,9 @@ class ConversationResolver:
         return named(self.layout, text, own=own)
 
     def file(self, path: str, *, make: bool = False) -> ConversationRef:
-        """The conversation about the file `path`, relative to `cwd` or else to the top. It is found by content, as
-        memories are; with `make`, a memory is created if the file has none.
+        """The conversation about the file `path`, relative to `cwd` or else to the top; `make` creates a memory.
 
-        The conversation about a deleted file is in the memory with its path. Raises Refused if there is no memory or
-        the file may not be read, UsageError if there is no such file.
+        A deleted file's is found by its path. Raises Refused without a memory or permission, UsageError for no file.
         """
         if not path:
             raise UsageError("missing file name: use file:PATH")
@@ -217,8 +214,8 @@ def read_stored(ref: ConversationRef) -> StoredConversation | None:
 
 
 def parse_stored(ref: ConversationRef, data: bytes) -> StoredConversation:
-    """Parse `data` as the conversation in `ref`. Raises BrokenConversation and NewerConversation, whose messages name
-    the path."""
+    """Parse `data` as the conversation in `ref`. Raises BrokenConversation or NewerConversation with the
+    path."""
     try:
         return StoredConversation(ref, data, file_format.loads(data.decode("utf-8", "surrogateescape")))
     except (file_format.BrokenConversation, file_format.NewerConversation) as error:
@@ -229,7 +226,7 @@ def missing(layout: Layout, ref: ConversationRef) -> UsageError:
     """The error for a conversation that does not exist."""
     if ref.kind == "file":
         return UsageError(f"no conversation about {ref.about} yet")
-    from repoagent.memory.conversation_changes import REDO, UNDO, changes
+    from repoagent.memory.conversation_log import REDO, UNDO, changes
 
     with suppress(Refused):  # a log of a newer repoagent
         last = next((change for change in reversed(changes(layout)) if change.key == ref.key), None)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from repoagent.llm.conversation import Turn
-    from repoagent.memory.conversation_changes import Change
+    from repoagent.memory.conversation_log import Change
     from repoagent.memory.conversations import ConversationEntry, ConversationRef, ConversationResolver
 
 COMMANDS = {
@@ -112,12 +112,12 @@ def branch_command(repo: Repository, /, *, name: str, new: str, at: int | None) 
 
     NAME itself does not change.
     """
-    from repoagent.memory.conversation_changes import branch
+    from repoagent.memory.conversation_log import copy
     from repoagent.memory.conversations import find, named
 
     ref = named(repo.layout, new, own=True)
     source = find(resolver(repo), name)
-    change = branch(repo.layout, source, ref, turns=at)
+    change = copy(repo.layout, source, ref, "branch", turns=at)
     count = len(source.conversation.turns) if at is None else at
     origin = source.ref.name
     sentence = f"{ref.name} starts with {plural(count, 'turn')} from {origin}"
@@ -130,7 +130,7 @@ def branch_command(repo: Repository, /, *, name: str, new: str, at: int | None) 
 @pass_repository
 def delete_command(repo: Repository, /, *, name: str, yes: bool) -> None:
     """Delete NAME, even if its file is broken. `undo NAME` restores it."""
-    from repoagent.memory.conversation_changes import change
+    from repoagent.memory.conversation_log import change
     from repoagent.memory.conversations import missing, parse_stored
     from repoagent.storage.atomic import read_regular
 
@@ -162,7 +162,7 @@ def load_command(repo: Repository, /, *, name: str, into: str | None) -> None:
 
     `undo file:FILE` restores the previous conversation.
     """
-    from repoagent.memory.conversation_changes import load
+    from repoagent.memory.conversation_log import copy
     from repoagent.memory.conversations import about_of, find
 
     resolve = resolver(repo)
@@ -173,7 +173,7 @@ def load_command(repo: Repository, /, *, name: str, into: str | None) -> None:
             raise UsageError(f"{source.ref.name} does not say which file it is about; use --into FILE")
         into = str(repo.worktree.top / about)
     ref = resolve.file(into, make=True)
-    change = load(repo.layout, source, ref)
+    change = copy(repo.layout, source, ref, "load", replaces=True)
     count, origin = len(source.conversation.turns), source.ref.name
     sentence = f"loaded {plural(count, 'turn')} from {origin} for {ref.about}"
     if change.before:
@@ -195,7 +195,7 @@ def save_command(repo: Repository, /, *, name: str, source: str | None, force: b
     The copy is a plain file, .repoagent/conversations/NAME.md. Keys and tokens in it are masked, and a line names the
     file that the conversation is about; the rest is unchanged.
     """
-    from repoagent.memory.conversation_changes import save
+    from repoagent.memory.conversation_log import copy
     from repoagent.memory.conversations import find, last_spoken, named, read_stored
 
     ref = named(repo.layout, name, own=True)
@@ -207,7 +207,7 @@ def save_command(repo: Repository, /, *, name: str, source: str | None, force: b
         if stored is None:
             raise NothingDone("no conversation about a file yet; use --from to save another conversation")
         original = stored
-    change = save(repo.layout, original, ref, force=force)
+    change = copy(repo.layout, original, ref, "save", replaces=force)
     count, origin = len(original.conversation.turns), original.ref.name
     sentence = f"saved {plural(count, 'turn')} from {origin} as {ref.name}"
     if change.before and change.before != change.after:
@@ -235,11 +235,10 @@ def redo(repo: Repository, /, *, name: str) -> None:
 
 
 def _reverse(repo: Repository, name: str, verb: str) -> None:
-    from repoagent.memory import conversation_changes
+    from repoagent.memory.conversation_log import reverse
 
-    reverse = conversation_changes.undo if verb == "undo" else conversation_changes.redo
     ref = resolver(repo).ref(name, own=True)
-    reversal = reverse(repo.layout, ref, warn=repo.terminal.warn)
+    reversal = reverse(repo.layout, ref, verb, warn=repo.terminal.warn)
     command = reversal.change.command
     merged = "; later turns were kept" if reversal.merged else ""
     sentence = f"redid the {command} of {ref.name}{merged}"
@@ -319,7 +318,7 @@ def show_command(repo: Repository, /, *, name: str) -> None:
 
     The text of each turn is indented, so that it cannot look like a turn's heading.
     """
-    from repoagent.memory.conversation_changes import digest
+    from repoagent.memory.conversation_log import digest
     from repoagent.memory.conversations import find
 
     stored = find(resolver(repo), name)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from repoagent.errors import Busy, Exit, LimitReached, NothingDone, Refused, RepoagentError, UsageError
-from repoagent.memory import conversation_changes
+from repoagent.memory import conversation_log
 from repoagent.memory.conversations import is_reserved, named
 from repoagent.storage import json_files
 from repoagent.storage.atomic import read_regular, set_aside, sweep, write_whole
@@ -168,18 +168,18 @@ def delete(run: Run) -> bool:
         if is_reserved(run.name):
             conversation = named(run_dir.layout, run.name)
             if (data := read_regular(conversation.path)) is not None:
-                conversation_changes.change(run_dir.layout, conversation, data, None, "delete")
+                conversation_log.change(run_dir.layout, conversation, data, None, "delete")
         _remove(run_dir)
     return data is not None
 
 
 def restore_conversation(layout: Layout, name: str, *, warn: Warn = to_stderr) -> RunDirectory:
     """Restore the conversation of a deleted run, by its full name. Raises NothingDone if it still exists, UsageError if
-    there was none, and what `conversation_changes.undo` raises."""
+    there was none, and what `conversation_log.reverse` raises."""
     conversation = named(layout, name)
     if conversation.path.exists():
         raise NothingDone(f"conversation {conversation.name} still exists, so there is nothing to restore")
-    conversation_changes.undo(layout, conversation, warn=warn)
+    conversation_log.reverse(layout, conversation, conversation_log.UNDO, warn=warn)
     return RunDirectory(layout, conversation.name)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from repoagent.llm.conversation import Turn, append, dumps
-from repoagent.memory.conversation_changes import Change, change, redo, undo
+from repoagent.memory.conversation_log import REDO, UNDO, Change, change, copy, reverse
 from repoagent.memory.conversations import (
     ConversationRef,
     ConversationResolver,
@@ -58,10 +58,22 @@ class StoredConversations:
 
     def undo(self, place: ConversationRef) -> str:
         """Undo the last change; the name of its command."""
-        return undo(self.layout, place).change.command
+        return reverse(self.layout, place, UNDO).change.command
 
     def redo(self, place: ConversationRef) -> str:
-        return redo(self.layout, place).change.command
+        return reverse(self.layout, place, REDO).change.command
+
+    def copy(
+        self,
+        command: str,
+        source: str,
+        place: ConversationRef,
+        *,
+        turns: int | None = None,
+        force: bool = False,
+    ) -> Change:
+        replaces = force or command == "load"
+        return copy(self.layout, self.find(source), place, command, turns=turns, replaces=replaces)
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ _WORKER = """
 import sys
 from pathlib import Path
 from repoagent.llm.conversation import Turn, append
-from repoagent.memory.conversation_changes import ConcurrentChange, change
+from repoagent.memory.conversation_log import ConcurrentChange, change
 from repoagent.memory.conversations import named
 from repoagent.git.worktree import layout, open_worktree
 from repoagent.storage.atomic import read_regular

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repoagent.llm.conversation import BrokenConversation, Turn, dumps, loads
-from repoagent.memory.conversation_changes import check
+from repoagent.memory.conversation_log import check
 from repoagent.memory.conversations import about_of, with_about
 from tests.memory.conversations.conftest import TALK
 

@@ -1,8 +1,8 @@
-"""Change, copy, undo and redo conversations.
+"""The log of changes to conversations by commands, which can be undone and redone.
 
-Each change by a command is made under locks, recorded in the log, and written atomically. Undo restores the previous
-text byte for byte if nothing has been written since; it keeps turns that were added since, and refuses after any other
-change. `check` defines what a rewritten conversation must preserve.
+Each change is made under locks, recorded in the log, and written atomically. Undo restores the previous text byte for
+byte if nothing has been written since; it keeps turns that were added since, and refuses after any other change.
+`check` defines what a rewritten conversation must preserve.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _Unparsable = (BrokenConversation, NewerConversation)
 
 @dataclass(frozen=True)
 class Change:
-    """One change by a command ("save", "load", "edit", …). `before` and `after` are hashes of texts, "" for no text.
-    `of` is the id of the change that an undo or redo reversed."""
+    """A change by a command. `before` and `after` are hashes of texts ("" for none), `of` the id of a
+    reversed change."""
 
     id: str
     time: str
@@ -107,11 +107,8 @@ def _locked(layout: Layout, ref: ConversationRef) -> Iterator[bytes | None]:
 def change(
     layout: Layout, ref: ConversationRef, before: bytes | None, after: bytes | None, command: str
 ) -> Change:
-    """Replace `before` with `after` in `ref`; None means no conversation. Both texts are stored.
-
-    Raises ConcurrentChange if the text is no longer `before`, Busy if a lock is not released in time, Refused if the
-    file cannot be written.
-    """
+    """Replace `before` with `after` in `ref`; None means no conversation. Raises Busy or Refused,
+    ConcurrentChange if the text is no longer `before`."""
     with _locked(layout, ref) as present:
         if present != before:
             raise ConcurrentChange(
@@ -153,8 +150,8 @@ def _write(
 
 @dataclass(frozen=True)
 class Reversal:
-    """The `change` that was undone or redone, and the resulting change. `merged`: whether later turns were preserved.
-    `present`: whether the conversation exists now."""
+    """The change that was reversed and the new one; were later turns kept, and does the conversation
+    exist?"""
 
     change: Change
     result: Change
@@ -162,18 +159,9 @@ class Reversal:
     present: bool
 
 
-def undo(layout: Layout, ref: ConversationRef, *, warn: Warn = to_stderr) -> Reversal:
-    """Undo the last change by a command. Raises NothingDone if there is none, Refused if later changes did more than
-    add turns, Busy if a lock is not released in time."""
-    return _reverse(layout, ref, UNDO, warn)
-
-
-def redo(layout: Layout, ref: ConversationRef, *, warn: Warn = to_stderr) -> Reversal:
-    """Redo the most recently undone change. Raises what `undo` raises."""
-    return _reverse(layout, ref, REDO, warn)
-
-
-def _reverse(layout: Layout, ref: ConversationRef, command: str, warn: Warn) -> Reversal:
+def reverse(layout: Layout, ref: ConversationRef, command: str, *, warn: Warn = to_stderr) -> Reversal:
+    """Undo the last change by a command (UNDO), or redo the last undone one (REDO). Raises Busy,
+    NothingDone if there is none, Refused if later changes did more than add turns."""
     if all(entry.key != ref.key for entry in changes(layout, warn=warn)):
         if ref.path.exists():
             raise NothingDone(f"nothing to {command}: no command has changed {ref.name}")
@@ -221,8 +209,7 @@ def _next_to_reverse(log: list[Change], key: str, command: str, present: str) ->
 
 
 def _with_later_turns(before: bytes | None, after: bytes | None, present: bytes | None) -> bytes | None:
-    """`before` plus the turns of `present` that follow `after` (all if `after` is None); None if anything else
-    changed."""
+    """`before` plus the turns of `present` after those of `after`; None if anything else changed."""
     if before is None or present is None or not before.endswith(b"\n"):
         return None
     if after is not None and not (present.startswith(after) and after.endswith(b"\n")):
@@ -256,9 +243,8 @@ _FOLLOWS: dict[str | None, set[str]] = {  # the roles that may follow a role; No
 def check(before: str, after: str, *, user_turns: bool = False) -> str:
     """Why the text `after` may not replace the conversation `before`, as a sentence; "" if it may.
 
-    `after` must parse and have the same first lines (version, nonce, file). Turns may be removed, and text from models
-    and programs may change; roles must alternate as usual or as before. User turns must stay, byte for byte and in
-    order, unless `user_turns` is set. Raises what `loads` raises if `before` is not a conversation.
+    The lines before the first turn must stay, and without `user_turns` all user turns, in order; other turns may change
+    or go. Raises what `loads` raises if `before` is not a conversation.
     """
     old = loads(before)
     try:
@@ -296,35 +282,7 @@ def check(before: str, after: str, *, user_turns: bool = False) -> str:
     return ""
 
 
-def save(layout: Layout, source: StoredConversation, ref: ConversationRef, *, force: bool = False) -> Change:
-    """Save a copy of `source` in `ref`. With `force` it replaces an existing conversation, which undo restores.
-
-    Raises UsageError if `source` is `ref` itself, Refused if `ref` exists, and what `change` raises.
-    """
-    return _copy(layout, source, ref, "save", replaces=force, remedy=" or use --force")
-
-
-def branch(
-    layout: Layout, source: StoredConversation, ref: ConversationRef, *, turns: int | None = None
-) -> Change:
-    """Start a new conversation in `ref` with the first `turns` turns of `source`, by default all. Raises UsageError
-    if there are fewer turns, Refused if `ref` exists, and what `change` raises."""
-    count = len(source.conversation.turns)
-    if turns is not None and not 0 < turns <= count:
-        raise UsageError(
-            f"{source.ref.name} has no turn {turns}, only {plural(count, 'turn')}: "
-            "see `repoagent conversation show`"
-        )
-    return _copy(layout, source, ref, "branch", turns=turns)
-
-
-def load(layout: Layout, source: StoredConversation, ref: ConversationRef) -> Change:
-    """Replace the conversation about a file, `ref`, with a copy of `source`. Raises UsageError if `source` is `ref`
-    itself, and what `change` raises."""
-    return _copy(layout, source, ref, "load", replaces=True)
-
-
-def _copy(
+def copy(
     layout: Layout,
     source: StoredConversation,
     ref: ConversationRef,
@@ -332,16 +290,24 @@ def _copy(
     *,
     turns: int | None = None,
     replaces: bool = False,
-    remedy: str = "",
 ) -> Change:
-    """Copy the first `turns`, with secrets masked and, for the conversation about a file, its path."""
+    """Copy the first `turns` turns of `source` to `ref` with secrets masked; `command` is "save", "branch" or "load".
+
+    Raises UsageError for a copy to itself or too few turns, Refused if `ref` exists without `replaces`, and what
+    `change` raises.
+    """
     if source.ref.key == ref.key:
         raise UsageError(f"{ref.name} would be a copy of itself; name another conversation")
+    text, offsets = source.text, turn_offsets(source.text)
+    if turns is not None and not 0 < turns <= len(offsets):
+        raise UsageError(
+            f"{source.ref.name} has no turn {turns}, only {plural(len(offsets), 'turn')}: "
+            "see `repoagent conversation show`"
+        )
     present = read_regular(ref.path)
     if present is not None and not replaces:
+        remedy = " or use --force" if command == "save" else ""
         raise Refused(f"a conversation named {ref.name!r} already exists; choose another name{remedy}")
-    text = source.text
-    offsets = turn_offsets(text)
     if turns is not None and turns < len(offsets):
         text = text[: offsets[turns]]
     text = mask(text)

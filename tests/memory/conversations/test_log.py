@@ -9,17 +9,15 @@ import pytest
 
 from repoagent.errors import NothingDone, Refused, UsageError
 from repoagent.llm.conversation import Turn, append, loads
-from repoagent.memory.conversation_changes import (
+from repoagent.memory.conversation_log import (
+    REDO,
+    UNDO,
     ConcurrentChange,
-    branch,
     change,
     changes,
-    load,
     log_folder,
-    redo,
-    save,
+    reverse,
     text_file,
-    undo,
 )
 from repoagent.memory.conversations import about_of, entries, last_spoken
 from repoagent.memory.identity.store import remember, resolve
@@ -34,7 +32,7 @@ MORE = (Turn("user", "and now?", {"edit": "3"}), Turn("assistant", "Now it is do
 
 def test_a_copy_names_its_file_and_has_the_same_turns(stored: StoredConversations) -> None:
     source = stored.find("file:a.py")
-    save(stored.layout, source, stored.place("fast"))
+    stored.copy("save", "file:a.py", stored.place("fast"))
     found = stored.find("fast")
     assert found.conversation == source.conversation
     assert about_of(found.text) == "a.py"
@@ -45,22 +43,22 @@ def test_a_copy_names_its_file_and_has_the_same_turns(stored: StoredConversation
 
 def test_existing_conversations_are_not_overwritten_without_force(stored: StoredConversations) -> None:
     before = stored.make("fast", TALK[:1]).path.read_bytes()
-    place, source = stored.place("fast"), stored.find("file:a.py")
+    place = stored.place("fast")
     with pytest.raises(Refused, match="already exists; choose another name or use --force"):
-        save(stored.layout, source, place)
+        stored.copy("save", "file:a.py", place)
     assert place.path.read_bytes() == before
-    save(stored.layout, source, place, force=True)
+    stored.copy("save", "file:a.py", place, force=True)
     after = place.path.read_bytes()
     assert stored.undo(place) == "save" and place.path.read_bytes() == before
     assert stored.redo(place) == "save" and place.path.read_bytes() == after
     with pytest.raises(UsageError, match="a copy of itself"):
-        save(stored.layout, stored.find("fast"), place, force=True)
+        stored.copy("save", "fast", place, force=True)
 
 
 def test_keys_are_masked_in_a_copy(stored: StoredConversations) -> None:
     token = made("ghp" + "_", 36)
     stored.make("keys", [Turn("user", f"use {token}, please")])
-    save(stored.layout, stored.find("keys"), stored.place("copy"))
+    stored.copy("save", "keys", stored.place("copy"))
     assert stored.find("copy").conversation.turns[0].text == f"use {mask(token)}, please"
     assert token.encode() not in b"".join(
         path.read_bytes() for path in log_folder(stored.layout).rglob("*") if path.is_file()
@@ -71,13 +69,13 @@ def test_a_branch_ends_at_its_turn(stored: StoredConversations) -> None:
     place = stored.place("other")
     for turn in (0, 6, -1):
         with pytest.raises(UsageError, match="has no turn"):
-            branch(stored.layout, stored.find("file:a.py"), place, turns=turn)
-    branch(stored.layout, stored.find("file:a.py"), place, turns=2)
+            stored.copy("branch", "file:a.py", place, turns=turn)
+    stored.copy("branch", "file:a.py", place, turns=2)
     assert stored.find("other").conversation.turns == TALK[:2]
     [entry] = entries(stored.layout)
     assert (entry.about, entry.turns) == ("a.py", 2)
     with pytest.raises(Refused, match=r"already exists; choose another name$"):
-        branch(stored.layout, stored.find("file:a.py"), place)
+        stored.copy("branch", "file:a.py", place)
     append(place.path, *MORE)
     with pytest.raises(Refused, match="has changed since its last branch"):
         stored.undo(place)
@@ -96,7 +94,7 @@ def test_the_conversation_follows_a_renamed_file_and_stays_if_it_is_deleted(
     with pytest.raises(Refused, match=r"no conversation about a\.py yet"):
         stored.at.ref("file:a.py")
     stored.make("fast", TALK[:2])
-    load(stored.layout, stored.find("fast"), stored.at.file("a.py", make=True))
+    stored.copy("load", "fast", stored.at.file("a.py", make=True))
     assert stored.find("file:a.py").conversation.turns == TALK[:2]
     assert stored.at.ref("file:moved.py").key == moved.key != stored.at.ref("file:a.py").key
     for path in ("gone.py", "/etc/passwd", "../x", ".git/config"):
@@ -116,14 +114,14 @@ def test_turns_after_a_load_or_a_deletion_are_preserved(
     before = place.path.read_bytes()
     if loaded:
         stored.make("fast", loaded, nonce="bbbbbbbb")
-        load(stored.layout, stored.find("fast"), place)
+        stored.copy("load", "fast", place)
     else:
         change(stored.layout, place, before, None, "delete")
     append(place.path, *MORE)
-    assert undo(stored.layout, place).merged
+    assert reverse(stored.layout, place, UNDO).merged
     assert place.path.read_bytes().startswith(before)
     assert stored.find("file:a.py").conversation.turns == (*TALK, *MORE)
-    redo(stored.layout, place)
+    stored.redo(place)
     assert stored.find("file:a.py").conversation.turns == (*loaded, *MORE)
 
 
@@ -194,7 +192,7 @@ def test_undo_never_loses_turns(stored: StoredConversations) -> None:
                 place.path.write_bytes(present.replace(b"why is", b"why%d is" % number, 1))
             else:
                 try:
-                    (undo if act == "undo" else redo)(stored.layout, place)
+                    reverse(stored.layout, place, UNDO if act == "undo" else REDO)
                 except (NothingDone, Refused):
                     assert place.path.read_bytes() == present
             turns = stored.find(place.name).conversation.turns
@@ -272,7 +270,7 @@ def test_a_folder_that_is_a_link_is_not_followed(stored: StoredConversations) ->
     elsewhere.mkdir()
     stored.layout.conversations.symlink_to(elsewhere)
     with pytest.raises(Refused, match="symbolic link"):
-        save(stored.layout, stored.find("file:a.py"), stored.place("fast"))
+        stored.copy("save", "file:a.py", stored.place("fast"))
     with pytest.raises(Refused, match="symbolic link"):
         entries(stored.layout)
     assert list(elsewhere.iterdir()) == []
@@ -282,7 +280,7 @@ def test_a_loaded_conversation_is_that_of_the_next_edit(stored: StoredConversati
     workspace = stored.workspace
     stored.make("fast", TALK[:2])
     place = stored.at.file("README.md", make=True)
-    load(workspace.layout, stored.find("fast"), place)
+    stored.copy("load", "fast", place)
     data = (workspace.worktree.top / "README.md").read_bytes()
     memory = resolve(workspace.layout, workspace.worktree, "README.md", data)
     assert memory is not None and memory.conversation == place.path
