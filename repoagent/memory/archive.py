@@ -5,9 +5,9 @@
     memory/NAME/notes.md             and conversation.md, edits.jsonl, archive/*.md: as in `.repoagent`
 
 Exported texts are read under the memory's locks, with secrets masked. Archives are untrusted: each is first read
-completely, within limits on size and number of files, and rejected if any part is invalid. A memory is attached to the
-file at its path if they share a version. Imported notes are marked by their source ("person, imported from
-team.tar.gz"); they are compared without this mark, so importing twice adds nothing.
+completely, up to a limit; other files in it are ignored. A memory is attached to the file at its path if they share a
+version. Imported notes are marked by their source ("person, imported from team.tar.gz"); they are compared without this
+mark, so importing twice adds nothing.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from pathlib import Path
 from typing import IO, Any, Literal
 
 from repoagent.dataclass import dataclass
-from repoagent.errors import NothingDone, Refused, UsageError
+from repoagent.errors import Refused
 from repoagent.git.files import blob_hash, check_path
 from repoagent.git.worktree import WorkTree
 from repoagent.llm.conversation import Turn, loads
 from repoagent.memory.edit_records import EditRecord, group_turns
 from repoagent.memory.identity import record as identities
 from repoagent.memory.identity.git_renames import blob_at, same_through_history
-from repoagent.memory.identity.hints import EARLIER, PATH, Change, IdentityIndex, open_index
+from repoagent.memory.identity.index import EARLIER, PATH, IdentityIndex, open_index
 from repoagent.memory.identity.record import Identity, Memory
 from repoagent.memory.identity.resolve import WorkTreeFile, file_at, find
 from repoagent.memory.identity.similarity import keep_content
-from repoagent.memory.identity.store import freed, memories, memory_lock, recognize, rekeying
+from repoagent.memory.identity.store import memory_lock, rekeying, release_key
 from repoagent.memory.notes import COMPACTED, USER, Note, add_notes, entries, says_nothing_new
 from repoagent.storage import json_files
 from repoagent.storage.atomic import move, read_regular, write_whole
@@ -52,17 +52,12 @@ VERSION = 1
 KIND = "memories of repoagent"
 MANIFEST = "manifest.json"
 NOTES, CONVERSATION, EDITS, ARCHIVED_NOTES = "notes.md", "conversation.md", "edits.jsonl", "archive/notes.md"
-LARGEST_FILE, LARGEST = 32 * 2**20, 256 * 2**20  # bytes, unpacked: of one file, and of all
-MOST_FILES = 200_000
+LARGEST = 256 * 2**20  # bytes, unpacked
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 SHARED = re.compile(
     r"notes\.md|conversation\.md|edits\.jsonl|archive/(?:notes|conversation-[A-Za-z0-9-]{1,60})\.md"
 )
-# ignored: earlier versions of `memory gc` wrote archives that also have these
-_IGNORED = re.compile(
-    r"seen(?:-[0-9a-f]{8})?\.z|(?:archive/)?[\w.-]{1,80}\.broken-\d{1,6}|archive/cleared-[^/]+/[^/]+"
-)
-_HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_MEMBER = re.compile(rf"memory/({NAME.pattern})/(identity\.json|{SHARED.pattern})")
 _MARKED = re.compile(r"(?:(.{1,60}?), )?imported(?: from .{0,40})?")
 _AUTHOR, _FROM = 36, 28  # characters: a source has at most 80
 _STAGE = ".arriving"  # in the memory folder, which ignores such names
@@ -71,10 +66,6 @@ Outcome = Literal["new", "orphaned", "merged", "same"]
 
 class NoArchive(Refused):
     """A file is not a valid archive of memories."""
-
-
-class _Invalid(Exception):
-    """The message is a predicate: it follows the name of the archive."""
 
 
 @dataclass(frozen=True)
@@ -108,8 +99,7 @@ def _is_conversation(path: str) -> bool:
 
 
 def _masked(path: str, data: bytes) -> bytes:
-    """The content of the file `path` of a memory with secrets masked and, in notes and edits, without invalid UTF-8 or
-    invalid lines."""
+    """The bytes of a memory's file with secrets masked, and without invalid lines of edits."""
     if path == EDITS:
         values = records_of(data).values()
         clean = ({**value, "request": mask(value["request"])} for value in values)
@@ -118,40 +108,9 @@ def _masked(path: str, data: bytes) -> bytes:
     return mask(data.decode("utf-8", errors)).encode("utf-8", errors)
 
 
-# -- export --
-
-
-def select_memories(
-    layout: Layout, worktree: WorkTree, paths: Sequence[str] = (), *, warn: Warn = to_stderr
-) -> list[Memory]:
-    """The memories of the files and folders `paths` (relative to the top; the name of a memory is accepted too), sorted
-    by name; by default, all memories. Raises UsageError for a path without a memory, NothingDone if there are no
-    memories."""
-    known = memories(layout, warn=warn)
-    if not known:
-        raise NothingDone("this repository has no memories yet; the first edit creates one")
-    chosen: dict[str, Memory] = {}
-    for path in paths or ["."]:
-        matching = [
-            memory
-            for memory in known
-            if path
-            in (".", memory.identity.path, memory.folder.name, memory.identity.path_in(str(worktree.top)))
-            or memory.identity.path.startswith(path.rstrip("/") + "/")
-        ]
-        if not matching and (file := file_at(worktree, path)):  # renamed since it was last seen
-            memory = recognize(layout, worktree, path, file.data, warn=warn)
-            matching = [] if memory is None else [memory]
-        if not matching:
-            raise UsageError(f"{path} has no memory; `repoagent memory list` lists all memories")
-        chosen |= {memory.folder.name: memory for memory in matching}
-    return [chosen[name] for name in sorted(chosen)]
-
-
 @contextmanager
 def lock_memory(folder: Path, *, timeout: float = 10.0) -> Iterator[None]:
-    """Lock the texts of the memory in `folder`. Raises Busy if a lock is not released in time, Refused if it cannot be
-    created."""
+    """Lock the texts of the memory in `folder`. Raises Busy or Refused."""
     with ExitStack() as locks:
         for name in (CONVERSATION, NOTES):  # in the order in which compacting takes them
             locks.enter_context(
@@ -161,10 +120,8 @@ def lock_memory(folder: Path, *, timeout: float = 10.0) -> Iterator[None]:
 
 
 def pack(memory: Memory, warn: Warn, *, conversations: bool = True) -> ArchivedMemory:
-    """The parts of a memory that may be shared, without secrets, data about this machine, or the content of its file.
-
-    Raises Busy if its locks are not released in time, Refused if they cannot be created.
-    """
+    """The parts of a memory that may be shared, without secrets or data about this machine. Raises Busy,
+    Refused."""
     folder, files, masked = memory.folder, dict[str, bytes](), 0
     with lock_memory(folder):
         paths = [NOTES, CONVERSATION, EDITS]
@@ -187,12 +144,11 @@ def pack(memory: Memory, warn: Warn, *, conversations: bool = True) -> ArchivedM
             files[path] = clean
     name = folder.name
     if not NAME.fullmatch(name):  # the user has renamed the folder
-        plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")[:60] or "memory"
-        name = f"{plain}-{sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+        name = f"memory-{sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
     return ArchivedMemory(name, memory.identity, files, masked)
 
 
-def dumps(parcels: Sequence[ArchivedMemory], object_format: str = "sha1") -> bytes:
+def dumps(parcels: Sequence[ArchivedMemory]) -> bytes:
     """The bytes of an archive. Raises Refused if it would be too large to read again."""
     parcels = sorted(parcels, key=lambda parcel: parcel.name)
     files: list[tuple[str, bytes]] = []
@@ -200,18 +156,14 @@ def dumps(parcels: Sequence[ArchivedMemory], object_format: str = "sha1") -> byt
         identity = asdict(replace(parcel.identity, keys={}, places={}))
         identity["rekeyings"] = [{**step, "key": ""} for step in identity["rekeyings"]]
         del identity["keys"], identity["places"]
-        texts = {
-            identities.FILE: json_files.dumps({"version": 1, **identity}, indent=1) + b"\n",
-            **parcel.files,
-        }
+        data = json_files.dumps({"version": 1, **identity}, indent=1) + b"\n"
+        texts = {identities.FILE: data, **parcel.files}
         files += [(f"memory/{parcel.name}/{path}", data) for path, data in sorted(texts.items())]
-    sizes = [len(data) for _, data in files]
-    if sum(sizes) > LARGEST // 2 or len(files) >= MOST_FILES or max(sizes, default=0) > LARGEST_FILE:
+    if sum(len(data) for _, data in files) > LARGEST // 2:
         raise Refused("the memories are too large for one archive; export fewer files or folders at a time")
     manifest = {
         "version": VERSION,
         "kind": KIND,
-        "object_format": object_format,
         "files": len(files),
         "memories": [{"name": parcel.name, "path": parcel.identity.path} for parcel in parcels],
     }
@@ -231,94 +183,49 @@ def dumps(parcels: Sequence[ArchivedMemory], object_format: str = "sha1") -> byt
 
 
 def read_archive(stream: IO[bytes], name: str) -> list[ArchivedMemory]:
-    """Read an archive; `name` is for messages.
-
-    Raises NoArchive if it is not an archive, is truncated or too large, or has invalid members; NewerFormat if a newer
-    repoagent wrote it.
-    """
+    """Read an archive; `name` is for messages. Raises NoArchive, or NewerFormat if a newer repoagent wrote
+    it."""
+    memories: dict[str, dict[str, bytes]] = {}
+    manifest = b""
     try:
-        files = _read_files(stream)
-        manifest = json_files.parse(files.pop(MANIFEST, b""))
-        if manifest is None or manifest.get("kind") != KIND:
-            raise NoArchive(f"{name} is not a memory archive; create one with `repoagent memory export`")
-        if manifest["version"] > VERSION:
-            raise json_files.NewerFormat(
-                f"{name} has format version {manifest['version']}, newer than the supported {VERSION}; "
-                "update repoagent"
-            )
-        if manifest.get("files") != len(files):
-            raise _Invalid("contains a different number of files than its manifest says")
-        by_name: dict[str, dict[str, bytes]] = {}
-        for path, data in files.items():
-            _, folder, inside = path.split("/", 2)
-            by_name.setdefault(folder, {})[inside] = data
-        if len({folder.casefold() for folder in by_name}) != len(by_name):
-            raise _Invalid("contains two memories whose names differ only in case")
-        return [_parcel(folder, inside) for folder, inside in sorted(by_name.items())]
-    except (tarfile.TarError, EOFError, zlib.error, OSError, ValueError, OverflowError) as error:
+        with gzip.GzipFile(fileobj=stream, mode="rb") as packed:
+            unpacked = packed.read(LARGEST + 1)
+        if len(unpacked) > LARGEST:
+            raise ValueError(f"more than {LARGEST // 2**20} MiB")
+        with tarfile.open(fileobj=io.BytesIO(unpacked), mode="r:") as tar:
+            for member in tar:
+                match = _MEMBER.fullmatch(member.name)
+                if member.type not in (tarfile.REGTYPE, tarfile.AREGTYPE) or member.issparse():
+                    continue
+                content = tar.extractfile(member)
+                data = b"" if content is None else content.read()
+                if match:
+                    memories.setdefault(match[1], {})[match[2]] = data
+                elif member.name == MANIFEST:
+                    manifest = data
+        head = json_files.parse(manifest)
+        if head is None or head.get("kind") != KIND:
+            raise ValueError("it has no manifest; create one with `repoagent memory export`")
+        if head["version"] == VERSION:
+            return [_parcel(folder, files) for folder, files in sorted(memories.items())]
+    except (tarfile.TarError, EOFError, zlib.error, OSError, ValueError, OverflowError, Refused) as error:
         raise NoArchive(
             f"{name} is not a memory archive, or is damaged ({error}); nothing was imported"
         ) from error
-    except _Invalid as error:
-        raise NoArchive(f"{name} {error}; nothing was imported") from error
-
-
-def _read_files(stream: IO[bytes]) -> dict[str, bytes]:
-    with gzip.GzipFile(fileobj=stream, mode="rb") as packed:
-        unpacked = packed.read(LARGEST + 1)
-    if len(unpacked) > LARGEST:
-        raise _Invalid(f"contains more than {LARGEST // 2**20} MiB")
-    files: dict[str, bytes] = {}
-    folded: set[str] = set()
-    with tarfile.open(fileobj=io.BytesIO(unpacked), mode="r:") as tar:
-        for member in tar:
-            top, _, rest = member.name.partition("/")
-            folder, _, path = rest.partition("/")
-            is_file = path == identities.FILE or SHARED.fullmatch(path) or _IGNORED.fullmatch(path)
-            is_known = top == "memory" and NAME.fullmatch(folder) and is_file
-            if member.type not in (tarfile.REGTYPE, tarfile.AREGTYPE) or member.issparse():
-                raise _Invalid(f"contains {member.name!r}, which is not a regular file")
-            if member.name != MANIFEST and not is_known:
-                raise _Invalid(f"contains {member.name!r}, which does not belong to a memory")
-            if member.name.casefold() in folded:
-                raise _Invalid(f"contains {member.name!r} twice")
-            if member.size > LARGEST_FILE:
-                raise _Invalid(f"contains {member.name!r}, which is too large ({member.size:,} bytes)")
-            folded.add(member.name.casefold())
-            if len(folded) > MOST_FILES:
-                raise _Invalid(f"contains more than {MOST_FILES:,} files")
-            content = tar.extractfile(member)
-            files[member.name] = b"" if content is None else content.read()
-    return files
+    raise json_files.NewerFormat(
+        f"{name} has format version {head['version']}, newer than the supported {VERSION}; update repoagent"
+    )
 
 
 def _parcel(name: str, files: dict[str, bytes]) -> ArchivedMemory:
-    memory = f"contains the memory {name!r}"
-    value = json_files.parse(files.get(identities.FILE, b""))
+    value = json_files.parse(files.pop(identities.FILE, b""))
     identity = None if value is None or value["version"] != 1 else identities.from_dict(value)
     if identity is None:
-        raise _Invalid(f"{memory}, whose identity.json is missing or invalid")
-    try:
-        for path in (identity.path, *identity.earlier_paths, *identity.strangers):
-            check_path(path)
-    except Refused as error:
-        raise _Invalid(f"{memory}, which names an invalid path: {error}") from error
-    if not all(map(_HASH.fullmatch, (*identity.blobs, *filter(None, [identity.commit])))):
-        raise _Invalid(f"{memory}, which has an invalid blob or commit id")
-    files = {path: data for path, data in files.items() if SHARED.fullmatch(path)}
-    for path, data in files.items():
-        label = f"contains memory/{name}/{path}"
-        try:
-            if _is_conversation(path):
-                turns_of(data)
-            elif path == EDITS and any(line.strip() and not records_of(line) for line in data.split(b"\n")):
-                raise _Invalid(f"{label}, which has an invalid line")
-            else:
-                data.decode()
-        except UnicodeDecodeError as error:
-            raise _Invalid(f"{label}, which is not UTF-8") from error
-        except Refused as error:
-            raise _Invalid(f"{label}, which cannot be parsed ({error})") from error
+        raise ValueError(f"the identity.json of {name} is missing or invalid")
+    for path in (identity.path, *identity.earlier_paths, *identity.strangers):
+        check_path(path)
+    for path in filter(_is_conversation, files):
+        turns_of(files[path])
     return ArchivedMemory(name, replace(identity, keys={}, places={}), files)
 
 
@@ -350,10 +257,9 @@ def import_memories(
     dry_run: bool = False,
     warn: Warn = to_stderr,
 ) -> list[Arrival]:
-    """Import memories. `source` marks their notes ("imported from team"). With `dry_run` nothing is written.
+    """Import memories; `source` marks their notes ("imported from team"). Raises Busy, Refused.
 
-    If the process is killed, each new memory is either complete or missing; importing again adds the rest. Raises Busy
-    if another process does not release a lock in time, Refused if a memory cannot be written.
+    After a kill, each new memory is complete or missing; importing again adds the rest.
     """
     if not dry_run:
         ensure(layout)
@@ -380,44 +286,32 @@ def _import(
         folder = next(name for name in names if not (layout.memory / name).exists())
         files = fresh_files(parcel, source)
         if not dry_run:  # written to a hidden folder, which gets its name when it is complete
-            stage = _empty_stage(layout)
+            stage = layout.memory / _STAGE
+            try:
+                shutil.rmtree(stage)  # left by a killed process
+            except FileNotFoundError:
+                pass
+            except OSError as error:
+                raise system_failed("remove", stage, error) from error
             for name, data in files.items():
                 write_whole(stage / name, data)
             identity, top = parcel.identity, str(worktree.top)
             reason = f"{source}; {why}" if why else source
-            changes: list[Change] = []
             if file is None:
                 step = rekeying(reason, WorkTreeFile(worktree, path, b"", ""))
                 identity = identity.noted(replace(step, blob=identity.blob))
             else:
                 keep_content(stage, worktree, file.data)
                 identity = identity.keyed(file.key, top).noted(rekeying(reason, file)).seen(file.blob, top)
-                changes = freed(index, file, folder)
             identities.save(stage, identity)
-            move(stage, layout.memory / folder)  # first: a new folder is found even without hints
-            index.note([(folder, None, identity), *changes])
-            for other, _, after in changes:
-                identities.save(layout.memory / other, after)
+            move(stage, layout.memory / folder)
+            if file is not None:
+                release_key(layout, index, file, folder)
         turns = [turn for text in filter(_is_conversation, files) for turn in turns_of(files[text])]
         return Arrival(
             path, None if file is None else path, folder, "orphaned" if file is None else "new", why,
             len(entries(files.get(NOTES, b""))), len(records_of(files.get(EDITS, b""))), len(group_turns(turns)),
         )  # fmt: skip
-
-
-def _empty_stage(layout: Layout) -> Path:
-    """The folder in which a memory is written, without what a killed process left there."""
-    stage = layout.memory / _STAGE
-    if stage.is_symlink():
-        raise Refused(f"{stage} is a symbolic link; remove it")
-    try:
-        with open_folder(layout.memory, create=True):
-            shutil.rmtree(stage)
-    except FileNotFoundError:
-        pass
-    except OSError as error:
-        raise system_failed("remove", stage, error) from error
-    return stage
 
 
 def _find_target(
@@ -438,9 +332,8 @@ def _find_target(
     file = file_at(worktree, path)
     if file is None:
         return None, "", f"no file {path}"
-    if (
-        file.blob not in parcel.identity.blobs
-    ):  # the version in HEAD, or the history of the file, must lead to it
+    if file.blob not in parcel.identity.blobs:
+        # the version in HEAD, or the history of the file, must lead to it
         head, commit = blob_at(worktree, f"HEAD:{path}") or b"", parcel.identity.commit
         is_same = bool(head.strip()) and (
             blob_hash(head, worktree.object_format) in parcel.identity.blobs
@@ -499,8 +392,7 @@ def _missing_notes(folder: Path, parcel: ArchivedMemory, source: str) -> list[No
 
 
 def restore(layout: Layout, folder: Path) -> Memory:
-    """Move back a memory that `memory gc` archived in `folder`. Raises NoArchive if it has no readable identity,
-    Refused if a memory with this name exists, Busy if the lock is not released in time."""
+    """Move back a memory that `memory gc` archived in `folder`. Raises NoArchive, Refused or Busy."""
     identity = identities.load(folder)
     if identity is None:
         raise NoArchive(f"{folder} is not an archived memory: it has no readable {identities.FILE}")

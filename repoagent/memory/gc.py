@@ -12,8 +12,9 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Literal
@@ -28,7 +29,7 @@ from repoagent.git.worktree import WorkTree
 from repoagent.memory.archive import lock_memory, turns_of
 from repoagent.memory.compaction import compact_before, old_count
 from repoagent.memory.edit_records import Exchange, exchange_of, group_turns
-from repoagent.memory.identity.hints import open_index
+from repoagent.memory.identity.index import open_index
 from repoagent.memory.identity.record import Memory, load
 from repoagent.memory.identity.store import memories, memory_lock
 from repoagent.memory.listing import FileLocator, measured, tops
@@ -45,8 +46,8 @@ _STAMP = "conversations-looked-through"
 
 @dataclass(frozen=True)
 class GcCandidate:
-    """A memory whose file is not in this work tree. `size` is in bytes, `used` is the time of its last change in
-    seconds since 1970, `why` the reason not to archive it, and `archive` the folder it was moved to."""
+    """A memory without a file here: bytes, last change in seconds since 1970, why it is kept, where it was
+    moved."""
 
     memory: Memory
     size: int
@@ -72,15 +73,13 @@ def collect(
     apply: bool = False,
     warn: Warn = to_stderr,
 ) -> tuple[list[GcCandidate], int]:
-    """Find the memories that have no file and have not changed for `days` days; with `apply`, archive them. Returns all
-    memories without a file, by path, and the total number of memories.
+    """The memories without a file, by path, and the number of all; `apply` archives those unchanged for `days`.
 
-    A memory stays if its path, or a version that it has seen, is in any work tree, on any branch or in a stash; if it
-    is locked; or if an edit to its file is being recorded. Raises Refused if the archive cannot be written.
+    A memory stays if its path or a version is in a work tree, on a branch or in a stash, or if it is in use. Raises
+    Refused if the archive cannot be written.
     """
     cutoff = time.time() - days * _DAY
     with open_index(layout, warn) as index:
-        index.look_again()
         locator = FileLocator(layout, worktree, index)
         paths = index.paths()
         names = [name for name, path in paths if locator.locate(name, path).state == "orphaned"]
@@ -117,9 +116,21 @@ def _uses(layout: Layout, worktree: WorkTree, orphans: Sequence[Memory]) -> Iter
         pending = (json_files.parse(file.read_bytes()) or {}).get("memories")
         for folder in map(str, pending.values()) if isinstance(pending, dict) else ():
             yield folder, "an edit to its file has not been recorded yet"
-    tips, empty = _tips(worktree), blob_hash(b"", worktree.object_format)
+    # the tips of branches, of work trees, and of stashes
+    refs = ("for-each-ref", "--format=%(objectname) %(objecttype)", "refs/heads", "refs/remotes")
+    listed = git(worktree.top, *refs).decode().splitlines()
+    tips = [line.split(" ")[0] for line in listed if line.endswith(" commit")]
+    trees = git(worktree.top, "worktree", "list", "--porcelain").split(b"\n")
+    heads = [line.removeprefix(b"HEAD ").decode() for line in trees if line.startswith(b"HEAD ")]
+    tips += [head for head in heads if head.strip("0")]
+    with suppress(GitError):  # no stash
+        stashes = git(worktree.top, "log", "-g", "--format=%H %P", "refs/stash", "--").decode()
+        for line in stashes.splitlines():  # a third parent contains the untracked files
+            commit, *parents = line.split()
+            tips += [commit, *parents[1:]]
+    empty = blob_hash(b"", worktree.object_format)
     owners = {blob: memory for memory in orphans for blob in memory.identity.blobs if blob != empty}
-    files = files_in(worktree, tips) if tips else []
+    files = files_in(worktree, list(dict.fromkeys(tips))) if tips else []
     for path, blob in files:
         if owner := owners.pop(blob, None):
             yield owner.folder.name, f"a branch contains the same content in {path}"
@@ -137,28 +148,9 @@ def _uses(layout: Layout, worktree: WorkTree, orphans: Sequence[Memory]) -> Iter
             yield memory.folder.name, f"a branch contains the file {name}"
 
 
-def _tips(worktree: WorkTree) -> list[str]:
-    """The commits of all local and remote-tracking branches, work trees, and stashes."""
-    refs = ("for-each-ref", "--format=%(objectname) %(objecttype)", "refs/heads", "refs/remotes")
-    listed = git(worktree.top, *refs).decode().splitlines()
-    tips = [line.split(" ")[0] for line in listed if line.endswith(" commit")]
-    trees = git(worktree.top, "worktree", "list", "--porcelain").split(b"\n")
-    heads = [line.removeprefix(b"HEAD ").decode() for line in trees if line.startswith(b"HEAD ")]
-    tips += [head for head in heads if head.strip("0")]
-    try:
-        stashes = git(worktree.top, "log", "-g", "--format=%H %P", "refs/stash", "--").decode()
-    except GitError:  # no stash
-        stashes = ""
-    for line in stashes.splitlines():  # a third parent contains the untracked files
-        commit, *parents = line.split()
-        tips += [commit, *parents[1:]]
-    return list(dict.fromkeys(tips))
-
-
 @dataclass(frozen=True)
 class ForgottenCounts:
-    """The numbers of outdated exchanges about files, conversations of unfinished edits, copies for undo, and past runs;
-    and their total size in bytes."""
+    """Old exchanges, conversations of unfinished edits, copies for undo, and runs; and their total size."""
 
     exchanges: int = 0
     unfinished: int = 0
@@ -173,31 +165,21 @@ class ForgottenCounts:
 def forget_conversations(
     layout: Layout, days: int, *, apply: bool = True, warn: Warn = to_stderr
 ) -> ForgottenCounts:
-    """Remove conversations older than `days` days; without `apply`, only count them.
-
-    Locked conversations stay until the next call, which also completes an interrupted removal.
-    """
+    """Remove conversations older than `days` days, or only count them; locked ones stay until the next
+    call."""
     cutoff = time.time() - days * _DAY
-    exchanges = size = unfinished = runs = 0
+    counts, size = Counter[str](), 0
     for memory in memories(layout, warn=warn):
         try:
             for count, length in _forget_exchanges(memory, cutoff, apply=apply, warn=warn):
-                exchanges, size = exchanges + count, size + length
+                counts["exchanges"] += count
+                size += length
         except (Busy, Refused) as error:
             warn(f"skipped the conversation about {memory.identity.path}: {error}")
-    for path in _entries(layout.conversations):
-        if path.suffix == ".md" and path.name.startswith(("edit-", "kept-")) and _is_old([path], cutoff):
-            size += _size(path)
-            lock = layout.locks / path.stem  # held while the edit is running
-            unfinished += not apply or _remove([path, path.with_name(f"{path.name}.lock"), lock], lock)
-    copies = [path for path in (layout.conversations / ".past").rglob("*.md") if _is_old([path], cutoff)]
-    size += sum(map(_size, copies))
-    for paths, run_lock in list(_old_runs(layout, cutoff)):
+    for kind, paths, lock in list(_old_files(layout, cutoff)):
         size += sum(map(_size, paths))
-        runs += not apply or _remove(paths, run_lock)
-    if apply:
-        _remove(copies, None)
-    return ForgottenCounts(exchanges, unfinished, len(copies), size, runs)
+        counts[kind] += not apply or _remove(paths, lock)
+    return ForgottenCounts(bytes=size, **counts)
 
 
 def forget_daily(layout: Layout, days: int) -> None:
@@ -213,8 +195,8 @@ def forget_daily(layout: Layout, days: int) -> None:
 
 
 def _forget_exchanges(memory: Memory, cutoff: float, *, apply: bool, warn: Warn) -> Iterator[tuple[int, int]]:
-    """Numbers of exchanges and bytes of each archived conversation that is too old; without `apply` also those that
-    would move to the archive from the current conversation."""
+    """(exchanges, bytes) of each conversation that is too old in the archive or, in a preview, would go
+    there."""
 
     def is_old(time: str) -> bool:
         """Whether an ISO 8601 time is before the cutoff; False if it is invalid."""
@@ -244,27 +226,35 @@ def _forget_exchanges(memory: Memory, cutoff: float, *, apply: bool, warn: Warn)
                 continue
             yield len(archived), len(data)
             if apply:
-                _mark_removed(memory, f"; archive/{path.name})")
+                # the notes say that it no longer exists
+                reference = f"; archive/{path.name})".encode()
+                label = f"the notes about {memory.identity.path}"
+                with locked(memory.folder / "notes.md.lock", label=label):
+                    for notes in (memory.notes, archive / "notes.md"):
+                        text = read_regular(notes)
+                        if text is not None and reference in text:
+                            write_whole(notes, text.replace(reference, b"; removed)"))
                 path.unlink(missing_ok=True)
 
 
-def _mark_removed(memory: Memory, reference: str) -> None:
-    """Say in the notes that the archived conversation of this `reference` no longer exists."""
-    with locked(memory.folder / "notes.md.lock", label=f"the notes about {memory.identity.path}"):
-        for notes in (memory.notes, memory.folder / "archive" / "notes.md"):
-            text = read_regular(notes)
-            if text is not None and reference.encode() in text:
-                write_whole(notes, text.replace(reference.encode(), b"; removed)"))
-
-
-def _old_runs(layout: Layout, cutoff: float) -> Iterator[tuple[list[Path], Path | None]]:
-    """The files and folders of each past run that has not changed since `cutoff`, and the lock of the run, None if it
-    has no folder. Conversations of runs with a name that a user chose stay."""
+def _old_files(layout: Layout, cutoff: float) -> Iterator[tuple[str, list[Path], Path | None]]:
+    """(kind, files, lock while in use) of what has not changed since `cutoff` and has no name by a user."""
+    for path in (layout.conversations / ".past").rglob("*.md"):
+        if _is_old([path], cutoff):
+            yield "copies", [path], None
     ours = ("run-", "chat-")
     homes = {path.name: path for path in _entries(layout.runs) if path.is_dir() and not path.is_symlink()}
+    for path in _entries(layout.conversations):
+        name, files = path.stem, [path, path.with_name(f"{path.name}.lock")]
+        if path.suffix != ".md" or not _is_old([path], cutoff):
+            continue
+        if path.name.startswith(("edit-", "kept-")):
+            yield "unfinished", [*files, layout.locks / name], layout.locks / name
+        elif name.casefold().startswith(ours) and name not in homes:
+            yield "runs", files, None
     for name, home in homes.items():
         if name.startswith(".gone-"):  # its removal was interrupted
-            yield [home], None
+            yield "runs", [home], None
             continue
         paths = [home / item for item in ("output", "inbox", "checkpoint.md", "plan.md")]
         if name.casefold().startswith(ours):
@@ -272,12 +262,7 @@ def _old_runs(layout: Layout, cutoff: float) -> Iterator[tuple[list[Path], Path 
         paths = [path for path in paths if os.path.lexists(path)]
         # the folder's own time changes with run.json, which is replaced at each step and at the end
         if paths and _is_old([home, *paths], cutoff) and lock_holder(home / "lock") is None:
-            yield paths, home / "lock"
-    for path in _entries(layout.conversations):
-        if path.suffix == ".md" and path.name.casefold().startswith(ours) and path.stem not in homes:
-            paths = [item for item in (path, path.with_name(f"{path.name}.lock")) if os.path.lexists(item)]
-            if _is_old(paths, cutoff):
-                yield paths, None
+            yield "runs", paths, home / "lock"
 
 
 def _remove(paths: Sequence[Path], lock: Path | None) -> bool:

@@ -19,7 +19,7 @@ from repoagent.git.index import paths_by_blob
 from repoagent.git.process import git
 from repoagent.git.worktree import WorkTree, is_full_id
 from repoagent.memory.identity.git_renames import changed_files, renames_since
-from repoagent.memory.identity.hints import BLOB, EARLIER, KEY, PATH, Hint, IdentityIndex, open_index
+from repoagent.memory.identity.index import BLOB, EARLIER, KEY, PATH, Hint, IdentityIndex, open_index
 from repoagent.memory.identity.record import FILE
 from repoagent.memory.identity.resolve import MANY, file_at, find, key_of
 from repoagent.memory.notes import entries
@@ -181,7 +181,6 @@ def rows(layout: Layout, worktree: WorkTree, query: RowFilter, warn: Warn) -> It
     file."""
     memory = str(layout.memory)
     with open_index(layout, warn) as index:
-        index.look_again()
         locator = FileLocator(layout, worktree, index)
         selected = sorted(
             (path, name)

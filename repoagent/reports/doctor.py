@@ -243,7 +243,7 @@ def check_history(worktree: WorkTree) -> Iterator[Check]:
 
 def check_memory(worktree: WorkTree) -> Iterator[Check]:
     """How many files have a memory, and which parts of the memory cannot be read."""
-    from repoagent.memory.identity.hints import open_index
+    from repoagent.memory.identity.index import open_index
 
     problems: list[str] = []
     where = layout(worktree)

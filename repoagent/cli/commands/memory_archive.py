@@ -8,16 +8,19 @@ import stat
 import sys
 from collections import Counter
 from datetime import datetime
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from repoagent.cli.commands.memory import amount
+from repoagent.cli.commands.memory import amount, find
 from repoagent.cli.session import Repository, pass_repository, select
 from repoagent.cli.ui.table import Cell, Column, Page
 from repoagent.cli.ui.terminal_text import one_line
 from repoagent.display_text import plural
-from repoagent.errors import Exit, Refused, UsageError
+from repoagent.errors import Exit, NothingDone, Refused, UsageError
+
+if TYPE_CHECKING:
+    from repoagent.memory.identity.record import Memory
 
 EXPORT_EXAMPLES = """\b
 Examples:
@@ -45,7 +48,8 @@ def export_command(
     repo: Repository, /, *, paths: tuple[str, ...], output: str | None, no_conversations: bool
 ) -> None:
     """Export the memories of each PATH (a file or folder), or all memories, to one archive."""
-    from repoagent.memory.archive import dumps, pack, select_memories
+    from repoagent.memory.archive import dumps, pack
+    from repoagent.memory.identity.store import memories
     from repoagent.storage.atomic import write_whole
 
     terminal, piped = repo.terminal, output in (None, "-")
@@ -57,17 +61,22 @@ def export_command(
     if not piped and os.path.lexists(target) and not stat.S_ISREG(target.lstat().st_mode):
         raise Refused(f"{target} is not a regular file; use another file, or - for standard output")
 
-    names = []
-    for path in paths:
-        is_memory = (
-            Path(path).name == path
-            and (repo.layout.memory / path).is_dir()
-            and not (repo.cwd / path).exists()
-        )
-        names.append(path if is_memory else repo.relative(path))
-    memories = select_memories(repo.layout, repo.worktree, names, warn=terminal.warn)
-    parcels = [pack(memory, terminal.warn, conversations=not no_conversations) for memory in memories]
-    data = dumps(parcels, repo.worktree.object_format)
+    known = memories(repo.layout, warn=terminal.warn)
+    if not known:
+        raise NothingDone("this repository has no memories yet; the first edit creates one")
+    chosen: dict[str, Memory] = {}
+    for path in paths or [str(repo.worktree.top)]:
+        below = repo.relative(path)
+        found = [each for each in known if below == "." or each.identity.path.startswith(f"{below}/")]
+        if not found and (memory := find(repo, path).memory):
+            found = [memory]
+        if not found:
+            raise UsageError(f"{path} has no memory; `repoagent memory list` lists all memories")
+        chosen |= {memory.folder.name: memory for memory in found}
+    parcels = [
+        pack(chosen[name], terminal.warn, conversations=not no_conversations) for name in sorted(chosen)
+    ]
+    data = dumps(parcels)
     if piped:
         sys.stdout.flush()
         sys.stdout.buffer.write(data)
@@ -130,11 +139,7 @@ def import_command(repo: Repository, /, *, file: str, dry_run: bool) -> int:
                 raise UsageError("no archive on standard input; pipe one in, or name a file")
             parcels = read_archive(sys.stdin.buffer, "standard input")
         elif not path.is_file():
-            raise UsageError(
-                f"{file} is not a file; give the path of an archive"
-                if path.exists()
-                else f"no such file: {file}"
-            )
+            raise UsageError(f"no such file: {file}")
         else:
             with path.open("rb") as stream:
                 parcels = read_archive(stream, file)

@@ -50,33 +50,23 @@ def _ids_at(worktree: WorkTree, path: str, commits: Collection[str]) -> list[byt
     return (_ask(worktree, "rev-parse", *(f"{commit}:{path}" for commit in commits)) or b"").split()
 
 
-def former_names(worktree: WorkTree, path: str, commits: Collection[str | None]) -> Iterator[tuple[str, str]]:
-    """The earlier names of `path`, newest first, each with its last blob: first from renames in the index, then from
-    those in at most _DEPTH commits.
+def former_names(worktree: WorkTree, path: str, commits: set[str | None]) -> Iterator[tuple[str, str]]:
+    """The earlier names of `path` in the index and at most _DEPTH commits, newest first, each with its last blob.
 
-    `commits` has, for each file that may have been renamed to `path`, the commit at which it was last seen (None if
-    unknown). History is read only if one of these commits does not contain `path`; otherwise `path` cannot be the
-    result of a later rename.
+    `commits` are those at which files that may be renamed to it were last seen (None: unknown). If all contain
+    `path`, history is not read.
     """
     yield from _followed(path, _ask_renames(worktree, "diff-index", "--cached", *_RENAMES, "HEAD", "--"))
-
-    def limit() -> str:
-        """The commit at which reading history ends; "" if there are fewer commits."""
-        oldest = _ask(worktree, "rev-list", "-1", f"--skip={_DEPTH}", "HEAD", "--")
-        return (oldest or b"").decode().strip()
-
-    end = limit() if None in commits else ""
-    since = {commit or end for commit in commits}
-    if "" not in since and _ids_at(worktree, path, since):
+    since = {commit for commit in commits if commit is not None}
+    if len(since) == len(commits) and _ids_at(worktree, path, since):
         return
-    bounds = {end or limit(), *(since if len(since) == 1 else ())} - {""}
-    excluded = [f"^{commit}" for commit in bounds]
-    yield from _followed(path, _ask_renames(worktree, "log", *_RENAMES, "--format=", "HEAD", *excluded, "--"))
+    oldest = (_ask(worktree, "rev-list", "-1", f"--skip={_DEPTH}", "HEAD", "--") or b"").decode().strip()
+    bounds = [f"^{commit}" for commit in (oldest, *(since if len(commits) == 1 else ())) if commit]
+    yield from _followed(path, _ask_renames(worktree, "log", *_RENAMES, "--format=", "HEAD", *bounds, "--"))
 
 
 def _followed(path: str, raw: bytes | None) -> Iterator[tuple[str, str]]:
-    """Follow renames back from `path`, newest first. `raw` contains for each rename
-    `:MODE MODE BLOB BLOB R<score> NUL old NUL new NUL`."""
+    """Follow renames back in git's raw output: `:MODE MODE BLOB BLOB R<score>`, old and new name for each."""
     fields = list(_names(raw))
     before: dict[str, tuple[str, str]] = {}
     for head, old, new in zip(fields[0::3], fields[1::3], fields[2::3], strict=False):
@@ -87,8 +77,7 @@ def _followed(path: str, raw: bytes | None) -> Iterator[tuple[str, str]]:
 
 
 def same_through_history(worktree: WorkTree, path: str, data: bytes, since: str) -> bool:
-    """Whether history shows `path` as one file from commit `since` to HEAD: it is in both commits, was never added,
-    removed or renamed in between, and has the content `data` at HEAD."""
+    """Whether `path` has `data` at HEAD and was neither added, removed nor renamed after commit `since`."""
     blob = _ask(worktree, "hash-object", "--stdin", "--path", path, stdin=data)
     if blob is None or _ids_at(worktree, path, (since, "HEAD"))[1:] != [blob.strip()]:
         return False
@@ -106,8 +95,8 @@ def changed_files(worktree: WorkTree) -> Iterator[str]:
 
 
 def renames_since(worktree: WorkTree, commit: str) -> list[tuple[str, str]]:
-    """(old, new) for each tracked file whose path in the work tree differs from that in `commit`, even if another file
-    has the old path now (git reports that as a rewrite of the old path and a copy)."""
+    """(old, new) for each tracked file that was renamed since `commit`, even if another file has the old path
+    now."""
     listing = ("diff-index", "--name-status", "-z", commit, "--")
     fields = _names(_ask_renames(worktree, *listing, similar=("-B", "-M")))
     changed = [(letter, next(fields), next(fields) if letter[0] in "RC" else "") for letter in fields]

@@ -74,8 +74,8 @@ class Identity:
         return self.blobs[-1] if self.blobs else ""
 
     def is_of_older_text(self, day: str, blob: str) -> bool:
-        """Whether a note dated `day` (YYYY-MM-DD) about `blob` (abbreviated, or "") is about a version that has been
-        completely replaced since."""
+        """Whether a note of `day` (YYYY-MM-DD) about `blob` ("" if unknown) is about a text replaced
+        since."""
         breaks = [step for step in self.rekeyings if step.reason.startswith((REWRITTEN, LINKED_ANEW))]
         if not breaks or day > breaks[-1].time[:10]:
             return False
@@ -143,8 +143,7 @@ class Memory:
 
 
 def came_along(folder: Path) -> bool:
-    """Whether git tracks any of a memory's files. If so, it may have come with the repository, from an unknown author:
-    the user's own memories are tracked only if the user adds them. Runs git once."""
+    """Whether git tracks any of a memory's files: then its author is unknown."""
     try:
         return bool(git(folder, "ls-files", "-z", "--cached", "--", "."))
     except (GitError, OSError):  # a bare repository tracks no files
@@ -152,10 +151,7 @@ def came_along(folder: Path) -> bool:
 
 
 def load(folder: Path, *, warn: Warn = to_stderr) -> Identity | None:
-    """The identity in `folder`; None if there is none or it is broken (then the file is renamed).
-
-    Raises Refused if it has a newer format or is not a regular file.
-    """
+    """The identity in `folder`; None if there is none, or if it is broken and now renamed. Raises Refused."""
     value = json_files.read_document(folder / FILE, version=VERSION, warn=warn)
     identity = None if value is None else from_dict(value)
     if value is not None and identity is None:

@@ -24,7 +24,7 @@ from repoagent.git.files import blob_hash, read_source
 from repoagent.git.index import paths_by_blob
 from repoagent.git.worktree import WorkTree
 from repoagent.memory.identity import git_renames, similarity
-from repoagent.memory.identity.hints import BLOB, EARLIER, KEY, PATH, IdentityIndex
+from repoagent.memory.identity.index import BLOB, EARLIER, KEY, PATH, IdentityIndex
 from repoagent.memory.identity.record import REWRITTEN, Identity
 from repoagent.memory.identity.similarity import RENAME
 from repoagent.storage.layout import Layout
@@ -72,8 +72,7 @@ def file_at(worktree: WorkTree, path: str) -> WorkTreeFile | None:
 
 @dataclass(frozen=True)
 class MemoryMatch:
-    """The memory in the folder named `folder`. `moved`: whether its file had another path before. `reason` is "" if
-    path and content match."""
+    """A memory's folder; `moved`: its file had another path; `reason` is "" if path and content match."""
 
     folder: str
     reason: str = ""
@@ -103,6 +102,12 @@ def find(layout: Layout, index: IdentityIndex, file: WorkTreeFile) -> MemoryMatc
     return next(_Search(layout, index, file).matches(), None)
 
 
+def find_unchanged(layout: Layout, index: IdentityIndex, file: WorkTreeFile) -> MemoryMatch | None:
+    """The memory that has seen this content at this path. The index may be out of date."""
+    at_path = _Search(layout, index, file).at_path
+    return next((memory.stays() for memory in at_path if file.blob in memory.identity.blobs), None)
+
+
 @dataclass(frozen=True)
 class _Search:
     """A search for the memory of one file."""
@@ -123,12 +128,16 @@ class _Search:
             if identity is not None and self.file.path not in identity.strangers
         ]
 
+    @property
+    def at_path(self) -> list[_Candidate]:
+        """The memories of this path."""
+        return [memory for memory in self.having(PATH, self.file.path) if memory.path == self.file.path]
+
     # -- the candidates, most reliable first --
 
     def matches(self) -> Iterator[MemoryMatch]:
         """The candidates that pass their tests; the first one counts."""
-        file = self.file
-        at_path = [memory for memory in self.having(PATH, file.path) if memory.path == file.path]
+        file, at_path = self.file, self.at_path
         scored = [(self.closeness(memory, file), memory) for memory in at_path]
         yield from (memory.stays() for score, memory in scored if score == 1.0)
         scored = [(score + CLEARLY, memory) for score, memory in scored if score >= RENAME]
@@ -163,8 +172,7 @@ class _Search:
             yield best.moved(f"moved back from {best.path}")
 
     def _exact_rename(self) -> Iterator[MemoryMatch]:
-        """An exact rename, in git's words. If HEAD contains the file, both may have existed at the same time: then git
-        must confirm the rename, also if another file has the old path now."""
+        """An exact rename. If HEAD contains the file, both may have existed at once: git must confirm it."""
         others = [memory for memory in self.having(BLOB, self.file.blob) if memory.path != self.file.path]
         lost = [memory for memory in others if not memory.has(self.file) and not self._is_held(memory)]
         if len(lost) != 1:
@@ -181,7 +189,7 @@ class _Search:
         file, is_large = self.file, self.index.count(MANY) >= MANY
         known = [] if is_large else self._load(name for name, _ in self.index.paths())
         gone = [memory for memory in known if self._is_gone(memory)]
-        source = self._source_in_git([None] if is_large else [memory.identity.commit for memory in gone])
+        source = self._source_in_git({None} if is_large else {memory.identity.commit for memory in gone})
         if source is not None:
             staged = git_renames.blob_at(file.worktree, f":0:{file.path}")
             # the renamed file, and not another one?
@@ -215,9 +223,8 @@ class _Search:
             f"similar to {best.path}, which {'is gone' if best in gone else 'is now another file'}"
         )
 
-    def _source_in_git(self, commits: list[str | None]) -> _Candidate | None:
-        """The memory of the missing file that git has as the source of this one. `commits` are those at which the
-        missing files were last seen."""
+    def _source_in_git(self, commits: set[str | None]) -> _Candidate | None:
+        """The memory of the missing file that git has as the source; `commits` are as for `former_names`."""
         if not commits:
             return None
         for path, blob in git_renames.former_names(self.file.worktree, self.file.path, commits):
@@ -244,8 +251,8 @@ class _Search:
     # -- the file of a memory now --
 
     def _is_held(self, memory: _Candidate) -> bool:
-        """Whether the file of a memory is still at its path: similar to its last seen content, and not clearly more
-        similar to the content that another memory saw with this inode."""
+        """Whether a memory's file is at its path, and not more similar to what another memory saw at its
+        inode."""
         current = file_at(self.file.worktree, memory.path)
         if current is None:
             return False
@@ -276,8 +283,8 @@ class _Search:
         )
 
     def _is_elsewhere(self, memory: _Candidate) -> bool:
-        """Whether a missing file, by its inode and content, is at another changed path, an earlier one, or one where
-        git had an equal file."""
+        """Whether a missing file, by inode and content, is at a changed path, an earlier one, or that of a
+        copy."""
         worktree, identity = self.file.worktree, memory.identity
         keys, equal = identity.keys.keys() - {self.file.key}, paths_by_blob(worktree).get(identity.blob, ())
         for path in chain(identity.earlier_paths, equal, git_renames.changed_files(worktree)):
@@ -288,8 +295,8 @@ class _Search:
         return False
 
     def _is_replaced(self, memory: _Candidate) -> bool:
-        """Whether a program has replaced the file of a memory with a new one that shares some lines: git has the
-        version that the memory saw there, and no other file claims the memory, the path or the inode."""
+        """Whether a program wrote a new file that shares lines with a version in git, and no other file
+        claims it."""
         file, worktree = self.file, self.file.worktree
         if any(other.has(file) for other in self.having(KEY, file.key)):
             return False
@@ -333,8 +340,7 @@ class _Search:
         return self.closeness(memory, version) >= RENAME or self._is_worked_over(memory, version)
 
     def _renames(self, memory: _Candidate) -> list[tuple[bool, str]]:
-        """The renames that git sees since the last edit of a memory's file: whether the old path is one of that file,
-        and the new path."""
+        """(is an own path, new path) for each rename in git since the last edit of a memory's file."""
         paths = {memory.path, *memory.identity.earlier_paths}
         renames = git_renames.renames_since(self.file.worktree, memory.identity.commit or "HEAD")
         return [(old in paths, new) for old, new in renames]
@@ -344,8 +350,7 @@ class _Search:
         return (True, self.file.path) in self._renames(memory)
 
     def _has_moved_away(self, memory: _Candidate) -> bool:
-        """Whether git sees another path as the new name of a memory's file: then the same path or inode is a
-        coincidence."""
+        """Whether git has another new path for a memory's file: then path or inode is a coincidence."""
         return any(is_own and new != self.file.path for is_own, new in self._renames(memory))
 
     def _is_overwritten(self, memory: _Candidate) -> bool:

@@ -29,11 +29,10 @@ LIMIT = 4 * 1024 * 1024  # bytes that are stored and compared
 
 
 def similarity(before: bytes, after: bytes) -> float:
-    """The share of the larger content that is also in the smaller one, from 0.0 to 1.0; order does not matter.
+    """The share of the larger content that is also in the smaller one, in any order, 0.0 to 1.0.
 
-    Both are cut into lines, long lines into pieces of 64 bytes, and equal pieces are matched, as in git's
-    diffcore-delta; a carriage return before a newline is ignored (git ignores it too, except in the size). Linear in
-    size. 0.0 if the sizes alone rule out `RENAME`. Only the first LIMIT bytes count.
+    Equal lines and pieces of 64 bytes count, as in git's diffcore-delta, but not carriage returns before newlines. 0.0
+    if the sizes alone rule out `RENAME`. Only the first LIMIT bytes count.
     """
     before, after = before[:LIMIT], after[:LIMIT]
     if before == after:
@@ -48,11 +47,8 @@ def similarity(before: bytes, after: bytes) -> float:
 
 
 def worked_over(before: bytes, now: bytes) -> bool:
-    """Whether `now`, at the same path, is `before` extended, shortened, reindented or reformatted.
-
-    For git, the same path is proof enough. Here the larger version must contain most of the smaller one, ignoring white
-    space, or nearly all words must be the same.
-    """
+    """Whether `now` is `before` extended, shortened, reindented or reformatted: most lines, or nearly all
+    words, are the same."""
     now = now[:LIMIT]
     if _shares(_lines(before), _lines(now), _SAME_LINES, min):
         return True

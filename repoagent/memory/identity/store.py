@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
@@ -13,16 +13,14 @@ from repoagent.errors import Busy, Refused
 from repoagent.git.files import read_source
 from repoagent.git.worktree import WorkTree
 from repoagent.memory.identity import record, similarity
-from repoagent.memory.identity.hints import KEY, Change, IdentityIndex, folders, load_or_warn, open_index
+from repoagent.memory.identity.index import KEY, IdentityIndex, folders, load_or_warn, open_index
 from repoagent.memory.identity.record import REWRITTEN, Identity, Memory, Rekeying
-from repoagent.memory.identity.resolve import MemoryMatch, WorkTreeFile, file_at, find, key_at
+from repoagent.memory.identity.resolve import MemoryMatch, WorkTreeFile, file_at, find, find_unchanged, key_at
 from repoagent.storage.atomic import sweep
 from repoagent.storage.folders import open_folder
 from repoagent.storage.json_files import now
 from repoagent.storage.layout import Layout, Warn, ensure, to_stderr
 from repoagent.storage.locks import locked
-
-_COMPARED = 2000  # most memories whose identity files are compared if none matches (about 10 ms)
 
 
 def resolve(
@@ -30,13 +28,14 @@ def resolve(
 ) -> Memory | None:
     """The memory of the file `path` with the raw bytes `data`; None if it has none.
 
-    A memory that was found by another path, inode or version is updated (re-keyed); if that fails, it is returned with
-    a warning. The common case is one query of the index and two small reads, without git.
+    A memory found by another path, inode or version is updated; if that fails, it is returned with a warning. A known
+    file at its path takes one query of the index and two small reads.
     """
     file = WorkTreeFile(worktree, path, data, key_at(worktree, path))
-    match, memory = _look(layout, file, warn)
-    if match is None or memory is None:
+    found = _look(layout, file, warn)
+    if found is None:
         return None
+    match, memory = found
     identity = memory.identity
     seen = identity.places.get(str(worktree.top))
     is_same = seen is not None and seen.blob == file.blob and match.reason != REWRITTEN and not match.moved
@@ -53,8 +52,7 @@ def resolve(
 def resolve_all(
     layout: Layout, worktree: WorkTree, contents: Iterable[tuple[str, bytes | None]]
 ) -> dict[str, Memory]:
-    """The memory of each file that has one, by path; `contents` yields each path with its content, None if there is no
-    file."""
+    """The memory of each file that has one, by path; the content is None if there is no file."""
     memories = ((path, resolve(layout, worktree, path, data)) for path, data in contents if data is not None)
     return {path: memory for path, memory in memories if memory is not None}
 
@@ -63,25 +61,20 @@ def recognize(
     layout: Layout, worktree: WorkTree, path: str, data: bytes, *, warn: Warn = to_stderr
 ) -> Memory | None:
     """Like `resolve`, but without writing anything."""
-    return _look(layout, WorkTreeFile(worktree, path, data, key_at(worktree, path)), warn)[1]
+    found = _look(layout, WorkTreeFile(worktree, path, data, key_at(worktree, path)), warn)
+    return None if found is None else found[1]
 
 
-def _look(layout: Layout, file: WorkTreeFile, warn: Warn) -> tuple[MemoryMatch | None, Memory | None]:
-    with open_index(layout, warn) as index:
-        match = _find(layout, index, file)
+def _look(layout: Layout, file: WorkTreeFile, warn: Warn) -> tuple[MemoryMatch, Memory] | None:
+    with open_index(layout, warn, refresh=False) as index:
+        match = find_unchanged(layout, index, file)
+        if match is None:
+            index.refresh()
+            match = find(layout, index, file)
         identity = None if match is None else index.identity(match.folder)
         if match is None or identity is None:
-            return match, None
+            return None
         return match, Memory(layout.memory / match.folder, identity, match.reason)
-
-
-def _find(layout: Layout, index: IdentityIndex, file: WorkTreeFile) -> MemoryMatch | None:
-    """Call `find`, and again if it finds nothing but an identity file was edited by hand. With very many memories only
-    `listing` checks for such edits."""
-    match = find(layout, index, file)
-    if match is None and index.count(_COMPARED) < _COMPARED and index.look_again():
-        match = find(layout, index, file)
-    return match
 
 
 def remember(
@@ -94,18 +87,16 @@ def remember(
     commit: str | None = None,
     warn: Warn = to_stderr,
 ) -> Memory:
-    """Tie `path`, whose raw bytes are `data`, to its memory; create one if there is none.
+    """Tie `path`, whose raw bytes are `data`, to its memory after a write or commit; create one if there is none.
 
-    Call this after each write and each commit by repoagent. `memory` is the result of `resolve` before the write (for
-    the old path if it was a rename); `commit` is the new commit, or HEAD. Raises Busy if the lock is not released in
-    time, Refused if the memory cannot be written.
+    `memory` is the result of `resolve` before the write, for the old path of a renamed file. Raises Busy, Refused.
     """
     ensure(layout)
     file = WorkTreeFile(worktree, path, data, key_at(worktree, path))
     with memory_lock(layout), open_index(layout, warn) as index:
         before = None if memory is None else index.identity(memory.folder.name)
         if memory is None or before is None:
-            match = _find(layout, index, file)
+            match = find(layout, index, file)
         elif (former := before.path_in(str(worktree.top))) == path:
             match = MemoryMatch(memory.folder.name)
         else:
@@ -121,7 +112,7 @@ def remember(
 def _store(
     layout: Layout, index: IdentityIndex, file: WorkTreeFile, match: MemoryMatch, *, commit: str | None
 ) -> Memory:
-    """Record that `file` belongs to the memory `match`: write the hints, the content, then the identity."""
+    """Record that `file` belongs to the memory `match`."""
     folder, top = layout.memory / match.folder, str(file.worktree.top)
     before = index.identity(match.folder)
     after = before or Identity(file.path)
@@ -135,26 +126,20 @@ def _store(
     if reason and (before is None or match.moved or reason == REWRITTEN or is_new_key):
         after = after.noted(rekeying(reason, file))
     after = replace(after.seen(file.blob, top), commit=commit or after.commit)
-    changes = [(match.folder, before, after)] if after != before else []
-    changes += freed(index, file, match.folder)
     seen = None if before is None else before.places.get(top)
-    _save(layout, index, changes, folder, file if seen is None or seen.blob != file.blob else None)
+    _save(folder, before, after, file if seen is None or seen.blob != file.blob else None)
+    release_key(layout, index, file, match.folder)
     return Memory(folder, after, match.reason)
 
 
-def _save(
-    layout: Layout, index: IdentityIndex, changes: Sequence[Change], folder: Path, file: WorkTreeFile | None
-) -> None:
-    """Save hints, the content of `file` as last seen by the memory in `folder`, then the identities. The caller has
-    locked the memory."""
-    if changes:
-        index.note(changes)
+def _save(folder: Path, before: Identity | None, after: Identity, file: WorkTreeFile | None) -> None:
+    """Save the content of `file`, then the identity. The caller has locked the memory."""
     if file is not None:
         similarity.keep_content(folder, file.worktree, file.data)
-    for name, before, after in changes:
-        record.save(layout.memory / name, after)
-        if before is not None and not before.places.keys() <= after.places.keys():
-            similarity.drop_contents(layout.memory / name, after.places)
+    if after != before:
+        record.save(folder, after)
+    if before is not None and not before.places.keys() <= after.places.keys():
+        similarity.drop_contents(folder, after.places)
 
 
 def rekeying(reason: str, file: WorkTreeFile) -> Rekeying:
@@ -162,23 +147,19 @@ def rekeying(reason: str, file: WorkTreeFile) -> Rekeying:
     return Rekeying(now(), reason, file.path, file.key, file.blob)
 
 
-def freed(index: IdentityIndex, file: WorkTreeFile, owner: str) -> list[Change]:
-    """The changes that remove the inode of `file`, which was reused, from other memories. If hard links give one file
-    two names, both memories keep the inode."""
+def release_key(layout: Layout, index: IdentityIndex, file: WorkTreeFile, owner: str) -> None:
+    """Take the inode of `file` from memories other than `owner`, except those of its hard links."""
     key, top = file.key, str(file.worktree.top)
-    changes: list[Change] = []
     for name in index.names(KEY, key) if key else ():
         other = index.identity(name)
         if name != owner and other is not None and key in other.keys:
             path = other.path_in(top)
             if path == file.path or key_at(file.worktree, path) != key:
-                changes.append((name, other, other.without_key(key)))
-    return changes
+                record.save(layout.memory / name, other.without_key(key))
 
 
 def memories(layout: Layout, *, warn: Warn = to_stderr) -> list[Memory]:
-    """All memories, by path. Reads each one; `listing` is faster if you need only the paths. Raises Refused if the
-    memory folder is a link or a file."""
+    """All memories, by path; reads each one. Raises Refused if the memory folder is a link or a file."""
     try:
         with open_folder(layout.memory):
             names = sorted(folders(layout.memory))
@@ -192,13 +173,11 @@ def memories(layout: Layout, *, warn: Warn = to_stderr) -> list[Memory]:
 def listing(layout: Layout, *, warn: Warn = to_stderr) -> list[tuple[str, str]]:
     """(path, folder name) of each memory, by path. Reads only identities that have changed."""
     with open_index(layout, warn) as index:
-        index.look_again()
         return sorted((path, name) for name, path in index.paths())
 
 
 def memory_lock(layout: Layout) -> AbstractContextManager[None]:
-    """The lock for all identities of a repository. Raises Busy if it is not released within ten seconds, Refused if it
-    cannot be created."""
+    """The lock for all identities of a repository. Raises Busy after ten seconds, or Refused."""
     return locked(layout.memory_lock, label="this repository's memory")
 
 
@@ -225,15 +204,12 @@ def clear_unborn(layout: Layout) -> None:
 def relink(
     layout: Layout, worktree: WorkTree, memory: Memory, path: str, *, warn: Warn = to_stderr
 ) -> Memory:
-    """Tie `memory` to `path`; if a file still exists at the former path, record that it is a different file. Returns
-    the new state of the memory.
+    """Tie `memory` to `path`, an existing file or one of its earlier paths. A file at the former path is another one.
 
-    To undo a re-keying, pass the former path, even if the file is gone. Raises Refused if there is no such file or the
-    file has another memory, and what `read_source` and `memory_lock` raise.
+    Raises Refused if there is no such file or it has another memory, and what `read_source` and `memory_lock` raise.
     """
     name, top = memory.folder.name, str(worktree.top)
     with memory_lock(layout), open_index(layout, warn) as index:
-        index.look_again()
         identity = index.identity(name)
         if identity is None:
             raise Refused(f"cannot read memory {memory.folder}; see `repoagent memory list`")
@@ -262,6 +238,6 @@ def relink(
         else:
             tied = replace(tied, places={**tied.places, top: record.Seen(path, identity.blob)})
         tied = replace(tied, strangers=tuple(dict.fromkeys(strangers))).noted(rekeying(reason, file))
-        changes = [(name, identity, tied), *freed(index, file, name)]
-        _save(layout, index, changes, memory.folder, file if file.key else None)
+        _save(memory.folder, identity, tied, file if file.key else None)
+        release_key(layout, index, file, name)
         return Memory(memory.folder, tied, reason)

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from repoagent.errors import Refused
 from repoagent.llm.conversation import NewerConversation
-from repoagent.memory.identity.hints import load_or_warn, packed, unpacked
+from repoagent.memory.identity.index import load_or_warn, packed, unpacked
 from repoagent.memory.search import passages
 from repoagent.memory.search.passages import Passage
 from repoagent.memory.search.tokenize import words_of
@@ -92,8 +92,7 @@ def _meta(connection: sqlite3.Connection, key: str) -> object:
 
 
 class FileSnapshot(NamedTuple):
-    """The files to search, by path below the root, with modification time in nanoseconds, inode and size. `mark` is a
-    hash of all of these."""
+    """The files to search: path below the root, time in ns, inode and size. `mark` is a hash of all."""
 
     files: dict[str, tuple[int, int, int]]
     mark: bytes
@@ -177,8 +176,7 @@ def update(
     warn: Warn,
     progress: Progress | None = None,
 ) -> None:
-    """Update the index in one transaction, so that readers see it as it was before or after the update, even if this
-    process is killed."""
+    """Update the index in one transaction, so that readers see it before or after the update."""
     with database.transaction(connection):
         began = time.time_ns()
         known: dict[
@@ -276,8 +274,7 @@ def query_index(
     warn: Warn,
     progress: Progress | None = None,
 ) -> _Result:
-    """Run `query` on an up-to-date index: the one on disk, or a temporary one. Raises Busy if another process keeps the
-    index locked for more than a minute."""
+    """Run `query` on an up-to-date index, if necessary a temporary one. Raises Busy after a minute."""
     path = index_file(layout)
     try:
         for _ in range(3):

@@ -37,8 +37,8 @@ class Passage(NamedTuple):
 
 
 def of_file(path: str, text: str, about: str) -> Iterator[Passage]:
-    """The passages of the plain file `path`, relative to `.repoagent`; `about` is the file of its memory, "" if
-    unknown. Raises NewerConversation if a newer repoagent wrote it."""
+    """The passages of the file `path` below `.repoagent`; `about` is its memory's file. Raises
+    NewerConversation."""
     parts = path.split("/")
     if parts[0] == "conversations":
         yield from conversation(text, "", parts[-1].removesuffix(".md"))
@@ -78,10 +78,7 @@ def edits(text: str, file: str) -> Iterator[Passage]:
 
 
 def conversation(text: str, file: str, name: str = "") -> Iterator[Passage]:
-    """The turns of a conversation; long ones are split. A broken conversation is treated as plain text.
-
-    Raises NewerConversation if a newer repoagent wrote it.
-    """
+    """The turns of a conversation; a broken one is treated as plain text. Raises NewerConversation."""
     try:
         turns = loads(text).turns
     except BrokenConversation:
@@ -136,8 +133,7 @@ def summary(text: str) -> Iterator[Passage]:
 
 
 def _pieces(text: str) -> Iterator[tuple[int, str]]:
-    """`text` in pieces of at most LONGEST characters, cut between lines if possible, each with the number of lines
-    before it, without blank pieces."""
+    """(lines before it, piece) for pieces of at most LONGEST characters that are not blank."""
     before, lines, size = 0, list[str](), 0
     number = 0
     for number, line in enumerate(text.split("\n")):

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from repoagent.dataclass import dataclass
-from repoagent.memory.identity.hints import load_or_warn, packed, unpacked
+from repoagent.memory.identity.index import load_or_warn, packed, unpacked
 from repoagent.memory.identity.record import came_along
 from repoagent.memory.search import index
 from repoagent.memory.search.index import Progress, memory_of
@@ -89,8 +89,8 @@ DEFAULT_SEARCH = Search()
 
 
 def search(layout: Layout, query: str, *, how: Search = DEFAULT_SEARCH, warn: Warn = to_stderr) -> list[Hit]:
-    """The hits for `query`, which may be any text, best first. Raises Busy if another process is still building the
-    index after a minute, UsageError if SQLite lacks FTS5."""
+    """The hits for any text, best first. Raises Busy if another process indexes for a minute, UsageError
+    without FTS5."""
     return list(answer(layout, query, how, warn=warn).hits)
 
 
@@ -183,8 +183,7 @@ def parse(text: str) -> Query:
 
 
 def match(query: Query) -> str:
-    """The query in FTS5 syntax: any of its words, and all of its phrases. Words have only letters and digits, so they
-    need no escaping."""
+    """The query in FTS5 syntax: any of its words, and all of its phrases. Words need no escaping."""
     any_of = [f'"{word}"' for word in query.words]
     any_of += [f'names : "{name}"' for name in (*query.names, *query.joined)]
     any_of += [f'path : "{name}"' for name in query.names]
@@ -261,8 +260,7 @@ def _filter(how: Search, root: Path) -> tuple[str, list[object]]:
 def _weighed(items: list[Ranked], query: Query, today: date) -> list[Ranked]:
     """Sort passages by score, age, coverage of the query, and the other matching passages of the same file.
 
-    The other passages of a file add to the score of its best one only, so that they leave room for other files. The
-    best one is chosen by its score alone: with the sum of the others, the worst would often win.
+    Those add to the best one only, to leave room for other files; it is the best by its own score.
     """
 
     def aged(item: Ranked) -> Ranked:
@@ -309,8 +307,8 @@ def _order(item: Ranked) -> tuple[float, str, int, str]:
 
 
 class Snippet(NamedTuple):
-    """A text on one line; `marks` are the positions (start, end) of the query's words in it; `lines` is the number of
-    lines that precede it in the passage."""
+    """A text on one line, the (start, end) of the query's words in it, and the number of `lines` before
+    it."""
 
     text: str
     marks: tuple[tuple[int, int], ...]
@@ -318,8 +316,7 @@ class Snippet(NamedTuple):
 
 
 def snippet(text: str, query: Query, width: int = WIDTH) -> Snippet:
-    """At most `width` characters of `text`, from where it has the most words of the query, with "…" for omitted
-    text."""
+    """At most `width` characters of `text`, from where it has the most words of the query."""
     wanted, names = set(query.words), {*query.names, *query.joined}
     matches = [
         token

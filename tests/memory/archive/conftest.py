@@ -45,7 +45,8 @@ class Pair:
     here: Workspace
 
     def packed(self, *paths: str) -> bytes:
-        chosen = archive.select_memories(self.there.layout, self.there.worktree, paths, warn=fail)
+        known = memories(self.there.layout, warn=fail)
+        chosen = [memory for memory in known if not paths or memory.identity.path in paths]
         return archive.dumps([archive.pack(memory, fail) for memory in chosen])
 
     def take(

@@ -131,7 +131,7 @@ def test_a_memory_is_attached_to_its_file_only(
 def test_two_memories_for_one_file_become_one(pair: Pair) -> None:
     fill(pair.there.remember("a.py"), "one")
     (parcel,) = archive.read_archive(io.BytesIO(pair.packed("a.py")), "x")
-    twin = replace(parcel, name="twin-1", files={"notes.md": b"- another lesson\n", "seen.z": b"ignored"})
+    twin = replace(parcel, name="twin-1", files={"notes.md": b"- another lesson\n"})
     data = archive.dumps([parcel, twin])
     assert [arrival.outcome for arrival in pair.take(data)] == ["new", "merged"]
     assert content(pair.here, "a.py")[0] == ["lesson of one", "another lesson"]

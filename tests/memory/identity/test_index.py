@@ -6,16 +6,14 @@ import json
 import os
 import shutil
 import sqlite3
-import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from repoagent.errors import Refused
-from repoagent.memory.identity import hints
-from repoagent.memory.identity.record import Identity, load, save
+from repoagent.memory.identity import index
+from repoagent.memory.identity.record import Identity, save
 from repoagent.memory.identity.store import listing, memories, remember, resolve
 from repoagent.storage import database
 from tests.memory.conftest import Workspace, atomic_save, edited, fail, kill_after, text
@@ -24,7 +22,7 @@ from tests.memory.conftest import Workspace, atomic_save, edited, fail, kill_aft
 @pytest.fixture(autouse=True)
 def few(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """However few memories there are, their hints are in the file, unless the parameter is larger."""
-    monkeypatch.setattr(hints, "FEW", getattr(request, "param", 0))
+    monkeypatch.setattr(index, "FEW", getattr(request, "param", 0))
 
 
 @pytest.fixture
@@ -53,15 +51,12 @@ def execute(file: Path, *statements: str) -> None:
 
 
 def test_few_memories_need_no_file(workspace: Workspace, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hints, "FEW", 8)
+    monkeypatch.setattr(index, "FEW", 8)
     atomic_save(workspace.worktree.top / "a.py", edited(text("a")))
     assert workspace.folder("a.py") and file.exists()  # an existing one is kept up to date
     file.unlink()
     atomic_save(workspace.worktree.top / "a.py", edited(text("a"), 12))
     assert workspace.folder("a.py") and not file.exists()
-    code = "import sys; import repoagent.memory.identity.store; print('sqlite3' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "False\n"
 
 
 @pytest.mark.soak
@@ -118,10 +113,10 @@ def test_damage_that_shows_late_is_reported_and_mended(workspace: Workspace, fil
     warnings: list[str] = []
     with (
         pytest.raises(Refused, match=r"memory\.db .* run the command again"),
-        hints.open_index(workspace.layout, warnings.append) as index,
+        index.open_index(workspace.layout, warnings.append) as opened,
     ):
         execute(file, "DROP TABLE hint")
-        index.names(hints.PATH, "a.py")
+        opened.names(index.PATH, "a.py")
     assert len(warnings) == 1 and "memory.db" in warnings[0]
     assert workspace.folder("a.py")
 
@@ -180,20 +175,6 @@ def test_names_that_lead_out_are_not_followed(workspace: Workspace, file: Path, 
     assert find(workspace, "a.py") == (None, [])
 
 
-def test_a_kill_between_the_hints_and_the_identity(workspace: Workspace) -> None:
-    """Whatever was written last, the file is found by what its identity says."""
-    a = workspace.known("a.py")
-    (workspace.worktree.top / "a.py").rename(workspace.worktree.top / "c.py")
-    moved = a.identity.at("c.py", str(workspace.worktree.top))
-    with hints.open_index(workspace.layout, fail) as index:
-        index.note([(a.folder.name, a.identity, moved)])
-        assert index.names(hints.PATH, "a.py") == index.names(hints.PATH, "c.py") == [a.folder.name]
-    settle(workspace)
-    assert load(a.folder) == a.identity and workspace.folder("c.py") == a.folder.name
-    save(a.folder, moved)
-    assert workspace.folder("c.py") == a.folder.name
-
-
 def test_kills_while_it_is_made_and_written(workspace: Workspace) -> None:
     """SIGKILL at some moments of making and changing it: the next command finds everything."""
     names = {f"m{number}.py": f"memory-{number}" for number in range(15)}
@@ -202,7 +183,7 @@ def test_kills_while_it_is_made_and_written(workspace: Workspace) -> None:
         workspace.repo.write(path, text(path))
         save(workspace.layout.memory / name, Identity(path).seen(f"{len(name):040}", "/elsewhere"))
     code = (
-        "import sys, os; from pathlib import Path; import repoagent.memory.identity.hints as i; i.FEW = 0\n"
+        "import sys, os; from pathlib import Path; import repoagent.memory.identity.index as i; i.FEW = 0\n"
         "from repoagent.memory.identity.store import remember; from repoagent.git.worktree import layout, open_worktree\n"
         "w = open_worktree(Path(sys.argv[1])); print('on', flush=True)\n"
         "while True:\n"
@@ -214,8 +195,8 @@ def test_kills_while_it_is_made_and_written(workspace: Workspace) -> None:
         kill_after(moment, code, str(workspace.worktree.top))
     found = dict(listing(workspace.layout, warn=fail))
     assert {path: name for path, name in found.items() if path in names} == names
-    with hints.open_index(workspace.layout, fail) as index:
-        assert all(name in index.names(hints.PATH, path) for path, name in names.items())
+    with index.open_index(workspace.layout, fail) as opened:
+        assert all(name in opened.names(index.PATH, path) for path, name in names.items())
 
 
 def test_a_look_at_a_known_file_reads_no_other(workspace: Workspace) -> None:
