@@ -57,11 +57,9 @@ def _parse(data: bytes) -> tuple[list[Exchange], list[int]]:
 
 
 def compact(memory: Memory, *, keep_bytes: int = 0, warn: Warn = to_stderr) -> CompactionResult | None:
-    """Move the oldest exchanges about a file to its archive, until the conversation has at most `keep_bytes`; the last
-    LEAST exchanges stay. Each moved exchange adds a line to the notes. Returns None if there is nothing to move.
+    """Move the oldest exchanges to the archive until at most `keep_bytes` remain; the last LEAST always stay.
 
-    Raises what `llm.conversation.read` raises, Busy if the lock is not released in time, Refused if it cannot be
-    written.
+    Each leaves a note. Returns None if there is nothing to move. Raises what `llm.conversation.read` raises, and Busy.
     """
     if read(memory.conversation) is None:  # raises if it is broken, with the path
         return None
@@ -89,9 +87,8 @@ def compact_above(memory: Memory, limit: int) -> CompactionResult | None:
 def compact_before(
     memory: Memory, is_old: Callable[[str], bool], *, warn: Warn = to_stderr
 ) -> CompactionResult | None:
-    """Move exchanges about a file to the archive, oldest first, and stop before the first one for which `is_old(time)`
-    is false; `time` is ISO 8601, "" if unknown. Returns None if there is nothing to move. Raises what `compact`
-    raises."""
+    """Move the exchanges before the first for whose ISO 8601 time ("" if unknown) `is_old` is false, as
+    `compact` does."""
     with _locked(memory):
         data = read_regular(memory.conversation)
         if data is None:
@@ -113,8 +110,7 @@ def _locked(memory: Memory) -> AbstractContextManager[None]:
 
 
 def _move(memory: Memory, data: bytes, count: int, *, warn: Warn) -> CompactionResult | None:
-    """Move the first `count` exchanges. The archive is written first, then the notes, then the conversation, so that a
-    kill loses nothing."""
+    """Move the first `count` exchanges: archive, notes, then conversation, so that a kill loses nothing."""
     exchanges, offsets = _parse(data)
     begin, end = offsets[0], offsets[count]
     moved, part = exchanges[:count], data[begin:end]
@@ -122,8 +118,9 @@ def _move(memory: Memory, data: bytes, count: int, *, warn: Warn) -> CompactionR
     archive = memory.folder / "archive" / f"conversation-{day}-{sha256(part).hexdigest()[:8]}.md"
     write_whole(archive, data[: data.index(b"\n") + 1] + b"\n" + part)
     records = {record.id: record for record in read_edits(memory.edits, warn=warn)}
-    lines = [_line(exchange, records.get(exchange.id), archive.name) for exchange in moved]
-    notes = add_notes(memory.notes, lines)
+    notes = add_notes(
+        memory.notes, [_line(exchange, records.get(exchange.id), archive.name) for exchange in moved]
+    )
     if read_regular(memory.conversation) != data:
         warn(f"did not compact {memory.conversation}: another program has just saved it")
         return None

@@ -81,8 +81,8 @@ def read_edits(path: Path, *, warn: Warn = to_stderr) -> list[EditRecord]:
 
 @dataclass(frozen=True)
 class Exchange:
-    """A request and its result. `turns` begin with the request; they are empty if only the edit's record exists.
-    `state` is from the record ("committed", …), `time` is ISO 8601; both are "" if unknown."""
+    """A request and its result. `turns` are empty if only the edit's record exists; `state` and `time` "" if
+    unknown."""
 
     id: str
     time: str
@@ -97,8 +97,8 @@ class Exchange:
 
 
 def exchanges(memory: Memory, *, warn: Warn = to_stderr) -> list[Exchange]:
-    """All exchanges in `memory` that are not archived, oldest first. If the conversation cannot be read, warns and uses
-    only the edit records."""
+    """The exchanges that are not archived, oldest first; if the conversation is unreadable, from edits
+    only."""
     records = {record.id: record for record in read_edits(memory.edits, warn=warn)}
     try:
         conversation = read(memory.conversation)

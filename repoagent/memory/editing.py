@@ -19,7 +19,7 @@ from repoagent.dataclass import dataclass
 from repoagent.errors import Refused
 from repoagent.git.merge import Conflict, merge
 from repoagent.git.worktree import WorkTree
-from repoagent.llm.conversation import BrokenConversation, NewerConversation, dumps, loads
+from repoagent.llm.conversation import BrokenConversation, Conversation, NewerConversation, dumps, loads
 from repoagent.memory.identity.record import Memory
 from repoagent.memory.notes import ended, entries, rewrite_notes
 from repoagent.storage.atomic import locked_file, move, read_regular, write_whole
@@ -32,10 +32,9 @@ class EditConflict(Refused):
 
 
 def save_notes(memory: Memory, worktree: WorkTree, before: bytes, after: bytes) -> bool:
-    """Save the notes that a user edited from `before` to `after`; return whether they were merged with other changes.
-    Notes that another process added in the meantime come after the user's text.
+    """Save notes edited from `before` to `after`; return whether they were merged with concurrent changes.
 
-    Raises EditConflict if other changes conflict, and what `notes.rewrite_notes` raises.
+    Raises EditConflict, and what `notes.rewrite_notes` raises.
     """
 
     def change(current: bytes) -> tuple[bytes, bool]:
@@ -52,8 +51,7 @@ def save_notes(memory: Memory, worktree: WorkTree, before: bytes, after: bytes) 
 
 
 def keep_text(memory: Memory | None, name: str, data: bytes) -> Path:
-    """Keep a user's text that could not be saved: write it to the memory's archive or, failing that, to a temporary
-    file. Returns its path."""
+    """Keep a text that could not be saved in the archive, else in a temporary file; return its path."""
     if memory is not None:
         path = memory.folder / "archive" / f"edited-{datetime.now(timezone.utc):%Y%m%dT%H%M%SZ}-{name}"
         with suppress(Refused):  # perhaps why it could not be saved
@@ -62,10 +60,6 @@ def keep_text(memory: Memory | None, name: str, data: bytes) -> Path:
     with tempfile.NamedTemporaryFile(prefix="repoagent-", suffix=f"-{name}", delete=False) as file:
         file.write(data)
     return Path(file.name)
-
-
-def _decoded(data: bytes) -> str:
-    return data.decode("utf-8", "surrogateescape")
 
 
 Part = Literal["notes", "conversation", "edits"]
@@ -82,7 +76,7 @@ class ArchivedParts:
 
 
 def part_file(memory: Memory, part: Part) -> Path:
-    """The file of one part of a memory; it may be missing."""
+    """The file of one part; it may be missing."""
     return {"notes": memory.notes, "conversation": memory.conversation, "edits": memory.edits}[part]
 
 
@@ -97,14 +91,19 @@ def part_sizes(memory: Memory, parts: Collection[Part] = PARTS) -> dict[Part, in
 
 
 def clear(memory: Memory, parts: Collection[Part] = PARTS) -> ArchivedParts | None:
-    """Move `parts` to a new folder in the archive and return it; None if they are all empty.
-
-    Each part moves atomically. Raises Busy if a lock is not released in time, Refused if a file cannot be moved.
-    """
+    """Move `parts`, each atomically, to a new folder in the archive; None if all are empty. Raises Busy,
+    Refused."""
     sizes = part_sizes(memory, parts)
     if not sizes:
         return None
-    folder = _new_folder(memory.folder / "archive")
+    archive, name = memory.folder / "archive", f"cleared-{datetime.now(timezone.utc):%Y%m%dT%H%M%SZ}"
+    with open_folder(archive, create=True) as parent:
+        free = map(archive.joinpath, (name, *(f"{name}-{number}" for number in range(2, 1000))))
+        folder = next(path for path in free if not os.path.lexists(path))
+        try:
+            os.mkdir(folder.name, 0o700, dir_fd=parent)
+        except OSError as error:
+            raise system_failed("make", folder, error) from error
     moved: dict[Part, int] = {}
     for part, size in sizes.items():
         with _locked_part(memory, part):
@@ -127,11 +126,8 @@ def archived_parts(memory: Memory) -> list[ArchivedParts]:
 
 
 def restore(memory: Memory, archived: ArchivedParts) -> None:
-    """Restore archived parts, placing them before content added since.
-
-    Raises what `clear` raises, and what `llm.conversation.loads` raises if a conversation cannot be read; that
-    conversation is then not changed.
-    """
+    """Restore archived parts, before content added since. Raises what `clear` raises; an unreadable
+    conversation stays."""
     for part in archived.parts:
         target = part_file(memory, part)
         source = archived.folder / target.name
@@ -150,24 +146,22 @@ def restore(memory: Memory, archived: ArchivedParts) -> None:
             elif part == "edits":
                 whole = current if current.startswith(old) else ended(old) + current
             else:
-                whole = _joined_conversation(source, old, target, current)
+                before, after = _conversation(source, old), _conversation(target, current)
+                whole = current
+                if after.turns[: len(before.turns)] != before.turns:  # else an earlier restore was killed
+                    text = dumps((*before.turns, *after.turns), before.nonce)
+                    whole = text.encode("utf-8", "surrogateescape")
             write_whole(target, whole)
             source.unlink()
     with suppress(OSError):  # the folder contains a file of the user
         archived.folder.rmdir()
 
 
-def _joined_conversation(source: Path, old: bytes, target: Path, current: bytes) -> bytes:
-    path = source
+def _conversation(path: Path, data: bytes) -> Conversation:
     try:
-        before = loads(_decoded(old))
-        path = target
-        after = loads(_decoded(current))
+        return loads(data.decode("utf-8", "surrogateescape"))
     except (BrokenConversation, NewerConversation) as error:
         raise type(error)(f"{path}: {error}") from error
-    if after.turns[: len(before.turns)] == before.turns:  # an earlier restore was killed
-        return current
-    return dumps((*before.turns, *after.turns), before.nonce).encode("utf-8", "surrogateescape")
 
 
 def _locked_part(memory: Memory, part: Part) -> AbstractContextManager[object]:
@@ -176,18 +170,3 @@ def _locked_part(memory: Memory, part: Part) -> AbstractContextManager[object]:
     if part == "edits":
         return locked_file(path)
     return locked(path.with_name(path.name + ".lock"), label=f"the {part} {memory.folder.name}/{path.name}")
-
-
-def _new_folder(archive: Path) -> Path:
-    name = stamp = f"cleared-{datetime.now(timezone.utc):%Y%m%dT%H%M%SZ}"
-    number = 1
-    with open_folder(archive, create=True) as parent:
-        while True:
-            try:
-                os.mkdir(name, 0o700, dir_fd=parent)
-                return archive / name
-            except FileExistsError:
-                number += 1
-                name = f"{stamp}-{number}"
-            except OSError as error:
-                raise system_failed("make", archive / name, error) from error

@@ -41,15 +41,6 @@ _LINE = 200  # most characters of the purpose of a file
 
 
 @dataclass(frozen=True)
-class Question:
-    """A request for a summary of `about` in roughly `words` words."""
-
-    about: str
-    request: Request
-    words: int
-
-
-@dataclass(frozen=True)
 class PartSummary:
     """The summary of a part ("" if the part is only white space). `asked`: whether this run called a model for it."""
 
@@ -75,19 +66,37 @@ class FileSummary:
         return sum(part.asked for part in self.parts)
 
 
-Ask = Callable[[Question], Summary]
 OnPart = Callable[[str, int, int], None]  # path, number of finished parts, number of parts
 
 
-def words_of_part(words: int) -> int:
-    """The number of words for the summary of a part, if the summary of the whole file is to have `words` words. There
-    are only a few lengths, so that part summaries can be reused for file summaries of other lengths."""
-    return next((part for most, part in ((300, 120), (800, 300)) if words <= most), 600)
+@dataclass(frozen=True)
+class _Question:
+    """A request for a summary of `about` in roughly `words` words. `key` is a hash of everything that the summary
+    depends on except the model."""
+
+    key: str
+    about: str
+    words: int
+    request: Request
+
+
+def _question(
+    kind: str, about: str, words: int, sources: Sequence[str], *, data: str, task: str
+) -> _Question:
+    """`sources` are the hash of the summarized bytes, or the joined summaries."""
+    key = key_of(kind, words, *sources)
+    text = without_secrets(printable(f"{data}\n\n{task}\n"))
+    system = (files("repoagent.memory") / "prompts" / "file_summary.md").read_text(encoding="utf-8")
+    request = Request(
+        (Part(system, "instructions", cache=True),),
+        (Message("user", (Part(text, "text"),)),),
+        _THINKING + _TOKENS_A_WORD * 2 * words,
+        json.dumps({"summary": key}),
+    )
+    return _Question(key, about, words, request)
 
 
 def key_of(kind: str, words: int, *texts: str) -> str:
-    """The key of a summary: a hash of everything that it depends on except the model. `texts` are the hashes of the
-    summarized bytes, or the joined summaries."""
     marks = [sha256(text.encode("utf-8", "surrogatepass")).hexdigest() for text in texts]
     return sha256("\0".join([f"{kind} {PROMPT} {words}", *marks]).encode()).hexdigest()
 
@@ -98,98 +107,53 @@ def clipped(text: str, words: int, most: int) -> str:
     return text if len(text) <= limit else text[:limit].rpartition(" ")[0] + " …"
 
 
-def parse_summary(reply: str, words: int) -> str:
-    """The summary in a reply; "" if there is none, or if it is much longer than the requested `words`."""
-    text = llm.without_thought(reply).strip()
-    if fenced := _FENCED.fullmatch(text):
-        text = fenced[2].strip()
-    if len(text.split()) > _MOST_WORDS * words + _SPARE_WORDS:
-        return ""
-    return without_secrets(printable(text.replace("\r\n", "\n"))).strip()
+class _Work:
+    """The questions about one file. `context_tokens` is the context length of the model."""
 
+    def __init__(self, file: SourceFile, cache: SummaryCache, words: int, context_tokens: int | None) -> None:
+        self.file, self.words = file, words
+        self.path = file.path or "standard input"
+        self.name = self.path if self.path.isprintable() else json.dumps(self.path, ensure_ascii=False)
+        half = context_tokens * 3 // 2 if context_tokens else JOINED  # half of the context, in bytes
+        self.room, self.joined = max(LEAST, min(ONE_CALL, half)), max(LEAST, min(JOINED, half))
+        self.parts = store.cut(file, cache.last(file.path), room=self.room)
+        self.is_single = len(self.parts) == 1
+        self.part_words = words  # there are few lengths, so that parts serve file summaries of other lengths
+        if not self.is_single:
+            self.part_words = next((part for most, part in ((300, 120), (800, 300)) if words <= most), 600)
 
-def _summarize(
-    file: SourceFile,
-    cache: SummaryCache,
-    words: int,
-    ask: Ask,
-    *,
-    context_tokens: int | None = None,
-    on_part: OnPart = ignore,
-) -> FileSummary:
-    """Summarize one file: take what the `cache` has, call `ask` for the rest, and store each answer at once.
-
-    `context_tokens` is the context length of the model. Raises Refused, and the errors of `ask`.
-    """
-    path = file.path or "standard input"
-    name = path if path.isprintable() else json.dumps(path, ensure_ascii=False)
-    half = context_tokens * 3 // 2 if context_tokens else JOINED  # half of the context, in bytes
-    room, joined = max(LEAST, min(ONE_CALL, half)), max(LEAST, min(JOINED, half))
-    parts = store.cut(file, cache.last(file.path), room=room)
-    is_single = len(parts) == 1
-    part_words = words if is_single else words_of_part(words)
-
-    def summary_of(key: str, about: str, data: str, task: str, words: int) -> Summary:
-        text = without_secrets(printable(f"{data}\n\n{task}\n"))
-        system = (files("repoagent.memory") / "prompts" / "file_summary.md").read_text(encoding="utf-8")
-        request = Request(
-            (Part(system, "instructions", cache=True),),
-            (Message("user", (Part(text, "text"),)),),
-            _THINKING + _TOKENS_A_WORD * 2 * words,
-            json.dumps({"summary": key}),
-        )
-        return cache.keep(key, ask(Question(about, request, words)))
-
-    done: list[PartSummary] = []
-    key = ""
-    for number, part in enumerate(parts):
-        text = file.text(part.start, part.end)
+    def of_part(self, part: SummaryPart) -> _Question | None:
+        """The question about a part; None if the part is only white space."""
+        text = self.file.text(part.start, part.end)
         if not text.strip():
-            done.append(PartSummary(part, Summary(""), False))
-            continue
-        key = key_of("whole" if is_single else "part", part_words, part.sha256)
-        if (known := cache.known(key)) is not None:
-            done.append(PartSummary(part, known, False))
-            continue
-        on_part(path, number, len(parts))
-        shown, note = text[:room], ""
+            return None
+        shown, note = text[: self.room], ""
         if len(shown) < len(text):
             note = f"\n(the last {len(text) - len(shown):,} of its {len(text):,} characters are not shown)"
-        about, task = path, f"Summarize the file {name} in about {words} words."
-        if not is_single:
-            about = f"{path}, lines {part.first_line}-{part.last_line}"
+        kind, label, about = "whole", "file", self.path
+        task = f"Summarize the file {self.name} in about {self.part_words} words."
+        if not self.is_single:
+            kind = label = "part"
+            about = f"{self.path}, lines {part.first_line}-{part.last_line}"
             scope = " > ".join(json.dumps(symbol, ensure_ascii=False) for symbol in part.scope)
             inside = f", which begins inside {scope}," if scope else ""
             task = (
-                f"This is one part of the larger file {name}. Summarize this part{inside} in about {part_words} "
-                "words, with the names of what is defined in it: your summary will be joined with those of the other "
-                "parts by a reader who does not see this part."
+                f"This is one part of the larger file {self.name}. Summarize this part{inside} in about "
+                f"{self.part_words} words, with the names of what is defined in it: your summary will be joined with "
+                "those of the other parts by a reader who does not see this part."
             )
-        label = f"{'file' if is_single else 'part'} path={json.dumps(path, ensure_ascii=False)}"
-        done.append(
-            PartSummary(part, summary_of(key, about, fence(shown, label) + note, task, part_words), True)
+        data = fence(shown, f"{label} path={json.dumps(self.path, ensure_ascii=False)}") + note
+        return _question(kind, about, self.part_words, [part.sha256], data=data, task=task)
+
+    def of_whole(self, summaries: Sequence[str]) -> _Question:
+        """The question that joins the summaries of the parts."""
+        texts = [clipped(text, self.part_words, self.joined // len(summaries)) for text in summaries]
+        task = (
+            f"These are the summaries of the parts of the file {self.name}, in order. Combine them into one summary of "
+            f"the whole file in about {self.words} words."
         )
-    texts = [part.summary.text for part in done if part.summary.text]
-    if not texts:
-        return FileSummary(file, words, Summary(""), tuple(done), False)
-    if is_single:
-        whole, asked = done[0].summary, done[0].asked
-    else:
-        texts = [clipped(text, part_words, joined // len(texts)) for text in texts]
-        key = key_of("join", words, *texts)
-        cached = cache.known(key)
-        asked = cached is None
-        if cached is None:
-            on_part(path, len(parts), len(parts))
-            task = (
-                f"These are the summaries of the parts of the file {name}, in order. Combine them into one summary of "
-                f"the whole file in about {words} words."
-            )
-            data = "\n".join(fence(text, f'summary part="{number}"') for number, text in enumerate(texts, 1))
-            cached = summary_of(key, path, data, task, words)
-        whole = cached
-    cache.remember(store.SummaryRecord(file.path, file.sha256, key, words, parts))
-    return FileSummary(file, words, whole, tuple(done), asked)
+        data = "\n".join(fence(text, f'summary part="{number}"') for number, text in enumerate(texts, 1))
+        return _question("join", self.path, self.words, texts, data=data, task=task)
 
 
 @dataclass(frozen=True)
@@ -209,40 +173,33 @@ class Plan:
 def plan(
     files: Sequence[SourceFile], cache: SummaryCache, *, words: int = WORDS, context_tokens: int | None = None
 ) -> Plan:
-    """The estimated cost of summarizing `files`, from a trial run with made-up answers that are not stored.
-
-    Raises Refused if a cache file is a link or a folder.
-    """
-    questions: list[Question] = []
-    trial = cache.aside()
-
-    def ask(question: Question) -> Summary:
-        questions.append(question)
-        return Summary(f"{'wording ' * question.words}{question.request.key}")
-
-    summaries = [_summarize(file, trial, words, ask, context_tokens=context_tokens) for file in files]
+    """The estimated cost of summarizing `files`. Raises Refused if a cache file is a link or a folder."""
+    todo: dict[str, _Question] = {}
+    joins: dict[str, _Question] = {}
+    parts = 0
+    for file in files:
+        work = _Work(file, cache, words, context_tokens)
+        parts += len(work.parts)
+        texts = []
+        for question in filter(None, map(work.of_part, work.parts)):
+            known = cache.known(question.key)
+            if known is None:
+                todo[question.key] = question
+            texts.append(known.text if known else f"{'wording ' * question.words}{question.key}")
+        if texts and not work.is_single and cache.known((join := work.of_whole(texts)).key) is None:
+            joins[join.key] = join
     usage = Usage(estimated=True)
-    for question in questions:
+    for question in (*todo.values(), *joins.values()):
         output = round(question.words * _TOKENS_AN_ANSWER_WORD)
         usage += replace(estimate(question.request), output=output)
-    parts, paid = sum(len(summary.parts) for summary in summaries), sum(summary.paid for summary in summaries)
-    return Plan(len(questions), paid, parts, usage)
-
-
-def cached_summary(file: SourceFile, cache: SummaryCache, *, words: int = WORDS) -> FileSummary:
-    """The cached summary of a file for which `plan` counts no model calls."""
-
-    def refuse(question: Question) -> Summary:
-        raise ModelError(f"the summary of {question.about} has just been deleted; run the command again")
-
-    return _summarize(file, cache, words, refuse)
+    return Plan(len(todo) + len(joins), len(todo), parts, usage)
 
 
 def summarize(
     file: SourceFile,
     cache: SummaryCache,
-    model: Model,
-    meter: Meter,
+    model: Model | None = None,
+    meter: Meter | None = None,
     *,
     words: int = WORDS,
     context_tokens: int | None = None,
@@ -250,25 +207,51 @@ def summarize(
     on_part: OnPart = ignore,
     on_wait: OnWait = ignore,
 ) -> FileSummary:
-    """The summary of `file`, in about `words` words.
+    """The summary of `file`, in about `words` words. Without a model, `plan` must have counted no calls.
 
     Each usable answer is stored at once, so that nothing already paid for is lost. Raises what `llm.complete.complete`
     raises, ModelError for an unusable answer, Refused if an answer cannot be stored, and KeyboardInterrupt on ^C.
     """
 
-    def ask(question: Question) -> Summary:
-        request = question.request
-        request = replace(request, max_output_tokens=min(output_tokens, request.max_output_tokens))
-        reply = complete(model, request, meter, on_wait=on_wait)
-        text = parse_summary(reply.text, question.words)
-        if not text:
+    def answer(question: _Question, number: int) -> tuple[Summary, bool]:
+        if (known := cache.known(question.key)) is not None:
+            return known, False
+        if model is None or meter is None:
+            raise ModelError(f"the summary of {question.about} has just been deleted; run the command again")
+        on_part(work.path, number, len(work.parts))
+        most = min(output_tokens, question.request.max_output_tokens)
+        reply = complete(model, replace(question.request, max_output_tokens=most), meter, on_wait=on_wait)
+        text = llm.without_thought(reply.text).strip()
+        if fenced := _FENCED.fullmatch(text):
+            text = fenced[2].strip()
+        text = without_secrets(printable(text.replace("\r\n", "\n"))).strip()
+        if not text or len(text.split()) > _MOST_WORDS * question.words + _SPARE_WORDS:
             raise ModelError(
                 f"{llm.display_name(model.spec)} gave no usable summary of {question.about}; choose another model"
             )
-        name = llm.public(reply.model or model.spec)
-        return Summary(text, question.about, name, now())
+        summary = Summary(text, question.about, llm.public(reply.model or model.spec), now())
+        return cache.keep(question.key, summary), True
 
-    return _summarize(file, cache, words, ask, context_tokens=context_tokens, on_part=on_part)
+    work = _Work(file, cache, words, context_tokens)
+    done: list[PartSummary] = []
+    key = ""
+    for number, part in enumerate(work.parts):
+        question = work.of_part(part)
+        if question is None:
+            done.append(PartSummary(part, Summary(""), False))
+        else:
+            key = question.key
+            done.append(PartSummary(part, *answer(question, number)))
+    texts = [part.summary.text for part in done if part.summary.text]
+    if not texts:
+        return FileSummary(file, words, Summary(""), tuple(done), False)
+    whole, asked = done[0].summary, done[0].asked
+    if not work.is_single:
+        join = work.of_whole(texts)
+        key = join.key
+        whole, asked = answer(join, len(work.parts))
+    cache.remember(store.SummaryRecord(file.path, file.sha256, key, words, work.parts))
+    return FileSummary(file, words, whole, tuple(done), asked)
 
 
 def summary_block(layout: Layout, path: str, data: bytes) -> str:
@@ -280,17 +263,6 @@ def summary_block(layout: Layout, path: str, data: bytes) -> str:
     by = "corrected by a user" if summary.edited else f"by {summary.model or 'a model'}"
     since = f", of an older version: {changed}" if changed else ""
     return f"Summary of the file ({by}{since}):\n{clipped(summary.text, WORDS * 2, 10_000)}\n"
-
-
-def may_have_purpose(layout: Layout, path: str, size: int) -> bool:
-    """Whether a file of `size` bytes may have a `purpose`, and so is worth reading."""
-    if size <= ONE_CALL:
-        return True
-    try:
-        last = store.read_record(store.folder_of(layout), path, _ignore)
-    except Refused:
-        return False
-    return last is not None and last.parts[-1].end == size
 
 
 def purpose(layout: Layout, path: str, data: bytes) -> str:
@@ -311,22 +283,17 @@ def _fresh(layout: Layout, path: str, data: bytes) -> tuple[Summary | None, str]
         return None, ""
     digest = sha256(data).hexdigest()
     try:
-        last = store.read_record(folder, path, _ignore)
-        keys = [last.key] if last is not None and last.sha256 == digest else []
+        last = store.read_record(folder, path, ignore)
+        keys = [last.summary] if last is not None and last.sha256 == digest else []
         for key in (*keys, key_of("whole", WORDS, digest)):  # the last finds a renamed file
-            if summary := store.read_summary(folder, key, _ignore):
+            if summary := store.read_summary(folder, key, ignore):
                 return summary, ""
         if last is None or len(last.parts) == 1:
             return None, ""
         same = store.unchanged(last, data)
         if sum(last.parts[number].size for number in same) < FRESH * max(len(data), last.parts[-1].end):
             return None, ""
-        changed = len(last.parts) - len(same)
-        since = f"{changed} of {len(last.parts)} parts changed since" if changed else "text was added since"
-        return store.read_summary(folder, last.key, _ignore), since
+        changed = f"{len(last.parts) - len(same)} of {len(last.parts)} parts changed since"
+        return store.read_summary(folder, last.summary, ignore), changed
     except Refused:
         return None, ""
-
-
-def _ignore(message: str) -> None:
-    """Ignore broken files: they are reported when a user asks for a summary."""

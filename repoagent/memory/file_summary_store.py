@@ -161,7 +161,7 @@ class SummaryRecord:
 
     path: str
     sha256: str
-    key: str
+    summary: str
     words: int
     parts: tuple[SummaryPart, ...]
 
@@ -204,44 +204,33 @@ def unchanged(last: SummaryRecord, data: bytes) -> dict[int, int]:
     offsets: dict[int, int] = {}
     number = at = 0
     tries = _TRIES * len(last.parts)
-    while number < len(last.parts) and at < len(data):
-        if last.parts[number].is_at(data, at):
-            offsets[number] = at
-            number, at = number + 1, at + last.parts[number].size
-            continue
-        candidates = [candidate for candidate in heads.get(_head(data, at), ()) if candidate >= number]
-        tries -= len(candidates)
-        later = next((candidate for candidate in candidates if last.parts[candidate].is_at(data, at)), None)
-        if tries <= 0:
-            break
-        if later is None:
+    while number < len(last.parts) and at < len(data) and tries > 0:
+        candidates = [later for later in heads.get(_head(data, at), ()) if later >= number]
+        tries -= max(0, len(candidates) - 1)
+        found = next((later for later in candidates if last.parts[later].is_at(data, at)), None)
+        if found is None:
+            tries -= len(candidates)
             at = data.find(b"\n", at) + 1 or len(data)
         else:
-            number = later
+            offsets[found] = at
+            number, at = found + 1, at + last.parts[found].size
     return offsets
 
 
 def read_record(folder: Path, path: str, warn: Warn = to_stderr) -> SummaryRecord | None:
     """The last summary of `path`, or None. A broken file is renamed. Raises Refused for a link or a newer format."""
     value = json_files.read_document(_record_file(folder, path), version=VERSION, warn=warn)
-    if value is None or value.get("path") != path:
-        return None
     try:
-        record = json_files.decode(SummaryRecord, {**value, "key": value.get("summary")})
+        record = None if value is None else json_files.decode(SummaryRecord, value)
     except TypeError:  # it can be summarized again
         return None
-    parts = record.parts
-    starts = [0, *(part.end for part in parts)]
-    is_valid = all(part.start == start < part.end for part, start in zip(parts, starts, strict=False))
-    hashes = [record.sha256, record.key, *(part.sha256 for part in parts)]
-    return record if parts and is_valid and all(map(_HASH.fullmatch, hashes)) else None
+    is_valid = record is not None and record.path == path and record.parts and _HASH.fullmatch(record.summary)
+    return record if is_valid else None
 
 
 def write_record(folder: Path, record: SummaryRecord) -> None:
     """Store the last summary of a path. Raises Refused if it cannot be written."""
-    value = asdict(record)
-    value["summary"] = value.pop("key")
-    json_files.write_document(_record_file(folder, record.path), value, version=VERSION)
+    json_files.write_document(_record_file(folder, record.path), asdict(record), version=VERSION)
 
 
 def _record_file(folder: Path, path: str) -> Path:
@@ -261,34 +250,25 @@ def folder_of(layout: Layout) -> Path:
 
 @dataclass
 class SummaryCache:
-    """The summaries of a repository; if `layout` is None or `trial` is set, nothing is stored. With `refresh`, only
-    summaries that are from this run or that a user has corrected are reused."""
+    """The summaries of a repository; if `layout` is None, nothing is stored. With `refresh`, only summaries that are
+    from this run or that a user has corrected are reused."""
 
     layout: Layout | None
     refresh: bool = False
     warn: Warn = to_stderr
-    trial: bool = False
     _fresh: dict[str, Summary] = field(default_factory=dict)
-
-    def aside(self) -> SummaryCache:
-        """A copy of the cache for a trial, which does not change this one."""
-        return replace(self, trial=True, _fresh=dict(self._fresh))
 
     def known(self, key: str) -> Summary | None:
         """The summary to reuse, or None. Raises Refused if it is not in a regular file."""
-        if key in self._fresh:
-            return self._fresh[key]
-        stored = self.kept(key)
+        if key in self._fresh or self.layout is None:
+            return self._fresh.get(key)
+        stored = read_summary(folder_of(self.layout), key, self.warn)
         return None if stored is not None and self.refresh and not stored.edited else stored
-
-    def kept(self, key: str) -> Summary | None:
-        """The stored summary, even with `refresh`."""
-        return None if self.layout is None else read_summary(folder_of(self.layout), key, self.warn)
 
     def keep(self, key: str, summary: Summary) -> Summary:
         """Store a model's summary and return it, or return the summary that another process or a user has just stored.
         Raises Refused if it cannot be written, Busy if the lock is not released in time."""
-        if self.layout is not None and not self.trial:
+        if self.layout is not None:
             ensure(self.layout)
             folder = folder_of(self.layout)
             with locked(folder / ".lock", label="the file summaries"):
@@ -298,12 +278,10 @@ class SummaryCache:
 
     def last(self, path: str) -> SummaryRecord | None:
         """The last summary of `path`."""
-        return (
-            read_record(folder_of(self.layout), path, self.warn) if self.layout is not None and path else None
-        )
+        return read_record(folder_of(self.layout), path, self.warn) if self.layout and path else None
 
     def remember(self, record: SummaryRecord) -> None:
         """Store the last summary of a path. Raises Refused if it cannot be written."""
-        if self.layout is not None and not self.trial and record.path and self.last(record.path) != record:
+        if self.layout is not None and record.path and self.last(record.path) != record:
             ensure(self.layout)
             write_record(folder_of(self.layout), record)

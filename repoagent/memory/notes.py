@@ -66,7 +66,7 @@ class Note:
 
 @dataclass(frozen=True)
 class NoteEntry:
-    """A note and its lines in the file, counted from 0: `first` to `end` (exclusive)."""
+    """A note and its lines in the file: `first` (from 0) to `end` (exclusive)."""
 
     note: Note
     first: int
@@ -99,12 +99,17 @@ def read_notes(path: Path) -> tuple[Note, ...]:
 
 def entries(data: bytes) -> list[NoteEntry]:
     """The notes in the bytes of a notes file, each with its lines."""
-    paragraphs = _paragraphs(data.decode(errors="replace").split("\n"), lambda line: line.startswith("#"))
-    return [NoteEntry(_parsed(text), first, end) for text, first, end in paragraphs]
+    found = []
+    lines = data.decode(errors="replace").split("\n")
+    for text, first, end in _paragraphs(lines, lambda line: line.startswith("#")):
+        stamped = _STAMPED.fullmatch(text)
+        note = Note(stamped[4], stamped[1], stamped[2] or "", stamped[3] or "") if stamped else Note(text)
+        found.append(NoteEntry(note, first, end))
+    return found
 
 
 def parse_notes(text: str) -> list[str]:
-    """The notes in a text of several lines: bullets and paragraphs, as in a notes file."""
+    """The bullets and paragraphs of a text."""
     paragraphs = _paragraphs(text.splitlines(), lambda line: line == "# Notes")
     return [note for note, _, _ in paragraphs if note]
 
@@ -125,21 +130,9 @@ def _paragraphs(lines: list[str], is_heading: Callable[[str], bool]) -> Iterator
             texts.append(stripped[2:].strip() if is_bullet else stripped)
 
 
-def _parsed(text: str) -> Note:
-    stamped = _STAMPED.fullmatch(text)
-    return Note(stamped[4], stamped[1], stamped[2] or "", stamped[3] or "") if stamped else Note(text)
-
-
-def add_note(
-    path: Path,
-    text: str,
-    *,
-    blob: str = "",
-    day: date | None = None,
-    source: str = "",
-) -> Note:
-    """Add a note about the version `blob` to the file `path`; return it, or the existing note that says the same.
-    Raises what `add_notes` raises."""
+def add_note(path: Path, text: str, *, blob: str = "", day: date | None = None, source: str = "") -> Note:
+    """Add a note to the file `path`; return it, or the existing note that says the same. Raises what `add_notes`
+    raises."""
     note = make_note(text, blob=blob, day=day, source=source)
     return next(iter(add_notes(path, [note])), note)
 
@@ -153,11 +146,21 @@ def add_notes(path: Path, notes: Iterable[Note], *, is_stale: IsStale | None = N
     """
     wanted = [note for note in notes if note.text]
 
+    def repeats(new: Note, old: Note) -> bool:
+        if old.text == new.text and old.blob == new.blob:
+            return True
+        # if both are stale, they name code of other files
+        if is_stale is not None and is_stale(old) and not is_stale(new):
+            return False
+        if COMPACTED in (old.source, new.source):
+            return old.source == new.source and old.text == new.text and old.day == new.day
+        return says_nothing_new(new.text, old.text)
+
     def change(data: bytes) -> tuple[bytes, list[Note]]:
         known = [entry.note for entry in entries(data)]
         same, new = [], list[Note]()
         for note in wanted:
-            old = next((old for old in (*known, *new) if _repeats(note, old, is_stale)), None)
+            old = next((old for old in (*known, *new) if repeats(note, old)), None)
             same.append(old or note)
             new += [] if old else [note]
         if not new:
@@ -194,18 +197,6 @@ def rewrite_notes(path: Path, change: Callable[[bytes], tuple[bytes, _Result]]) 
                 write_whole(path, data)
                 return result
     raise Busy(f"another program keeps saving {path}; try again later")
-
-
-def _repeats(new: Note, old: Note, is_stale: IsStale | None) -> bool:
-    if old.text == new.text and old.blob == new.blob:
-        return True
-    if (
-        is_stale is not None and is_stale(old) and not is_stale(new)
-    ):  # if both are, they name code of other files
-        return False
-    if COMPACTED in (old.source, new.source):
-        return old.source == new.source and old.text == new.text and old.day == new.day
-    return says_nothing_new(new.text, old.text)
 
 
 def _within_limits(path: Path, data: bytes, is_stale: IsStale | None) -> bytes:
@@ -262,17 +253,16 @@ def missing_names(text: str, data: bytes) -> tuple[str, ...]:
     """The names in `code_names(text)` that `data` does not contain."""
     if data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
         data = data.decode("utf-16", "replace").encode("utf-8", "replace")
-    return tuple(name for name in code_names(text) if not _has_name(data, name))
 
+    def is_there(name: str) -> bool:
+        single = _NAME.fullmatch(name)
+        if single is None:  # other code than a name: white space does not count
+            code = name.encode("utf-8", "surrogateescape")
+            return code in data or b"".join(code.split()) in b"".join(data.split())
+        last = single[1].encode("utf-8", "surrogateescape")  # of a dotted name
+        return last in data and re.search(rb"(?<!\w)" + re.escape(last) + rb"(?!\w)", data) is not None
 
-def _has_name(data: bytes, name: str) -> bool:
-    """Whether `data` contains the last part of a (dotted) name as a whole word, or other code ignoring white space."""
-    single = _NAME.fullmatch(name)
-    if single is None:
-        code = name.encode("utf-8", "surrogateescape")
-        return code in data or b"".join(code.split()) in b"".join(data.split())
-    last = single[1].encode("utf-8", "surrogateescape")
-    return last in data and re.search(rb"(?<!\w)" + re.escape(last) + rb"(?!\w)", data) is not None
+    return tuple(name for name in code_names(text) if not is_there(name))
 
 
 def stale_notes(
@@ -305,13 +295,12 @@ def stale_notes(
 
 
 def older_texts(worktree: WorkTree) -> Older:
-    """A function that reads blobs from git's object database, offline. It leaves out versions that were never committed
-    or that a partial clone lacks."""
+    """Reads blobs from git's object database, offline; versions that it lacks are left out."""
     return partial(local_blobs, worktree.top)
 
 
 def staleness(memory: Memory, data: bytes, older: Older | None = None) -> IsStale:
-    """A function that returns whether a note describes an older version of the file; `data` is the current one."""
+    """Tells whether a note describes an older version of the file than `data`."""
 
     def is_stale(note: Note) -> bool:
         if note.source == COMPACTED:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from repoagent.cli import options as shared
-from repoagent.cli.commands import summaries
+from repoagent.cli.commands import model_calls
 from repoagent.cli.options import words_in
 from repoagent.cli.session import Session, find_worktree, json_option, pass_session, select, write_json
 from repoagent.errors import RepoagentError, UsageError
@@ -89,9 +89,9 @@ def command(session: Session, /, **values: Any) -> None:
         request = masked(build_request(words, files, system, max_output_tokens=0))
         show_request(request, settings, terminal, as_json=options.as_json)
         return
-    ready = summaries.ready_for(settings, terminal, record=options.record, reply=options.reply)
+    ready = model_calls.ready_for(settings, terminal, record=options.record, reply=options.reply)
     top = Path.cwd() if worktree is None else worktree.top
-    summaries.charge(ready, "ask", top, tuple(file.name for file in files))
+    model_calls.charge(ready, "ask", top, tuple(file.name for file in files))
     request = build_request(words, files, system, max_output_tokens=ready.max_output_tokens)
     live = terminal.output_tty and not (options.as_json or output)
     started = time.monotonic()
@@ -101,7 +101,7 @@ def command(session: Session, /, **values: Any) -> None:
     _deliver(reply.text, output, terminal, as_json=options.as_json)
     if options.as_json:
         content = {
-            **(summaries.spent_object(ready) or {}),
+            **(model_calls.spent_object(ready) or {}),
             "text": reply.text,
             "model": display_name(reply.model or ready.model.spec),
             "stop": reply.stop,
@@ -110,7 +110,7 @@ def command(session: Session, /, **values: Any) -> None:
             "saved_request": sent or None,
         }
         write_json(terminal, content)
-    summaries.report(terminal, ready)
+    model_calls.report(terminal, ready)
 
 
 def _complete(request: Request, ready: ModelSetup, terminal: Terminal, *, live: bool) -> Reply:
@@ -139,7 +139,7 @@ def _complete(request: Request, ready: ModelSetup, terminal: Terminal, *, live: 
                 working.note("The reply was cut off and discarded.", "yellow")
                 streamed = False
 
-        wait = summaries.retrying(working)
+        wait = model_calls.retrying(working)
         reply = complete(ready.model, request, ready.meter, on_text=show, on_void=discard, on_wait=wait)
         if not streamed:
             show(reply.text)

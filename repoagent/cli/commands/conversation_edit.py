@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from repoagent.cli import options as shared
-from repoagent.cli.commands import summaries
+from repoagent.cli.commands import model_calls
 from repoagent.cli.commands.conversation import examples, name_argument, resolver, undo_command
 from repoagent.cli.session import Repository, Session, json_option, open_repository, pass_session, select
 from repoagent.errors import NothingDone, UsageError
@@ -45,7 +45,7 @@ def edit_command(session: Session, /, **values: Any) -> None:
     undoes the change.
     """
     from repoagent.edit.conversation_edit import RewriteRequest, commit_rewrite, first_request
-    from repoagent.memory.conversation_changes import digest
+    from repoagent.memory.conversation_log import digest
     from repoagent.memory.conversations import find
 
     options = SimpleNamespace(**values)
@@ -99,11 +99,11 @@ def edit_command(session: Session, /, **values: Any) -> None:
         "after": digest(result.after),
         "diff": result.diff,
         "words": result.words,
-        "spent": summaries.spent_object(ready),
+        "spent": model_calls.spent_object(ready),
     }
     repo.emit(content, lines, notes=["--dry-run: nothing was written"] if options.dry_run else [])
     if not repo.as_json:
-        summaries.report(terminal, ready)
+        model_calls.report(terminal, ready)
 
 
 def _ask_model(
@@ -114,8 +114,8 @@ def _ask_model(
     from repoagent.llm.registry import provider_of
 
     terminal, ref = repo.terminal, request.original.ref
-    ready = summaries.ready_for(repo.settings, terminal, record=options.record, reply=options.reply)
-    summaries.charge(ready, "edit", repo.worktree.top, (ref.about or ref.name,))
+    ready = model_calls.ready_for(repo.settings, terminal, record=options.record, reply=options.reply)
+    model_calls.charge(ready, "edit", repo.worktree.top, (ref.about or ref.name,))
     with terminal.working(f"asking {display_name(ready.model.spec)}") as working:
         if provider_of(ready.model.spec).answered_by == "user":  # the user writes the reply
             working.quiet()
@@ -130,6 +130,6 @@ def _ask_model(
             repo.layout, request, ready,
             on_text=working.text if terminal.verbose else lambda piece: None,
             on_void=lambda text: working.note("(the reply was cut off and discarded)"),
-            on_wait=summaries.retrying(working), on_again=ask_again,
+            on_wait=model_calls.retrying(working), on_again=ask_again,
         )  # fmt: skip
         return result, ready

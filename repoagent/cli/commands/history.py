@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from repoagent.cli.commands import summaries
+from repoagent.cli.commands import model_calls
 from repoagent.cli.options import max_cost_option, record_option, rows_option
 from repoagent.cli.session import Repository, Session, json_option, open_repository, pass_session, write_json
 from repoagent.cli.ui.table import Cell, Column, Page
@@ -58,7 +58,7 @@ def command(session: Session, /, **values: Any) -> None:
     options = SimpleNamespace(**values)
     repo = open_repository(session, {"model": options.model, "max_cost": options.max_cost})
     if options.summarize:
-        settings, terminal = summaries.open_for_summaries(session, repo.layout, options)
+        settings, terminal = model_calls.open_for_summaries(session, repo.layout, options)
         repo = repo._replace(settings=settings, terminal=terminal)
     history = read_history(
         repo.worktree, repo.relative(options.file), revision=options.revision, limit=options.limit
@@ -184,7 +184,7 @@ def _summarize(
     from repoagent.llm.model import display_name
 
     terminal, top = repo.terminal, repo.worktree.top
-    ready = summaries.ready_for(repo.settings, terminal, record=options.record)
+    ready = model_calls.ready_for(repo.settings, terminal, record=options.record)
     todo = plan(
         top, history.steps, known,
         why_not=gate(top, [history.path]), context_tokens=ready.context_tokens,
@@ -193,19 +193,23 @@ def _summarize(
     estimate = (len(todo.batches), todo.usage, todo.cost(ready.meter.price_of(ready.model.spec)))
     few = options.yes or todo.commits <= _FEW
     objects = f"{todo.commits} commits"
-    summaries.confirm_calls(terminal, ready, objects, estimate, few=few, less="use a lower --limit")
-    summaries.charge(ready, "history", top, (history.path,))
+    model_calls.confirm_calls(terminal, ready, objects, estimate, few=few, less="use a lower --limit")
+    model_calls.charge(ready, "history", top, (history.path,))
     with terminal.working("asking the model") as working:
         summarize(
             todo, ready.model, ready.meter, repo.layout,
             outcome=outcome,
             on_batch=lambda done, of: working.label(f"summarizing: {done} of {of} commits"),
-            on_wait=summaries.retrying(working),
+            on_wait=model_calls.retrying(working),
         )  # fmt: skip
     garbled = len(outcome.garbled)
     if garbled == todo.commits:
         raise ModelError(f"{display_name(ready.model.spec)} wrote no usable summary; choose another model")
     if garbled:
         terminal.warn(f"the model wrote no usable summary for {plural(garbled, 'commit')}")
-    summaries.report(terminal, ready)
-    return {"summarized": len(outcome.summaries), "garbled": garbled, **(summaries.spent_object(ready) or {})}
+    model_calls.report(terminal, ready)
+    return {
+        "summarized": len(outcome.summaries),
+        "garbled": garbled,
+        **(model_calls.spent_object(ready) or {}),
+    }

@@ -67,7 +67,7 @@ def command(ctx: click.Context, session: Session, as_json: bool) -> None:
 @pass_session
 def test(session: Session, name: str | None, as_json: bool) -> Exit:
     """Test MODEL (a spec or an alias; by default the model for edits) with a minimal call."""
-    from repoagent.cli.commands.summaries import spent_object
+    from repoagent.cli.commands.model_calls import spent_object
     from repoagent.edit.model_setup import model_setup
     from repoagent.llm.open_model import smallest_request
     from repoagent.llm.usage import estimate

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from repoagent.cli import options as shared
-from repoagent.cli.commands import summaries
+from repoagent.cli.commands import model_calls
 from repoagent.cli.options import Command
 from repoagent.cli.session import Session, emit, find_worktree, json_option, pass_session, select, write_json
 from repoagent.cli.ui.table import Page
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from repoagent.edit.model_setup import ModelSetup
     from repoagent.git.worktree import WorkTree
     from repoagent.memory.file_summaries import FileSummary
-    from repoagent.memory.file_summary_store import SourceFile
+    from repoagent.memory.file_summary_store import SourceFile, Summary
     from repoagent.syntax.outline import Outline
 
 KINDS = (
@@ -250,12 +250,12 @@ def _show_summaries(session: Session, options: SimpleNamespace) -> None:
     """Print a summary of each file; a model writes what is not cached by the hash of the text. The segments of a large
     file are summarized first. Raises whatever the model and the limits raise, after showing the completed summaries."""
     from repoagent.git.worktree import layout
-    from repoagent.memory.file_summaries import cached_summary, plan, summarize
+    from repoagent.memory.file_summaries import plan, summarize
     from repoagent.memory.file_summary_store import SummaryCache
 
     worktree = find_worktree()
     dirs = None if worktree is None else layout(worktree)
-    settings, terminal = summaries.open_for_summaries(session, dirs, options)
+    settings, terminal = model_calls.open_for_summaries(session, dirs, options)
     files = []
     for file in _sources(worktree, options.files):
         if file.text(0, len(file.data)).strip():
@@ -266,16 +266,16 @@ def _show_summaries(session: Session, options: SimpleNamespace) -> None:
         raise NothingDone("nothing to summarize")
     cache, words = SummaryCache(dirs, options.refresh, terminal.warn), options.words
     if plan(files, cache, words=words).calls == 0:
-        _show_done([cached_summary(file, cache, words=words) for file in files], options, terminal, None)
+        _show_done([summarize(file, cache, words=words) for file in files], options, terminal, None)
         return
-    ready = summaries.ready_for(settings, terminal, record=options.record, reply=options.reply)
+    ready = model_calls.ready_for(settings, terminal, record=options.record, reply=options.reply)
     context = ready.context_tokens
     todo = plan(files, cache, words=words, context_tokens=context)
     segments = f"{todo.asked} of {todo.parts} segments"
     objects = segments if todo.parts > len(files) else plural(todo.asked, "file")
     estimate = (todo.calls, todo.usage, todo.cost(ready.meter.price_of(ready.model.spec)))
-    few = options.yes or todo.calls <= summaries.FEW
-    summaries.confirm_calls(terminal, ready, objects, estimate, few=few)
+    few = options.yes or todo.calls <= model_calls.FEW
+    model_calls.confirm_calls(terminal, ready, objects, estimate, few=few)
     done: list[FileSummary] = []
     try:
         with terminal.working("asking the model") as working:
@@ -286,11 +286,11 @@ def _show_summaries(session: Session, options: SimpleNamespace) -> None:
 
             for file in files:
                 top = Path.cwd() if worktree is None else worktree.top
-                summaries.charge(ready, "summary", top, (file.path or "-",))
+                model_calls.charge(ready, "summary", top, (file.path or "-",))
                 summary = summarize(
                     file, cache, ready.model, ready.meter,
                     words=words, context_tokens=context, output_tokens=ready.max_output_tokens,
-                    on_part=show_part, on_wait=summaries.retrying(working),
+                    on_part=show_part, on_wait=model_calls.retrying(working),
                 )  # fmt: skip
                 done.append(summary)
     except RepoagentError:
@@ -302,7 +302,7 @@ def _show_summaries(session: Session, options: SimpleNamespace) -> None:
             terminal.note("interrupted; the summaries so far were saved. Run the command again to continue")
         raise
     _show_done(done, options, terminal, ready)
-    summaries.report(terminal, ready)
+    model_calls.report(terminal, ready)
 
 
 def _show_done(
@@ -314,24 +314,39 @@ def _show_done(
     for each in done:
         lines += [""] if lines else []
         lines += [page.paint(one_line(each.file.path), "bold"), ""] if len(done) > 1 else []
-        lines += summaries.summary_lines(each.summary, page)
+        for line in clean(each.summary.text).split("\n"):
+            words = line.lstrip()
+            hanging = "  " if words.startswith("- ") else ""
+            lines += page.wrap(words, line[: len(line) - len(words)], hanging)
         names = ("start", "end", "first_line", "last_line", "scope", "sha256")
         parts = [
-            {**select(part.part, *names), **summaries.summary_object(part.summary), "new": part.asked}
+            {**select(part.part, *names), **_summary_object(part.summary), "new": part.asked}
             for part in each.parts
         ]
         head = {**select(each.file, "path", "sha256"), "size": len(each.file.data), "words": each.words}
-        content = {**head, **summaries.summary_object(each.summary), "new": each.asked, "parts": parts}
+        content = {**head, **_summary_object(each.summary), "new": each.asked, "parts": parts}
         files.append(content)
         state = "new" if each.asked else "cached"
         if len(parts) > 1:
             state = f"{each.paid:,} of {len(parts):,} segments new, {len(parts) - each.paid:,} cached"
         state += ", corrected by you" if each.summary.edited else ""
-        edit = summaries.correction(each.summary, "; not saved")
+        path = each.summary.path
+        edit = "; not saved" if path is None else f"; to correct it, edit {os.path.relpath(path)}"
         notes.append(f"{each.file.path or 'standard input'}: {state}{edit}")
     notes = notes if terminal.error_tty or terminal.verbose else []
-    content = {"files": files, "spent": summaries.spent_object(ready)}
+    content = {"files": files, "spent": model_calls.spent_object(ready)}
     emit(terminal, content, lines, as_json=options.as_json, notes=notes)
+
+
+def _summary_object(summary: Summary) -> dict[str, object]:
+    """A summary as JSON data; `file` is the file to edit to correct it."""
+    return {
+        "summary": summary.text,
+        "model": summary.model,
+        "date": summary.date,
+        "edited": summary.edited,
+        "file": summary.path,
+    }
 
 
 def _sources(worktree: WorkTree | None, names: tuple[str, ...]) -> list[SourceFile]:

@@ -245,14 +245,13 @@ def _by_path(request: EditRequest, values: Mapping[str, str]) -> str:
 
 def _purposes(worktree: WorkTree, paths: Iterable[str]) -> str:
     """The purposes of the neighbors `paths`, one line each, as far as they have a summary and are readable."""
-    from repoagent.memory.file_summaries import may_have_purpose, purpose
+    from repoagent.memory.file_summaries import purpose
 
     dirs = layout(worktree)
     lines = []
     for path in paths:
         try:
-            size = (worktree.top / path).lstat().st_size
-            data = read_source(worktree, path).data if may_have_purpose(dirs, path, size) else None
+            data = read_source(worktree, path).data
         except (Refused, OSError):
             continue
         if data is not None and (line := purpose(dirs, path, data)):

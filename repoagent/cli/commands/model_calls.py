@@ -1,16 +1,13 @@
-"""Helpers for the commands that call a model themselves: the model, the estimate, the cost and the output."""
+"""Helpers for the commands that call a model themselves: the model, the estimate and the cost."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from repoagent.cli.session import Session
-from repoagent.cli.ui.table import Page
-from repoagent.cli.ui.terminal_text import clean
 from repoagent.display_text import plural
 from repoagent.errors import NothingDone, UsageError
 
@@ -22,7 +19,6 @@ if TYPE_CHECKING:
     from repoagent.config.settings import Settings
     from repoagent.edit.model_setup import ModelSetup
     from repoagent.llm.model import Usage
-    from repoagent.memory.file_summary_store import Summary
     from repoagent.storage.layout import Layout
 
 FEW = 5  # model calls that need no confirmation
@@ -52,11 +48,20 @@ def ready_for(
     return ready
 
 
-def agree(terminal: Terminal, ready: ModelSetup, plan: str, *, few: bool, less: str) -> None:
-    """Print what the model would do, and ask for confirmation unless there are only a `few` calls; `less` is a hint on
-    how to make fewer. Raises UsageError if the user cannot be asked, NothingDone if the answer is no."""
+def confirm_calls(
+    terminal: Terminal, ready: ModelSetup, objects: str, estimate: tuple[int, Usage, float | None],
+    *, few: bool, less: str = "name fewer files",
+) -> None:  # fmt: skip
+    """Print what the model would summarize and the `estimate` of calls, tokens and cost; ask for confirmation unless
+    there are only a `few` calls. `less` is a hint on how to make fewer. Raises UsageError if the user cannot be asked,
+    NothingDone if the answer is no."""
     from repoagent.llm.model import display_name
+    from repoagent.llm.usage import cost_text
 
+    calls, usage, cost = estimate
+    price = "of unknown price" if cost is None else f"about {cost_text(cost)}"
+    tokens = f"about {usage.input:,} tokens in and {usage.output:,} out"
+    plan = f"would summarize {objects} in {plural(calls, 'call')}: {tokens}, {price}"
     sentence = f"{display_name(ready.model.spec)} {plan}"
     if few:
         if terminal.error_tty:
@@ -69,23 +74,8 @@ def agree(terminal: Terminal, ready: ModelSetup, plan: str, *, few: bool, less: 
         raise NothingDone("no model was called")
 
 
-def confirm_calls(
-    terminal: Terminal, ready: ModelSetup, objects: str, estimate: tuple[int, Usage, float | None],
-    *, few: bool, less: str = "name fewer files",
-) -> None:  # fmt: skip
-    """Print what the model would summarize and the `estimate` of calls, tokens and cost; ask for confirmation unless
-    there are only a `few` calls."""
-    from repoagent.llm.usage import cost_text
-
-    calls, usage, cost = estimate
-    price = "of unknown price" if cost is None else f"about {cost_text(cost)}"
-    tokens = f"about {usage.input:,} tokens in and {usage.output:,} out"
-    plan = f"would summarize {objects} in {plural(calls, 'call')}: {tokens}, {price}"
-    agree(terminal, ready, plan, few=few, less=less)
-
-
 def charge(ready: ModelSetup, command: str, top: object, names: tuple[str, ...]) -> None:
-    """Attribute later model calls in the log to `command` and these files."""
+    """Attribute later model calls in the log to `command` and the files `names` below `top`."""
     if ready.meter.book is not None:
         ready.meter.book = ready.meter.book.about(command, str(top), names)
 
@@ -119,26 +109,3 @@ def spent_object(ready: ModelSetup | None) -> dict[str, object] | None:
         "usage": {"input": usage.total - usage.output, "output": usage.output, "estimated": usage.estimated},
         "cost": ready.meter.cost,
     }
-
-
-def summary_object(summary: Summary) -> dict[str, object]:
-    """A summary as JSON data; `file` is the file to edit to correct it."""
-    return {
-        "summary": summary.text,
-        "model": summary.model,
-        "date": summary.date,
-        "edited": summary.edited,
-        "file": summary.path,
-    }
-
-
-def summary_lines(summary: Summary, page: Page) -> Iterator[str]:
-    """The lines of the summary, wrapped, with a hanging indent for list items."""
-    for line in clean(summary.text).split("\n"):
-        words = line.lstrip()
-        yield from page.wrap(words, line[: len(line) - len(words)], "  " if words.startswith("- ") else "")
-
-
-def correction(summary: Summary, otherwise: str = "") -> str:
-    """The file that the user can edit to correct a summary, as the end of a sentence."""
-    return otherwise if summary.path is None else f"; to correct it, edit {os.path.relpath(summary.path)}"
