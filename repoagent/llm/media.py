@@ -1,7 +1,6 @@
 """Images and PDFs for a model: type, size and tokens, limits of providers, and the copies for conversations.
 
-Image headers are parsed according to the specifications of PNG (W3C), JPEG (ITU-T T.81), GIF89a and WebP (RFC 9649). A
-copy is named after its hash, so that each later request has the same bytes, even in a resumed run.
+A copy is named after its hash, so that each later request has the same bytes, even in a resumed run.
 """
 
 from __future__ import annotations
@@ -38,8 +37,8 @@ _PAGE_BYTES = 50_000  # of a page, if the pages could not be counted; a low esti
 
 @dataclass(frozen=True)
 class Media:
-    """The content and type of a file. `name` is for the user and the model. `width` and `height` of an image are in
-    pixels; `pages` is 0 if the pages of a PDF were not counted because it is too large."""
+    """The content and type of a file. `name` is for the user and the model. `width` and `height` of a PNG are in
+    pixels, 0 for other types; `pages` is 0 if the pages of a PDF were not counted because it is too large."""
 
     type: MediaType
     data: bytes = field(repr=False)
@@ -54,29 +53,28 @@ class Media:
 
     @property
     def sha256(self) -> str:
-        """The hash of the bytes, in hexadecimal."""
         return sha256(self.data).hexdigest()
 
     @property
     def tokens(self) -> int:
-        """The estimated number of tokens, on the high side; for limits, not for costs."""
+        """The estimated number of tokens, on the high side; the largest number for an image of unknown size."""
         if not self.is_image:
             return _PAGE * (self.pages or -(-len(self.data) // _PAGE_BYTES))
-        scale = min(1.0, _LONGEST / max(self.width, self.height, 1))
+        if not self.width:
+            return _MOST
+        scale = min(1.0, _LONGEST / max(self.width, self.height))
         across, down = (max(1, round(side * scale)) for side in (self.width, self.height))
         return min(_MOST, -(-across // _PATCH) * -(-down // _PATCH))
 
     @property
     def base64_size(self) -> int:
-        """The number of bytes to send, in base64."""
+        """The number of bytes to send."""
         return 4 * -(-len(self.data) // 3)
 
     def described(self) -> str:
         """A short description: "image/png, 800 x 600 pixels, 12,345 bytes"."""
-        if self.is_image:
-            size = f", {self.width} x {self.height} pixels"
-        else:
-            size = f", {plural(self.pages, 'page')}" if self.pages else ""
+        size = f", {self.width} x {self.height} pixels" if self.width else ""
+        size = f", {plural(self.pages, 'page')}" if self.pages else size
         return f"{self.type}{size}, {len(self.data):,} bytes"
 
     def in_words(self) -> str:
@@ -167,73 +165,17 @@ def _names(media: Sequence[Media]) -> str:
 
 
 _CUT = "ends too early: it was truncated, or is still being written"
-_BAD = "is broken: its header gives no size"
 _TAIL = 2_048  # bytes, searched for the end mark of a PDF; parts of an email may follow it
 _LARGEST_COUNTED = 32_000_000  # bytes; pypdf takes up to 0.2 s per million
 
 
 class BrokenMedia(ValueError):
-    """The content is not a complete file of its type. The error's message continues a sentence that begins with the
-    file's name: "ends too early"."""
-
-
-def size_of(kind: ImageType, data: bytes) -> tuple[int, int]:
-    """Width and height in pixels. Raises BrokenMedia if `data` is not a complete image of that type."""
-    width = height = 0
-    if kind == "image/png":
-        width, height, whole = _big(data, 16, 4), _big(data, 20, 4), b"IEND\xae\x42\x60\x82" in data
-    elif kind == "image/gif":
-        width, height = (int.from_bytes(data[at : at + 2], "little") for at in (6, 8))
-        whole = data.rstrip(b"\0\r\n").endswith(b";")
-    elif kind == "image/jpeg":
-        width, height, whole = _jpeg(data)
-    else:
-        width, height = _webp(data)
-        whole = len(data) >= 8 + int.from_bytes(data[4:8], "little")
-    if not whole:
-        raise BrokenMedia(_CUT)
-    if not (width and height):
-        raise BrokenMedia(_BAD)
-    return width, height
-
-
-def _big(data: bytes, at: int, count: int) -> int:
-    return int.from_bytes(data[at : at + count], "big")
-
-
-def _jpeg(data: bytes) -> tuple[int, int, bool]:
-    """The size from the frame header, and whether the image has an end mark."""
-    at, size = 2, (0, 0)
-    while match := re.compile(rb"\xff+([^\xff])").match(data, at):
-        marker, at = match[1][0], match.end()
-        if marker == 0xDA:
-            # In image data, a byte 0xFF is always followed by zero, so the end mark is unambiguous.
-            return *size, data.find(b"\xff\xd9", at) >= 0
-        if marker in range(0xC0, 0xD0) and marker not in {0xC4, 0xC8, 0xCC}:
-            size = _big(data, at + 5, 2), _big(data, at + 3, 2)
-        if marker not in {0x01, *range(0xD0, 0xD9)}:  # these have no length field
-            at += max(2, _big(data, at, 2))
-    return 0, 0, at < len(data)
-
-
-def _webp(data: bytes) -> tuple[int, int]:
-    form = data[12:16]
-    if form == b"VP8 " and data[23:26] == b"\x9d\x01\x2a":
-        bits = int.from_bytes(data[26:30], "little")
-        return bits & 0x3FFF, bits >> 16 & 0x3FFF
-    if form == b"VP8L":
-        bits = int.from_bytes(data[21:25], "little")
-        return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
-    if form == b"VP8X":
-        return int.from_bytes(data[24:27], "little") + 1, int.from_bytes(data[27:30], "little") + 1
-    return 0, 0
+    """The content is not a complete file of its type. The message continues a sentence that begins with its name."""
 
 
 def page_count(data: bytes) -> int:
-    """The number of pages; 0 if they were not counted because the file is too large.
-
-    Raises BrokenMedia for an encrypted, truncated or unreadable file.
-    """
+    """The number of pages; 0 for a file that is too large to count. Raises BrokenMedia for an encrypted, truncated or
+    unreadable file."""
     if b"%%EOF" not in data[-_TAIL:]:
         raise BrokenMedia(_CUT)
     if len(data) > _LARGEST_COUNTED:
@@ -256,15 +198,21 @@ def page_count(data: bytes) -> int:
 def media_of(data: bytes, name: str) -> Media | None:
     """The image or PDF in `data`, recognized by its content alone; None for anything else.
 
-    Raises UsageError for a broken, truncated or encrypted file. The content is not changed: a photo keeps its camera
-    metadata.
+    Raises UsageError for a broken or truncated PNG or PDF and for an encrypted PDF; the server examines other images.
+    The content is not changed: a photo keeps its camera metadata.
     """
-    if (kind := type_of(data)) is None:
+    kind, width, height = type_of(data), 0, 0
+    if kind is None:
         return None
     try:
         if kind == PDF:
             return Media(kind, data, name, pages=page_count(data))
-        width, height = size_of(kind, data)
+        if kind == "image/png":
+            if b"IEND\xae\x42\x60\x82" not in data:
+                raise BrokenMedia(_CUT)
+            width, height = (int.from_bytes(data[at : at + 4], "big") for at in (16, 20))
+            if not (width and height):
+                raise BrokenMedia("is broken: its header gives no size")
     except BrokenMedia as error:
         raise UsageError(f"{name} {error}") from error
     return Media(kind, data, name, width, height)
@@ -275,8 +223,7 @@ _REFERENCE = re.compile(r"(([0-9a-f]{32})\.[a-z]{3,4}) (\d{1,9}) (.+)", re.DOTAL
 
 
 class Reference(NamedTuple):
-    """The attachment recorded in a turn: the name of the copy, the start of its hash, its tokens, and the file's
-    name."""
+    """The attachment recorded in a turn; `hash` is the start of its hash, `path` the name of the file."""
 
     copy: str
     hash: str
@@ -309,8 +256,7 @@ class Attachments:
         return f"{name} {media.tokens} {media.name}"
 
     def of(self, turns: Sequence[Turn]) -> Mapping[str, Media | str]:
-        """The attachments of `turns`, keyed by reference; for each one that cannot be sent, a sentence that says
-        why."""
+        """The attachments of `turns` by reference, or a sentence that says why one cannot be sent."""
         attached: dict[str, Media | str] = {}
         for turn in turns:
             if item := reference(turn):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import field, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -100,11 +99,10 @@ def open_model(
 ) -> Model:
     """The model `spec`, or the one configured for `role`, with its fallbacks.
 
-    `record` is the cassette to append to, `reply` the file with the reply to a `manual` prompt. `say` is called with a
-    sentence if the repository's configuration names the model, and with one for each setting that the model does not
-    support. `on_progress` is called with what a local model is doing and the fraction done, 0 to 1. Sends nothing and
-    imports no heavy module. Raises ModelError for an unknown model or an unusable cassette, UsageError for an invalid
-    setting.
+    `record` is the cassette to append to, `reply` the file with the reply to a `manual` prompt. `say` gets a sentence
+    if the repository's configuration names the model, and for each setting that the model does not support;
+    `on_progress` gets what a local model is doing, and the fraction done. Sends nothing and imports no heavy module.
+    Raises ModelError for an unknown model or an unusable cassette, UsageError for an invalid setting.
     """
     if spec:
         first = resolve(settings, spec)
@@ -166,22 +164,15 @@ def _has_default() -> bool:
 
 
 def _unknown(settings: Settings, spec: str) -> str:
-    """The error for a spec that names no model, with a suggestion."""
-    provider, slash, model = spec.partition("/")
-    providers = registry.provider_names(settings)
+    """The error for a spec that names no model."""
+    provider, slash, _ = spec.partition("/")
     usage = f"use {', '.join(entry.usage for entry in (*PROVIDERS.values(), SERVERS))}"
-    if slash or ":" in spec:
-        if model and (near := get_close_matches(provider, providers, n=1)):
-            return f"no provider {provider!r}: did you mean {near[0]}/{model}?"
-        if provider_of(spec) is not SERVERS or provider in providers:  # the rest of the spec is missing
-            return f"no model {spec!r}: {usage}"
-        setting = f"providers.{provider if provider.replace('-', '_').isidentifier() else 'NAME'}.base_url"
-        return f"no model {spec!r}: {usage}. To use a server that speaks OpenAI's protocol, set {setting}"
-    start = f"no model or alias {spec!r}"
-    known = [*_aliases(settings), *catalog.short_names(), *providers, *PROVIDERS]
-    if spec not in PROVIDERS and (near := get_close_matches(spec, known, n=1, cutoff=0.7)):
-        return f"{start}; did you mean {near[0]}{'/NAME' if near[0] in providers else ''}?"
-    return f"{start}: {usage}"
+    if not slash and ":" not in spec:
+        return f"no model or alias {spec!r}: {usage}"
+    if provider_of(spec) is not SERVERS or provider in registry.provider_names(settings):
+        return f"no model {spec!r}: {usage}"  # the rest of the spec is missing
+    setting = f"providers.{provider if provider.replace('-', '_').isidentifier() else 'NAME'}.base_url"
+    return f"no model {spec!r}: {usage}. To use a server that speaks OpenAI's protocol, set {setting}"
 
 
 @dataclass(frozen=True)

@@ -73,16 +73,11 @@ def test_no_model_and_no_key_names_the_ways(tmp_path: Path, monkeypatch: pytest.
 @pytest.mark.parametrize(
     ("spec", "words"),
     [
-        ("sonet", "did you mean sonnet?"),
         ("anthropic/", "no model 'anthropic/'"),
         ("openai/", r"no model 'openai/': .*openai/NAME, ollama/NAME\Z"),
         ("command: ", r"no model 'command: ': .*ollama/NAME\Z"),
         ("http://x", r"providers\.NAME\.base_url"),
         ("replay:", "no model 'replay:'"),
-        ("manuel", "did you mean manual"),
-        ("fats", "did you mean fast"),
-        ("ollama", "did you mean ollama/NAME"),
-        ("opneai/gpt-x", "did you mean openai/gpt-x"),
         ("nope", "no model or alias 'nope': use anthropic/NAME, "),
         ("acme/some", r"providers\.acme\.base_url"),
         ("local", r"no model or alias 'local': use .*local/PATH\.gguf"),

@@ -14,14 +14,12 @@ import importlib.util
 import json
 import os
 import re
-import select
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from functools import partial
@@ -45,8 +43,6 @@ OnProgress = Callable[[float], None]
 
 DEFAULT_WINDOW = 16_384  # tokens; the cache for 128k and more, as many models support, would need gigabytes
 SOCKET = "model.sock"  # llama.cpp recognizes a socket by this extension
-_POLL_SECONDS = 0.1  # while the model loads
-_LONGEST_SOCKET = 100  # bytes of a socket's path that every system supports
 
 
 def model_file(path: str) -> Path:
@@ -105,12 +101,9 @@ _engines: list[Engine] = []  # at most one
 _lock = threading.RLock()
 
 
-def loaded_engine(path: str, window: int, on_progress: OnProgress | None = None) -> Engine:
-    """Load the model with a window of `window` tokens; `on_progress` gets fractions up to 1.0.
-
-    Raises ModelError if the file is not a model or cannot be loaded, or if the library is missing. ^C stops the
-    loading.
-    """
+def loaded_engine(path: str, window: int) -> Engine:
+    """The process that has loaded the model with a window of `window` tokens; ^C stops the loading. Raises ModelError
+    if the file is not a model or cannot be loaded, or if the library is missing."""
     if importlib.util.find_spec("xllamacpp") is None:
         raise ModelError(f"a local/ model needs xllamacpp: {install_extra('local')}")
     file = model_file(path)
@@ -123,7 +116,7 @@ def loaded_engine(path: str, window: int, on_progress: OnProgress | None = None)
         engine = _engines[0]
         if not engine.loaded:
             try:
-                _wait(engine, path, on_progress)
+                _wait(engine, path)
             except BaseException:
                 stop_all()
                 raise
@@ -139,10 +132,8 @@ def stop_all() -> None:
 
 
 def _start(key: tuple[Path, int, int]) -> Engine:
-    folder = Path(tempfile.mkdtemp(prefix="repoagent-"))  # mode 0700
-    if len(os.fsencode(folder / SOCKET)) > _LONGEST_SOCKET:
-        folder.rmdir()
-        folder = Path(tempfile.mkdtemp(prefix="repoagent-", dir="/tmp"))
+    # mode 0700; in /tmp, because no system supports long paths of sockets
+    folder = Path(tempfile.mkdtemp(prefix="repoagent-", dir="/tmp"))
     log = tempfile.TemporaryFile()  # noqa: SIM115
     order = {
         "import_path": [str(Path(entry).absolute()) for entry in sys.path if entry],
@@ -170,22 +161,11 @@ def _start(key: tuple[Path, int, int]) -> Engine:
         raise ModelError(f"{sys.executable} cannot run llama.cpp: {error.strerror}") from error
 
 
-def _wait(engine: Engine, path: str, on_progress: OnProgress | None) -> None:
+def _wait(engine: Engine, path: str) -> None:
     """Wait until the model is loaded. Raises ModelError with llama.cpp's reason if that fails."""
-    stdout = engine.process.stdout
-    assert stdout is not None
-    started, size = time.monotonic(), engine.key[0].stat().st_size
-    while not select.select([stdout], [], [], _POLL_SECONDS)[0]:
-        if on_progress:
-            resident = 0
-            with contextlib.suppress(OSError, IndexError):  # not on macOS
-                pages = Path(f"/proc/{engine.process.pid}/statm").read_text("ascii").split()[1]
-                resident = int(pages) * os.sysconf("SC_PAGE_SIZE")
-            on_progress(min(resident / size, 0.99))
-    line = stdout.readline().decode(errors="replace").strip()
+    assert engine.process.stdout is not None
+    line = engine.process.stdout.readline().decode(errors="replace").strip()
     if line == "ready":
-        if on_progress and time.monotonic() - started > _POLL_SECONDS:
-            on_progress(1.0)
         return
     with contextlib.suppress(subprocess.TimeoutExpired):  # its log is complete when it has ended
         engine.process.wait(5)
@@ -201,15 +181,12 @@ def _wait(engine: Engine, path: str, on_progress: OnProgress | None) -> None:
 
 @dataclass(frozen=True)
 class LocalModel:
-    """The GGUF file at `path` (`~` and relative paths are allowed), with a window of `context` tokens.
-
-    `on_progress` gets fractions while the model loads, `on_prompt` while it reads the prompt, which may take minutes.
-    """
+    """The GGUF file at `path` (`~` and relative paths are allowed), with a window of `context` tokens. `on_prompt` gets
+    fractions while the model reads the prompt, which may take minutes."""
 
     path: str
     wishes: Wishes = field(default_factory=Wishes)
     context: int | None = None
-    on_progress: OnProgress | None = None
     on_prompt: OnProgress | None = None
 
     takes: ClassVar[frozenset[str]] = frozenset({"temperature", "stop"})
@@ -223,12 +200,9 @@ class LocalModel:
         return DEFAULT_WINDOW if self.context is None else self.context
 
     def complete(self, request: Request, on_text: OnText) -> Reply:
-        """See `llm.model.Model`. The first call loads the file; ^C stops the loading or the generation.
-
-        Raises UsageError if an image or PDF is attached.
-        """
+        """See `llm.model.Model`. The first call loads the file. Raises UsageError if an image or PDF is attached."""
         refuse_any(request, self.spec, "images are not supported with model files")
-        engine = loaded_engine(self.path, self.context_tokens, self.on_progress)
+        engine = loaded_engine(self.path, self.context_tokens)
         socket = str(engine.folder / SOCKET)
         traits = frozenset({"grammar"})
         endpoint = Endpoint("local", "http://localhost/v1", local=True, traits=traits, socket=socket)
@@ -256,13 +230,10 @@ class LocalModel:
 
 
 class LocalBackend(Backend):
-    """The backend that runs local model files."""
-
     def open_model(self, model: str, options: ModelOptions) -> LocalModel:
-        loading = partial(options.on_progress, "loading the model")
         reading = partial(options.on_progress, "the model is reading the prompt")
         context = catalog.model_info(f"{self.name}/{model}", options.settings.family("models")).context
-        return LocalModel(model, options.wishes, context, loading, reading)
+        return LocalModel(model, options.wishes, context, reading)
 
     def check(self, settings: Settings, model: str, *, online: bool = True) -> Status:
         model_file(model)

@@ -24,22 +24,12 @@ from repoagent.llm.usage import estimate_tokens
 if TYPE_CHECKING:
     from repoagent.config.settings import Settings
 
-_LIKE_THE_PROMPT = 80  # characters; a text that begins with as many of the prompt is not a reply
 TIMEOUT = 5.0  # seconds; pyperclip has no time limit
 
 
-def copy_to_clipboard(text: str) -> bool:
-    """Copy `text` to the clipboard. Return whether it arrived: pyperclip ignores failures of its helper programs."""
-    return _clipboard(text) == text.replace("\r\n", "\n")
-
-
-def paste_from_clipboard() -> str | None:
-    """The text in the clipboard, with `\\n` line endings; None if it cannot be read or is not text."""
-    return _clipboard()
-
-
-def _clipboard(new: str | None = None) -> str | None:
-    """The text in the clipboard, after copying `new` there; None on failure or after TIMEOUT."""
+def clipboard(new: str | None = None) -> str | None:
+    """The text in the clipboard, after copying `new` there, with `\\n` line endings; None on failure or after TIMEOUT.
+    It may differ from `new`: pyperclip ignores failures of its helper programs."""
     import pyperclip
 
     texts: list[str] = []
@@ -60,11 +50,10 @@ def _clipboard(new: str | None = None) -> str | None:
 
 @dataclass
 class ManualModel:
-    """Writes the prompt to a file in `folder` (None: the system's temporary folder), copies it to the clipboard if at a
-    terminal, and prints instructions to `out`.
+    """Writes the prompt to a file in `folder` (None: the temporary folder) and, at a terminal, to the clipboard.
 
-    The first reply is read from the file `reply` ("-": standard input), if set. Any other reply is pasted or taken from
-    the clipboard at a terminal; otherwise, it is all of `source`, a pipe.
+    The first reply is read from the file `reply` ("-": standard input), if set; any other is pasted or in the clipboard
+    at a terminal, else it is all of `source`.
     """
 
     folder: Path | None = None
@@ -90,11 +79,23 @@ class ManualModel:
         source, out = self.source or sys.stdin, self.out or sys.stderr
         if self.reply is not None and not self._used:
             self._used = True
-            text = source.read() if str(self.reply) == "-" else _read(self.reply)
+            try:
+                text = (
+                    source.read() if str(self.reply) == "-" else self.reply.read_text("utf-8-sig", "replace")
+                )
+            except OSError as error:
+                raise ModelError(f"cannot read the reply in {self.reply}: {error.strerror}") from error
             if not (text := _strip_prompt(text, prompt)):
                 raise ModelError(f"{self.reply} contains only the prompt: save the reply there")
             return text
-        path = _write_prompt(prompt, self.folder)
+        try:
+            if self.folder:
+                self.folder.mkdir(parents=True, exist_ok=True)
+            descriptor, path = tempfile.mkstemp(prefix="prompt-", suffix=".md", dir=self.folder)  # mode 0600
+            with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
+                file.write(prompt)
+        except OSError as error:
+            raise ModelError(f"cannot write the prompt: {error}") from error
         if source.isatty() and out.isatty():
             text = _ask_user(prompt, path, source, out)
         elif self.reply is not None:
@@ -113,14 +114,14 @@ class ManualModel:
         return text
 
 
-def _ask_user(prompt: str, path: Path, source: TextIO, out: TextIO) -> str:
+def _ask_user(prompt: str, path: str, source: TextIO, out: TextIO) -> str:
     """The user's reply at the terminal, pasted or from the clipboard; "" if there is none."""
     from prompt_toolkit import PromptSession
     from prompt_toolkit.input import create_input
     from prompt_toolkit.output import create_output
 
     session: PromptSession[str] = PromptSession(input=create_input(source), output=create_output(out))
-    if has_clipboard := copy_to_clipboard(prompt):
+    if has_clipboard := clipboard(prompt) == prompt:
         how = "copy its reply and press Enter here, or paste it"
         message = f"The prompt is in the clipboard, and in {path}\nGive it to a model, then {how}:\n"
     else:
@@ -131,7 +132,7 @@ def _ask_user(prompt: str, path: Path, source: TextIO, out: TextIO) -> str:
         except EOFError:
             return ""
         if has_clipboard and not text.strip():
-            text = paste_from_clipboard() or ""
+            text = clipboard() or ""
         if reply := _strip_prompt(text, prompt):
             return reply if reply.endswith("\n") else f"{reply}\n"
         message = "That is not a reply to the prompt: copy or paste the reply.\n"
@@ -141,34 +142,10 @@ def _strip_prompt(text: str, prompt: str) -> str:
     """The reply in `text`: the part after the prompt if that was copied as well; "" if there is none."""
     heading = prompt.rstrip().rpartition("\n")[2]
     reply = text.rpartition(heading)[2].lstrip("\r\n") if heading in text else text
-    words = " ".join(reply.split())
-    if len(words) >= _LIKE_THE_PROMPT and " ".join(prompt.split()).startswith(words[:_LIKE_THE_PROMPT]):
-        return ""
-    return reply if words else ""
-
-
-def _write_prompt(prompt: str, folder: Path | None) -> Path:
-    try:
-        if folder:
-            folder.mkdir(parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(prefix="prompt-", suffix=".md", dir=folder)  # mode 0600
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
-            file.write(prompt)
-    except OSError as error:
-        raise ModelError(f"cannot write the prompt: {error}") from error
-    return Path(name)
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_bytes().decode("utf-8-sig", "replace")
-    except OSError as error:
-        raise ModelError(f"cannot read the reply in {path}: {error.strerror}") from error
+    return reply if reply.strip() else ""
 
 
 class ManualBackend(Backend):
-    """The backend for `manual`: the user copies prompts to a model and its replies back."""
-
     def open_model(self, model: str, options: ModelOptions) -> Model:
         return ManualModel(reply=options.reply)
 

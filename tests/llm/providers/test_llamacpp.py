@@ -193,20 +193,18 @@ def test_llama_cpp_ends_in_the_middle(model: Path) -> None:
 
 def test_an_interrupt_while_it_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write_tiny_model(tmp_path / "tiny.gguf")
-    monkeypatch.setattr(local_engine, "_POLL_SECONDS", 0.001)
     seen: list[local_engine.Engine] = []
 
-    def interrupt(_: float) -> None:
-        seen.append(engine_of(path))
+    def interrupt(engine: local_engine.Engine, path: str) -> None:
+        seen.append(engine)
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        complete(path, on_progress=interrupt)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(local_engine, "_wait", interrupt)
+        complete(path)
     assert seen[0].process.returncode == -signal.SIGKILL
     assert not seen[0].folder.exists()
-    heard: list[float] = []
-    assert complete(path, on_progress=heard.append).text
-    assert heard[-1] == 1.0
+    assert complete(path).text
 
 
 @pytest.mark.soak

@@ -48,16 +48,6 @@ def test_a_copied_prompt_is_removed(tmp_path: Path) -> None:
     assert carry(render(ask()) + "\nthe reply\n", tmp_path)[0].text == "the reply\n"
 
 
-def test_the_start_of_the_prompt_is_not_a_reply(tmp_path: Path) -> None:
-    request = ask(
-        system="You edit files of a repository, as the person who works on it asks, and nothing else."
-    )
-    prompt = render(request).replace("\n", "\r\n")
-    model = ManualModel(tmp_path, None, io.StringIO(prompt[: len(prompt) // 2 + 60]), io.StringIO())
-    with pytest.raises(ModelError, match="no reply: give the prompt"):
-        model.complete(request, lambda piece: None)
-
-
 def test_a_reply_from_a_file(tmp_path: Path) -> None:
     (tmp_path / "reply.txt").write_bytes(b"\xef\xbb\xbffrom a file\r\n\xff")
     reply, said = carry("not read", tmp_path / "prompts", tmp_path / "reply.txt")
@@ -209,13 +199,13 @@ def xclip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize("script", ["echo 'Error: no display' >&2; exit 1", "exit 0", "printf '\\377'"])
 def test_a_program_that_drops_the_text(xclip: Path, script: str) -> None:
     xclip.write_text(f"#!/bin/sh\n{script}\n")
-    assert not manual.copy_to_clipboard("x" * 1_000_000)
+    assert manual.clipboard("x" * 1_000_000) != "x" * 1_000_000
 
 
 def test_a_program_that_hangs(xclip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(manual, "TIMEOUT", 0.2)
     xclip.write_text("#!/bin/sh\nexec /bin/sleep 2\n")
     start = time.monotonic()
-    assert not manual.copy_to_clipboard("text")
-    assert manual.paste_from_clipboard() is None
+    assert manual.clipboard("text") is None
+    assert manual.clipboard() is None
     assert time.monotonic() - start < 1.5
