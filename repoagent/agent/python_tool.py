@@ -1,298 +1,38 @@
-"""The tool `python`: cells of code in a Jupyter kernel, which runs as a child process and keeps its variables.
-
-The kernel runs in the same sandbox as a command, with sockets in a folder. Its messages are signed with a key that the
-code in it can read, so nothing in them is trusted.
-"""
+"""The tool `python`: cells of code in a Jupyter kernel, which keeps its variables."""
 
 from __future__ import annotations
 
-import json
 import os
-import queue
-import secrets
-import shutil
-import signal
 import sys
-import tempfile
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, closing, suppress
+from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import field
-from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
 
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.approvals.policy import ApprovalRequest
-from repoagent.agent.exec.process import Job, OutputFile
-from repoagent.agent.exec.render_output import drawn, show
+from repoagent.agent.exec.process import OutputFile
+from repoagent.agent.exec.render_output import show
 from repoagent.agent.exec.tools import NOTICEABLE, CommandRunner
+from repoagent.agent.kernel import Kernel, withheld_inodes
 from repoagent.agent.state import Tool, check_arguments, failing, switched_on
 from repoagent.dataclass import dataclass
 from repoagent.errors import UsageError
 from repoagent.llm.model import fence
 
-CONNECTION = "connection.json"
-LARGEST = 32 * 1024 * 1024  # bytes of one message; a longer one closes its socket
 LONGEST = 400_000  # bytes of one cell
 LOST_STATE = "The earlier Python kernel has ended: what its cells defined is gone."
 _TEXT = (
     "<python>CODE</python> runs it in a Python kernel that keeps its variables, and shows what it "
     'prints and the value of its last line; restart="yes" starts over.'
 )
-_START = 60.0  # seconds until the first answer of a kernel
-_BATCH = 64  # messages that are read before the caller looks at the clock again
-_MAX_PATH = 90  # bytes of a socket's path: the system takes about 107, 103 on macOS
-_LOG = 1024 * 1024  # bytes to save of the output of a kernel outside its cells
-_LOG_TAIL = 1_000  # characters of its end that are shown if the kernel has died
-_ASK_AGAIN = 0.25
-_POLL = 0.1
-_AFTER_REPLY = 2.0  # seconds to wait for the rest of the output
-_INTERRUPT_AGAIN = 1.0  # an interrupt is lost if the code has not started
-_MERCY = 5.0  # seconds between the first interrupt and ending the kernel
-
-
-class Message(NamedTuple):
-    """A message from the kernel; only the types of these fields are checked. `public`: whether it came on the channel
-    for output."""
-
-    kind: str
-    parent: object
-    content: dict[str, Any]
-    public: bool = True
-
-
-@dataclass
-class Cell:
-    """A cell: its request, the file for its output, and its result so far.
-
-    error: the name of the exception. seconds: the elapsed time. lost: whether output is missing.
-    """
-
-    request: str
-    output: OutputFile
-    ending: Literal["done", "raised", "interrupted", "killed", "died"] = "raised"
-    error: str = ""
-    seconds: float = 0.0
-    lost: bool = False
-    idle: bool = False
-    replied: float | None = None
-    at_line_start: bool = field(default=True, init=False)
-
-    def handle(self, message: Message) -> None:
-        """Handle a message from the kernel."""
-        content, kind = message.content, message.kind
-        if kind == "stream":  # also of a thread that an earlier cell started
-            self._write(_text(content, "text"))
-        elif message.parent != self.request:
-            return
-        elif kind in {"execute_result", "display_data"}:
-            self._write_lines(_plain(content))
-        elif kind == "error":
-            trace = content.get("traceback")
-            lines = [str(line) for line in trace] if isinstance(trace, list) else []
-            self.error = _text(content, "ename")[:100]
-            self._write_lines("\n".join(lines) or _text(content, "evalue"))
-        elif kind == "status" and message.public:
-            self.idle = self.idle or content.get("execution_state") == "idle"
-        elif kind == "execute_reply" and self.replied is None:
-            self.replied = time.monotonic()
-            self.ending = "done" if content.get("status") == "ok" else "raised"
-            self.error = self.error or _text(content, "ename")[:100]
-            payload = content.get("payload")
-            for page in payload if isinstance(payload, list) else []:  # the output of `name?`
-                if isinstance(page, dict) and page.get("source") == "page":
-                    self._write_lines(_plain(page))
-
-    def _write(self, text: str) -> None:
-        if text:
-            self.output.write(text.encode("utf-8", "backslashreplace"))
-            self.at_line_start = text.endswith("\n")
-
-    def _write_lines(self, text: str) -> None:
-        self._write(("" if self.at_line_start else "\n") + text.rstrip("\n") + "\n")
-
-
-def _plain(content: Mapping[str, object]) -> str:
-    """The text of a result, or its types if it has no text."""
-    data = content.get("data")
-    if not isinstance(data, dict):
-        return ""
-    text = data.get("text/plain")
-    return text if isinstance(text, str) else f"({', '.join(map(str, data))})"[:200]
-
-
-def _text(content: Mapping[str, object], key: str) -> str:
-    value = content.get(key)
-    return value if isinstance(value, str) else ""
-
-
-class Kernel:
-    """A running or ended kernel. `version` is its Python version; `withheld` has the files that were hidden from it
-    when it started, with their inodes; None if it may see all files."""
-
-    def __init__(self, runner: CommandRunner, python: str, scratch: Path) -> None:
-        """Start a kernel and wait until it answers. Raises UsageError if it does not."""
-        self._cleanup, self._sockets = ExitStack(), ExitStack()
-        # the sockets are k-1, k-2, ...
-        channels = ("shell", "iopub", "stdin", "control", "hb")
-        self._connection: Any = {
-            "transport": "ipc", "ip": "k", "key": secrets.token_hex(32), "signature_scheme": "hmac-sha256",
-            **{f"{name}_port": number for number, name in enumerate(channels, 1)},
-        }  # fmt: skip
-        try:
-            runner.folder.mkdir(parents=True, exist_ok=True)
-            scratch.mkdir(parents=True, exist_ok=True)
-            self.folder = Path(tempfile.mkdtemp(prefix="kernel-", dir=scratch))
-            file = self.folder / CONNECTION
-            file.touch(mode=0o600)
-            file.write_text(json.dumps(self._connection), encoding="utf-8")
-            variables = {"JUPYTER_NO_CONFIG": "1", "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
-            # not the user's profile and its start-up files
-            for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR"):
-                variables[name] = str(self.folder / name.lower())
-            text = (files("repoagent.agent") / "kernel_boot.py").read_text(encoding="utf-8")
-            job = Job("python kernel", self.folder, may="shown" if runner.gate.mode == "auto" else "all")
-            self.withheld = _withheld_inodes(runner) if job.may != "all" else None
-            log = runner.folder / f".{self.folder.name}.log"  # where the code in the kernel cannot write
-            self.command = runner.start(
-                job, [python, "-c", text, CONNECTION, str(runner.top)], log, _LOG, variables
-            )
-        except OSError as error:
-            raise UsageError(f"could not start the Python kernel: {error}") from error
-        prefix = self.folder
-        if len(str(prefix).encode()) > _MAX_PATH:
-            link = self._cleanup.enter_context(tempfile.TemporaryDirectory(prefix="repoagent-"))
-            prefix = Path(link) / "k"
-            prefix.symlink_to(self.folder.absolute(), target_is_directory=True)
-        self._connection["ip"] = f"{prefix}/k"
-        self.version = ""
-        try:
-            self.connect(runner.within_run(_START))
-        except BaseException:
-            self.close()
-            raise
-
-    def connect(self, seconds: float = _START) -> None:
-        """Open the client's sockets (again, if a message above the size limit closed one), and wait at most `seconds`
-        for an answer from the kernel and a message on its output channel. Raises UsageError if either is missing."""
-        import zmq
-        from jupyter_client.blocking.client import BlockingKernelClient
-
-        self._sockets.close()
-        context = zmq.Context()
-        for option, value in ((zmq.LINGER, 0), (zmq.MAXMSGSIZE, LARGEST), (zmq.RECONNECT_IVL, 20)):
-            context.setsockopt(option, value)  # the default of each socket
-        self._sockets.callback(context.destroy, linger=0)
-        self.client = BlockingKernelClient(context=context)
-        self.client.load_connection_info(self._connection)
-        self.client.start_channels(stdin=False, hb=False, control=False)
-        for channel in (self.client.shell_channel, self.client.iopub_channel):
-            self._sockets.callback(channel.stop)  # first: a context waits for ever for a socket that is open
-        began, requested = time.monotonic(), 0.0
-        version, published = "", False
-        while not (version and published):
-            if self.has_ended():
-                raise UsageError(f"could not start the Python kernel: {self.last_words()}")
-            current = time.monotonic()
-            if current - began > seconds:
-                raise UsageError(f"the Python kernel did not answer within {seconds:g} s.")
-            if current - requested > _ASK_AGAIN:
-                self.client.kernel_info()
-                requested = current
-            for message in self._messages(0.05):
-                published = published or message.public
-                if message.kind == "kernel_info_reply":
-                    language = message.content.get("language_info")
-                    number = language.get("version") if isinstance(language, dict) else None
-                    version = drawn(str(number or "?").partition("\n")[0])[:20]
-        self.version = version
-
-    def _messages(self, seconds: float) -> Iterator[Message]:
-        """Messages that arrive within `seconds`, at most a few at once. Invalid and unsigned ones are skipped."""
-        import zmq
-
-        channels = (self.client.iopub_channel, self.client.shell_channel)
-        zmq.select([channel.socket for channel in channels], [], [], seconds)
-        for channel in channels:
-            for _ in range(_BATCH):
-                try:
-                    message = channel.get_msg(timeout=0)
-                    kind, content, parent = message["msg_type"], message["content"], message["parent_header"]
-                except queue.Empty:
-                    break
-                except (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError):
-                    continue
-                if isinstance(kind, str) and isinstance(parent, dict) and isinstance(content, dict):
-                    yield Message(kind, parent.get("msg_id"), content, channel is self.client.iopub_channel)
-
-    def execute(self, code: str, seconds: float, output: OutputFile) -> Cell:
-        """Run `code` for at most `seconds`; then interrupt it, and end the kernel if that does not help."""
-        began = time.monotonic()
-        interrupted, last_interrupt = 0.0, 0.0
-        cell = Cell(self.client.execute(code, store_history=True, allow_stdin=False), output)
-        while cell.replied is None or not (cell.idle or time.monotonic() - cell.replied > _AFTER_REPLY):
-            ended = self.has_ended()  # before its last messages are read
-            for message in self._messages(_POLL):
-                cell.handle(message)
-            current = time.monotonic()
-            if cell.replied is not None:
-                continue
-            if ended:
-                cell.ending = "died"
-                break
-            if current - began > seconds and current - last_interrupt > _INTERRUPT_AGAIN:
-                interrupted, last_interrupt = interrupted or current, current
-                with suppress(ProcessLookupError):  # KeyboardInterrupt in the code, a signal to its children
-                    os.killpg(self.command.process.pid, signal.SIGINT)
-            if interrupted and current - interrupted > _MERCY:
-                self.command.end(f"stopped after {seconds:g} s (timeout)")
-                cell.ending = "killed"
-                break
-        if interrupted and cell.ending == "raised":
-            cell.ending = "interrupted"
-        cell.seconds = time.monotonic() - began
-        cell.lost = cell.replied is not None and not cell.idle
-        return cell
-
-    def has_ended(self) -> bool:
-        return self.command.process.poll() is not None
-
-    def last_words(self) -> str:
-        """How the kernel ended, and the end of its log."""
-        self.command.wait(2.0)
-        log = self.command.file.read_bytes()[-4 * _LOG_TAIL :].decode("utf-8", "replace")
-        shown = "\n".join(map(drawn, log.strip()[-_LOG_TAIL:].split("\n")))
-        return f"{self.command.how()}." + (f"\n{fence(shown, 'log')}" if shown else "")
-
-    def close(self) -> None:
-        """End the kernel, and remove its files."""
-        self._sockets.close()
-        self._cleanup.close()
-        if not self.command.has_ended():
-            self.command.end()
-        for file in (self.command.file, self.command.file.with_suffix(".why")):
-            file.unlink(missing_ok=True)
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-
-def _withheld_inodes(runner: CommandRunner) -> dict[str, int]:
-    """The files that are hidden from models, with their inodes: replacing a file removes the mount over it."""
-    inodes = {}
-    for path in runner.gate.hidden.withheld():
-        with suppress(OSError):
-            inodes[path] = os.lstat(f"{runner.top}/{path}").st_ino
-    return inodes
 
 
 @dataclass
 class KernelSession:
-    """The kernel of one run, started when it is needed.
-
-    runner: runs the kernel, as it runs commands. scratch: a writable folder for sockets. python: the path of the
-    interpreter. earlier: whether an earlier process of this run had a kernel.
-    """
+    """The kernel of one run, started when it is needed. runner: runs it, as it runs commands. scratch: a writable
+    folder for sockets. python: the interpreter. earlier: whether an earlier process of this run had a kernel."""
 
     runner: CommandRunner
     scratch: Path
@@ -302,18 +42,15 @@ class KernelSession:
     ended: str = field(default="", init=False)  # how the last one ended, until it is reported
 
     def notices(self) -> list[str]:
-        """Notices for the model before its next call."""
         earlier, self.earlier = self.earlier, False
         return [LOST_STATE] if earlier else []
 
     def close(self) -> None:
-        """End the kernel, if there is one."""
         kernel, self.kernel = self.kernel, None
         if kernel is not None:
             kernel.close()
 
     def tool(self) -> Tool:
-        """The tool `python` of this session."""
         return Tool("python", _TEXT, failing("python", self._perform))
 
     def _ready(self) -> tuple[Kernel, str]:
@@ -321,7 +58,7 @@ class KernelSession:
         self._close_ended()
         if self.kernel is not None and self.kernel.withheld is not None:
             # files cannot be hidden from a running kernel
-            withheld = _withheld_inodes(self.runner).items()
+            withheld = withheld_inodes(self.runner).items()
             if new := sorted(path for path, _ in withheld - self.kernel.withheld.items()):
                 self.close()
                 names = ", ".join(map(repr, new[:3]))
@@ -330,7 +67,7 @@ class KernelSession:
             return self.kernel, ""
         self.kernel = Kernel(self.runner, self.python, self.scratch)
         ended, self.ended = self.ended, ""
-        note = f"In a new kernel (Python {self.kernel.version}, {self.python})."
+        note = f"In a new kernel ({self.python})."
         return self.kernel, f"{note} The previous kernel had ended: {ended}" if ended else note
 
     def _close_ended(self) -> None:

@@ -3,17 +3,16 @@
 The process gets little time and memory, and no access to the network or to keys, since the page may be hostile.
 """
 
-import html
-import re
 import resource
 import sys
+from contextlib import suppress
 
 SECONDS, MEMORY, OUTPUT = 20, 1 << 31, 1 << 22
-_TITLE = re.compile(r"<title[^<>]{0,200}>([^<]{1,500})", re.IGNORECASE)
 
 
-def main(url: str) -> None:
-    """Read a page in UTF-8 from standard input, and write its title and text as Markdown to standard output."""
+def main(url: str, codec: str) -> None:
+    """Read a page from standard input, and write its title and text as Markdown in UTF-8 to standard output. An empty
+    `codec` is guessed."""
     resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 1))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (OUTPUT, OUTPUT))  # of any file
@@ -21,11 +20,15 @@ def main(url: str) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     from trafilatura import extract, html2txt, load_html
 
-    page = sys.stdin.buffer.read().decode("utf-8", "replace")
+    data = sys.stdin.buffer.read()
+    page: bytes | str = data
+    with suppress(LookupError):  # an unknown encoding with a valid name
+        page = data.decode(codec, "replace") if codec else data
     tree = load_html(page)
     if tree is None:
         return
     tree.make_links_absolute(url, handle_failures="ignore")
+    title = " ".join((tree.findtext(".//title") or "").split())[:500]
     text = extract(
         tree,
         url=url,
@@ -35,10 +38,9 @@ def main(url: str) -> None:
         include_comments=False,
         favor_recall=True,
     )
-    title = _TITLE.search(page[:200_000])
-    lines = [" ".join(html.unescape(title[1]).split()), ""] if title else []
+    lines = [title, ""] if title else []
     sys.stdout.buffer.write("\n".join([*lines, text or html2txt(page)]).encode("utf-8", "replace"))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:3])

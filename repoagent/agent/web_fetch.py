@@ -1,4 +1,4 @@
-"""The tool `browse`: fetch a page from the public internet, and show its text (of HTML, the readable part).
+"""Fetch a page from the public internet.
 
 URLs are parsed strictly and normalized, so that the URL that is approved is the one that is fetched. The host name is
 resolved once, and the connection goes to the resulting address; every step has a deadline. No proxy is used: it would
@@ -7,34 +7,22 @@ resolve the name again, and could reach addresses that are refused here.
 
 from __future__ import annotations
 
-import http.client
 import ipaddress
-import os
 import re
 import socket
 import ssl
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing, suppress
-from dataclasses import field, replace
-from importlib.resources import files
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from typing import NamedTuple
 from urllib.parse import quote, urljoin, urlsplit
 
 import httpx2
 
 from repoagent import __version__
-from repoagent.agent.actions import Action, Observation
-from repoagent.agent.approvals.policy import ApprovalRequest, Gate
-from repoagent.agent.state import Tool, check_arguments, failing
 from repoagent.dataclass import dataclass
 from repoagent.errors import UsageError
-from repoagent.git.program import start_program
-from repoagent.llm.model import fence
-from repoagent.storage.secrets import mask
 
 LONGEST = 2_000  # characters
 PORTS = {"http": 80, "https": 443}
@@ -149,8 +137,7 @@ _HEADERS = {
 
 @dataclass(frozen=True)
 class Net:
-    """Access to the network. may: returns whether to connect to an address. trust: creates the context that checks
-    certificates."""
+    """Access to the network. may: whether to connect to an address. trust: the context that checks certificates."""
 
     may: Callable[[str], bool] = is_public
     resolve: Callable[[str, int], Sequence[str]] = resolve
@@ -161,9 +148,8 @@ class Net:
 
 @dataclass(frozen=True)
 class Page:
-    """A response. data: the body, decompressed; cut: whether the rest of the body was dropped. kind: the content type
-    in lower case, without parameters; charset: the `charset` parameter, or ""; broken: whether the response ended too
-    early."""
+    """A response. kind, charset: from the content type, in lower case, or "". data: the body, decompressed. cut:
+    whether the rest of the body was dropped; broken: whether the response ended too early."""
 
     url: Url
     status: int
@@ -230,28 +216,16 @@ def _request(url: Url, net: Net, deadline: float) -> tuple[Page, str]:
         return result
     if isinstance(result, UsageError):
         raise result
-    raise UsageError(_failure(url.site, result, net.seconds)) from result
-
-
-def _failure(site: str, error: Exception, seconds: float) -> str:
-    """Why nothing was fetched from `site`."""
-    if isinstance(error, TimeoutError | httpx2.TimeoutException):
-        return f"{site} did not complete its response within {seconds:g} s."
-    if isinstance(error, httpx2.DecodingError):
-        return f"could not decompress the response ({error})."
-    if not isinstance(error, httpx2.NetworkError | OSError):
-        return f"invalid response from {site} ({type(error).__name__})."
-    causes = [arg for cause in (error, error.__cause__) if cause for arg in cause.args]
-    cause = next((cause for cause in causes if isinstance(cause, OSError)), error)
-    if isinstance(cause, ssl.SSLCertVerificationError):
-        return f"the certificate of {site} is not trusted: {cause.verify_message.rstrip('.')}."
-    if isinstance(cause, ssl.SSLError):
-        return f"could not open an encrypted connection to {site}: {cause.reason or cause}."
-    proxies = [
-        name for name in os.environ if re.fullmatch("(https?|all)_proxy", name.lower()) and os.environ[name]
-    ]
-    proxy = f" (The proxy in {proxies[0]} is not used.)" if proxies else ""
-    return f"could not reach {site}: {getattr(cause, 'strerror', None) or cause}.{proxy}"
+    if isinstance(result, TimeoutError | httpx2.TimeoutException):
+        failure = f"{url.site} did not complete its response within {net.seconds:g} s."
+    elif not isinstance(result, httpx2.NetworkError | OSError):
+        failure = f"invalid response from {url.site} ({type(result).__name__})."
+    else:
+        causes = [arg for cause in (result, result.__cause__) if cause for arg in cause.args]
+        cause = next((cause for cause in causes if isinstance(cause, OSError)), result)
+        why = getattr(cause, "verify_message", "") or getattr(cause, "strerror", "") or cause
+        failure = f"could not reach {url.site}: {str(why).rstrip('.')}."
+    raise UsageError(failure) from result
 
 
 def _exchange(url: Url, net: Net, deadline: float) -> tuple[Page, str]:
@@ -308,163 +282,3 @@ def _body(response: httpx2.Response, largest: int, deadline: float) -> tuple[byt
             raise UsageError("the response ended early.") from error
         return bytes(body), False, True
     return bytes(body), False, False
-
-
-EXTRACT_SECONDS = 30.0
-LARGEST_TEXT = 1 << 22  # bytes of an extracted text
-_HTML = {"text/html", "application/xhtml+xml"}
-_TEXT = re.compile(
-    r"text/.+|application/(.+\+)?(json|xml|yaml|toml)|application/(x-)?(javascript|ecmascript|sh|yaml|toml|ndjson|sql)"
-    r"|application/(json5|jsonlines|ld-json|graphql|x-sh|x-tex|x-python)|message/.+|.+\+xml"
-)
-# Only these codecs are used: some others of Python are very slow on a long text, or do not decode text.
-_CODECS = re.compile(
-    r"utf-?8|utf-?16(-?[bl]e)?|utf-?32(-?[bl]e)?|(us-)?ascii|iso-?8859-?\d+|latin-?\d+|windows-?\d{3,4}|cp\d{3,4}"
-    r"|koi8-?[rtu]|gb2312|gbk|gb18030|big5(-?hkscs)?|euc-?(jp|kr)|shift[-_]?jis|iso-2022-(jp|kr)|mac-?[a-z]+|tis-?620"
-)
-_META = re.compile(rb"<meta[^<>]{0,200}?charset\s*=\s*[\"']?\s*([A-Za-z0-9_-]{1,30})", re.IGNORECASE)
-_MARKS = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
-
-Wrap = Callable[[Sequence[str]], list[str]]
-
-
-def _is_html(page: Page) -> bool:
-    """Whether it is HTML, by its type, or by its beginning if it has none."""
-    start = page.data[:1024].lstrip().lower()
-    return page.kind in _HTML or (not page.kind and start.startswith((b"<!doctype html", b"<html")))
-
-
-def _readable(page: Page, wrap: Wrap) -> str:
-    """The text of `page`; `wrap` puts the HTML parser into a sandbox. Raises UsageError if it is not text."""
-    text = decoded(page)
-    if _is_html(page):
-        return _of_html(text, str(page.url), wrap)
-    if page.kind and not _TEXT.fullmatch(page.kind):
-        is_named = re.fullmatch(r"[\w.+-]{1,40}/[\w.+-]{1,80}", page.kind)
-        kind = f"type {page.kind}" if is_named else "an unknown type"
-        raise UsageError(f"{page.url} is of {kind}; only pages and text are fetched.")
-    if "\0" in text[:8192]:
-        raise UsageError(f"{page.url} is binary; only pages and text are fetched.")
-    return text
-
-
-def decoded(page: Page) -> str:
-    """Decode `page` by its byte order mark, header or meta element; as UTF-8 by default."""
-    data = page.data
-    meta = _META.search(data[:4096]) if _is_html(page) else None
-    names = [codec for mark, codec in _MARKS.items() if data.startswith(mark)]
-    names += [page.charset, meta[1].decode("ascii") if meta else ""]
-    for name in names:
-        if name in _MARKS.values() or _CODECS.fullmatch(name.lower()):
-            with suppress(LookupError):  # an unknown encoding with a valid name
-                return data.decode(name, "replace")
-    return data.decode("utf-8", "replace")
-
-
-def _of_html(html: str, url: str, wrap: Wrap) -> str:
-    """Extract the text in a separate process, with limits on its time, memory and output."""
-    text = (files("repoagent.agent") / "web_extract.py").read_text(encoding="utf-8")
-    failure = f"could not extract the text of {url}: it took too long, or the page is not HTML."
-    with start_program(
-        wrap([sys.executable, "-I", "-c", text, url]), lambda why: UsageError(failure), cwd=".",
-        env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}, stdin=html.encode("utf-8", "replace"),
-        stderr=subprocess.PIPE, seconds=EXTRACT_SECONDS, most=LARGEST_TEXT,
-    ) as program:  # fmt: skip
-        output = b"".join(program.output(silence=0.0))
-        code = program.process.wait()
-    if code == 0 and not program.ended:
-        return output.decode("utf-8", "replace")
-    if re.search(b"ImportError|ModuleNotFoundError", program.errors):
-        raise UsageError("cannot read HTML pages: reinstall repoagent with its `browse` extra.")
-    raise UsageError(failure)
-
-
-_ERROR_TEXT = 2_000  # characters of the text of a page with an error status
-
-
-@dataclass(frozen=True)
-class Browser:
-    """Settings for fetching pages. wrap: puts the HTML parser into a sandbox. audit: records each page. seconds_left:
-    the time left for the run, None without a limit."""
-
-    gate: Gate
-    net: Net = field(default_factory=Net)
-    wrap: Wrap = list
-    audit: Callable[[Mapping[str, object]], None] = lambda event: None
-    seconds_left: Callable[[], float | None] = lambda: None
-
-    def tool(self) -> Tool:
-        """The tool `browse`."""
-        text = (
-            '<browse url="https://HOST/PATH"/> fetches a public page and shows its text (HTML as Markdown). It '
-            "sends nothing but the URL."
-        )
-        perform = failing("browse", self._perform, prefix="Nothing was fetched: ")
-        return Tool("browse", text, perform, needs="nothing")
-
-    def _perform(self, action: Action) -> Observation:
-        check_arguments(action, ("url",))
-        url = read_url(action.args.get("url") or action.body)
-        by = self._require_approval(url)
-        began = time.monotonic()
-        net, remaining = self.net, self.seconds_left()
-        if remaining is not None:
-            net = replace(net, seconds=max(0.1, min(net.seconds, remaining)))
-        event = {"kind": "browse", "url": str(url), "by": by}
-        try:
-            page = fetch(url, net, self._follow)
-            text = _readable(page, self.wrap) if page.ok else ""
-        except UsageError as error:
-            self.audit({**event, "failed": str(error)})
-            raise
-        seconds = round(time.monotonic() - began, 3)
-        facts = {"status": page.status, "bytes": len(page.data)}
-        self.audit({**event, "at": str(page.url), **facts, "seconds": seconds})
-        if not page.ok and not _is_html(page):
-            with suppress(UsageError):  # for example an image: only the status matters
-                text = _readable(page, self.wrap)[:_ERROR_TEXT]
-        sentences = [f"Redirected to {page.url}."] if page.url != url else []
-        if not page.ok:
-            name = http.client.responses.get(page.status, "")
-            sentences.append(f"The status was {f'{page.status} {name}'.strip()}.")
-        if page.cut:
-            sentences.append(f"Only the first {LARGEST >> 20} MB were read.")
-        if page.broken:
-            sentences.append("The response ended early.")
-        if text.strip():
-            sentences.append(fence(text.replace("\r\n", "\n"), f'page url="{page.url}"'))
-        elif page.ok:
-            sentences.append("The page has no text.")
-        data = {"url": str(page.url), "kind": page.kind, **facts}
-        return Observation("browse", "\n".join(sentences), ok=page.ok, data=data)
-
-    def _require_approval(self, url: Url, why: str = "") -> str:
-        """Return who approved it, for the audit. Raises UsageError if it is refused."""
-        if mask(str(url)) != str(url):
-            raise UsageError("URLs with a key or token are not fetched.")
-        digits = url.host.strip("[]")
-        if ip_address(digits) is not None and not self.net.may(digits):
-            raise not_public(url, digits)
-        notes = [why]
-        if url.scheme == "http":
-            notes.append("the connection is not encrypted: others can read the page and change it")
-        if url.port != PORTS[url.scheme]:
-            notes.append(f"port {url.port} is not the standard one")
-        patterns = (f"browse:{url.site}/*",)
-        verdict = self.gate.decide(
-            ApprovalRequest("browse", str(url), patterns, why="; ".join(filter(None, notes)))
-        )
-        if not verdict.allowed:
-            raise UsageError(verdict.reason)
-        return verdict.by
-
-    def _follow(self, old: Url, new: Url) -> None:
-        """Raise UsageError for a refused redirect; another host needs its own approval."""
-        if new.host != old.host or new.port not in {old.port, PORTS[new.scheme]}:
-            self._require_approval(new, f"{old.site} redirects there")
-            return
-        for rule in self.gate.deny:
-            if rule.names("browse", str(new)):
-                raise UsageError(
-                    f"{old.site} redirects to {new}, and the user's rule `{rule.pattern}` denies that."
-                )

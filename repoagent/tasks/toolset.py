@@ -259,7 +259,7 @@ def _browse_tools(context: RunContext, confinement: Confinement) -> tuple[Tool, 
             f"note: run.browse is on, but the `browse` extra is not installed; run `{install_extra('browse')}`"
         )
         return ()
-    from repoagent.agent.web_fetch import Browser
+    from repoagent.agent.browse_tool import Browser
 
     reader = replace(confinement, policy=replace(confinement.policy, read_only=True, network=False))
     meter = context.model_setup.meter

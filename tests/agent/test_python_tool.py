@@ -19,15 +19,8 @@ from repoagent.agent.approvals.policy import Gate, Verdict
 from repoagent.agent.approvals.rules import HiddenFiles
 from repoagent.agent.exec.process import TAIL, OutputFile
 from repoagent.agent.exec.tools import CommandRunner
-from repoagent.agent.python_tool import (
-    CONNECTION,
-    LARGEST,
-    LOST_STATE,
-    Cell,
-    KernelSession,
-    Message,
-    interpreter,
-)
+from repoagent.agent.kernel import CONNECTION, LARGEST, Cell, Message
+from repoagent.agent.python_tool import LOST_STATE, KernelSession, interpreter
 from repoagent.agent.sandbox.confine import Sandbox, find, unconfined, why_ended
 from repoagent.agent.sandbox.launch.syscalls import landlock_abi
 from repoagent.agent.sandbox.policy import Policy, scrubbed
@@ -102,7 +95,7 @@ def test_life_of_a_kernel(python: PythonTool) -> None:
     python.runner.watch = lambda background: lambda: "It changed a.txt."
     (python.top / "json.py").write_text("raise ImportError('not the right one')")
     first = python.run("import os, sys\nx = 20\nprint('out')\nprint('err', file=sys.stderr)\nx + 1")
-    assert first.ok and first.text.startswith("In a new kernel (Python 3.")
+    assert first.ok and first.text.startswith("In a new kernel (/")
     assert "out\nerr\n21" in first.text and first.text.endswith("It changed a.txt.")
 
     where = f"os.getcwd() == os.environ['PWD'] == {str(python.top)!r}"

@@ -1,0 +1,172 @@
+"""The tool `browse`: fetch a page, and show its text (of HTML, the readable part)."""
+
+from __future__ import annotations
+
+import http.client
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import field, replace
+from importlib.resources import files
+
+from repoagent.agent.actions import Action, Observation
+from repoagent.agent.approvals.policy import ApprovalRequest, Gate
+from repoagent.agent.state import Tool, check_arguments, failing
+from repoagent.agent.web_fetch import LARGEST, PORTS, Net, Page, Url, fetch, ip_address, not_public, read_url
+from repoagent.dataclass import dataclass
+from repoagent.errors import UsageError
+from repoagent.git.program import start_program
+from repoagent.llm.model import fence
+from repoagent.storage.secrets import mask
+
+EXTRACT_SECONDS = 30.0
+LARGEST_TEXT = 1 << 22  # bytes of an extracted text
+_HTML = {"text/html", "application/xhtml+xml"}
+_TEXT = re.compile(
+    r"text/.+|application/(.+\+)?(json|xml|yaml|toml)|application/(x-)?(javascript|ecmascript|sh|yaml|toml|ndjson|sql)"
+    r"|application/(json5|jsonlines|ld-json|graphql|x-sh|x-tex|x-python)|message/.+|.+\+xml"
+)
+# Only these codecs are used: some others of Python are very slow on a long text, or do not decode text.
+_CODECS = re.compile(
+    r"utf-?8|utf-?16(-?[bl]e)?|utf-?32(-?[bl]e)?|(us-)?ascii|iso-?8859-?\d+|latin-?\d+|windows-?\d{3,4}|cp\d{3,4}"
+    r"|koi8-?[rtu]|gb2312|gbk|gb18030|big5(-?hkscs)?|euc-?(jp|kr)|shift[-_]?jis|iso-2022-(jp|kr)|mac-?[a-z]+|tis-?620"
+)
+
+Wrap = Callable[[Sequence[str]], list[str]]
+
+
+def _is_html(page: Page) -> bool:
+    """Whether it is HTML, by its type, or by its beginning if it has none."""
+    start = page.data[:1024].lstrip().lower()
+    return page.kind in _HTML or (not page.kind and start.startswith((b"<!doctype html", b"<html")))
+
+
+def readable(page: Page, wrap: Wrap) -> str:
+    """The text of `page`; `wrap` puts the HTML parser into a sandbox. Raises UsageError if it is not text."""
+    codec = page.charset if _CODECS.fullmatch(page.charset) else ""
+    if _is_html(page):
+        return _of_html(page, codec, wrap)
+    if page.kind and not _TEXT.fullmatch(page.kind):
+        is_named = re.fullmatch(r"[\w.+-]{1,40}/[\w.+-]{1,80}", page.kind)
+        kind = f"type {page.kind}" if is_named else "an unknown type"
+        raise UsageError(f"{page.url} is of {kind}; only pages and text are fetched.")
+    try:
+        text = page.data.decode(codec or "utf-8", "replace").removeprefix("\ufeff")
+    except LookupError:  # an unknown encoding with a valid name
+        text = page.data.decode("utf-8", "replace")
+    if "\0" in text[:8192]:
+        raise UsageError(f"{page.url} is binary; only pages and text are fetched.")
+    return text
+
+
+def _of_html(page: Page, codec: str, wrap: Wrap) -> str:
+    """Extract the text in a separate process, with limits on its time, memory and output. It finds the encoding if
+    `codec` is empty."""
+    text = (files("repoagent.agent") / "web_extract.py").read_text(encoding="utf-8")
+    failure = f"could not extract the text of {page.url}: it took too long, or the page is not HTML."
+    with start_program(
+        wrap([sys.executable, "-I", "-c", text, str(page.url), codec]), lambda why: UsageError(failure), cwd=".",
+        env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}, stdin=page.data,
+        stderr=subprocess.PIPE, seconds=EXTRACT_SECONDS, most=LARGEST_TEXT,
+    ) as program:  # fmt: skip
+        output = b"".join(program.output(silence=0.0))
+        code = program.process.wait()
+    if code == 0 and not program.ended:
+        return output.decode("utf-8", "replace")
+    if re.search(b"ImportError|ModuleNotFoundError", program.errors):
+        raise UsageError("cannot read HTML pages: reinstall repoagent with its `browse` extra.")
+    raise UsageError(failure)
+
+
+_ERROR_TEXT = 2_000  # characters of the text of a page with an error status
+
+
+@dataclass(frozen=True)
+class Browser:
+    """Settings for fetching pages. wrap: puts the HTML parser into a sandbox. audit: records each page. seconds_left:
+    the time left for the run, None without a limit."""
+
+    gate: Gate
+    net: Net = field(default_factory=Net)
+    wrap: Wrap = list
+    audit: Callable[[Mapping[str, object]], None] = lambda event: None
+    seconds_left: Callable[[], float | None] = lambda: None
+
+    def tool(self) -> Tool:
+        """The tool `browse`."""
+        text = (
+            '<browse url="https://HOST/PATH"/> fetches a public page and shows its text (HTML as Markdown). It '
+            "sends nothing but the URL."
+        )
+        perform = failing("browse", self._perform, prefix="Nothing was fetched: ")
+        return Tool("browse", text, perform, needs="nothing")
+
+    def _perform(self, action: Action) -> Observation:
+        check_arguments(action, ("url",))
+        url = read_url(action.args.get("url") or action.body)
+        by = self._require_approval(url)
+        began = time.monotonic()
+        net, remaining = self.net, self.seconds_left()
+        if remaining is not None:
+            net = replace(net, seconds=max(0.1, min(net.seconds, remaining)))
+        event = {"kind": "browse", "url": str(url), "by": by}
+        try:
+            page = fetch(url, net, self._follow)
+            text = readable(page, self.wrap) if page.ok else ""
+        except UsageError as error:
+            self.audit({**event, "failed": str(error)})
+            raise
+        seconds = round(time.monotonic() - began, 3)
+        facts = {"status": page.status, "bytes": len(page.data)}
+        self.audit({**event, "at": str(page.url), **facts, "seconds": seconds})
+        if not page.ok and not _is_html(page):
+            with suppress(UsageError):  # for example an image: only the status matters
+                text = readable(page, self.wrap)[:_ERROR_TEXT]
+        sentences = [f"Redirected to {page.url}."] if page.url != url else []
+        if not page.ok:
+            name = http.client.responses.get(page.status, "")
+            sentences.append(f"The status was {f'{page.status} {name}'.strip()}.")
+        if page.cut:
+            sentences.append(f"Only the first {LARGEST >> 20} MB were read.")
+        if page.broken:
+            sentences.append("The response ended early.")
+        if text.strip():
+            sentences.append(fence(text.replace("\r\n", "\n"), f'page url="{page.url}"'))
+        elif page.ok:
+            sentences.append("The page has no text.")
+        data = {"url": str(page.url), "kind": page.kind, **facts}
+        return Observation("browse", "\n".join(sentences), ok=page.ok, data=data)
+
+    def _require_approval(self, url: Url, why: str = "") -> str:
+        """Return who approved it, for the audit. Raises UsageError if it is refused."""
+        if mask(str(url)) != str(url):
+            raise UsageError("URLs with a key or token are not fetched.")
+        digits = url.host.strip("[]")
+        if ip_address(digits) is not None and not self.net.may(digits):
+            raise not_public(url, digits)
+        notes = [why]
+        if url.scheme == "http":
+            notes.append("the connection is not encrypted: others can read the page and change it")
+        if url.port != PORTS[url.scheme]:
+            notes.append(f"port {url.port} is not the standard one")
+        patterns = (f"browse:{url.site}/*",)
+        verdict = self.gate.decide(
+            ApprovalRequest("browse", str(url), patterns, why="; ".join(filter(None, notes)))
+        )
+        if not verdict.allowed:
+            raise UsageError(verdict.reason)
+        return verdict.by
+
+    def _follow(self, old: Url, new: Url) -> None:
+        """Raise UsageError for a refused redirect; another host needs its own approval."""
+        if new.host != old.host or new.port not in {old.port, PORTS[new.scheme]}:
+            self._require_approval(new, f"{old.site} redirects there")
+            return
+        for rule in self.gate.deny:
+            if rule.names("browse", str(new)):
+                raise UsageError(
+                    f"{old.site} redirects to {new}, and the user's rule `{rule.pattern}` denies that."
+                )
