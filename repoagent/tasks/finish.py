@@ -18,24 +18,24 @@ from repoagent.llm.model import fence
 from repoagent.storage.atomic import set_aside
 from repoagent.storage.secrets import without_secrets
 from repoagent.tasks.changes.change_set import names_of
-from repoagent.tasks.plugins import UserHooks
 from repoagent.tasks.restore import remaining_changes
 from repoagent.tasks.run_context import RunContext
 from repoagent.tasks.runs.control import unread
 from repoagent.tasks.runs.directory import resume_command
 from repoagent.tasks.sandbox import Confinement
+from repoagent.tasks.user_programs import UserHooks
 
 if TYPE_CHECKING:
     from repoagent.edit.checks import CheckResult
     from repoagent.edit.commit import SentBack
 
-REFUSALS = 3  # the run fails after this many refusals by the check, a hook or for a sensitive file
+REFUSALS = 3  # by the check, a hook or for a sensitive file, after which the run fails
 REFUSED_EDIT, KEPT_OUT = "refused_edit", "kept_out"  # reasons of a refused finish
 _REFUSING = frozenset({"check", "hook", "before_finish", "sensitive"})  # kinds of observations
 
 
 def repair_plan(context: RunContext) -> None:
-    """Rename an unreadable plan with a warning, and rebuild it from the conversation."""
+    """Set an unreadable plan aside with a warning, and rebuild it from the conversation."""
     path = context.run_dir.plan
     try:
         read_plan(path)
@@ -50,13 +50,13 @@ def repair_plan(context: RunContext) -> None:
 
 
 def turns_since_user(state: State) -> Sequence[Turn]:
-    """The turns since the user's last prompt; messages do not count as prompts."""
+    """The turns from the user's last prompt on, which is not a message."""
     prompts = [at for at, turn in enumerate(state.turns) if turn.role == "user" and not is_extra(turn)]
     return state.turns[prompts[-1] :] if prompts else state.turns
 
 
 def unfinished_work(context: RunContext) -> Sequence[str]:
-    """The reasons why the run is not finished, for the model."""
+    """Why the run is not finished, for the model."""
     reasons = []
     repair_plan(context)
     if context.change_set.changes and context.may_commit:
@@ -70,8 +70,8 @@ def unfinished_work(context: RunContext) -> Sequence[str]:
 
 @dataclass
 class Finishing:
-    """The state of `finish`. check: the result of the check, if it passed. refused: the number of turns at the last
-    refusal in this process (by a check, by a hook or because of a sensitive file), and that refusal."""
+    """The state of `finish`. check: its result, if it passed. refused: the last refusal in this process (by a check, by
+    a hook or because of a sensitive file), with the number of turns at that time."""
 
     context: RunContext
     hooks: UserHooks
@@ -80,7 +80,6 @@ class Finishing:
     refused: tuple[int, SentBack] | None = None
 
     def tool(self) -> Tool:
-        """The tool `finish`; its line in the prompt depends on what the run may do."""
         summary = "what was done, and how it was checked"
         if self.context.request.plan_only:
             summary = "the plan in a few sentences, and what is uncertain in it"
@@ -115,29 +114,24 @@ class Finishing:
         return Observation("finish", summary + open_text, final=True)
 
     def _reminder(self) -> Observation | None:
-        """Once each: list the files that commands created and that are not in the commit; report that the last edit was
-        refused."""
+        """Say once which files that commands created are not in the commit, and once that the last edit was refused."""
         context = self.context
-
-        def reminded(reason: str, turns: Sequence[Turn]) -> bool:
-            return any(reason in turn.meta.get("reasons", "") for turn in turns)
-
         created = [change.name for change in context.change_set.candidates if change.after is not None]
-        if created and not reminded(KEPT_OUT, context.state.turns):
-            reason = KEPT_OUT
-            text = (
-                f"Files that your commands created are not in the commit: {names_of(created)}. Use "
-                '<keep path="FILE"/> for those that belong to the change, then finish again.'
-            )
-        elif context.edit_is_missing and not reminded(REFUSED_EDIT, turns_since_user(context.state)):
-            reason = REFUSED_EDIT
-            text = (
-                "Your last edit was refused, and nothing has changed since, so the files do not contain "
-                "it. Send it again, corrected; if it is not needed, finish again."
-            )
-        else:
-            return None
-        return Observation("finish", text, ok=False, data={"reasons": [reason]}, shown="")
+        kept_out = (
+            f"Files that your commands created are not in the commit: {names_of(created)}. Use "
+            '<keep path="FILE"/> for those that belong to the change, then finish again.'
+        )
+        refused = (
+            "Your last edit was refused, and nothing has changed since, so the files do not contain "
+            "it. Send it again, corrected; if it is not needed, finish again."
+        )
+        for reason, applies, text, turns in (
+            (KEPT_OUT, created, kept_out, context.state.turns),
+            (REFUSED_EDIT, context.edit_is_missing, refused, turns_since_user(context.state)),
+        ):
+            if applies and not any(reason in turn.meta.get("reasons", "") for turn in turns):
+                return Observation("finish", text, ok=False, data={"reasons": [reason]}, shown="")
+        return None
 
     def _run_check(self) -> Observation | None:
         context, command = self.context, self.context.request.check
@@ -179,7 +173,7 @@ class Finishing:
         from repoagent.tasks.commit import commit_run
 
         context = self.context
-        if operation(context.worktree) in (None, "bisect"):
+        if operation(context.worktree) in (None, "bisect"):  # a rebase or merge may have stashed the change
             self._report_remaining()
         if context.edit_is_missing and context.change_set.changes:
             context.ui.say(
@@ -198,8 +192,7 @@ class Finishing:
         return None
 
     def _report_remaining(self) -> None:
-        """Report changes that the user undid or committed during the run, and a new branch. Not during a rebase or
-        merge, which refuses the commit, and may have stashed the change."""
+        """Report changes that the user undid or committed during the run, and a new branch."""
         context, say = self.context, self.context.ui.say
         remaining = remaining_changes(context.worktree, context.change_set)
         if remaining.gone:
@@ -215,8 +208,7 @@ class Finishing:
             say(f"note: you checked out another branch during the run; the run's commit is on {where}")
 
     def _refuse(self, refusal: SentBack, advice: str) -> Observation:
-        """The observation of a refusal, with advice. Raises the error that ends the run after REFUSALS of them since
-        the user's last prompt."""
+        """Raises the error that ends the run at the last of REFUSALS since the user's last prompt."""
         refusals = sum(
             turn.role == "observation" and turn.meta.get("kind") in _REFUSING and turn.meta.get("ok") == "no"
             for turn in turns_since_user(self.context.state)
@@ -227,8 +219,8 @@ class Finishing:
         return Observation(refusal.kind, f"{refusal}\n{advice}", ok=False, shown=refusal.shown)
 
     def failed_check(self) -> CheckFailed | None:
-        """The error that ends a run if it has neither changed nor run anything since its check or hook failed, because
-        a retry would fail again; None otherwise."""
+        """The error that ends a run that has neither changed nor run anything since its check or hook failed, because a
+        retry would fail again; None for another run."""
         if self.refused is None:
             return None
         at, _ = self.refused

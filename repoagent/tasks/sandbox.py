@@ -1,5 +1,5 @@
 """The confinement of a run's commands: the sandbox, the files that are hidden from them and from git's output, and
-explanations for the model when a command fails because of it."""
+explanations for the model of what fails because of it."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from repoagent.git.process import git_output
 from repoagent.git.worktree import WorkTree, layout
 from repoagent.storage.atomic import read_regular, write_whole
 from repoagent.storage.folders import open_folder
-from repoagent.tasks.changes import executed_files
+from repoagent.tasks.changes import sensitive_files
 from repoagent.tasks.changes.change_set import named
-from repoagent.tasks.changes.executed_files import folders_above, list_files, submodule_paths
+from repoagent.tasks.changes.sensitive_files import folders_above, list_files, submodule_paths
 from repoagent.tasks.run_context import RunRequest
 from repoagent.tasks.runs.directory import RunDirectory
 
 
 @dataclass
 class HiddenFiles:
-    """The files of `worktree` for which `why_not` gives a reason to hide them."""
+    """The files of `worktree` that `why_not` gives a reason to hide."""
 
     worktree: WorkTree
     why_not: Callable[[str], str | None]
@@ -40,10 +40,7 @@ class HiddenFiles:
 
     def __call__(self) -> Mapping[str, Known]:
         """Their paths; "tracked" for a tracked secret, "excluded" for another tracked file, "" for the rest. A folder
-        that is hidden as a whole counts as one path.
-
-        Folders that git ignores as a whole, and other repositories, are read one level deep.
-        """
+        hidden as a whole is one path; ignored folders and other repositories are read one level deep."""
         tracked, submodules = self._tracked()
         untracked = list_files(self.worktree, "--others", "--exclude-standard")
         ignored = list_files(self.worktree, "--others", "--ignored", "--exclude-standard", "--directory")
@@ -59,7 +56,7 @@ class HiddenFiles:
         return {**dict.fromkeys(hidden, ""), **tracked}
 
     def _tracked(self) -> tuple[dict[str, Known], list[str]]:
-        """The hidden tracked files and the hidden folders above tracked files, and the submodules; read again if the
+        """The hidden tracked files with the hidden folders above tracked files, and the submodules; read again when the
         index changes."""
         signature: tuple[int, ...] = ()
         with suppress(OSError):
@@ -80,8 +77,8 @@ class HiddenFiles:
 
 @dataclass(frozen=True)
 class Confinement:
-    """How commands are confined. hidden: the files that no model may see; hidden_in_main: the same for the main work
-    tree, which can be read from a linked one. sandbox: None if none is available."""
+    """How commands are confined. hidden: the files that no model may see; hidden_in_main: those of the main work tree,
+    which can be read from a linked one. sandbox: None if none is available."""
 
     policy: Policy
     hidden: HiddenFiles
@@ -90,25 +87,23 @@ class Confinement:
 
     @property
     def name(self) -> str:
-        """The name of the sandbox, "" if there is none."""
         return self.sandbox.name if self.sandbox is not None else ""
 
     def program(self, argv: Sequence[str]) -> tuple[list[str], Mapping[str, str]] | None:
-        """The command and environment for a user's program that may run unreviewed code: confined like a command that
-        runs without approval. None without a sandbox."""
+        """The command and environment for a user's program that may run unreviewed code; None without a sandbox."""
         if self.sandbox is None:
             return None
         return self.wrap(argv, may="shown"), scrubbed(os.environ, self.policy)
 
     def writable(self) -> list[str]:
-        """The folders that commands may write to, for a message."""
+        """For a message."""
         top = os.path.realpath(self.policy.top)
         roots = writable_roots(self.policy)
         return [*("the work tree" if root == top else named(root) for root in roots), "$TMPDIR"]
 
     def wrap(self, argv: Sequence[str], report: Path | None = None, may: May = "all") -> list[str]:
-        """The command that runs `argv` in the sandbox, in which hidden files are not visible unless `may` is "all". If
-        the sandbox fails, it writes a report to `report`."""
+        """The command that runs `argv` in the sandbox, without hidden files unless `may` is "all". A sandbox that fails
+        writes to `report`."""
         if self.sandbox is None:
             return unconfined(argv, self.policy, report)
         policy = self.policy
@@ -120,8 +115,8 @@ class Confinement:
 
 
 def hidden_paths(hidden: HiddenFiles, may: May) -> list[str]:
-    """The paths that are hidden from a command. A command that does more than read sees tracked key files, because
-    tests need them; known keys are masked in its output."""
+    """The paths hidden from a command. One that does more than read sees tracked key files, because tests need them;
+    known keys are masked in its output."""
     return [
         path
         for path, known in hidden().items()
@@ -132,7 +127,6 @@ def hidden_paths(hidden: HiddenFiles, may: May) -> list[str]:
 def create_confinement(
     worktree: WorkTree, settings: Settings, request: RunRequest, run_dir: RunDirectory
 ) -> Confinement:
-    """The confinement of a run's commands, in the best sandbox that works on this system."""
     for folder in (run_dir.scratch, run_dir.output):
         with open_folder(folder, create=True):
             pass
@@ -149,7 +143,7 @@ def create_confinement(
 def confined_check(
     settings: Settings, worktree: WorkTree, scratch: Path, argv: Sequence[str]
 ) -> tuple[list[str], Mapping[str, str]] | None:
-    """The command and environment for a check in the sandbox; None without a sandbox."""
+    """See `Confinement.program`."""
     sandbox = find()
     if sandbox is None:
         return None
@@ -175,8 +169,8 @@ def _policy(worktree: WorkTree, settings: Settings, scratch: Path) -> Policy:
         top / ".git", top / ".repoagent", layout(worktree).root, worktree.git_dir, worktree.common_dir
     ]  # fmt: skip
     if worktree.git_dir.exists():
-        keep_paths += executed_files.files_obeyed_by_git(worktree)
-        run_on_opening = executed_files.files_run_on_opening(worktree)
+        keep_paths += sensitive_files.files_obeyed_by_git(worktree)
+        run_on_opening = sensitive_files.files_run_on_opening(worktree)
     return Policy(
         top,
         scratch,
@@ -195,10 +189,8 @@ def hiding_variables(
     worktree: WorkTree, file: Path, excluded: Iterable[str], env: Mapping[str, str]
 ) -> dict[str, str]:
     """Write the attributes file `file`: the user's attributes, and lines that mark secrets and `excluded` files as
-    binary. Returns the variables to add to `env` so that git uses it.
-
-    This keeps these files out of patches of old commits, too; a `.gitattributes` in the repository takes precedence.
-    """
+    binary, which keeps them out of patches of old commits, too. Returns the variables to add to `env` so that git uses
+    it; a `.gitattributes` in the repository takes precedence."""
     command = ("config", "--type=path", "--get", "core.attributesFile")
     configured = git_output(worktree.top, *command, ok=(0, 1)).stdout
     default = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "git" / "attributes"
@@ -218,7 +210,7 @@ def hiding_variables(
 
 
 def are_blobs(worktree: WorkTree, names: Sequence[str]) -> bool:
-    """Whether one of `names` is the object name of a blob, which git would show even if its file is hidden."""
+    """Whether git would show one of `names` as a blob, even if its file is hidden."""
     if any("\n" in name for name in names):
         return True
     queries = "".join(f"{name}^{{}}\n" for name in names).encode("utf-8", "surrogateescape")
@@ -227,7 +219,6 @@ def are_blobs(worktree: WorkTree, names: Sequence[str]) -> bool:
 
 
 def _case_insensitive(pattern: str) -> str:
-    """The pattern, matching upper and lower case."""
     return "".join(f"[{char}{char.upper()}]" if char.islower() else char for char in pattern)
 
 
@@ -250,8 +241,7 @@ _DENIED = r"|permission denied|\bEACCES\b"  # without mounts
 
 
 def explainer(confinement: Confinement) -> Callable[[str], str]:
-    """A function that takes a command's output and explains the errors in it that a limit of the sandbox caused, once
-    for each limit; it returns "" if there are none."""
+    """A function that explains the errors in a command's output that a limit of the sandbox caused, each limit once."""
     sandbox, explanations = confinement.sandbox, {}
     if sandbox is not None:
         without_mounts = not sandbox.mounting

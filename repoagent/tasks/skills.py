@@ -36,7 +36,7 @@ _SKILL_NOTICE = (
 
 @dataclass(frozen=True)
 class Skill:
-    """A skill in the folder `path`; `source` limits which files it may contain."""
+    """A skill in the folder `path` of `source`."""
 
     name: str
     description: str
@@ -45,23 +45,19 @@ class Skill:
 
     @property
     def own(self) -> bool:
-        """Whether the skill belongs to the user; the text of a repository's skill is treated as data, not as
-        instructions."""
+        """See `MarkdownFolder.own`."""
         return self.source.own
 
     def line(self, longest: int = LONGEST) -> str:
-        """The skill's line in a list of skills, with at most `longest` characters of its description."""
+        """With at most `longest` characters of the description."""
         return f"- {self.name}: {cut(self.description, longest)}"
 
 
 def skill_folders(
-    top: Path, root: Path, user_folder: Path, *, further: Sequence[str] = (), why_not: WhyNot | None = None
+    top: Path, root: Path, user_folder: Path, further: Sequence[str] = (), why_not: WhyNot | None = None
 ) -> tuple[MarkdownFolder, ...]:
-    """The skill folders in order of precedence: the user's, `further` folders from the `run.skills` option, the
-    repository's `.repoagent/skills` and OF_OTHERS.
-
-    top: the top of the work tree. root: the `.repoagent` folder. user_folder: the folder of `config.user_file`.
-    """
+    """The skill folders in order of precedence: below `user_folder`, `further` ones (`run.skills`), then the
+    repository's, below `.repoagent` (`root`) and OF_OTHERS."""
     named = [Path(os.path.expanduser(name)) for name in further]  # noqa: PTH111  (a Path raises for an unknown user)
     return (
         MarkdownFolder(user_folder / "skills"),
@@ -72,8 +68,7 @@ def skill_folders(
 
 
 def find_skills(folders: Iterable[MarkdownFolder], warn: Warn) -> tuple[Skill, ...]:
-    """The skills in `folders`, sorted by name; the first of two with the same name wins. `warn` gets a sentence for
-    each skipped skill."""
+    """The skills in `folders`, sorted by name; the first of two with the same name wins, with a warning."""
     skills: dict[str, Skill] = {}
     real_paths: set[str] = set()
     for source in folders:
@@ -96,7 +91,7 @@ def find_skills(folders: Iterable[MarkdownFolder], warn: Warn) -> tuple[Skill, .
 
 
 def _read_skill(source: MarkdownFolder, path: Path) -> Skill:
-    """Read the skill at `path`. Raises Refused, worded as the end of a sentence about the skill."""
+    """Raises Refused, worded as the end of a sentence about the skill."""
     source.inside(path)
     try:
         text = source.read(path / FILE, LARGEST)
@@ -116,7 +111,7 @@ def _read_skill(source: MarkdownFolder, path: Path) -> Skill:
 
 
 def skills_block(skills: Sequence[Skill]) -> str:
-    """The list of skills for a prompt; the repository's are in a fence."""
+    """The list for a prompt; the repository's skills are in a fence."""
     if not skills:
         return ""
     chosen = sorted(skills, key=lambda skill: not skill.own)[:MOST]
@@ -129,7 +124,6 @@ def skills_block(skills: Sequence[Skill]) -> str:
 
 
 def skill_tool(skills: Sequence[Skill]) -> Tool:
-    """The tool `skill`, which reads the file again at each call."""
     by_name = {skill.name: skill for skill in skills}
     lines = "\n".join(skill.line(80) for skill in skills)
     listed = f"The skills are:\n{fence(lines, 'skills')}" if lines else "There are no skills."
@@ -152,7 +146,7 @@ def skill_tool(skills: Sequence[Skill]) -> Tool:
 
 
 def _skill_text(skill: Skill, file: str) -> str:
-    """The text of a skill's file for the model. Raises Refused, worded as the end of a sentence about the file."""
+    """A skill's file for the model. Raises Refused, worded as the end of a sentence about the file."""
     path = PurePosixPath(file or FILE)
     if path.is_absolute() or ".." in path.parts or "\0" in file or "\\" in file:
         raise Refused("is not a path inside the skill's folder")
@@ -169,7 +163,7 @@ def _skill_text(skill: Skill, file: str) -> str:
 
 
 def _other_files(skill: Skill) -> str:
-    """A sentence that lists the other files of the skill, "" for none. Links to folders are not followed."""
+    """A sentence with the other files of the skill. Links to folders are not followed."""
     names: list[str] = []
     for folder, folders, files in os.walk(skill.path):
         relative = Path(folder).relative_to(skill.path)

@@ -1,4 +1,4 @@
-"""Assemble the tools of a run and what they need: the gate, the command runner, skills, agent types, plugins, hooks."""
+"""The tools of a run and what they need: the gate, the command runner, skills, agent types, plug-ins, hooks."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ from repoagent.tasks.changes.change_set import names_of, overlaps_text, paths_of
 from repoagent.tasks.changes.command_watch import Guard, Watch
 from repoagent.tasks.file_tools import output_name, reading_tools, writing_tool
 from repoagent.tasks.finish import Finishing
-from repoagent.tasks.plugins import EVENTS, UserHooks, plugin_tools
 from repoagent.tasks.restore import revert
 from repoagent.tasks.run_context import RunContext, RunRequest
 from repoagent.tasks.runs.directory import RunDirectory
 from repoagent.tasks.sandbox import Confinement, are_blobs, explainer, hidden_paths, hiding_variables
 from repoagent.tasks.skills import find_skills, skill_folders, skill_tool, skills_block
 from repoagent.tasks.subagents import SubagentPool, delegate_tools
+from repoagent.tasks.user_programs import EVENTS, UserHooks, plugin_tools
 
 LONGEST = 1 << 20  # characters of a scratch file
 CHANGING = frozenset({EDIT, "keep", "restore", "write"})  # absent in a read-only run
@@ -54,7 +54,6 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}")
 def create_gate(
     run_dir: RunDirectory, settings: Settings, request: RunRequest, confinement: Confinement, asker: Asker
 ) -> Gate:
-    """The gate of a run: the user's rules, the mode, and `asker`, which asks the user."""
     configuration = user_file(os.environ)
     policy, hidden = confinement.policy, confinement.hidden
     reason = "" if confinement.name else why_none() if request.confine else "the sandbox is turned off."
@@ -78,8 +77,8 @@ def create_gate(
 
 
 def keep_rules(top: Path, patterns: Sequence[str]) -> None:
-    """Add `patterns` to `run.allow` in the local git configuration of `top`, which clones do not copy. Raises
-    UsageError for a pattern of several lines, GitError if the configuration cannot be written."""
+    """Add `patterns` to `run.allow` in the local git configuration, which clones do not copy. Raises UsageError for a
+    pattern of several lines, GitError if the configuration cannot be written."""
     key = "repoagent.run.allow"
     known = git(top, "config", "--local", "-z", "--get-all", key, ok=(0, 1)).split(b"\0")
     for pattern in dict.fromkeys(patterns):
@@ -91,7 +90,7 @@ def keep_rules(top: Path, patterns: Sequence[str]) -> None:
 
 @dataclass
 class Toolset:
-    """The tools of a run, the parts of the prompt about them, and what they depend on."""
+    """The tools, the parts of the prompt about them, and what they depend on."""
 
     tools: tuple[Tool, ...]
     parts: list[Part]
@@ -102,7 +101,7 @@ class Toolset:
     subagents: SubagentPool | None = None
 
     def notices(self) -> Iterator[str]:
-        """Reports on background work that ended since the last call."""
+        """What ended in the background since the last call."""
         for source in (self.runner, self.kernel, self.subagents):
             if source is not None:
                 yield from source.notices()
@@ -111,23 +110,21 @@ class Toolset:
 def create_toolset(
     context: RunContext, confinement: Confinement, turns: Sequence[Turn], stack: ExitStack
 ) -> Toolset:
-    """Create the tools. `turns` show whether the run had a Python kernel before; `stack` closes what the tools open."""
+    """`turns` show whether the run had a Python kernel before; `stack` closes what the tools open."""
     request, settings, tool_context = context.request, context.settings, context.tool_context
     top, say = context.worktree.top, context.ui.say
     read_only = request.plan_only or context.gate.mode == "read-only"
     hooks = _user_hooks(context, confinement)
     user_folder = user_file(os.environ).parent
     further = settings.texts("run.skills")
-    folders = skill_folders(
-        top, context.layout.root, user_folder, further=further, why_not=tool_context.why_not
+    skills = find_skills(
+        skill_folders(top, context.layout.root, user_folder, further, tool_context.why_not), say
     )
-    skills = find_skills(folders, say)
     runner = _command_runner(context, confinement)
     stack.callback(runner.close)
     finishing = Finishing(context, hooks, confinement)
 
     def after_edit(paths: Sequence[str]) -> str:
-        """The output of the user's command after each edit, and a report of its changes."""
         if hooks.commands["after_edit"] is None:
             return ""
         changed_since = runner.look()
@@ -135,7 +132,7 @@ def create_toolset(
         return "\n".join(filter(None, [text, changed_since()]))
 
     def watched(tool: Tool) -> Tool:
-        """A plugin's tool that reports the files it changes, as a command does."""
+        """A plug-in that reports the files it changes, as a command does."""
 
         def perform(action: Action) -> Observation:
             changed_since = runner.look()
@@ -143,6 +140,16 @@ def create_toolset(
             return replace(observation, text="\n".join(filter(None, [observation.text, changed_since()])))
 
         return replace(tool, perform=perform)
+
+    def limited(tool: Tool) -> Tool:
+        """The tool with secrets masked, and the rest of a long output in a file; `edit` masks its own text."""
+
+        def perform(action: Action) -> Observation:
+            observation = tool.perform(action)
+            return replace(observation, text=mask(observation.text), once=mask(observation.once))
+
+        masked = tool if tool.name == EDIT else replace(tool, perform=perform)
+        return masked if tool.name in BOUNDED else spilling(masked, context.run_dir.output, output_name)
 
     tools = [
         writing_tool(context, after_edit),
@@ -177,25 +184,11 @@ def create_toolset(
         tools = [tool for tool in tools if tool is not wait] + [*delegate_tools(subagents, wait)]
         parts.append(Part(agent_types_block(types), "agents"))
     allowed = [tool for tool in tools if request.tools is None or tool.name in request.tools | ALWAYS]
-    limited = (_limited(tool, context.run_dir.output) for tool in allowed)
-    return Toolset(tuple(limited), parts, runner, hooks, finishing, kernel, subagents)
-
-
-def _limited(tool: Tool, folder: Path) -> Tool:
-    """The tool, with keys and tokens masked in its output, and the rest of a long output in a file of `folder`."""
-
-    def perform(action: Action) -> Observation:
-        observation = tool.perform(action)
-        return replace(observation, text=mask(observation.text), once=mask(observation.once))
-
-    masked = (
-        tool if tool.name == EDIT else replace(tool, perform=perform)
-    )  # an edit is masked when it is unmasked
-    return masked if tool.name in BOUNDED else spilling(masked, folder, output_name)
+    return Toolset(tuple(map(limited, allowed)), parts, runner, hooks, finishing, kernel, subagents)
 
 
 def _command_runner(context: RunContext, confinement: Confinement) -> CommandRunner:
-    """Create the command runner, and tell the user about limits of the sandbox and hidden files."""
+    """The command runner; the user is told about limits of the sandbox and hidden files."""
     env = scrubbed(os.environ, confinement.policy)
     change_set, say = context.change_set, context.ui.say
 
@@ -239,7 +232,7 @@ def _command_runner(context: RunContext, confinement: Confinement) -> CommandRun
 def _kernel(
     context: RunContext, confinement: Confinement, runner: CommandRunner, turns: Sequence[Turn]
 ) -> KernelSession | None:
-    """The kernel of the tool `python`; None if the extra is missing, or if the sandbox has no sockets."""
+    """None if the extra is missing, or if the sandbox has no sockets."""
     if confinement.sandbox is not None and not confinement.sandbox.mounting:
         return None
     program = interpreter(context.worktree.top, runner.env, confined=confinement.sandbox is not None)
@@ -251,7 +244,6 @@ def _kernel(
 
 
 def _browse_tools(context: RunContext, confinement: Confinement) -> tuple[Tool, ...]:
-    """The tool `browse`, if the user turned it on."""
     if not context.settings.switch("run.browse"):
         return ()
     if find_spec("trafilatura") is None:
@@ -285,7 +277,6 @@ def _user_hooks(context: RunContext, confinement: Confinement) -> UserHooks:
 
 
 def _change_tools(context: RunContext) -> tuple[Tool, ...]:
-    """`keep` and `restore`."""
     change_set = context.change_set
 
     def path_of(action: Action) -> str:
@@ -324,7 +315,7 @@ def _change_tools(context: RunContext) -> tuple[Tool, ...]:
 
 
 def _write_tool(folder: Path) -> Tool:
-    """The tool `write`, which writes to `folder`, the $TMPDIR of commands."""
+    """The tool `write`, for the $TMPDIR of commands."""
 
     def perform(action: Action) -> Observation:
         name = action.args.get("path", "").strip()

@@ -20,8 +20,8 @@ from repoagent.llm.conversation import Turn
 from repoagent.llm.model import fence
 from repoagent.llm.usage import Limits
 from repoagent.tasks.agent_types import find_agent_types
-from repoagent.tasks.plugins import plugin_tools
 from repoagent.tasks.skills import find_skills, skill_folders
+from repoagent.tasks.user_programs import plugin_tools
 from tests.conftest import GitRepo
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -1,9 +1,7 @@
 """Record what a command changed, by comparing the work tree before and after it, and guard against harmful changes.
 
-A snapshot costs one `git status` and the bytes of uncommitted files; ignored files are skipped. What the user saves
-while a command runs in the foreground counts as the command's; what changes while a command runs in the background
-becomes a candidate. Mass deletions, and files that take effect when a folder is opened, are undone unless the user
-agrees.
+What the user saves while a command runs in the foreground counts as the command's; what changes while a command runs
+in the background becomes a candidate. A snapshot costs one `git status` and the bytes of uncommitted files.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ from repoagent.tasks.changes.change_set import (
     names_of,
     paths_of,
 )
-from repoagent.tasks.changes.executed_files import tracked_folders, watch_executed
+from repoagent.tasks.changes.sensitive_files import tracked_folders, watch_executed
 from repoagent.tasks.changes.snapshot import Snapshot
 
 _STORED = "the previous content is kept in the run's folder until you delete the run"
@@ -39,8 +37,7 @@ Audit = Callable[[Sequence[Mapping[str, object]]], None]
 
 
 def write_event(change: FileChange, kind: str, **details: object) -> dict[str, object]:
-    """The audit event for a written file, with its blob ids before and after, computed with the hash algorithm
-    `kind`."""
+    """The audit event for a written file, with its blob ids by the hash algorithm `kind`."""
     before = None if change.before is None else blob_hash(change.before, kind)
     after = None if change.after is None else blob_hash(change.after, kind)
     return {"kind": "write", **details, "path": change.name, "before": before, "after": after}
@@ -48,12 +45,8 @@ def write_event(change: FileChange, kind: str, **details: object) -> dict[str, o
 
 @dataclass
 class Guard:
-    """Asks about mass deletions and files that take effect when a folder is opened, and undoes them unless the user
-    agrees.
-
-    ask: asks the user. write: writes changes to the work tree. agreed: gets the paths to which the user agreed.
-    sensitive: whether files that take effect on opening may be written without asking.
-    """
+    """Undoes mass deletions and files that take effect when a folder is opened, unless the user agrees. `agreed` gets
+    the paths; with `sensitive`, files that take effect on opening are not asked about."""
 
     change_set: ChangeSet
     say: Say
@@ -64,9 +57,8 @@ class Guard:
     _allowed: set[str] = field(default_factory=set, init=False)
 
     def after(self, done: Sequence[FileChange], acting: Mapping[str, bool]) -> Iterator[str]:
-        """Check what a command changed, and yield text for the model. Call when the command has ended and its changes,
-        `done`, are in the change set. `acting`: the files it wrote that take effect when a folder is opened, mapped to
-        whether they are new."""
+        """Check an ended command, whose changes `done` are in the change set, and yield text for the model. `acting`:
+        the files it wrote that take effect when a folder is opened, mapped to whether they are new."""
         all_changes = (*self.change_set.changes, *self.change_set.candidates)
         moved = {change.after for change in all_changes if change.before is None}
         names = [
@@ -118,7 +110,7 @@ class Guard:
         return text[0].upper() + text[1:]
 
     def _undo(self, changes: Sequence[FileChange], move_away: str) -> str:
-        """Returns a description of the result, worded as the end of a sentence."""
+        """Returns how it went, worded as the end of a sentence."""
         change_set = self.change_set
         try:
             if changes:
@@ -139,9 +131,8 @@ class Guard:
 
 
 class Watch:
-    """Describes what commands change. Call it before a command (`background`: whether a background command may have
-    written since the last call); after the command, call the returned function, which describes the changes to the
-    model."""
+    """Call it before a command (`background`: whether another may have written since the last call), and the returned
+    function after it, which describes the changes to the model."""
 
     def __init__(
         self,
@@ -151,9 +142,8 @@ class Watch:
         audit: Audit = lambda _: None,
         guard: Guard | None = None,
     ) -> None:
-        """say: gets a sentence about each change to the user's uncommitted work, to submodules or to executed files,
-        and each change in the background. audit: gets an event for each written file. guard: checks what each command
-        changed."""
+        """`say` gets a sentence about each change to the user's uncommitted work, to submodules or to sensitive files,
+        and each change in the background; `audit` gets the written files."""
         self.worktree, self.change_set = worktree, change_set
         self.say, self.audit, self.guard = say, audit, guard
         self._look_at_executed = watch_executed(worktree.top, say, tracked_folders(worktree))
@@ -195,7 +185,7 @@ class Watch:
         return "\n".join([*texts, *guarded])
 
     def _after_command(self, earlier: Snapshot, later: Snapshot, texts: list[str]) -> Sequence[FileChange]:
-        """Record what a command changed; returns it, and adds sentences for the model to `texts`."""
+        """Record what a command changed, and return it; adds sentences for the model to `texts`."""
         change_set = self.change_set
         changes: list[FileChange] = []
         candidates: list[FileChange] = []
@@ -244,9 +234,9 @@ class Watch:
     def _in_background(
         self, earlier: Snapshot, later: Snapshot, touched: set[str], texts: list[str]
     ) -> Sequence[FileChange]:
-        """Record what a background command or the user changed since the last snapshot. Files that the run itself has
-        not written become candidates, which are returned; others, except those it has `touched` since, are only
-        reported. Adds sentences for the model to `texts`."""
+        """Record what a background command or the user changed since the last snapshot: files that the run has not
+        written become candidates, which are returned; others, except those it has `touched` since, are reported. Adds
+        sentences for the model to `texts`."""
         by_path = {path: change for change in self.change_set.changes for path in paths_of([change])}
         changed, again = [], []
         for path, old, new, followed in snapshot.differences(self.worktree, earlier, later):
@@ -276,7 +266,7 @@ class Watch:
         return changed
 
     def _audit(self, by: str, changes: Sequence[FileChange], others: Sequence[str]) -> None:
-        """Record changes, and the paths of `others`, whose content is unknown."""
+        """The content of `others` is unknown."""
         kind = self.worktree.object_format
         events = [write_event(change, kind, by=by) for change in changes]
         self.audit([*events, *({"kind": "write", "by": by, "path": path} for path in others)])

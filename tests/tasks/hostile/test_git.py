@@ -12,7 +12,7 @@ from repoagent.agent.sandbox.confine import find
 from repoagent.edit.guards.risky_changes import Concern
 from repoagent.errors import CheckFailed, RepoagentError
 from repoagent.git.worktree import open_worktree
-from repoagent.tasks.changes.executed_files import files_obeyed_by_git
+from repoagent.tasks.changes.sensitive_files import files_obeyed_by_git
 from tests.conftest import GitRepo
 from tests.tasks.bare import FINISH, NAME, User, diff, go
 

@@ -1,7 +1,5 @@
-"""Files in the work tree that git, an editor or another program executes automatically.
-
-Commands in the sandbox may not write them, because repoagent's git and the user's editor run outside of it. repoagent
-asks the user before an edit to such a file; see `edit.guards.risky_changes`.
+"""Sensitive files, which git, an editor or another program executes by itself. Commands in the sandbox may not write
+them; `edit.guards.risky_changes` asks before an edit.
 """
 
 from __future__ import annotations
@@ -36,8 +34,8 @@ Signature = tuple[int, int, int]
 
 
 def files_obeyed_by_git(worktree: WorkTree) -> tuple[Path, ...]:
-    """Absolute paths of files that git obeys, even if they do not exist. Calls git twice, and once per submodule,
-    because the user runs git there, too."""
+    """Absolute paths of files that git obeys here and in submodules, even if they do not exist. Calls git twice, and
+    once per submodule."""
     top = worktree.top
     hooks = [name.rstrip("/") for reason, patterns in LIST if reason == BY_HOOKS for name in patterns]
     present = [name for name in hooks if os.path.lexists(top / name)]
@@ -66,9 +64,9 @@ def _obeyed(worktree: WorkTree, options: Sequence[str] = ()) -> Iterator[Path]:
 
 
 def files_run_on_opening(worktree: WorkTree) -> tuple[Path, ...]:
-    """The files that an editor, a shell or a coding agent obeys when a folder is opened. At the top of the work tree,
-    these are ON_OPENING_PATHS, even if they do not exist, and any others that exist there. Below the top, they are
-    tracked files, and the .git of repositories in folders with tracked files, at most MOST altogether."""
+    """The files that an editor, a shell or a coding agent obeys when a folder is opened: at the top ON_OPENING_PATHS,
+    even if they do not exist, and any others there; below it tracked files and the .git of repositories in folders with
+    tracked files, at most MOST."""
     top = worktree.top
     paths = list_files(worktree, "--cached")
     acting = sorted(name for name in os.listdir(top) if _ACTING.fullmatch(name))  # noqa: PTH208  (names only)
@@ -86,13 +84,13 @@ _ACTING = re.compile(rf"(?:[^/]*/)*?(?:{_EITHER})(?=/|\Z)")
 
 
 def submodule_paths(worktree: WorkTree) -> list[str]:
-    """The submodules in the index, checked out or not."""
+    """Of the index, checked out or not."""
     entries = git(worktree.top, "ls-files", "-z", "--stage").split(b"\0")
     return [os.fsdecode(entry.partition(b"\t")[2]) for entry in entries if entry.startswith(b"160000 ")]
 
 
 def tracked_folders(worktree: WorkTree) -> tuple[str, ...]:
-    """The folders below the top that contain tracked files, each with a trailing slash. Calls git once."""
+    """The folders below the top that contain tracked files, each with a trailing slash."""
     return tuple(sorted(folders_above(list_files(worktree, "--cached"))))
 
 
@@ -115,12 +113,11 @@ def folders_above(paths: Iterable[str]) -> set[str]:
 def watch_executed(
     top: Path, say: Callable[[str], None], folders: Sequence[str] = ()
 ) -> Callable[..., dict[str, bool]]:
-    """Watch the common files that an editor, a hook or another program obeys; git ignores many of them. Also watch for
-    repositories in `folders` and in the folders passed to the returned function, because git, and a shell prompt that
-    calls it, would obey their configuration.
+    """Watch the common sensitive files, many of which git ignores, and repositories in `folders` and in those passed to
+    the returned function, because git would obey their configuration.
 
-    The returned function calls `say` with a warning for each file written since the last call, and returns those that
-    take effect when a folder is opened, mapped to whether they are new.
+    That function calls `say` with a warning for each file written since the last call, and returns those that take
+    effect when a folder is opened, mapped to whether they are new.
     """
     known = dict(_usual_files(top))
     known.update(_repositories(top, folders))

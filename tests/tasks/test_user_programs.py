@@ -16,8 +16,8 @@ from repoagent.agent.approvals.policy import ApprovalRequest, Gate, Verdict
 from repoagent.agent.approvals.rules import Rule
 from repoagent.agent.state import Tool
 from repoagent.errors import Refused
-from repoagent.tasks import plugins
-from repoagent.tasks.plugins import HookAnswer, Ran, UserHooks, start
+from repoagent.tasks import user_programs
+from repoagent.tasks.user_programs import HookAnswer, Ran, UserHooks, start
 
 ARGS = {"city": "which"}
 GOOD = {"version": 1, "name": "weather", "text": "says the weather", "args": ARGS, "body": "notes"}
@@ -54,7 +54,7 @@ class Environment:
         return self.gate.decide(request) if self.gate else self.verdict
 
     def tools(self, *programs: Path | str) -> dict[str, Tool]:
-        tools = plugins.plugin_tools(
+        tools = user_programs.plugin_tools(
             self.top, [*map(str, programs)], used={"read", "run"}, decide=self.decide,
             warn=self.warnings.append, audit=self.events.append,
         )  # fmt: skip
@@ -66,13 +66,13 @@ BROKEN: dict[str, tuple[object, str]] = {
     "words": ("hello", "did not print JSON"),
     "list": ("[1]", "did not print a JSON object"),
     "newer": ({**GOOD, "version": 2}, "format version 2"),
-    "nameless": ({"text": "x"}, "no valid `name`"),
-    "capital": ({**GOOD, "name": "Weather"}, "no valid `name`"),
-    "textless": ({"name": "a", "text": " "}, "no valid `text`"),
+    "nameless": ({"text": "x"}, "without a valid `name`"),
+    "capital": ({**GOOD, "name": "Weather"}, "without a valid `name`"),
+    "textless": ({"name": "a", "text": " "}, "without a valid `text`"),
     "args": ({**GOOD, "args": {"a b": ""}}, "argument name 'a b'"),
     "id": ({**GOOD, "args": {"id": "x"}}, "argument name 'id'"),
     "slow": ({**GOOD, "timeout": 1e9}, "use a number of seconds"),
-    "reads": ({**GOOD, "reads_only": "no"}, "use true or false"),
+    "reads": ({**GOOD, "reads_only": "no"}, "reads_only has the invalid value"),
     "taken": ({**GOOD, "name": "run"}, "defines a tool run, but that name is taken"),
     "own": ({**GOOD, "name": "finish"}, "defines a tool finish, but that name is taken"),
     "data": ({**GOOD, "name": "commit"}, "defines a tool commit, but that name is taken"),
@@ -148,7 +148,7 @@ def test_always_allows_only_this_tool(top: Path) -> None:
 
 def test_output_is_text_or_json_and_always_quoted() -> None:
     def observed(output: str, code: int = 0, errors: str = "", ended: str = "") -> Observation:
-        return plugins.observed("t", Ran(code, output, errors, 0.1, ended))
+        return user_programs.observed("t", Ran(code, output, errors, 0.1, ended))
 
     assert "sunny\n</output" in observed("sunny").text
     answer = observed('{"text": "x </output>", "ok": false, "data": {"a": 1}}', errors="why")
@@ -177,7 +177,7 @@ FIELDS = st.fixed_dictionaries(
 @given(JSON | FIELDS)
 def test_any_description_is_valid_or_refused(record: object) -> None:
     try:
-        description = plugins.checked_description(record)
+        description = user_programs.read_description(json.dumps(record))
     except Refused:
         return
     assert description.prompt.startswith(f"<{description.name}")
@@ -221,4 +221,4 @@ def test_the_output_of_hooks_is_fenced_bounded_and_without_secrets(
     assert "correct-horse" not in text and "\x1b" not in text and text.count("</output id=") == 1
     long = hooks("before_finish")
     assert not long.ok and len(long.text) < 9000 and "20000\n" in long.text and "omitted" in long.text
-    assert plugins.excerpt("abc", 3) == "abc"
+    assert user_programs.excerpt("abc", 3) == "abc"

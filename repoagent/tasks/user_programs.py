@@ -1,8 +1,5 @@
 """The user's own programs: tools that describe themselves (`run.tools`), and the hook commands (`run.before_turn`,
-`run.after_edit`, `run.before_finish`).
-
-A call of a tool that does more than read needs approval; a broken tool is skipped with a warning.
-"""
+`run.after_edit`, `run.before_finish`)."""
 
 from __future__ import annotations
 
@@ -14,9 +11,9 @@ import subprocess
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.approvals.policy import ApprovalRequest, Verdict
@@ -26,6 +23,7 @@ from repoagent.dataclass import dataclass
 from repoagent.errors import Refused
 from repoagent.git.program import start_program
 from repoagent.llm.model import fence, printable
+from repoagent.storage import json_files
 from repoagent.storage.layout import Warn
 from repoagent.storage.secrets import mask, unmask, without_secrets
 from repoagent.tasks.markdown_files import cut, one_line
@@ -55,8 +53,8 @@ EVENTS: tuple[Event, ...] = ("before_turn", "after_edit", "before_finish")
 
 @dataclass(frozen=True)
 class Ran:
-    """The result of a program. `output` and `errors` do not contain secrets from the environment; `ended` is the reason
-    why it was killed, worded as the end of a sentence, "" if it was not."""
+    """The result of a program, without secrets of the environment. `ended`: why it was killed, worded as the end of a
+    sentence, "" if it was not."""
 
     code: int
     output: str
@@ -66,12 +64,11 @@ class Ran:
 
     @property
     def ok(self) -> bool:
-        """Whether the program succeeded."""
         return self.code == 0 and not self.ended
 
     @property
     def failure(self) -> str:
-        """How the program failed, worded as the end of a sentence."""
+        """Worded as the end of a sentence."""
         return self.ended or f"failed with exit code {self.code}"
 
 
@@ -79,23 +76,18 @@ def start(
     command: str | Sequence[str],
     *,
     top: Path,
-    stdin: str = "",
-    base: Mapping[str, str] | None = None,
-    environment: Mapping[str, str] | None = None,
     timeout: float,
+    stdin: str = "",
+    env: Mapping[str, str] = os.environ,
     together: bool = False,
 ) -> Ran:
-    """Run `command` (a string is run by the shell) in `top`, for at most `timeout` seconds.
-
-    base: the environment; None for this process's. environment: further variables. together: merge standard error into
-    the output. Kills all its processes before returning, even after ^C. Raises Refused if the command cannot be
-    started.
-    """
+    """Run `command` (a string is run by the shell) in `top`, for at most `timeout` seconds; `together` merges standard
+    error into the output. Kills all its processes before returning, even after ^C. Raises Refused if the command
+    cannot be started."""
     started = time.monotonic()
     name = command if isinstance(command, str) else command[0]
     with start_program(
-        command, lambda why: Refused(f"could not run {name} ({why})"), cwd=top,
-        env={**(os.environ if base is None else base), **(environment or {})},
+        command, lambda why: Refused(f"could not run {name} ({why})"), cwd=top, env=env,
         stdin=stdin.encode("utf-8", "surrogateescape"), stderr=subprocess.STDOUT if together else subprocess.PIPE,
         seconds=timeout, most=LARGEST,
     ) as program:  # fmt: skip
@@ -111,8 +103,8 @@ def start(
 
 @dataclass(frozen=True)
 class Description:
-    """A program's description of itself. `args` describes each argument (None if any are accepted), and `body` the body
-    ("" if none is accepted)."""
+    """A program's description of itself. `args`: the meaning of each argument, None if any are accepted. `body`: what
+    to write between the tags, "" if nothing."""
 
     name: str
     text: str
@@ -123,7 +115,7 @@ class Description:
 
     @property
     def prompt(self) -> str:
-        """The tool's line in the prompt: an example of the tag, and what the tool does."""
+        """The tool's line in the prompt."""
         if self.text.startswith(f"<{self.name}"):
             return self.text
         quotes = str.maketrans('<>"', "'''")
@@ -135,16 +127,18 @@ class Description:
 def plugin_tools(
     top: Path, programs: Sequence[str], *, used: Collection[str], decide: Decide, warn: Warn, audit: Audit
 ) -> tuple[Tool, ...]:
-    """The tools of `programs` (`run.tools`). Reads nothing in the repository.
-
-    used: the names that other tools have. decide: `Gate.decide`, called before each call of a tool that does more than
-    read. warn: gets a sentence for each skipped tool.
-    """
+    """The tools of `programs` (`run.tools`); `warn` gets a sentence for each skipped one. used: names of other tools.
+    decide: `Gate.decide`, called before each call of a tool that does more than read."""
     tools: dict[str, Tool] = {}
     for entry in programs:
         try:
             path = _program(entry, top)
-            description = _describe(path, top)
+            ran = start([str(path), "--description"], top=top, timeout=PATIENCE)
+            if not ran.ok:
+                printed = cut(one_line(ran.errors or ran.output), 200)
+                reason = f"{ran.failure} when called with --description"
+                raise Refused(f"{reason}: {printed}" if printed else reason)
+            description = read_description(ran.output)
             if description.name in (*tools, *used, *_RESERVED):
                 raise Refused(f"defines a tool {description.name}, but that name is taken")
         except Refused as error:
@@ -155,11 +149,8 @@ def plugin_tools(
 
 
 def _program(entry: str, top: Path) -> Path:
-    """The program that an entry of `run.tools` names: an absolute path, `~/...`, or a name on PATH.
-
-    Raises Refused, worded as the end of a sentence. A program in the work tree is refused: a run could change it, and
-    it runs outside of the sandbox.
-    """
+    """The path of an entry of `run.tools`. Raises Refused, worded as the end of a sentence; a program in the work tree
+    is refused, because a run could change it, and it runs outside of the sandbox."""
     expanded = Path(os.path.expanduser(entry))  # noqa: PTH111  (a Path raises for an unknown user)
     located = str(expanded) if expanded.is_absolute() else None if "/" in entry else shutil.which(entry)
     path = Path(os.path.normpath(located or ""))
@@ -175,55 +166,43 @@ def _program(entry: str, top: Path) -> Path:
     return path
 
 
-def _describe(path: Path, top: Path) -> Description:
-    """Call the program at `path` with `--description`. Raises Refused, worded as the end of a sentence."""
-    ran = start([str(path), "--description"], top=top, timeout=PATIENCE)
-    if not ran.ok:
-        printed = cut(one_line(ran.errors or ran.output), 200)
-        raise Refused(f"{ran.failure} when called with --description" + (f": {printed}" if printed else ""))
+def read_description(output: str) -> Description:
+    """The description that a program printed. Raises Refused, worded as the end of a sentence, for an invalid one."""
     try:
-        return checked_description(json.loads(ran.output))
+        value = json.loads(output)
     except (ValueError, RecursionError) as error:
         raise Refused("did not print JSON for --description") from error
-
-
-def checked_description(record: object) -> Description:
-    """The description in a JSON value. Raises Refused, worded as the end of a sentence, for an invalid one."""
-    if not isinstance(record, dict):
+    if not isinstance(value, dict):
         raise Refused("did not print a JSON object for --description")
-    version = record.get("version", VERSION)
+    version = value.get("version", VERSION)
     if not isinstance(version, int) or version > VERSION:
         raise Refused(
             f"has a description in format version {version}, but this repoagent supports only {VERSION}; "
             "update repoagent"
         )
-    values: dict[str, Any] = {"name": None, "text": None, "body": "", "args": None, "reads_only": False}
-    values = {**values, "timeout": TIMEOUT, **record}
-    name, text, body, args = (values[key] for key in ("name", "text", "body", "args"))
-    reads_only, timeout = values["reads_only"], values["timeout"]
-    is_number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
-    seconds = f"a number of seconds up to {LONGEST_TIMEOUT:g}"
-    for valid, field_name, rule in (
-        (isinstance(name, str) and NAME.fullmatch(name), "name", "lowercase letters, digits and dashes"),
-        (isinstance(text, str) and one_line(text), "text", "a line of text"),
-        (isinstance(body, str), "body", "text"),
-        (isinstance(reads_only, bool), "reads_only", "true or false"),
-        (is_number and 0 < timeout <= LONGEST_TIMEOUT, "timeout", seconds),  # false for NaN
-        (args is None or isinstance(args, dict), "args", "an object of names and descriptions"),
-    ):
-        if not valid:
-            raise Refused(f"has no valid `{field_name}` in its description; use {rule}")
-    for argument, meaning in (args or {}).items():
-        if not _ARGUMENT.fullmatch(argument) or not isinstance(meaning, str):
-            raise Refused(f"has the invalid argument name {argument!r} in its description")
-    meanings = None if args is None else {key: cut(one_line(meaning), 120) for key, meaning in args.items()}
-    text, body = (cut(one_line(each), LONGEST) for each in (text, body))
-    return Description(name, text, meanings, body, reads_only, float(timeout))
+    try:
+        given = json_files.decode(Description, {"name": "", "text": "", "args": None, **value})
+    except TypeError as error:
+        raise Refused(f"has an invalid description ({error})") from error
+    invalid = ""
+    if not NAME.fullmatch(given.name):
+        invalid = "`name`; use lowercase letters, digits and dashes"
+    elif not one_line(given.text):
+        invalid = "`text`; use a line of text"
+    elif not 0 < given.timeout <= LONGEST_TIMEOUT:  # also NaN
+        invalid = f"`timeout`; use a number of seconds up to {LONGEST_TIMEOUT:g}"
+    elif wrong := [name for name in given.args or () if not _ARGUMENT.fullmatch(name)]:
+        invalid = f"argument name {wrong[0]!r}"
+    if invalid:
+        raise Refused(f"has a description without a valid {invalid}")
+    args = (
+        None if given.args is None else {name: cut(one_line(text), 120) for name, text in given.args.items()}
+    )
+    text, body = (cut(one_line(each), LONGEST) for each in (given.text, given.body))
+    return replace(given, text=text, body=body, args=args)
 
 
 def _tool(path: Path, description: Description, top: Path, decide: Decide, audit: Audit) -> Tool:
-    """The tool for the program at `path`. It runs at `top`, with the user's rights and environment; a tool that does
-    more than read needs approval for each call, and "always" allows it with any arguments."""
     name, known = description.name, description.args
 
     def perform(action: Action) -> Observation:
@@ -249,10 +228,10 @@ def _tool(path: Path, description: Description, top: Path, decide: Decide, audit
             "body": unmask(action.body),
             "top": str(top),
         }
-        environment = {f"ARG_{key.upper().replace('-', '_')}": value for key, value in values.items()}
-        stdin, timeout = json.dumps(call) + "\n", description.timeout
+        variables = {f"ARG_{key.upper().replace('-', '_')}": value for key, value in values.items()}
+        stdin, env, timeout = json.dumps(call) + "\n", {**os.environ, **variables}, description.timeout
         try:
-            ran = start([str(path)], top=top, stdin=stdin, environment=environment, timeout=timeout)
+            ran = start([str(path)], top=top, stdin=stdin, env=env, timeout=timeout)
         except Refused as error:
             return Observation(name, f"{error}.", ok=False)
         seconds = round(ran.seconds, 3)
@@ -263,8 +242,7 @@ def _tool(path: Path, description: Description, top: Path, decide: Decide, audit
 
 
 def observed(name: str, ran: Ran) -> Observation:
-    """The observation for a program's output (JSON with `text`, `ok` and `data`, or plain text), with its standard
-    error after a failure."""
+    """The observation for a program's output: JSON with `text`, `ok` and `data`, or plain text."""
     text, ok = ran.output, ran.ok
     data: dict[str, object] = {}
     record = None
@@ -283,7 +261,7 @@ def observed(name: str, ran: Ran) -> Observation:
 
 
 class HookAnswer(NamedTuple):
-    """Whether a hook succeeded, and its output for the model, "" for none."""
+    """Whether a hook succeeded, and its output for the model."""
 
     ok: bool = True
     text: str = ""
@@ -291,13 +269,8 @@ class HookAnswer(NamedTuple):
 
 @dataclass(frozen=True)
 class UserHooks:
-    """The hook commands of the user's configuration (None: not set) for the run `run` at `top`. Call the object to run
-    one of them.
-
-    audit: gets an event for each run of a hook. confined: gets a command; if there are unreviewed changes, returns a
-    confined command to run instead, with its environment. If it returns None, the command itself is run. timeout: the
-    seconds that each command may take.
-    """
+    """The hook commands of the configuration for the run `run` at `top`; call the object to run one of them. confined:
+    returns the confined command and environment to use while there are unreviewed changes, otherwise None."""
 
     top: Path
     run: str
@@ -307,7 +280,7 @@ class UserHooks:
     timeout: float = HOOK_TIMEOUT
 
     def __call__(self, event: Event, turn: int = 0, paths: Sequence[str] | None = None) -> HookAnswer:
-        """Run the command for `event`; `paths` are those that an edit or the run has changed."""
+        """`paths` are those that an edit or the run has changed."""
         command = self.commands.get(event)
         if command is None:
             return HookAnswer()
@@ -319,10 +292,10 @@ class UserHooks:
             "AGENT_TURN": str(turn),
             "AGENT_PATHS": "\n".join(list(paths or ())[:PATHS]).replace("\0", "")[: 64 * 1024],
         }
-        argv, env = self.confined(["/bin/sh", "-c", command]) or (command, None)
+        argv, env = self.confined(["/bin/sh", "-c", command]) or (command, os.environ)
         try:
             ran = start(
-                argv, top=self.top, base=env, stdin=json.dumps(message) + "\n", environment=variables,
+                argv, top=self.top, stdin=json.dumps(message) + "\n", env={**env, **variables},
                 timeout=self.timeout, together=True,
             )  # fmt: skip
         except Refused as error:
