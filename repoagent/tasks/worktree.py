@@ -1,7 +1,6 @@
 """The linked work tree of a run: create it, reopen it on --resume, remove it when everything is committed.
 
-A run in a linked work tree does not touch the user's files until they merge its branch. The work tree is in a folder
-that the user names or, by default, in the git directory, where only repoagent removes it.
+It is in a folder that the user names or, by default, in the git directory, where only repoagent removes it.
 """
 
 from __future__ import annotations
@@ -30,12 +29,9 @@ if TYPE_CHECKING:
 def run_in_worktree(
     worktree: WorkTree, request: RunRequest, settings: Settings, ui: RunInterface, ready: ModelSetup
 ) -> RunOutcome:
-    """Start or resume a run as `session.run` does: in its earlier linked work tree, in a new one if the request has a
-    `worktree` or `branch`, otherwise in `worktree`. A linked work tree without uncommitted changes is removed at the
-    end.
-
-    Raises what `session.run`, `create_linked` and `reopen_linked` raise.
-    """
+    """Run in the earlier linked work tree, in a new one if the request has a `worktree` or `branch`, otherwise in
+    `worktree`. A linked work tree without uncommitted changes is removed at the end. Raises what `session.run`,
+    `create_linked` and `reopen_linked` raise."""
     from repoagent.tasks.session import run
 
     run_dir, before = _record_of(worktree, request.name)
@@ -62,10 +58,8 @@ def run_in_worktree(
 
 
 def resumed_worktree(worktree: WorkTree, name: str) -> WorkTree:
-    """The linked work tree of the run or chat `name`, recreated if it is gone; `worktree` if the run had none.
-
-    Raises Refused for a run that came with the repository, and what `reopen_linked` raises.
-    """
+    """The linked work tree of the run `name`, recreated if it is gone; `worktree` if the run had none. Raises Refused
+    for a run that came with the repository, and what `reopen_linked` raises."""
     _, before = _record_of(worktree, name)
     return reopen_linked(worktree, before.worktree, before.branch) or worktree
 
@@ -82,7 +76,7 @@ def worktree_of(worktree: WorkTree, run: Run) -> WorkTree:
 
 
 def _record_of(worktree: WorkTree, name: str) -> tuple[RunDirectory, Record]:
-    """The directory of a run and its record, an empty one for a new run. Raises Refused for a run that came with the
+    """The directory and record of a run, an empty record if it is new. Raises Refused for a run that came with the
     repository."""
     run_dir = RunDirectory(layout(worktree), name)
     refuse_foreign(run_dir)
@@ -90,10 +84,8 @@ def _record_of(worktree: WorkTree, name: str) -> tuple[RunDirectory, Record]:
 
 
 def create_linked(worktree: WorkTree, branch: str, folder: Path | None, name: str) -> WorkTree:
-    """Create a linked work tree at HEAD on the new branch `branch`: in `folder`, or by default in the git directory.
-
-    Raises Refused if the branch or folder exists, or if there is no commit yet.
-    """
+    """Create one at HEAD on the new branch `branch`: in `folder`, or by default in the git directory. Raises Refused if
+    the branch or folder exists, or if there is no commit yet."""
     if head_commit(worktree) is None:
         raise Refused("a linked work tree needs a commit to start from; create the first commit")
     refuse_invalid_branch(worktree, branch)
@@ -115,12 +107,9 @@ def find_linked(worktree: WorkTree, folder: str) -> WorkTree | None:
 
 
 def reopen_linked(worktree: WorkTree, folder: str, branch: str) -> WorkTree | None:
-    """The linked work tree at `folder`, created again on `branch` if it is gone. None without a folder, or if the
-    branch is now checked out in `worktree`.
-
-    Raises Refused if git cannot create it, for example if the branch is checked out in another work tree, or if git
-    still lists a folder outside the git directory, which may be on a disk that is not mounted.
-    """
+    """The linked work tree at `folder`, created again on `branch` if it is gone; None without a folder, or if the
+    branch is now checked out in `worktree`. Raises Refused if git cannot create it: the branch is checked out
+    elsewhere, or git still lists the folder, which may be on a disk that is not mounted."""
     if (existing := find_linked(worktree, folder)) is not None:
         return existing
     if not folder or not branch or Path(folder) == worktree.top or current_branch(worktree) == branch:
@@ -131,8 +120,8 @@ def reopen_linked(worktree: WorkTree, folder: str, branch: str) -> WorkTree | No
 
 
 def close_linked(worktree: WorkTree, linked: WorkTree, branch: str, *, done: bool = True) -> str:
-    """Remove the linked work tree of a run that is `done`, if it is in the git directory and has no uncommitted
-    changes, and its branch, if that has no commit of its own. Returns a note for the user, "" for none."""
+    """Remove the linked work tree of a run that is `done` if it is in the git directory and has no uncommitted changes,
+    and its branch if that has no commit of its own. Returns a note for the user."""
     if not done or not _is_own(worktree, linked.top):
         return ""
     try:
@@ -148,11 +137,9 @@ def close_linked(worktree: WorkTree, linked: WorkTree, branch: str, *, done: boo
 
 
 def delete_linked(worktree: WorkTree, name: str, folder: str, branch: str) -> str:
-    """Remove the linked work tree that was created for the run `name`, and its branch if other refs contain its
-    commits. A folder that the user chose is kept. Returns a note for the user about the branch or folder.
-
-    Raises Refused, and removes nothing, if the work tree has uncommitted changes or the run came with the repository.
-    """
+    """Remove the linked work tree that was created for the run `name`; its branch, and a folder that the user chose,
+    are kept. Returns a note about them. Raises Refused, and removes nothing, if the work tree has uncommitted changes
+    or the run came with the repository."""
     existing = find_linked(worktree, folder)
     if not folder or os.path.realpath(folder) != os.path.realpath(_worktrees_folder(worktree) / name):
         if existing is None or not branch:
@@ -171,19 +158,11 @@ def delete_linked(worktree: WorkTree, name: str, folder: str, branch: str) -> st
     _forget_missing(worktree, folder)
     if not _has_branch(worktree, branch):
         return ""
-    other_refs = ("HEAD", f"--exclude={branch}", "--branches", "--tags", "--remotes")
-    unmerged = git(
-        worktree.top, "rev-list", "--max-count=1", f"refs/heads/{branch}", "--not", *other_refs, "--"
-    )
-    delete = ("branch", "--quiet", "-D", "--", branch)
-    if not unmerged and not git_output(worktree.top, *delete, read_only=False, ok=(0, 1)).returncode:
-        return f"deleted its branch {branch}, whose commits are on other branches"
-    return f"kept its branch {branch}; `git branch -D {shlex.quote(branch)}` deletes it and its commits"
+    return f"kept its branch {branch}; `git branch -d {shlex.quote(branch)}` deletes it if it is merged"
 
 
 def _forget_missing(worktree: WorkTree, folder: str) -> None:
-    """Unregister a linked work tree in the git directory whose folder is gone, since git still refuses to check out or
-    delete its branch."""
+    """Unregister a work tree in the git directory whose folder is gone, so that git lets go of its branch."""
     if _is_own(worktree, folder) and not os.path.lexists(folder):
         git_output(worktree.top, "worktree", "remove", "--", folder, read_only=False, ok=(0, 128))
 

@@ -247,7 +247,8 @@ def test_a_removed_folder_of_a_deleted_run_does_not_keep_its_branch(repo: GitRep
     chosen = create_linked(here, "other", tmp_path / "linked", NAME).top
     shutil.rmtree(own)
     shutil.rmtree(chosen)  # as when its disk is not mounted
-    assert "deleted its branch feature" in delete_linked(here, NAME, str(own), "feature")
+    assert "`git branch -d feature`" in delete_linked(here, NAME, str(own), "feature")
+    repo.git("branch", "-d", "feature")
     with pytest.raises(Refused, match="already registered"):
         reopen_linked(here, str(chosen), "other")
 

@@ -237,7 +237,7 @@ def redo(repo: Repository, /, *, name: str) -> None:
 def _reverse(repo: Repository, name: str, verb: str) -> None:
     from repoagent.memory.conversation_log import reverse
 
-    ref = resolver(repo).ref(name, own=True)
+    ref = resolver(repo).ref(name)  # also that of a deleted run
     reversal = reverse(repo.layout, ref, verb, warn=repo.terminal.warn)
     command = reversal.change.command
     merged = "; later turns were kept" if reversal.merged else ""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import update_wrapper
@@ -17,13 +15,13 @@ from repoagent.cli.session import Repository, pass_repository, select, write_jso
 from repoagent.cli.ui.table import Cell, Column, Page
 from repoagent.cli.ui.terminal_text import clean, one_line
 from repoagent.display_text import plural
-from repoagent.errors import Busy, Exit, NothingDone, Refused, UsageError
+from repoagent.errors import Busy, Exit, NothingDone, Refused
 
 if TYPE_CHECKING:
     from repoagent.llm.conversation import Turn
     from repoagent.tasks.runs.list import Run
 
-_ON_A_TERMINAL = 20  # runs listed without --all
+_ON_A_TERMINAL = 20  # runs listed without -n
 STATES = """\b
 States:
   running               in progress
@@ -67,7 +65,7 @@ run_argument = click.argument("run", metavar="RUN")
 
 
 def pass_run(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorator: pass the repository and the run that `run_argument` names to the command."""
+    """Pass the repository and the run that `run_argument` names to the command."""
 
     @pass_repository
     def opened(repo: Repository, /, *, run: str, **values: Any) -> Any:
@@ -79,19 +77,18 @@ def pass_run(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def refuse_live(run: Run) -> None:
-    """Raise Busy if the run has not ended."""
     if run.is_live:
         raise Busy(f"{run.name} is still running; stop it first with `repoagent runs stop {run.short}`")
 
 
 def _as_object(run: Run) -> dict[str, object]:
-    """A run as JSON data: `run.json`, the current state and the files."""
+    """`run.json`, the current state and the files."""
     current = select(run, "name", "state", "problem", live="is_live")
     return {**vars(run.record), **current, **select(run.run_dir, "folder", "conversation")}
 
 
 def report(repo: Repository, runs: Iterable[Run], sentence: str, **more: object) -> None:
-    """Print what a command did to `runs`, as a sentence or as JSON."""
+    """Print what a command did to `runs`."""
     from repoagent.tasks.runs.list import read_run
 
     rows = (
@@ -106,7 +103,6 @@ _list_options = together(
         "-n", "--limit", type=click.IntRange(min=1), metavar="N",
         help=f"List only the newest N runs. [default: {_ON_A_TERMINAL} on a terminal]",
     ),
-    click.option("--all", "everything", is_flag=True, help="List all runs, even on a terminal."),
 )  # fmt: skip
 
 
@@ -128,7 +124,7 @@ def command(ctx: click.Context, /, **options: Any) -> Any:
 @click.command("list", epilog=LIST_EXAMPLES)
 @_list_options
 @pass_repository
-def list_command(repo: Repository, /, *, live: bool, limit: int | None, everything: bool) -> int:
+def list_command(repo: Repository, /, *, live: bool, limit: int | None) -> int:
     """List runs, newest first, with delegated runs below their parents."""
     from repoagent.tasks.runs.list import runs, tree
 
@@ -136,11 +132,11 @@ def list_command(repo: Repository, /, *, live: bool, limit: int | None, everythi
     listed = [run for run in runs(repo.layout, warn=terminal.warn) if run.is_live or not live]
     if not (listed or live or repo.as_json):
         raise NothingDone('no runs yet; start one with `repoagent run "TASK"`')
-    if limit is None and terminal.output_tty and not (repo.as_json or everything):
+    if limit is None and terminal.output_tty and not repo.as_json:
         limit = _ON_A_TERMINAL
     shown, notes = listed[:limit], [] if listed else ["no run is in progress"]
     if len(listed) > len(shown):
-        notes.append(f"and {len(listed) - len(shown):,} older; list them with --all")
+        notes.append(f"and {len(listed) - len(shown):,} older; list them with -n {len(listed)}")
     table = table_lines(tree(shown), Page.of(terminal)) if shown else ()
     repo.emit({"runs": [_as_object(run) for run in shown], "total": len(listed)}, table, notes=notes)
     return Exit.DONE if listed else Exit.NOTHING
@@ -165,11 +161,10 @@ _STATES = {  # state: sign, style
     "unreadable": ("!", "red"),
     "conversation": ("·",),
 }
-_MARKS = re.compile(r"\*\*|__(?=\S)|(?<=\S)__|`|^#{1,6} ")  # Markdown that a table would show as written
 
 
 def _state(run: Run) -> tuple[str, ...]:
-    """The state with its sign, and its style."""
+    """With its sign, and its style."""
     sign, *style = _STATES[run.state]
     return f"{sign} {run.state}", *style
 
@@ -187,34 +182,26 @@ def status_line(run: Run) -> str:
         return one_line(run.problem or record.activity)
     if run.state == "killed":
         return one_line(f"last: {record.activity}" if record.activity else "")
-    return _MARKS.sub("", one_line(next(iter(record.text.splitlines()), "")))
+    return one_line(next(iter(record.text.splitlines()), ""))
 
 
 def table_lines(rows: Sequence[tuple[int, Run]], page: Page) -> Iterator[str]:
-    """The lines of the table of runs; each of `rows` is a run with its depth in the tree of delegated runs."""
+    """The table of runs; each of `rows` has the depth of a run in the tree of delegated runs, 0 or 1."""
     cells: list[list[Cell]] = []
     for depth, run in rows:
-        record = run.record
-        below = "  " * (depth - 1) + "└ " if depth else ""
-        cells.append(
-            [
-                below + one_line(run.short),
-                page.ago(run.process_started, wide=110) if run.process_started else "",
-                _state(run),
-                f"{record.turns:,}" if record.turns else "",
-                _cost(run) if record.tokens else "",
-                one_line(record.prompt) or status_line(run),
-                status_line(run) if record.prompt else "",
-            ]
-        )
+        record, status = run.record, status_line(run)
+        cells.append([
+            "└ " * depth + one_line(run.short), page.ago(run.process_started, wide=110) if run.process_started else "",
+            _state(run), f"{record.turns:,}" if record.turns else "", _cost(run) if record.tokens else "",
+            one_line(record.prompt) or status, status if record.prompt else "",
+        ])  # fmt: skip
     return page.table(_COLUMNS, cells)
 
 
-_PLAN, _TURN = 40, 6  # lines of the plan, and of each turn
+_TURNS, _PLAN, _TURN = 4, 40, 6  # turns that are shown; lines of the plan, and of each turn
 SHOW_EXAMPLES = """\b
 Examples:
   repoagent runs show last
-  repoagent runs show last --turns 10
   repoagent runs show last --json | jq '.run.cost'
 
 Print all turns with `repoagent conversation show NAME`."""
@@ -222,12 +209,8 @@ Print all turns with `repoagent conversation show NAME`."""
 
 @click.command("show", epilog=SHOW_EXAMPLES)
 @run_argument
-@click.option(
-    "--turns", metavar="N", type=click.IntRange(min=0), default=4, show_default=True,
-    help="Show the last N turns of the conversation.",
-)  # fmt: skip
 @pass_repository
-def show_command(repo: Repository, /, *, run: str, turns: int) -> None:
+def show_command(repo: Repository, /, *, run: str) -> None:
     """Show the progress of RUN: state, plan, delegated runs, cost and last turns."""
     from repoagent.llm.conversation import read
     from repoagent.storage.atomic import read_regular
@@ -241,7 +224,7 @@ def show_command(repo: Repository, /, *, run: str, turns: int) -> None:
     plan = problem = ""
     try:
         conversation = read(run_dir.conversation)
-        last = conversation.turns[-turns:] if conversation and turns else ()
+        last = conversation.turns[-_TURNS:] if conversation else ()
     except Refused as error:
         problem = str(error)
     try:
@@ -260,7 +243,6 @@ def show_command(repo: Repository, /, *, run: str, turns: int) -> None:
     page = Page.of(repo.terminal, most=120)
 
     def first(text: str, most: int, indent: str) -> Iterator[str]:
-        """At most `most` lines of a text."""
         shown = text.splitlines()
         for line in shown[:most]:
             yield from page.wrap(one_line(line.replace("\t", "    ")), indent)
@@ -290,7 +272,7 @@ def show_command(repo: Repository, /, *, run: str, turns: int) -> None:
 
 
 def _facts(run: Run, children: list[Run], unread: int, page: Page) -> Iterator[tuple[str, str]]:
-    """The facts about a run as (name, value); empty values are not shown."""
+    """Names and values; empty ones are not shown."""
     from repoagent.cli.commands.run_options import as_command_line
     from repoagent.tasks.runs.directory import moment, resume_command
 
@@ -325,48 +307,36 @@ DELETE_EXAMPLES = """\b
 Examples:
   repoagent runs delete 3fa9c1
   repoagent runs delete 3fa9c1 --yes
-  repoagent runs delete --undo run-20261122-171500-3fa9c1
 
 This deletes the run's folder for good, including the plan and the output of
-commands. The conversation is archived, and --undo with the full name restores
-it; commits, and conversations that you named, are not touched. The run's linked
-work tree is removed if everything in it is committed, and its branch if other
-branches contain its commits."""
+commands. Its conversation can be restored with `repoagent conversation undo`;
+commits, branches, and conversations that you named, are not touched. The run's
+linked work tree is removed if everything in it is committed."""
 
 
 @click.command("delete", epilog=DELETE_EXAMPLES)
 @run_argument
 @click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
-@click.option("--undo", "back", is_flag=True, help="Restore the conversation of a deleted run.")
-@pass_repository
-def delete_command(repo: Repository, /, *, run: str, yes: bool, back: bool) -> None:
+@pass_run
+def delete_command(repo: Repository, run: Run, /, *, yes: bool) -> None:
     """Delete RUN, which must have ended."""
-    from repoagent.tasks.runs.control import delete, restore_conversation
-    from repoagent.tasks.runs.directory import first_line, resume_command
-    from repoagent.tasks.runs.list import find
+    from repoagent.tasks.runs.control import delete
+    from repoagent.tasks.runs.directory import first_line
     from repoagent.tasks.worktree import delete_linked
 
-    if back:
-        name = restore_conversation(repo.layout, run, warn=repo.terminal.warn).name
-        restored = find(repo.layout, name, warn=repo.terminal.warn)
-        more = f"resume it with `{resume_command(name, restored.record.kind)}`"
-        report(repo, [restored], f"restored {name}'s conversation; {more}")
-        return
-    selected = find(repo.layout, run, warn=repo.terminal.warn)
-    refuse_live(selected)
-    record = selected.record
+    refuse_live(run)
     if not yes:
-        about = f": {first_line(record.prompt, 40)}" if record.prompt else ""
+        about = f": {first_line(run.record.prompt, 40)}" if run.record.prompt else ""
         repo.confirm(
-            one_line(f"Delete {selected.name} ({selected.state}{about})"), ("delete it", "keep it"),
-            refusal=f"use --yes to delete {selected.name}", declined=f"{selected.name} was not deleted",
+            one_line(f"Delete {run.name} ({run.state}{about})"), ("delete it", "keep it"),
+            refusal=f"use --yes to delete {run.name}", declined=f"{run.name} was not deleted",
         )  # fmt: skip
-    branch = delete_linked(repo.worktree, selected.name, record.worktree, record.branch)
-    archived = delete(selected)
-    sentence = f"deleted {selected.name}" + (f"; {branch}" if branch else "")
+    branch = delete_linked(repo.worktree, run.name, run.record.worktree, run.record.branch)
+    archived = delete(run)
+    sentence = f"deleted {run.name}" + (f"; {branch}" if branch else "")
     if archived:
-        sentence += f"; restore its conversation with `repoagent runs delete --undo {selected.name}`"
-    report(repo, [], sentence, deleted=selected.name, conversation_archived=archived)
+        sentence += f"; restore its conversation with `repoagent conversation undo {run.name}`"
+    report(repo, [], sentence, deleted=run.name, conversation_archived=archived)
 
 
 def _all_of(runs: list[Run]) -> str:
@@ -378,7 +348,6 @@ def _all_of(runs: list[Run]) -> str:
 MESSAGE_EXAMPLES = """\b
 Examples:
   repoagent runs message last "leave the tests as they are"
-  repoagent runs message last - < notes.md
 
 The run reads TEXT before its next model call, as a message from you. To reach a
 run that has ended, use `repoagent run --resume`. You can also put a file
@@ -390,16 +359,10 @@ NAME.md into the run's inbox/ folder."""
 @click.argument("words", metavar="TEXT...", nargs=-1, required=True)
 @pass_run
 def message_command(repo: Repository, run: Run, /, *, words: tuple[str, ...]) -> None:
-    """Send TEXT, or standard input for `-`, to RUN, which must be running."""
+    """Send TEXT to RUN, which must be running."""
     from repoagent.tasks.runs.control import message
 
-    text = " ".join(words)
-    if words == ("-",):
-        try:
-            text = sys.stdin.buffer.read().decode()
-        except UnicodeDecodeError as error:
-            raise UsageError(f"standard input is not UTF-8: {error}") from error
-    file = message(run, text)
+    file = message(run, " ".join(words))
     report(repo, [run], f"sent to {run.name}, which will read it before its next model call", file=file)
 
 

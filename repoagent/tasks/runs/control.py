@@ -1,9 +1,8 @@
 """A run in progress, which holds its lock, writes its progress and reads requests before each model call; and functions
-that send it requests.
+that send it requests, wait for its end, and delete it.
 
-Requests from another process are files in the run's directory: messages and stops. A message is delivered at least
-once: its file is removed when the conversation contains it. The module also waits for the end of a run, and deletes
-runs.
+Requests are files in the run's directory: messages and stops. A message is delivered at least once: its file is removed
+when the conversation contains it.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from repoagent.memory.conversations import is_reserved, named
 from repoagent.storage import json_files
 from repoagent.storage.atomic import read_regular, set_aside, sweep, write_whole
 from repoagent.storage.folders import open_folder, system_failed
-from repoagent.storage.layout import Layout, Warn, ensure, to_stderr
+from repoagent.storage.layout import Warn, ensure, to_stderr
 from repoagent.storage.locks import lock_holder, locked
 from repoagent.storage.secrets import mask
 from repoagent.tasks.runs import directory
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
 ENDING = ".md"
 LARGEST = 256 * 1024  # bytes of a message
 AT_ONCE = 20  # messages that `LiveRun.control` returns
-_HALF_WRITTEN = 2.0  # seconds: a younger empty file may still be written
 _POLL = (0.05, 0.5)  # seconds between two checks while waiting for a run: the first, the longest
 _WAIT = 1.0  # seconds for the lock, because a process that checks it holds it for a moment
 _REMOVED = ".gone-"  # prefix of a folder that is being removed
@@ -62,11 +60,8 @@ class Stopped(RepoagentError):
 
 
 def message(run: Run, text: str) -> Path:
-    """Write `text` to the inbox of a run, which reads it before its next model call. Returns the path of the message.
-
-    Raises UsageError for text that is empty or too long, NotRunning if the run has ended, Refused if the message cannot
-    be written.
-    """
+    """Write `text` to the inbox of a run, and return its path. Raises UsageError for text that is empty or too long,
+    NotRunning if the run has ended, Refused if the message cannot be written."""
     if not text.strip():
         raise UsageError("the message is empty")
     data = text.encode("utf-8", "surrogateescape")
@@ -82,7 +77,6 @@ def message(run: Run, text: str) -> Path:
 
 
 def unread(run_dir: RunDirectory) -> int:
-    """The number of messages that the run has not seen."""
     try:
         return len(_messages(run_dir.inbox))
     except Refused:  # the inbox is not a folder; the run reports that
@@ -91,16 +85,16 @@ def unread(run_dir: RunDirectory) -> int:
 
 def _messages(folder: Path) -> list[str]:
     try:
-        with open_folder(folder) as opened:
-            names = os.listdir(opened)  # noqa: PTH208  (of a descriptor)
+        with open_folder(folder) as opened, os.scandir(opened) as entries:
+            names = [entry.name for entry in entries if entry.stat(follow_symlinks=False).st_size]
     except FileNotFoundError:
         return []
     return sorted(name for name in names if name.endswith(ENDING) and not name.startswith("."))
 
 
 def stop(run: Run) -> list[Run]:
-    """Ask a run and its subagents to stop, and return them. Raises NotRunning if the run has ended, Refused if the
-    request cannot be written."""
+    """Ask a run and its subagents to stop, and return them. Raises NotRunning, and Refused if the request cannot be
+    written."""
     targets = _with_subagents(run)
     for target in targets:
         if not os.path.lexists(target.run_dir.stop):  # of any type: it is never opened
@@ -109,11 +103,9 @@ def stop(run: Run) -> list[Run]:
 
 
 def terminate_run(run: Run) -> list[Run]:
-    """Send SIGTERM to the processes of a run and its subagents. Returns the runs that got it.
-
-    A process gets it only if it holds the lock of the run, and has the process id, start time and boot recorded in
-    run.json. Raises NotRunning if the run has ended, Refused if a process may not be signaled.
-    """
+    """Send SIGTERM to the processes of a run and its subagents, and return the runs that got it: those whose process
+    holds their lock, with the process id and start time in run.json. Raises NotRunning, and Refused if a process may
+    not be signaled."""
     ended = []
     for target in _with_subagents(run):
         try:
@@ -153,9 +145,8 @@ def _refuse_ended(run: Run, arguments: str = "") -> None:
 
 
 def delete(run: Run) -> bool:
-    """Remove the directory of a run, and archive its conversation if its name was generated. Returns whether the
-    conversation was archived and can be restored with `restore_conversation`. Raises Busy if the run is still running,
-    Refused if the directory cannot be removed."""
+    """Remove the directory of a run, and delete its conversation if its name was generated. Returns whether that can be
+    undone. Raises Busy if the run is still running, Refused if the directory cannot be removed."""
     run_dir = run.run_dir
     data = None
     with ExitStack() as stack:
@@ -173,19 +164,8 @@ def delete(run: Run) -> bool:
     return data is not None
 
 
-def restore_conversation(layout: Layout, name: str, *, warn: Warn = to_stderr) -> RunDirectory:
-    """Restore the conversation of a deleted run, by its full name. Raises NothingDone if it still exists, UsageError if
-    there was none, and what `conversation_log.reverse` raises."""
-    conversation = named(layout, name)
-    if conversation.path.exists():
-        raise NothingDone(f"conversation {conversation.name} still exists, so there is nothing to restore")
-    conversation_log.reverse(layout, conversation, conversation_log.UNDO, warn=warn)
-    return RunDirectory(layout, conversation.name)
-
-
 def remove_orphaned(run_dir: RunDirectory) -> None:
-    """Remove the directory of a deleted run if the run created it again by writing to it. Such a directory has no lock
-    file."""
+    """Remove the directory of a deleted run if the run, by writing to it, created it again without a lock file."""
     if run_dir.folder.is_dir() and not os.path.lexists(run_dir.lock):
         _remove(run_dir)
 
@@ -206,7 +186,7 @@ def _remove(run_dir: RunDirectory) -> None:
 
 
 def _clear(path: Path) -> None:
-    """Remove a message or request, a file of any type. Raises Refused if it cannot be removed."""
+    """Remove a request, a file of any type."""
     try:
         with open_folder(path.parent) as parent:
             os.unlink(path.name, dir_fd=parent)
@@ -219,7 +199,7 @@ def _clear(path: Path) -> None:
 
 
 class LiveRun:
-    """A run in progress, for use in one thread; created by `live_run`."""
+    """A run in progress, for one thread; see `live_run`."""
 
     def __init__(self, run_dir: RunDirectory, record: Record, earlier: Record, warn: Warn) -> None:
         self.run_dir, self._earlier, self._warn = run_dir, earlier, warn
@@ -231,7 +211,7 @@ class LiveRun:
         self.record = replace(
             record,
             name=run_dir.name, prompt=first_line(mask(record.prompt)) or earlier.prompt,
-            pid=os.getpid(), host=directory.host(), boot=directory.boot(), pid_start=directory.pid_start(os.getpid()),
+            pid=os.getpid(), host=directory.host(), pid_start=directory.pid_start(os.getpid()),
             started=earlier.started or directory.now(), process_started=directory.now(), state=RUNNING,
             turns=earlier.turns, tokens=earlier.tokens, cost=earlier.cost, commits=earlier.commits,
         )  # fmt: skip
@@ -239,18 +219,16 @@ class LiveRun:
 
     @property
     def lost(self) -> bool:
-        """Whether the run's directory was removed or moved. Another process may have resumed this run since, so this
-        one stops writing."""
+        """Whether the run's directory was removed or moved; another process may have resumed the run since."""
         return _lock_identity(self.run_dir) != self._lock
 
     def turn(self, *, turns: int, activity: str, usage: Usage, cost: float | None) -> None:
-        """Record the progress of this process, added to that of earlier ones. `activity` is the next step; `cost` is
-        None if a price is unknown."""
+        """Add the progress of this process to that of earlier ones. `activity` is the next step."""
         spent = self._with_earlier(turns, usage.total, cost)
         self._update(activity=first_line(mask(activity)), **spent)
 
     def adopted(self, child: Record) -> None:
-        """Add the usage of a subagent that an earlier process of this run started but did not count."""
+        """Add the usage of a subagent that an earlier process started but did not count."""
         self._earlier = replace(self._earlier, **self._with_earlier(child.turns, child.tokens, child.cost))
 
     def _with_earlier(self, turns: int, tokens: int, cost: float | None) -> dict[str, Any]:
@@ -259,13 +237,13 @@ class LiveRun:
         return {"turns": before.turns + turns, "tokens": before.tokens + tokens, "cost": cost}
 
     def committed(self, commits: Sequence[str]) -> None:
-        """Record the commits made so far by this process."""
+        """`commits` are all those of this process."""
         self._update(commits=tuple(dict.fromkeys((*self._earlier.commits, *commits))))
 
     def control(self) -> dict[str, str]:
-        """Return at most AT_ONCE new messages, in order: their texts by file name. Call before each model call, and
-        before the run ends; the next call of this method or of `confirm` confirms that the conversation contains them.
-        Links, pipes and files above LARGEST are renamed with a warning.
+        """At most AT_ONCE new messages, in order: their texts by file name. The next call of this method or of
+        `confirm` confirms that the conversation contains them. Links and files above LARGEST are renamed with a
+        warning.
 
         Raises Stopped if the user stops the run, Refused if the inbox is not a folder.
         """
@@ -277,9 +255,7 @@ class LiveRun:
                 "stopped on request",
             )
         texts: dict[str, str] = {}
-        for name in _messages(self.run_dir.inbox):
-            if len(texts) == AT_ONCE:
-                break
+        for name in _messages(self.run_dir.inbox)[:AT_ONCE]:
             path = self.run_dir.inbox / name
             try:
                 data = read_regular(path, most=LARGEST)
@@ -289,17 +265,13 @@ class LiveRun:
                         f"{error}; renamed it to {set_aside(path).name} and did not pass it to the run"
                     )
                 continue
-            if data is None or (not data and 0 <= time.time() - path.lstat().st_mtime < _HALF_WRITTEN):
-                continue
-            if (text := data.decode("utf-8-sig", "replace")).strip():
-                texts[name] = text
-            else:
-                _clear(path)
+            if data:
+                texts[name] = data.decode("utf-8-sig", "replace")
         self._handed_out = [*texts]
         return texts
 
     def confirm(self) -> None:
-        """Confirm that the conversation contains the messages that `control` returned, and remove their files."""
+        """Remove the files of the messages that `control` returned: the conversation contains them."""
         for name in self._handed_out:
             _clear(self.run_dir.inbox / name)
         self._handed_out = []
@@ -307,8 +279,8 @@ class LiveRun:
     def ended(
         self, state: str, text: str, *, commits: Sequence[str] = (), exit_code: int | None = None
     ) -> None:
-        """Record the end of the run; only the first call counts. state: one of `directory.ENDS`. text: how it ended.
-        exit_code: the exit code of the process, if it does not follow from the state."""
+        """Record the end; only the first call counts. `state` is one of `directory.ENDS`; `exit_code` overrides its
+        exit code."""
         if self.record.ended or self.lost:
             return
         self.confirm()
@@ -322,7 +294,7 @@ class LiveRun:
         self._write(settled=True)
 
     def failed(self, error: BaseException) -> None:
-        """Record that the run ended with `error`. Only warns if the record cannot be written."""
+        """Record the end by `error`; only warns if the record cannot be written."""
         code = error.exit_code if isinstance(error, RepoagentError) else Exit.INTERNAL
         text = str(error)
         match error:
@@ -358,11 +330,10 @@ class LiveRun:
 
 @contextmanager
 def live_run(run_dir: RunDirectory, record: Record, *, warn: Warn = to_stderr) -> Iterator[LiveRun]:
-    """Hold the run for the block: create its directory or resume it. Unless `LiveRun.ended` was called in the block,
-    records the error that ended the block, or that the run failed if there was none.
+    """Hold the run for the block: create its directory or resume it. Records the error that ends the block, or that the
+    run failed if `LiveRun.ended` was not called.
 
-    Raises Busy, which names the process that holds the run; NewerFormat if run.json has a newer version; Refused if the
-    run's files cannot be used.
+    Raises Busy, which names the process that holds the run, and Refused if the run's files cannot be used.
     """
     layout, name = run_dir.layout, run_dir.name
     ensure(layout)

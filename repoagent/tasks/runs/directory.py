@@ -1,7 +1,7 @@
-"""A run's directory and its file names, and `run.json`: the run's parameters, progress, end and process.
+"""A run's directory, and `run.json`: the run's parameters, progress, end and process.
 
-A process is identified by its id, its start time and the boot of its machine, because the id alone may be reused. A run
-that git tracks came with the repository and is refused as untrusted: a user's own runs are never tracked.
+A process is identified by its id and start time, because the id may be reused. A run that git tracks came with the
+repository and is refused as untrusted: a user's own runs are never tracked.
 """
 
 from __future__ import annotations
@@ -9,10 +9,9 @@ from __future__ import annotations
 import os
 import signal
 import unicodedata
-from collections.abc import Mapping, Sequence
-from dataclasses import field, fields
+from collections.abc import Mapping
+from dataclasses import field, replace
 from datetime import datetime, timezone
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from repoagent.dataclass import dataclass
 from repoagent.errors import Exit, Refused
 from repoagent.git.process import GitError, git
 from repoagent.memory.conversations import ENDING, RESERVED, checked, refuse_reserved
+from repoagent.storage import json_files
 from repoagent.storage.folders import open_folder
 from repoagent.storage.layout import Layout
 
@@ -27,8 +27,6 @@ OF_RUNS = ("run-", "chat-")  # prefixes of generated names
 
 
 class _File:
-    """Descriptor for the path of a file in the directory."""
-
     def __init__(self, name: str) -> None:
         self.name = name
 
@@ -56,12 +54,10 @@ class RunDirectory:
 
     @property
     def folder(self) -> Path:
-        """The run's directory itself."""
         return self.layout.runs / self.name
 
     @property
     def conversation(self) -> Path:
-        """The conversation file, which is not in the directory."""
         return self.layout.conversations / f"{self.name}{ENDING}"
 
     @property
@@ -71,15 +67,13 @@ class RunDirectory:
 
 
 def new_name(kind: str = "run") -> str:
-    """Generate the name of a new run or chat; such names sort by time (UTC)."""
+    """Generated names sort by time (UTC)."""
     return f"{kind}-{datetime.now(timezone.utc):%Y%m%d-%H%M%S}-{os.urandom(3).hex()}"
 
 
 def open_run_directory(layout: Layout, name: str) -> RunDirectory:
-    """The directory of the run `name`, which may be a new one.
-
-    Raises UsageError for an invalid name, the name of an edit, or a name in the generated form that no run has.
-    """
+    """The directory of the run `name`, which may be new. Raises UsageError for an invalid name, the name of an edit, or
+    a generated name that no run has."""
     run_dir = RunDirectory(layout, name := checked(name))
     exists = run_dir.folder.is_dir() or run_dir.conversation.is_file()
     if not exists or name.casefold().startswith(tuple(set(RESERVED) - set(OF_RUNS))):
@@ -88,7 +82,6 @@ def open_run_directory(layout: Layout, name: str) -> RunDirectory:
 
 
 def resume_command(name: str, kind: str) -> str:
-    """The command that resumes the run `name` of the given `kind`."""
     return f"repoagent {'chat' if kind == 'chat' else 'run'} --resume {name}"
 
 
@@ -124,12 +117,12 @@ def refuse_foreign(run_dir: RunDirectory) -> None:
 
 
 def _plain(path: str) -> str:
-    """`path` without differences that a file system may ignore, and with a slash at the end."""
+    """`path` without differences that a file system may ignore, with a slash at the end."""
     return unicodedata.normalize("NFC", path).casefold() + "/"
 
 
 VERSION = 1
-MOST = 1 << 20  # bytes of a run.json; a usual one has a few thousand
+MOST = 1 << 20  # bytes of a run.json
 RUNNING = "running"
 ENDS: Mapping[str, int] = {  # how a run can end, and the exit code of its process unless it sets another
     "done": Exit.DONE,
@@ -142,21 +135,18 @@ ENDS: Mapping[str, int] = {  # how a run can end, and the exit code of its proce
 }
 LONGEST = 2_000  # characters of the text; the full text is in the conversation
 _PROMPT = 300
-_HIGHEST = 10**15
 _EARLIER = {"activity": "doing", "options": "said", "pid_start": "born", "process_started": "begun"}
 _START_TIME = 19  # index of the word in /proc/PID/stat after the name: field 22 in proc(5)
 
 
 @dataclass(frozen=True)
 class Record:
-    """The content of `run.json`. Times are ISO 8601 with their zone, "" for none.
+    """The content of `run.json`. Times are ISO 8601 with their zone.
 
-    prompt: only its first line. parent: the run that delegated to this one, "" for none.
-    pid, host, boot, pid_start: identify the process.
-    started, process_started: when the run, and its current or last process, started.
-    turns, tokens, cost: the totals of all its processes; cost is in US dollars, None if the price of a call is unknown.
-    options: set by the user, by name. worktree: where it works. branch: that of a linked work tree, or "".
-    text: how it ended. exit: the exit code.
+    prompt: only its first line. parent: the run that delegated to this one. pid, host, pid_start: of the process.
+    started, process_started: when the run, and its current or last process, started. turns, tokens, cost: totals of
+    all its processes; cost is in US dollars, None if the price of a call is unknown. options: set by the user, None for
+    a hidden value. branch: of a linked work tree. text: how it ended.
     """
 
     prompt: str = ""
@@ -167,7 +157,6 @@ class Record:
     mode: str = ""
     pid: int = 0
     host: str = ""
-    boot: str = ""
     pid_start: str = ""
     started: str = ""
     process_started: str = ""
@@ -181,65 +170,39 @@ class Record:
     options: Mapping[str, object] = field(default_factory=dict)
     worktree: str = ""
     branch: str = ""
-    commits: Sequence[str] = ()
+    commits: tuple[str, ...] = ()
     text: str = ""
     exit: int | None = None
 
 
-_DEFAULTS = {item.name: item.default for item in fields(Record) if isinstance(item.default, str | int)}
-
-
 def from_dict(value: Mapping[str, Any]) -> Record:
-    """Read a record, even one of an earlier version; fields of the wrong type count as missing."""
-    if not value.keys() >= _EARLIER.keys():
-        value = {**{name: value[old] for name, old in _EARLIER.items() if old in value}, **value}
-    checked: dict[str, Any] = {"cost": _amount(value.get("cost", 0.0))}
-    for name, default in _DEFAULTS.items():
-        item = value.get(name)
-        if type(item) is type(default):
-            checked[name] = max(0, min(item, _HIGHEST)) if isinstance(item, int) else item
-    if isinstance(limits := value.get("limits"), dict):
-        checked["limits"] = {str(name): _amount(limit) for name, limit in limits.items()}
-    if isinstance(options := value.get("options"), dict):
-        checked["options"] = {
-            str(name): item
-            for name, item in options.items()  # None is a hidden value
-            if isinstance(item, str | bool | None)
-            or _amount(item) is not None
-            or (isinstance(item, list) and all(isinstance(each, str) for each in item))
-        }
-    if isinstance(commits := value.get("commits"), list):
-        checked["commits"] = tuple(map(str, commits))
-    code = value.get("exit")
-    checked["exit"] = code if type(code) is int and 0 <= code < 256 else None
-    return Record(**checked)
-
-
-def _amount(value: object) -> float | None:
-    """`value` if it is a number in range, None otherwise."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return value if 0 <= value <= _HIGHEST else None  # false for NaN
+    """Read a record, even one of an earlier version. Raises Refused if a field has the wrong type."""
+    value = {**{name: value[old] for name, old in _EARLIER.items() if old in value}, **value}
+    options = value.pop("options", None)
+    try:
+        record = json_files.decode(Record, value)
+    except TypeError as error:
+        raise Refused(f"run.json is malformed: {error}") from error
+    return replace(record, options=options if isinstance(options, dict) else {})
 
 
 def first_line(text: str, most: int = _PROMPT) -> str:
-    """The first line of `text` that is not blank, shortened to `most` characters."""
+    """The first line that is not blank, shortened to `most` characters."""
     return cut(next((line for line in text.splitlines() if line.strip()), ""), most)
 
 
 def cut(text: str, most: int = LONGEST) -> str:
-    """`text` without surrounding white space, shortened to `most` characters."""
     text = text.strip()
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def now() -> str:
-    """The current time in UTC as ISO 8601 text with milliseconds."""
+    """The time in UTC with milliseconds."""
     return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
 
 
 def moment(text: str) -> float:
-    """An ISO 8601 time as seconds since the epoch, 0.0 for none; UTC if it has no zone."""
+    """An ISO 8601 time, in UTC if it has no zone, as seconds since the epoch; 0.0 for none."""
     try:
         time = datetime.fromisoformat(text)
         return (time if time.tzinfo else time.replace(tzinfo=timezone.utc)).timestamp()
@@ -248,28 +211,18 @@ def moment(text: str) -> float:
 
 
 def host() -> str:
-    """The name of this machine, or "-" if it has none."""
+    """The name of this machine, "-" if it has none."""
     return os.uname().nodename or "-"
 
 
-@lru_cache(maxsize=1)
-def boot() -> str:
-    """An identifier of the current boot of the system; "" if the system is not Linux."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
-    except (OSError, ValueError):
-        return ""
-
-
 def pid_start(pid: int) -> str:
-    """When the process `pid` of this machine started, in the system's format; "" if it does not exist. Together with
-    the process id and the boot id, it identifies the process."""
+    """When the process `pid` started, in the system's format; "" if it has ended."""
     if not 1 < pid < 2**31:
         return ""
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:
-        if boot():
+        if Path("/proc/self").exists():
             return ""
         import subprocess
 
@@ -281,9 +234,9 @@ def pid_start(pid: int) -> str:
 
 
 def terminate(record: Record) -> bool:
-    """Send SIGTERM to the process of a run; False if it is gone, or its id now belongs to another process. Raises
+    """Send SIGTERM to the process of a run that holds its lock; False if its id now belongs to another process. Raises
     PermissionError if it belongs to another user."""
-    if record.boot != boot() or not record.pid_start or pid_start(record.pid) != record.pid_start:
+    if not record.pid_start or pid_start(record.pid) != record.pid_start:
         return False
     try:
         os.kill(record.pid, signal.SIGTERM)

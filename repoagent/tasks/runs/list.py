@@ -1,4 +1,4 @@
-"""List the runs of a repository from their directories, and find a run by its name."""
+"""List the runs of a repository, and find a run by its name."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
-from typing import Any
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import Exit, Refused, UsageError
@@ -27,12 +26,9 @@ _NAMED = 5  # runs listed in a message
 
 @dataclass(frozen=True)
 class Run:
-    """A run and its current state.
-
-    state: "running"; how it ended (`directory.ENDS`); "killed" if its process is gone without
-        recording an end; "conversation" if only its conversation exists; "unreadable" with the `problem`.
-    process_started: when its current or last process started, in seconds since the epoch.
-    """
+    """A run and its current state: "running"; how it ended (`directory.ENDS`); "killed" if its process is gone without
+    recording an end; "conversation" if only that exists; "unreadable" with the `problem`. `process_started` is in
+    seconds since the epoch."""
 
     run_dir: RunDirectory
     record: Record
@@ -46,7 +42,7 @@ class Run:
 
     @property
     def short(self) -> str:
-        """The last part of a generated name; any other name unchanged."""
+        """The last part of a generated name; any other name as it is."""
         head, _, last = self.name.rpartition("-")
         return last if head.startswith(directory.OF_RUNS) and len(last) == 6 else self.name
 
@@ -56,7 +52,7 @@ class Run:
 
     @property
     def starting(self) -> bool:
-        """Whether the run has begun but has not written its record yet."""
+        """Whether it has not written its record yet."""
         return self.is_live and not self.record.started
 
     @property
@@ -81,7 +77,7 @@ def runs(layout: Layout, *, warn: Warn | None = to_stderr) -> list[Run]:
 
 
 def _is_empty(run_dir: RunDirectory) -> bool:
-    """Whether the folder was just created, or its process was killed before it wrote a file."""
+    """Whether the process was killed before it wrote a file, or is about to write the first."""
     try:
         return all(is_temporary(name) for name in os.listdir(run_dir.folder))  # noqa: PTH208  (names only)
     except OSError:
@@ -89,18 +85,18 @@ def _is_empty(run_dir: RunDirectory) -> bool:
 
 
 def read_run(run_dir: RunDirectory, *, warn: Warn = to_stderr) -> Run:
-    """The current state of the run in `run_dir`, which may have a conversation and no directory."""
+    """The run in `run_dir`, which may have a conversation and no directory."""
     return _run(run_dir, warn) if run_dir.folder.is_dir() else _conversation_only(run_dir)
 
 
 def find(layout: Layout, name: str, *, warn: Warn = to_stderr) -> Run:
     """The run with this name, short name or unique prefix of either, or, for "last", the newest run that has started
-    and is not a subagent. Raises UsageError, which suggests names, if no run matches or more than one does."""
+    and is not a subagent. Raises UsageError if no run matches or more than one does."""
     return chosen(runs(layout, warn=warn), name)
 
 
 def chosen(all_runs: Sequence[Run], name: str) -> Run:
-    """Like `find`, but among `all_runs`, which are sorted newest first."""
+    """`find` among `all_runs`, newest first."""
     if not all_runs:
         raise UsageError('no runs yet; start one with `repoagent run "TASK"`')
     for run in all_runs:
@@ -110,7 +106,7 @@ def chosen(all_runs: Sequence[Run], name: str) -> Run:
         started = [run for run in all_runs if not run.starting]
         if not started:
             raise UsageError(f"run {all_runs[0].name} is still starting; try again in a second")
-        return next((run for run in started if not run.record.parent), started[0])
+        return next((run for run in started if run.state != UNREADABLE and not run.record.parent), started[0])
     matches = [run for run in all_runs if run.short == name] or [
         run for run in all_runs if name and (run.name.startswith(name) or run.short.startswith(name))
     ]
@@ -118,12 +114,7 @@ def chosen(all_runs: Sequence[Run], name: str) -> Run:
         return matches[0]
     if matches:
         raise UsageError(f"{name!r} is ambiguous: {_listed(matches)}; use more of the name")
-    from difflib import get_close_matches
-
-    by_name = {label: run.name for run in reversed(all_runs) for label in (run.short, run.name)}
-    similar = dict.fromkeys(by_name[label] for label in get_close_matches(name, by_name, n=_NAMED))
-    hint = f"did you mean {' or '.join(similar)}?" if similar else f"there is {_listed(all_runs)}"
-    raise UsageError(f"no run {name!r}; {hint}")
+    raise UsageError(f"no run {name!r}; there is {_listed(all_runs)}")
 
 
 def _listed(some_runs: Sequence[Run]) -> str:
@@ -138,8 +129,8 @@ def children(run: Run, among: Iterable[Run]) -> list[Run]:
 
 
 def tree(all_runs: Sequence[Run]) -> list[tuple[int, Run]]:
-    """Runs in the given order with depth 0, and subagents below their parent, oldest first, with depth 1. Lists each
-    run once, even if runs name each other as parents."""
+    """Runs in the given order with depth 0, and subagents below their parent, oldest first, with depth 1; each once,
+    even if runs name each other as parents."""
     names = {run.name for run in all_runs}
     top_level = {run.name for run in all_runs if run.record.parent not in names}
     below: dict[str, list[tuple[int, Run]]] = {}
@@ -159,26 +150,22 @@ def _run(run_dir: RunDirectory, warn: Warn | None) -> Run:
         return _without_record(run_dir, UNREADABLE, f"could not read its run.json: {error}")
     changed = _changed(run_dir)
     if data is None:
-        try:  # a subagent's specification has its parent and kind
-            spec = json_files.parse(read_regular(run_dir.subagent, most=directory.MOST) or b"") or {}
-        except Refused:
-            spec = {}
-        of_spec = {key: str(spec[key]) for key in ("parent", "kind") if spec.get(key)}
-        if ("parent" in of_spec and time.time() - changed < _STARTING) or lock_holder(run_dir.lock):
-            return replace(_without_record(run_dir, RUNNING, **of_spec), process_started=changed)
-        renamed = any(run_dir.folder.glob(f"{run_dir.record.name}.broken-*"))
-        problem = "its run.json was malformed and was renamed" if renamed else "it has no run.json"
-        return _without_record(run_dir, UNREADABLE, problem, parent=of_spec.get("parent", ""))
+        is_starting = os.path.lexists(run_dir.subagent) and time.time() - changed < _STARTING
+        if is_starting or lock_holder(run_dir.lock):
+            return replace(_without_record(run_dir, RUNNING), process_started=changed)
+        return _without_record(run_dir, UNREADABLE, "it has no run.json")
     value = json_files.parse(data)
     if value is None:
-        if warn is None:
-            return _without_record(run_dir, UNREADABLE, "its run.json is malformed")
-        set_aside_broken(run_dir.record, "is malformed or was not written by repoagent", warn)
-        return _without_record(run_dir, UNREADABLE, "its run.json was malformed and was renamed")
+        if warn is not None:
+            set_aside_broken(run_dir.record, "is malformed or was not written by repoagent", warn)
+        return _without_record(run_dir, UNREADABLE, "its run.json is malformed")
     if value["version"] > VERSION:
         problem = f"its run.json has format version {value['version']}; update repoagent"
         return _without_record(run_dir, UNREADABLE, problem)
-    record = replace(directory.from_dict(value), name=run_dir.name)
+    try:
+        record = replace(directory.from_dict(value), name=run_dir.name)
+    except Refused as error:
+        return _without_record(run_dir, UNREADABLE, str(error))
     if record.ended and record.state in ENDS:
         state = record.state
     else:
@@ -196,15 +183,15 @@ def _conversation_only(run_dir: RunDirectory) -> Run:
     return _without_record(run_dir, CONVERSATION, prompt=directory.first_line(first_turn))
 
 
-def _without_record(run_dir: RunDirectory, state: str, problem: str = "", **known: Any) -> Run:
-    """A run whose record cannot be read; its kind and the time of its start are those in a generated name."""
+def _without_record(run_dir: RunDirectory, state: str, problem: str = "", prompt: str = "") -> Run:
+    """A run whose record cannot be read; a generated name has its kind and the time of its start."""
     kind = "chat" if run_dir.name.casefold().startswith("chat-") else "run"
     try:
         digits = "".join(run_dir.name.split("-")[1:3])
         started = datetime.strptime(digits, "%Y%m%d%H%M%S").replace(tzinfo=timezone.utc).timestamp()
     except (ValueError, OverflowError):
         started = _changed(run_dir)
-    return Run(run_dir, Record(**{"name": run_dir.name, "kind": kind, **known}), state, started, problem)
+    return Run(run_dir, Record(prompt, run_dir.name, kind), state, started, problem)
 
 
 def _changed(run_dir: RunDirectory) -> float:

@@ -11,10 +11,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from repoagent.errors import Busy, NothingDone, Refused, UsageError
+from repoagent.errors import Busy, Refused, UsageError
 from repoagent.git.worktree import layout as layout_of
 from repoagent.git.worktree import open_worktree
 from repoagent.llm.conversation import Turn, append
+from repoagent.memory import conversation_log
+from repoagent.memory.conversations import named
 from repoagent.storage.layout import Layout
 from repoagent.tasks.runs import control
 from repoagent.tasks.runs.control import (
@@ -28,7 +30,7 @@ from repoagent.tasks.runs.control import (
     unread,
     wait,
 )
-from repoagent.tasks.runs.directory import Record, RunDirectory, boot, new_name, pid_start, terminate
+from repoagent.tasks.runs.directory import Record, RunDirectory, new_name, pid_start, terminate
 from repoagent.tasks.runs.list import Run, find, read_run, runs
 from tests.conftest import GitRepo
 from tests.tasks.runs.conftest import Start, Worker
@@ -81,7 +83,7 @@ def test_invalid_messages_are_refused(start: Start) -> None:
 def test_other_files_in_the_inbox_are_set_aside_or_read_later(layout: Layout) -> None:
     run_dir, warnings = RunDirectory(layout, "task"), list[str]()
     with live_run(run_dir, Record("x"), warn=warnings.append) as live:
-        os.mkfifo(run_dir.inbox / "a.md")
+        os.mkfifo(run_dir.inbox / "a.md")  # ignored, as empty files are
         (run_dir.inbox / "b.md").symlink_to("/etc/passwd")
         (run_dir.inbox / "c.md").mkdir()
         with (run_dir.inbox / "d.md").open("wb") as file:
@@ -91,15 +93,13 @@ def test_other_files_in_the_inbox_are_set_aside_or_read_later(layout: Layout) ->
         put(run_dir, ".g.md", "hidden")
         put(run_dir, "h\x1b[31m.md", "red")
         put(run_dir, "i.md", "")  # it is being written
-        put(run_dir, "j.md", "")
-        os.utime(run_dir.inbox / "j.md", (time.time() - 60,) * 2)  # it stays empty
         assert [*live.control().values()] == ["caf�", "red"]
-        assert len(warnings) == 4 and all("did not pass it to the run" in warning for warning in warnings)
+        assert len(warnings) == 3 and all("did not pass it to the run" in warning for warning in warnings)
         put(run_dir, "i.md", "now")
-        assert [*live.control().values()] == ["now"] and len(warnings) == 4
+        assert [*live.control().values()] == ["now"] and len(warnings) == 3
         live.confirm()
         assert unread(run_dir) == 0
-        assert {path.name for path in run_dir.inbox.glob("*broken*")} == {f"{n}.md.broken-1" for n in "abcd"}
+        assert {path.name for path in run_dir.inbox.glob("*broken*")} == {f"{n}.md.broken-1" for n in "bcd"}
         assert (run_dir.inbox / "d.md.broken-1").stat().st_size == 2**30
         for number in range(AT_ONCE + 3):
             put(run_dir, f"{number:03}.md", f"{number}")
@@ -168,7 +168,7 @@ def test_terminate_is_recorded_and_waited_for(start: Start) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("lie", ["pid", "pid_start", "boot", "huge", "negative", "init"])
+@pytest.mark.parametrize("lie", ["pid", "pid_start", "huge", "negative", "init"])
 def test_another_process_is_never_terminated(
     start: Start, stranger: subprocess.Popen[bytes], lie: str
 ) -> None:
@@ -177,7 +177,6 @@ def test_another_process_is_never_terminated(
     lies: dict[str, dict[str, object]] = {
         "pid": {"pid": stranger.pid},  # the process id was reused
         "pid_start": {"pid_start": "1"},
-        "boot": {"pid": stranger.pid, "pid_start": pid_start(stranger.pid), "boot": "another"},
         "huge": {"pid": 2**40},
         "negative": {"pid": -1},
         "init": {"pid": 1, "pid_start": ""},
@@ -201,10 +200,10 @@ def test_only_the_holder_of_the_lock_is_terminated(layout: Layout, stranger: sub
 
 def test_a_process_is_identified_by_its_start_time(stranger: subprocess.Popen[bytes]) -> None:
     birth = pid_start(stranger.pid)
-    process = Record(pid=stranger.pid, pid_start=birth, boot=boot())
+    process = Record(pid=stranger.pid, pid_start=birth)
     assert birth and birth == pid_start(stranger.pid) and birth != pid_start(1)
     assert pid_start(0) == pid_start(-1) == pid_start(2**31) == ""
-    assert not terminate(Record(pid=stranger.pid, boot=boot()))
+    assert not terminate(Record(pid=stranger.pid))
     assert terminate(process) and stranger.wait(5) == -signal.SIGTERM
     assert pid_start(stranger.pid) == "" and not terminate(process)
 
@@ -224,7 +223,7 @@ def test_a_live_run_is_not_deleted(start: Start) -> None:
     assert worker.control() == [] and worker.run_dir.record.exists()
 
 
-def test_a_deleted_conversation_can_be_restored(repo: GitRepo) -> None:
+def test_a_deleted_conversation_can_be_restored_unless_it_was_named(repo: GitRepo) -> None:
     layout = layout_of(open_worktree(repo.top))
     run_dir = RunDirectory(layout, new_name())
     ended(run_dir)
@@ -234,11 +233,9 @@ def test_a_deleted_conversation_can_be_restored(repo: GitRepo) -> None:
     (layout.runs / ".gone-abc" / "x").touch()  # left by a killed deletion
     assert delete(find(layout, run_dir.name))
     assert runs(layout) == [] and not list(layout.runs.iterdir()) and not run_dir.conversation.exists()
-    assert control.restore_conversation(layout, run_dir.name) == run_dir
+    conversation_log.reverse(layout, named(layout, run_dir.name), conversation_log.UNDO, warn=print)
     assert run_dir.conversation.read_bytes() == data
     assert find(layout, run_dir.name).state == "conversation"
-    with pytest.raises(NothingDone, match="exists"):
-        control.restore_conversation(layout, run_dir.name)
     assert delete(find(layout, run_dir.name)) and runs(layout) == []
     mine = RunDirectory(layout, "mine")  # a conversation with a chosen name is kept
     ended(mine)

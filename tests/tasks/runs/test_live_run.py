@@ -144,8 +144,12 @@ def test_a_malformed_run_json_is_set_aside(layout: Layout, task: RunDirectory) -
     assert task.record.exists()
     assert runs(layout, warn=warnings.append)[0].state == "unreadable"
     assert len(warnings) == 1 and "run.json.broken-1" in warnings[0]
-    assert "was renamed" in runs(layout, warn=warnings.append)[0].problem and len(warnings) == 1
+    assert runs(layout, warn=warnings.append)[0].problem == "it has no run.json" and len(warnings) == 1
     assert ended(task).state == "done"
+    task.record.write_text('{"version": 1, "turns": "many"}')  # by hand
+    assert runs(layout)[0].problem == "run.json is malformed: turns has the invalid value 'many'"
+    with pytest.raises(Refused, match="malformed"), live_run(task, Record("x")):
+        pass
 
 
 @pytest.mark.parametrize("where", ["runs", "runs/task", "runs/task/inbox"])
