@@ -1,7 +1,4 @@
-"""Types of agents: two built-in types, and those that a user defines in Markdown files.
-
-A subagent never has more permissions than its parent.
-"""
+"""Types of agents: two built-in ones, and those that a user defines in Markdown files."""
 
 from __future__ import annotations
 
@@ -30,8 +27,7 @@ _NAME = re.compile(r"[a-z][a-z0-9]*(?:[_-][a-z0-9]+)*")
 
 @dataclass(frozen=True)
 class AgentType:
-    """A type of agent. None for `tools`, `model` or `mode` means the parent's. Every agent also has the loop's own
-    tools: think, message, finish and reject."""
+    """None for `tools`, `model` or `mode` means those of the parent; every agent also has `toolset.ALWAYS`."""
 
     name: str
     description: str
@@ -73,15 +69,15 @@ _LIMITS: dict[str, tuple[str, type[int] | type[float]]] = {
 
 
 def narrowed(type_: AgentType, tools: Set[str], mode: Mode, left: Limits) -> AgentType:
-    """The type, restricted to the `tools`, the `mode` and the remaining budget `left` of its parent."""
+    """The type, restricted to the `tools`, the `mode` and what is `left` of its parent's limits."""
     allowed = frozenset(tools) if type_.tools is None else type_.tools & tools
     mode = min(mode, type_.mode or mode, key=WIDENING.index)
     return replace(type_, tools=allowed, mode=mode, limits=type_.limits.within(left))
 
 
 def find_agent_types(user_folder: Path, warn: Warn) -> dict[str, AgentType]:
-    """The agent types by name: built-in types, and the user's (`agents/*.md` in `user_folder`, the folder of
-    `config.user_file`); the first of two with the same name wins. `warn` gets a sentence for each skipped type."""
+    """The agent types by name: built-in ones, and `agents/*.md` in `user_folder`; the first of two with the same name
+    wins. `warn` gets a sentence for each skipped type."""
     types = dict(BUILT_IN)
     folder = MarkdownFolder(user_folder / "agents")
 
@@ -102,7 +98,7 @@ def find_agent_types(user_folder: Path, warn: Warn) -> dict[str, AgentType]:
 
 
 def _parsed(stem: str, text: str) -> AgentType:
-    """The type that the file STEM.md defines. Raises Refused, worded as the end of a sentence."""
+    """The type in the file STEM.md. Raises Refused, worded as the end of a sentence."""
     values, body = front_matter(text)
     fields = {key.replace("-", "_"): value for key, value in values.items()}
     name = text_field(fields, "name") or stem
@@ -136,7 +132,6 @@ def _parsed(stem: str, text: str) -> AgentType:
 
 
 def agent_types_block(types: Mapping[str, AgentType]) -> str:
-    """The list of agent types for a prompt."""
     chosen = list(types.values())[:MOST]
     lines = [f"- {type_.name}: {cut(type_.description, LONGEST)}" for type_ in chosen]
     lines += [f"{len(types) - MOST} more are not shown here."] if len(types) > MOST else []

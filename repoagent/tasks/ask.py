@@ -1,8 +1,4 @@
-"""Read the files for a question, and build the request.
-
-The content of a file, not its name, decides whether it is text, an image or a PDF. The files come first in the
-request, then the question.
-"""
+"""The files for a question, and the request. The content of a file decides whether it is text, an image or a PDF."""
 
 from __future__ import annotations
 
@@ -34,8 +30,8 @@ _HEAD = (
 
 @dataclass(frozen=True)
 class AttachedFile:
-    """A file to send: its `text`, with keys and tokens masked, or `media`. `digest` is the SHA-256 of its bytes. `note`
-    is a remark for the user."""
+    """A file to send: its `text`, with secrets masked, or `media`. `digest`: the SHA-256 of its bytes; `note`: a remark
+    for the user."""
 
     name: str
     digest: str
@@ -46,10 +42,10 @@ class AttachedFile:
 
 
 def read_files(names: Sequence[Path], worktree: WorkTree | None, cwd: Path) -> list[AttachedFile]:
-    """Read the files, each once. Names are relative to `cwd`; a pipe (`<(git diff)`) is read to its end.
+    """Read the files, each once, with names relative to `cwd`; a pipe (`<(git diff)`) is read to its end.
 
-    Raises UsageError if a file is missing, is a folder, is too large or cannot be sent; Refused if `.repoagentignore`
-    lists it, or if files of that name usually hold secrets and it is not the only file.
+    Raises UsageError if one is missing, a folder, too large or cannot be sent; Refused if `.repoagentignore` lists it,
+    or if its name suggests secrets and it is not the only file.
     """
     attached = []
     for name in dict.fromkeys(names):
@@ -80,7 +76,7 @@ def read_files(names: Sequence[Path], worktree: WorkTree | None, cwd: Path) -> l
 
 
 def read_stream(stream: IO[bytes]) -> AttachedFile | None:
-    """Read a pipe or a file on standard input; None if it is empty. Raises UsageError as `read_files` does."""
+    """None if standard input is empty. Raises UsageError as `read_files` does."""
     data = stream.read(LARGEST + 1)
     return _attached_file(data, STREAM) if data else None
 
@@ -97,19 +93,15 @@ def _attached_file(data: bytes, name: str) -> AttachedFile:
         return AttachedFile(name, digest, len(data), media=media)
     if decode(data) is None:
         raise UsageError(f"{name} is binary: only text, images (PNG, JPEG, GIF, WebP) and PDFs can be sent")
-    text, note = shown(data), ""
-    if not text.strip():
-        note = f"{name} is empty"
-    elif "<svg" in text[:2_000] and name.lower().endswith((".svg", STREAM)):
-        note = f"{name} is sent as SVG source; convert it to PNG to send it as an image"
-    return AttachedFile(name, digest, len(data), text, note=note)
+    text = shown(data)
+    return AttachedFile(name, digest, len(data), text, note="" if text.strip() else f"{name} is empty")
 
 
 def build_request(
     words: str, files: Sequence[AttachedFile], system: str, *, max_output_tokens: int
 ) -> Request:
-    """The request with the user's `words`, the files and a system prompt ("" for none). Without files the prompt
-    contains only the words. Documents come before the question, because models answer better in that order."""
+    """Documents come before the question, because models answer better in that order; without files, the prompt is
+    the words alone."""
     parts = [Part(_HEAD, "protocol")] if files else []
     for file in files:
         if file.media is None:

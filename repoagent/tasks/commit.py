@@ -40,7 +40,6 @@ TRIES = 3  # how often a file may be saved during the commit
 
 
 def resume_hint(context: RunContext) -> str:
-    """A sentence that tells the user that the files contain the change, and how to resume the run."""
     command = resume_command(context.run_dir.name, context.request.kind)
     return f"Your files contain the change; resume with `{command}`."
 
@@ -50,7 +49,7 @@ def commit_run(context: RunContext, summary: str) -> CommitOutcome | None:
 
     `summary` becomes the message if the model wrote none. What others changed in the files stays uncommitted. Raises
     SentBack if a hook fails or the user rejects something, Inseparable if a file can only be committed whole and the
-    user did not agree, Refused during a rebase, and whatever else a commit raises; the files keep the change.
+    user did not agree, Refused during a rebase; the files keep the change.
     """
     change_set = context.change_set
     overlapping = {} if context.request.commit.include_dirty else change_set.overlapping
@@ -94,8 +93,7 @@ def commit_run(context: RunContext, summary: str) -> CommitOutcome | None:
 
 
 def _agree_to_whole(context: RunContext, changes: Sequence[FileChange], error: Inseparable) -> str:
-    """The path of the error, if the user agrees to commit the whole file. Otherwise raises the error again with a hint
-    for the user, because the model cannot fix it."""
+    """The path of the error if the user agrees to commit the whole file; otherwise raises it again with a hint."""
     change = next((candidate for candidate in changes if candidate.name == error.path), None)
     if context.request.mode == "ask" and change is not None:
         current = look(context.worktree.top, change.name)
@@ -162,7 +160,7 @@ def _accepted(context: RunContext, changes: Sequence[FileChange]) -> list[str]:
 
 
 def all_accepted(context: RunContext) -> bool:
-    """Whether the user has accepted all of the run's changes in their current form."""
+    """Whether the user has accepted all of the run's changes as they are now."""
     changes = context.change_set.present()
     accepted = _accepted(context, changes)
     unknown = context.unreviewed or context.change_set.candidates
@@ -170,8 +168,8 @@ def all_accepted(context: RunContext) -> bool:
 
 
 def commit_edit(context: RunContext, edit_id: str, mark: str) -> tuple[tuple[FileChange, ...], bool]:
-    """Commit the draft of one edit, after the user's review. Returns the changes, and whether the user accepted them.
-    `mark` identifies the edit in the run."""
+    """Commit the draft of the edit `mark` after the user's review; returns its changes, and whether the user accepted
+    them."""
     tool_context = context.tool_context
 
     def make_commit() -> CommitOutcome:
@@ -191,7 +189,20 @@ def _with_memory(
     summary: str,
     make_commit: Callable[[], CommitOutcome],
 ) -> CommitOutcome:
-    """Commit, and add the change to the memory of the files."""
+    """Commit, and add the change with the run's prompt and result to the memory of the files."""
+
+    def story() -> Story:
+        message, notes = account(context.tools, context.state)
+        answer, prompt, model = mask(without_secrets(summary or message)), _prompt(context), _model(context)
+        text = f"{answer or '(no words)'}\n\n(The full text is in the conversation {context.run_dir.name}.)"
+        turns = (
+            Turn("user", prompt, {"edit": edit_id, "run": context.run_dir.name}),
+            Turn("assistant", text, {"model": model}),
+        )
+        meter = context.model_setup.meter
+        return Story(
+            edit_id, prompt, turns, notes, "answered", answer, model, replace(meter.usage), meter.cost
+        )
 
     def commit_and_report() -> CommitOutcome:
         outcome = make_commit()
@@ -201,28 +212,14 @@ def _with_memory(
         return outcome
 
     return commit_and_remember(
-        session, context.settings, edit_id,
-        lambda: _story(context, edit_id, summary), commit_and_report, say=context.ui.say,
-    )  # fmt: skip
+        session, context.settings, edit_id, story, commit_and_report, say=context.ui.say
+    )
 
 
 def _message(context: RunContext, changes: Sequence[FileChange], edit_id: str, summary: str) -> str:
     message, _ = account(context.tools, context.state)
     text = compose(message or summary, _prompt(context), context.settings.text("commit.trailer"))
     return signed(text, context.worktree, context.settings, changes, edit_id=edit_id, model=_model(context))
-
-
-def _story(context: RunContext, edit_id: str, summary: str) -> Story:
-    """The prompt and the result of the run, for the memory of each file."""
-    message, notes = account(context.tools, context.state)
-    answer, prompt, model = mask(without_secrets(summary or message)), _prompt(context), _model(context)
-    text = f"{answer or '(no words)'}\n\n(The full text is in the conversation {context.run_dir.name}.)"
-    turns = (
-        Turn("user", prompt, {"edit": edit_id, "run": context.run_dir.name}),
-        Turn("assistant", text, {"model": model}),
-    )
-    meter = context.model_setup.meter
-    return Story(edit_id, prompt, turns, notes, "answered", answer, model, replace(meter.usage), meter.cost)
 
 
 def _prompt(context: RunContext) -> str:

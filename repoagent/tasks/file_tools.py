@@ -1,7 +1,4 @@
-"""A run's file tools: `edit`, which writes a patch immediately, and the reading tools.
-
-All reread the current files from disk; the reading tools also read the run's outputs.
-"""
+"""A run's file tools: `edit`, which writes a patch immediately, and the tools that read files and the run's outputs."""
 
 from __future__ import annotations
 
@@ -42,9 +39,8 @@ NOTES_TOKENS = 800
 
 
 def writing_tool(context: RunContext, after: Callable[[Sequence[str]], str]) -> Tool:
-    """The tool `edit`, which writes the patch in a reply. `after` gets the written paths, and returns text for the
-    model."""
-    tool_context = context.tool_context
+    """The tool `edit`; `after` gets the written paths, and returns text for the model."""
+    tool_context, change_set = context.tool_context, context.change_set
     inner = edit_tool(tool_context)
     masked = masked_tool(inner, tool_context)
 
@@ -65,9 +61,9 @@ def writing_tool(context: RunContext, after: Callable[[Sequence[str]], str]) -> 
             patches = tuple(read_answer(action.body))
         except PatchRefused:  # `masked` reports the reason
             patches = ()
-        if context.change_set.edit == mark:  # the run was killed after the write
+        if change_set.edit == mark:  # the run was killed after the write
             # by their names in the change set, or the likeliest name of a committed file
-            known = paths_of(context.change_set.changes)
+            known = paths_of(change_set.changes)
             sides = [side for patch in patches for side in spellings(patch.old, patch.new) if side]
             paths = sorted({next((name for name in side if name in known), side[0]) for side in sides})
             text = f"Applied: {', '.join(paths)}, before the run was interrupted."
@@ -93,7 +89,15 @@ def writing_tool(context: RunContext, after: Callable[[Sequence[str]], str]) -> 
             raise
         except Refused as error:
             return Observation(EDIT, f"Not written: {error}", ok=False, error=error)
-        _note_written(context, changes)
+        for change in changes:
+            if change.old_path is not None and change.old_path != change.path:
+                context.shown.pop(change.old_path, None)
+                context.accepted[change.old_path] = None
+        for change in changes:
+            if change.path is not None and change.after is not None:
+                current = change_set.of(change.path) or change  # without what others did to the file
+                context.accepted[change.path] = current.after
+                context.shown[change.path] = blob_hash(change.after, context.worktree.object_format)
         texts = [observation.text]
         if stale:
             texts.append(
@@ -111,7 +115,7 @@ def _written(texts: Sequence[str], files: list[str]) -> Observation:
 
 
 def _bind(context: RunContext, patches: Sequence[FilePatch]) -> str:
-    """Read from disk the files of the patches and those shown before. Returns why they cannot be changed, or ""."""
+    """Read the files of the patches and those shown before. Returns why they cannot be changed, or ""."""
     tool_context = context.tool_context
     in_patches = {name for name in spelled(patches) if bad_path(name) is None}
     existing = {name for name in in_patches if (context.worktree.top / name).is_file()}
@@ -201,41 +205,12 @@ def _write_draft(context: RunContext, mark: str) -> tuple[FileChange, ...]:
     raise Refused("the files keep changing while repoagent writes; read them again")
 
 
-def _note_written(context: RunContext, changes: Sequence[FileChange]) -> None:
-    """Remember the content that the model has seen and the user has accepted."""
-    for change in changes:
-        if change.old_path is not None and change.old_path != change.path:
-            context.shown.pop(change.old_path, None)
-            context.accepted[change.old_path] = None
-    for change in changes:
-        if change.path is not None and change.after is not None:
-            current = context.change_set.of(change.path) or change  # without what others did to the file
-            context.accepted[change.path] = current.after
-            context.shown[change.path] = blob_hash(change.after, context.worktree.object_format)
-
-
 def output_name(path: Path) -> str:
-    """The path of one of the run's outputs, as the model refers to it."""
     return OUTPUT + path.name
 
 
 def reading_tools(context: RunContext) -> tuple[Tool, ...]:
-    """The tools `read`, `files`, `search`, `outline`, `history`, `neighbors`, `uses` and `recall`."""
     tool_context = context.tool_context
-
-    def read_output(name: str, text: str, action: Action) -> str:
-        lines, characters = action.args.get("lines", ""), action.args.get("characters", "")
-        part = read_part(text, lines, characters, tool_context.read_limit)
-        label = f'output path={quoted(OUTPUT + name)} lines="{part.first}-{part.last}"'
-        return "\n".join(filter(None, [fence(part.text, label), part.rest]))
-
-    def search_output(name: str, text: str, action: Action) -> str:
-        pattern = action.args.get("pattern") or action.body.strip()
-        if not pattern.strip():
-            raise UsageError("Specify what to search for.")
-        return matches_text(search(context.run_dir.output, pattern, lambda name: "", name, output=True))
-
-    on_output = {"read": read_output, "search": search_output}
 
     def on_current_files(name: str) -> Tool:
         tool = look_up(tool_context, name)
@@ -243,8 +218,11 @@ def reading_tools(context: RunContext) -> tuple[Tool, ...]:
         def perform(action: Action) -> Observation:
             context.forget_files()
             path = action.args.get("path", "").strip()
-            if name in on_output and path.startswith(OUTPUT):
-                return _on_output(context, name, path, lambda file, text: on_output[name](file, text, action))
+            if name in ("read", "search") and path.startswith(OUTPUT):
+                try:
+                    return Observation(name, _of_output(context, action, path))
+                except RepoagentError as error:
+                    return Observation(name, str(error), ok=False)
             observation = tool.perform(action)
             return _with_notes(context, path, observation) if name == "read" else observation
 
@@ -257,22 +235,27 @@ def reading_tools(context: RunContext) -> tuple[Tool, ...]:
     return tuple(map(on_current_files, names))
 
 
-def _on_output(context: RunContext, kind: str, path: str, show: Callable[[str, str], str]) -> Observation:
-    """The observation of an action about the output `path`; `show` gets its name and its text."""
+def _of_output(context: RunContext, action: Action, path: str) -> str:
+    """What `action` reads or finds in the output `path`."""
     name = path.removeprefix(OUTPUT)
-    try:
-        if not re.fullmatch(r"[\w][\w.,+=-]*", name):
-            raise UsageError(f"{path} is not an output of this run")
-        data = read_regular(context.run_dir.output / name)
-        if data is None:
-            raise UsageError(f"this run has no output {path}")
-        return Observation(kind, show(name, shown(data)))
-    except RepoagentError as error:
-        return Observation(kind, str(error), ok=False)
+    if not re.fullmatch(r"[\w][\w.,+=-]*", name):
+        raise UsageError(f"{path} is not an output of this run")
+    data = read_regular(context.run_dir.output / name)
+    if data is None:
+        raise UsageError(f"this run has no output {path}")
+    if action.kind == "search":
+        pattern = action.args.get("pattern") or action.body.strip()
+        if not pattern.strip():
+            raise UsageError("Specify what to search for.")
+        return matches_text(search(context.run_dir.output, pattern, lambda name: "", name, output=True))
+    lines, characters = action.args.get("lines", ""), action.args.get("characters", "")
+    part = read_part(shown(data), lines, characters, context.tool_context.read_limit)
+    label = f'output path={quoted(path)} lines="{part.first}-{part.last}"'
+    return "\n".join(filter(None, [fence(part.text, label), part.rest]))
 
 
 def _with_notes(context: RunContext, path: str, observation: Observation) -> Observation:
-    """The observation of `read`, with the notes of the file if they were not shown before."""
+    """`observation` of a file, with its notes if they were not shown before."""
     if not observation.ok:
         return observation
     source = context.tool_context.source(path)

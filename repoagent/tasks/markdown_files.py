@@ -1,7 +1,6 @@
-"""Markdown files with YAML front matter: list a folder of them, and read them safely.
+"""Markdown files with YAML front matter, read safely: links that lead out of a repository are refused.
 
 All scalars are text. Unquoted text may contain a colon and a space ("description: Use when: …"), which YAML forbids.
-Links that lead out of a repository are refused.
 """
 
 from __future__ import annotations
@@ -29,10 +28,7 @@ T = TypeVar("T")
 
 
 def front_matter(text: str) -> tuple[dict[str, Any], str]:
-    """Split `text` into its front matter and the rest. Lines may end in CRLF.
-
-    Raises Refused, worded as the end of a sentence ("has no front matter"), if it is missing or malformed.
-    """
+    """The front matter and the rest. Raises Refused, worded as the end of a sentence ("has no front matter")."""
     text = text.replace("\r\n", "\n")
     front = _FRONT.match(text)
     if front is None:
@@ -76,9 +72,9 @@ def text_field(fields: Mapping[str, Any], key: str) -> str:
 class MarkdownFolder:
     """A folder of Markdown files.
 
-    top: the top of the repository that contains the folder; links that leave it are refused. None for a folder of the
-    user, in which all links are allowed. why_not: says which files of the repository are hidden; it gets paths
-    relative to `top`. option: the option that names the folder, which must then exist; "" for a default folder.
+    top: of the repository that contains the folder, which links may not leave; None for a folder of the user.
+    why_not: which files of the repository are hidden, by their path relative to `top`. option: names the folder, which
+    must then exist; "" for a default folder.
     """
 
     path: Path
@@ -88,26 +84,25 @@ class MarkdownFolder:
 
     @property
     def own(self) -> bool:
-        """Whether the folder belongs to the user; the content of a repository's folder is treated as data, not as
-        instructions."""
+        """Whether it belongs to the user; text of a repository's folder is data, not instructions."""
         return self.top is None
 
     def shown(self, path: Path) -> str:
-        """`path` for a message: relative to the top of the repository, or as `~/...` if it is in the user's home."""
+        """`path` for a message: relative to the top of the repository, or as `~/...`."""
         for start, prefix in ((self.top, ""), (Path(os.environ.get("HOME") or "/nowhere"), "~/")):
             if start is not None and path.is_relative_to(start):
                 return prefix + path.relative_to(start).as_posix()
         return str(path)
 
     def hides(self, path: Path) -> str | None:
-        """Why `path` is hidden from models, None if it is not."""
+        """Why `path` is hidden from models."""
         if self.why_not is None or self.top is None or not path.is_relative_to(self.top) or path == self.top:
             return None
         return self.why_not(path.relative_to(self.top).as_posix())
 
     def inside(self, path: Path) -> Path:
-        """The real path of `path`. Raises Refused, worded as the end of a sentence, if it is outside of the repository
-        or hidden from models."""
+        """The real path. Raises Refused, worded as the end of a sentence, if it is outside of the repository or hidden
+        from models."""
         real = Path(os.path.realpath(path))
         if self.top is None:
             return real
@@ -125,11 +120,8 @@ class MarkdownFolder:
         return real
 
     def read(self, path: Path, limit: int, *, within: Path | None = None) -> str | None:
-        """The text of `path`, of at most `limit` bytes; None if the file does not exist. Links out of `within` are
-        refused.
-
-        Raises Refused, worded as the end of a sentence ("is not text"), if it may not be read.
-        """
+        """The text of at most `limit` bytes; None if the file does not exist. Raises Refused, worded as the end of a
+        sentence ("is not text"), also for links out of `within`."""
         real = self.inside(path)
         if within is not None and not real.is_relative_to(os.path.realpath(within)):
             raise Refused("is a link that leads outside its folder")
@@ -160,8 +152,7 @@ class MarkdownFolder:
 def read_all(
     folder: MarkdownFolder, kind: str, read: Callable[[Path], T | None], warn: Callable[[str], None]
 ) -> Iterator[T]:
-    """Yield the result of `read` for each entry of the folder, sorted by name; warn about each entry that it
-    refuses."""
+    """Yield the result of `read` for each entry, sorted by name; warn about each entry that it refuses."""
     option, shown = folder.option, folder.shown(folder.path)
     if option and not (folder.path.is_absolute() and folder.path.is_dir()):
         warn(f"{option} lists {shown}, which is not the absolute path of a folder; skipped its {kind}s")

@@ -26,19 +26,15 @@ from repoagent.tasks.start import ENVIRONMENT
 WINDOW = 128_000  # tokens, if the context window of the model is unknown
 
 
-def prompt_text(name: str) -> str:
-    """The text of prompts/NAME.md, a part of the system prompt."""
-    return (files("repoagent.tasks") / "prompts" / f"{name}.md").read_text(encoding="utf-8")
-
-
 def system_parts(context: RunContext, tools: Sequence[Tool], further: Sequence[Part]) -> tuple[Part, ...]:
-    """The constant parts of a request: the instructions, the context files, and `further` blocks (skills, agent
-    types)."""
-    texts = [prompt_text("run")]
+    """The constant parts of a request: instructions, context files, and `further` blocks (skills, agent types)."""
+    names = ["run.md"]
     if context.request.plan_only:
-        texts.append(prompt_text("plan"))
+        names.append("plan.md")
     elif all(tool.name != EDIT for tool in tools):
-        texts.append(prompt_text("look"))
+        names.append("look.md")
+    prompts = files("repoagent.tasks") / "prompts"
+    texts = [(prompts / name).read_text(encoding="utf-8") for name in names]
     texts.append(protocol_text(tools, "changes", native=context.model_setup.native))
     collected, warnings = collect(
         context.worktree.top, context.layout.root, context.settings, (), context.tool_context.why_not
@@ -52,7 +48,7 @@ def system_parts(context: RunContext, tools: Sequence[Tool], further: Sequence[P
 
 @dataclass(frozen=True)
 class ModelRequests:
-    """The requests of one run, which all start with `system` and `tools`."""
+    """The requests of one run; all start with `system` and `tools`."""
 
     context: RunContext
     system: tuple[Part, ...]
@@ -60,13 +56,12 @@ class ModelRequests:
 
     @property
     def window(self) -> Window:
-        """The window that selects what fits the current model, which may be a fallback."""
+        """What fits the current model, which may be a fallback."""
         setup, empty = self.context.model_setup, Request(self.system, (), tools=self.tools)
         budget = room(setup.context_tokens or WINDOW, setup.max_output_tokens, empty)
         return Window(budget, [tool.name for tool in self.context.tools], self.context.run_dir.checkpoint)
 
     def render(self, state: State) -> tuple[Request, ...]:
-        """The request for the next reply."""
         request = self._request(state, self.window.turns(state))
         announce(self.context.ui, self.context.model_setup.model.spec)
         return (request,)
@@ -84,7 +79,7 @@ class ModelRequests:
         return state
 
     def store(self, request: Request, reply: Reply) -> dict[str, str]:
-        """Store the exact prompt and the blocks of the reply; returns metadata for the conversation."""
+        """Store the exact prompt and the reply; returns metadata for the conversation."""
         cached = reply.usage.cache_read
         return keep_call(self.context.layout, request, reply) | ({"cached": str(cached)} if cached else {})
 
@@ -107,7 +102,7 @@ class ModelRequests:
         )  # fmt: skip
 
     def _checkpoint(self, state: State, turns: Sequence[Turn]) -> tuple[str, Mapping[str, str]]:
-        """Ask the model for a checkpoint; returns its text and metadata."""
+        """Ask the model for one; returns its text and metadata."""
         setup = self.context.model_setup
         self.context.ui.note("the conversation is long; asking the model for a summary")
         request = self._request(state, turns, "checkpoint")

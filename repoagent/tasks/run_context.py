@@ -34,17 +34,14 @@ if TYPE_CHECKING:
 class RunRequest:
     """The parameters of one run.
 
-    prompt: the user's words; "" only to resume a run. name: the name of the conversation and of the run's directory.
-    kind: "run" or "chat", or the type of a subagent ("explore", ...); parent: the run that started this subagent, ""
-    for none. mode: what the run may do without asking. plan_only: make a plan and change nothing. commit: options for
-    the commit; commit_per_edit: commit each edit instead of all changes at the end. check: a command that must succeed
-    before the run may finish. tools: the names of allowed tools, None for all. instructions: the agent type's
-    instructions, for the prompt. allow: command patterns allowed in this run, in addition to the configuration.
-    network: whether commands may use the network. confine: whether they run in a sandbox, if one is available.
-    allow_sensitive: whether files that git or a server executes may be changed without a separate question. agent:
-    "model", or a name in the entry-point group `repoagent.agents`. worktree, branch: the linked work tree that was
-    created for the run, and its branch; "" otherwise. options: options set by the user, by name; stored in `run.json`
-    for a resume.
+    prompt: "" only to resume a run. name: of the conversation and of the run's directory.
+    kind: "run" or "chat", or the type of a subagent ("explore", ...); parent: the run that started this subagent.
+    check: a command that must succeed before the run may finish. tools: names of the allowed tools, None for all.
+    instructions: the agent type's, for the prompt. allow: command patterns, in addition to the configuration.
+    confine: whether commands run in a sandbox, if there is one. allow_sensitive: whether files that git or a server
+    executes may be changed without a separate question. agent: "model", or a name in the entry-point group
+    `repoagent.agents`. worktree, branch: of the linked work tree that was created for the run.
+    options: set by the user; kept in `run.json` for a resume.
     """
 
     prompt: str
@@ -69,7 +66,7 @@ class RunRequest:
 
 
 def edit_request(request: RunRequest, settings: Settings, targets: tuple[Target, ...] = ()) -> EditRequest:
-    """The permissions of an edit in this run; `targets` are files that the user has agreed to change."""
+    """The permissions of an edit; `targets` are files that the user has agreed to change."""
     return EditRequest(
         request.prompt,
         targets,
@@ -83,7 +80,6 @@ def edit_request(request: RunRequest, settings: Settings, targets: tuple[Target,
 
 
 def run_limits(settings: Settings) -> Limits:
-    """The limits for a run, from the configuration."""
     return Limits(
         settings.whole("run.max_turns"),
         settings.whole_or_none("max_tokens"),
@@ -96,9 +92,7 @@ def run_limits(settings: Settings) -> Limits:
 class RunInterface(UserInterface, Protocol):
     """A run's interface to the user: a terminal, a program that reads events, or none."""
 
-    def approve(self, request: ApprovalRequest) -> Verdict:
-        """Ask the user to approve `request`."""
-        ...
+    def approve(self, request: ApprovalRequest) -> Verdict: ...
 
     def progress(self, kind: str, data: dict[str, object]) -> None:
         """Report an event to programs: a turn, a checkpoint, a subagent, a commit."""
@@ -109,12 +103,11 @@ class RunInterface(UserInterface, Protocol):
 class RunContext:
     """The state of one run.
 
-    shown: the files that the model has seen, with the blob that it saw last. notes_shown: the files whose notes it has
-    seen. commits: those made by this process. tools: the loop's tools. branch: the branch at the start of this process.
-    accepted: files whose change the user accepted, with the accepted content; None for a deleted file. deletions: files
-    that the user agreed to delete. changes_at_refusal: the run's changes when its last edit was refused; None if the
-    last edit was applied or there was none. unreviewed: whether part of the change was not accepted by the user,
-    because the mode allowed an edit without asking or an earlier process made it.
+    shown: the files that the model has seen, with the blob that it saw last; notes_shown: those whose notes it has
+    seen. commits: made by this process; branch: at its start. accepted: files whose change the user accepted, with
+    that content (None: no file); deletions: files that the user agreed to delete. unreviewed: whether the user has not
+    accepted part of the change. changes_at_refusal: the run's changes when its last edit was refused; None if it was
+    applied.
     """
 
     worktree: WorkTree
@@ -144,8 +137,7 @@ class RunContext:
 
     @property
     def may_commit(self) -> bool:
-        """Whether this run commits at its end. A read-only run does not, even if it has changes made in another
-        mode."""
+        """Whether this run commits at its end; a read-only run leaves changes made in another mode."""
         return not self.request.commit.no_commit and self.gate.mode != "read-only"
 
     @property
@@ -156,8 +148,7 @@ class RunContext:
         )
 
     def note_edit(self, *, ok: bool, reasons: Iterable[str]) -> None:
-        """Remember whether the last edit was refused. An edit that had nothing to do, or that the user rejected, does
-        not count as refused."""
+        """Remember whether the last edit was refused: not if it had nothing to do, or if the user rejected it."""
         reasons = set(reasons)
         applied = ok or (reasons and reasons <= NOTHING_TO_DO | {"person"})
         self.changes_at_refusal = None if applied else frozenset(self.change_set.changes)
@@ -170,31 +161,31 @@ class RunContext:
         self.tool_context.not_ignored = frozenset()
 
     def write(self, changes: Sequence[FileChange]) -> None:
-        """Write all of `changes` or none. Raises what `restore.write` raises."""
+        """See `restore.write`."""
         from repoagent.edit.commit import new_edit_id
         from repoagent.tasks.restore import write
 
         write(self.worktree, changes, new_edit_id())
 
     def audit(self, event: Mapping[str, object]) -> None:
-        """Write an event of this run to `audit.jsonl`."""
         json_files.record(self.layout, {"run": self.run_dir.name, **event})
 
 
-def shown_in(state: State, written: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The files that a conversation shows, each with the blob that was shown last. With `written` (the blobs that the
-    run wrote), a file that the run has edited since has its written blob, and a deleted file is left out."""
+def shown_in(state: State, written: Mapping[str, str]) -> dict[str, str]:
+    """The files that a conversation shows, with the blob that was shown last or, if the run has edited the file since,
+    its blob in `written`; a deleted file is left out."""
     shown: dict[str, str] = {}
     reply = ""
     for turn in state.turns:
-        is_edit = turn.meta.get("kind") == EDIT
         if turn.role == "assistant":
             reply = turn.text
-        if turn.role == "observation" and is_edit and turn.meta.get("ok") == "yes" and written is not None:
+        if turn.role != "observation":
+            continue
+        if turn.meta.get("kind") == EDIT and turn.meta.get("ok") == "yes":
             for path in [path for path in shown if path in reply]:
                 shown.pop(path)
                 shown |= {path: written[path]} if path in written else {}
-        elif turn.role == "observation":
+        else:
             try:
                 blobs = json.loads(turn.meta.get("shown", "{}"))
             except ValueError:
@@ -208,8 +199,8 @@ def shown_in(state: State, written: Mapping[str, str] | None = None) -> dict[str
 
 @dataclass
 class NonInteractiveRun(NonInteractive):
-    """The interface for a program. `allow` answers approval requests, which are rejected without it; `on_event` gets
-    each action and observation."""
+    """The interface for a program. Without `allow`, approval requests are rejected; `on_event` gets each action and
+    observation."""
 
     allow: Callable[[ApprovalRequest], bool] | None = None
     on_event: Callable[[LoopEvent], None] | None = None

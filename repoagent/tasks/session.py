@@ -57,11 +57,10 @@ Kind = Literal["done", "answered", "unfinished"]
 class RunOutcome:
     """How a run ended.
 
-    kind: "unfinished" if the last reply had no action while the change was not committed or tasks were open, or if the
-    last edit was refused. text: the answer or summary; words: the rest of the last reply; messages: earlier messages to
-    the user. left: changed paths that are not committed; left_out: files that commands created and that are not part of
-    the change. check: the result of the check, if it passed. turns: model calls. seconds: excluding the time spent
-    waiting for the user.
+    kind: "unfinished" if the last reply had no action while something was left to do, or the last edit was refused.
+    text: the answer or summary; words: the rest of the last reply; messages: earlier messages to the user.
+    left: changed paths that are not committed; left_out: files that commands created, outside the change.
+    check: its result, if it passed. turns: model calls. seconds: without the time spent waiting for the user.
     """
 
     kind: Kind
@@ -83,8 +82,8 @@ class RunOutcome:
 def run(
     worktree: WorkTree, request: RunRequest, settings: Settings, ui: RunInterface, ready: ModelSetup
 ) -> RunOutcome:
-    """Start or resume a run. Raises LimitReached, ModelError, CheckFailed, Stopped and what the steps raise; the
-    conversation and the changes are then kept for a resume. Raises Refused for a run that came with the repository."""
+    """Start or resume a run. Raises Refused for a run that came with the repository; otherwise conversation and changes
+    are kept for a resume after an error (LimitReached, ModelError, CheckFailed, Stopped, ...)."""
     started = time.monotonic()
     store = layout(worktree)
     ensure(store)
@@ -125,18 +124,19 @@ def run(
 def compact(
     worktree: WorkTree, request: RunRequest, settings: Settings, ui: RunInterface, ready: ModelSetup
 ) -> tuple[int, int]:
-    """Have the model summarize the conversation. Returns the estimated tokens of the turns before and after.
-
-    If the model fails, the program writes the checkpoint itself. Raises NothingDone if the conversation is short, Busy
-    while a turn runs, and what writing raises.
-    """
+    """Have the model summarize the conversation (the program does if the model fails). Returns the estimated tokens
+    of the turns before and after. Raises NothingDone if the conversation is short, Busy while a turn runs."""
     run_dir = RunDirectory(layout(worktree), request.name)
     before = read_run(run_dir, warn=ui.say).record
     record = Record(kind=request.kind, mode=request.mode, worktree=str(worktree.top))
     with open_session(worktree, request, settings, ui, ready, run_dir, record) as session:
-        size = tokens(shown_turns(session.state.turns))
+        state, window = session.state, session.requests.window
+        size = tokens(shown_turns(state.turns))
         try:
-            state = session.compact()
+            sent = tokens(window.turns(state))
+            if sent < _SHORT * window.budget:
+                raise NothingDone(f"nothing to compact: the conversation is short (about {sent:,} tokens)")
+            state = session.requests.ready(state, force=True)
         finally:
             session.live.ended(before.state if before.state in ENDS else "stopped", before.text)
     return size, tokens(shown_turns(state.turns))
@@ -145,15 +145,16 @@ def compact(
 def first_request(
     worktree: WorkTree, request: RunRequest, settings: Settings, ui: RunInterface, spec: str
 ) -> Request:
-    """The first request that the new run `request` would send to the model `spec`, without the output of
-    `run.before_turn`. Needs no API key. Raises what starting a run raises."""
+    """The first request that a new run would send to the model `spec`, without the output of `run.before_turn`. Needs
+    no API key."""
     takes = open_model(settings, spec=spec).takes if wants_tools(settings, spec) else frozenset[str]()
     ready = ModelSetup(settings, AbsentModel("not opened", spec, takes=takes), Meter(Limits()))
     with tempfile.TemporaryDirectory(prefix="repoagent-") as name:
         base = Path(name).resolve()
         run_dir = RunDirectory(Layout(base / ".repoagent", base), request.name)
         with open_session(worktree, request, settings, ui, ready, run_dir, Record(request.prompt)) as session:
-            first = session.first_request()
+            state = start_conversation(session.context, session.state, session.confinement)
+            (first,) = session.requests.render(state)
             session.live.ended("stopped", "")
     return first
 
@@ -168,7 +169,7 @@ def open_session(  # noqa: PLR0917
     run_dir: RunDirectory,
     record: Record,
 ) -> Iterator[RunSession]:
-    """Open a session that holds the run for the block, with the run's tools and earlier changes."""
+    """Hold the run for the block, with its tools and earlier changes."""
     with live_run(run_dir, record, warn=ui.say) as live, ExitStack() as stack:
         confinement = create_confinement(worktree, settings, request, run_dir)
         form = ready.form.form if ready.form.form in ("diff", "search") else "diff"
@@ -207,7 +208,7 @@ class RunSession:
     asked_to_finish: bool = False  # after a reply without an action
 
     def go(self) -> Outcome:
-        """Run to the end. Raises NothingDone if the model rejects the task, after reverting its changes."""
+        """Raises NothingDone if the model rejects the task, after reverting its changes."""
         try:
             agent = self._start()
             outcome = run_loop(
@@ -235,7 +236,7 @@ class RunSession:
         return outcome
 
     def _start(self) -> Agent:
-        """Settle the interrupted work of an earlier process, and start the conversation."""
+        """Settle the work of an earlier process, and start the conversation."""
         context, requests, ui = self.context, self.requests, self.context.ui
         resumed = self.state.turns and not context.request.parent
         adopted = merge_changes(context, self.live.adopted) if resumed else ""
@@ -257,22 +258,8 @@ class RunSession:
             on_wait=requests.waiting, on_reply=requests.store,
         )  # fmt: skip
 
-    def first_request(self) -> Request:
-        """The first request as `go` would send it."""
-        (request,) = self.requests.render(start_conversation(self.context, self.state, self.confinement))
-        return request
-
-    def compact(self) -> State:
-        """The state with a checkpoint, which replaces older turns. Raises NothingDone if the conversation is too
-        short."""
-        window = self.requests.window
-        size = tokens(window.turns(self.state))
-        if size < _SHORT * window.budget:
-            raise NothingDone(f"nothing to compact: the conversation is short (about {size:,} tokens)")
-        return self.requests.ready(self.state, force=True)
-
     def _before_turn(self, state: State) -> State:
-        """The state with the events since the last reply, and with a checkpoint if one is due."""
+        """Add the events since the last reply, and a checkpoint if one is due."""
         context, meter = self.context, self.context.model_setup.meter
         self._refuse_lost()
         self._record_turn("asking the model")
@@ -285,8 +272,7 @@ class RunSession:
         return self.requests.ready(state)
 
     def _news(self, state: State) -> Iterator[Turn]:
-        """Yield turns for messages, the user's changes to the plan, background work that ended, and the output of
-        `before_turn`."""
+        """Messages, the user's changes to the plan, background work that ended, and the output of `before_turn`."""
         context = self.context
         known = {(turn.meta.get("message"), turn.text) for turn in state.turns}
         for name, text in self.live.control().items():
@@ -319,8 +305,7 @@ class RunSession:
         self.context.ui.event(event)
 
     def _refuse_lost(self) -> None:
-        """Raise Refused if the run's folder was removed, because its changes can no longer be separated from other
-        work. The conversation is complete if a turn was added since."""
+        """Raise Refused if the run's folder was removed: its changes can no longer be separated from other work."""
         if not self.live.lost:
             return
         context = self.context
@@ -338,7 +323,7 @@ class RunSession:
         )
 
     def _before_answer(self, state: State) -> Observation | None:
-        """The observation for a reply without an action: new messages first; then, once, what is unfinished. Raises
+        """The observation for a reply without an action: new messages; then, once, what is unfinished. Raises
         CheckFailed if nothing else follows a failed check."""
         self._refuse_lost()
         finishing, is_chat = self.toolset.finishing, self.context.request.kind == "chat"
@@ -361,7 +346,7 @@ class RunSession:
         return Observation("unfinished", text, ok=False, shown="")
 
     def _say_committed(self) -> None:
-        """Report the commits of single edits by a run that failed."""
+        """Report the commits of a run that failed."""
         if commits := self.context.commits:
             names = ", ".join(commit[:7] for commit in commits)
             self.context.ui.say(
@@ -370,7 +355,6 @@ class RunSession:
             )
 
     def _revert_all(self) -> None:
-        """Revert the uncommitted changes, after the model rejected the task."""
         context, change_set, say = self.context, self.context.change_set, self.context.ui.say
         name, changes = context.run_dir.name, change_set.changes
         if changes and context.gate.mode == "read-only":

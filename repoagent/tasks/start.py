@@ -1,5 +1,4 @@
-"""Start or resume the conversation of a run: the turns before the first model call, with facts about the repository and
-the environment of commands."""
+"""The turns of a run before its first model call: the prompt, and facts about the repository and the environment."""
 
 from __future__ import annotations
 
@@ -61,8 +60,7 @@ NOT_REPEATED = frozenset({"run", "python", "delegate", "browse", "kill", "wait"}
 def start_conversation(
     context: RunContext, state: State, confinement: Confinement, adopted: str = ""
 ) -> State:
-    """The state, extended with the prompt, with notices (`adopted`, the report on earlier subagents, comes first) and
-    with the facts about the repository and the run that have changed.
+    """Add the prompt, notices (first `adopted`, the report on earlier subagents) and the facts that have changed.
 
     Raises UsageError if there is neither a conversation nor a prompt.
     """
@@ -102,7 +100,6 @@ def start_conversation(
 
 
 def _since_last_process(context: RunContext, state: State) -> list[str]:
-    """Notices about what happened to the run's changes since its last process."""
     change_set = context.change_set
     texts = [settle_command(change_set)]
     if vanished := change_set.drop_vanished():
@@ -122,8 +119,7 @@ def _since_last_process(context: RunContext, state: State) -> list[str]:
 
 
 def _with_interrupted(context: RunContext, state: State) -> State:
-    """The state, with an observation for an interrupted action that is not repeated; or, if there is a new prompt, for
-    an action that was not performed."""
+    """Add an observation for an interrupted action that is not repeated or, with a new prompt, was not performed."""
     all_steps = steps(state.turns)
     if not all_steps or len(all_steps[-1].observations) > len(all_steps[-1].performed):
         return state
@@ -146,9 +142,8 @@ def _with_interrupted(context: RunContext, state: State) -> State:
 
 
 def check_can_commit(worktree: WorkTree, request: RunRequest) -> None:
-    """Raise the errors that the commit at the end would raise for any change: Refused during a merge or a rebase,
-    UsageError without a committer, Busy while the index is locked. Does nothing for a chat, or for a run that commits
-    nothing."""
+    """Raise what the commit at the end of a run would raise for any change: Refused during a merge or a rebase,
+    UsageError without a committer, Busy while the index is locked. A chat is not checked."""
     commits = not request.commit.no_commit and not request.plan_only and request.mode != "read-only"
     if request.kind != "run" or not commits:
         return
@@ -158,7 +153,7 @@ def check_can_commit(worktree: WorkTree, request: RunRequest) -> None:
 
 
 def current_folder(top: Path) -> str:
-    """The current directory, relative to the top of the work tree; "" at the top and outside of it."""
+    """The current directory relative to `top`; "" at the top and outside of it."""
     try:
         folder = os.path.relpath(os.path.realpath(Path.cwd()), os.path.realpath(top))
     except OSError:  # it was removed
@@ -168,17 +163,26 @@ def current_folder(top: Path) -> str:
 
 
 def environment_text(context: RunContext, confinement: Confinement) -> str:
-    """The environment of this run: system, limits on commands, mode, check, tests and the top folder."""
+    """The facts about the run for the model: system, limits on commands, mode, check, tests and the top folder."""
     tools = {tool.name for tool in context.tools}
-    lines = [f"work tree: {named(str(context.worktree.top))}; system: {_system()}"]
-    if "run" in tools:
+    runs, edits = "run" in tools, EDIT in tools
+    try:
+        system = platform.freedesktop_os_release()["PRETTY_NAME"]
+    except (OSError, KeyError):
+        system = platform.system()
+    python = re.search(r"python(3\.\d+)$", os.path.realpath(shutil.which("python3") or ""))
+    version = f", Python {python[1]}" if python else ""
+    lines = [
+        f"work tree: {named(str(context.worktree.top))}; system: {system} ({os.uname().machine}){version}"
+    ]
+    if runs:
         lines += [f"commands: {sentence}" for sentence in confined_text(confinement, context.gate.why_none)]
-    if asks := _asks(context.gate, runs="run" in tools, edits=EDIT in tools):
+    if asks := _asks(context.gate, runs=runs, edits=edits):
         lines.append(asks)
-    if context.request.check and EDIT in tools:
+    if context.request.check and edits:
         lines.append(f"check: the run is done only when `{context.request.check}` passes")
     names = tuple(_top(context))
-    if "run" in tools and (tests := _tests(context.worktree.top, names)):
+    if runs and (tests := _tests(context.worktree.top, names)):
         commands = [f"`{command}` ({file})" for command, file in tests.items()]
         lines.append(f"tests: {', '.join(commands[:MOST])}")
     lengths = accumulate(len(named(name)) + 1 for name in names)
@@ -189,7 +193,6 @@ def environment_text(context: RunContext, confinement: Confinement) -> str:
 
 
 def confined_text(confinement: Confinement, why_none: str = "") -> Iterator[str]:
-    """Yield a sentence for each limit on commands."""
     policy = confinement.policy
     if confinement.sandbox is None:
         yield f"not confined, with the user's rights: {why_none or 'there is no sandbox.'}"
@@ -207,7 +210,6 @@ def confined_text(confinement: Confinement, why_none: str = "") -> Iterator[str]
 
 
 def _asks(gate: Gate, *, runs: bool, edits: bool) -> str:
-    """When the user is asked, or what is refused without asking."""
     mode = gate.mode
     if mode == "read-only":
         return "mode read-only: commands are refused unless they are known to only read" if runs else ""
@@ -220,19 +222,9 @@ def _asks(gate: Gate, *, runs: bool, edits: bool) -> str:
     return f"mode {mode}: the user is asked about {' and '.join(actions)}{rules}" if actions else ""
 
 
-def _system() -> str:
-    """The name of the system, and the version of Python if the name of its program contains it."""
-    try:
-        name = platform.freedesktop_os_release()["PRETTY_NAME"]
-    except (OSError, KeyError):
-        name = platform.system()
-    python = re.search(r"python(3\.\d+)$", os.path.realpath(shutil.which("python3") or ""))
-    return f"{name} ({os.uname().machine})" + (f", Python {python[1]}" if python else "")
-
-
 def _top(context: RunContext) -> Iterator[str]:
-    """The names in the top folder, folders with a slash; without hidden files, caches, and ignored files except
-    environments and installed packages."""
+    """The names in the top folder, dotfiles last; no withheld files, no caches, and of ignored files only environments
+    and node_modules."""
     top = context.worktree.top
     with os.scandir(top) as entries:
         is_folder = {entry.name: entry.is_dir(follow_symlinks=False) for entry in entries}
@@ -248,7 +240,7 @@ def _top(context: RunContext) -> Iterator[str]:
 
 
 def _tests(top: Path, names: Collection[str]) -> dict[str, str]:
-    """The commands that run the project's tests, each with the file that defines it. Quotes nothing from the files."""
+    """The commands that run the project's tests, by the file that defines them; text of the files is not quoted."""
     pytest = next((f"{env}bin/pytest" for env in (".venv/", "venv/") if env in names), "")
     commands: dict[str, str] = {}
     for name, pattern, command in _TESTS:

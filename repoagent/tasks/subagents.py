@@ -12,13 +12,14 @@ import queue
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.approvals.policy import ApprovalRequest, Verdict
@@ -48,7 +49,6 @@ MOST = 30  # subagents of one run
 SHARE = 3  # a background subagent gets a third of what is left: the run goes on, and may start others
 VERSION = 1
 GRACE = 10.0  # seconds for a subagent to end after SIGTERM
-LONGEST_EVENT = 8 << 20  # characters
 # seconds for a subagent to end after its parent was killed: it checks once a second, and may be writing
 _WAIT = 15.0
 _QUESTIONS = {"command", "python", "browse", "tool", "delegate"}
@@ -63,14 +63,13 @@ _ENDS = {
 
 
 def write_spec(run_dir: RunDirectory, request: RunRequest, limits: Limits) -> None:
-    """Create the directory of the subagent and write its specification there."""
     value = {name: getattr(request, name) for name in _SPECIFIED}
     value |= {**vars(limits), "tools": sorted(request.tools or ())}
     json_files.write_document(run_dir.subagent, value, version=VERSION)
 
 
 def read_spec(run_dir: RunDirectory) -> tuple[RunRequest, Limits]:
-    """Read the specification. Raises UsageError if the run is not a subagent, Refused if it is malformed."""
+    """Raises UsageError if the run is not a subagent, Refused if its specification is malformed."""
     value = json_files.read_document(run_dir.subagent, version=VERSION)
     if value is None:
         raise UsageError(f"{run_dir.name} is not a subagent run")
@@ -85,7 +84,7 @@ def read_spec(run_dir: RunDirectory) -> tuple[RunRequest, Limits]:
 
 
 def die_with_parent() -> None:
-    """Make this subagent process end when its parent ends, even if the parent was killed."""
+    """End this process when its parent ends, even if that was killed."""
     parent = os.environ.pop("REPOAGENT_PARENT", "")
     if not parent.isdecimal():
         return
@@ -99,34 +98,27 @@ def die_with_parent() -> None:
 
 
 class Subagent:
-    """A subagent: a repoagent process run in `top` with `arguments`, in its own process group. `last` is its final
-    event, `errors` the end of its standard error."""
+    """A repoagent process run in `top` with `arguments`, in its own process group. `last`: its final event;
+    `error`: the last line of its standard error."""
 
     def __init__(self, name: str, kind: str, arguments: Sequence[str], top: Path) -> None:
         self.name, self.kind = name, kind
         self.last: dict[str, Any] | None = None
-        self.errors: list[str] = []
         self._events: queue.Queue[dict[str, Any] | None] = queue.Queue()
+        self.error = "it ended without an answer"
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  (closed by `end`)
         with uninterrupted():
             self.process = subprocess.Popen(
                 [sys.executable, *ITSELF, *arguments],
-                cwd=top, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                cwd=top, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr,
                 text=True, encoding="utf-8", errors="replace", start_new_session=True,
                 env={**os.environ, "REPOAGENT_PARENT": str(os.getpid())},
             )  # fmt: skip
-            for read in (self._read_events, self._read_errors):
-                threading.Thread(target=read, daemon=True).start()
+            threading.Thread(target=self._read_events, daemon=True).start()
 
     def listen(self, approve: Callable[[ApprovalRequest], Verdict]) -> None:
         """Handle the subagent's events until it has ended."""
-        while True:
-            try:
-                event = self._events.get(timeout=0.1)
-            except queue.Empty:
-                continue
-            if event is None:
-                self.process.wait()
-                return
+        while (event := self._events.get()) is not None:
             if event.get("event") in {"end", "error"}:
                 self.last = event
             elif event.get("event") == "ask":
@@ -139,9 +131,13 @@ class Subagent:
                     str(event.get("sandbox") or ""),
                 )
                 self._answer(event.get("id"), approve(request))
+        self.process.wait()
+        self._stderr.seek(0)
+        if lines := self._stderr.read().decode("utf-8", "replace").split("\n")[:-1]:
+            self.error = lines[-1].rstrip()
 
     def used(self, record: Record) -> tuple[Usage, float | None, int]:
-        """Its usage, cost and calls after its end, from its final event, or from its `record` if it was killed."""
+        """Its usage, cost and calls, from its final event, or from its `record` if it was killed."""
         last = self.last or {}
         if "usage" not in last:
             return Usage(record.tokens, estimated=True), record.cost, record.turns
@@ -156,7 +152,6 @@ class Subagent:
             self.process.stdin.flush()
 
     def end(self) -> None:
-        """Terminate the subagent; its work so far is kept."""
         if self.process.poll() is None:
             self.process.terminate()
             try:
@@ -164,33 +159,24 @@ class Subagent:
             except subprocess.TimeoutExpired:
                 os.killpg(self.process.pid, signal.SIGKILL)
                 self.process.wait()
-        for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
+        for stream in (self.process.stdin, self.process.stdout, self._stderr):
             if stream is not None:
                 with suppress(BrokenPipeError):  # an answer that it did not read is still buffered
                     stream.close()
 
     def _read_events(self) -> None:
-        for line in _lines(self.process.stdout):
-            with suppress(ValueError):
-                event = json.loads(line)
-                if isinstance(event, dict):
-                    self._events.put(event)
+        assert self.process.stdout is not None
+        with suppress(ValueError):  # `end` closed it
+            for line in self.process.stdout:
+                with suppress(ValueError):
+                    event = json.loads(line)
+                    if isinstance(event, dict):
+                        self._events.put(event)
         self._events.put(None)
-
-    def _read_errors(self) -> None:
-        for line in _lines(self.process.stderr):
-            self.errors.append(line.rstrip())
-            del self.errors[:-20]
-
-
-def _lines(stream: IO[str] | None) -> Iterator[str]:
-    with suppress(ValueError):  # `Subagent.end` closed it
-        while stream is not None and (line := stream.readline(LONGEST_EVENT)):
-            yield line
 
 
 def merge_changes(context: RunContext, count: Callable[[Record], None]) -> str:
-    """After a kill: merge the subagents' changes, and return a report for the model. `count` gets the record of each
+    """Merge the changes of subagents after a kill; returns a report for the model. `count` gets the record of each
     subagent whose result is not in the conversation yet."""
     texts = []
     conversation = "\n".join(turn.text for turn in context.state.turns if turn.role == "observation")
@@ -229,7 +215,7 @@ def merge_changes(context: RunContext, count: Callable[[Record], None]) -> str:
 
 
 def _take_over(context: RunContext, run_dir: RunDirectory) -> list[str]:
-    """Merge the changes of a subagent that has ended into the run's; returns their names."""
+    """Merge the changes of an ended subagent into the run's; returns their names."""
     for folder in run_dir.folders:  # it may have been killed
         sweep(folder)
     change_set, of_child = context.change_set, open_change_set(context.worktree, run_dir.changes)
@@ -245,12 +231,11 @@ def _take_over(context: RunContext, run_dir: RunDirectory) -> list[str]:
 
 
 def _id_of(name: str) -> str:
-    """The mark of a subagent in its parent's conversation, which shows that its result is there."""
+    """The mark that shows that the parent's conversation has its result."""
     return f"({name})"
 
 
 def _result(run: Run, text: str, *, ok: bool) -> str:
-    """How a subagent ended, its usage, and its answer or error, for its parent's conversation."""
     head = f"The subagent {_ENDS.get(run.state, 'failed')} {_id_of(run.name)}, {_usage_text(run.record)}:"
     return f"{head}\n{fence(mask(text).strip(), 'answer')}" if ok else f"{head} {mask(text)[:1000]}"
 
@@ -273,7 +258,7 @@ class SubagentPool:
     count: int = 0
 
     def notices(self) -> list[str]:
-        """The results of the background subagents that have ended since the last call."""
+        """The results of background subagents that have ended since the last call."""
         texts = []
         for number, subagent in list(self.running.items()):
             if subagent.process.poll() is not None:
@@ -281,7 +266,6 @@ class SubagentPool:
         return texts
 
     def close(self) -> None:
-        """Terminate all subagents that are still running."""
         for subagent in self.running.values():
             subagent.end()
         meter = self.context.model_setup.meter
@@ -293,8 +277,7 @@ class SubagentPool:
         self.running.clear()
 
     def delegate(self, action: Action) -> Observation:
-        """Start a subagent, and wait for its answer unless it runs in the background. Raises UsageError for an invalid
-        action."""
+        """Start a subagent, and wait for its answer unless it runs in the background."""
         context, request, task = self.context, self.context.request, action.body.strip()
         type_ = self.types.get(kind := action.args.get("kind", "explore").strip())
         if type_ is None:
@@ -335,23 +318,19 @@ class SubagentPool:
         return self._answer_of(number)
 
     def needs(self, action: Action) -> Needs:
-        """Which earlier actions of the reply must not have failed: "nothing" if the subagent only reads, otherwise
-        "writes"."""
+        """A subagent that only reads may start after a failed action of the reply."""
         type_ = self.types.get(action.args.get("kind", "explore").strip())
         return "nothing" if type_ is not None and type_.mode == "read-only" else "writes"
 
     def wait(self, action: Action) -> Observation:
-        """Wait for the answer of a background subagent. Raises UsageError if none has that number."""
         number = action.args.get("child", "").strip()
         if number in self.running:
             return replace(self._answer_of(number), kind="wait")
-        if number in {f"c{n}" for n in range(1, self.count + 1)}:
-            raise UsageError(f"subagent {number} has ended; its answer is above")
         names = f": {', '.join(self.running)}" if self.running else "."
         raise UsageError(f"no subagent {number} is running{names}")
 
     def _answer_of(self, number: str) -> Observation:
-        """Wait for the end of a subagent; its answer and usage, with its changes."""
+        """Wait for the end of a subagent, and merge its changes."""
         subagent, context = self.running[number], self.context
         try:
             subagent.listen(context.ui.approve)
@@ -366,7 +345,7 @@ class SubagentPool:
         ok = last.get("event") == "end"
         text = str(last.get("text" if ok else "error") or "")
         if not ok and not text:
-            text = record.text or ["it ended without an answer", *subagent.errors][-1]
+            text = record.text or subagent.error
         text = _result(run, text, ok=ok)
         if changed:
             text += f"\nIt changed {', '.join(map(named, changed))}: now part of your change."
@@ -378,8 +357,7 @@ class SubagentPool:
 
 
 def delegate_tools(subagents: SubagentPool, wait: Tool | None) -> tuple[Tool, ...]:
-    """The tools `delegate` and `wait`. The parameter `wait` is the tool that waits for commands; the new `wait` does
-    its work, too."""
+    """The tools `delegate` and `wait`; the new `wait` also does the work of `wait`, which waits for commands."""
 
     def wait_for(action: Action) -> Observation:
         if wait is not None and "child" not in action.args:

@@ -76,7 +76,7 @@ def test_killed_after_the_commit(repo: GitRepo, each: bool) -> None:
 
 def test_killed_after_an_edit_was_written(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is not written again, and the model and the user's hook get the file names."""
-    killed(repo, EDIT, at=(file_tools, "_note_written"))
+    killed(repo, EDIT, at=(file_tools, "_written"))
     monkeypatch.setenv("REPOAGENT_RUN__AFTER_EDIT", "cat")
     outcome, _, _ = go(repo, DONE, prompt="")
     assert outcome.kind == "done"

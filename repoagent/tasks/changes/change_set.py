@@ -1,8 +1,7 @@
 """A run's changes: for each file, the bytes before its first edit and after its last one, stored in `changes/`.
 
-Three-way merges separate them from what others change in the same file, in between or afterwards, so that the run's
-change can be committed or undone alone. That is impossible only if the run changed the same lines again after someone
-else did. The index is untrusted, so every entry is validated.
+Three-way merges separate them from what others change in the same file, so that the run's change can be committed or
+undone alone, unless the run changed the same lines again after someone else did. The index is untrusted.
 """
 
 from __future__ import annotations
@@ -43,17 +42,15 @@ def paths_of(changes: Iterable[FileChange]) -> set[str]:
 
 
 def is_at_result(change: FileChange, path: str, current: Content | None) -> bool:
-    """Whether the bytes at `path` are the result of `change`."""
     return (None if current is None else current.data) == (change.after if path == change.path else None)
 
 
 @dataclass
 class ChangeSet:
-    """The record of a run's changes. changes: the run's changes, in the order of first change. candidates: changes that
-    commands made in untracked files or at an unknown time; see `keep`. overlapping: paths in which the run changed
-    lines again after someone else had, each with these lines. pending: changes announced by `will_write`, and possibly
-    not written yet. edit: identifies the last written edit, so that it is not repeated after a kill.
-    """
+    """changes: in the order of first change. candidates: changes that commands made in untracked files or at an unknown
+    time; see `keep`. overlapping: paths in which the run changed lines again after someone else had. pending: announced
+    by `will_write`, perhaps not written yet. edit: identifies the last written edit, so that it is not repeated after
+    a kill."""
 
     worktree: WorkTree
     folder: Path
@@ -64,12 +61,12 @@ class ChangeSet:
     edit: str = ""
 
     def will_write(self, changes: Iterable[FileChange], edit: str = "") -> None:
-        """Announce changes before the files are written, so that a kill before `wrote` loses nothing."""
+        """Call before the files are written, so that a kill before `wrote` loses nothing."""
         self.pending, self.edit = tuple(changes), edit
         self._save()
 
     def wrote(self, changes: Sequence[FileChange]) -> None:
-        """Add changes that the run has written; an empty list cancels the pending ones."""
+        """Add written changes; an empty list cancels the pending ones."""
         self.keep(paths_of(changes))
         self.pending = ()
         self.edit = self.edit if changes else ""
@@ -85,21 +82,19 @@ class ChangeSet:
         )
 
     def will_commit(self, edit_id: str, mark: str = "", *, settled: bool = False) -> None:
-        """Announce the commit of edit `edit_id`, so that it is neither lost nor repeated if the process is killed. The
-        commit contains the edit that `mark` identifies or, without a mark, all changes. With `settled`, record
-        that it was made."""
+        """Announce the commit of the edit `mark`, or of all changes, so that a kill neither loses nor repeats it. With
+        `settled`, record that it was made."""
         value = {"edit": edit_id, "mark": mark, "settled": settled}
         json_files.write_document(self.folder / _COMMIT, value, version=VERSION)
 
     def committed(self, edit_id: str, mark: str = "") -> None:
-        """Record that the commit was made, and drop its changes."""
         self.edit = mark or self.edit
         self.drop([] if mark else [change.name for change in self.changes])
         self.will_commit(edit_id, mark, settled=True)
 
     def settle_commit(self) -> str | None:
-        """After a kill: return the commit of the run's last edit (None if there is none or it was undone), and drop the
-        changes that it contains. Call after the journals are settled, because they record the commits."""
+        """After a kill: return the commit of the run's last edit (None if it was undone), and drop the changes in it.
+        Call after the journals are settled, because they record the commits."""
         path = self.folder / _COMMIT
         path = path if path.exists() else path.with_name("landing.json")  # of the first version
         value = json_files.read_document(path, version=VERSION)
@@ -124,8 +119,7 @@ class ChangeSet:
         self._save()
 
     def keep(self, paths: Collection[str]) -> bool:
-        """Turn candidates into the run's changes, with the current content of the files. Returns whether there were
-        any."""
+        """Turn candidates into changes, with the current content of the files. Returns whether there were any."""
         kept = [change for change in self.candidates if change.name in paths]
         if kept:
             self.candidates = tuple(change for change in self.candidates if change not in kept)
@@ -138,7 +132,7 @@ class ChangeSet:
         return bool(kept)
 
     def drop(self, paths: Iterable[str]) -> None:
-        """Forget the changes to these files after they were undone, committed or left to the user."""
+        """Forget the changes after they were undone, committed or left to the user."""
         dropped = set(paths)
         self.changes = tuple(change for change in self.changes if change.name not in dropped)
         self.candidates = tuple(change for change in self.candidates if change.name not in dropped)
@@ -152,12 +146,11 @@ class ChangeSet:
         return vanished
 
     def present(self) -> tuple[FileChange, ...]:
-        """The parts of the changes that are in the work tree now, without what others did to the files."""
+        """The parts of the changes that are in the files now, without what others did to them."""
         return tuple(part for change in self.changes if (part := self.remaining(change)) is not None)
 
     def remaining(self, change: FileChange) -> FileChange | None:
-        """The part of a change that is in its file now, None if no part of it is. Lines that someone undid are left
-        out."""
+        """The part of a change that is in its file now, without lines that someone undid."""
         current = look(self.worktree.top, change.name)
         if (change.path is None) != (current is None):
             return None  # someone removed the file, or created it again
@@ -173,7 +166,7 @@ class ChangeSet:
         return None if part.is_noop else part
 
     def others_content(self, changes: Iterable[FileChange]) -> dict[str, Content | None]:
-        """The current content of each path in `changes` that someone else has changed since."""
+        """The content of each path in `changes` that someone else has changed since."""
         contents = {}
         for change in changes:
             expected = {change.old_path: None, change.path: change.new}
@@ -188,23 +181,22 @@ class ChangeSet:
         return [change for change in all_changes if change.path in paths or change.old_path in paths]
 
     def of(self, path: str) -> FileChange | None:
-        """The change or candidate for `path`; None if there is none."""
         return next(iter(self.all_of([path])), None)
 
     def _add(self, change: FileChange) -> None:
         """Add a change, without what someone else did to its file before it."""
         earlier = next((one for one in self.changes if one.path and one.path == change.old_path), None)
-        if earlier is not None:
-            joined = _joined(self.worktree, earlier, change)
-            if isinstance(joined, Conflict):
-                self.overlapping = {**self.overlapping, earlier.name: joined.lines}
-                joined = replace(change, old_path=earlier.old_path, old=earlier.old)
-            if earlier.name in self.overlapping:
-                self.overlapping = {**self.overlapping, change.name: self.overlapping[earlier.name]}
-            changes = (joined if one is earlier else one for one in self.changes)
-            self.changes = tuple(one for one in changes if not one.is_noop)
-        else:
+        if earlier is None:
             self.changes = Draft({}, self.changes).with_changes([change]).edits
+            return
+        joined = _joined(self.worktree, earlier, change)
+        if isinstance(joined, Conflict):
+            self.overlapping = {**self.overlapping, earlier.name: joined.lines}
+            joined = replace(change, old_path=earlier.old_path, old=earlier.old)
+        if earlier.name in self.overlapping:
+            self.overlapping = {**self.overlapping, change.name: self.overlapping[earlier.name]}
+        changes = (joined if one is earlier else one for one in self.changes)
+        self.changes = tuple(one for one in changes if not one.is_noop)
 
     def _save(self) -> None:
         """Write the bytes first, then the index."""
@@ -242,10 +234,8 @@ class ChangeSet:
 
 
 def open_change_set(worktree: WorkTree, folder: Path) -> ChangeSet:
-    """Read the changes stored in `folder`; an empty set if there are none. Settles writes that a kill interrupted.
-
-    Raises NewerFormat if the index has a newer version, Refused if it is malformed or bytes are missing.
-    """
+    """The changes stored in `folder`; settles writes that a kill interrupted. Raises NewerFormat if the index has a
+    newer version, Refused if it is malformed or bytes are missing."""
     value = json_files.read_document(folder / INDEX, version=VERSION)
     if value is None:
         return ChangeSet(worktree, folder)
@@ -267,7 +257,6 @@ def open_change_set(worktree: WorkTree, folder: Path) -> ChangeSet:
 
 
 def _read_change(folder: Path, item: object) -> FileChange:
-    """The change of an entry of the index, with its bytes. Raises Refused if it is malformed or they are missing."""
     values = item if isinstance(item, dict) else {}
     texts = [values.get(key) for key in ("old_path", "path", "old_mode", "mode")]
     old_path, path, old_mode, new_mode = texts
@@ -292,8 +281,8 @@ def _read_change(folder: Path, item: object) -> FileChange:
 
 
 def _joined(worktree: WorkTree, earlier: FileChange, later: FileChange) -> FileChange | Conflict:
-    """Two changes to a file in sequence as one, with what someone else did in between either on both sides or on
-    neither. Returns a Conflict, with the lines, if the later change builds on that."""
+    """Two changes to a file as one, with what someone else did in between on both sides or on neither; a Conflict if
+    the later change builds on that."""
     base, new = later.old, later.new
     has_link = SYMLINK in {earlier.old_mode, earlier.mode, later.old_mode, later.mode}
     if new and new.mode == later.old_mode != SYMLINK and earlier.new:
@@ -327,13 +316,12 @@ def free_folder(parent: Path, name: str) -> Path:
 
 
 def named(path: str) -> str:
-    """`path`, quoted and escaped unless it is plain, so that a file name cannot pass for an instruction."""
+    """`path`, quoted unless it is plain, so that a file name cannot pass for an instruction."""
     plain = re.fullmatch(r"[\w./+@%=~-]+", path)
     return path if plain else json.dumps(path, ensure_ascii=not path.isprintable())
 
 
 def names_of(paths: Sequence[str], most: int = _NAMED) -> str:
-    """The first paths, quoted, and how many more there are."""
     return list_some([named(path) for path in paths], most)
 
 
@@ -347,5 +335,5 @@ def described(changes: Sequence[FileChange]) -> str:
 
 
 def overlaps_text(overlaps: Overlaps) -> str:
-    """The overlapping files and lines for a message, such as "f.txt (line 3), g.txt"."""
+    """For example "f.txt (line 3), g.txt"."""
     return ", ".join(path + (f" ({lines_text(lines)})" if lines else "") for path, lines in overlaps.items())
