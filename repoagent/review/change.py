@@ -15,8 +15,8 @@ Kind = Literal["staged", "worktree", "range", "commit", "diff"]
 
 
 class Lines(NamedTuple):
-    """A hunk without context: `removed` starts at line `old` of the old text, `added` at line `new` of the new text
-    (from 1; for an empty side, the number of the line before it). Lines are bytes with their line endings."""
+    """A hunk without context. `removed` starts at line `old`, `added` at line `new` (from 1; for an empty side, the
+    number of the line before it). Lines have their line endings."""
 
     old: int
     removed: tuple[bytes, ...]
@@ -25,8 +25,7 @@ class Lines(NamedTuple):
 
 
 class ChangedFile(NamedTuple):
-    """One file of the change. Blobs are full object names, "" if missing or not in the object database; modes are
-    octal as in git, "" if missing."""
+    """One file of the change. Blobs (full object names) and modes (octal) are "" if there are none."""
 
     path: str  # after the change, or before it if deleted; relative to the top, decoded with os.fsdecode
     status: Status
@@ -43,15 +42,14 @@ def split_lines(text: bytes) -> list[bytes]:
 
 
 class Texts:
-    """Reads the texts of changed files on demand, since history checks often need only the names. This base class has
-    none."""
+    """Reads the texts of changed files on demand. This base class has none."""
 
     def old(self, file: ChangedFile) -> bytes | None:
-        """The old text; None if it does not exist or is unavailable."""
+        """The old text; None if there is none."""
         return None
 
     def new(self, file: ChangedFile) -> bytes | None:
-        """The new text, as git stores it; None if it does not exist or is unavailable."""
+        """The new text, as git stores it; None if there is none."""
         old = b"" if file.status == "added" else self.old(file)
         return None if old is None or file.status == "deleted" else apply_hunks(old, self.lines(file))
 
@@ -62,8 +60,6 @@ class Texts:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Change:
-    """The change to review."""
-
     kind: Kind
     title: str
     base: str = ""  # commit; "" on an unborn branch and for a diff
@@ -90,8 +86,7 @@ def hunk_header(line: bytes) -> tuple[int, int, int, int] | None:
 
 
 def read_hunk(lines: Sequence[bytes], at: int) -> tuple[list[Lines], int]:
-    """The changed parts of the hunk whose header is line `at`, and the index of the line after it. A truncated hunk
-    ends early."""
+    """The changed parts of the hunk whose header is line `at`, and the index of the line after it."""
     header = hunk_header(lines[at])
     if header is None:
         return [], at + 1
@@ -134,24 +129,23 @@ def read_hunk(lines: Sequence[bytes], at: int) -> tuple[list[Lines], int]:
     return parts, at
 
 
-def diff_sections(patch: bytes) -> Iterator[tuple[bytes, tuple[Lines, ...]]]:
-    """Yield each section of the output of `git diff`: its first line (`diff --git ...`) and its hunks."""
+def diff_sections(patch: bytes) -> Iterator[tuple[Lines, ...]]:
+    """Yield the hunks of each section of the output of `git diff`."""
     lines = split_lines(patch)
-    head: bytes | None = None
-    hunks: list[Lines] = []
+    hunks: list[Lines] | None = None
     at = 0
     while at < len(lines):
         if lines[at].startswith(b"diff --git "):
-            if head is not None:
-                yield head, tuple(hunks)
-            head, hunks = lines[at], []
-        elif head is not None and lines[at].startswith(b"@@ "):
+            if hunks is not None:
+                yield tuple(hunks)
+            hunks = []
+        elif hunks is not None and lines[at].startswith(b"@@ "):
             parts, at = read_hunk(lines, at)
             hunks += parts
             continue
         at += 1
-    if head is not None:
-        yield head, tuple(hunks)
+    if hunks is not None:
+        yield tuple(hunks)
 
 
 def apply_hunks(old: bytes, hunks: Iterable[Lines]) -> bytes | None:

@@ -45,11 +45,8 @@ def dismissed_path(layout: Layout) -> Path:
 
 
 def record_verdict(layout: Layout, finding_id: str, state: State, *, reason: str = "") -> Finding:
-    """Record a verdict on a finding of the last report: "dismissed" for a wrong or unimportant one, "accepted" for a
-    known one, "open" to show it again. `finding_id` may be abbreviated.
-
-    Raises UsageError if the last report has no such finding, Busy or Refused if the record cannot be written.
-    """
+    """Record a verdict on a finding of the last report; "open" shows it again. `finding_id` may be abbreviated. Raises
+    UsageError if there is no such finding, Busy or Refused if the record cannot be written."""
     from repoagent.storage.secrets import mask
 
     finding = find_in(read_last(layout), finding_id)
@@ -63,8 +60,7 @@ def record_verdict(layout: Layout, finding_id: str, state: State, *, reason: str
 
 
 def verdicts(layout: Layout, *, warn: Warn = to_stderr) -> dict[str, Verdict]:
-    """The latest verdict on each finding, by finding id, ordered from oldest to newest. Skips records of a newer
-    version."""
+    """The latest verdict on each finding by its id, from oldest to newest."""
     return _latest(json_files.read_records(dismissed_path(layout), warn=warn))
 
 
@@ -100,8 +96,8 @@ def _latest(records: Iterable[dict[str, Any]]) -> dict[str, Verdict]:
 def split_dismissed(
     change: Change, findings: Sequence[Finding], known: Mapping[str, Verdict]
 ) -> tuple[list[Finding], list[Finding]]:
-    """The open findings, and those dismissed by a verdict in `known`, by a comment at their lines, or by a trailer in
-    the change's message. Trailers of a foreign change do not count, nor do comments that it adds."""
+    """The open findings, and those dismissed by a verdict in `known`, a comment at their lines, or a trailer of the
+    change. Trailers of a foreign change and comments that it adds do not count."""
     hidden_ids = {verdict.id for verdict in known.values() if verdict.state != "open"}
     trailers = [] if is_foreign(change) else ignored(change.message)
 
@@ -118,7 +114,7 @@ def split_dismissed(
         return lines
 
     def comments(location: Location) -> list[str]:
-        """The rules that comments on the lines of `location`, or on the line before, dismiss."""
+        """What comments on the lines of `location`, or on the line before, dismiss."""
         if location.start < 1:
             return []
         nearby = lines_of(location.path, old=location.old)[max(0, location.start - 2) : location.end]

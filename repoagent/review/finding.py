@@ -1,6 +1,5 @@
-"""The rules of a review, its findings, the report that contains them, and the saved last report.
-
-The last report is saved as JSON, so that later commands can refer to a finding by its id.
+"""The rules of a review, its findings, the report that contains them, and the saved last report, in which later
+commands look up a finding by its id.
 """
 
 from __future__ import annotations
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
 
 
 class Level(IntEnum):
-    """How serious a finding is."""
-
     NOTE = 1
     WARNING = 2
     ERROR = 3
@@ -36,12 +33,10 @@ OFF = "off"
 
 
 class Rule(NamedTuple):
-    """A kind of finding. `line` is its description."""
-
     id: str
     default: Level
     source: Literal["static", "history", "model"]
-    line: str
+    line: str  # its description
 
 
 _NOTE, _WARNING, _ERROR = Level.NOTE, Level.WARNING, Level.ERROR
@@ -70,7 +65,7 @@ def level_of(rule: str, settings: Settings) -> Level | None:
 
 
 def parse_levels(values: tuple[str, ...]) -> dict[str, str]:
-    """The values of `--rule` (ID=LEVEL) as settings by key. Raises UsageError for an unknown rule or level."""
+    """The values of `--rule` as settings by key. Raises UsageError unless they are ID=LEVEL."""
     levels: dict[str, str] = {}
     words = (OFF, *(level.word for level in Level))
     for text in values:
@@ -84,11 +79,8 @@ def parse_levels(values: tuple[str, ...]) -> dict[str, str]:
 
 
 class Location(NamedTuple):
-    """Lines `start` to `end` (from 1, inclusive) of the file after the change; 0 and 0 for the whole file.
-
-    `path` is relative to the top of the work tree, decoded with os.fsdecode. If `old`, the lines are those of the file
-    before the change.
-    """
+    """Lines `start` to `end` (from 1, inclusive) of the file after the change, or before it if `old`; 0 and 0 for the
+    whole file. `path` is relative to the top, decoded with os.fsdecode."""
 
     path: str
     start: int = 0
@@ -112,19 +104,17 @@ class Suggestion(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """A problem that a reviewer should look at. All texts are plain, without markup or control characters.
+    """A problem that a reviewer should look at. All texts are plain, without markup or control characters."""
 
-    `rule` is the id of one of RULES. `key` identifies the finding among others of its rule, regardless of line numbers:
-    the missing partner, the symbol, the quoted code. `quote` is the code at `location`, whole lines.
-    """
-
-    rule: str
+    rule: str  # the id of one of RULES
     level: Level
     title: str  # one sentence on one line
     location: Location
     body: str = ""  # the problem and how to reproduce it, or how it was computed; may have several paragraphs
-    key: str = ""
-    quote: str = ""
+    key: str = (
+        ""  # what distinguishes it from others of its rule without line numbers: the symbol, the quoted code
+    )
+    quote: str = ""  # the code at `location`, whole lines
     evidence: tuple[Evidence, ...] = ()
     suggestion: Suggestion | None = None
     confidence: float | None = None  # 0 to 1
@@ -139,40 +129,30 @@ class Finding(NamedTuple):
 
 
 class Outcome(NamedTuple):  # a dataclass would take 1 ms more of each commit
-    """What the checks or a model found.
-
-    `notes` are sentences for the user, `unseen` phrases for parts of the change that were not checked. `secrets` are
-    values that must not be printed with the code around a finding. `dropped` has the reason for each finding of a model
-    that could not be verified. `error` is the reason why the model's review is incomplete (no model, no network, a
-    limit); it is also in the `notes`, and the findings made before it still count.
-    """
+    """What the checks or a model found. For `notes` and `unseen` see `Report`."""
 
     findings: tuple[Finding, ...] = ()
     notes: tuple[str, ...] = ()
     unseen: tuple[str, ...] = ()
-    secrets: tuple[str, ...] = ()
-    dropped: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = ()  # values that must not be printed with the code around a finding
+    dropped: tuple[str, ...] = ()  # the reason for each finding of a model that could not be verified
     model: str = ""
     tokens: int = 0
     cost: float | None = 0.0
-    error: RepoagentError | None = None
+    error: RepoagentError | None = None  # why the model's review is incomplete; also in `notes`
 
 
 @dataclass(frozen=True, repr=False)
 class Report:
-    """The result of one review.
-
-    `findings` are in the order in which they are shown: by level, then by file and line. `unseen` has a phrase for each
-    part of the change that was not checked; `notes` are further sentences for the user.
-    """
+    """The result of one review. The findings are in the order in which they are shown: by level, file and line."""
 
     title: str  # "the staged change", "main..topic (3 commits)"
     files: int
     findings: Sequence[Finding] = ()
     dismissed: Sequence[Finding] = ()
     dropped: int = 0  # findings of a model that could not be verified
-    unseen: Sequence[str] = ()
-    notes: Sequence[str] = ()
+    unseen: Sequence[str] = ()  # phrases for parts of the change that were not checked
+    notes: Sequence[str] = ()  # sentences for the user
     model: str = ""  # "" if no model was asked
     tokens: int = 0
     cost: float | None = None  # US dollars; None if unknown
@@ -199,7 +179,7 @@ def reviews_dir(layout: Layout) -> Path:
 
 
 def read_log(layout: Layout, *, warn: Warn = to_stderr) -> Iterator[dict[str, Any]]:
-    """A record of each past review, the oldest first. Skips records of a newer version."""
+    """A record of each past review, the oldest first; those of a newer version are skipped."""
     from repoagent.storage import json_files
 
     records = json_files.read_records(reviews_dir(layout) / "log.jsonl", warn=warn)
@@ -212,8 +192,8 @@ def save_last(layout: Layout, report: Report) -> None:
 
     ensure(layout)
     saved = [as_data(finding) for finding in [*report.findings, *report.dismissed][:MOST]]
-    last_report = {"title": report.title, "base": report.base, "head": report.head, "findings": saved}
-    json_files.write_document(reviews_dir(layout) / LAST, last_report, version=VERSION)
+    last = {"title": report.title, "base": report.base, "head": report.head, "findings": saved}
+    json_files.write_document(reviews_dir(layout) / LAST, last, version=VERSION)
     levels = [finding.level for finding in report.findings]
     record = {
         "version": LOG_VERSION,
@@ -232,19 +212,18 @@ def save_last(layout: Layout, report: Report) -> None:
 
 
 def read_last(layout: Layout, *, warn: Warn = to_stderr) -> Report | None:
-    """The title, the commits and the findings of the last report, including dismissed ones; None if there is none or it
-    cannot be read."""
+    """The last report: its title, commits and findings, also dismissed ones; None if there is none that can be read."""
     from repoagent.storage import json_files
 
     value = json_files.read_document(reviews_dir(layout) / LAST, version=VERSION, warn=warn)
     if value is None:
         return None
-    saved = value.get("findings")
-    findings = [
-        from_data(item) for item in (saved if isinstance(saved, list) else []) if isinstance(item, dict)
-    ]
+    try:
+        findings = [from_data(item) for item in value["findings"]]
+    except (KeyError, TypeError, ValueError):  # of an earlier version, or edited
+        return None
     title, base, head = (str(value.get(name, "")) for name in ("title", "base", "head"))
-    return Report(title, 0, [finding for finding in findings if finding], base=base, head=head)
+    return Report(title, 0, findings, base=base, head=head)
 
 
 def find_in(last: Report | None, finding_id: str) -> Finding:
@@ -290,28 +269,23 @@ def as_data(finding: Finding) -> dict[str, Any]:
     }
 
 
-def from_data(value: Mapping[str, Any]) -> Finding | None:
-    """The finding in data from `as_data`; None if the data is invalid."""
-    try:
-        item, confidence = value["suggestion"], value["confidence"]
-        return Finding(
-            level=Level[str(value["level"]).upper()],
-            location=Location(
-                str(value["path"]), int(value["start"] or 0), int(value["end"] or 0), bool(value["old"])
-            ),
-            evidence=tuple(
-                Evidence(str(c["commit"]), int(c["time"]), str(c["subject"])) for c in value["evidence"]
-            ),
-            suggestion=None
-            if item is None
-            else Suggestion(
-                Location(str(item["path"]), int(item["start"]), int(item["end"])), str(item["text"])
-            ),
-            confidence=None if confidence is None else float(confidence),
-            **{name: str(value[name]) for name in ("rule", "title", "body", "key", "quote")},
+def from_data(value: Mapping[str, Any]) -> Finding:
+    """The finding in data from `as_data`. Raises KeyError, TypeError or ValueError for other data."""
+    item, confidence = value["suggestion"], value["confidence"]
+    if item is not None:
+        item = Suggestion(
+            Location(str(item["path"]), int(item["start"]), int(item["end"])), str(item["text"])
         )
-    except (KeyError, TypeError, ValueError):
-        return None
+    first, last = int(value["start"] or 0), int(value["end"] or 0)
+    commits = value["evidence"]
+    return Finding(
+        level=Level[str(value["level"]).upper()],
+        location=Location(str(value["path"]), first, last, bool(value["old"])),
+        evidence=tuple(Evidence(str(c["commit"]), int(c["time"]), str(c["subject"])) for c in commits),
+        suggestion=item,
+        confidence=None if confidence is None else float(confidence),
+        **{name: str(value[name]) for name in ("rule", "title", "body", "key", "quote")},
+    )
 
 
 def apply_suggestion(data: bytes, suggestion: Suggestion) -> bytes | None:
@@ -321,7 +295,7 @@ def apply_suggestion(data: bytes, suggestion: Suggestion) -> bytes | None:
     if suggestion.location.old or not 1 <= start <= end <= len(lines):
         return None
     try:
-        data.decode("utf-8")
+        data.decode()
         encoding = "utf-8"
     except UnicodeDecodeError:
         encoding = "latin-1"
@@ -329,8 +303,7 @@ def apply_suggestion(data: bytes, suggestion: Suggestion) -> bytes | None:
         text = suggestion.text.encode(encoding)
     except UnicodeEncodeError:
         return None
-    with_endings = [line + b"\n" for line in lines[:-1]] + [lines[-1]]
-    tail = with_endings[end:]
-    if text and tail == [b""] and not data.endswith(b"\n"):
+    if end == len(lines) and lines[-1]:  # the file has no final newline
         text = text.rstrip(b"\r\n")
-    return b"".join([*with_endings[: start - 1], text, *tail])
+    with_endings = [line + b"\n" for line in lines[:-1]] + [lines[-1]]
+    return b"".join([*with_endings[: start - 1], text, *with_endings[end:]])

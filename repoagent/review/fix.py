@@ -25,14 +25,11 @@ from repoagent.review.llm.chunks import text_of
 
 
 class FixOutcome(NamedTuple):
-    """The fix of one finding. `result` is None if the model answered in words (`answer`) without an edit; `model` is ""
-    if no model was asked."""
-
     finding: Finding
     edit_id: str
-    result: CommitOutcome | None
+    result: CommitOutcome | None  # None if the model answered in words
     answer: str = ""
-    model: str = ""
+    model: str = ""  # "" if none was asked
 
 
 def can_be_fixed(finding: Finding) -> bool:
@@ -41,7 +38,7 @@ def can_be_fixed(finding: Finding) -> bool:
 
 
 def suggested_change(worktree: WorkTree, finding: Finding) -> FileChange | None:
-    """The finding's suggestion as a change to the current file; None if it has none, or if its lines are missing or
+    """The finding's suggestion as a change to the current file; None without one, and if its lines are missing or
     ambiguous."""
     suggestion, location = finding.suggestion, finding.location
     if suggestion is None or location.old or suggestion.location != location:
@@ -70,9 +67,8 @@ def _start(finding: Finding, data: bytes) -> int | None:
 
 
 def fix_request(worktree: WorkTree, finding: Finding, options: EditRequest) -> EditRequest:
-    """The request that asks a model to fix the finding. It quotes the finding as data, since the finding may contain
-    text by the change's author. `options` are those of the command line. Raises Refused if the code is not in the work
-    tree."""
+    """The request that asks a model to fix the finding, which is quoted as data: it may contain text by the change's
+    author. `options` are those of the command line. Raises Refused if the code is not in the work tree."""
     location = finding.location
     source = read_source(worktree, location.path)
     target = Target(location.path)
@@ -104,8 +100,7 @@ def commit_suggestion(
     worktree: WorkTree, finding: Finding, change: FileChange, options: EditRequest, settings: Settings, *,
     ui: UserInterface,
 ) -> FixOutcome:  # fmt: skip
-    """Apply and commit the suggestion like any patch, with the same guards, hooks and undo. Raises what
-    `repoagent.edit.apply_patch.apply` raises."""
+    """Apply and commit the suggestion like any patch. Raises what `repoagent.edit.apply_patch.apply` raises."""
     path = finding.location.path
     request = replace(options, targets=(Target(path),))
     preflight(worktree, request)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -36,12 +36,8 @@ def changes_of(
     name: str, arguments: Sequence[str], worktree: WorkTree, head: str | None, stdin: bytes
 ) -> tuple[list[tuple[Change, tuple[str, ...]]], list[str]]:
     """The changes for the git hook `name`, each with phrases for the parts that cannot be reviewed, and notes for the
-    user. For pre-push, they are the pushed commits that `stdin` lists; for commit-msg the staged change with the
-    message in the file `arguments[0]`; for any other hook the staged change.
-
-    The `pre-commit` program passes the pushed commits in environment variables. Raises UsageError if the message cannot
-    be read, and what `read_change` raises.
-    """
+    user: for pre-push the commits that `stdin` lists, otherwise the staged change, for commit-msg with the message in
+    the file `arguments[0]`. Raises UsageError if that cannot be read, and what `read_change` raises."""
 
     def pushed(begin: str, end: str, title: str, *, own: bool) -> tuple[Change, tuple[str, ...]]:
         change, unseen = read_change(worktree, head, ChangeSelector("range", f"{begin}..{end}"))
@@ -50,6 +46,7 @@ def changes_of(
     if name == "pre-push":
         refs, notes = pushed_refs(worktree, arguments[0] if arguments else "origin", stdin)
         return [pushed(ref.base, ref.head, f"the push of {ref.name}", own=True) for ref in refs], notes
+    # the `pre-commit` program passes the pushed commits in the environment
     begin, end = (os.environ.get(f"PRE_COMMIT_{side}_REF", "") for side in ("FROM", "TO"))
     if begin and end:
         own = "PRE_COMMIT_REMOTE_NAME" in os.environ
@@ -64,63 +61,7 @@ def changes_of(
         raise UsageError(f"cannot read the commit message from {path}: {error.strerror}") from error
     text = _SCISSORS.split(text, maxsplit=1)[0]  # without the diff of `git commit -v`
     message = "".join(f"{line}\n" for line in text.splitlines() if not line.startswith("#"))
-    return [(replace(change, message=message), unseen)], list(_unknown_trailers(message))
-
-
-def pushed_refs(worktree: WorkTree, remote: str, lines: bytes) -> tuple[list[PushedRef], list[str]]:
-    """The refs of a push to `remote` (a name or a URL), and a sentence for each part that cannot be reviewed.
-
-    Each of `lines` has the local ref, its object, the remote ref and its object. Skips deleted refs, objects that are
-    not commits, and commits that the remote has. After a rebase, only commits that are on none of the remote-tracking
-    branches of `remote` count, since nothing is fetched.
-    """
-    pushed: dict[tuple[str, str], PushedRef] = {}
-    notes = []
-    tips: list[str] | None = None
-    for name, oid, remote_oid in _refs(lines):
-        head = resolve_commit(worktree.top, oid)
-        if head is None:
-            continue
-        if tips is None:
-            tips = _remote_tips(worktree, remote)
-        known = resolve_commit(worktree.top, remote_oid) if remote_oid.strip("0") else None
-        bases = [*filter(None, [known]), *tips]
-        base = merge_base(worktree.top, head, *bases) if bases else None
-        if base is None:
-            notes.append(f"{name} was not reviewed: the remote has no commit to compare it with")
-        elif base != head:
-            pushed.setdefault((base, head), PushedRef(name, base, head))
-    refs = list(pushed.values())
-    if len(refs) > MOST:
-        notes.append(
-            f"{len(refs) - MOST} of {len(refs)} branches and tags were not reviewed; the limit is {MOST} per push"
-        )
-    return refs[:MOST], notes
-
-
-def _refs(lines: bytes) -> Iterator[tuple[str, str, str]]:
-    """The short name, local object and remote object of each ref that is not deleted."""
-    for line in lines.decode("utf-8", "surrogateescape").splitlines():
-        parts = line.split(" ")
-        if len(parts) != 4 or not is_full_id(parts[1]) or not is_full_id(parts[3]):
-            continue
-        local, oid, ref, remote_oid = parts
-        if oid.strip("0"):
-            name = ref if local == "HEAD" else local
-            yield name.removeprefix("refs/heads/").removeprefix("refs/"), oid, remote_oid
-
-
-def _remote_tips(worktree: WorkTree, remote: str) -> list[str]:
-    """The known tips of the branches of the remote; of all remotes if it is a URL."""
-    order = ("for-each-ref", "--sort=-committerdate", f"--count={REFS}", "--format=%(objectname)")
-    for pattern in (f"refs/remotes/{remote}/", "refs/remotes/"):
-        if names := git(worktree.top, *order, pattern).decode().split():
-            return list(dict.fromkeys(names))
-    return []
-
-
-def _unknown_trailers(message: str) -> Iterator[str]:
-    """Yield a sentence for each Review-Ignore trailer without effect: it names an unknown rule, or none."""
+    warnings = []
     for line in _IGNORE.findall(message):
         from repoagent.review.dismissals import ALL, ignored
 
@@ -128,4 +69,40 @@ def _unknown_trailers(message: str) -> Iterator[str]:
         wrong = [name for name in rules if name not in RULES and name != ALL]
         if not rules or wrong:
             reason = f"unknown rule {wrong[0]!r}" if wrong else "the trailer names no rule"
-            yield f"{line.strip()}: {reason}; the rules are: {', '.join(RULES)}"
+            warnings.append(f"{line.strip()}: {reason}; the rules are: {', '.join(RULES)}")
+    return [(replace(change, message=message), unseen)], warnings
+
+
+def pushed_refs(worktree: WorkTree, remote: str, lines: bytes) -> tuple[list[PushedRef], list[str]]:
+    """The refs of a push to `remote` (a name or a URL), and a sentence for each part that cannot be reviewed. Each of
+    `lines` has the local ref, its object, the remote ref and its object. Skips deleted refs, objects that are not
+    commits, and commits that the remote is known to have: nothing is fetched."""
+    pushed: dict[tuple[str, str], PushedRef] = {}
+    notes = []
+    tips: list[str] | None = None
+    for line in lines.decode("utf-8", "surrogateescape").splitlines():
+        parts = line.split(" ")
+        if len(parts) != 4 or not is_full_id(parts[1]) or not is_full_id(parts[3]) or not parts[1].strip("0"):
+            continue
+        local, oid, ref, remote_oid = parts
+        name = (ref if local == "HEAD" else local).removeprefix("refs/heads/").removeprefix("refs/")
+        head = resolve_commit(worktree.top, oid)
+        if head is None:
+            continue
+        if tips is None:  # of the remote's branches; of all remotes if it is a URL
+            order = ("for-each-ref", "--sort=-committerdate", f"--count={REFS}", "--format=%(objectname)")
+            patterns = (f"refs/remotes/{remote}/", "refs/remotes/")
+            listed = (git(worktree.top, *order, pattern).decode().split() for pattern in patterns)
+            tips = next(filter(None, listed), [])
+        known = resolve_commit(worktree.top, remote_oid) if remote_oid.strip("0") else None
+        bases = list(dict.fromkeys([*filter(None, [known]), *tips]))
+        base = merge_base(worktree.top, head, *bases) if bases else None
+        if base is None:
+            notes.append(f"{name} was not reviewed: the remote has no commit to compare it with")
+        elif base != head:
+            pushed.setdefault((base, head), PushedRef(name, base, head))
+    refs = list(pushed.values())
+    if len(refs) > MOST:
+        omitted = f"{len(refs) - MOST} of {len(refs)} branches and tags were not reviewed"
+        notes.append(f"{omitted}; the limit is {MOST} per push")
+    return refs[:MOST], notes

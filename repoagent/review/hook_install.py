@@ -1,8 +1,7 @@
 """Install git hooks that run reviews, and uninstall them.
 
-The installed hook stops git only because of findings, not if the review itself fails. A hook that belongs to another
-program or to the team is left alone: the refusal says which line to add to it. Earlier versions kept an existing hook
-next to their own and ran it first; uninstalling restores it. `inspect_hooks` reports the state of the hooks folder.
+A hook of another program or of the team is left alone: the refusal says which line to add to it. Earlier versions kept
+an existing hook next to their own and ran it first; uninstalling restores it.
 """
 
 from __future__ import annotations
@@ -32,27 +31,19 @@ Whose = Literal["repository", "team", "everywhere"]
 
 
 class HookFile(NamedTuple):
-    """A hook in the state `none`, `ours`, `changed` (ours, edited by hand) or `foreign` (another program's). `before`:
-    whether an earlier version of repoagent kept the hook that ours replaced. `runs`: whether it is executable; git
-    ignores hooks that are not."""
-
     name: str
     path: Path
-    state: State
-    before: bool = False
-    runs: bool = True
+    state: State  # "changed": ours, edited by hand
+    before: bool = False  # an earlier version kept the hook that ours replaced
+    runs: bool = True  # it is executable: git ignores others
 
 
 class Hooks(NamedTuple):
-    """The hooks folder. `whose` is `repository` for the repository's own folder, `team` for a tracked one, `everywhere`
-    for one outside the repository, which other repositories share. `setting` is core.hooksPath, "" if unset. `off` is
-    the reason why git runs no hooks, "" if it runs them."""
-
     folder: Path
-    whose: Whose
-    setting: str
+    whose: Whose  # "team": git tracks it; "everywhere": other repositories share it
+    setting: str  # core.hooksPath, "" if unset
     files: tuple[HookFile, ...]
-    off: str = ""
+    off: str = ""  # why git runs no hooks
 
 
 _TEMPLATE = """\
@@ -80,9 +71,8 @@ _WITH_SUM = re.compile(rf"(.*\n){_SUM}([0-9a-f]+)\n", re.DOTALL)
 
 
 def hook_script(name: str, command: Sequence[str], *, strict: bool = False) -> str:
-    """The text of the hook `name`, which runs `command` (a path, and the arguments before the subcommand) or, if that
-    is missing, the program on PATH. With `strict` any failure stops git. The last line is a checksum, by which any
-    version of repoagent recognizes an edited hook."""
+    """The text of the hook `name`, which runs `command` (a path and arguments) or, if that is missing, the program on
+    PATH. With `strict` any failure stops git. By the checksum at its end, any version recognizes an edited hook."""
     text = _TEMPLATE.format(
         mark=MARK, version=VERSION, name=name, findings=FINDINGS, program=shlex.quote(command[0]),
         command=shlex.join(command), strict=" --strict" if strict else "", missing=1 if strict else 0,
@@ -91,16 +81,10 @@ def hook_script(name: str, command: Sequence[str], *, strict: bool = False) -> s
     return f"{text}{_SUM}{_sum(text)}\n"
 
 
-def hook_of(text: str) -> str | None:
-    """The name of the hook if `text` is one that repoagent wrote, otherwise None."""
-    match = _OURS.match(text)
-    return match[1] if match else None
-
-
 def is_unchanged(text: str) -> bool:
     """Whether `text` is an unedited hook written by any version of repoagent."""
     match = _WITH_SUM.fullmatch(text)
-    return hook_of(text) is not None and match is not None and match[2] == _sum(match[1])
+    return bool(_OURS.match(text)) and match is not None and match[2] == _sum(match[1])
 
 
 def _sum(text: str) -> str:
@@ -140,7 +124,7 @@ def _inspect(folder: Path, name: str) -> HookFile:
             with path.open("rb") as file:
                 text = file.read(LARGEST).decode("utf-8", "surrogateescape")
     state: State = "foreign"
-    if hook_of(text):
+    if _OURS.match(text):
         state = "ours" if is_unchanged(text) else "changed"
     return HookFile(name, path, state, os.path.lexists(f"{path}{BEFORE}"), os.access(path, os.X_OK))
 
@@ -153,12 +137,9 @@ def install(
     strict: bool = False,
     everywhere: bool = False,
 ) -> list[str]:
-    """Install the hooks `names`, which run `command` (see `hook_script`); return a sentence for each.
-
-    Raises Refused, with the remedy, before anything is written: if another program's or the team's hook is there, if
-    git would not run the hook, or if all repositories share the folder (unless `everywhere`). Also raises it if a hook
-    cannot be written.
-    """
+    """Install the hooks `names`, which run `command` (see `hook_script`); return a sentence for each. Raises Refused,
+    with the remedy, before anything is written: if another program's or the team's hook is there, if git would not run
+    the hook, or if all repositories share the folder (unless `everywhere`); also if a hook cannot be written."""
     if hooks.off:
         raise Refused(f"git runs no hooks here: {hooks.off}; fix that first")
     chosen = [hook for hook in hooks.files if hook.name in names]
@@ -204,10 +185,8 @@ def _why_not(hooks: Hooks, hook: HookFile, *, everywhere: bool) -> str:
 
 
 def uninstall(hooks: Hooks, names: Sequence[str]) -> list[str]:
-    """Remove repoagent's hooks among `names` and restore the hooks that they replaced; return a sentence for each.
-
-    Raises Refused if one was edited by hand (before anything is removed), or if one cannot be removed.
-    """
+    """Remove repoagent's hooks among `names` and restore those that they replaced; return a sentence for each. Raises
+    Refused if one was edited by hand (before anything is removed), or if one cannot be removed."""
     chosen = [hook for hook in hooks.files if hook.name in names]
     for hook in chosen:
         if hook.state == "changed":

@@ -1,5 +1,4 @@
-"""Read the change to review: find its two sides, list the files with one `git diff --raw`, and read each text once, on
-demand."""
+"""Read the change to review: its two sides, its files with one `git diff --raw`, and each text once, on demand."""
 
 from __future__ import annotations
 
@@ -39,18 +38,17 @@ _SAME = (
 
 
 class ChangeSelector(NamedTuple):
-    """Which change the user named. `value` is the range, the base or the commit. `pathspecs` have git's meaning,
-    relative to `cwd`. `diff` is the text of a diff."""
+    """Which change the user named."""
 
     how: How = "staged"
-    value: str = ""
-    pathspecs: tuple[str, ...] = ()
+    value: str = ""  # the range, the base or the commit
+    pathspecs: tuple[str, ...] = ()  # as for git, relative to `cwd`
     cwd: Path | None = None
-    diff: bytes = b""
+    diff: bytes = b""  # the text of a diff
 
 
 def _output(cwd: Path, *arguments: str) -> bytes | None:
-    """The output of git; None if it fails."""
+    """The output of git, which may not fetch; None if it fails."""
     result = git_output(cwd, *arguments, env=OFFLINE, ok=(0, 1, 128))
     return result.stdout if result.returncode == 0 else None
 
@@ -66,9 +64,8 @@ def merge_base(top: Path, *commits: str) -> str | None:
 
 
 def paths_by_commit(top: Path, tip: str, base: str, most: int) -> tuple[list[frozenset[str]], bool]:
-    """The paths that each commit changed, for at most `most` commits (no merges) that are reachable from `tip` but not
-    from `base`; and whether some may be missing, because git took more than 0.15 s or failed (a broken ref, a partial
-    clone that lacks trees)."""
+    """The paths that each of at most `most` commits (no merges) reachable from `tip` but not from `base` changed; and
+    whether some may be missing, because git took more than 0.15 s or failed."""
     from repoagent.history.log import TimedGit
 
     try:
@@ -91,8 +88,7 @@ def _changed_paths(top: Path, tip: str, base: str) -> frozenset[str]:
 
 def _earlier_on_branch(worktree: WorkTree, base: str, other_parents: Sequence[str]) -> frozenset[str]:
     """The paths changed on the current branch up to the commit `base`, and by either side of a merge with
-    `other_parents` since they forked. The branch starts at its upstream or else at the default branch, never at itself
-    or at `base`."""
+    `other_parents` since they forked. The branch starts at its upstream, otherwise at the default branch."""
     if not base:
         return frozenset()
     branch = current_branch(worktree)
@@ -114,11 +110,8 @@ def _earlier_on_branch(worktree: WorkTree, base: str, other_parents: Sequence[st
 
 
 def amended_parents(worktree: WorkTree, head: str) -> tuple[str, ...] | None:
-    """The parents of HEAD if this process is a hook of `git commit --amend`, otherwise None.
-
-    git does not tell a hook about --amend, but it sets GIT_AUTHOR_DATE ("@1700000000 +0100"), and an amended commit
-    keeps its author date. A date within the last two seconds is assumed to be that of a new commit.
-    """
+    """The parents of HEAD in a hook of `git commit --amend`, otherwise None. git does not tell a hook, but it sets
+    GIT_AUTHOR_DATE ("@1700000000 +0100"), which an amended commit keeps and which is now for a new one."""
     date = os.environ.get("GIT_AUTHOR_DATE", "").removeprefix("@")
     seconds = date.split(" ")[0]
     is_current = seconds.isdecimal() and int(seconds) >= int(time.time()) - 2
@@ -133,8 +126,7 @@ def amended_parents(worktree: WorkTree, head: str) -> tuple[str, ...] | None:
 
 
 def author_ident(worktree: WorkTree) -> bytes:
-    """The author of an uncommitted change as "Name <mail>", from the environment of a hook or from git; b"" if
-    unknown."""
+    """The author of an uncommitted change as "Name <mail>"; b"" if unknown."""
     name, mail = os.environ.get("GIT_AUTHOR_NAME"), os.environ.get("GIT_AUTHOR_EMAIL")
     if name and mail:
         return os.fsencode(f"{name} <{mail}>")
@@ -143,10 +135,8 @@ def author_ident(worktree: WorkTree) -> bytes:
 
 
 def compare(worktree: WorkTree, head: str | None, selector: ChangeSelector) -> Change:
-    """The change that `selector` names, without its files; `head` is the commit at HEAD, None before the first one.
-
-    Raises UsageError for an unknown revision.
-    """
+    """The change that `selector` names, without its files; `head` is the commit at HEAD. Raises UsageError for an
+    unknown revision."""
     how, value = selector.how, selector.value
     if how in ("staged", "worktree"):
         return _uncommitted(worktree, head, staged=how == "staged")
@@ -182,7 +172,7 @@ def _uncommitted(worktree: WorkTree, head: str | None, *, staged: bool) -> Chang
 
 
 def _ids_in(path: Path) -> tuple[str, ...]:
-    """The ids in a file of the git directory, such as MERGE_HEAD and `shallow`; none if it does not exist."""
+    """The ids in a file of the git directory, such as MERGE_HEAD; none if it does not exist."""
     try:
         return tuple(path.read_text().split())
     except OSError:
@@ -225,14 +215,13 @@ def _range(worktree: WorkTree, old: str, new: str, title: str) -> Change:
 
 
 def _resolve(worktree: WorkTree, name: str) -> str:
-    """Like `resolve_commit`, but raise UsageError if there is none."""
     if (commit := resolve_commit(worktree.top, name)) is None:
         raise no_such_commit(name)
     return commit
 
 
 def _parse_raw(out: bytes) -> tuple[list[ChangedFile], list[str]]:
-    """The files in the output of `git diff --raw -z`, in its order, and the paths of unmerged files."""
+    """The files that `git diff --raw -z` lists, in its order, and the paths of unmerged files."""
     files: list[ChangedFile] = []
     unmerged: list[str] = []
     fields = iter(os.fsdecode(out).split("\0"))
@@ -254,8 +243,8 @@ def _parse_raw(out: bytes) -> tuple[list[ChangedFile], list[str]]:
 
 @dataclass(eq=False)
 class GitTexts(Texts):
-    """The texts of `git diff ARGUMENTS` in `cwd`, limited by `pathspecs`. `files` are those that git lists, in its
-    order. With `all_as_text`, attributes that mark a text as binary are ignored."""
+    """The texts of `git diff ARGUMENTS -- PATHSPECS` in `cwd`, which lists `files` in this order. With `all_as_text`,
+    attributes that mark a text as binary are ignored."""
 
     top: Path
     arguments: Sequence[str]
@@ -297,7 +286,7 @@ class GitTexts(Texts):
         if len(files) != len(sections):
             return {file.path: self._read_one(file) for file in self.files}
         hunks: dict[str, tuple[Lines, ...]] = {}
-        for file, (_, section) in zip(files, sections, strict=True):
+        for file, section in zip(files, sections, strict=True):
             hunks[file.path] = hunks.get(file.path, ()) + section
         return hunks
 
@@ -307,7 +296,7 @@ class GitTexts(Texts):
             patch = self._diff(self.top, "--literal-pathspecs", paths, *options)
         except GitError:
             return ()
-        return tuple(hunk for _, hunks in diff_sections(patch) for hunk in hunks)
+        return tuple(hunk for hunks in diff_sections(patch) for hunk in hunks)
 
     def _diff(self, cwd: Path, literal: str, paths: Sequence[str], *options: str) -> bytes:
         return git(cwd, literal, "diff", *_PATCH, *options, *self.arguments, "--", *paths, env=OFFLINE)
@@ -326,11 +315,8 @@ class GitTexts(Texts):
 def read_change(
     worktree: WorkTree, head: str | None, selector: ChangeSelector
 ) -> tuple[Change, tuple[str, ...]]:
-    """The change, and a phrase for each part of it that cannot be reviewed.
-
-    `worktree` and `head` come from `open_at_head`. Raises UsageError for an unknown revision, an invalid pathspec or a
-    text that is not a diff, and GitError if git fails.
-    """
+    """The change, and a phrase for each part of it that cannot be reviewed. `worktree` and `head` come from
+    `open_at_head`. Raises UsageError for an unknown revision, an invalid pathspec or a text that is not a diff."""
     if selector.how == "diff":
         from repoagent.review.stdin_diff import read_stdin_change
 
@@ -375,8 +361,8 @@ def files_without_renames(change: Change, worktree: WorkTree) -> list[ChangedFil
 def _files(
     cwd: Path, sides: Sequence[str], pathspecs: Sequence[str], renames: str = "-M"
 ) -> tuple[list[ChangedFile], list[str], tuple[str, ...]]:
-    """The files that differ, the unmerged paths, and the arguments for git. If a partial clone lacks the texts, only
-    exact renames are detected."""
+    """The files that differ, the unmerged paths, and the arguments for git. Where a partial clone lacks the texts, only
+    exact renames are found."""
     arguments = (renames, *_SAME, *sides)
     try:
         out = git(cwd, "--no-literal-pathspecs", "diff", *_RAW, *arguments, "--", *pathspecs, env=OFFLINE)

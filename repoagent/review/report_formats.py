@@ -1,19 +1,12 @@
-"""Write a report in a named format. The formats for CI are in this module: JSON, SARIF, GitHub workflow commands, and a
-GitLab Code Quality report.
-
-Also helpers for all formats: text without control characters that is always writable as UTF-8, and the lines of a text
-that a finding or its suggestion concerns.
-"""
+"""Write a report as JSON, SARIF, GitHub workflow commands, GitLab Code Quality or Markdown."""
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Sequence
 from urllib.parse import quote_from_bytes
 
 from repoagent import __version__, display_text
@@ -66,8 +59,7 @@ _PROPERTY = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A", ":": "%3A", ","
 
 
 def render_github(report: Report) -> str:
-    """The report as GitHub workflow commands: one per finding, the most important first, up to the number that GitHub
-    shows; then the number of the omitted ones."""
+    """The report as GitHub workflow commands, the most important first, up to the number that GitHub shows."""
     levels: Counter[Level] = Counter()
     lines = []
     for finding in sorted(report.findings, key=lambda finding: -finding.level):
@@ -100,19 +92,19 @@ _GITLAB_SEVERITY = {Level.NOTE: "info", Level.WARNING: "minor", Level.ERROR: "ma
 
 
 def render_gitlab(report: Report) -> str:
-    """The report as a GitLab array of issues. A finding on a whole file gets the file's first line, since GitLab
-    requires one. Fingerprints are stable when lines move, and unique: equal ones are numbered."""
+    """The report as a GitLab array of issues. GitLab requires a line, and unique fingerprints: equal ids are numbered,
+    and a finding on a whole file gets line 1."""
     ids: Counter[str] = Counter()
     issues = []
     for finding in report.findings:
         ids[finding.id] += 1
-        number = ids[finding.id]
+        suffix = f"-{ids[finding.id]}" if ids[finding.id] > 1 else ""
         begin, end = region(finding) or (1, 1)
         text = " ".join(filter(None, (plain_line(finding.title), plain_line(finding.body))))
         issue = {
             "description": cut(text, DESCRIPTION),
             "check_name": f"repoagent/{finding.rule}",
-            "fingerprint": finding.id if number == 1 else f"{finding.id}-{number}",
+            "fingerprint": finding.id + suffix,
             "severity": _GITLAB_SEVERITY[finding.level],
             "location": {"path": writable(finding.location.path), "lines": {"begin": begin, "end": end}},
         }
@@ -120,39 +112,25 @@ def render_gitlab(report: Report) -> str:
     return json.dumps(issues, indent=2) + "\n"
 
 
-# Code scanning recognizes a moved line by a hash that its upload action computes. A finding without a line, and a
-# second finding of the same rule at a line, have their id instead, so that each is a separate alert.
-
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 RESULTS = 5_000  # GitHub shows 5,000 of a run, and accepts up to 25,000
-BYTES = 10_000_000  # compressed; GitHub rejects a larger file
 _JUSTIFICATION = "dismissed or accepted in an earlier review"
-_SOURCES = {
-    "static": "the changed texts",
-    "history": "the repository's history",
-    "model": "a language model",
-}
+_SOURCES = {"static": "the changed texts", "history": "the repository's history", "model": "a language model"}
 SARIF_MESSAGE = 8_000  # characters
 
 
 def render_sarif(report: Report) -> str:
-    """The report as SARIF 2.1.0 (OASIS), within the limits of GitHub code scanning: one run, with the most important
-    results first and the dismissed ones as suppressed; a notification has the number of omitted results."""
+    """The report as SARIF 2.1.0 (OASIS): one run, with the most important results first and the dismissed ones as
+    suppressed; a notification has the number of results above the limit of GitHub code scanning."""
     findings = sorted(report.findings, key=lambda finding: -finding.level)
-    results = [(finding, False) for finding in findings] + [(finding, True) for finding in report.dismissed]
-    included = results[:RESULTS]
-    while True:
-        text = json.dumps(_log(report, included, len(results)), indent=1) + "\n"
-        if len(text) < BYTES or not included or len(gzip.compress(text.encode(), 6)) <= BYTES:
-            return text
-        included = included[: len(included) // 2]
-
-
-def _log(report: Report, included: Sequence[tuple[Finding, bool]], total: int) -> dict[str, object]:
+    everything = [(finding, False) for finding in findings] + [
+        (finding, True) for finding in report.dismissed
+    ]
+    included = everything[:RESULTS]
     rules = list(dict.fromkeys([*RULES, *(finding.rule for finding, _ in included)]))
     sentences = [*map("not checked: {}".format, report.unseen), *report.notes]
-    if len(included) < total:
-        omitted = plural(total - len(included), "result")
+    if len(included) < len(everything):
+        omitted = plural(len(everything) - len(included), "result")
         sentences.insert(0, f"{omitted} left out: code hosts limit the size of a report.")
     ids: Counter[str] = Counter()
     lines: set[tuple[str, str, int]] = set()
@@ -162,6 +140,8 @@ def _log(report: Report, included: Sequence[tuple[Finding, bool]], total: int) -
         fingerprints = {"repoagentFinding/v1": f"{finding.id}:{ids[finding.id]}"}
         start = (region(finding) or (0, 0))[0]
         line = (finding.rule, finding.location.path, start)
+        # Code scanning recognizes a moved line by a hash that its upload action computes. A finding without a line, and
+        # a second one of the same rule at a line, have their id instead, so that each is a separate alert.
         if not start or line in lines:
             fingerprints["primaryLocationLineHash"] = fingerprints["repoagentFinding/v1"]
         lines.add(line)
@@ -183,7 +163,7 @@ def _log(report: Report, included: Sequence[tuple[Finding, bool]], total: int) -
         "invocations": [{"executionSuccessful": True, "toolExecutionNotifications": notifications}],
         "results": results,
     }
-    return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
+    return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1) + "\n"
 
 
 def _rule(name: str) -> dict[str, object]:
@@ -280,10 +260,8 @@ def before_and_after(report: Report, suggestion: Suggestion) -> tuple[bytes, byt
 
 def region(finding: Finding) -> tuple[int, int] | None:
     """The first and the last line of a finding in the new text; None for the whole file and for removed lines."""
-    location = finding.location
-    if location.old or location.start < 1:
-        return None
-    return location.start, max(location.start, location.end)
+    _, start, end, old = finding.location
+    return None if old or start < 1 else (start, max(start, end))
 
 
 def render(report: Report, format: str) -> bytes:
@@ -291,9 +269,8 @@ def render(report: Report, format: str) -> bytes:
     if format == "markdown":
         from repoagent.review import report_markdown as markdown
 
-        return markdown.render(report).encode("utf-8")
+        return markdown.render(report).encode()
     if format == "json":  # bytes of a path that are not UTF-8 are surrogate escapes
-        return (json.dumps(report_data(report), indent=2) + "\n").encode("utf-8")
-    return {"sarif": render_sarif, "github": render_github, "gitlab": render_gitlab}[format](report).encode(
-        "utf-8"
-    )
+        return (json.dumps(report_data(report), indent=2) + "\n").encode()
+    renderers = {"sarif": render_sarif, "github": render_github, "gitlab": render_gitlab}
+    return renderers[format](report).encode()

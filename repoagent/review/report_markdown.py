@@ -1,7 +1,7 @@
 """A report as a comment on a pull request: counts, and the findings by file with suggestions.
 
-Foreign text is escaped, so that it contains no markup, mention, reference or link. A backslash escapes markup, but code
-hosts link @name, #1 and URLs in the rendered page, so a zero width space follows these signs. Code needs neither.
+Foreign text outside of code is escaped: a backslash escapes markup, and a zero width space follows signs such as @ and
+#, because code hosts link @name, #1 and URLs in the rendered page.
 """
 
 from __future__ import annotations
@@ -33,23 +33,22 @@ _BREAK = "&#8203;"  # zero width space
 
 def as_text(text: str) -> str:
     """Markdown that renders as this plain text, including its line breaks."""
-    return "\n".join(_escaped(line) for line in text.expandtabs(4).split("\n"))
-
-
-def _escaped(line: str) -> str:
-    stripped = line.lstrip(" ")
-    start = len(stripped) - len(stripped.lstrip("0123456789"))
-    parts = ["&nbsp;" * (len(line) - len(stripped))]
-    for index, character in enumerate(stripped):
-        is_markup = character in _MARKUP or (index == start and _BLOCK.match(stripped, index))
-        parts.append(_HTML.get(character) or (f"\\{character}" if is_markup else character))
-        if _SIGNS.match(stripped, index):
-            parts.append(_BREAK)
-    return "".join(parts)
+    lines = []
+    for line in text.expandtabs(4).split("\n"):
+        stripped = line.lstrip(" ")
+        start = len(stripped) - len(stripped.lstrip("0123456789"))
+        parts = ["&nbsp;" * (len(line) - len(stripped))]
+        for index, character in enumerate(stripped):
+            is_markup = character in _MARKUP or (index == start and _BLOCK.match(stripped, index))
+            parts.append(_HTML.get(character) or (f"\\{character}" if is_markup else character))
+            if _SIGNS.match(stripped, index):
+                parts.append(_BREAK)
+        lines.append("".join(parts))
+    return "\n".join(lines)
 
 
 def as_code(text: str, *, table: bool = False) -> str:
-    """One line of text as a code span; in a `table`, bars are escaped. An empty text stays empty."""
+    """One line of text as a code span, "" for none; in a `table`, bars are escaped."""
     text = text.replace("\n", " ")
     if not text.strip():
         return ""

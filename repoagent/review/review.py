@@ -23,22 +23,17 @@ _NOTHING = {
 
 
 class ReviewSession(NamedTuple):  # a dataclass would take 1 ms more of each commit
-    """Where to review, and how to ask a model.
-
-    `settings` come from `settings_before`. `warn` gets warnings for the user, `progress` the current step. `ready` is
-    the model to ask; None opens the model from the settings. `record` is the cassette to write, `reply` the reply for
-    `manual`. `afresh` ignores cached answers.
-    """
+    """Where to review, and how to ask a model."""
 
     worktree: WorkTree
     layout: Layout
-    settings: Settings
+    settings: Settings  # from `settings_before`
     warn: Callable[[str], None] = lambda sentence: None
     progress: Callable[[str], None] = lambda step: None
-    ready: ModelSetup | None = None
-    record: Path | None = None
-    reply: Path | None = None
-    afresh: bool = False
+    ready: ModelSetup | None = None  # None: that of the settings
+    record: Path | None = None  # the cassette to write
+    reply: Path | None = None  # for the model `manual`
+    afresh: bool = False  # ignore cached answers
 
 
 def review(
@@ -46,7 +41,7 @@ def review(
     ask: bool = False, strict: bool = False, narrowed: bool = False,
 ) -> Report:  # fmt: skip
     """Review `change`, which may be `narrowed` to named files; `unseen` has the parts that could not be read. With
-    `ask`, a model reviews it too; with `strict`, an error in the model's part is raised."""
+    `ask`, a model reviews it too; with `strict`, an error of the model is raised."""
     from repoagent.review import untrusted_change
     from repoagent.review.checks.missing_partner import find_missing_partners
     from repoagent.review.checks.run import static_findings
@@ -80,24 +75,19 @@ def review(
     rules = [rule.id for rule in RULES.values() if rule.source != "model" and level_of(rule.id, settings)]
     if not untrusted_change.is_foreign(change):
         rules = [rule for rule in rules if rule != untrusted_change.RULE]
-    return Report(
-        title=change.title, files=len(change.files), findings=tuple(findings), dismissed=tuple(dismissed),
-        dropped=len(answer.dropped), unseen=(*unseen, *static.unseen, *answer.unseen),
-        notes=tuple(dict.fromkeys(notes)), model=answer.model, tokens=answer.tokens, cost=answer.cost,
-        base=change.base, head=change.head, by_file=_texts(change, findings, static.secrets), rules=tuple(rules),
-    )  # fmt: skip
-
-
-def _texts(change: Change, findings: list[Finding], secrets: tuple[str, ...]) -> dict[str, bytes]:
-    """The new texts of the files with findings, for code frames, with the secrets masked."""
-    locations = [finding.location for finding in findings]
-    paths = {location.path for location in locations if location.start and not location.old}
+    # the new texts of the files with findings, for code frames, with the secrets masked
+    located = {each.location.path for each in findings if each.location.start and not each.location.old}
     texts: dict[str, bytes] = {}
     for file in change.files:
-        if file.path in paths and (text := change.texts.new(file)) is not None:
-            for secret in secrets:
+        if file.path in located and (text := change.texts.new(file)) is not None:
+            for secret in static.secrets:
                 from repoagent.storage.secrets import MASK
 
                 text = text.replace(secret.encode("utf-8", "surrogateescape"), MASK.encode())
             texts[file.path] = text
-    return texts
+    return Report(
+        title=change.title, files=len(change.files), findings=tuple(findings), dismissed=tuple(dismissed),
+        dropped=len(answer.dropped), unseen=(*unseen, *static.unseen, *answer.unseen),
+        notes=tuple(dict.fromkeys(notes)), model=answer.model, tokens=answer.tokens, cost=answer.cost,
+        base=change.base, head=change.head, by_file=texts, rules=tuple(rules),
+    )  # fmt: skip

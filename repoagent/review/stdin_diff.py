@@ -26,7 +26,7 @@ _NOTHING = "/dev/null"
 
 @dataclass
 class _FileSection:
-    """The section of one file in a diff."""
+    """The section of one file in a diff; `blobs` are abbreviated names."""
 
     old: str = ""
     new: str = ""
@@ -34,6 +34,29 @@ class _FileSection:
     blobs: tuple[str, str] = ("", "")
     modes: dict[str, str] = field(default_factory=dict)
     lines: list[Lines] = field(default_factory=list)
+
+    def read_header(self, line: bytes) -> None:
+        """Take what git writes between `diff --git` and the first hunk."""
+        if match := _INDEX.fullmatch(line):
+            self.blobs = (_blob_name(match[1]), _blob_name(match[2]))
+            if match[3]:
+                self.modes.update(old=match[3].decode(), new=match[3].decode())
+        elif match := _MODE.fullmatch(line):
+            side = match[1].decode()
+            self.modes["old" if side in ("old", "deleted file") else "new"] = match[2].decode()
+            if side in ("new file", "deleted file"):
+                self.status = "added" if side == "new file" else "deleted"
+        elif match := _MOVE.fullmatch(line.rstrip(b"\r\n")):
+            self.status = "renamed" if match[1] == b"rename" else "copied"
+            setattr(self, "old" if match[2] == b"from" else "new", unquote(os.fsdecode(match[3])))
+
+    def matches(self, pathspecs: tuple[str, ...]) -> bool:
+        """Whether a path equals a pathspec, is below it, or matches it as a pattern: git cannot match names here."""
+        return not pathspecs or any(
+            f"{path}/".startswith(f"{spec.rstrip('/')}/") or fnmatchcase(path, spec)
+            for path in (self.old, self.new)
+            for spec in pathspecs
+        )
 
 
 @dataclass(eq=False)
@@ -56,14 +79,19 @@ class _DiffTexts(Texts):
 
 
 def read_stdin_change(worktree: WorkTree, head: str | None, selector: ChangeSelector) -> Change:
-    """The change in `selector.diff`. Reads the texts from the blobs that the diff's `index` lines name, if they exist.
-
-    Raises UsageError for a text that is not a diff, and for a hunk that does not match its header.
-    """
-    sections = [section for section in _sections(selector.diff) if _matches(section, selector.pathspecs)]
+    """The change in `selector.diff`, with the texts of the blobs that its `index` lines name, if they exist. Raises
+    UsageError for a text that is not a diff, and for a hunk that does not match its header."""
+    sections = [section for section in _sections(selector.diff) if section.matches(selector.pathspecs)]
     if not sections and selector.diff.strip() and not selector.pathspecs:
         raise UsageError("standard input is not a unified diff; use the output of `git diff`")
-    blobs = _full_ids(worktree, {blob for section in sections for blob in section.blobs if blob})
+    names = sorted({blob for section in sections for blob in section.blobs if blob})
+    blobs: dict[str, str] = {}
+    if names:
+        stdin = "".join(f"{name}^{{blob}}\n" for name in names).encode()
+        batch = ("cat-file", "--batch-check=%(objectname)")
+        result = git_output(worktree.top, *batch, stdin=stdin, env=OFFLINE, ok=(0, 128))
+        ids = result.stdout.decode("utf-8", "replace").splitlines()
+        blobs = {name: oid for name, oid in zip(names, ids, strict=False) if is_full_id(oid)}
     files: dict[ChangedFile, tuple[Lines, ...]] = {}
     for section in sections:
         old, new = (blobs.get(blob, "") for blob in section.blobs)
@@ -71,19 +99,9 @@ def read_stdin_change(worktree: WorkTree, head: str | None, selector: ChangeSele
         old_path = section.old if section.status in ("renamed", "copied") else path
         modes = (section.modes.get("old", ""), section.modes.get("new", ""))
         files[ChangedFile(path, section.status, old_path, old, new, *modes)] = tuple(section.lines)
-
     author = b"" if head is None else author_ident(worktree)
     texts = _DiffTexts(worktree.top, files)
     return Change("diff", "the diff on standard input", author=author, files=tuple(files), texts=texts)
-
-
-def _matches(section: _FileSection, pathspecs: tuple[str, ...]) -> bool:
-    """Whether a path equals a pathspec, is below it, or matches it as a pattern. git cannot match names in a diff."""
-    return not pathspecs or any(
-        f"{path}/".startswith(f"{spec.rstrip('/')}/") or fnmatchcase(path, spec)
-        for path in (section.old, section.new)
-        for spec in pathspecs
-    )
 
 
 def _sections(diff: bytes) -> Iterator[_FileSection]:
@@ -98,7 +116,12 @@ def _sections(diff: bytes) -> Iterator[_FileSection]:
                 yield section
             section = _FileSection() if is_names else _new_section(line)
         if section is not None and is_names:
-            _set_names(section, line, lines[end])
+            names = (each[4:].rstrip(b"\r\n").split(b"\t")[0] for each in (line, lines[end]))
+            section.old, section.new = (_file_name(os.fsdecode(name)) for name in names)
+            if section.old == _NOTHING:
+                section.status, section.old = "added", section.new
+            elif section.new == _NOTHING:
+                section.status, section.new = "deleted", section.old
             end += 1
         elif section is not None and (header := change.hunk_header(line)):
             hunks, end = change.read_hunk(lines, at)
@@ -111,7 +134,7 @@ def _sections(diff: bytes) -> Iterator[_FileSection]:
                 )
             section.lines += hunks
         elif section is not None and not section.lines:
-            _read_extended_header(section, line)
+            section.read_header(line)
         at = end
     if section is not None:
         yield section
@@ -129,44 +152,11 @@ def _new_section(line: bytes) -> _FileSection:
     return _FileSection(_file_name(text[:half]), _file_name(text[half + 1 :]))
 
 
-def _set_names(section: _FileSection, *lines: bytes) -> None:
-    old, new = (_file_name(os.fsdecode(line[4:].rstrip(b"\r\n").split(b"\t")[0])) for line in lines)
-    if old == _NOTHING:
-        section.status, old = "added", new
-    elif new == _NOTHING:
-        section.status, new = "deleted", old
-    section.old, section.new = old, new
-
-
-def _read_extended_header(section: _FileSection, line: bytes) -> None:
-    if match := _INDEX.fullmatch(line):
-        old, new = (blob.decode() if blob.strip(b"0") else "" for blob in (match[1], match[2]))
-        section.blobs = old, new
-        if match[3]:
-            section.modes.update(old=match[3].decode(), new=match[3].decode())
-    elif match := _MODE.fullmatch(line):
-        side = match[1].decode()
-        section.modes["old" if side in ("old", "deleted file") else "new"] = match[2].decode()
-        if side in ("new file", "deleted file"):
-            section.status = "added" if side == "new file" else "deleted"
-    elif match := _MOVE.fullmatch(line.rstrip(b"\r\n")):
-        section.status = "renamed" if match[1] == b"rename" else "copied"
-        setattr(section, "old" if match[2] == b"from" else "new", unquote(os.fsdecode(match[3])))
+def _blob_name(name: bytes) -> str:
+    return name.decode() if name.strip(b"0") else ""
 
 
 def _file_name(text: str) -> str:
     """A file name of a diff without quotes and without `a/` or `b/`."""
     name = unquote(text)
     return name[2:] if name[:2] in ("a/", "b/", "i/", "w/", "c/", "o/") else name
-
-
-def _full_ids(worktree: WorkTree, names: set[str]) -> dict[str, str]:
-    """The full ids of the abbreviated `names` that are blobs of the repository."""
-    if not names:
-        return {}
-    abbreviated = sorted(names)
-    stdin = "".join(f"{name}^{{blob}}\n" for name in abbreviated).encode()
-    batch = ("cat-file", "--batch-check=%(objectname)")
-    result = git_output(worktree.top, *batch, stdin=stdin, env=OFFLINE, ok=(0, 128))
-    ids = result.stdout.decode("utf-8", "replace").splitlines()
-    return {name: oid for name, oid in zip(abbreviated, ids, strict=False) if is_full_id(oid)}

@@ -1,8 +1,5 @@
-"""review-relaxed: a change by someone else must not relax its own review.
-
-Configuration, dismissals and ignore patterns in such a foreign change do not count for its own review, and each one
-that would make later reviews more lenient is a finding of this rule.
-"""
+"""review-relaxed: what a foreign change brings, such as configuration and dismissals, does not count for its own
+review, and is a finding if it makes later reviews more lenient."""
 
 from __future__ import annotations
 
@@ -42,8 +39,7 @@ def is_foreign(change: Change) -> bool:
 
 @lru_cache(maxsize=1)
 def whole(change: Change, worktree: WorkTree) -> Change:
-    """The change with all its files, regardless of pathspecs; for a diff, those in it. Raises Refused for a change that
-    contains review state."""
+    """The change with all its files, regardless of pathspecs. Raises Refused for a change of review state."""
     from repoagent.review.read_diff import GitTexts, files_without_renames
 
     if change.kind != "diff":
@@ -59,7 +55,7 @@ def whole(change: Change, worktree: WorkTree) -> Change:
 
 def texts_of(change: Change, worktree: WorkTree, path: str) -> tuple[bytes, bytes] | None:
     """The old and the new text of `path`, b"" for a missing one; None if they do not differ in the whole change. Raises
-    Refused for a change that contains review state, and if a partial clone lacks a text."""
+    Refused for a change of review state, and if a partial clone lacks a text."""
     change = whole(change, worktree)
     for file in change.files:
         if path in (file.path, file.old_path):
@@ -74,35 +70,30 @@ def texts_of(change: Change, worktree: WorkTree, path: str) -> tuple[bytes, byte
 
 
 def settings_before(change: Change, worktree: WorkTree, layout: Layout, settings: Settings) -> Settings:
-    """The settings for the review; for a foreign change, with the repository's old configuration. Raises UsageError if
-    that configuration is invalid."""
+    """The settings for the review, for a foreign change with the repository's old configuration. Raises UsageError if
+    that is invalid."""
     if not is_foreign(change):
         return settings
     from repoagent.config.layers import with_repository
-
-    return with_repository(settings, layout, _config_before(change, worktree, layout))
-
-
-def _config_before(change: Change, worktree: WorkTree, layout: Layout) -> bytes:
-    texts = texts_of(change, worktree, CONFIG)
-    if change.kind == "diff" and not (texts and texts[0]):  # a diff need not name blobs
-        from repoagent.storage.atomic import read_regular
-
-        return read_regular(layout.config) or b""
-    if texts:
-        return texts[0]
     from repoagent.git.process import OFFLINE, git
     from repoagent.review.read_diff import read_blob
 
+    texts = texts_of(change, worktree, CONFIG)
     listing = ("--literal-pathspecs", "ls-tree", "--full-tree", change.head, "--", CONFIG)
-    if not git(worktree.top, *listing, env=OFFLINE):
-        return b""
-    data = read_blob(worktree.top, f"{change.head}:{CONFIG}")
+    data: bytes | None = b""
+    if texts and (texts[0] or change.kind != "diff"):
+        data = texts[0]
+    elif change.kind == "diff":  # which need not name blobs
+        from repoagent.storage.atomic import read_regular
+
+        data = read_regular(layout.config) or b""
+    elif git(worktree.top, *listing, env=OFFLINE):
+        data = read_blob(worktree.top, f"{change.head}:{CONFIG}")
     if data is None:
         raise Refused(
             f"this partial clone lacks {CONFIG} from {change.head[:12]}; run `git fetch --refetch --no-filter`"
         )
-    return data
+    return with_repository(settings, layout, data)
 
 
 def ignored_before(change: Change, worktree: WorkTree) -> bytes:

@@ -1,7 +1,7 @@
 """Find where symbols are defined and used, file by file: `NAME`, `Class.method`, `FILE:NAME`, or all of a FILE.
 
-`git grep` lists the files that contain a name; untracked ones are read directly; a file is parsed only if the limits
-allow it. Whether an occurrence counts as a use depends on the kind of symbol and on the file it is in.
+`git grep` lists the files that contain a name; a file is parsed only if the limits allow it. Whether an occurrence
+counts as a use depends on the kind of symbol and on the file it is in.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _TEST = re.compile(
 
 @dataclass(frozen=True)
 class Definition:
-    """Where a symbol is defined; lines count from 1, and `last_line` is inclusive. `kind` is a kind of the outline, or
+    """Where a symbol is defined. Lines count from 1, `last_line` is inclusive; `kind` is that of the outline, or
     "field"."""
 
     path: str
@@ -57,44 +57,39 @@ class Definition:
 
 @dataclass(frozen=True)
 class UsesIn:
-    """The lines of a file, counted from 1, that use a symbol. `text`: whether the symbol was matched as plain words, in
-    comments and strings too. `within`: the functions that the lines are in."""
+    """The lines of a file, counted from 1, that use a symbol."""
 
     path: str
     lines: tuple[int, ...]
-    text: bool
+    text: bool  # matched as plain words, in comments and strings too
     test: bool
-    within: tuple[str, ...]
+    within: tuple[str, ...]  # the functions that the lines are in
 
 
 @dataclass(frozen=True)
 class Uses:
-    """The uses of one symbol. `definitions` are those asked about, and `elsewhere` has others of the same name. `files`
-    has the most informative files first, and `more` is the number of files that a limit left out."""
+    """The uses of one symbol."""
 
     symbol: str
-    definitions: tuple[Definition, ...]
-    elsewhere: tuple[Definition, ...]
-    files: tuple[UsesIn, ...]
-    more: int = 0
+    definitions: tuple[Definition, ...]  # those asked about
+    elsewhere: tuple[Definition, ...]  # others of the same name
+    files: tuple[UsesIn, ...]  # the most informative ones first
+    more: int = 0  # files that a limit left out
 
 
 @dataclass(frozen=True)
 class Answer:
-    """The uses of a symbol, or of all symbols that `file` defines. `unused` lists the symbols of `file` that no other
-    file uses, and `more` is the number of symbols above the limit. `left_out` has a sentence for each reason why files
-    were skipped."""
+    """The uses of a symbol, or of all symbols that `file` defines."""
 
     asked: str
     file: str | None
     symbols: tuple[Uses, ...]
-    unused: tuple[str, ...] = ()
-    more: int = 0
-    left_out: tuple[str, ...] = ()
+    unused: tuple[str, ...] = ()  # symbols of `file` that no other file uses
+    more: int = 0  # symbols above the limit
+    left_out: tuple[str, ...] = ()  # which files were not read, a phrase for each reason
 
 
 def is_test(path: str) -> bool:
-    """Whether the file is a test file, judging by its path."""
     return _TEST.search(path) is not None
 
 
@@ -106,20 +101,15 @@ _LINE = re.compile(r"(.+):\d+")
 
 @dataclass(frozen=True)
 class SymbolQuery:
-    """A symbol: its name in the answer, the last part of its name, its qualified name ("" for a bare name without a
-    file), and the file that defines it ("" for any)."""
-
-    text: str
-    name: str
-    qualified: str = ""
-    file: str = ""
+    text: str  # its name in the answer
+    name: str  # the last part of its name
+    qualified: str = ""  # "" for a bare name without a file
+    file: str = ""  # that defines it, "" for any
 
 
 def parse_symbol(text: str, file: str = "", data: bytes | None = None) -> SymbolQuery:
-    """Parse `text` as a symbol; if `file` is named, it (with the content `data`) must define the symbol.
-
-    Raises UsageError for an invalid name, and for a name that the file does not define.
-    """
+    """Parse `text` as a symbol. Raises UsageError for an invalid name, and for one that `file` (with the content
+    `data`) does not define."""
     plain = text.strip().removesuffix("()")
     if data is not None and (line := _LINE.fullmatch(plain)):
         plain = line[1]
@@ -127,17 +117,20 @@ def parse_symbol(text: str, file: str = "", data: bytes | None = None) -> Symbol
     if not parts or len(plain) > LONGEST or not re.fullmatch(r"[^\s\x00-\x1f/\\]+", plain):
         raise UsageError(f"{text[:80]!r} is not a symbol; use NAME, Class.method or FILE:NAME")
     name = parts[-1]
-    if file and not re.search(
-        rb"(?<!\w)" + re.escape(name.encode("utf-8", "surrogateescape")) + rb"(?!\w)", data or b""
-    ):
+    if file and not _pattern([name]).search(data or b""):
         find_symbols(file, data or b"", text)  # its error lists the symbols
         raise UsageError(f"{file} does not define {name}")
     return SymbolQuery(plain, name, ".".join(parts) if file or len(parts) > 1 else "", file)
 
 
+def _pattern(names: Iterable[str]) -> re.Pattern[bytes]:
+    """Matches each of the names as a word."""
+    words = b"|".join(re.escape(os.fsencode(name)) for name in sorted(names))
+    return re.compile(rb"(?<!\w)(?:%s)(?!\w)" % words)
+
+
 def symbols_of_file(worktree: WorkTree, path: str) -> list[SymbolQuery]:
-    """The symbols that a file defines for others: no duplicates, no symbols local to functions, no names that Python
-    itself calls. Raises UsageError if the file is missing or defines nothing."""
+    """The symbols that a file defines for others, without duplicates. Raises UsageError if there are none."""
     data = read_source(worktree, path).data
     if data is None:
         from repoagent.git.files import no_such_file
@@ -150,7 +143,7 @@ def symbols_of_file(worktree: WorkTree, path: str) -> list[SymbolQuery]:
 
 
 def outer(symbols: Iterable[Symbol]) -> list[Symbol]:
-    """The definitions that other code can refer to by name."""
+    """The definitions that other code can refer to by name: none local to functions, none that Python itself calls."""
     definitions = []
     local_below: int | None = None
     for symbol in symbols:
@@ -181,8 +174,8 @@ _LEFT_OUT = {
 
 
 class Bounds(NamedTuple):
-    """Limits on the files that are parsed and read, and on their bytes. They are counts instead of times, so that a
-    busy machine gives the same answer."""
+    """Limits on the files that are parsed and read, and on their bytes: counts, so that a busy machine gives the same
+    answer."""
 
     parsed: int = 60
     parsed_bytes: int = 2 << 20
@@ -193,10 +186,10 @@ class Bounds(NamedTuple):
 
 
 class Scan(NamedTuple):
-    """The names in one file: where they occur, the symbols with these names that others can use, and all symbols."""
+    """The names in one file."""
 
-    occurrences: Mapping[str, Sequence[Occurrence]]
-    defined: Mapping[str, Sequence[Symbol]]
+    occurrences: Mapping[str, Sequence[Occurrence]]  # by name
+    defined: Mapping[str, Sequence[Symbol]]  # symbols with these names that others can use
     symbols: Sequence[Symbol]
     parsed: bool
 
@@ -209,10 +202,8 @@ def find(
     near: Near | None = None,
     bounds: Bounds = Bounds(),  # noqa: B008
 ) -> tuple[tuple[Uses, ...], tuple[str, ...]]:
-    """The uses of each symbol, from one search for all of them, and which files were not read. `why_not` says which
-    files are withheld; `near`, by which files are ranked, says how likely they are to change together with a file.
-
-    Ignored and binary files are left out, and so are files of more than LARGEST_PARSED bytes.
+    """The uses of each symbol, from one search for all of them, and a phrase for each reason why files were not read.
+    `why_not` says which files are withheld, `near` how likely files are to change together with one, for the ranking.
     """
     names = {query.name for query in queries}
     listed, is_cut = _files_with(worktree.top, names)
@@ -234,12 +225,12 @@ def find(
     if bounds.common:
         names, rarity = _rare(texts, names, bounds)
         texts = {path: data for path, data in texts.items() if path in rarity}
-    defines = _looks_defining(names)
+    pattern = _pattern(names) if len(names) == 1 else None
     alike = [name.lower() for name in names if len(name) > 2]
 
     def order(path: str) -> tuple[object, ...]:
         is_alike = any(part in path.lower() for part in alike)
-        is_far = path != home and not defines(texts[path])
+        is_far = path != home and not (pattern and _looks_defining(pattern, texts[path]))
         return rarity.get(path, 0), is_far, is_prose(path), is_test(path), not is_alike, path
 
     scans: dict[str, Scan] = {}
@@ -265,16 +256,10 @@ def find(
 
 
 def _files_with(top: Path, names: Collection[str]) -> tuple[list[str], bool]:
-    """The files that have one of `names` as a word, and then all untracked ones; whether there are more. Ignored files
-    are left out."""
+    """The files that have one of `names` as a word, then all untracked ones, without ignored ones; whether there are
+    more."""
     grep: list[str | bytes] = [
-        "grep",
-        "-a",
-        "-l",
-        "-z",
-        "--full-name",
-        "--no-color",
-        "--no-recurse-submodules",
+        *["grep", "-a", "-l", "-z", "--full-name", "--no-color", "--no-recurse-submodules"]
     ]
     if all(map(_PLAIN.fullmatch, names)):  # one pattern: five times as fast as one for each name
         grep += ["-w", "-E", "-e", "|".join(sorted(names)), "--"]
@@ -311,10 +296,9 @@ def data_of(worktree: WorkTree, path: str, left_out: Counter[str]) -> bytes | No
 
 
 def _rare(texts: Mapping[str, bytes], names: set[str], bounds: Bounds) -> tuple[set[str], dict[str, int]]:
-    """The names that no more than `bounds.common` files hold, or the rarest one; and for each file that has one of
-    them how many have its rarest."""
-    words = b"|".join(re.escape(os.fsencode(name)) for name in sorted(names))
-    pattern = re.compile(rb"(?<!\w)(?:%s)(?!\w)" % words)
+    """The names that at most `bounds.common` files hold, or the rarest one; and for each file that has one of them how
+    many have its rarest."""
+    pattern = _pattern(names)
     paths_of: dict[str, list[str]] = {name: [] for name in sorted(names)}
     for path, data in texts.items():
         for name in set(pattern.findall(data)):
@@ -337,25 +321,18 @@ _HEAD = re.compile(rb"\w[^;=(]*")
 _BODY = re.compile(rb"\s{0,20}\([^;{]{0,500}\{")
 
 
-def _looks_defining(names: set[str]) -> Callable[[bytes], bool]:
-    """Recognizes texts that may define the name, if there is only one."""
-    if len(names) > 1:
-        return lambda text: False
-    name = re.compile(rb"\b" + re.escape(next(iter(names)).encode("utf-8", "surrogateescape")) + rb"\b")
-
-    def looks(text: bytes) -> bool:
-        for match in islice(name.finditer(text), _LOOKS):
-            start = max(text.rfind(b"\n", 0, match.start()) + 1, match.start() - 200)
-            before = text[start : match.start()]
-            if _KEYWORD.search(before) or (_HEAD.fullmatch(before) and _BODY.match(text, match.end())):
-                return True
-        return False
-
-    return looks
+def _looks_defining(name: re.Pattern[bytes], text: bytes) -> bool:
+    """Whether a definition of the name may be in the text."""
+    for match in islice(name.finditer(text), _LOOKS):
+        start = max(text.rfind(b"\n", 0, match.start()) + 1, match.start() - 200)
+        before = text[start : match.start()]
+        if _KEYWORD.search(before) or (_HEAD.fullmatch(before) and _BODY.match(text, match.end())):
+            return True
+    return False
 
 
 def _definers(query: SymbolQuery, scans: Mapping[str, Scan], kinds: Mapping[Role, str] = _KINDS) -> list[str]:
-    """The files that define it, those with a body before those with a declaration, code before tests."""
+    """The files that define it: those with a body before those with a declaration, code before tests."""
     keys: dict[str, tuple[bool, bool, str]] = {}
     for path, scan in scans.items():
         for definition in _definitions(path, scan, query, kinds):
@@ -367,7 +344,7 @@ def _definers(query: SymbolQuery, scans: Mapping[str, Scan], kinds: Mapping[Role
 def _definitions(
     path: str, scan: Scan, query: SymbolQuery, kinds: Mapping[Role, str]
 ) -> Iterator[Definition]:
-    """What is defined there under the name: the symbols of the outline, then what it does not list."""
+    """What is defined there under the name: the symbols of the outline, then what that does not list."""
 
     def is_meant(name: str) -> bool:
         return not query.qualified or f".{name}".endswith(f".{query.qualified}")
@@ -411,7 +388,13 @@ def _uses(
         targets = [definition for definition in targets if definition.name == query.qualified] or targets
     targets.sort(key=lambda definition: (definers.index(definition.path), definition.first_line))
     roles = _roles_of_uses(targets, scans)
-    modules = _modules_of(worktree, home) if home else frozenset()
+    modules: set[str] = set()  # the words by which it is imported
+    if home:
+        modules = {PurePath(part).stem for part in home.split("/")}
+        modules = modules - {"src", "lib"} if len(modules) > 1 else modules
+        if home.endswith(".go"):
+            data = data_of(worktree, home, Counter()) or b""
+            modules |= {name.decode() for name in _GO_PACKAGE.findall(data)}
     files = []
     for path, scan in scans.items():
         if not (lines := _lines_used(path, scan.occurrences.get(query.name, ()), roles, home, modules)):
@@ -435,13 +418,14 @@ def _uses(
     return Uses(query.text, tuple(targets), tuple(elsewhere), tuple(files))
 
 
+_GO_PACKAGE = re.compile(rb"^package[ \t]+([A-Za-z_]\w*)", re.MULTILINE)
 # Languages in which a method is called by its name alone in its own class.
 _WITHOUT_SELF = (".java", ".cc", ".cpp", ".cxx", ".h", ".hh", ".hpp", ".cs", ".kt", ".swift", ".scala", ".rb")
 
 
 def _roles_of_uses(definitions: Sequence[Definition], scans: Mapping[str, Scan]) -> frozenset[Role]:
-    """The roles in which a use of this symbol may occur: a module's function alone or through its module, a method
-    after a value; what is not a function, method or type in any role."""
+    """The roles in which a symbol may be used: a module's function alone or through its module, a method after a
+    value, a field or what is not defined anywhere in any role."""
     roles: set[Role] = {"text", "qualified"}
     if not definitions or any(definition.kind == "field" for definition in definitions):
         return frozenset({*roles, "name", "member", "attribute", "key", "local"})
@@ -478,26 +462,14 @@ _FAMILIES = {
 
 
 def family(path: str) -> str:
-    """The family of the file's language (a group of languages that can call each other's methods); "" if it is in
-    none."""
+    """The group of languages that can call each other's methods; "" for none."""
     return _FAMILIES.get(PurePath(path).suffix, "")
 
 
-def _modules_of(worktree: WorkTree, home: str) -> frozenset[str]:
-    """The words by which a file is imported: its name, its folders, and the package of a Go file."""
-    words = {PurePath(part).stem for part in home.split("/")}
-    words = words - {"src", "lib"} if len(words) > 1 else words
-    if home.endswith(".go"):
-        data = data_of(worktree, home, Counter()) or b""
-        packages = re.findall(rb"^package[ \t]+([A-Za-z_]\w*)", data, re.MULTILINE)
-        words |= {package.decode() for package in packages}
-    return frozenset(words)
-
-
 def _lines_used(
-    path: str, own: Sequence[Occurrence], roles: frozenset[Role], home: str, modules: frozenset[str]
+    path: str, own: Sequence[Occurrence], roles: frozenset[Role], home: str, modules: set[str]
 ) -> list[int]:
-    """The lines of a file on which occurrences of a name are uses of the symbol that `home` defines ("" for any)."""
+    """The lines on which occurrences of a name are uses of the symbol that `home` defines ("" for any)."""
     if path != home and home:
         folder, home_folder = path.rpartition("/")[0], home.rpartition("/")[0]
         is_other_package = path.endswith(".go") and home.endswith(".go") and folder != home_folder

@@ -1,6 +1,4 @@
-"""Answer a query for uses, with files ranked by how often they change together with the defining file, and describe the
-answer for terminals, prompts and MCP.
-"""
+"""Answer a query for uses, and describe the answer for terminals, prompts and MCP."""
 
 from __future__ import annotations
 
@@ -46,12 +44,10 @@ def answer(
     limit: int = 20,
     path_of: Callable[[str], str] = lambda text: text,
 ) -> Answer:
-    """The uses of `text`: `NAME`, `Class.method`, `FILE:NAME`, or a FILE, which asks for everything it defines that
-    other files use. At most `limit` files per symbol, and at most `limit` symbols per file.
-
+    """The uses of `text`: `NAME`, `Class.method`, `FILE:NAME`, or a FILE, for everything it defines that other files
+    use; at most `limit` files of a symbol, or symbols of a file, those that change with the definition first.
     `path_of` turns a path as the user wrote it into one relative to the top. Raises UsageError if `text` is neither a
-    symbol nor a file, Refused for a file that may not be read.
-    """
+    symbol nor a file, Refused for a file that may not be read."""
 
     def near(path: str) -> Mapping[str, float]:
         rows = neighborhood(worktree, [path], limit=NEAR).rows
@@ -111,7 +107,28 @@ def _split(worktree: WorkTree, text: str, path_of: Callable[[str], str]) -> tupl
 
 def answer_text(answer: Answer) -> str:
     """The answer for a model: a line for each definition, file or symbol; "" if nothing was found."""
-    lines = list(_lines_of_file(answer) if answer.file else _lines_of_symbol(answer.symbols[0]))
+    lines: list[str] = []
+    first = answer.symbols[0] if answer.symbols else None
+    if answer.file:
+        for uses in answer.symbols:
+            place = uses.definitions[0] if uses.definitions else None
+            definition = f" ({place.kind}, {_range(place)})" if place else ""
+            total = plural(sum(len(row.lines) for row in uses.files), "line")
+            others = f"; {plural(len(uses.elsewhere), 'other definition')}" if uses.elsewhere else ""
+            files = f"{plural(len(uses.files), 'file')}: {files_in_short(uses.files)}"
+            lines.append(f"{plain(uses.symbol, _WIDTH)}{definition}: {total} in {files}{others}")
+        lines += [f"({plural(answer.more, 'more symbol')})"] if answer.more else []
+        if answer.unused:
+            lines.append(f"not used in other files: {plain(', '.join(answer.unused), 400)}")
+    elif first is not None and (first.definitions or first.elsewhere or first.files):
+        lines += definition_lines(first)
+        for row in first.files:
+            mark = f" ({marks(row)})" if marks(row) else ""
+            inside = f", in {within(row)}" if row.within else ""
+            number = plural(len(row.lines), "line")
+            lines.append(f"{plain(row.path, _WIDTH)}{mark}: {number}: {lines_of(row)}{inside}")
+        lines += [f"({plural(first.more, 'more file')})"] if first.more else []
+        lines += [] if first.files else ["no uses found"]
     return "".join(f"{line}\n" for line in (*lines, *notes(answer))) if lines else ""
 
 
@@ -127,12 +144,8 @@ def notes(answer: Answer) -> Iterator[str]:
 def definition_lines(uses: Uses) -> Iterator[str]:
     """Where a symbol is defined, in a sentence or two."""
     symbol = plain(uses.symbol, _WIDTH)
-    is_defined = bool(uses.definitions)
-    yield (
-        f"{symbol} is defined in {_locations(uses.definitions)}"
-        if is_defined
-        else f"no definition of {symbol} found"
-    )
+    where = f"{symbol} is defined in {_locations(uses.definitions)}"
+    yield where if uses.definitions else f"no definition of {symbol} found"
     for verb, is_declared in (("declared", True), ("also defined", False)):
         others = [each for each in uses.elsewhere if (each.kind == "declaration") == is_declared]
         if others:
@@ -145,7 +158,6 @@ def lines_of(row: UsesIn, most: int = LINES) -> str:
 
 
 def marks(row: UsesIn) -> str:
-    """The marks of a file: "test", "text" or both."""
     return ", ".join(mark for mark, is_set in (("test", row.test), ("text", row.text)) if is_set)
 
 
@@ -159,36 +171,6 @@ def files_in_short(rows: Sequence[UsesIn]) -> str:
     """The first NAMES files, each with the number of its lines that use the symbol."""
     listed = ", ".join(f"{plain(row.path, _WIDTH)} ({len(row.lines)})" for row in rows[:NAMES])
     return f"{listed}, ..." if len(rows) > NAMES else listed
-
-
-def _lines_of_symbol(uses: Uses) -> Iterator[str]:
-    if not (uses.definitions or uses.elsewhere or uses.files):
-        return
-    yield from definition_lines(uses)
-    for row in uses.files:
-        mark = f" ({marks(row)})" if marks(row) else ""
-        inside = f", in {within(row)}" if row.within else ""
-        yield f"{plain(row.path, _WIDTH)}{mark}: {plural(len(row.lines), 'line')}: {lines_of(row)}{inside}"
-    if uses.more:
-        yield f"({plural(uses.more, 'more file')})"
-    if not uses.files:
-        yield "no uses found"
-
-
-def _lines_of_file(answer: Answer) -> Iterator[str]:
-    for uses in answer.symbols:
-        first = uses.definitions[0] if uses.definitions else None
-        definition = f" ({first.kind}, {_range(first)})" if first else ""
-        lines = plural(sum(len(row.lines) for row in uses.files), "line")
-        others = f"; {plural(len(uses.elsewhere), 'other definition')}" if uses.elsewhere else ""
-        yield (
-            f"{plain(uses.symbol, _WIDTH)}{definition}: {lines} in {plural(len(uses.files), 'file')}: "
-            f"{files_in_short(uses.files)}{others}"
-        )
-    if answer.more:
-        yield f"({plural(answer.more, 'more symbol')})"
-    if answer.unused:
-        yield f"not used in other files: {plain(', '.join(answer.unused), 400)}"
 
 
 def _locations(definitions: Sequence[Definition]) -> str:

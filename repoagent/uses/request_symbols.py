@@ -1,7 +1,6 @@
 """A few lines for a prompt that say where the symbols that a request names are defined, used and tested.
 
-Names are recognized by their spelling. No index, history or clock is involved, so the same request on the same files
-gives the same lines.
+Names are recognized by their spelling; the same request on the same files gives the same lines.
 """
 
 from __future__ import annotations
@@ -41,9 +40,8 @@ _AFTER = re.compile(rf"\s+{_SORT}", re.IGNORECASE)
 def start_search(
     worktree: WorkTree, text: str, why_not: WhyNot, known: Collection[str] = ()
 ) -> Callable[[], str]:
-    """Start a run's search for the symbols in `text` that are not `known`. Calling the result waits for the search and
-    returns a notice for the model, "" if the repository defines none of them; that call may raise GitError. A large
-    repository is not searched."""
+    """Start a run's search for the symbols in `text` that are not `known`; a large repository is not searched. Calling
+    the result waits for it and returns a notice for the model, "" if there are none; that may raise GitError."""
     try:
         is_large = (worktree.git_dir / "index").stat().st_size > INDEX
     except FileNotFoundError:  # no file is tracked
@@ -71,8 +69,7 @@ def uses_block(
     known: Collection[str] = (),
 ) -> str:
     """For each symbol that the request names, except the `known` ones, a line with the files that use it, other than
-    `files` (those to edit), and a line with its tests; "" if there are none. `targets` are pairs of file and symbol
-    that the user pointed at."""
+    `files` (those to edit), and a line with its tests; "" if there are none. For `targets` see `named_symbols`."""
     symbols = named_symbols(worktree, instruction, files, targets, why_not)
     symbols = [uses for uses in symbols if uses.symbol not in known]
     lines = [line for uses in symbols if (line := _elsewhere(uses, files))]
@@ -86,10 +83,8 @@ def named_symbols(
     targets: Sequence[tuple[str, str]],
     why_not: WhyNot,
 ) -> list[Uses]:
-    """At most SYMBOLS symbols that the request is about and that the repository defines, with their uses.
-
-    Those in `targets` come first, then those that the instruction names: symbols of `files` before others, and rare
-    ones before common ones."""
+    """At most SYMBOLS symbols that the repository defines, with their uses: first `targets` (pairs of file and symbol
+    that the user pointed at), then those that the instruction names, in `files` before others, rare before common."""
     candidates = _candidates(instruction, files, targets)
     if not candidates:
         return []
@@ -106,8 +101,8 @@ def named_symbols(
 def _candidates(
     instruction: str, files: Mapping[str, bytes], targets: Sequence[tuple[str, str]]
 ) -> list[tuple[int, SymbolQuery]]:
-    """What may be a symbol, with its rank: 0 was pointed at, 1 looks like a name, 2 is a plain word that a file has at
-    its top, or a getter or setter of what is named."""
+    """What may be a symbol, with its rank: 0 was pointed at, 1 looks like a name, 2 is a plain word that a file defines
+    at its top, or a getter or setter of what is named."""
     candidates: dict[str, tuple[int, SymbolQuery]] = {}
 
     def add(rank: int, name: str, qualified: str, file: str) -> None:
@@ -139,8 +134,8 @@ def _candidates(
 
 
 def _is_symbol_name(text: str, match: re.Match[str], defined: Mapping[str, str]) -> bool:
-    """Whether a match of NAME is meant as a name: by its letters, because it is looked up in something, called or
-    quoted, or because a word such as "function" is next to it."""
+    """Whether a match of NAME is meant as a name: by its letters, because it is qualified, called or quoted, or because
+    a word such as "function" is next to it."""
     word = match[0]
     if "." in word and not is_prose(word):  # the name of a file
         return False

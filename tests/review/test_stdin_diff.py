@@ -30,7 +30,7 @@ def test_hunks_turn_the_old_text_into_the_new_one(
     sides = (split_lines(before), split_lines(after))
     body = list(difflib.diff_bytes(difflib.unified_diff, *sides, b"a", b"b", n=context))[2:]
     lines = [line if line.endswith(b"\n") else line + b"\n\\ No newline at end of file\n" for line in body]
-    ((_, hunks),) = diff_sections(b"diff --git a/a b/a\n" + b"".join(lines))
+    (hunks,) = diff_sections(b"diff --git a/a b/a\n" + b"".join(lines))
     assert apply_hunks(before, hunks) == after
     for hunk in hunks:
         assert hunk.removed or hunk.added

@@ -121,13 +121,9 @@ def _outline(session: Session, options: SimpleNamespace) -> int:
                 skipped.append(outline)
                 continue
             broken += [f"{outline.path} ({outline.flaws})"] if outline.flaws else []
-            least = min((symbol.depth for symbol in outline.symbols), default=0)
-            symbols = tuple(
-                symbol
-                for symbol in outline.symbols
-                if (depth is None or symbol.depth < least + depth) and (not kinds or symbol.kind in kinds)
-            )
-            outline = outline._replace(symbols=symbols)
+            deepest = min((each.depth for each in outline.symbols), default=0) + (depth or sys.maxsize)
+            symbols = [s for s in outline.symbols if s.depth < deepest and (not kinds or s.kind in kinds)]
+            outline = outline._replace(symbols=tuple(symbols))
             if options.as_json:
                 selected = select(outline, "path", "lines", "symbols", errors="flaws")
                 files.append({"language": outline.language, **selected})
@@ -141,9 +137,8 @@ def _outline(session: Session, options: SimpleNamespace) -> int:
         rows = [select(each, "path", reason="kind") for each in skipped]
         write_json(terminal, {"files": files, "skipped": rows})
     if broken:
-        terminal.note(
-            f"syntax errors in {list_some(broken, _NAMED)}; definitions near them may be missing", "yellow"
-        )
+        errors = f"syntax errors in {list_some(broken, _NAMED)}"
+        terminal.note(f"{errors}; definitions near them may be missing", "yellow")
     if skipped:
         counts = Counter(outline.kind for outline in skipped).most_common()
         why = ", ".join(f"{count} {kind}" for kind, count in counts)
@@ -154,8 +149,7 @@ def _outline(session: Session, options: SimpleNamespace) -> int:
 
 
 def _paths(files: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """The paths of all files, with folders expanded, and the definition requested for each path. Raises UsageError for
-    a missing file."""
+    """The paths of all files, with folders expanded, and the definition requested for each path."""
     from repoagent.git.files import no_such_file
 
     paths: dict[str, None] = {}
@@ -180,8 +174,7 @@ def _paths(files: Sequence[str]) -> tuple[list[str], dict[str, str]]:
 
 
 def _files_below(folder: str) -> list[str]:
-    """The regular files in a folder: the tracked ones in a repository, else all except hidden ones, sorted. Raises
-    UsageError if there are none."""
+    """The regular files in a folder: the tracked ones in a repository, else all except hidden ones."""
     from repoagent.git.process import git
     from repoagent.git.worktree import open_worktree
 
@@ -228,11 +221,7 @@ _NAMED = 5  # files named for each reason
 
 
 def _lines(outline: Outline, page: Page) -> Iterator[str]:
-    """A line for each symbol: its lines, and its signature with the name in bold."""
-    spans = [
-        f"{symbol.first_line}-{symbol.last_line}".removesuffix(f"-{symbol.first_line}")
-        for symbol in outline.symbols
-    ]
+    spans = [f"{s.first_line}-{s.last_line}".removesuffix(f"-{s.first_line}") for s in outline.symbols]
     width = max(map(len, spans))
     least = min(symbol.depth for symbol in outline.symbols)
     for lines, symbol in zip(spans, outline.symbols, strict=True):
@@ -247,8 +236,8 @@ def _lines(outline: Outline, page: Page) -> Iterator[str]:
 
 
 def _show_summaries(session: Session, options: SimpleNamespace) -> None:
-    """Print a summary of each file; a model writes what is not cached by the hash of the text. The segments of a large
-    file are summarized first. Raises whatever the model and the limits raise, after showing the completed summaries."""
+    """Print a summary of each file; a model writes those that are not cached. An error of the model or a limit is
+    raised after the completed summaries are shown."""
     from repoagent.git.worktree import layout
     from repoagent.memory.file_summaries import plan, summarize
     from repoagent.memory.file_summary_store import SummaryCache
@@ -308,7 +297,6 @@ def _show_summaries(session: Session, options: SimpleNamespace) -> None:
 def _show_done(
     done: list[FileSummary], options: SimpleNamespace, terminal: Terminal, ready: ModelSetup | None
 ) -> None:
-    """Print the summaries, with paths if there are several, and how much of each is new."""
     page, files, notes = Page.of(terminal, least=20, most=100), [], []
     lines: list[str] = []
     for each in done:
@@ -350,8 +338,8 @@ def _summary_object(summary: Summary) -> dict[str, object]:
 
 
 def _sources(worktree: WorkTree | None, names: tuple[str, ...]) -> list[SourceFile]:
-    """The files to summarize, without duplicates. Raises UsageError for a missing file, Refused for a binary file or
-    one that must not be sent."""
+    """The files to summarize. Raises UsageError for a missing file, Refused for one that is binary or must not be
+    sent."""
     from repoagent.edit.guards.off_limits import LFS_POINTER, gate, holds_secrets
     from repoagent.git.files import no_such_file, read_source
     from repoagent.git.worktree import relative

@@ -247,7 +247,6 @@ def _selector(options: SimpleNamespace, pathspecs: tuple[str, ...], cwd: Path) -
 
 
 def _show_prompt(change: Change, session: ReviewSession, terminal: Terminal, *, as_json: bool) -> Exit:
-    """Print the prompt of each call. Raises NothingDone if there is nothing to send."""
     from repoagent.cli.commands.context import Block, ShownPrompt, blocks_from, show_texts
     from repoagent.llm.model import display_name
     from repoagent.review.llm.review import prompts, review_settings
@@ -271,11 +270,8 @@ def _require_answers(terminal: Terminal, options: SimpleNamespace) -> None:
 
 
 def _fix(repo: Repository, options: SimpleNamespace, findings: Sequence[Finding], *, commits: bool) -> Exit:
-    """Fix each of `findings` with an edit, and commit it if the reviewed change is committed. A finding that cannot be
-    fixed is reported and skipped.
-
-    Raises NothingDone if there is nothing to fix, and the error if there is only one finding.
-    """
+    """Fix each of `findings` with an edit, and commit it if the reviewed change is committed. Of several findings,
+    those that cannot be fixed are reported and skipped."""
     from repoagent.review.fix import as_data, can_be_fixed
 
     terminal = repo.terminal

@@ -33,7 +33,7 @@ _STYLES = {Level.ERROR: ("bold", "red"), Level.WARNING: ("bold", "yellow"), Leve
 
 
 def reaches(reports: Iterable[Report], word: str) -> bool:
-    """Whether any finding reaches the level `word`; no finding reaches "never"."""
+    """Whether any finding reaches the level `word`; none reaches "never"."""
     worst = [level for report in reports if (level := report.worst()) is not None]
     return word != "never" and bool(worst) and max(worst) >= Level[word.upper()]
 
@@ -45,18 +45,15 @@ def save_for_dismissal(dirs: Layout, report: Report) -> None:
 
 
 class Brief(NamedTuple):
-    """The short form of a report, for hooks. Findings below the level `below` (None: at any level) are shown as
-    headings only, except those of a model; `why` is a hint on how to see the rest."""
+    """The short form of a report, for hooks: only the headings of findings below a level, except those of a model."""
 
-    below: Level | None
-    why: str
+    below: Level | None  # None: at any level
+    why: str  # a hint on how to see the rest
 
 
 def show(report: Report, terminal: Terminal, *, top: Path | None = None, brief: Brief | None = None) -> None:
-    """Write the report to standard output; write notes, and what was not reviewed, to standard error.
-
-    With `top`, paths are relative to the current folder, so that a terminal can open them.
-    """
+    """Write the report to standard output; notes and what was not reviewed to standard error. With `top`, paths are
+    relative to the current folder, so that a terminal can open them."""
     page = Page.of(terminal)
     text: Iterable[str] = lines(report, page, brief, top=top)
     if os.environ.get("GITHUB_ACTIONS") == "true":
@@ -169,7 +166,7 @@ def _total(report: Report) -> str:
 
 
 def _frame(report: Report, finding: Finding, page: Page) -> Iterator[str]:
-    """The marked lines with context, or removed lines as quoted by the finding; nothing for a whole file."""
+    """The marked lines with context, or removed lines as quoted; nothing for a whole file."""
     location = finding.location
     first, last = location.start, max(location.start, location.end)
     if first < 1:
@@ -200,7 +197,7 @@ def _frame(report: Report, finding: Finding, page: Page) -> Iterator[str]:
 
 
 def _suggested(report: Report, finding: Finding, page: Page) -> Iterator[str]:
-    """The suggestion as a diff without headers; nothing if there is none, or if it does not fit the text."""
+    """The suggestion as a diff without headers; nothing if it does not fit the text."""
     suggestion = finding.suggestion
     texts = None if suggestion is None else before_and_after(report, suggestion)
     if suggestion is None or texts is None or texts[0] == texts[1]:

@@ -76,7 +76,6 @@ COLUMNS = {
 
 
 def _lines(answer: Answer, page: Page) -> Iterator[str]:
-    """The heading, a row for each file or symbol, and notes."""
     first = answer.symbols[0] if answer.symbols else None
     rows: list[tuple[Cell, ...]] = []
     if answer.file:

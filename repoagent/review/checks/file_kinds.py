@@ -1,5 +1,4 @@
-"""Whether a file is generated, vendored, a lock file or a test, judging by its path or an attribute; and whether only
-its comments changed."""
+"""Whether a file is generated, vendored, a lock file or a test, and whether only its comments changed."""
 
 from __future__ import annotations
 
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from repoagent.git.process import OFFLINE, GitError, git
-from repoagent.review.change import Change, ChangedFile, Lines
+from repoagent.review.change import Change, ChangedFile
 
 if TYPE_CHECKING:
     import ast
@@ -45,19 +44,15 @@ _TEST = re.compile(
 
 
 class Attributes(NamedTuple):
-    """The paths that `.gitattributes` marks as generated or vendored."""
-
     generated: frozenset[str] = frozenset()
     vendored: frozenset[str] = frozenset()
 
 
 def is_vendored_path(path: str) -> bool:
-    """Whether the path is in a folder for third-party sources."""
     return VENDORED.search(path) is not None
 
 
 def is_lock(path: str) -> bool:
-    """Whether the file is a lock file, which a tool generates from a manifest."""
     return path.rpartition("/")[2] in LOCKS
 
 
@@ -67,7 +62,7 @@ def is_test(path: str) -> bool:
 
 
 def attributes(top: Path, change: Change, paths: Sequence[str]) -> Attributes:
-    """The attributes of these paths after the change; for a foreign change, those before it. Calls git once."""
+    """What `.gitattributes` says about these paths: after the change, for a foreign one before it."""
     if not paths:
         return Attributes()
     source = {
@@ -136,9 +131,8 @@ def is_comment(path: str, line: bytes) -> bool:
 
 
 def only_comments(change: Change, *files: ChangedFile) -> bool:
-    """Whether only comments and empty lines changed in these files. In Python, docstrings and layout count as comments;
-    in prose, corrections to a few lines do. False if a file was added or deleted, or has no changed lines. This reads
-    the files, so call it only if a rule has a finding."""
+    """Whether only comments and empty lines changed in these files; in Python also docstrings and layout, in prose a
+    few corrected words. This reads the files, so call it only if a rule has a finding."""
     for file in files:
         if file.status != "modified" or file.old_mode != file.new_mode:
             return False
@@ -149,7 +143,13 @@ def only_comments(change: Change, *files: ChangedFile) -> bool:
         if all(is_comment(file.path, line) for line in lines):
             continue
         if file.path.lower().endswith(PROSE):
-            if len(lines) > FEW or not all(map(_is_correction, hunks)):
+            from difflib import SequenceMatcher
+
+            if len(lines) > FEW or any(len(hunk.removed) != len(hunk.added) for hunk in hunks):
+                return False
+            pairs = [pair for hunk in hunks for pair in zip(hunk.removed, hunk.added, strict=True)]
+            matchers = (SequenceMatcher(None, old[:LONG], new[:LONG], autojunk=False) for old, new in pairs)
+            if any(matcher.ratio() < ALIKE for matcher in matchers):
                 return False
         elif file.path.endswith((".py", ".pyi")):
             old, new = (_program(text) for text in (change.texts.old(file), change.texts.new(file)))
@@ -158,16 +158,6 @@ def only_comments(change: Change, *files: ChangedFile) -> bool:
         else:
             return False
     return bool(files)
-
-
-def _is_correction(hunk: Lines) -> bool:
-    """Whether each line changed only slightly, as by the correction of a word."""
-    from difflib import SequenceMatcher
-
-    return len(hunk.removed) == len(hunk.added) and all(
-        SequenceMatcher(None, old[:LONG], new[:LONG], autojunk=False).ratio() >= ALIKE
-        for old, new in zip(hunk.removed, hunk.added, strict=True)
-    )
 
 
 def _program(text: bytes | None) -> str | None:

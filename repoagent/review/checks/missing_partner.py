@@ -1,8 +1,7 @@
 """partner-missing: a file that usually changes together with the changed files is missing.
 
-The confidence and its threshold are those of `history.missing_partners`; the threshold is calibrated on single commits
-of the repository, so a short branch is checked commit by commit. A partner is missing if no commit of the branch
-touches it.
+The threshold of confidence is calibrated on single commits, so a short branch is checked commit by commit. A partner is
+missing if no commit of the branch touches it.
 """
 
 from __future__ import annotations
@@ -42,11 +41,10 @@ QUICK_FILES, QUICK_COMMITS = 30, 300
 
 
 class _History(NamedTuple):
-    """The history before a change: the index, or until that exists the last commits of the changed files. `view` is
-    None if there is none, `author` the id of the change's author."""
+    """The history before a change: the index, or until that exists the last commits of the changed files."""
 
-    view: View | None = None
-    author: int | None = None
+    view: View | None = None  # None: there is none
+    author: int | None = None  # the id of the change's author
     complete: bool = False
     note: str = ""
 
@@ -68,12 +66,8 @@ def find_missing_partners(change: Change, worktree: WorkTree, settings: Settings
     if not level or not change.files:
         return Outcome()
     notes = []
-    is_commit_waiting = "GIT_INDEX_FILE" in os.environ and os.environ.get("CI", "").lower() in {
-        "",
-        "0",
-        "false",
-    }
-    if not is_commit_waiting and (worktree.common_dir / "shallow").exists():
+    is_ci = os.environ.get("CI", "").lower() not in ("", "0", "false")
+    if (is_ci or "GIT_INDEX_FILE" not in os.environ) and (worktree.common_dir / "shallow").exists():
         notes.append(
             "the clone is shallow, so older commits do not count; run `git fetch --unshallow` to include them"
         )
@@ -117,8 +111,7 @@ def _recent(quick_look: QuickLook | None, note: str = "") -> _History:
 def _open_history(
     worktree: WorkTree, change: Change, stack: ExitStack, start_quick_look: Callable[[], QuickLook | None]
 ) -> _History:
-    """Open the history before the change; `stack` closes it. A diff without commits is assumed to start from HEAD.
-    Raises Unusable."""
+    """The history before the change; `stack` closes it. A diff without commits starts from HEAD. Raises Unusable."""
     from repoagent.git.worktree import layout
     from repoagent.history.index.index import open_index
     from repoagent.history.index.schema import NoCommits
@@ -159,8 +152,15 @@ def _findings(change: Change, worktree: WorkTree, history: _History, level: Leve
         enough = history.complete and sum(commit.size > 0 for commit in view.latest(JUDGED)) >= FEWEST
         return calibrate(view) if enough else UNCALIBRATED
 
+    steps = [touched] if len(change.files) <= USUAL else []
+    if change.kind == "range":
+        from repoagent.review.read_diff import paths_by_commit
+
+        commits, incomplete = paths_by_commit(worktree.top, change.head, change.base, STEPS + 1)
+        if not incomplete and 1 < len(commits) <= STEPS:
+            steps = commits
     best: dict[str, _Partner] = {}
-    for paths in _steps(change, worktree.top, touched):
+    for paths in steps:
         files = {path: file for path, file in ids.items() if path in paths and file is not None}
         if not files or len(paths) > USUAL:
             continue
@@ -173,17 +173,6 @@ def _findings(change: Change, worktree: WorkTree, history: _History, level: Leve
     if not surest or only_comments(change, *change.files):
         return []
     return [_finding(worktree.top, view, partner, threshold(), level) for partner in surest[:SHOWN]]
-
-
-def _steps(change: Change, top: Path, touched: frozenset[str]) -> list[frozenset[str]]:
-    """The paths of the change; for a branch of 2 or 3 commits, those of each commit, with one git call."""
-    if change.kind == "range":
-        from repoagent.review.read_diff import paths_by_commit
-
-        paths, incomplete = paths_by_commit(top, change.head, change.base, STEPS + 1)
-        if not incomplete and 1 < len(paths) <= STEPS:
-            return paths
-    return [touched] if len(change.files) <= USUAL else []
 
 
 def _likely_partners(
@@ -227,20 +216,12 @@ def _finding(top: Path, view: View, partner: _Partner, threshold: float, level: 
     numbers = missing.evidence[:COMMITS_SHOWN]
     ids = view.ids(numbers)
     evidence = evidence_of(top, [ids[number] for number in numbers if number in ids])
-    return Finding(
-        RULE,
-        level,
-        title,
-        Location(path),
-        body,
-        name,
-        evidence=evidence,
-        confidence=round(missing.confidence, 3),
-    )
+    share = round(missing.confidence, 3)
+    return Finding(RULE, level, title, Location(path), body, name, evidence=evidence, confidence=share)
 
 
 def evidence_of(top: Path, ids: Sequence[str]) -> tuple[Evidence, ...]:
-    """The commits with these full ids as evidence, read with one git call; skips commits that no longer exist."""
+    """The commits with these full ids as evidence; skips those that no longer exist."""
     from datetime import datetime
 
     from repoagent.history.render import read_headers

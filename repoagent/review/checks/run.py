@@ -1,8 +1,4 @@
-"""Run the static checks, which read the changed texts and need neither a model nor the history. They share a time
-limit.
-
-A check is a generator of findings; CHECKS lists them.
-"""
+"""Run the static checks, which read the changed texts and share a time limit. Each is a generator of findings."""
 
 from __future__ import annotations
 
@@ -10,7 +6,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from repoagent.dataclass import dataclass
@@ -36,24 +31,16 @@ LARGEST = 2 << 20  # bytes of a text that checks read
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CheckContext:
-    """What a check reads. `levels` has the enabled rules, `files` the readable files of the change.
-
-    A check stops when `remaining()` is negative, and adds to `unseen` a phrase for each part that it could not check.
-    `findings` are those of earlier checks, `secrets` are values that must not be printed.
-    """
+    """What a check reads, and what it adds besides its findings."""
 
     worktree: WorkTree
     change: Change
-    levels: Mapping[str, Level]
-    remaining: Callable[[], float]  # seconds for these checks
-    files: tuple[ChangedFile, ...] = ()
-    findings: list[Finding] = field(default_factory=list)
-    unseen: list[str] = field(default_factory=list)
-    secrets: list[str] = field(default_factory=list)
-
-    @property
-    def top(self) -> Path:
-        return self.worktree.top
+    levels: Mapping[str, Level]  # of the enabled rules
+    remaining: Callable[[], float]  # seconds for these checks; they stop if it is negative
+    files: tuple[ChangedFile, ...] = ()  # those that can be read
+    findings: list[Finding] = field(default_factory=list)  # of earlier checks
+    unseen: list[str] = field(default_factory=list)  # phrases for parts that could not be checked
+    secrets: list[str] = field(default_factory=list)  # values that must not be printed
 
     def finding(
         self, rule: str, title: str, location: Location, body: str, key: str = "", *, quote: str = ""

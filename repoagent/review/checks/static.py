@@ -61,8 +61,8 @@ def find_conflict_markers(context: CheckContext) -> Iterator[Finding]:
 
 
 def _is_conflict(path: str, old: bytes, new: bytes) -> bool:
-    """Whether the markers are a conflict and not an example in a text, a test or a here-document: the file no longer
-    parses, or has all three in order outside of tests and code blocks."""
+    """Whether the markers are no example in a text, a test or a here-document: the file no longer parses, or has all
+    three in order outside of tests and code blocks."""
     from repoagent.syntax.languages import language_of
 
     if any(line[:7] in (_OPEN, _CLOSE) and _MARKER.match(line) for line in old.split(b"\n")):
@@ -86,8 +86,7 @@ _EXAMPLE = re.compile(r"secret|passw|token", re.IGNORECASE)  # a made-up value o
 
 
 def find_secrets(context: CheckContext) -> Iterator[Finding]:
-    """Yield one finding for each file to which a key, a token or a password is added; the value is never shown. Skips
-    tests, examples and documentation, which contain made-up values."""
+    """Yield one finding for each file to which a key, a token or a password is added; the value is never shown."""
     for file in context.files:
         path = file.path
         if file_kinds.is_lock(path) or file_kinds.is_vendored_path(path) or file_kinds.is_test(path):
@@ -159,7 +158,14 @@ def find_debug_leftovers(context: CheckContext) -> Iterator[Finding]:
         if not lines or not (texts := context.texts(file)):
             continue
         old = texts[0]
-        if patterns and patterns.output and not _is_quiet(file, old, patterns.output):
+        may_print = bool(
+            file.status not in ("modified", "renamed")
+            or re.search(_OUTPUT_PATH, file.path.lower())
+            or (patterns and patterns.output and re.search(patterns.output, old))
+            or old.startswith(b"#!")
+            or b"__main__" in old
+        )
+        if patterns and patterns.output and may_print:
             certain = [patterns.always, _NOTE]
             lines = [entry for entry in lines if any(re.search(pattern, entry[1]) for pattern in certain)]
         lines = [(number, line) for number, line in lines if line.strip() not in old]
@@ -181,13 +187,6 @@ def _is_leftover(path: str, line: bytes, patterns: _Debugging | None) -> bool:
         return False
     always, output = patterns
     return bool(re.search(always, line) or (output and re.search(output + _LOOKS, line)))
-
-
-def _is_quiet(file: ChangedFile, old: bytes, output: bytes) -> bool:
-    """Whether the file does not normally print."""
-    if file.status not in ("modified", "renamed") or re.search(_OUTPUT_PATH, file.path.lower()):
-        return False
-    return not re.search(output, old) and not old.startswith(b"#!") and b"__main__" not in old
 
 
 _LINE = re.compile(r"\bline (\d+)")
@@ -219,8 +218,7 @@ def find_parse_errors(context: CheckContext) -> Iterator[Finding]:
 
 @cache
 def no_longer_parses(path: str, old: bytes, new: bytes) -> tuple[str, str] | None:
-    """The language, and a description of the error with its line; None if the new text parses, or the old one did not
-    parse either."""
+    """The language, and the error with its line; None if the new text parses, or the old one did not either."""
     from repoagent.syntax.languages import language_of
 
     language = language_of(path, new)
@@ -248,8 +246,8 @@ def no_longer_parses(path: str, old: bytes, new: bytes) -> tuple[str, str] | Non
 
 
 def _changed_region(old: bytes, new: bytes) -> tuple[bytes, bytes]:
-    """Both texts from the last `}` at the start of a line before the change to the first one after it. Empties the
-    lines before, to keep the line numbers."""
+    """Both texts from the last `}` at the start of a line before the change to the first one after it, with empty lines
+    before, to keep the line numbers."""
     before, after = old.split(b"\n"), new.split(b"\n")
     shorter = min(len(before), len(after))
     head = next((n for n in range(shorter) if before[n] != after[n]), shorter)

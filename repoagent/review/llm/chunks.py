@@ -1,9 +1,7 @@
-"""Cut a change into blocks for a model.
+"""Cut a change into blocks for a model, changed lines with their context, and combine them into calls.
 
-`gather` orders the files, skips those that a model cannot use or must not see, and cuts each into blocks: changed lines
-with their context. `pack` combines blocks into calls and keeps those of a file together. A `FileView` has the lines of
-both sides of a file as prompts show and quote them; `Versions` reads any file in the reviewed version, whatever the
-work tree contains.
+A `FileView` has the lines of both sides of a file as prompts show and quote them; `Versions` reads any file in the
+reviewed version, whatever the work tree contains.
 """
 
 from __future__ import annotations
@@ -56,19 +54,15 @@ _DATA = re.compile(
 
 @dataclass(frozen=True)
 class FileView:
-    """The lines of a changed file by number, from 1, without line endings; keys and tokens are masked, and unprintable
-    characters are U+FFFD.
-
-    If the text of a side is unavailable, that side has only the changed lines. `ending` is the line ending of the new
-    text.
-    """
+    """The lines of a changed file by number, from 1, as `text_of` shows them; a side whose text is unavailable has only
+    the changed lines."""
 
     file: ChangedFile
     hunks: tuple[Lines, ...]
     new: Mapping[int, str]
     old: Mapping[int, str]
     data: bytes | None
-    ending: str = "\n"
+    ending: str = "\n"  # of the lines of the new text
 
     @property
     def path(self) -> str:
@@ -76,7 +70,6 @@ class FileView:
 
     @cached_property
     def symbols(self) -> Sequence[Symbol]:
-        """The definitions in the new text; none if it is missing or its language has no grammar."""
         from repoagent.syntax.outline import outline
 
         return list(outline(self.path, self.data)) if self.data is not None else []
@@ -86,9 +79,8 @@ class FileView:
 
     def changed(self, *, old: bool) -> list[int]:
         """The numbers of the added lines, or with `old`, of the removed ones."""
-        if old:
-            return [hunk.old + n for hunk in self.hunks for n in range(len(hunk.removed))]
-        return [hunk.new + n for hunk in self.hunks for n in range(len(hunk.added))]
+        sides = [(hunk.old, hunk.removed) if old else (hunk.new, hunk.added) for hunk in self.hunks]
+        return [first + n for first, lines in sides for n in range(len(lines))]
 
     def enclosing(self, start: int, end: int, most: int | None = None) -> Symbol | None:
         """The smallest definition around the lines; with `most`, the largest of at most that many lines. None if there
@@ -135,8 +127,7 @@ def _numbered(data: bytes | None, hunks: tuple[Lines, ...], *, old: bool) -> dic
 
 
 class Row(NamedTuple):
-    """A line as shown: "+" added, "-" removed, " " unchanged; for a removed line, `number` is its line number in the
-    old file."""
+    """A line as shown: "+" added, "-" removed (with its number in the old file), " " unchanged."""
 
     sign: str
     number: int
@@ -175,8 +166,7 @@ class Block:
         return f"{self.path}:{numbers[0]}" + (f"-{numbers[-1]}" if numbers[-1] > numbers[0] else "")
 
     def first(self, *, old: bool) -> int:
-        """The number of the block's first line on the new side, or on the `old` one; cached line numbers are relative
-        to it."""
+        """The number of the first line on the new side, or on the `old` one, to which cached numbers are relative."""
         return next((row.number for row in self.rows if (row.sign == "-") is old), 0)
 
     def key(self, question: str) -> str:
@@ -221,8 +211,7 @@ def blocks_of(view: FileView) -> list[Block]:
 
 
 def _cut(rows: list[Row], starts: Container[int]) -> Iterator[tuple[Row, ...]]:
-    """Split into parts of bounded length, if possible before a definition, which `starts` at a line, in the second half
-    of a part."""
+    """Split into parts of bounded length, if possible before a definition (a line in `starts`) in the second half."""
     while rows:
         end = size = 0
         for row in rows[:MOST_LINES]:
@@ -238,10 +227,8 @@ def _cut(rows: list[Row], starts: Container[int]) -> Iterator[tuple[Row, ...]]:
 
 
 def pack(blocks: Iterable[Block], budget: int) -> list[tuple[Block, ...]]:
-    """Combine the blocks, in order, into parts of at most about `budget` tokens; a larger block is a separate part.
-
-    A file that fits into one part is not split, unless much of the previous part would stay empty.
-    """
+    """Combine the blocks, in order, into parts of at most about `budget` tokens; a larger block is a separate part. A
+    file that fits into one part is not split, unless much of the previous part would stay empty."""
     parts: list[list[Block]] = []
     remaining = files = 0
     for _, group in groupby(blocks, key=lambda block: block.path):
@@ -261,13 +248,13 @@ def pack(blocks: Iterable[Block], budget: int) -> list[tuple[Block, ...]]:
 
 
 def review_order(path: str) -> tuple[int, str]:
-    """The sort key for the files of a change: source, tests, configuration and data, prose."""
+    """The sort key of a file: source, tests, configuration and data, prose."""
     kind = 3 if _PROSE.search(path) else 2 if _DATA.search(path) else int(file_kinds.is_test(path))
     return kind, path
 
 
 def why_skipped(file: ChangedFile, attributes: file_kinds.Attributes, why_not: WhyNot) -> str | None:
-    """The reason to skip a file, whatever its content, as a phrase; None if there is none."""
+    """The reason to skip a file, whatever its content, as a phrase."""
     path, name = file.path, file.path.rpartition("/")[2].lower()
     if why_not(path) or (file.old_path and why_not(file.old_path)):
         return "listed in .repoagentignore, or named like a file that holds secrets"
@@ -285,7 +272,7 @@ def why_skipped(file: ChangedFile, attributes: file_kinds.Attributes, why_not: W
 
 
 def why_content_skipped(data: bytes) -> str | None:
-    """The reason to skip a file because of its content, as a phrase; None if there is none."""
+    """The reason to skip a file because of its content, as a phrase."""
     if reason := why_content_is_off_limits(data):
         return "a Git LFS pointer" if "LFS" in reason else "generated"
     is_long = len(data) > LONG_LINES * (data.count(b"\n") + 1) and len(data) > 5_000
@@ -293,7 +280,6 @@ def why_content_skipped(data: bytes) -> str | None:
 
 
 def list_names(names: Sequence[str]) -> str:
-    """The first names, separated by commas, and how many more there are."""
     return list_some([name if name.isprintable() else repr(name) for name in names], NAMED)
 
 
@@ -331,8 +317,7 @@ def gather(change: Change, worktree: WorkTree, why_not: WhyNot) -> Material:
 
 
 class Versions:
-    """Reads files as they are after the change: from the change, or else from the commit, the index or the work
-    tree."""
+    """Reads files as they are after the change."""
 
     def __init__(self, worktree: WorkTree, change: Change) -> None:
         self.worktree, self.change = worktree, change
@@ -341,8 +326,8 @@ class Versions:
         self.at = change.head or ("" if change.kind == "staged" else None)
 
     def read(self, path: str) -> Source:
-        """The file `path` after the change; its `data` is None if it does not exist. Raises Refused if it is not a
-        regular file of the repository, or missing from a partial clone."""
+        """The file after the change; its `data` is None if it does not exist. Raises Refused if it is not a regular
+        file of the repository, or missing from a partial clone."""
         check_path(path)
         file = self.files.get(path)
         if file is not None and (data := self.change.texts.new(file)) is not None:

@@ -1,7 +1,5 @@
-"""Parse a model's `<finding>` tag into a claim, and verify the claim against the change.
-
-Parsing is strict and never guesses. A claim becomes a finding only if the code that it quotes is on a changed line;
-the quote decides, not the line number.
+"""Parse a model's `<finding>` tag into a claim, and verify the claim against the change: it becomes a finding only if
+the code that it quotes is on a changed line. The quote decides, not the line number.
 """
 
 from __future__ import annotations
@@ -40,8 +38,8 @@ _CODE = frozenset({"quote", "replace"})
 
 @dataclass(frozen=True)
 class Claim:
-    """An unverified finding from a model. `first` and `last` count from 1, in the old file if `old` is set; both are 0
-    if the model gave no line numbers. `replace` is None without a suggestion."""
+    """An unverified finding from a model. The lines count from 1, in the old file if `old`; 0 and 0 if there are none.
+    `replace` is None without a suggestion."""
 
     rule: str
     path: str
@@ -94,8 +92,8 @@ def parse_finding(args: Mapping[str, str], body: str, rules: Collection[str]) ->
 
 
 def _sections(body: str) -> dict[str, list[str]] | str:
-    """The lines of each section of the body, or the reason why it is invalid. Code is the text after the bars, or
-    inside a fence, otherwise all lines."""
+    """The lines of each section of the body, or the reason why it is invalid. Code is what is after the bars or inside
+    a fence, otherwise all lines."""
     sections: dict[str, list[str]] = {}
     key, fence = "", ""
     for line in body.replace("\r\n", "\n").split("\n"):
@@ -116,9 +114,8 @@ def _sections(body: str) -> dict[str, list[str]] | str:
     for name in _CODE & sections.keys():
         lines = sections[name] = _trimmed(sections[name])
         if lines and _FENCE.fullmatch(lines[0]):
-            sections[name] = lines[
-                1 : len(lines) - (len(lines) > 1 and _FENCE.fullmatch(lines[-1]) is not None)
-            ]
+            is_closed = len(lines) > 1 and _FENCE.fullmatch(lines[-1]) is not None
+            sections[name] = lines[1 : len(lines) - is_closed]
         elif any(map(_BAR.fullmatch, lines)):
             bars = [_BAR.fullmatch(line) for line in lines if line.strip()]
             if None in bars:
@@ -184,8 +181,7 @@ def _same(line: str) -> str:
 
 
 def _matches(side: Mapping[int, str], code: Sequence[str], *, parts: bool = False) -> list[range]:
-    """The consecutive lines that equal the quote; with `parts`, if there are none and it is a single line, the lines
-    that contain it."""
+    """The lines that equal the quote, one after another; with `parts`, else those that contain a quote of one line."""
     quote = _trimmed([_same(line) for line in code])
     if not quote:
         return []
@@ -201,7 +197,7 @@ def _matches(side: Mapping[int, str], code: Sequence[str], *, parts: bool = Fals
 
 
 def _suggestion(claim: Claim, match: range, view: FileView) -> Suggestion | None:
-    """The replacement as whole lines of the file; None if it may not fit or the file would parse worse."""
+    """The replacement as whole lines; None if it may not fit or the file would parse worse."""
     if claim.replace is None or claim.old or view.data is None:
         return None
     before = [view.new[number] for number in match]
@@ -227,22 +223,19 @@ def _suggestion(claim: Claim, match: range, view: FileView) -> Suggestion | None
 
 
 def merge_findings(findings: Sequence[Finding]) -> list[Finding]:
-    """The findings without duplicates: of two with the same rule and overlapping lines, only the more serious or more
-    detailed one is kept. Ids are made unique, since the same text may occur twice in one symbol."""
+    """The findings without duplicates: of two with the same rule and overlapping lines, the more serious or more
+    detailed one. Ids are made unique, since the same text may occur twice in one symbol."""
     merged: list[Finding] = []
     for finding in findings:
         location = finding.location
         for number, other in enumerate(merged):
             span = other.location
-            if (
-                (finding.rule, location.path, location.old) == (other.rule, span.path, span.old)
-                and location.start <= span.end
-                and span.start <= location.end
-            ):
-                both = (other, finding)
-                merged[number] = max(
-                    both, key=lambda each: (each.level, bool(each.suggestion), len(each.body))
+            is_same = (finding.rule, location.path, location.old) == (other.rule, span.path, span.old)
+            if is_same and location.start <= span.end and span.start <= location.end:
+                best = max(
+                    other, finding, key=lambda each: (each.level, bool(each.suggestion), len(each.body))
                 )
+                merged[number] = best
                 break
         else:
             merged.append(finding)

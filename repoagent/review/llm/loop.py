@@ -84,8 +84,7 @@ class FindingCollector:
         return Observation("objection", text, ok=False)
 
     def insist(self, state: State) -> Observation | None:
-        """For a reply without tags: accept it if it says that there are no findings, otherwise ask once for the
-        required format."""
+        """For a reply without tags: accept it if it says that there are no findings, else ask once for the format."""
         if self.claims or self.dropped or self.rejected or _NOTHING.match(state.turns[-1].text.strip()):
             self._accept()
             return None
@@ -117,7 +116,7 @@ def tools_for(
 
 
 class Clock:
-    """The time limit of a review."""
+    """The time limit of a review; each method raises LimitReached."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -128,22 +127,19 @@ class Clock:
         return self.end - time.monotonic()
 
     def check(self, *_: object) -> None:
-        """Raise LimitReached when the time is up."""
         if self.remaining <= 0:
-            raise LimitReached(
-                f"reached the time limit of {self.seconds:g} s; raise review.max_seconds to continue"
-            )
+            limit = f"reached the time limit of {self.seconds:g} s"
+            raise LimitReached(f"{limit}; raise review.max_seconds to continue")
 
     def wait(self, seconds: float, reason: str) -> None:
-        """Raise LimitReached if a pause of `seconds` would exceed the limit."""
+        """Refuse a pause that would exceed the limit."""
         if seconds > self.remaining:
-            raise LimitReached(
-                f"{reason}; waiting {seconds:.0f} s would exceed review.max_seconds ({self.seconds:g} s)"
-            )
+            limit = f"review.max_seconds ({self.seconds:g} s)"
+            raise LimitReached(f"{reason}; waiting {seconds:.0f} s would exceed {limit}")
 
     @contextmanager
     def alarm(self) -> Iterator[None]:
-        """Raise LimitReached in the block when the time is up, even while it waits for the network."""
+        """Interrupt the block when the time is up, even while it waits for the network."""
         self.check()
         if threading.current_thread() is not threading.main_thread():
             yield
@@ -166,12 +162,9 @@ def review_chunk(
     session: ReviewSession, setup: ModelSetup, prompt: Prompt, lookups: Sequence[Tool], collector: FindingCollector, *,
     clock: Clock, max_calls: int, key: str,
 ) -> None:  # fmt: skip
-    """Ask about one chunk until the model finishes. `max_calls` is the limit for the whole review, as counted by the
-    meter; `key` identifies the chunk in a cassette.
-
-    Raises ModelError if a call fails or the model ignores the required form, LimitReached at a limit, and UsageError
-    for a prompt that does not fit the model.
-    """
+    """Ask about one chunk until the model finishes. `max_calls` limits the meter's count for the whole review; `key`
+    identifies the chunk in a cassette. Raises ModelError if a call fails or the model ignores the required form,
+    LimitReached at a limit, and UsageError for a prompt that does not fit the model."""
     offered = (*lookups, collector.tool)
     to_messages = partial(messages_of, tools=offered, blocks_of=partial(blocks_of, session.layout))
 
@@ -207,6 +200,5 @@ def review_chunk(
     with clock.alarm():
         run(agent, offered, state, before_finish=collector.object, before_answer=collector.insist)
     if collector.only_words:
-        raise ModelError(
-            "the model does not report findings in the required form; try again, or choose another model"
-        )
+        reason = "the model does not report findings in the required form"
+        raise ModelError(f"{reason}; try again, or choose another model")

@@ -1,5 +1,5 @@
-"""The prompts of a review: first the part that is the same for all calls, then the part for this call, with foreign
-text marked as data."""
+"""The prompts of a review: the part that is the same for all calls, then that for this call, with foreign text as
+data."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ REQUEST = "Review the lines that changed."
 
 
 def instructions(rules: Sequence[str], tools: Sequence[Tool]) -> str:
-    """The part of a prompt that says how to review and how to answer; the same for every call."""
+    """How to review and how to answer; the same for every call."""
     folder = files("repoagent.review.llm") / "prompts"
     texts = {name: (folder / f"{name}.md").read_text(encoding="utf-8") for name in ("review", *rules, "form")}
     kinds = [f"- {texts[rule].strip()}" for rule in rules]
@@ -49,8 +49,7 @@ def instructions(rules: Sequence[str], tools: Sequence[Tool]) -> str:
 
 
 class Prompts:
-    """The prompts for a review of the files `paths`. `warnings` are about the context files and the dismissals. Raises
-    GitError if git fails."""
+    """The prompts for a review of the files `paths`. `warnings` are about the context files and the dismissals."""
 
     def __init__(
         self, change: Change, session: ReviewSession, protocol: str, paths: Sequence[str], why_not: WhyNot
@@ -120,7 +119,7 @@ class Prompts:
         return "\n\n".join(f"{named(path)}:\n{text}" for path, text in histories if text)
 
     def _notes(self, paths: Sequence[str]) -> Iterator[str]:
-        """The notes in the memory of each file; a memory that cannot be read is skipped with a warning."""
+        """The notes on each file; a memory that cannot be read is skipped with a warning."""
         session = self.session
         if not session.settings.switch("memory.enabled") or not session.layout.memory.is_dir():
             return

@@ -37,7 +37,7 @@ CACHE_DAYS = 60
 
 
 def open_model(session: ReviewSession) -> ModelSetup:
-    """The model in `review.model`, otherwise the model for edits, with its meter. Raises what `model_setup` raises."""
+    """The model for reviews with its meter; see `review_settings`. Raises what `model_setup` raises."""
     settings = review_settings(session.settings)
     ready = model_setup(settings, session.record, session.reply, session.warn)
     if settings.origin("max_turns") == "default":  # a limit for an edit; a review has max_calls
@@ -46,7 +46,7 @@ def open_model(session: ReviewSession) -> ModelSetup:
 
 
 def review_settings(settings: Settings) -> Settings:
-    """The settings with the model for reviews, unless the command line names a model, and a timeout of at most
+    """The settings with `review.model` as the model, unless the command line names one, and a timeout of at most
     `review.max_seconds`."""
     entries = dict(settings.entries)
     model = settings.text_or_none("review.model")
@@ -59,7 +59,7 @@ def review_settings(settings: Settings) -> Settings:
 
 
 def prompts(change: Change, session: ReviewSession) -> list[Prompt]:
-    """The prompt of the first call about each part, as if no answer were cached; nothing is sent."""
+    """The prompt of the first call about each part, as if no answer were cached."""
     review = _Review(change, session)
     budget = max(LEAST_TOKENS, session.settings.whole("review.context_limit"))
     _, common = review.prompts(None)
@@ -67,11 +67,8 @@ def prompts(change: Change, session: ReviewSession) -> list[Prompt]:
 
 
 def model_findings(change: Change, session: ReviewSession) -> Outcome:
-    """A model's findings on `change`; parts with a cached answer are not asked about again.
-
-    If there is no model, no network, or no time or money left, the error is not raised: the answer contains it as
-    `error`, and `unseen` and `notes` name what is missing.
-    """
+    """A model's findings on `change`; parts with a cached answer are not asked about again. If there is no model, no
+    network, no time or no money left, the answer has the error, and `unseen` and `notes` name what is missing."""
     if not levels_of(session.settings) or not change.files:
         return Outcome()
     review = _Review(change, session)
@@ -93,8 +90,7 @@ def levels_of(settings: Settings) -> dict[str, Level]:
 
 
 class _Review:
-    """State of one review: the blocks of the change, the findings so far, phrases for the `unseen` parts, and the first
-    `error`."""
+    """State of one review: the blocks of the change, the findings so far, the `unseen` parts and the first `error`."""
 
     def __init__(self, change: Change, session: ReviewSession) -> None:
         self.change, self.session = change, session
@@ -106,7 +102,7 @@ class _Review:
         self.error: RepoagentError | None = None
 
     def leave_out(self, blocks: Sequence[Block]) -> None:
-        """Add the phrase for blocks that were skipped for lack of time, money or a model."""
+        """Note blocks that were skipped for lack of time, money or a model."""
         names = list_names([block.name for block in blocks])
         self.unseen.append(f"{names} (the model's review is incomplete)")
 
@@ -192,14 +188,12 @@ class _Review:
 
 
 def _holder(part: Sequence[Block], finding: Finding) -> Block:
-    """The block under which the finding is cached: the block with its lines, otherwise the first of its file."""
-    location = finding.location
-    changed = ("-" if location.old else "+", location.start)
-    file_blocks = [block for block in part if block.path == location.path]
-    for block in file_blocks:
-        if any((row.sign, row.number) == changed for row in block.rows):
-            return block
-    return (file_blocks or list(part))[0]
+    """The block under which the finding is cached: that with its lines, otherwise the first of its file."""
+    _, start, _, old = finding.location
+    changed = ("-" if old else "+", start)
+    own = [block for block in part if block.path == finding.location.path]
+    with_lines = (block for block in own if any((row.sign, row.number) == changed for row in block.rows))
+    return next(with_lines, (own or list(part))[0])
 
 
 def _first_line(error: RepoagentError) -> str:
@@ -209,8 +203,8 @@ def _first_line(error: RepoagentError) -> str:
 
 
 class AnswerCache:
-    """The answers of one model under one set of rules: a file for each block, named by a hash of the question, so that
-    the user pays for each block only once. Answers from a cassette (`replay:`) are not cached."""
+    """The answers of one model under one set of rules: a file for each block, named by a hash of the question. Answers
+    from a cassette (`replay:`) are not cached."""
 
     def __init__(self, session: ReviewSession, spec: str, rules: Sequence[str]) -> None:
         self.session, self.spec = session, spec
@@ -228,13 +222,9 @@ class AnswerCache:
             return None
         try:
             value = json_files.read_document(self._path(block), version=CACHE_VERSION, warn=self.session.warn)
-        except Refused:  # a newer format, or not a regular file
+            return None if value is None else [_claim(item, block) for item in value["claims"]]
+        except (Refused, KeyError, TypeError, ValueError):  # a newer format, not a regular file, or edited
             return None
-        saved = value.get("claims") if value is not None else None
-        if not isinstance(saved, list):
-            return None
-        claims = [_claim(item, block) for item in saved if isinstance(item, dict)]
-        return [claim for claim in claims if claim is not None]
 
     def put(self, block: Block, claims: Sequence[Claim]) -> None:
         """Save the verified claims about this block; only warns if that fails."""
@@ -265,15 +255,13 @@ class AnswerCache:
                     path.unlink()
 
 
-def _claim(value: Mapping[str, Any], block: Block) -> Claim | None:
-    """The claim in the data of a cached answer; None if they are invalid."""
-    try:
-        old, replace = bool(value["old"]), value["replace"]
-        first, last = (block.first(old=old) + int(n) for n in value["lines"]) if value["lines"] else (0, 0)
-        rule, title, why = (str(value[name]) for name in ("rule", "title", "why"))
-        level = None if value["level"] is None else Level[str(value["level"]).upper()]
-        replace = None if replace is None else tuple(map(str, replace))
-        quote = tuple(map(str, value["quote"]))
-        return Claim(rule, block.path, first, last, title, quote, why, old, level, replace)
-    except (KeyError, TypeError, ValueError):
-        return None
+def _claim(value: Mapping[str, Any], block: Block) -> Claim:
+    """The claim in the data of a cached answer. Raises KeyError, TypeError or ValueError for other data."""
+    old, replace = bool(value["old"]), value["replace"]
+    first, last = (block.first(old=old) + int(n) for n in value["lines"]) if value["lines"] else (0, 0)
+    rule, title, why = (str(value[name]) for name in ("rule", "title", "why"))
+    level = None if value["level"] is None else Level[str(value["level"]).upper()]
+    replace = None if replace is None else tuple(map(str, replace))
+    return Claim(
+        rule, block.path, first, last, title, tuple(map(str, value["quote"])), why, old, level, replace
+    )

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from repoagent.review.checks import removed_symbol
-from repoagent.review.checks.removed_symbol import Use
+from repoagent.review.checks import module_names
+from repoagent.review.checks.module_names import Use
 from tests.conftest import GitRepo
 from tests.review.checks.test_static import findings
 
@@ -17,11 +17,11 @@ DEEP = b"import m\nif m.gone0: pass\n" + b"elif m.gone0: pass\n" * 2_500
 
 
 def test_long_chains_of_elif_and_of_attributes_are_parsed() -> None:
-    names = removed_symbol.python_names(b"a = 1\n" + DEEP + b"else: b = 1\n")
+    names = module_names.python_names(b"a = 1\n" + DEEP + b"else: b = 1\n")
     assert {"a", "b", "m"} == names.keys()
-    assert len(removed_symbol.python_uses("a.py", DEEP, "m.py", NAMES)) == 2_501
+    assert len(module_names.python_uses("a.py", DEEP, "m.py", NAMES)) == 2_501
     chain = b"import m\nx = m.gone0" + b".b" * 900 + b"\n"
-    assert removed_symbol.python_uses("a.py", chain, "m.py", NAMES) == [Use("gone0", 2, imported=False)]
+    assert module_names.python_uses("a.py", chain, "m.py", NAMES) == [Use("gone0", 2, imported=False)]
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_long_chains_of_elif_and_of_attributes_are_parsed() -> None:
 )
 @pytest.mark.parametrize(
     "read",
-    [removed_symbol.script_names, lambda text: removed_symbol.script_uses("a.js", text, "m.js", NAMES)],
+    [module_names.script_names, lambda text: module_names.script_uses("a.js", text, "m.js", NAMES)],
     ids=["names", "uses"],
 )
 def test_a_large_script_is_read_in_time(read: Callable[[bytes], object], text: bytes) -> None:

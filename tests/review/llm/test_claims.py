@@ -277,3 +277,7 @@ def test_a_suggestion_changes_its_lines_only(
     if after is not None:
         expected = [*lines[: start - 1], *instead, *lines[end:]]
         assert [line for line in after.decode().split("\n") if line] == [line for line in expected if line]
+
+
+def test_a_suggestion_adds_no_final_newline() -> None:
+    assert apply_suggestion(b"a\nb", Suggestion(Location("a", 2, 2), "c\n")) == b"a\nc"

@@ -68,7 +68,7 @@ def test_unchanged_code_is_not_paid_for_again(reviewing: Reviewing) -> None:
 
 @pytest.mark.soak
 def test_a_broken_cached_answer_is_requested_again(reviewing: Reviewing) -> None:
-    reviewing.script.replies(finding() + NOTHING, finding() + NOTHING)
+    reviewing.script.replies(*[finding() + NOTHING] * 3)
     reviewing()
     (saved,) = (reviewing.repo.top / ".repoagent/reviews/answers").glob("??/*.json")
     saved.write_text("{broken")
@@ -76,9 +76,11 @@ def test_a_broken_cached_answer_is_requested_again(reviewing: Reviewing) -> None
     assert any("broken" in warning for warning in reviewing.warnings)
     assert len(reviewing.script.prompts) == 2
     value = json.loads(saved.read_text())
-    value["claims"] = [{"rule": 1}, {**value["claims"][0], "quote": ["made up"]}, value["claims"][0]]
+    value["claims"] = [{**value["claims"][0], "quote": ["made up"]}, value["claims"][0]]
     saved.write_text(json.dumps(value))
     assert [f.title for f in reviewing().findings] == ["Tax is added"]  # each is verified again
+    saved.write_text(json.dumps({**value, "claims": [{"rule": 1}]}))
+    assert len(reviewing().findings) == 1 and len(reviewing.script.prompts) == 3
 
 
 @pytest.mark.soak
