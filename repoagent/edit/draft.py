@@ -28,17 +28,14 @@ READ_LIMIT = 24 * 1024  # characters of one `read`, so that a few of them do not
 
 
 def read_limit(window: int | None) -> int:
-    """The maximum number of characters that one `read` returns to a model with this context window (in tokens)."""
+    """The characters that one `read` returns at most to a model with this context window (in tokens)."""
     return READ_LIMIT if window is None else max(1_000, min(READ_LIMIT, window * 3 // 8))
 
 
 @dataclass(frozen=True)
 class Draft:
-    """The files of an edit. `sources` are the files as read, by path; `edits` are the changes so far, one per file, in
-    the order of the first change."""
-
-    sources: Mapping[str, Source]
-    edits: tuple[FileChange, ...] = ()
+    sources: Mapping[str, Source]  # the files as read, by path
+    edits: tuple[FileChange, ...] = ()  # one per file, in the order of the first change
 
     def texts(self) -> dict[str, Content]:
         """All files that exist in the draft, by current path."""
@@ -51,13 +48,12 @@ class Draft:
         return texts
 
     def with_source(self, source: Source) -> Draft:
-        """The draft with `source` added, unless its file is in the draft already."""
         if source.path in self.sources:
             return self
         return replace(self, sources={**self.sources, source.path: source})
 
     def with_changes(self, changes: Iterable[FileChange]) -> Draft:
-        """The draft after `changes`, which are relative to this draft."""
+        """The draft after `changes`, which are relative to it."""
         edits = list(self.edits)
         for change in changes:
             for number, earlier in enumerate(edits):
@@ -79,10 +75,7 @@ class Draft:
 
 @dataclass
 class EditSession:
-    """The state of one edit until it is committed; the change comes from a model, a patch or the segments of a split.
-
-    Without a model only the fields up to `resume_hint` matter.
-    """
+    """The state of one edit until it is committed. Without a model, only the fields up to `resume_hint` matter."""
 
     worktree: WorkTree
     request: EditRequest
@@ -109,12 +102,11 @@ class EditSession:
 
     @property
     def loose(self) -> bool:
-        """Whether a fence without a file name may contain a whole file or function."""
+        """Whether a fence needs no file name to contain a whole file or function."""
         return self.short or self.form in LOOSE
 
     def sent_back(self, text: str) -> str:
-        """The message to the model about its refused edit: the reason `text` and, after several refusals, a request for
-        another format."""
+        """The message to the model about its refused edit: `text` and, after several refusals, another format."""
         before = form_after(self.form, self.refusals, fits=self.fits)
         self.refusals += 1
         form = form_after(self.form, self.refusals, fits=self.fits)
@@ -127,7 +119,7 @@ class EditSession:
         return f"{text}\n{self.reminder}".rstrip()
 
     def source(self, path: str) -> Source:
-        """The source of `path`, read on first use. Raises Refused or UsageError if it may not be read."""
+        """The file `path`, read on first use. Raises Refused or UsageError if it may not be read."""
         path = path.strip().removeprefix("./")
         if not path:
             raise UsageError('specify the file: path="FILE"')
@@ -136,15 +128,13 @@ class EditSession:
         if path not in self.draft.sources:
             source = self.read(path) if self.read else read_source(self.worktree, path)
             self.draft = self.draft.with_source(source)
-            in_scope = (
-                self.request.scope == "repo" and source.data is not None and path not in self.request.read
-            )
-            if in_scope and not why_content_is_off_limits(source.data or b"") and not self.is_ignored(path):
-                self.editable.add(path)
+            in_scope = self.request.scope == "repo" and path not in self.request.read
+            if in_scope and source.data is not None and not why_content_is_off_limits(source.data):
+                self.editable |= set() if self.is_ignored(path) else {path}
         return self.draft.sources[path]
 
     def text(self, source: Source) -> str:
-        """The text of a file in the draft. Raises UsageError if the file does not exist."""
+        """The current text of a file. Raises UsageError if it does not exist."""
         from repoagent.edit.prompt.blocks import shown
 
         present = self.draft.texts().get(source.path)
@@ -153,13 +143,12 @@ class EditSession:
         return shown(present.data)
 
     def attached(self, turns: Sequence[Turn]) -> Mapping[str, Media | str]:
-        """The images and PDFs that `turns` refer to; see `Attachments.of`."""
         if self.attachments is None or not any("attached" in turn.meta for turn in turns):
             return {}
         return self.attachments().of(turns)
 
     def is_ignored(self, path: str) -> bool:
-        """Whether git ignores the file. A model may not edit an ignored file unless the user named it."""
+        """Whether git ignores the file, and the user did not name it."""
         if path in self.request.paths or path in self.not_ignored:
             return False
         return path in is_ignored(self.worktree, [path])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,7 +29,7 @@ _LIKE_A_PATH = re.compile(r"\S*(/\S+|[\w-]\.[A-Za-z]\w{0,7})(:\S+)?")
 
 @dataclass(frozen=True)
 class Target:
-    """A file to edit and, optionally, a line range (from 1, both inclusive) or a symbol in it."""
+    """A file to edit and, optionally, a line range (from 1, inclusive) or a symbol in it."""
 
     path: str
     first: int | None = None
@@ -46,17 +46,16 @@ class Target:
 
 @dataclass(frozen=True)
 class Check:
-    """A command that must succeed before a commit. `timeout` is in seconds, None for no limit. `confine` runs the
-    command in the sandbox unless the user has accepted the change; None for no sandbox."""
+    """A command that must succeed before a commit."""
 
     command: str
-    timeout: float | None = CHECK_TIMEOUT
-    confine: Confine | None = None
+    timeout: float | None = CHECK_TIMEOUT  # seconds; None for no limit
+    confine: Confine | None = None  # used unless the user has accepted the change
 
 
 @dataclass(frozen=True)
 class EditRequest:
-    """The request and the options of one edit. Paths are relative to the top of the work tree."""
+    """The request and the options of one edit. Paths are relative to the top."""
 
     instruction: str
     targets: tuple[Target, ...]
@@ -75,16 +74,13 @@ class EditRequest:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The files to edit, each once."""
         return tuple(dict.fromkeys(target.path for target in self.targets))
 
     @property
     def commits(self) -> bool:
-        """Whether an accepted change is committed."""
         return not (self.commit.no_commit or self.dry_run)
 
     def lines_in(self, path: str) -> list[tuple[int, int]]:
-        """The line ranges that the targets name in `path`."""
         return [
             (target.first, target.last or target.first)
             for target in self.targets
@@ -93,7 +89,7 @@ class EditRequest:
 
 
 def names_file(instruction: str, path: str) -> bool:
-    """Whether an instruction names the file `path`, by its path or the end of it."""
+    """Whether an instruction contains `path` or the end of it."""
     words = {word.strip("`'\".,;:!?()[]{}<>").removeprefix("./") for word in instruction.split()}
     parts = path.split("/")
     ends = ("/".join(parts[number:]) for number in range(len(parts)))
@@ -101,7 +97,7 @@ def names_file(instruction: str, path: str) -> bool:
 
 
 def named_files(targets: Sequence[Target]) -> dict[str, str]:
-    """The targets as metadata of a turn: `files` and, if any, `places`; see `files_named`."""
+    """The targets as metadata of a turn, for `files_named`."""
     meta = {"files": json.dumps([target.path for target in targets], ensure_ascii=False)}
     if any(target.suffix for target in targets):
         meta["places"] = json.dumps([target.suffix for target in targets], ensure_ascii=False)
@@ -113,18 +109,11 @@ def files_named(meta: Mapping[str, str]) -> tuple[Target, ...]:
     try:
         files = json.loads(meta.get("files", "[]"))
         suffixes = json.loads(meta.get("places", "null")) or [""] * len(files)
-        targets = []
-        for file, suffix in zip(files, suffixes, strict=True):
-            match = _LINES.match(f"x{suffix}")
-            if suffix.startswith("::"):
-                targets.append(Target(file, symbol=suffix[2:]))
-            elif match:
-                targets.append(Target(file, int(match["first"]), int(match["last"] or match["first"])))
-            else:
-                targets.append(Target(file))
-    except (ValueError, TypeError, AttributeError):
+        return tuple(
+            replace(_split(f"x{suffix}"), path=file) for file, suffix in zip(files, suffixes, strict=True)
+        )
+    except (ValueError, TypeError, UsageError):
         return ()
-    return tuple(targets)
 
 
 def parse_target(text: str, cwd: Path) -> Target:
@@ -134,8 +123,10 @@ def parse_target(text: str, cwd: Path) -> Target:
     """
     if not text:
         raise UsageError('empty file name: use repoagent edit FILE "INSTRUCTION"')
-    if _exists(cwd / text):
-        return Target(text)
+    return Target(text) if _exists(cwd / text) else _split(text)
+
+
+def _split(text: str) -> Target:
     if match := _SYMBOL.match(text):
         return Target(match["path"], symbol=match["symbol"])
     if match := _LINES.match(text):
@@ -149,7 +140,6 @@ def parse_target(text: str, cwd: Path) -> Target:
 
 
 def no_file(worktree: WorkTree, path: str) -> NoSuchFile:
-    """The error for a missing file to edit."""
     from repoagent.git.files import no_such_file
 
     return no_such_file(path, worktree.top, remedy="use --create to create it")
@@ -160,8 +150,8 @@ def split_arguments(
 ) -> tuple[list[str], str | None]:
     """Split `FILE... INSTRUCTION` into the files and the instruction (None if it is missing).
 
-    With `create`, a last argument that looks like a path is a new file. Without `create`, such an argument raises
-    UsageError if the file does not exist, so that a mistyped name is not sent to a model as an instruction.
+    A last argument that looks like a path but does not exist is a new file with `create`, and raises UsageError without
+    it, so that a mistyped name is not sent to a model.
     """
     if instruction_elsewhere or not arguments:
         return list(arguments), None

@@ -1,7 +1,4 @@
-"""The look-up tools of a model (`read`, `search`, `files`, `outline`, ...) in one edit.
-
-The second half searches and lists the files of a repository, without ignored and withheld files. Both call git;
-`search` is bounded in time, memory and output."""
+"""A model's look-up tools (`read`, `search`, `files`, ...), and the search and the listing of files behind them."""
 
 from __future__ import annotations
 
@@ -12,7 +9,6 @@ import stat
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field
 from datetime import datetime, timezone
 from functools import partial
 from itertools import islice
@@ -40,8 +36,7 @@ USES_SHOWN = 20  # files of a symbol, or symbols of a file
 
 
 def look_up(session: EditSession, name: str) -> Tool:
-    """The look-up tool `name`, one of LOOK_UPS. It only reads; a RepoagentError becomes an observation for the
-    model."""
+    """The tool `name`, one of LOOK_UPS. A RepoagentError becomes an observation for the model."""
     answer, text = LOOK_UPS[name]
 
     def perform(action: Action) -> Observation:
@@ -100,7 +95,7 @@ def _read(session: EditSession, action: Action) -> Observation:
 
 
 def media_in(data: bytes, path: str) -> Media | None:
-    """The content of a file as an image or PDF; None for text. Raises UsageError if it is broken or unsupported."""
+    """A file's image or PDF; None for text. Raises UsageError if it is broken or unsupported."""
     from repoagent.llm.media import media_of, type_of
 
     if type_of(data) is None and decode(data) is not None:
@@ -121,7 +116,6 @@ def _search(session: EditSession, action: Action) -> str:
 
 
 def matches_text(matches: Matches) -> str:
-    """The matching lines, fenced, and the remark, as text for a model."""
     rows = fence("\n".join(matches.rows), "matches") if matches.rows else ""
     return "\n".join(filter(None, [rows, matches.remark]))
 
@@ -144,7 +138,6 @@ def _outline(session: EditSession, action: Action) -> str:
 
 
 def _history(session: EditSession, action: Action) -> str:
-    """The commits of a file, which may be deleted, or (`neighbors`) the files that change with it."""
     path = action.args.get("path", "")
     check_path(path)
     if reason := session.why_not(path):
@@ -209,15 +202,12 @@ LONGEST = 300  # characters of a pattern
 # Match like Python: \w and (?i) work for all letters, and $ matches before the CR of a CRLF file.
 _AS_PYTHON = "(*UCP)(*ANYCRLF)"
 _UTF8 = {"LC_ALL": "C.UTF-8", "LANGUAGE": ""}  # otherwise . matches a byte
-# Syntax with another meaning in PCRE than in Python: anchors of the whole text, counts without a minimum.
-_DIFFERS = re.compile(r"\\.|\{(?=,\d+\})")
-_INSTEAD = {r"\A": "^", r"\Z": "$", r"\z": "$", "{": "{0"}
 _SPECIAL = re.compile(r"[\\^$.|?*+()\[\]{}]")
 
 
 @dataclass(frozen=True)
 class Matches:
-    """Matching lines as `path:line:text`, and a remark on omitted lines, or on a similar pattern that would match."""
+    """Matching lines as `path:line:text`, and a remark on omitted lines or on how they were found."""
 
     rows: tuple[str, ...] = ()
     remark: str = ""
@@ -226,21 +216,18 @@ class Matches:
 def search(
     top: Path, pattern: str, why_not: WhyNot, path: str = "", *, at: str | None = None, output: bool = False
 ) -> Matches:
-    """Find at most MATCH_LIMIT lines that match a Perl regular expression, in tracked and untracked files that may be
-    shown, or only in the file `path`, ignored or not. Of a long line, only the part around the match is shown. `at` is
-    a commit to search in, or "" for the index. With `output`, `path` is a file of command output in the folder `top`,
-    which need not be in a work tree, and case is ignored.
+    """Find at most MATCH_LIMIT lines that match a Perl regular expression or, if none does, contain it as plain text.
 
-    If no line matches, finds lines that contain the pattern as plain text. Raises UsageError for an invalid pattern, or
-    one that takes too long.
+    Searches tracked and untracked files, or only the file `path`, ignored or not; `at` is a commit to search in, "" for
+    the index. With `output`, `path` is a file of command output in the folder `top`, and case is ignored. Raises
+    UsageError for an invalid pattern, or one that takes too long.
     """
     if len(pattern) > LONGEST or re.search("[\0\n\ud800-\udfff]", pattern):
         raise UsageError(f"the pattern must be one line of at most {LONGEST} characters: shorten it")
     grep = partial(_grep, top, why_not, path=path, at=at, output=output)
-    perl = _AS_PYTHON + _DIFFERS.sub(lambda match: _INSTEAD.get(match[0], match[0]), pattern)
     reason = ""
     try:
-        if (matches := grep("-P", perl)).rows:
+        if (matches := grep("-P", _AS_PYTHON + pattern)).rows:
             return matches
     except GitError as error:
         if error.returncode == 128 and "-e option, '" in error.stderr:
@@ -266,7 +253,6 @@ class _TooMuch(Exception):
 def _grep(
     top: Path, why_not: WhyNot, syntax: str, pattern: str, *, path: str, at: str | None, output: bool
 ) -> Matches:
-    """The matches of `git grep`; the other parameters are those of `search`."""
     most = MATCH_LIMIT if path else FILE_LIMIT
     args = [*f"grep -z --no-color --full-name -n --column -m {most + 1} {syntax} -e".split(), pattern]
     if output:
@@ -304,7 +290,14 @@ def _grep(
         if seen[name] > most or len(rows) == MATCH_LIMIT:
             is_cut = True
             continue
-        row = f"{fields[1].decode()}:{_around(fields[3], int(fields[2]) - 1)}"
+        text, at_byte = fields[3], int(fields[2]) - 1
+        shown = text.decode(errors="replace")
+        if len(text) > LINE_LIMIT:  # show the part around the match
+            start = max(0, at_byte - LINE_LIMIT // 4)
+            shown = ("…" if start else "") + text[start : start + LINE_LIMIT].decode(errors="ignore")
+            if at_byte > LINE_LIMIT:
+                shown = f"(character {len(text[:at_byte].decode(errors='replace')) + 1}) {shown}"
+        row = f"{fields[1].decode()}:{shown}"
         rows.append(row if output else f"{name}:{row}")
     if not is_cut:
         return Matches(tuple(rows))
@@ -315,47 +308,34 @@ def _grep(
     return Matches(tuple(rows), f"More matches were omitted{where}: use a narrower search.")
 
 
-def _around(text: bytes, at: int) -> str:
-    """A line; of a long one the part around the match at byte `at`, with the position of the match in characters."""
-    if len(text) <= LINE_LIMIT:
-        return text.decode(errors="replace")
-    start = max(0, at - LINE_LIMIT // 4)
-    piece = text[start : start + LINE_LIMIT].decode(errors="ignore")
-    position = f"(character {len(text[:at].decode(errors='replace')) + 1}) " if at > LINE_LIMIT else ""
-    return f"{position}{'…' if start else ''}{piece}"
-
-
 LISTED = 100  # files and folders of one listing
 _MOST_FORMS = 50  # patterns that braces may expand to
 
 
 @dataclass(frozen=True)
 class File:
-    """A file of the work tree; `modified` is its modification time in seconds since the epoch."""
-
     path: str
     size: int
-    modified: float
+    modified: float  # seconds since the epoch
     tracked: bool
     kind: str = ""  # "link" or "submodule"; "" for a file
 
 
 @dataclass(frozen=True)
 class Listing:
-    """The content of a folder, or the files below it that match a pattern. `folders` has the number of files below each
-    folder; `more` counts omitted files, `withheld` those that may not be shown."""
+    """The content of a folder, or the files below it that match a pattern."""
 
-    files: Sequence[File] = ()
-    folders: Mapping[str, int] = field(default_factory=dict)
-    more: int = 0
-    withheld: int = 0
+    files: Sequence[File]
+    folders: Mapping[str, int]  # with the number of files below each
+    more: int  # omitted files
+    withheld: int  # files that may not be shown
 
 
 def list_files(
     top: Path, why_not: WhyNot, path: str = "", pattern: str = "", *, most: int = LISTED
 ) -> Listing:
-    """List the folder `path` ("" is the top): its files, and its folders with their file counts. With a `pattern` (a
-    glob; without a slash it matches names at any depth) list all matching files below `path`.
+    """List the files and folders of the folder `path` ("" is the top) or, with a `pattern` (a glob; without a slash it
+    matches names at any depth), all matching files below `path`.
 
     Raises UsageError for an unknown path or a pattern that is too long, Refused for a path outside the repository.
     """
@@ -417,7 +397,6 @@ def list_files(
 
 
 def listing_text(listing: Listing) -> str:
-    """One line for each entry: name, size, day of the last change."""
     rows = [f"{_row(folder)}/  {_count(count)}" for folder, count in listing.folders.items()]
     for file in listing.files:
         size = f"{file.size} B"
@@ -431,7 +410,6 @@ def listing_text(listing: Listing) -> str:
 
 
 def left_out_text(listing: Listing) -> str:
-    """Sentences on how many files were omitted and how many withheld; "" if none were."""
     more = f"{_count(listing.more)} omitted: name a folder or a narrower pattern." if listing.more else ""
     withheld = f"{_count(listing.withheld)} withheld." if listing.withheld else ""
     return "\n".join(filter(None, [more, withheld]))

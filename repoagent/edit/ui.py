@@ -64,38 +64,18 @@ class UserInterface(Protocol):
     """The interface to the user: a terminal, or a pipe that never answers."""
 
     @property
-    def waited(self) -> float:
-        """Seconds spent waiting for answers, which do not count toward the edit's time."""
+    def waited(self) -> float: ...  # seconds spent waiting for answers
 
-    def text(self, piece: str) -> None:
-        """Show a piece of the model's reply as it arrives."""
-
-    def void(self, text: str) -> None:
-        """Discard text that was streamed by an attempt that failed."""
-
-    def event(self, event: LoopEvent) -> None:
-        """Report that the model took an action, or that a tool returned an observation."""
-
-    def note(self, sentence: str) -> None:
-        """Show a transient line: a wait, a remark, the current step."""
-
-    def say(self, sentence: str) -> None:
-        """Print a permanent line that the user must see, even if the output is a pipe."""
-
-    def running(self, command: str, output: Path) -> None:
-        """Report that a command was started; its output goes to the file `output`."""
-
-    def quiet(self) -> None:
-        """Release the terminal to another program."""
-
-    def interrupted(self, sentence: str) -> None:
-        """Report that ^C ended the edit; `sentence` describes the resulting state."""
-
-    def output(self, data: bytes) -> None:
-        """Show output of git and its hooks during the commit."""
-
-    def decide(self, proposal: Proposal) -> Decision:
-        """Ask for a decision on `proposal`."""
+    def text(self, piece: str) -> None: ...  # a piece of the model's reply as it arrives
+    def void(self, text: str) -> None: ...  # discard text that was streamed by an attempt that failed
+    def event(self, event: LoopEvent) -> None: ...
+    def note(self, sentence: str) -> None: ...  # a transient line
+    def say(self, sentence: str) -> None: ...  # a permanent line that the user must see
+    def running(self, command: str, output: Path) -> None: ...  # a command writes to the file `output`
+    def quiet(self) -> None: ...  # release the terminal to another program
+    def interrupted(self, sentence: str) -> None: ...  # ^C ended the edit
+    def output(self, data: bytes) -> None: ...  # of git and its hooks during the commit
+    def decide(self, proposal: Proposal) -> Decision: ...
 
     def agrees(self, concerns: Sequence[Concern]) -> bool | None:
         """After a "yes", ask again about sensitive files that were not requested; None if there is no user to ask."""
@@ -103,8 +83,7 @@ class UserInterface(Protocol):
     def permits(self, paths: Sequence[str]) -> bool | None:
         """Ask whether the model may also change these files; None if there is no user to ask."""
 
-    def explained(self, text: str) -> None:
-        """Show the model's explanation, which was also streamed to `text`, or say why there is none."""
+    def explained(self, text: str) -> None: ...  # the model's explanation, which was also streamed to `text`
 
 
 def tolerances_text(placement: Placement) -> str:
@@ -130,21 +109,16 @@ def summary(placements: Sequence[Placement]) -> str:
     )
 
 
-def _ignore(*_: object) -> None:
-    """The default callback."""
-
-
 @dataclass
 class NonInteractive:
-    """A `UserInterface` without a user: accepts a change if `agree` returns True. Sensitive files that were not
-    requested are refused, because there is no user to ask.
+    """A `UserInterface` without a user: accepts a change if `agree` returns True, and no unrequested sensitive files.
 
     `hear` is called with progress notes, `on_text` with each piece of a reply. `sentences` has the permanent messages.
     """
 
     agree: Callable[[Proposal], bool] = lambda proposal: True
-    hear: Callable[[str], None] = _ignore
-    on_text: Callable[[str], None] = _ignore
+    hear: Callable[[str], None] = lambda sentence: None
+    on_text: Callable[[str], None] = lambda piece: None
     sentences: list[str] = field(default_factory=list)
     waited: float = 0.0
 
@@ -166,18 +140,10 @@ class NonInteractive:
     def decide(self, proposal: Proposal) -> Decision:
         return Decision("yes" if self.agree(proposal) else "no")
 
-    def agrees(self, concerns: Sequence[Concern]) -> bool | None:
-        return None
-
-    def permits(self, paths: Sequence[str]) -> bool | None:
-        return None
-
+    def agrees(self, concerns: Sequence[Concern]) -> bool | None: ...
+    def permits(self, paths: Sequence[str]) -> bool | None: ...
     def void(self, text: str) -> None: ...
-
     def event(self, event: LoopEvent) -> None: ...
-
     def quiet(self) -> None: ...
-
     def output(self, data: bytes) -> None: ...  # if a hook fails, the error contains it
-
     def explained(self, text: str) -> None: ...
