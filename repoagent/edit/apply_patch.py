@@ -119,7 +119,7 @@ def commit_change(
             return signed(words(changes), worktree, settings, changes, edit_id=edit_id)
 
         try:
-            return review_and_commit(session, edit_id, message, ui, lambda: "", remarks=remarks)
+            return review_and_commit(session, edit_id, message, ui, remarks=remarks)
         except SentBack as setback:  # a model would have to correct it
             if setback.kind == "person":
                 raise NothingDone("cancelled: nothing was changed.") from setback

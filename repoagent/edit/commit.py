@@ -1,7 +1,4 @@
-"""Write an accepted change, run its check and commit it: all of it or nothing.
-
-The second half composes the commit message from the model's summary, in the usual git layout, without trailers that a
-model must not write."""
+"""Write an accepted change, run its check and commit it, all or nothing; and compose the commit message."""
 
 from __future__ import annotations
 
@@ -49,10 +46,8 @@ def new_edit_id() -> str:
 
 @dataclass(frozen=True)
 class CommitOutcome:
-    """The outcome of `commit`: `written` is False for a dry run, `commit` None if nothing was committed."""
-
     proposal: Proposal
-    written: bool = False
+    written: bool = False  # not for a dry run
     commit: CommitResult | None = None
     check: CheckResult | None = None
 
@@ -68,21 +63,21 @@ class CommitOutcome:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """Notes for the user on the change and its commit."""
         return (*self.proposal.remarks, *(commit_remarks(self.commit) if self.commit else ()))
 
 
 class SentBack(Exception):
-    """The change was not committed; the text of the exception tells the model why. `kind` is "person", "check" or
-    "hook"; `sentence` is for the user, `printed` the output of the check."""
+    """The change was not committed; the text of the exception tells the model why.
+
+    `kind` is "person", "check", "hook" or "sensitive"; `sentence` is for the user, `printed` the output of the check.
+    """
 
     def __init__(self, kind: str, text: str, sentence: str | None = None, printed: str = "") -> None:
         from repoagent.llm.model import unfenced
 
         super().__init__(text)
-        self.kind = kind
+        self.kind, self.printed = kind, printed
         self.sentence = unfenced(text) if sentence is None else sentence
-        self.printed = printed
 
     @property
     def shown(self) -> str:
@@ -95,12 +90,11 @@ class SentBack(Exception):
 
 
 class NotNow(Refused):
-    """The edit cannot be committed in the repository's current state; a later run can resume from the model's saved
-    answer."""
+    """The repository's state does not allow the commit; a later run can resume from the model's saved answer."""
 
 
 class NoCommit(CheckFailed):
-    """git could not commit for a reason other than the change; a later run can resume from the model's saved answer."""
+    """git could not commit for another reason than the change; a later run can resume."""
 
 
 def commit(
@@ -114,7 +108,7 @@ def commit(
     """Write the change (unless it is `in_place` already), run the check and commit, as the request says.
 
     Raises Moved if a file changed on disk; SentBack for a failed check or hook; NotNow, NoCommit, Busy and SystemFailed
-    for reasons unrelated to the change. After an error the files are unchanged, except for what other programs saved.
+    for other reasons. After an error the files are as before, except for what other programs saved.
     """
     request = session.request
     result: CheckResult | None = None
@@ -158,14 +152,12 @@ def commit(
                 try:
                     made = transaction.commit(proposal.message, at_once=not request.check)
                 except HookFailed as error:
-                    hint = session.resume_hint
+                    text = f"{without_secrets(str(error))}\n"
                     if not error.by_git:  # the model can react to a hook that refuses
-                        raise SentBack("hook", without_secrets(str(error))) from error
-                    text = without_secrets(str(error))
+                        raise SentBack("hook", text.removesuffix("\n")) from error
                     if request.commit.edit_message:  # git had the terminal, and printed the reason
-                        text = f"the commit was not made{and_unchanged(error.remarks)}. {hint}"
-                        raise NoCommit(text.rstrip()) from error
-                    raise NoCommit(f"{text}\n{hint}".rstrip()) from error
+                        text = f"the commit was not made{and_unchanged(error.remarks)}. "
+                    raise NoCommit(f"{text}{session.resume_hint}".rstrip()) from error
     except SentBack as setback:  # an error for the user if some files could not be restored
         if setback.kind == "check" and (left := transaction.other_changes.left):
             text = str(setback).removesuffix(_ADVICE)
@@ -177,7 +169,7 @@ def commit(
 
 
 def commit_remarks(commit: CommitResult) -> tuple[str, ...]:
-    """Notes on how hooks changed the commit and the user's other files."""
+    """Sentences on how hooks changed the commit and the user's other files."""
     remarks = list(commit.notes)
     if commit.folded:
         remarks.append(f"{', '.join(commit.folded)} changed while hooks ran; the new version was committed")
@@ -189,7 +181,7 @@ def commit_remarks(commit: CommitResult) -> tuple[str, ...]:
 
 
 def check_failure(result: CheckResult, top: Path) -> SentBack:
-    """The message to the model about a failed check: its output with paths relative to `top`, and what to do next."""
+    """The failure of a check, its output with paths relative to `top`."""
     output = result.excerpt().replace(f"{top}/", "").rstrip()
     head = f"The check `{without_secrets(result.command)}` {result.how}"
     text = [f"{head} after your edit.", result.advice, f"{_OUTPUT}{output}{_ADVICE}"]
@@ -198,7 +190,7 @@ def check_failure(result: CheckResult, top: Path) -> SentBack:
 
 
 def check_output(failure: str) -> str:
-    """Extract the check's output from a message of `check_failure`; return the whole message if it was edited."""
+    """The output in a message of `check_failure`; the whole message if it was edited."""
     return failure.partition(_OUTPUT)[2].rpartition(_ADVICE)[0] or failure
 
 
@@ -236,13 +228,10 @@ _FILLER = re.compile(r"^(sure|certainly|okay|ok|of course)[,.!]\s*", re.IGNORECA
 
 
 def compose(account: str, instruction: str, trailer: str = "") -> str:
-    """Compose a commit message from `account` (the model's text for the commit) or, if that is empty, from
-    `instruction`.
+    """Compose a commit message from `account`, the model's text, or, if that is empty, from `instruction`.
 
-    The subject is one line of at most 72 columns; the rest moves to the body. The case of a model's subject line is
-    kept; an instruction is capitalized. Prose in the body is wrapped at 72 columns; lists, quotes, indented and
-    preformatted lines are not. Removes control characters, and from the model's text also what `without_claims`
-    removes; `trailer` is the configured name of the trailer that names the model.
+    The subject has at most 72 columns; the rest moves to the body, whose prose is wrapped. Removes control characters,
+    and from the model's text what `without_claims` removes; `trailer` is the name of the trailer for the model.
     """
     first, lines = "", without_claims(without_controls(account), trailer).strip().splitlines()
     while lines and not first:  # a line may turn out to be a trailer once its markup is removed
@@ -264,8 +253,7 @@ def compose(account: str, instruction: str, trailer: str = "") -> str:
 
 def without_claims(message: str, trailer: str = "", *, people: bool = True) -> str:
     """Remove from `message` what a model must not claim: trailers that instruct programs, requests to skip CI and, with
-    `people`, trailers that vouch for the change and the trailer named `trailer`. The continuation lines of a removed
-    trailer go, too. `Fixes:`, `Closes:` and other descriptions stay."""
+    `people`, trailers that vouch for the change and the trailer named `trailer`. Descriptions (`Fixes:`) stay."""
     lines: list[str] = []
     dropping = False
     for line in message.split("\n"):
@@ -281,8 +269,7 @@ def without_claims(message: str, trailer: str = "", *, people: bool = True) -> s
 
 
 def _subject(line: str, *, capitalise: bool = False) -> str:
-    """The subject in a line; capitalised, also after an omitted "Sure, ", unless its first word looks like code
-    (`main()`, `foo_bar`, `fix:` prefixes)."""
+    """The subject in a line without markup and "Sure, "; capitalised unless its first word looks like code."""
     text = " ".join(_BOLD.sub(r"\1", line.strip().strip("#*")).split())
     bare = _FILLER.sub("", text)
     word = bare.split(" ", 1)[0]
@@ -291,12 +278,12 @@ def _subject(line: str, *, capitalise: bool = False) -> str:
 
 
 def without_controls(text: str) -> str:
-    """Remove terminal escape sequences, control characters and direction marks; line ends become plain newlines."""
+    """Remove escape sequences, control characters and direction marks; line ends become plain newlines."""
     return _CONTROL.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
 def _wrapped(text: str) -> str:
-    """Wrap the paragraphs of prose; leave lists, quotes and preformatted text unchanged."""
+    """Wrap paragraphs of prose, but not lists, quotes and preformatted text."""
     paragraphs = []
     for paragraph in re.split(r"\n[ \t]*\n", text):
         lines = paragraph.splitlines()
@@ -319,25 +306,20 @@ def signed(
     edit_id: str,
     model: str = "",
 ) -> str:
-    """Add repoagent's trailers to a message: `model` ("" for none), the edit and the original blobs, unless the
-    settings turn them off."""
+    """Add the trailers for the model ("" for none), the edit and the original blobs, unless they are turned off."""
     if not settings.switch("commit.trailers"):
         return message
     paths = [change.old_path for change in changes if change.old_path is not None]
     blobs = head_blobs(worktree, paths)
-    trailers = [
-        *([(settings.text("commit.trailer"), f"repoagent:{model}")] if model else []),
-        (EDIT_TRAILER, edit_id),
-        *((SOURCE_TRAILER, blobs[path]) for path in paths if path in blobs),
-    ]
+    trailers = [(settings.text("commit.trailer"), f"repoagent:{model}")] if model else []
+    trailers += [(EDIT_TRAILER, edit_id), *((SOURCE_TRAILER, blobs[path]) for path in paths if path in blobs)]
     return with_trailers(message, trailers, worktree.top)
 
 
 def with_trailers(message: str, trailers: Sequence[tuple[str, str]], top: Path) -> str:
-    """Add `trailers` to a message with `git interpret-trailers`; a `---` line in the body is text (`--no-divider`).
+    """Add `trailers` to a message with `git interpret-trailers`, in which a `---` line is text.
 
-    Ignores the user's `trailer.*` settings: they could drop or rewrite the trailers that undo looks for, and run
-    commands.
+    Ignores the user's `trailer.*` settings: they could drop the trailers that undo looks for, and run commands.
     """
     if not trailers:
         return message

@@ -314,9 +314,7 @@ class _Run(ModelCalls):
             memories = self.prepared.context.memories
             self.pending.keep(memories, story, session.draft.edits, session.placements)
         try:
-            self.result = review_and_commit(
-                session, self.pending.name, self.message, self.ui, lambda: self.explain(state)
-            )
+            self.result = review_and_commit(session, self.pending.name, self.message, self.ui)
         except SentBack as setback:
             self.setback, self.tried = setback, session.draft.edits
             text = mask(f"{setback}\n{session.reminder}".rstrip())

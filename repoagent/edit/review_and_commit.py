@@ -1,8 +1,4 @@
-"""Turn a finished draft into a commit: compare it with the files on disk, ask the user, write, check and commit; all or
-nothing.
-
-The user sees a diff, but repoagent writes bytes: `read_back` verifies with an independent parser that both are the same
-change."""
+"""Turn a finished draft into a commit: compare it with the files on disk, ask the user, write, check and commit."""
 
 from __future__ import annotations
 
@@ -15,7 +11,7 @@ from repoagent.edit.commit import CommitOutcome, SentBack, commit
 from repoagent.edit.draft import Draft, EditSession
 from repoagent.edit.guards.risky_changes import concerns, described, hidden_changes
 from repoagent.edit.ui import CANCELLED, Decision, DiffStat, Proposal, UserInterface
-from repoagent.errors import LimitReached, ModelError, NothingDone, Refused, RepoagentError
+from repoagent.errors import NothingDone, Refused, RepoagentError
 from repoagent.git.file_writer import Moved
 from repoagent.git.files import FileChange, read_source
 from repoagent.patch.apply_answer import apply_answer
@@ -35,7 +31,7 @@ class _Sensitive(RepoagentError):
 
 
 class Unasked(_Sensitive, Refused):
-    """The change contains the sensitive files `paths`, which the user did not request, and there is no user to ask."""
+    """The sensitive files `paths` were not requested, and there is no user to ask."""
 
 
 class Unwanted(_Sensitive, NothingDone):
@@ -47,19 +43,17 @@ def review_and_commit(
     edit_id: str,
     message: Message,
     ui: UserInterface,
-    explain: Callable[[], str],
     *,
     remarks: tuple[str, ...] = (),
 ) -> CommitOutcome:
-    """Review the draft with the user, write it, run the check and commit.
+    """Review the draft with the user, write it, run the check and commit, all or nothing.
 
-    Raises SentBack for a rejection with a reason, or for a failed check or hook (nothing was changed); NothingDone for
-    a plain rejection or an empty draft; Refused if the change no longer applies, or contains sensitive files that were
-    not requested (the change is saved as a patch file); NotNow, NoCommit and Busy if it applies but cannot be committed
-    now.
+    Raises SentBack for a rejection with a reason, and for a failed check or hook; NothingDone for a plain rejection or
+    an empty draft; Refused if the change no longer applies, or contains sensitive files that were not requested (it is
+    saved as a patch file); NotNow, NoCommit and Busy if it cannot be committed now.
     """
     remarks = (*remarks, *rebind(session, edit_id))
-    proposal = agreed(session, edit_id, message, ui, explain, remarks=remarks)
+    proposal = agreed(session, edit_id, message, ui, remarks=remarks)
     if session.request.dry_run:
         return CommitOutcome(proposal)
     for _ in range(RELOCATIONS):
@@ -69,12 +63,11 @@ def review_and_commit(
             ui.note("a file has changed; applying the edit to its new content")
             session.draft = Draft(session.draft.sources, proposal.changes)
             remarks = (*proposal.remarks, *rebind(session, edit_id))
-            changes = session.draft.edits
-            diff, stat = _diff(session, changes)
-            placements = tuple(session.placements)
+            diff, stat = _diff(session, session.draft.edits)
             proposal = replace(
-                proposal, changes=changes, diff=diff, stat=stat, placements=placements, remarks=remarks
-            )
+                proposal, changes=session.draft.edits, diff=diff, stat=stat,
+                placements=tuple(session.placements), remarks=remarks,
+            )  # fmt: skip
     saved = _save_patch(session, proposal.diff, edit_id)
     raise Refused(f"the files keep changing while repoagent writes them; {saved}")
 
@@ -84,12 +77,10 @@ def agreed(
     edit_id: str,
     message: Message,
     ui: UserInterface,
-    explain: Callable[[], str],
     *,
     remarks: tuple[str, ...] = (),
 ) -> Proposal:
-    """Propose the draft to the user until it is accepted; a dry run does not ask. Raises what `review_and_commit`
-    raises."""
+    """Propose the draft until the user accepts it; a dry run does not ask. Raises what `review_and_commit` raises."""
     if not session.draft.edits:
         raise NothingDone("no changes: the files already match the model's answer.")
     proposal = _propose(session, session.draft.edits, message, remarks)
@@ -97,23 +88,16 @@ def agreed(
         return proposal
     while True:
         decision: Decision = ui.decide(proposal)
-        if decision.kind == "explain":
-            try:
-                ui.explained(explain())
-            except (ModelError, LimitReached) as error:  # the change and the question remain
-                ui.explained(f"(no explanation: {error})")
-        elif decision.kind == "no" and decision.reason:
+        if decision.kind == "no" and decision.reason:
             raise SentBack("person", f"The user rejected the change: {decision.reason}")
-        elif decision.kind == "no" or decision.changes == ():
+        if decision.kind == "no" or decision.changes == ():
             raise NothingDone(f"{CANCELLED}.")
-        elif decision.kind == "revise" and decision.changes:
+        if decision.kind == "revise" and decision.changes:
             from repoagent.syntax.regressions import parses_worse
 
             edited = decision.changes if session.request.parse_check else ()
             reasons = (
-                parses_worse(change.name, change.before, change.after)
-                for change in edited
-                if change.path is not None and change.after is not None
+                parses_worse(each.name, each.before, each.after) for each in edited if each.after is not None
             )
             if reason := next(filter(None, reasons), None):
                 ui.say(f"edited diff not accepted: {reason} (use --no-parse-check to accept it)")
@@ -135,10 +119,9 @@ def agreed(
 
 
 def rebind(session: EditSession, edit_id: str) -> tuple[str, ...]:
-    """Read the files again, and apply the draft to the new content of those that have changed since.
+    """Apply the draft to the present content of files that have changed since they were read, by exact matches alone.
 
-    Only exact matches count: the draft quotes the file's lines, so anything else would be a guess. Returns notes for
-    the user. If the change no longer applies, saves it as a patch file and raises Refused.
+    Returns notes for the user. If the change no longer applies, saves it as a patch file and raises Refused.
     """
     edits, known = session.draft.edits, session.draft.sources
     touched = [path for change in edits for path in (change.old_path, change.path) if path]
@@ -168,13 +151,12 @@ def _propose(
     from repoagent.syntax.regressions import parse_doubt
 
     diff, stat = _diff(session, changes)
-    names = {change.name for change in changes}
+    names, request = {change.name for change in changes}, session.request
     doubts = (
         parse_doubt(change.path, change.before, change.after)
         for change in changes
         if change.path is not None and change.after is not None
     )
-    request = session.request
     sensitive = concerns(changes, request.paths, session.worktree, request.sensitive)
     sentences = (concern.sentence for concern in sensitive)
     return Proposal(
@@ -192,17 +174,17 @@ def _diff(session: EditSession, changes: tuple[FileChange, ...]) -> tuple[str, D
 
 
 def _save_patch(session: EditSession, diff: str, edit_id: str) -> str:
-    """Save a change that could not be applied, and return where in words."""
+    """Save a change that could not be applied; returns a clause that says where."""
     path = session.worktree.git_dir / "repoagent" / "proposals" / f"{edit_id}.patch"
     write_whole(path, diff.encode("utf-8", "surrogateescape"))
     return f"the change is saved in {path}"
 
 
 def read_back(diff: str, changes: Sequence[FileChange]) -> DiffStat:
-    """Parse `diff`, the canonical diff of `changes`, with another parser and count its lines.
+    """Parse `diff`, the canonical diff of `changes`, with an independent parser and count its lines.
 
-    Raises ValueError if unidiff rejects it, or if its hunks, applied to the old bytes, do not produce the new bytes:
-    that is a bug, and nothing may be written.
+    The user sees the diff, but repoagent writes bytes. Raises ValueError if the hunks, applied to the old bytes, do not
+    produce the new bytes: that is a bug, and nothing may be written.
     """
     from unidiff.errors import UnidiffParseError
     from unidiff.patch import PatchSet

@@ -23,10 +23,8 @@ USUAL = {"numbers", "counts", "blank-context"}
 
 @dataclass(frozen=True)
 class DiffStat:
-    """The size of a change: files, lines added and removed (none for binary files)."""
-
     files: int
-    added: int
+    added: int  # lines, none for binary files
     removed: int
 
     def __str__(self) -> str:
@@ -35,8 +33,7 @@ class DiffStat:
 
 @dataclass(frozen=True)
 class Proposal:
-    """A change that applies and awaits review. `diff` is canonical; `remarks` are sentences for the user, including
-    those about `concerns`, the sensitive files. `accepted`: the user has seen and accepted it."""
+    """A change that applies and awaits review. `remarks` include those about `concerns`, the sensitive files."""
 
     changes: tuple[FileChange, ...]
     diff: str
@@ -45,18 +42,16 @@ class Proposal:
     placements: tuple[Placement, ...]
     remarks: tuple[str, ...] = ()
     concerns: tuple[Concern, ...] = ()
-    accepted: bool = False
+    accepted: bool = False  # the user has seen and accepted it
 
 
 @dataclass(frozen=True)
 class Decision:
-    """The user's decision. `no` with a reason goes back to the model. `changes` replace the proposed ones on `yes`
-    (selected hunks) and on `revise` (an edited diff); after `revise`, and after the model's explanation on `explain`,
-    the user is asked again. `by_person`: a user made the decision."""
+    """The user's decision; after `revise` (an edited diff) the user is asked again."""
 
-    kind: Literal["yes", "no", "explain", "revise"]
-    reason: str = ""
-    changes: tuple[FileChange, ...] | None = None
+    kind: Literal["yes", "no", "revise"]
+    reason: str = ""  # of a "no", for the model
+    changes: tuple[FileChange, ...] | None = None  # instead of the proposed ones
     by_person: bool = False
 
 
@@ -83,12 +78,9 @@ class UserInterface(Protocol):
     def permits(self, paths: Sequence[str]) -> bool | None:
         """Ask whether the model may also change these files; None if there is no user to ask."""
 
-    def explained(self, text: str) -> None: ...  # the model's explanation, which was also streamed to `text`
-
 
 def tolerances_text(placement: Placement) -> str:
-    """The tolerances with which a hunk was placed ("lines matched ignoring white space"), except for those that nearly
-    all answers need; "" if there are none."""
+    """The tolerances with which a hunk was placed, except those that nearly all answers need; "" if there are none."""
     names = ({placement.level, *placement.tolerances} & TOLERANCES.keys()) - USUAL
     if placement.level == "new-file" and "whitespace" in names:
         return SPACED
@@ -96,12 +88,11 @@ def tolerances_text(placement: Placement) -> str:
 
 
 def tolerated(placements: Sequence[Placement]) -> list[Placement]:
-    """The placements with a tolerance that the user should know about."""
     return [placement for placement in placements if tolerances_text(placement)]
 
 
 def summary(placements: Sequence[Placement]) -> str:
-    """Where the hunks were applied, and their tolerances, in one line: "src/app.py:12, src/app.py:40"."""
+    """The places of the hunks, with their tolerances: "src/app.py:12, src/app.py:40"."""
     return ", ".join(
         f"{placement.path}:{placement.line}"
         + (f" ({words})" if (words := tolerances_text(placement)) else "")
@@ -146,4 +137,3 @@ class NonInteractive:
     def event(self, event: LoopEvent) -> None: ...
     def quiet(self) -> None: ...
     def output(self, data: bytes) -> None: ...  # if a hook fails, the error contains it
-    def explained(self, text: str) -> None: ...

@@ -133,7 +133,7 @@ def _commit(
 
     def make_commit() -> CommitOutcome:
         message = partial(_message, context, edit_id=edit_id, summary=summary)
-        proposal = agreed(session, edit_id, message, context.ui, lambda: summary)
+        proposal = agreed(session, edit_id, message, context.ui)
         return commit(session, proposal, edit_id, context.ui, in_place=in_place)
 
     try:
@@ -174,7 +174,7 @@ def commit_edit(context: RunContext, edit_id: str, mark: str) -> tuple[tuple[Fil
 
     def make_commit() -> CommitOutcome:
         message = partial(_message, context, edit_id=edit_id, summary="")
-        return review_and_commit(tool_context, edit_id, message, context.ui, lambda: "")
+        return review_and_commit(tool_context, edit_id, message, context.ui)
 
     context.change_set.will_commit(edit_id, mark)
     outcome = _with_memory(context, tool_context, edit_id, "", make_commit)

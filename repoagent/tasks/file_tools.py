@@ -168,11 +168,8 @@ def _write_draft(context: RunContext, mark: str) -> tuple[FileChange, ...]:
             context.audit(write_event(change, worktree.object_format, edit=edit_id))
         return changes
 
-    def explanation() -> str:
-        return next((turn.text for turn in reversed(context.state.turns) if turn.role == "assistant"), "")
-
     remarks = rebind(tool_context, edit_id)
-    proposal = agreed(tool_context, edit_id, lambda _: "", context.ui, explanation, remarks=remarks)
+    proposal = agreed(tool_context, edit_id, lambda _: "", context.ui, remarks=remarks)
     context.unreviewed |= not proposal.accepted
     if proposal.accepted:
         context.deletions.update(change.name for change in proposal.changes if change.path is None)

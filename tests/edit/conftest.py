@@ -117,7 +117,7 @@ def edit(run: Run) -> Run:
 
 
 Open = Callable[..., Screen]
-QUESTION = "Apply this change [y,n,e,p,x,q,?]? "
+QUESTION = "Apply this change [y,n,e,p,q,?]? "
 
 
 @pytest.fixture

@@ -32,9 +32,9 @@ def unfinished(repo: GitRepo) -> list[Path]:
     return list((repo.top / ".repoagent/conversations").glob("edit-*.md"))
 
 
-def test_no_then_explain_then_edit(repo: GitRepo, screen: Open, script: Script, tmp_path: Path) -> None:
+def test_no_then_edit(repo: GitRepo, screen: Open, script: Script, tmp_path: Path) -> None:
     hi = greeting(HELLO, "'hi ' + name")
-    script.replies("<commit>Say hi</commit>\n" + hi, GREET, "It reads better.\n```diff\n-old\n```\n")
+    script.replies("<commit>Say hi</commit>\n" + hi, GREET)
     change = editor(tmp_path, "text = text.replace(\"+    return f'hello, {name}'\", \"+    return 'mine'\")")
     with screen("edit", "src/app.py", "greet with a comma", GIT_EDITOR=change) as window:
         before = window.expect(QUESTION)
@@ -44,10 +44,6 @@ def test_no_then_explain_then_edit(repo: GitRepo, screen: Open, script: Script, 
         window.answer("Tell the model why (leave empty to stop): ", "no, a comma\n")
         window.expect(QUESTION)
         assert "no, a comma" in script.prompts[1]
-        window.send("x\n")
-        explained = without_styles(window.expect(QUESTION))
-        assert "It reads better." in explained and "-old" in explained
-        assert "explain this change" in script.prompts[2]
         window.send("e\n")
         assert "return 'mine'" in without_styles(window.expect(QUESTION))
         window.send("y\n")

@@ -46,7 +46,7 @@ def test_an_edit_at_a_terminal(hostile: GitRepo, tmp_path: Path) -> None:
         "--model", "manual", "--reply", str(tmp_path / "reply"),
     ]  # fmt: skip
     with Screen(command, hostile.top) as window:
-        window.expect("Apply this change [y,n,e,p,x,q,?]? ")
+        window.expect("Apply this change [y,n,e,p,q,?]? ")
         window.send("y\n")
         code = window.end()
     assert raw(window.seen) == []

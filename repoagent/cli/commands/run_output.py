@@ -117,9 +117,6 @@ class EventStream:
     def permits(self, paths: Sequence[str]) -> bool | None:
         return None
 
-    def explained(self, text: str) -> None:
-        emit("explained", {"text": text})
-
     def approve(self, request: ApprovalRequest) -> Verdict:
         data = vars(request)
         return self._ask(request.kind, {name: data[name] for name in data if name != "kind"})

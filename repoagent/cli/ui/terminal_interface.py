@@ -31,7 +31,6 @@ CHOICES = {
     "n": "do not apply it; give a reason, and the model tries again",
     "e": "edit the diff first",
     "p": "choose hunk by hunk",
-    "x": "have the model explain it",
     "q": "quit; change nothing",
 }
 EDIT_HEAD = (
@@ -73,7 +72,6 @@ class TerminalInterface:
     _since: float = field(default_factory=waited, repr=False)
     _words: Words = field(default_factory=Words, repr=False)
     _first: str = field(default="", repr=False)  # the diff as the model sent it
-    _explains: bool = field(default=False, repr=False)
     _shown: tuple[str, str] = field(default=("", ""), repr=False)  # diff and message of the last question
 
     @property
@@ -91,8 +89,6 @@ class TerminalInterface:
         self.answered = True
         if self.terminal.verbose:
             self.working.text(piece)
-        elif self._explains:  # a diff is part of the explanation
-            self.working.words(piece)
         else:
             hidden_before = self._words.hides
             self.working.words(self._words.feed(piece))
@@ -173,7 +169,6 @@ class TerminalInterface:
             self._show(proposal)
         choices = dict(CHOICES)
         if not self.model:
-            del choices["x"]
             choices["n"] = CHOICES["q"]
         if not self.commits:
             choices["y"] = "apply it"
@@ -185,9 +180,6 @@ class TerminalInterface:
             return Decision("yes", by_person=not self.yes)
         if answer == "p":
             return Decision("yes", changes=choose_hunks(self.terminal, proposal.changes), by_person=True)
-        if answer == "x":
-            self._explains = True
-            return Decision("explain")
         if answer == "q" or not self.model:
             return Decision("no")
         self._declined |= {proposal.diff, self._first}
@@ -212,15 +204,6 @@ class TerminalInterface:
             return None
         self.working.quiet()
         return self.terminal.ask(question, {"y": yes, "n": no}) == "y"
-
-    def explained(self, text: str) -> None:
-        """End a streamed explanation; if none was streamed, show `text`."""
-        if self.answered:
-            self._end_reply()
-        else:
-            self.working.note(text)
-        self.answered = self._explains = False
-        self.terminal.note("")
 
     def last_words(self, error: BaseException) -> None:
         """In a pipe, print the last reply and the last failure before the error that ended the run."""

@@ -250,6 +250,14 @@ def _trimmed(first: int, last: int, lines: Sequence[str]) -> tuple[int, int]:
     return first, last
 
 
+def window_now(window: Window, before: Source, after: Source) -> Window:
+    """The window at the lines of another version of its file; at least one line."""
+    texts = [decode(source.data or b"") for source in (before, after)]
+    old, new = (() if text is None else text.lines for text in texts)
+    first, last = rows_now(window, old, new)
+    return replace(window, first=first + 1, last=max(last, first + 1))
+
+
 def rows_now(window: Window, before: Sequence[str], after: Sequence[str]) -> tuple[int, int]:
     """The rows of `after` (from 0, end exclusive) that correspond to the window in `before`."""
     first, last = window.first - 1, window.last
