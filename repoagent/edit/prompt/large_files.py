@@ -1,6 +1,4 @@
-"""Decide which files are too long for a prompt, and show parts and an outline of each within a budget.
-
-`read_part` implements the model's `read` tool: it returns lines, or characters of one long line."""
+"""Decide which files are too long for a prompt, and show parts and an outline of each; read parts of a file."""
 
 from __future__ import annotations
 
@@ -34,7 +32,7 @@ LONG_LINE = 2_000  # characters; a longer line was hardly written by hand
 
 @dataclass(frozen=True)
 class Budget:
-    """The maximum sizes, in bytes, of a long file's parts and of its outline in a prompt."""
+    """The bytes of a long file's parts and of its outline in a prompt, at most."""
 
     parts: int
     map: int
@@ -42,8 +40,10 @@ class Budget:
 
 def too_long(sizes: Mapping[str, int], inline: int, room: int | None) -> dict[str, Budget]:
     """The files not to show in full, with their budgets: those above `inline` bytes and, if the others together exceed
-    `room` bytes, the longest of the others. Their parts and outlines together take at most about the size of one inline
-    file, or half of the remaining `room` if that is less; the rest is left for what the model reads."""
+    `room` bytes, the longest of these.
+
+    All budgets together are about the size of one inline file, or half of the remaining `room` if that is less.
+    """
     left, waiting = room, len(sizes)
     cut: list[str] = []
     for path in sorted(sizes, key=sizes.__getitem__):
@@ -62,14 +62,13 @@ def too_long(sizes: Mapping[str, int], inline: int, room: int | None) -> dict[st
 
 @dataclass(frozen=True)
 class Excerpt:
-    """The shown parts of a file in order, and its outline (or ""). `lines` and `size` (bytes) are those of the whole
-    file, `longest` is the length of its longest line in characters."""
+    """What is shown of a file, and the size of the whole file."""
 
     parts: tuple[Unit, ...]
     outline: str
     lines: int
-    size: int
-    longest: int
+    size: int  # bytes
+    longest: int  # characters of the longest line
 
 
 @lru_cache(maxsize=8)  # a prompt is built more than once
@@ -88,8 +87,7 @@ def excerpt_of(path: str, data: bytes, about: About, budget: Budget) -> Excerpt:
 
 
 class Long(NamedTuple):
-    """The prompt block of a file that is not shown in full, and the line ranges that it shows (from 1, both
-    inclusive)."""
+    """The prompt block of a file that is not shown in full, and the line ranges that it shows."""
 
     text: str
     lines: tuple[tuple[int, int], ...]
@@ -104,8 +102,8 @@ def long_files(
     *,
     bare: bool,
 ) -> dict[str, Long]:
-    """The blocks of the files that are too long to show in full, by path; see `too_long` (`room` in bytes, None for an
-    unknown window). `bare`: show only the parts, for a small model, which copies what it sees."""
+    """The blocks of the files that are too long to show in full, by path; see `too_long`. `bare`: show only the parts,
+    for a small model, which copies what it sees."""
     known = {source.path: source for source in sources if source.data is not None and not source.binary}
     sizes = {path: len(source.data or b"") for path, source in known.items()}
     blocks = {}
@@ -121,7 +119,7 @@ def long_files(
 
 
 def _block(name: str, role: str, excerpt: Excerpt) -> str:
-    """The block of a long file, in fences that its content cannot close; without a `role` only its parts."""
+    """The block of a long file; without a `role` only its parts."""
     path = quoted(name)
     whole: list[str] = []
     pieces: dict[int, list[str]] = {}
@@ -153,11 +151,10 @@ def _block(name: str, role: str, excerpt: Excerpt) -> str:
 
 
 def file_map(symbols: Sequence[Symbol], parts: Sequence[Unit], query: Query, budget: int) -> str:
-    """The outline of a file: one line for each definition with its lines and its signature, indented by depth.
+    """The outline of a file: a line for each definition with its lines and its signature, indented by depth.
 
     To stay within about `budget` bytes it shortens signatures, then only names definitions, then only counts them,
-    starting with the least important. The most important are the shown definitions and their parents, then their
-    neighbors, then definitions whose name contains a word of the request, then outer before inner definitions.
+    starting with the least important.
     """
     order = _by_importance(symbols, parts, query)
     lines: dict[int, list[str]] = {SHORT: [], LONGEST: []}
@@ -170,8 +167,8 @@ def file_map(symbols: Sequence[Symbol], parts: Sequence[Unit], query: Query, bud
     names = [f"{' '.join(symbol.name.split())[:LONGEST_NAME]} {symbol.first_line}" for symbol in symbols]
 
     def drawn(full: int, short: int = 0, named: int = 0) -> str:
-        """The outline with whole signatures for the first `full` definitions in `order`, shortened ones up to number
-        `short`, and names up to number `named`."""
+        """The outline with whole signatures up to number `full` in `order`, shortened ones up to `short`, names up to
+        `named`."""
         how = ["count"] * len(symbols)
         for form, count in (("name", named), ("short", short), ("full", full)):
             for number in order[:count]:
@@ -190,7 +187,6 @@ def file_map(symbols: Sequence[Symbol], parts: Sequence[Unit], query: Query, bud
         return "".join(text)
 
     def most(limit: int, draw: Callable[[int], str], bytes: int) -> int:
-        """The largest count up to `limit` with at most `bytes` bytes of outline."""
         return bisect_right(range(1, limit + 1), bytes, key=lambda count: _size(draw(count)))
 
     everything = drawn(len(symbols))
@@ -207,7 +203,8 @@ def _size(text: str) -> int:
 
 
 def _by_importance(symbols: Sequence[Symbol], parts: Sequence[Unit], query: Query) -> list[int]:
-    """The indexes of the definitions, the most important first."""
+    """The indexes of the definitions: the shown ones and their parents, then their neighbors, then those named with a
+    word of the request, then outer before inner ones."""
     distance: dict[int, float] = {}  # from a shown part, of the definitions in, around or near it
     starts = [symbol.first_line for symbol in symbols]
     for part in parts:
@@ -247,22 +244,18 @@ def _by_importance(symbols: Sequence[Symbol], parts: Sequence[Unit], query: Quer
 
 @dataclass(frozen=True)
 class Read:
-    """The part of a file that was read: lines `first` to `last`, or `characters` of one line (from 1, both inclusive).
-    `rest` tells the model how to read on if `text` was cut."""
+    """A part of a file; numbers from 1, inclusive."""
 
     text: str
     first: int
     last: int
-    characters: tuple[int, int] | None = None
-    rest: str = ""
+    characters: tuple[int, int] | None = None  # of one line
+    rest: str = ""  # how to read on, if `text` was cut
 
 
 def read_part(text: str, lines: str, characters: str, most: int) -> Read:
-    """The part given by `lines` ("10-40", "" for all) and `characters` ("1-2000", of one line), at most `most`
-    characters: whole lines, or the beginning of a longer line.
-
-    Raises UsageError for an invalid range or one outside the file.
-    """
+    """The `lines` ("10-40", "" for all) or `characters` ("1-2000") of a text, at most `most` characters. Raises
+    UsageError for an invalid range or one outside the file."""
     rows = text.split("\n")
     if len(rows) > 1 and not rows[-1]:
         rows.pop()

@@ -1,8 +1,7 @@
 """Select the parts of a long file that a request is about, within a budget.
 
-Segments are ranked by BM25 over their words and names, with the names of definitions weighted more ("BM25F":
-Robertson and Zaragoza, The Probabilistic Relevance Framework, 2009). Lines that recent commits touched count more,
-because what changed recently often changes again."""
+Segments are ranked by BM25 over their words and names (Robertson and Zaragoza, The Probabilistic Relevance Framework,
+2009). Lines that recent commits touched count more, because what changed recently often changes again."""
 
 from __future__ import annotations
 
@@ -10,7 +9,7 @@ import math
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING
@@ -57,17 +56,16 @@ _NAME_WEIGHT = 2.5  # of a whole name, in addition to its parts
 
 @dataclass(frozen=True)
 class Query:
-    """The search terms of a request: `words` (stems) and `names` (whole identifiers) with their weights, in lower case;
-    `quotes` verbatim; `lines` as ranges from 1, both inclusive."""
+    """The search terms of a request."""
 
-    words: dict[str, float]
-    names: dict[str, float]
+    words: dict[str, float]  # stems in lower case, with weights
+    names: dict[str, float]  # identifiers in lower case, with weights
     quotes: tuple[str, ...]
-    lines: tuple[tuple[int, int], ...]
+    lines: tuple[tuple[int, int], ...]  # ranges from 1, inclusive
 
 
 def read_query(text: str, path: str = "") -> Query:
-    """The query of a request about the file `path`. Line numbers for other files are ignored."""
+    """The query of a request about the file `path`; ignores line numbers of other files."""
     words: dict[str, float] = {}
     names: dict[str, float] = {}
     quotes = tuple(dict.fromkeys(quote for groups in QUOTED.findall(text) for quote in groups if quote))
@@ -96,7 +94,6 @@ def parts(name: str) -> tuple[str, ...]:
 
 
 def _stem(word: str) -> str:
-    """A word without its inflectional ending; for comparison, not for reading."""
     if len(word) > 4 and word.endswith("ies"):
         return word[:-3] + "y"
     for ending in ("ing", "ed", "es", "s", "e"):
@@ -107,8 +104,7 @@ def _stem(word: str) -> str:
 
 
 def known_terms(names: Collection[str], query: Query) -> dict[str, tuple[str, ...]]:
-    """The query terms in each name: the stems that it contains and, if the query has the whole name, "=" followed by
-    the name. Omits names without a query term."""
+    """The query terms in each name that has any: stems and, if the query has the whole name, "=" and the name."""
     # a word contains its stem, except for the last letter: one search excludes nearly all names
     begins = {word[:-1] or word for word in query.words}
     if not begins:
@@ -129,24 +125,21 @@ UNIT_BYTES = 1_600  # of a segment; with bench/large: larger ones waste space, s
 
 @dataclass(frozen=True)
 class Unit:
-    """Lines `first` to `last` of a file (from 1, both inclusive). `columns` is the character range of a piece of one
-    line (from 0, end exclusive), None for whole lines."""
+    """Lines `first` to `last` of a file (from 1, inclusive), or a piece of one line."""
 
     first: int
     last: int
     text: str
-    columns: tuple[int, int] | None = None
+    columns: tuple[int, int] | None = None  # of a piece: its characters (from 0, end exclusive)
 
     @property
-    def size(self) -> int:
-        """The size in bytes."""
+    def size(self) -> int:  # in bytes
         return len(self.text.encode("utf-8", "surrogatepass"))
 
 
 @lru_cache(maxsize=4)  # the prompts of one edit, and the benchmark, ask for the same file more than once
 def units(path: str, text: str) -> tuple[Unit, ...]:
-    """The segments of `text` (with plain newlines), in order. Lines that are too long, or that cross a segment
-    boundary, are cut into pieces."""
+    """The segments of `text`, in order; lines that are too long, or cross a boundary of segments, in pieces."""
     from repoagent.split.splitter import cut
 
     data = text.encode("utf-8", "surrogatepass")
@@ -176,18 +169,13 @@ def units(path: str, text: str) -> tuple[Unit, ...]:
 
 
 SATURATION, LENGTH = 1.2, 0.75  # k1 and b
-# Weights of the name of a definition in the segment where it begins, and in its other segments.
-BEGINS, HOLDS = 4.0, 1.0
-MOST_SEGMENTS = 64  # of one definition
 QUOTE = 12.0  # score of a quotation in only one segment; shared if several contain it
 
 
-def _scores(units: Sequence[Unit], symbols: Sequence[Symbol], query: Query) -> list[float]:
-    """The BM25F score (>= 0) of each segment."""
+def _scores(units: Sequence[Unit], query: Query) -> list[float]:
+    """The BM25 score (>= 0) of each segment."""
     words = [Counter(WORD.findall(unit.text)) for unit in units]
-    symbol_words = {symbol: WORD.findall(symbol.name) for symbol in symbols}
-    names = {name for count in words for name in count}.union(*symbol_words.values())
-    known = known_terms(names, query)
+    known = known_terms({name for count in words for name in count}, query)
     counts: list[dict[str, float]] = []
     for own in words:
         count: dict[str, float] = {}
@@ -195,15 +183,6 @@ def _scores(units: Sequence[Unit], symbols: Sequence[Symbol], query: Query) -> l
             for term in known[word]:
                 count[term] = count.get(term, 0.0) + own[word]
         counts.append(count)
-    for symbol in symbols:
-        terms = {term for word in symbol_words[symbol] for term in known.get(word, ())}
-        if not terms:
-            continue
-        covered = _covering(units, symbol.first_line, symbol.last_line)[:MOST_SEGMENTS]
-        for number in covered:
-            for term in terms:
-                weight = BEGINS if number == covered[0] else HOLDS
-                counts[number][term] = counts[number].get(term, 0.0) + weight
     among = Counter(term for count in counts for term in count)
     weights = query.words | {f"={name}": weight for name, weight in query.names.items()}
     rarity = {
@@ -235,11 +214,8 @@ Touched = tuple[int, int, int]
 
 
 def recently_touched(worktree: WorkTree, path: str, size: int, since: int | None) -> tuple[Touched, ...]:
-    """The lines of a file of `size` bytes that recent commits added or changed: at most COMMITS commits, fewer for a
-    huge file, and none before `since` (seconds since 1970).
-
-    Line numbers are those of each commit, which is accurate enough here.
-    """
+    """The lines of a file of `size` bytes that at most COMMITS commits added or changed, none before `since` (seconds
+    since 1970). Line numbers are those of each commit, which is accurate enough here."""
     commits = max(1, min(COMMITS, MOST // max(1, size)))
     bound = [] if since is None else [f"--max-age={since}"]
     try:
@@ -262,35 +238,29 @@ RECENT, OLDER = (
 NAMED = 1.0  # bonus for a definition that the request names (share of the best score)
 MOST_NAMED = 12
 FLOOR = 0.2  # least share of the best score: anything below is not worth its tokens
-FEW = 20  # lines to add at most if a part begins or ends inside a function
 POINTED, AROUND = 1e6, 1e4  # scores of the lines that the user named, and of the definition around them
 
 
 @dataclass(frozen=True)
 class About:
-    """The criteria for the parts to show: the request, the line ranges that the user named (`ranges`, from 1, both
-    inclusive), and the lines that recent commits touched."""
+    """The criteria for the parts to show."""
 
     request: str
-    ranges: tuple[tuple[int, int], ...] = ()
+    ranges: tuple[tuple[int, int], ...] = ()  # of lines that the user named
     recent: tuple[Touched, ...] = ()
 
 
 def choose(
     path: str, units: Sequence[Unit], symbols: Sequence[Symbol], about: About, budget: int
 ) -> list[Unit]:
-    """The parts to show, in file order, adjacent ones merged; at most about `budget` bytes.
-
-    The beginning of the file is always included, then the lines that the user named, then the segments with the best
-    scores.
-    """
+    """The parts to show, in file order, of at most about `budget` bytes: the beginning of the file, the lines that the
+    user named, the segments with the best scores."""
     if not units:
         return []
     ranked = _ranked(path, units, symbols, about)
     chosen: dict[int, Unit] = {}
     head = _beginning(units[0], min(HEAD_BYTES, budget // 4))
-    spare = budget // 16  # for completing functions
-    left = budget - head.size - spare
+    left = budget - head.size
     best = max((score for score in ranked if score < AROUND), default=0.0)
     for number in sorted(range(len(units)), key=lambda number: (-ranked[number], number)):
         if best and ranked[number] < FLOOR * best and len(chosen) > 1:
@@ -305,37 +275,12 @@ def choose(
             left -= unit.size
         if left < budget // 64:
             break
-    if 0 in chosen:
-        left += head.size
-    merged = _merged([chosen.get(0, head), *(chosen[number] for number in sorted(chosen) if number)])
-    return _merged(_completed(merged, "".join(unit.text for unit in units), symbols, left + spare))
-
-
-def _completed(parts: Sequence[Unit], text: str, symbols: Sequence[Symbol], left: int) -> Iterator[Unit]:
-    """The parts, extended to whole functions if only a few lines are missing, as far as the `left` bytes allow."""
-    rows = [f"{row}\n" for row in text.split("\n")]
-    rows[-1] = rows[-1][:-1]
-    spans = [(s.first_line, s.last_line) for s in symbols if s.kind in ("function", "method")]
-    low = 1  # the first line after the previous part
-    for number, part in enumerate(parts):
-        high = parts[number + 1].first - 1 if number + 1 < len(parts) else len(rows)
-        begins = [a for a, b in spans if max(low, part.first - FEW) <= a < part.first <= b]
-        ends = [b for a, b in spans if a <= part.last < b <= min(high, part.last + FEW)]
-        for first, last in ((part.first, max(ends, default=0)), (min(begins, default=0), part.last)):
-            if not (first and last) or part.columns is not None:
-                continue
-            first, last = min(first, part.first), max(last, part.last)
-            more = Unit(first, last, "".join(rows[first - 1 : last]))
-            if more.size - part.size <= left:
-                left -= more.size - part.size
-                part = more
-        low = part.last + 1
-        yield part
+    return _merged([chosen.get(0, head), *(chosen[number] for number in sorted(chosen) if number)])
 
 
 def _ranked(path: str, units: Sequence[Unit], symbols: Sequence[Symbol], about: About) -> list[float]:
     query = read_query(about.request, path)
-    plain = _scores(units, symbols, query)
+    plain = _scores(units, query)
     best, last = max(plain) or 1.0, len(units) - 1
     bonus = [0.0] * len(units)
     for first, end, age in about.recent:
@@ -364,14 +309,14 @@ def _ranked(path: str, units: Sequence[Unit], symbols: Sequence[Symbol], about: 
 
 
 def _covering(units: Sequence[Unit], first: int, last: int) -> range:
-    """The indexes of the segments with lines `first` to `last`; of the last segment for lines after the end."""
+    """The indexes of the segments with these lines; the last one for lines after the end."""
     start = min(bisect_left(units, first, key=lambda unit: unit.last), len(units) - 1)
     end = bisect_right(units, last, lo=start, key=lambda unit: unit.first)
     return range(start, max(start + 1, end))
 
 
 def _beginning(unit: Unit, size: int) -> Unit:
-    """The first lines of a unit that fit `size` bytes, at least one; of a piece of a line, its first characters."""
+    """The first lines of a unit, or characters of a piece, that fit `size` bytes; at least one."""
     if unit.size <= size:
         return unit
     if unit.columns is not None:
@@ -388,7 +333,6 @@ def _beginning(unit: Unit, size: int) -> Unit:
 
 
 def _merged(units: Iterable[Unit]) -> list[Unit]:
-    """Merge adjacent units."""
     merged: list[Unit] = []
     for unit in units:
         last = merged[-1] if merged else None

@@ -165,19 +165,6 @@ def test_definitions_without_room_for_a_line_are_named(count: int, longest: int)
         assert text.split("\n")[int(line) - 1].startswith(f"def {name}(")
 
 
-def test_a_part_is_extended_to_a_nearby_end_of_a_function() -> None:
-    rows = "".join(f"    value = step_{n}(value, {n}) + LIMIT\n" for n in range(54))
-    first, last = ("    frobnicate()\n", ""), ("", "    frobnicate()\n")
-    for begin, end in (first, last):
-        text = f"def special_case(value):\n{begin}{rows}{end}    return value\n\n\n"
-        whole = source(700) + text + source(700)
-        found = excerpt_of("big.py", whole.encode(), About("frobnicate slower"), ROOM)
-        (shown,) = [part.text for part in found.parts if "frobnicate()" in part.text]
-        assert text.strip() in shown and sum(part.size for part in found.parts) <= ROOM.parts
-        for part in found.parts:
-            assert part.text == "".join(whole.splitlines(keepends=True)[part.first - 1 : part.last])
-
-
 def test_named_lines_rank_above_words(repo: GitRepo) -> None:
     repo.write("big.py", source(special_case="pass"))
     text = shown(prepare_edit(repo, "as special_case does", first=9_000))
