@@ -42,8 +42,7 @@ LOCK_POLL_SECONDS = 0.05
 
 @dataclass(frozen=True)
 class CheckResult:
-    """The result of a check. `ended` is the reason why it was stopped ("" if it was not), `confined` whether it ran in
-    the sandbox."""
+    """`ended` is the reason why the check was stopped, or ""."""
 
     command: str
     returncode: int
@@ -67,7 +66,7 @@ class CheckResult:
         return UNCONFINED if self.confined and _MISSED.search(self.output) else ""
 
     def excerpt(self, limit: int = OUTPUT_LIMIT) -> str:
-        """Standard output and error, with the middle omitted if they exceed `limit` bytes."""
+        """The output, with the middle omitted if it exceeds `limit` bytes."""
         if len(self.output) <= limit:
             return self.output.decode(errors="replace")
         head, tail = self.output[: limit // 4], self.output[-(limit - limit // 4) :]
@@ -85,9 +84,8 @@ def run_check(
     """Run `check` in a shell at the top of the work tree, without standard input.
 
     `accepted`: the user has seen and accepted the change; otherwise the check runs in the sandbox if possible.
-    `running` is called with the command and the file with its output. All processes of the check are killed on a
-    timeout, which counts as a failure, on ^C, and if this program dies. Secrets from the environment are removed from
-    the output. Raises OSError if the check cannot be started.
+    `running` is called with the command and the file with its output. All processes are killed on a timeout, which
+    counts as a failure, on ^C, and if this program dies. Raises OSError if the check cannot be started.
     """
     import tempfile
 
@@ -116,11 +114,8 @@ def run_check(
 
 
 def preflight(worktree: WorkTree, request: EditRequest) -> None:
-    """Raise an error now if the commit would fail later, whatever the change is.
-
-    Raises UsageError for an unknown revision or a missing identity; Refused for a branch that cannot be created; Busy
-    while another program locks the index.
-    """
+    """Raise an error now if the commit would fail later, whatever the change is: UsageError for an unknown revision or
+    a missing identity, Refused for a branch that cannot be created, Busy while another program locks the index."""
     if not request.commits:
         return
     refuse_no_branch(worktree)
@@ -146,8 +141,7 @@ def preflight(worktree: WorkTree, request: EditRequest) -> None:
 
 
 def refuse_untracked(worktree: WorkTree, request: EditRequest, sources: Mapping[str, Source]) -> None:
-    """Raise Refused if a file is not in the last commit, so that the edit would commit the whole file, or if a file of
-    the last commit is missing from the work tree."""
+    """Raise Refused if a file is not in the last commit, or is in it but missing from the work tree."""
     if not request.commits or request.commit.include_dirty:
         return
     committed = head_blobs(worktree, request.paths)

@@ -1,4 +1,4 @@
-"""Split a change into pieces, and build a change from the selected pieces."""
+"""Split a change into pieces, and build a change from the selected ones."""
 
 from __future__ import annotations
 
@@ -15,10 +15,7 @@ from repoagent.patch.render import Hunk, hunks_of
 
 @dataclass(frozen=True)
 class Piece:
-    """A selectable piece: a hunk of a change, its rename, its new mode, or the file as a whole.
-
-    `change` is the index into the sequence of changes.
-    """
+    """A hunk of change number `change`, its rename, its new mode, or the file as a whole."""
 
     change: int
     kind: Literal["file", "rename", "mode", "hunk"]
@@ -47,7 +44,7 @@ def _is_whole(change: FileChange) -> bool:
 
 
 def split(piece: Piece) -> tuple[Piece, ...]:
-    """The parts of a hunk that are separated by context lines; the piece itself if it cannot be split."""
+    """The parts of a hunk between lines of context; the piece itself if it cannot be split."""
     if piece.hunk is None:
         return (piece,)
     ranges = piece.hunk.ranges
@@ -60,10 +57,9 @@ def split(piece: Piece) -> tuple[Piece, ...]:
 
 
 def select(changes: Sequence[FileChange], accepted: Collection[Piece]) -> list[FileChange]:
-    """`changes`, reduced byte for byte to the accepted pieces; changes that become empty are left out.
+    """`changes`, reduced byte for byte to the `accepted` pieces or parts of pieces; omits empty changes.
 
-    `accepted` are from `pieces(changes)`, or parts of them. Raises Refused if an accepted piece needs a path that a
-    rejected piece would have freed.
+    Raises Refused if an accepted piece needs a path that a rejected piece would have freed.
     """
     chosen = []
     for number, change in enumerate(changes):

@@ -61,8 +61,8 @@ class ModelCalls:
     def _corrections(
         self, turns: Sequence[Turn], replies: Sequence[str]
     ) -> tuple[tuple[Prompt, ...], float | None]:
-        """The prompts for a small model that repeated itself or failed the check, instead of the conversation, and
-        their temperature; no prompts if neither happened.
+        """The prompts and the temperature for a small model that repeated itself or failed the check, without the
+        conversation; no prompts if neither happened.
 
         After a failed check the prompt shows the attempt as the file: in a conversation about its mistake
         Qwen2.5-Coder-1.5B repeats its answer. Requests only the files that the output names, if any.

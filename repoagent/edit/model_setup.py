@@ -1,6 +1,4 @@
-"""A command's model with its limits, and the requests that were sent to it.
-
-Requests and the blocks of replies are stored for a few days, in `.repoagent/sent/` by hash."""
+"""A command's model with its limits, and what was sent to it, which `.repoagent/sent/` keeps for a few days."""
 
 from __future__ import annotations
 
@@ -49,24 +47,21 @@ class ModelSetup:
 
     @property
     def context_tokens(self) -> int | None:
-        """The context window in tokens of the current model, which may be a fallback; None if unknown."""
+        """The window of the current model, which may be a fallback; None if unknown."""
         return model_info(self.settings, self.model.spec).context or self.model.context_tokens
 
     @property
     def form(self) -> AnswerFormat:
-        """The answer format to request."""
         form = answer_format(self.settings, self.model.spec, self.max_output_tokens, self.context_tokens)
         return replace(form, native=self.native)
 
     @property
     def native(self) -> bool:
-        """Whether native tools are offered."""
         return wants_tools(self.settings, self.model.spec) and "tools" in self.model.takes
 
     @property
     def max_output_tokens(self) -> int:
-        """The maximum number of tokens in a reply: as configured, else the model's limit, but at most OUTPUT_TOKENS and
-        half of its window."""
+        """As configured, else the model's limit, but at most OUTPUT_TOKENS and half of its window."""
         if (configured := self.settings.whole_or_none("max_output_tokens")) is not None:
             return configured
         window = self.context_tokens
@@ -77,8 +72,7 @@ class ModelSetup:
 
 
 def attachments(setup: ModelSetup, folder: Path) -> Callable[[], Attachments]:
-    """A function that returns the `Attachments` of a conversation: its images and PDFs for the current model, with
-    copies in `folder`. They are created on the first call."""
+    """A function that creates the `Attachments` of a conversation on its first call, with copies in `folder`."""
 
     @cache
     def create() -> Attachments:
@@ -94,8 +88,7 @@ def attachments(setup: ModelSetup, folder: Path) -> Callable[[], Attachments]:
 
 
 def wants_tools(settings: Settings, spec: str) -> bool:
-    """Whether to offer native tools to the model `spec`, according to the settings or, by default, its catalog
-    entry."""
+    """Whether to offer native tools to the model `spec`."""
     protocol = settings.text("protocol")
     return (model_info(settings, spec).protocol if protocol == "auto" else protocol) == "tools"
 
@@ -103,8 +96,7 @@ def wants_tools(settings: Settings, spec: str) -> bool:
 def answer_format(
     settings: Settings, spec: str, output_tokens: int = OUTPUT_TOKENS, window: int | None = None
 ) -> AnswerFormat:
-    """The answer format for the model `spec`: as configured, else by its family. `window` (tokens) overrides the
-    context window in the catalog."""
+    """The format for the model `spec`: as configured, else by its family. `window` (tokens) overrides the catalog."""
     info, configured = model_info(settings, spec), settings.text("edit.format")
     form = next((form for form in FORMS if form == configured), info.format)
     is_small = info.parameters is not None and info.parameters <= SMALL
@@ -122,13 +114,12 @@ def model_setup(
     limits: Limits | None = None,
     needed: bool = True,
 ) -> ModelSetup:
-    """Set up a model and its meter: `model`, or by default the one from the settings (the built-in default only if
-    there is a key for it).
+    """Set up `model`, or by default the one from the settings, and its meter. Sends nothing.
 
-    `limits` default to those of one edit. `reply` is the file with the reply for `manual`. `say` is called with a
-    sentence for each setting that the model does not support, `on_progress` with the current step of a local model and
-    the fraction done, 0 to 1. Sends nothing. Raises ModelError for an unknown model, or if a model is `needed` and none
-    is configured; UsageError for a limit that cannot be enforced.
+    `limits` default to those of one edit; `reply` is the file with the reply for `manual`. `say` is called with a
+    sentence for each setting that the model does not support, `on_progress` with the step of a local model and the
+    fraction done. Raises ModelError for an unknown model, or if none is configured but `needed`; UsageError for a limit
+    that cannot be enforced.
     """
     if record is not None:  # fail before a reply is paid for
         try:
@@ -170,7 +161,7 @@ def model_setup(
 def keep_sent(dirs: Layout, request: Request) -> str:
     """Store the text of a request in `sent/` and return its name there, a hash of the text.
 
-    Long requests are gzipped: in a long run, each repeats the previous request.
+    Long requests are gzipped: in a long run, each repeats the previous one.
     """
     text = render(masked(request)).encode("utf-8", "surrogateescape")
     name = sha256(text).hexdigest()[:24]
@@ -181,7 +172,6 @@ def keep_sent(dirs: Layout, request: Request) -> str:
 
 
 def announce(ui: UserInterface, spec: str) -> None:
-    """Tell the user that the model `spec` is asked."""
     ui.note(f"asking {display_name(spec)}")
     if provider_of(spec).answered_by == "user":  # the user writes the reply in the terminal
         ui.quiet()
@@ -199,10 +189,9 @@ def keep_call(layout: Layout, request: Request, reply: Reply) -> dict[str, str]:
 
 
 def keep_blocks(dirs: Layout, reply: Reply) -> dict[str, str]:
-    """Store the thinking and the tool calls of a reply, to be sent back with its turn.
+    """Store the thinking and the tool calls of a reply, to be sent back with its turn, unless they contain a secret.
 
-    Returns metadata for the turn: `blocks`, the file name, and `thought`, the estimated tokens that the thinking adds
-    to a request. Stores nothing if the thinking contains a secret.
+    Returns metadata for the turn: `blocks`, the file name, and `thought`, the estimated tokens of the thinking.
     """
     blocks = reply.blocks
     if blocks is None or holds_secret(blocks.items):
@@ -219,7 +208,7 @@ def keep_blocks(dirs: Layout, reply: Reply) -> dict[str, str]:
 
 
 def blocks_of(dirs: Layout, turn: Turn) -> Blocks | None:
-    """The blocks that `keep_blocks` stored for a turn; None if the file is gone or the turn was edited."""
+    """What `keep_blocks` stored for a turn; None if the file is gone or the turn was edited."""
     name = turn.meta.get("blocks", "")
     if not name.isalnum():
         return None
@@ -235,8 +224,7 @@ def blocks_of(dirs: Layout, turn: Turn) -> Blocks | None:
 
 
 def forget_sent(dirs: Layout, days: int) -> None:
-    """Remove the files in `sent/` that are older than `days` days. Runs at most once a day, because there may be
-    many."""
+    """Remove the files in `sent/` that are older than `days` days, at most once a day."""
     present = time.time()
     looked = dirs.sent / "looked-through"
     checked = looked.exists() and 0 <= present - looked.stat().st_mtime < DAY_SECONDS
@@ -256,7 +244,7 @@ def _hash(text: str) -> str:
 
 
 def model_of_record(spec: str, turns: Sequence[Turn]) -> str:
-    """The model to record: for a replay, the recorded model; for a command, the model it reports."""
+    """The model to record: for a replay, the recorded one; for a command, the one it reports."""
     if provider_of(spec).reports_model:
         spec = next((turn.meta.get("model", spec) for turn in turns[::-1] if turn.role == "assistant"), spec)
     return public(spec)

@@ -1,6 +1,4 @@
-"""The tool `edit`: apply the patches of a reply to the draft, or explain why they do not fit.
-
-The second half asks the user about files outside the scope that also have to change, and adds them."""
+"""The tool `edit`: apply the patches of a reply to the draft, or say why they do not fit; and widen the scope."""
 
 from __future__ import annotations
 
@@ -56,8 +54,7 @@ def edit_tool(session: EditSession) -> Tool:
             seen = _refusal(session, error, action.body)
         except NoPatch as error:
             text = session.sent_back(NOT_A_FILE if session.loose else str(error))
-            shown = "the reply contains no change that can be applied"
-            return Observation(EDIT, text, ok=False, shown=shown)
+            return Observation(EDIT, text, ok=False, shown="the reply contains no change that can be applied")
         except Refused as error:  # a path in a submodule, or below a symbolic link
             return Observation(EDIT, session.sent_back(str(error)), ok=False, error=error, shown=str(error))
         if not added:
@@ -104,12 +101,8 @@ def _fold(session: EditSession, answer: str) -> Observation:
             break
     if not problem:
         originals = {path: source.data for path, source in draft.sources.items() if source.data is not None}
-        reason, problem = (
-            "lost-definition",
-            unasked_losses(
-                applied, session.request.instruction, answer, originals, parts=parts, loose=session.loose
-            ),
-        )
+        instruction, reason = session.request.instruction, "lost-definition"
+        problem = unasked_losses(applied, instruction, answer, originals, parts=parts, loose=session.loose)
     if problem:
         return Observation(EDIT, session.sent_back(problem), ok=False, data={"reasons": [reason]})
     hunks, owed, session.owed = len(_HUNK.findall(answer)), session.owed, 0
@@ -121,30 +114,21 @@ def _fold(session: EditSession, answer: str) -> Observation:
     session.draft = draft.with_changes(applied.changes)
     session.placements = [*earlier, *applied.placements]
     session.editable |= {change.path for change in applied.changes if change.path}
-    texts = ["Applied."]
-    if applied.placements:
-        plain = {"exact", *TOLERANCES}
-        locations = ", ".join(
-            f"{placement.path}:{placement.line}"
-            + ("" if placement.level in plain else f" ({placement.level})")
-            for placement in applied.placements
-        )
-        texts = [f"Applied: {locations}."]
+    places, remarks = [], []
     for placement in applied.placements:
+        special = placement.level not in {"exact", *TOLERANCES}
+        places.append(f"{placement.path}:{placement.line}{f' ({placement.level})' * special}")
         if words := tolerances_text(placement):
-            hunk = (
-                f"Hunk {placement.hunk} of {placement.path}, line {placement.line}"
-                if placement.hunk
-                else placement.path
-            )
-            texts.append(f"{hunk}: {words}.")
+            hunk = f"Hunk {placement.hunk} of {placement.path}, line {placement.line}"
+            remarks.append(f"{hunk if placement.hunk else placement.path}: {words}.")
+    texts = [f"Applied: {', '.join(places)}." if places else "Applied.", *remarks]
     if applied.unclosed:
         texts.append("The fence of the diff was not closed; the diff was read to the end of the answer.")
     return Observation(EDIT, "\n".join(texts), final=True)
 
 
 def _fit(session: EditSession, draft: Draft, answer: str) -> tuple[Applied, list[Part]]:
-    """Apply the patches of an answer to the draft. Returns also the old and new lines of each rewritten part."""
+    """Apply the patches of an answer to the draft; also returns each rewritten part."""
     from repoagent.syntax.regressions import parses_worse
 
     texts = draft.texts()
@@ -163,7 +147,7 @@ def _fit(session: EditSession, draft: Draft, answer: str) -> tuple[Applied, list
                 source = draft.sources.get(path)
                 before = decode(source.data) if source is not None and source.data is not None else None
                 lines = () if before is None else before.lines
-                windows = session.windows.get(path, ())  # the parts that the model saw, at their current rows
+                windows = session.windows.get(path, ())
                 parts_seen = tuple((rows_now(window, lines, text.lines), window.names) for window in windows)
                 files[path] = ShownFile(path, text.lines, parts_seen, lines, words)
         missing = [path for path in session.request.paths if path not in texts]
@@ -179,8 +163,7 @@ def _fit(session: EditSession, draft: Draft, answer: str) -> tuple[Applied, list
     )
     parts: list[Part] = []
     for patch in patches:
-        text = decode(texts[patch.name].data) if patch.rows and patch.name in texts else None
-        if text is not None and patch.rows and patch.whole is not None:
+        if patch.rows and patch.whole is not None and (text := decode(texts[patch.name].data)):
             new = patch.whole.removesuffix("\n").split("\n")
             parts.append((patch.name, text.lines[slice(*patch.rows)], new))
     return applied, parts
@@ -196,15 +179,14 @@ def _refusal(session: EditSession, error: PatchRefused, answer: str) -> Observat
         session.owed = hunks if WITHOUT.isdisjoint(reasons) else 0
         text = f"{text}\n\n{SEND_ALL}"
     shown = [problem.brief for problem in error.problems]
-    nothing = NothingDone(f"no changes: {'; '.join(shown)}") if NOTHING_TO_DO.issuperset(reasons) else error
-    data: dict[str, object] = {"reasons": reasons, "hunks": len(error.problems)}
+    is_done = NOTHING_TO_DO.issuperset(reasons)
     return Observation(
-        EDIT, session.sent_back(text), ok=False, data=data, error=nothing, shown="\n".join(shown)
-    )
+        EDIT, session.sent_back(text), ok=False, data={"reasons": reasons, "hunks": len(error.problems)},
+        error=NothingDone(f"no changes: {'; '.join(shown)}") if is_done else error, shown="\n".join(shown),
+    )  # fmt: skip
 
 
 def _may_create(session: EditSession, path: str) -> bool:
-    """Whether the model may create this file. It may not if the file exists, even if the model has not seen it."""
     request = session.request
     if session.why_not(path):
         return False
@@ -218,7 +200,7 @@ def _may_create(session: EditSession, path: str) -> bool:
 
 
 class OutOfScope(Refused):
-    """Other files also have to change, and there is no user to ask. The model's answer is saved."""
+    """Other files also have to change, and there is no user to ask."""
 
     def __init__(self, paths: Sequence[str], scope: Sequence[str]) -> None:
         has = "has" if len(paths) == 1 else "have"
@@ -229,7 +211,7 @@ class OutOfScope(Refused):
 
 
 def can_be_offered(session: EditSession, paths: Iterable[str]) -> list[str]:
-    """The text files among `paths` that are out of scope but not withheld, ignored, sensitive or generated."""
+    """Those of `paths` that are out of scope but not withheld, ignored, sensitive, binary or generated."""
     offered = []
     for path in dict.fromkeys(paths):
         known = session.editable | set(session.request.read)
@@ -249,11 +231,8 @@ def files_named_in(session: EditSession, text: str) -> list[str]:
 
 
 def allow_files(session: EditSession, paths: Sequence[str]) -> bool:
-    """Ask the user whether these files may also be changed, and if so add them to the scope; after a "no" the user is
-    not asked again in this edit.
-
-    Raises OutOfScope if there is no user to ask.
-    """
+    """Ask the user whether these files may also be changed, and if so add them to the scope; after a "no" never again.
+    Raises OutOfScope if there is no user to ask."""
     if session.allow is None or not paths:
         return False
     answer = session.allow(paths)
@@ -267,7 +246,7 @@ def allow_files(session: EditSession, paths: Sequence[str]) -> bool:
 
 
 def add_to_scope(session: EditSession, path: str) -> None:
-    """Let the model change this file. Lines that the model has not read must be quoted exactly in a patch."""
+    """Let the model change this file; lines that it has not read must be quoted exactly in a patch."""
     if path not in session.draft.sources:
         session.draft = session.draft.with_source(read_source(session.worktree, path))
         session.seen.setdefault(path, [])
@@ -285,10 +264,9 @@ def scope_observation(session: EditSession, paths: Sequence[str]) -> Observation
 def allowed_files(turn: Turn) -> dict[str, str]:
     """The files that an observation added to the scope, with their blobs; none if its metadata is malformed."""
     try:
-        blobs = json.loads(turn.meta.get("allowed", "{}"))
-    except ValueError:
+        return {str(path): str(blob) for path, blob in json.loads(turn.meta.get("allowed", "{}")).items()}
+    except (ValueError, AttributeError):
         return {}
-    return blobs if isinstance(blobs, dict) and all(isinstance(blob, str) for blob in blobs.values()) else {}
 
 
 def _source(session: EditSession, path: str) -> Source | None:

@@ -22,8 +22,6 @@ from repoagent.storage.layout import to_stderr
 
 @dataclass(frozen=True)
 class LastRequest:
-    """The request of an edit: its text and its targets."""
-
     edit: Edit
     request: str
     targets: tuple[Target, ...]
@@ -63,10 +61,8 @@ def _change(worktree: WorkTree, edit: Edit, event: str, options: Options | None)
 
 
 def last_request(worktree: WorkTree) -> LastRequest:
-    """The request of the last edit, even if that edit was undone.
-
-    Raises NothingDone if there is no edit, Refused if no memory contains its request.
-    """
+    """The request of the last edit, even if that edit was undone. Raises NothingDone if there is no edit, Refused if no
+    memory contains its request."""
     edits = list_edits(worktree)
     if not edits:
         raise NothingDone("no edit to try again: this work tree has none yet")

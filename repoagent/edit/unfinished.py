@@ -1,8 +1,5 @@
-"""Unfinished edits: each has a conversation file until it ends.
-
-A run that was killed, or stopped by a limit or the network, leaves this file; the same request on the same bytes
-resumes it, so that you never pay for a reply twice. A lock shows whether the run is alive. `settle` cleans up after
-crashes."""
+"""Unfinished edits: each has a conversation file, and a lock while it runs. The same request on the same bytes resumes
+it, so that no reply is paid for twice. `settle` cleans up after crashes."""
 
 from __future__ import annotations
 
@@ -23,7 +20,6 @@ PREFIX = "edit-"
 
 
 def conversation_file(dirs: Layout, edit_id: str) -> Path:
-    """The conversation file of a running edit."""
     return dirs.conversations / f"{PREFIX}{edit_id}.md"
 
 
@@ -40,11 +36,8 @@ def edit_lock(dirs: Layout, edit_id: str) -> Iterator[None]:
 
 
 def find_unfinished(dirs: Layout, wanted: str) -> str | None:
-    """The id of the newest interrupted edit whose request has the mark `wanted`; None if there is none. An interrupted
-    edit has not ended, but its process has.
-
-    Also removes the conversations of edits that were killed before their first reply.
-    """
+    """The id of the newest interrupted edit whose request has the mark `wanted`, or None. Removes the conversations of
+    edits that were killed before their first reply."""
     for file in sorted(dirs.conversations.glob(f"{PREFIX}*.md"), reverse=True):
         turns = turns_of(file)
         edit_id = file.stem.removeprefix(PREFIX)
@@ -57,7 +50,7 @@ def find_unfinished(dirs: Layout, wanted: str) -> str | None:
 
 
 def turns_of(file: Path) -> tuple[Turn, ...]:
-    """The turns of the conversation; one placeholder turn if the file is malformed or has a newer format."""
+    """The turns of the conversation; one placeholder turn if it is malformed or has a newer format."""
     from repoagent.llm import conversation
 
     try:
@@ -96,8 +89,8 @@ def _is_dead(dirs: Layout, edit_id: str) -> bool:
 def settle(worktree: WorkTree, say: Warn, warn: Warn) -> None:
     """Complete or roll back interrupted changes, complete the records of killed commands, and remove their files.
 
-    Calls `say` with a sentence for each of these, and `warn` with one for a failure, after which a later command
-    retries. Does not touch running commands. Raises what `git.transaction.finish.recover` raises.
+    Calls `say` with a sentence for each, and `warn` for a failure, after which a later command retries. Raises what
+    `git.transaction.finish.recover` raises.
     """
     from repoagent.storage.layout import has_leftovers
 
