@@ -1,10 +1,9 @@
 """Write an edit to the memory of its files: the exchange, the notes and the record of the edit.
 
-A plain success adds no note. Notes name their source: the model, or the user for the reason of a rejection.
-
-The second half saves a pending record before a change is made, so that a kill between the commit and writing the memory
-loses neither: the next command completes the record of a change that was made, and drops the record of one that was
-not. A record is `repoagent/pending/NAME-EVENT.json` in the git directory, locked while its process runs."""
+A pending record is saved before a change is made: `repoagent/pending/NAME-EVENT.json` in the git directory, locked
+while its process runs. After a kill, the next command completes the record of a change that was made, and drops that of
+one that was not.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +17,6 @@ from typing import TYPE_CHECKING
 
 from repoagent.config.settings import Settings
 from repoagent.dataclass import dataclass
-from repoagent.edit.ui import CANCELLED
 from repoagent.errors import Refused, RepoagentError
 from repoagent.git.files import SYMLINK, FileChange, Source, blob_hash, read_source
 from repoagent.git.objects import head_commit
@@ -53,8 +51,7 @@ STATES = {"undo": "undone", "redo": "redone"}  # the state of an edit after the 
 
 @dataclass(frozen=True)
 class RecordedChanges:
-    """The changes to remember, their commit (None if not committed), the levels at which the hunks of each path were
-    placed, and whether files were written."""
+    """The changes to remember; `levels` are those at which the hunks of each path were placed."""
 
     changes: tuple[FileChange, ...]
     commit: str | None
@@ -84,7 +81,6 @@ class Story:
 
 
 def _levels(placements: Iterable[Placement]) -> dict[str, list[str]]:
-    """The level of each placement, by path."""
     levels: dict[str, list[str]] = {}
     for placement in placements:
         levels.setdefault(placement.path, []).append(placement.level)
@@ -92,18 +88,9 @@ def _levels(placements: Iterable[Placement]) -> dict[str, list[str]]:
 
 
 def recorded_changes(result: CommitOutcome) -> RecordedChanges:
-    """A commit's changes, in the form that `remember` takes."""
     commit = result.commit.commit if result.commit else None
-    return RecordedChanges(
-        result.changes, commit, _levels(result.proposal.placements), written=result.written
-    )
-
-
-def _reasons(turns: Sequence[Turn]) -> tuple[str, ...]:
-    """The reasons of the last refusal of an edit."""
-    return tuple(
-        next((turn.meta["reasons"] for turn in reversed(turns) if "reasons" in turn.meta), "").split()
-    )
+    levels = _levels(result.proposal.placements)
+    return RecordedChanges(result.changes, commit, levels, written=result.written)
 
 
 def remember(
@@ -116,18 +103,20 @@ def remember(
     limit: int = 0,
     again: bool = False,
 ) -> None:
-    """Write `story` to the memory of every written file, and of the files `unchanged` that were not written.
+    """Write `story` to the memory of every written file, and of the files `unchanged`.
 
-    Conversations of more than `limit` bytes are compacted; 0 means no limit. Pass `again` if a crash may have
-    interrupted an earlier call; nothing is then recorded twice.
+    Compacts conversations of more than `limit` bytes (0: no limit). `again`: an earlier call may have been interrupted;
+    records nothing twice.
     """
     dirs, paths = layout(worktree), set[str | None]()
     commit, changes = (done.commit, done.changes if done.written else ()) if done else (None, ())
     contents = {change.name: change.after or b"" for change in changes}
 
+    refusals = [turn.meta["reasons"].split() for turn in story.turns if "reasons" in turn.meta]
+    reasons = tuple(refusals[-1]) if refusals and not done else ()
+
     def write(memory: Memory, change: FileChange, data: bytes | None) -> None:
-        """Write the turns, the notes and the edit record of one file; `data` is its current content, None if
-        deleted."""
+        """Write the turns, the notes and the edit record of one file; `data` is its content, None if deleted."""
         before, after = change.before, change.after if again or data is None else data
         record = EditRecord(
             story.edit_id, story.time, change.name, story.request,
@@ -135,18 +124,13 @@ def remember(
             "" if after is None else blob_hash(after, worktree.object_format),
             commit, story.model, story.usage, story.cost,
             tuple(done.levels.get(change.name, ())) if done else (),
-            done.state if done else story.ended, () if done else _reasons(story.turns),
+            done.state if done else story.ended, reasons,
         )  # fmt: skip
         if story.turns:
             outcome = {"state": record.state} | ({"commit": commit} if commit else {})
             last = replace(story.turns[-1], meta={**story.turns[-1].meta, **outcome})
             turns = [replace(turn, text=mask(turn.text)) for turn in (*story.turns[:-1], last)]
             append(memory.conversation, *turns, again=again)
-        if record.state in ("committed", "written"):  # drop the note that the same request was refused
-            start = f'tried "{cut(story.request, _QUOTED)}", but the edit was refused ('
-            for note in notebook.read_notes(memory.notes):
-                if note.source == PROGRAM and note.text.startswith(start):
-                    notebook.drop_note(memory.notes, note.text)
         texts = [
             (shorten_note(note), story.model)
             for note in story.notes[:MOST]
@@ -187,8 +171,7 @@ def remember(
 
 
 def files_of_note(note: str, contents: Mapping[str, bytes]) -> set[str]:
-    """The files that a note is about: those it names, else those that contain most of the code names in it; all files
-    if it contains no code names."""
+    """The files that a note is about: those it names, else those that contain most of its code names, else all."""
     files = {path for path in contents if PurePosixPath(path).name in note}
     if files:
         return files
@@ -212,28 +195,21 @@ def lessons(
     failures = [failure for turn in turns if (failure := failure_of(turn))]
     if state == "failed":
         failure = failures[-1] if failures else failing_line(answer)
-        yield (
-            shorten_note(f"tried {quote}, but the change failed its check and was not kept: {failure}"),
-            PROGRAM,
-        )
+        note = f"tried {quote}, but the change failed its check and was not kept: {failure}"
+        yield shorten_note(note), PROGRAM
     elif failures and changed:
         yield shorten_note(f"the first attempt at {quote} failed its check: {failures[0]}"), PROGRAM
-    elif state == "refused":  # in the form that `remember` recognizes
-        why = ", ".join(_reasons(turns)) or cut(answer, _QUOTED)
-        yield shorten_note(f"tried {quote}, but the edit was refused ({why}); nothing was changed"), PROGRAM
-    elif state == "declined" and answer.startswith(CANCELLED) and not reasons:
-        yield shorten_note(f"rejected the proposed change for {quote}"), USER
     elif state == "rejected" and answer.strip():
         yield shorten_note(f"declined to do {quote}: {answer}"), model
 
 
 def undo_note(request: str) -> str:
-    """The note, from the user, that an edit was undone; `redo` drops it."""
+    """The note that an edit was undone; `redo` drops it."""
     return shorten_note(f'undid the edit "{cut(request, _QUOTED)}"')
 
 
 def content_of(worktree: WorkTree, path: str) -> bytes | None:
-    """The bytes of a file; None if it does not exist, is a link (its target has the memory), or is now in another
+    """The bytes of a file; None if it does not exist, is a link (its target has the memory), or is in another
     repository."""
     with suppress(Refused):
         return None if (worktree.top / path).is_symlink() else read_source(worktree, path).data
@@ -241,10 +217,8 @@ def content_of(worktree: WorkTree, path: str) -> bytes | None:
 
 
 def record_undone(worktree: WorkTree, edit: Edit, before: Mapping[str, Memory], state: str) -> None:
-    """Record in the memory of each file of `edit` that the edit is now "undone" or "redone" (`state`), with a note.
-
-    `before` has the memories by path, looked up before the files were written.
-    """
+    """Record in the memory of each file of `edit` that it is now "undone" or "redone" (`state`). `before` has the
+    memories by path, looked up before the files were written."""
     written = set()
     for path in edit.paths:
         data = content_of(worktree, path)
@@ -266,8 +240,8 @@ def record_undone(worktree: WorkTree, edit: Edit, before: Mapping[str, Memory], 
 
 
 def _renamed(worktree: WorkTree, edit: Edit, data: bytes, before: Mapping[str, Memory]) -> Memory | None:
-    """The memory in `before` of a file that the edit renamed: its old path no longer exists, and `data` is its content
-    before or after the edit."""
+    """The memory in `before` of a file that the edit renamed: its old path is gone, and `data` is its content before or
+    after the edit."""
     blob, top = blob_hash(data, worktree.object_format), str(worktree.top)
     for memory in before.values():
         if os.path.lexists(worktree.top / memory.identity.path_in(top)):
@@ -306,7 +280,7 @@ class Pending:
         self.descriptor = write_locked(self.path, json_files.dumps(value))
 
     def drop(self) -> None:
-        """Remove the record once the memory has been written, or if no change was made."""
+        """Remove the record: the memory has been written, or no change was made."""
         if self.descriptor is not None:
             self.path.unlink(missing_ok=True)
             os.close(self.descriptor)
@@ -315,8 +289,8 @@ class Pending:
 
 @contextmanager
 def pending(worktree: WorkTree, name: str, event: str) -> Iterator[Pending]:
-    """A pending record for the duration of a change. If the block saves the record but does not drop it, the record is
-    dropped at the end of the block if the change was not made, and otherwise completed by the next command."""
+    """A pending record. If the block leaves it saved, it is dropped if the change was not made, and otherwise completed
+    by the next command."""
     record = Pending(worktree, name, event)
     try:
         yield record
@@ -338,8 +312,8 @@ def commit_and_remember(
     *,
     say: Callable[[str], None],
 ) -> CommitOutcome:
-    """Commit, and write the change to the memory of its files; a kill in between loses nothing, and a memory that
-    cannot be written only causes a warning. `story` is called before the commit and after it."""
+    """Commit, and write the change to the memory of its files; a memory that cannot be written only causes a warning.
+    `story` is called before the commit and after it."""
     worktree, changes = session.worktree, session.draft.edits
     if session.request.dry_run or not settings.switch("memory.enabled"):
         return make_commit()
@@ -364,10 +338,8 @@ def commit_and_remember(
 
 
 def complete(worktree: WorkTree) -> list[str]:
-    """Write the pending records of killed commands to memory; returns a sentence for each.
-
-    Raises RepoagentError or OSError if a memory cannot be written; its record stays.
-    """
+    """Write the pending records of killed commands to memory; returns a sentence for each. Raises RepoagentError or
+    OSError if a memory cannot be written; its record stays."""
     sentences: list[str] = []
     for path in sorted(layout(worktree).pending.glob("*")):
         try:

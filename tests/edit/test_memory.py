@@ -13,7 +13,6 @@ from tests.conftest import GitRepo
 from tests.edit.conftest import GREET, HELLO, QUESTION, Open, Run, Script, diff, greeting
 
 HI = greeting(HELLO, "'hi ' + name")
-OFF = diff("src/app.py", " def nothing_like_it():", "-    return 'no such line'", "+    return 'x'")
 
 
 def memory_folder(repo: GitRepo) -> Path:
@@ -61,18 +60,6 @@ def test_a_note_about_removed_code_is_marked(repo: GitRepo, edit: Run, run: Run,
     assert "Notes on this file" not in prompt
     assert "Notes that may be out of date" in prompt
     assert "must return a text [gone: greet]" in prompt
-
-
-@pytest.mark.soak
-def test_a_refusal_is_noted_with_its_reason(repo: GitRepo, run: Run, script: Script) -> None:
-    script.replies(*[OFF.replace("'x'", f"'{n}'") for n in range(6)])
-    assert run("edit", "src/app.py", "make it rhyme", "--yes").code == 3
-    (note,) = notes(repo)
-    pattern = r'repoagent: tried "make it rhyme", but the edit was refused \([a-z-]+\); nothing was changed'
-    assert re.fullmatch(pattern, note)
-    script.replies(GREET)
-    assert run("edit", "src/app.py", "make it rhyme", "--yes").code == 0
-    assert notes(repo) == []  # the request has been done since
 
 
 def test_a_first_failure_is_noted_after_a_success(repo: GitRepo, edit: Run, script: Script) -> None:
@@ -170,13 +157,9 @@ NOTHING = "nothing was changed"
         ("answered", "Because of it.", []),
         ("proposed", "", []),
         ("declined", "no changes: the files already match the model's answer.", []),
-        ("declined", f"cancelled: {NOTHING}.", [('rejected the proposed change for "x y"', "person")]),
+        ("declined", f"cancelled: {NOTHING}.", []),
         ("rejected", "It is a bad idea.", [('declined to do "x y": It is a bad idea.', "m")]),
-        (
-            "refused",
-            "it is busy",
-            [(f'tried "x y", but the edit was refused (it is busy); {NOTHING}', "repoagent")],
-        ),
+        ("refused", "it is busy", []),
         (
             "failed",
             "E: bad",
