@@ -375,6 +375,7 @@ _ELIXIR = {
     b"def": "function", b"defp": "function", b"defmacro": "macro", b"defmacrop": "macro", b"defmodule": "namespace",
     b"defprotocol": "interface", b"defimpl": "impl", b"defguard": "macro", b"defdelegate": "function",
 }  # fmt: skip
+_ZIG = {"struct_declaration": "struct", "enum_declaration": "enum", "union_declaration": "union"}
 _CMAKE = frozenset((b"project", b"add_executable", b"add_library", b"add_custom_target", b"add_test"))
 
 
@@ -406,10 +407,30 @@ def _ocaml_binding(node: Node, _outer: Node | None, _text: bytes) -> Match | Non
     return "function" if is_function else "variable", name, None
 
 
+def _zig_variable(node: Node, _outer: Node | None, _text: bytes) -> Match | None:
+    """Match `const Point = struct {…};`."""
+    kind = next((_ZIG[child.type] for child in node.named_children if child.type in _ZIG), None)
+    return None if kind is None else (kind, _child(node, 0), None)
+
+
+def _zig_test(node: Node, _outer: Node | None, _text: bytes) -> Match | None:
+    name = _child(node, 0)
+    return None if name is None or name.type == "block" else ("function", name, None)
+
+
 def _lua_function(node: Node, _outer: Node | None, _text: bytes) -> Match | None:
-    """Match `M.f = function … end`."""
-    name, value = _child(_child(node, 0), 0), _child(_child(node, 1), 0)
-    return ("function", name, None) if value is not None and value.type == "function_definition" else None
+    """Match `M.f = function … end` and `{ f = function … end }`."""
+    if node.type == "field":
+        name, value = _field(node, "name"), _field(node, "value")
+    else:
+        name, value = _child(_child(node, 0), 0), _child(_child(node, 1), 0)
+    is_function = value is not None and value.type == "function_definition"
+    return ("function", name, None) if is_function and (name or node.type != "field") else None
+
+
+def _swift_init(node: Node, _outer: Node | None, _text: bytes) -> Match | None:
+    name = next((child for child in node.children if child.type == "init"), None)
+    return None if name is None else ("method", name, None)
 
 
 # The long tail: words in a node type, and the kind; the first match counts.
@@ -435,6 +456,9 @@ _TAIL_KINDS: dict[str, dict[str, str | Matcher]] = {
     "dockerfile": _kinds(rule="from_instruction"),
     "sql": {f"create_{what}{end}": kind for what, kind in _SQL.items() for end in ("", "_statement")},
     "perl": _kinds(function="subroutine_declaration_statement", namespace="package_statement"),
+    "zig": {
+        "variable_declaration": _zig_variable, "test_declaration": _zig_test, **dict.fromkeys(_ZIG, ""),
+    },
     "dart": {
         **_kinds(
             class_="mixin_declaration extension_declaration",
@@ -447,10 +471,11 @@ _TAIL_KINDS: dict[str, dict[str, str | Matcher]] = {
         "function_def": _cmake_definition, "macro_def": _cmake_definition, "normal_command": _cmake_command,
     },
     "kotlin": _kinds(type="type_alias"),
-    "swift": _kinds(type="typealias_declaration"),
+    "swift": {"init_declaration": _swift_init, "typealias_declaration": "type"},
     "graphql": _kinds(function="operation_definition fragment_definition"),
     "lua": {
         "assignment_statement": _lua_function,
+        "field": _lua_function,
         **_kinds(
             function="function_definition_statement local_function_definition_statement function_declaration"
         ),
