@@ -1,10 +1,13 @@
-"""Confine a command with Landlock, seccomp and, where the user may create namespaces, mounts; or only supervise it."""
+"""Confine a command with Landlock, seccomp and, where the user may create namespaces, mounts; or with bubblewrap, where
+only that may create them; or only supervise it."""
 
 from __future__ import annotations
 
 import base64
 import marshal
 import os
+import shutil
+import stat
 import subprocess
 import sys
 import tempfile
@@ -12,7 +15,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import ClassVar
 
 from repoagent.agent.sandbox.launch import seccomp
 from repoagent.agent.sandbox.launch.syscalls import (
@@ -25,7 +27,7 @@ from repoagent.agent.sandbox.launch.syscalls import (
     landlock_abi,
     within,
 )
-from repoagent.agent.sandbox.mounts import plan, protected_names, shielded_names, writable_roots
+from repoagent.agent.sandbox.mounts import Plan, plan, protected_names, shielded_names, writable_roots
 from repoagent.agent.sandbox.policy import Policy
 from repoagent.dataclass import dataclass
 
@@ -44,6 +46,7 @@ _NARROW = (
 )
 _CLOSED = "Commands cannot create files or folders at the top of the work tree, only in subfolders."
 _ABSTRACT_SOCKETS = "With network access, commands can reach other programs' abstract Unix sockets."
+_ALL_CALLS = "System calls are not filtered on this processor architecture."
 _NAMES_ARE_SEEN = "Commands can see the names of hidden files, but not their content."
 _WITHOUT_MOUNTS = (
     "Outside the work tree, commands can change the mode, owner and times of any file that you can.",
@@ -58,11 +61,15 @@ _NO_MOVES = (
 
 @dataclass(frozen=True)
 class Sandbox:
-    """A way to confine a command. mounting: whether the user may create mount namespaces, so that mounts can cover
+    """A way to confine a command. program: the path of bubblewrap, "" for Landlock. mounting: whether mounts can cover
     paths; otherwise Landlock works alone."""
 
+    program: str = ""
     mounting: bool = True
-    name: ClassVar[str] = "landlock"
+
+    @property
+    def name(self) -> str:
+        return "bubblewrap" if self.program else "landlock"
 
     def wrap(self, argv: Sequence[str], policy: Policy, report: Path | None = None) -> list[str]:
         """The command line that runs `argv` in the sandbox. Standard streams, exit code (128+n for signal n) and
@@ -72,16 +79,22 @@ class Sandbox:
         # In a network namespace sockets reach nothing; without one they must not be created. Unix sockets in the file
         # system can only be hidden by mounts. Pairs (socketpair) are always allowed.
         families = _INTERNET if self.mounting or policy.network else ()
+        specification = {
+            "missing": planned.missing if planned else (),
+            "depth": 2 if planned else 0,  # bubblewrap, or the parent of the namespaces, and the init in them
+            "families": (seccomp.AF_UNIX, *families) if self.mounting else families,
+            "network": policy.network,
+            **_limits(policy, report),
+        }
+        if self.program and planned:
+            command = [self.program, *_options(planned, policy)]
+            return _launched(argv, bubblewrap=command, **specification)
         return _launched(
             argv,
             steps=planned.steps if planned else None,
-            missing=planned.missing if planned else (),
-            depth=2 if planned else 0,  # the parent of the namespaces, and the init in them
             rules=list(_rules(policy, mounting=self.mounting)),
-            families=(seccomp.AF_UNIX, *families) if self.mounting else families,
-            network=policy.network,
             shared_memory=policy.shared_memory,
-            **_limits(policy, report),
+            **specification,
         )
 
     def narrows(self, policy: Policy) -> tuple[str, ...]:
@@ -98,11 +111,30 @@ class Sandbox:
         limits = [*self.narrows(policy)]
         if self.mounting:
             limits += [_ABSTRACT_SOCKETS] if policy.network and abi < 6 else []
+            limits += [] if seccomp.supported() else [_ALL_CALLS]
         else:
             limits += [_NAMES_ARE_SEEN] if policy.hide else []
             limits += _WITHOUT_MOUNTS
             limits += [_SIGNALS] if abi < 6 else []
-        return (*limits, _NO_MOVES) if abi < 2 else tuple(limits)
+        return (*limits, _NO_MOVES) if abi < 2 and not self.program else tuple(limits)
+
+
+def _options(planned: Plan, policy: Policy) -> list[str]:
+    """The options of bubblewrap for a plan; "" stands for the descriptor of an empty file."""
+    options = ["--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try"]
+    options += [] if policy.network else ["--unshare-net"]
+    options += ["--die-with-parent", "--new-session", "--cap-drop", "ALL"]
+    options += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--perms", "1777"]
+    options += ["--size", str(policy.shared_memory), "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]
+    # root could set kernel parameters of the whole system there
+    options += ["--remount-ro", "/proc"] if os.geteuid() == 0 else []
+    for kind, source, target in planned.steps:
+        if kind in {"file", "folder"}:
+            options += ["--ro-bind-data", "", target] if kind == "file" else ["--tmpfs", target]
+        else:
+            options += ["--ro-bind" if kind == "keep" else "--bind", source, target]
+    covered = [target for kind, _, target in planned.steps if kind == "folder"]
+    return [*options, *(word for target in covered for word in ("--remount-ro", target))]
 
 
 def _rules(policy: Policy, *, mounting: bool) -> Iterator[tuple[str, int, list[str]]]:
@@ -193,10 +225,19 @@ def find() -> Sandbox | None:
     return next((sandbox for sandbox in candidates() if works(sandbox)), None)
 
 
-def candidates() -> tuple[Sandbox, ...]:
+def candidates() -> Iterator[Sandbox]:
     """The kinds of sandbox that this machine may support, the best first."""
-    supported = sys.platform == "linux" and landlock_abi() and seccomp.supported()
-    return (Sandbox(), Sandbox(mounting=False)) if supported else ()
+    if sys.platform != "linux":
+        return
+    supported = landlock_abi() and seccomp.supported()
+    if supported:
+        yield Sandbox()
+    folders = [part for part in os.environ.get("PATH", os.defpath).split(os.pathsep) if part.startswith("/")]
+    program = shutil.which("bwrap", path=os.pathsep.join(folders))
+    if program and not os.stat(program).st_mode & stat.S_ISUID:  # noqa: PTH116  a setuid one may not use Landlock
+        yield Sandbox(program)
+    if supported:
+        yield Sandbox(mounting=False)
 
 
 def works(sandbox: Sandbox) -> bool:
@@ -226,7 +267,7 @@ def works(sandbox: Sandbox) -> bool:
 def why_none() -> str:
     """Why this machine has no sandbox for commands, in one sentence."""
     systems = {
-        "linux": "Landlock, which the sandbox needs, does not work in this kernel or on this processor.",
+        "linux": "neither Landlock nor the program `bwrap` (package `bubblewrap`) works on this machine.",
         "darwin": "repoagent has no sandbox for commands on macOS yet.",
     }
     return systems.get(sys.platform, "repoagent has no sandbox for commands on this system.")

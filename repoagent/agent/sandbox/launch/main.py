@@ -93,7 +93,9 @@ def _start(spec: dict[str, Any], command: list[str]) -> NoReturn:
             descriptor = os.open("/proc/self/oom_score_adj", os.O_RDWR)
             if int(os.read(descriptor, 16)) < _OOM_SCORE:
                 os.pwrite(descriptor, str(_OOM_SCORE).encode(), 0)
-        if "rules" in spec:
+        if "bubblewrap" in spec:
+            command[:0] = _bubblewrap(spec)
+        elif "rules" in spec:
             _confine(spec)
     except OSError as error:
         _fail(error)
@@ -102,6 +104,28 @@ def _start(spec: dict[str, Any], command: list[str]) -> NoReturn:
     except OSError as error:
         os.write(2, f"{command[0]}: {error.strerror}\n".encode(errors="surrogateescape"))
         os._exit(127 if isinstance(error, FileNotFoundError) else 126)
+
+
+def _bubblewrap(spec: dict[str, Any]) -> list[str]:
+    """The words before the command; the seccomp filter is in a memfd."""
+    from . import seccomp
+
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # core dumps are written outside the sandbox
+    if spec["network"] and syscalls.landlock_abi() >= 6:  # abstract sockets are shared with the network
+        syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
+        syscalls.restrict_files(None, network=True)
+    words = []
+    for word in spec["bubblewrap"]:
+        if not word:
+            null = os.open(os.devnull, os.O_RDONLY)
+            os.set_inheritable(null, True)
+        words.append(word or str(null))
+    if seccomp.supported():
+        descriptor = os.memfd_create("filter", 0)
+        os.write(descriptor, seccomp.program(spec["families"]))
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        words += ["--seccomp", str(descriptor)]
+    return [*words, "--"]
 
 
 def _confine(spec: dict[str, Any]) -> None:

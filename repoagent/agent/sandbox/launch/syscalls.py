@@ -133,8 +133,9 @@ def landlock_abi() -> int:
         return 0
 
 
-def restrict_files(rules: Iterable[tuple[str | int, int]], *, network: bool) -> None:
-    """Restrict this process to files that `rules` allow: each is a path or descriptor, and the rights below it.
+def restrict_files(rules: Iterable[tuple[str | int, int]] | None, *, network: bool) -> None:
+    """Restrict this process to files that `rules` allow: each is a path or descriptor, and the rights below it; None
+    for all files.
 
     Without `network`, TCP is denied, too (since version 4 of Landlock). Signals and abstract sockets reach only
     processes that are confined with this one (since version 6). Paths that do not exist, or contain a symbolic link,
@@ -142,13 +143,14 @@ def restrict_files(rules: Iterable[tuple[str | int, int]], *, network: bool) -> 
     """
     version = landlock_abi()
     handled = (1 << (13 if version < 2 else 14 if version < 3 else 15 if version < 5 else 16)) - 1
+    handled = 0 if rules is None else handled
     tcp = _BIND_AND_CONNECT_TCP if version >= 4 and not network else 0
     scoped = _ABSTRACT_SOCKETS_AND_SIGNALS if version >= 6 else 0
     attributes = (ctypes.c_uint64 * 3)(handled, tcp, scoped)
     size = 8 if version < 4 else 16 if version < 6 else 24
     ruleset = syscall(_CREATE_RULESET, ctypes.byref(attributes), size, 0)
     try:
-        for target, rights in rules:
+        for target, rights in rules or ():
             _allow(ruleset, target, rights & handled)
         syscall(_RESTRICT_SELF, ruleset, 0)
     finally:
