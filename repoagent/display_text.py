@@ -26,8 +26,7 @@ def plural(number: int, noun: str) -> str:
 
 
 def list_some(items: Sequence[str], most: int, rest: str = " and {} more") -> str:
-    """The first `most` items, separated by commas; if there are more, followed by `rest` with their number filled
-    in."""
+    """The first `most` items, separated by commas, and `rest` with the number of the others, if any."""
     return ", ".join(items[:most]) + (rest.format(len(items) - most) if len(items) > most else "")
 
 
@@ -37,8 +36,8 @@ def cut(text: str, most: int) -> str:
 
 
 def redact(text: str, env: Mapping[str, str]) -> str:
-    """`text` with *** in place of secrets: the values of variables in `env` with names such as API_KEY, and strings
-    that look like a secret."""
+    """`text` with *** for secrets: the values of variables in `env` with names such as API_KEY, and what looks like
+    one."""
     values = {value for name, value in env.items() if _SECRET_NAME.search(name) and len(value) >= 6}
     for value in sorted(values, key=len, reverse=True):
         text = text.replace(value, "***")

@@ -82,7 +82,7 @@ class LimitReached(RepoagentError):
 
 class CheckFailed(RepoagentError):
     """A check or a git hook failed; nothing was changed. `printed` is its output, unless the message contains it;
-    `shown`: whether the end of that output was shown to the user."""
+    `shown`: the user has seen its end."""
 
     exit_code = Exit.CHECK_FAILED
     printed: str = ""

@@ -33,10 +33,7 @@ class Ended(KeyboardInterrupt):
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
-    """Run `repoagent` (or `git repoagent`: the same program) and exit with its code.
-
-    `argv` is the program's name and its arguments, `sys.argv` by default.
-    """
+    """Run `repoagent` (or `git repoagent`) with `argv`, by default `sys.argv`, and exit with its code."""
     gc.set_threshold(_COLLECT_AFTER)
     try:
         listen()

@@ -149,8 +149,7 @@ def add_completion(command: click.Command) -> None:
 
 
 def finder_of(param: click.Parameter) -> Find | str | None:
-    """The function that finds the values of `param`, or "file" or "dir" if the shell finds them. None for free text and
-    for a type that finds its values itself (a choice)."""
+    """What finds the values of `param`: a function, or "file" or "dir" for the shell; None for other parameters."""
     if isinstance(param, click.Option) and (param.is_flag or param.count or param.flag_value == ""):
         return None
     if not isinstance(param.type, (click.types.StringParamType, click.Path)):
@@ -163,8 +162,7 @@ def finder_of(param: click.Parameter) -> Find | str | None:
 
 def answer(cli: click.Command, name: str, instruction: str) -> int:
     """Do what the shell asks: `bash_source` prints the script for bash, `bash_complete` the candidates for the line in
-    COMP_WORDS. Returns the exit code, 1 for an unknown instruction. There are no candidates for an invalid line or on
-    an error, such as a missing repository."""
+    COMP_WORDS. Returns 1 for an unknown instruction. An error, such as a missing repository, means no candidates."""
     from click.shell_completion import shell_complete
 
     try:

@@ -25,9 +25,7 @@ _ALL = f"{__name__}.all"  # the key in ctx.meta: show all groups
 
 class Command(click.Command):
     """A command with its options in groups: `option_groups` has the parameters by heading, the most useful first.
-
-    `verbs` maps a first argument to its subcommand: `config init`, `review dismiss`.
-    """
+    `verbs` maps a first argument to its subcommand: `config init`, `review dismiss`."""
 
     def __init__(
         self,
@@ -99,8 +97,8 @@ def show_all_options(ctx: click.Context) -> None:
 
 
 def words_in(file: Path, noun: str) -> str:
-    """The text of `file`, or of standard input for "-". Raises UsageError for an unreadable file, and for one that is
-    not UTF-8; the message calls the text `noun`."""
+    """The text of `file` ("-": standard input). Raises UsageError if it is unreadable or not UTF-8; the message calls
+    it `noun`."""
     try:
         data = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
         return data.decode("utf-8-sig")

@@ -31,11 +31,8 @@ MOST_LINES = 12  # of the output of a check on a terminal
 
 
 def run(cli: click.Command, program: str, arguments: Sequence[str]) -> int:
-    """Run `cli` with `arguments` and return the exit code. `program` is the path by which it was called.
-
-    A command returns None or an exit code, or raises. An error is printed as a line on standard error or, with `--json`
-    among the arguments, as a JSON object on standard output.
-    """
+    """Run `cli` with `arguments` and return the exit code. `program` is the path by which it was called. An error is
+    printed as a line on standard error or, with `--json` among the arguments, as a JSON object on standard output."""
     name = called_as(program)
     _open_standard_streams()
     if "REPOAGENT_TRACE" not in os.environ:
@@ -190,10 +187,8 @@ def _in_one_line(error: click.ClickException) -> str:
 
 
 def _output_closed() -> bool:
-    """Whether the reader of our output has closed its pipe; if so, discard later output.
-
-    Otherwise a BrokenPipeError comes from a pipe to a child process, and is an error.
-    """
+    """Whether the reader of our output has closed its pipe; if so, discard later output. Otherwise a BrokenPipeError
+    comes from a child process."""
     from repoagent.cli.ui.terminal import to_nowhere
 
     poll = select.poll()
@@ -207,8 +202,8 @@ def _output_closed() -> bool:
 
 
 def _write_report(error: BaseException, arguments: Sequence[str]) -> str:
-    """Write the details of an internal error, without secrets, to a new private file in the temporary folder; return a
-    sentence with its path, or the whole report if it cannot be written."""
+    """Write a report without secrets to a new private file; return a sentence with its path, or the report if that
+    fails."""
     import platform
     import tempfile
     import time

@@ -47,8 +47,7 @@ class Session(NamedTuple):  # imported by each command; a dataclass would take 2
     def open(
         self, layout: Layout | None, flags: Mapping[str, object] | None = None
     ) -> tuple[Settings, Terminal]:
-        """Load the settings and print warnings about them. `flags` has the value of each key, None if it was not
-        set."""
+        """Load the settings, and print their warnings. In `flags`, the value of an unused one is None."""
         from repoagent.config.layers import load
 
         settings = load(layout, flags={**(flags or {}), "color": self.color})
@@ -86,8 +85,7 @@ def _set_session(ctx: click.Context, param: click.Parameter, value: Any) -> None
 
 
 def global_options(*, hidden: bool) -> list[click.Parameter]:
-    """The options that are allowed both before and after the name of a command; those after it are `hidden`, so the
-    help does not list them."""
+    """The options that are allowed before and after the name of a command; the help does not list those after it."""
     when = click.Choice(["auto", "always", "never"])
     options = [
         click.Option(
@@ -157,8 +155,7 @@ def emit(
 
 
 def select(value: object, *names: str, **renamed: str) -> dict[str, Any]:
-    """The attributes `names` of `value` for JSON, and those in `renamed` (new name=attribute) under their new names; an
-    empty string becomes null."""
+    """The attributes `names` of `value` for JSON, and those in `renamed` under their new names; "" becomes null."""
     attributes = {**dict(zip(names, names, strict=True)), **renamed}
     return {
         name: None if (item := getattr(value, attribute)) == "" else item
@@ -200,8 +197,8 @@ class Repository(NamedTuple):
         return near if len(near) < len(str(path)) else str(path)
 
     def confirm(self, question: str, choices: tuple[str, str], *, refusal: str, declined: str) -> None:
-        """Ask yes or no; `choices` describes the two answers. Raises UsageError(`refusal`) without a terminal or with
-        --json, and NothingDone(`declined`) if the answer is no."""
+        """Ask yes or no; `choices` describes the answers. Raises UsageError(`refusal`) without a terminal or with
+        --json, NothingDone(`declined`) for no."""
         if self.as_json or not self.terminal.can_ask:
             raise UsageError(refusal)
         if self.terminal.ask(question, dict(zip("yn", choices, strict=True))) == "n":
@@ -232,8 +229,8 @@ def pass_repository(command: Callable[..., R]) -> Callable[..., R]:
 
 
 def find_worktree(*, refused_ok: bool = False) -> WorkTree | None:
-    """The work tree of the current folder, None outside one. With `refused_ok`, also None for a repository that cannot
-    be trusted or read; otherwise such a repository raises UsageError."""
+    """The work tree of the current folder, None outside one. `refused_ok`: None also for a repository that cannot be
+    trusted or read, instead of UsageError."""
     from repoagent.git.worktree import NoWorkTree, open_worktree
 
     try:

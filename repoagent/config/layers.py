@@ -41,12 +41,9 @@ def load(
     env: Mapping[str, str] | None = None,
     flags: Mapping[str, object] | None = None,
 ) -> Settings:
-    """Merge all layers. `layout` is None outside a repository; `flags` has the values of flags by option key, None for
-    an unused flag.
-
-    Raises UsageError for invalid TOML and for invalid values. `Settings.warnings` has sentences about ignored values:
-    those of unknown keys, and those that a repository may not set.
-    """
+    """Merge all layers. `layout` is None outside a repository; in `flags`, the value of an unused one is None. Raises
+    UsageError for invalid TOML and values. `Settings.warnings` has sentences about values that were ignored: of unknown
+    keys, and those that a repository may not set."""
     env = os.environ if env is None else env
     entries = _defaults()
     warnings = _merge(entries, from_user_file(user_file(env)))
@@ -64,10 +61,8 @@ def load(
 
 
 def with_repository(settings: Settings, layout: Layout, data: bytes, *, alone: bool = False) -> Settings:
-    """`settings` with `data` in place of the content of `.repoagent/config.toml`; higher layers stay the same.
-
-    With `alone`, use only the defaults and `data`. Raises what `load` raises.
-    """
+    """`settings` with `data` in place of the content of `.repoagent/config.toml`; with `alone`, only the defaults and
+    `data`. Raises what `load` raises."""
     entries = _defaults()
     user = user_file(os.environ)
     if not alone:
@@ -180,8 +175,7 @@ def parse_toml(data: bytes) -> dict[str, Any]:
 
 
 def from_toml(path: Path, data: bytes) -> Iterator[Raw]:
-    """The values in the TOML document `data`, the content of `path`. Raises UsageError, with the position, if it is
-    invalid."""
+    """The values in the TOML document `data`. Raises UsageError, with the position, if it is invalid."""
     try:
         tables = [("", parse_toml(data))]
     except (ValueError, RecursionError) as error:  # ValueError also for invalid UTF-8 and too large numbers
@@ -196,8 +190,7 @@ def from_toml(path: Path, data: bytes) -> Iterator[Raw]:
 
 
 def _from_git(cwd: Path) -> Iterator[Raw]:
-    """The values of repoagent.* in `git config`, from all scopes in git's order, with one call of git. Ignores a bare
-    repository in a parent folder."""
+    """The values of repoagent.* in `git config`, in git's order. Ignores a bare repository in a parent folder."""
     from repoagent.git.process import git_output
     from repoagent.git.worktree import settings_folder
 
@@ -216,8 +209,7 @@ def _from_git(cwd: Path) -> Iterator[Raw]:
 
 
 def _from_environment(env: Mapping[str, str]) -> Iterator[Raw]:
-    """The values of environment variables: REPOAGENT_MAX_COST is `max_cost`, REPOAGENT_EDIT__SCOPE is `edit.scope`. An
-    empty variable counts as unset."""
+    """The values of variables: REPOAGENT_EDIT__SCOPE is `edit.scope`. An empty variable counts as unset."""
     for name, value in sorted(env.items()):
         if name.startswith(PREFIX) and value and name != tracing.VARIABLE:
             yield Raw(name[len(PREFIX) :].lower().replace("__", "."), value, f"environment {name}")
@@ -233,10 +225,8 @@ def variable(key: str) -> str:
 
 def set_value(path: Path, key: str, text: str, *, repository: bool = False) -> Value:
     """Set `key` to the value of `text` in the TOML file `path`, which is created if missing; return the value.
-
-    `repository`: the file belongs to a repository, which may not set all options. Raises UsageError for an unknown key,
-    for a value that is invalid or that the file may not set, and for invalid TOML; Refused if it is not a regular file.
-    """
+    `repository`: the file belongs to a repository. Raises UsageError for an unknown key, for a value that is invalid or
+    that the file may not set, and for invalid TOML; Refused if it is not a regular file."""
     import tomlkit
 
     spelled, option = find_or_refuse(key)

@@ -22,8 +22,8 @@ _OFF = {"false", "no", "off", "0", ""}
 
 
 class OptionType(NamedTuple):
-    """The type of an option. `parse` converts text (from git or a variable) or a TOML value, or raises ValueError;
-    `allowed` describes the valid values, for messages."""
+    """The type of an option. `parse` converts text or a TOML value, or raises ValueError; `allowed` describes the valid
+    values."""
 
     allowed: str
     parse: Callable[[object], Value]
@@ -100,11 +100,11 @@ def _texts(raw: object) -> tuple[str, ...]:
 
 
 class Option(NamedTuple):
-    """A configuration option.
+    """A configuration option. A `*` in its key is a name that the user chooses.
 
-    `key` is dotted; a `*` in it is a name that the user chooses. A value in `.repoagent/config.toml` is ignored unless
-    `repository_may_set`; with `only_lower` it may not exceed the value of lower layers, with `only_like` it must match
-    the pattern (described by `only_what`), and with `only_unset` it counts only if the user's file has no value.
+    A value in `.repoagent/config.toml` is ignored unless `repository_may_set`; with `only_lower` it may not exceed the
+    value of lower layers, with `only_like` it must match the pattern (described by `only_what`), with `only_unset` it
+    counts only if the user's file has no value.
     """
 
     key: str
@@ -274,11 +274,8 @@ def fold(part: str) -> str:
 
 
 def find(key: str) -> tuple[str, Option] | None:
-    """The spelling of `key` in the table, and its option; None if the key is unknown.
-
-    git's keys have no underscores and ignore case, so `maxTurns`, `max-turns` and `MAX_TURNS` are `max_turns`. Only a
-    name that the user chooses is compared exactly.
-    """
+    """The spelling of `key` in the table, and its option; None if the key is unknown. As in git, case, `_` and `-` do
+    not matter, except in a name that the user chooses."""
     folded = fold(key)
     for option in OPTIONS:
         head, star, tail = option.key.partition("*")

@@ -34,9 +34,8 @@ class Setting(NamedTuple):
 
 @dataclass(frozen=True)
 class Settings:
-    """All settings. `warnings` are sentences about ignored values, for standard error. `theirs` is the origin of
-    settings from the repository's file. Each method that reads a value raises KeyError for an unknown key, TypeError
-    for a value of another type."""
+    """All settings. `warnings` are about ignored values. `theirs` is the origin of settings from the repository's file.
+    Each method that reads a value raises KeyError for an unknown key, TypeError for a value of another type."""
 
     entries: Mapping[str, Setting]
     warnings: tuple[str, ...] = ()

@@ -34,9 +34,8 @@ _PRICES = frozenset(item.name for item in fields(Price))
 
 @dataclass(frozen=True)
 class ModelInfo:
-    """The properties of a model; None if unknown. `context` and `max_output` are in tokens, `parameters` in billions.
-    `media` is the set of accepted media ("image", "pdf"). `protocol` is how tools are offered: as tags in the text, or
-    natively. `sources` has the origin of the price and the format."""
+    """The properties of a model; None if unknown. `context` and `max_output` are in tokens, `parameters` in billions;
+    `media` has "image" and "pdf"; `protocol` is how tools are offered. `sources` has the origin of price and format."""
 
     price: Price | None = None
     context: int | None = None
@@ -49,10 +48,8 @@ class ModelInfo:
 
 
 def model_info(spec: str, own: Table | None = None) -> ModelInfo:
-    """Look up `spec`, first in `own`, the `models` table of the user's configuration, then in models.toml.
-
-    Raises UsageError for an incomplete price or unknown media in `own`.
-    """
+    """Look up `spec`, first in `own`, the `models` table of the user's configuration, then in models.toml. Raises
+    UsageError for an incomplete price or unknown media in `own`."""
     provider, _, model = parse_spec(spec)
     sdk_name = f"{provider.sdk}/{family_name(model)}" if provider.sdk else spec  # the name in models.toml
     mine = _row(spec, own or {})
@@ -115,12 +112,11 @@ def _data() -> Mapping[str, Any]:
 
 
 def data_date() -> str:
-    """The date of the data in models.toml, as ISO 8601."""
+    """As ISO 8601."""
     return str(_data()["date"])
 
 
 def aliases() -> Mapping[str, str]:
-    """The built-in aliases, each mapped to its model spec."""
     table: Mapping[str, str] = _data()["aliases"]
     return table
 
@@ -137,13 +133,13 @@ def short_names() -> Mapping[str, str]:
 
 
 def named(name: str) -> str:
-    """The spec for `name` without any configuration: the target of an alias or a short name, or `name` itself."""
+    """The target of an alias or a short name, without any configuration; otherwise `name` itself."""
     return {**short_names(), **aliases()}.get(name.lower(), name)
 
 
 def parameters(spec: str) -> float | None:
-    """The number of parameters in billions, from the name (1.5 for `ollama/qwen2.5-coder:1.5b`, 56 for `mixtral-8x7b`)
-    or from the size of the model file; None if unknown."""
+    """The number of parameters in billions, from the name (56 for `mixtral-8x7b`) or the size of the model file; None
+    if unknown."""
     if match := _SIZE.search(_base(spec)):
         return float(match[2]) * int(match[1] or 1)
     provider, _, model = parse_spec(spec)
@@ -168,8 +164,7 @@ def _format(spec: str) -> tuple[Format, str]:
 
 
 def _base(spec: str) -> str:
-    """The name of the model in lower case, without provider, folders and extension. For a command, the whole command,
-    since that may contain the name of a model."""
+    """The name of the model in lower case, without provider, folders and extension; of a command, all of it."""
     provider, _, model = parse_spec(spec)
     if provider.argument == "command":
         return model.strip().lower()
@@ -185,9 +180,8 @@ _VERSION = re.compile(r"claude-[a-z]+-(\d+)(?:-(\d+))?(?:-|$)|claude-(\d+)(?:-(\
 
 
 def family_name(name: str) -> str:
-    """The name without platform prefixes and suffixes: `us.anthropic.claude-sonnet-5-5-v1:0`, an ARN with that ending,
-    `claude-sonnet-5-5@20260901` and `claude-sonnet-5-5-20260901` become `claude-sonnet-5-5`. Other names are
-    unchanged."""
+    """The name without platform prefixes and suffixes: `us.anthropic.claude-sonnet-5-5-v1:0` and
+    `claude-sonnet-5-5@20260901` become `claude-sonnet-5-5`. Other names are unchanged."""
     match = _FAMILY.search(re.sub(r"(?<=\d)\.(?=\d)", "-", name.lower()))
     return match[0] if match else name
 
@@ -205,15 +199,14 @@ def context_tokens(name: str) -> int | None:
 
 
 def thinks(name: str) -> bool:
-    """Whether the model supports `thinking: adaptive` and therefore accepts no temperature: true for Claude 4.6 and
-    later."""
+    """Whether the model has `thinking: adaptive` and no temperature: Claude 4.6 and later."""
     version = _version(name)
     return version is not None and version >= (4, 6)
 
 
 def effort_of(name: str, wish: str | None) -> Effort | None:
-    """The `output_config.effort` for the requested effort; None if the model does not support it. Unknown models are
-    assumed to support every level."""
+    """The `output_config.effort` for the requested effort; None if the model does not support it. Unknown models
+    support all."""
     version = _version(name)
     known: tuple[Effort, ...] = ()
     if version is None or version >= (4, 7):

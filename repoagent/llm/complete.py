@@ -40,8 +40,8 @@ FALLBACK_WAIT = 20.0  # seconds; if the server asks for a longer wait, use the n
 
 @dataclass
 class Fallback:
-    """Calls `models` in order of preference. A model that failed is not called again in this run: failures rarely clear
-    up that fast, and each attempt costs the user time."""
+    """Calls `models` in order of preference. A model that failed is not called again in this run: failures rarely pass
+    fast."""
 
     models: Sequence[Model]
     _at: int = 0
@@ -53,8 +53,7 @@ class Fallback:
 
     @property
     def takes(self) -> frozenset[str]:
-        """The fields of `Wishes` that the current model supports; includes "tools" only if all models support them,
-        because tools are offered before it is known which model will answer."""
+        """Those of the current model; "tools" only if all models support them: any of them may answer."""
         tools = all("tools" in model.takes for model in self.models)
         return self.current.takes if tools else self.current.takes - {"tools"}
 
@@ -88,11 +87,9 @@ _SURE_CHARACTERS = 4  # of an unfinished line, white space not counted
 
 
 def join(text: str, more: str) -> str:
-    """`text` joined with its continuation `more`; obvious repetitions are dropped.
-
-    Most models continue exactly where they stopped. Some reopen the code fence, some restart the unfinished line. If in
-    doubt, nothing is removed: a patch with a repetition is refused, but one with missing text may apply.
-    """
+    """`text` joined with its continuation `more`, without obvious repetitions: some models reopen the code fence, some
+    restart the unfinished line. If in doubt, nothing is removed: a patch with a repetition is refused, but one with
+    missing text may apply."""
     first, newline, rest = more.lstrip("\n").partition("\n")
     fence = _FENCE.fullmatch(first)
     # only a fence with the same language: a bare one may close the open fence
@@ -157,13 +154,12 @@ def complete(
 ) -> Reply:
     """The complete reply to `request`: its `stop` is "end", its `usage` covers all attempts, including failed ones.
 
-    Masks keys and tokens in the request. `on_text` gets the text as it arrives; the start of a continuation may repeat
-    a few words, which are not in the reply. `on_void(text)` withdraws the text of a failed attempt. `on_wait(seconds,
-    reason)` is called before each pause. Without `continues`, a truncated reply is returned with the `stop` "length": a
-    small model that reaches the limit is usually in a loop.
+    Masks keys and tokens in the request. `on_text` gets the text as it arrives; `on_void(text)` withdraws that of a
+    failed attempt; `on_wait(seconds, reason)` is called before each pause. Without `continues`, a truncated reply is
+    returned with the `stop` "length": a small model that reaches the limit is usually in a loop.
 
     Raises LimitReached before a call that would exceed a limit of `meter`; ModelError if the model is unreachable,
-    refuses, or writes nothing, or if its reply is still truncated after three continuations.
+    refuses, writes nothing, or is still cut off after three continuations.
     """
     text = ""
     usage = Usage()
@@ -267,7 +263,7 @@ def _refuse_too_long(model: Model, length: int) -> None:
 
 
 def _trace(began: float, spec: str, outcome: str) -> None:
-    """Trace a call, without its texts and without keys in a command."""
+    """Trace a call without its texts."""
     if began:
         tracing.end(began, "model", f"{display_name(spec)}: {outcome}")
 
@@ -297,9 +293,8 @@ def _masked(parts: tuple[Part, ...]) -> tuple[Part, ...]:
 
 
 def call_as_text(text: str, tools: Sequence[Schema], name: str, arguments: object) -> tuple[str, str]:
-    """A native tool call as a tag, and the text to append to the reply's `text`: this tag on a line of its own,
-    preceded by a closing fence if a code fence is open. A call to an unknown tool keeps its name, so that it can be
-    corrected."""
+    """A native tool call as a tag, and the text to append to the reply's `text`: this tag on a line of its own, after a
+    closing fence if one is open. A call to an unknown tool keeps its name, so that it can be corrected."""
     tool = next((tool for tool in tools if tool.name == name), None)
     if tool is not None and isinstance(arguments, Mapping):
         tag = tool.tag(arguments)

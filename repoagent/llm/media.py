@@ -99,8 +99,8 @@ def type_of(data: bytes) -> MediaType | None:
 
 @dataclass(frozen=True)
 class MediaLimits:
-    """The known limits of a provider. `image_bytes` and `request_bytes` count the bytes sent, in base64; `side` is in
-    pixels; `pages` is the total of all PDFs. `no_pdf` is the reason why PDFs are rejected, "" if they are accepted."""
+    """The known limits of a provider. `image_bytes` and `request_bytes` count base64, `side` is in pixels, `pages` is
+    the total of all PDFs. `no_pdf` says why PDFs are rejected, "" if they are accepted."""
 
     image_bytes: int = sys.maxsize
     request_bytes: int = sys.maxsize
@@ -111,7 +111,7 @@ class MediaLimits:
 
 
 def refuse_any(request: Request, spec: str, why: str = "") -> None:
-    """Raise UsageError if anything is attached, because the model `spec` accepts only text."""
+    """Raise UsageError if anything is attached: the model `spec` accepts only text."""
     if request.media:
         also = f" ({why})" if why else ""
         raise UsageError(
@@ -196,11 +196,8 @@ def page_count(data: bytes) -> int:
 
 
 def media_of(data: bytes, name: str) -> Media | None:
-    """The image or PDF in `data`, recognized by its content alone; None for anything else.
-
-    Raises UsageError for a broken or truncated PNG or PDF and for an encrypted PDF; the server examines other images.
-    The content is not changed: a photo keeps its camera metadata.
-    """
+    """The image or PDF in `data`, recognized by its content alone; None for anything else. Raises UsageError for a
+    broken or truncated PNG or PDF and for an encrypted PDF; the server examines other images."""
     kind, width, height = type_of(data), 0, 0
     if kind is None:
         return None
@@ -239,8 +236,8 @@ def reference(turn: Turn) -> Reference | None:
 
 @dataclass(frozen=True)
 class Attachments:
-    """The copies of attachments in `folder`. `why_not` returns why the current model cannot accept several files in one
-    request, "" if it can."""
+    """The copies of attachments in `folder`. `why_not` returns why the model cannot accept files together, "" if it
+    can."""
 
     folder: Path
     why_not: Callable[[Sequence[Media]], str]

@@ -41,14 +41,12 @@ class AbsentModel:
     takes: frozenset[str] = frozenset()
 
     def complete(self, request: Request, on_text: OnText) -> Reply:
-        """Always raises NoModel."""
         raise NoModel(self.why)
 
 
 @dataclass(frozen=True)
 class ModelChoice:
-    """A chosen model. `origin` is the source of the setting; `why` says how the spec was derived from it ("alias
-    fast")."""
+    """A chosen model, the `origin` of the setting, and how the spec was derived from it ("alias fast")."""
 
     spec: str
     origin: str
@@ -56,8 +54,8 @@ class ModelChoice:
 
 
 def choose_model(settings: Settings, role: str = "edit") -> ModelChoice:
-    """The model for edits, or for the role "summary". Raises NoModel if none is configured and there is no key for the
-    default; UsageError for circular aliases."""
+    """The model for edits, or for the role "summary". Raises NoModel without one and without a key for the default;
+    UsageError for circular aliases."""
     key = "summary.model" if role == "summary" and settings.text_or_none("summary.model") else "model"
     origin = settings.origin(key)
     if origin == "default":
@@ -75,8 +73,8 @@ def _aliases(settings: Settings) -> dict[str, str]:
 
 
 def resolve(settings: Settings, name: str) -> str:
-    """The spec for `name`, which is a spec, an alias, or a family (for its newest model). Raises UsageError for
-    circular aliases."""
+    """The spec for `name`: a spec, an alias, or a family (for its newest model). Raises UsageError for circular
+    aliases."""
     table = _aliases(settings)
     seen: list[str] = []
     while name in table:
@@ -259,10 +257,8 @@ def _media_problem(settings: Settings, spec: str, media: Collection[Media]) -> t
 
 
 def check_attachments(settings: Settings, spec: str, media: Collection[Media]) -> str:
-    """A warning if it is unknown whether `spec` takes the attachments, else "". They are sent in either case.
-
-    Raises UsageError for a model that is known not to take images or PDFs.
-    """
+    """A warning if it is unknown whether `spec` takes the attachments, else "". They are sent in either case. Raises
+    UsageError for a model that is known not to take them."""
     if provider_of(spec).text_only:  # the model raises the error itself
         return ""
     problem, is_certain = _media_problem(settings, spec, media)
@@ -274,11 +270,8 @@ def check_attachments(settings: Settings, spec: str, media: Collection[Media]) -
 def attachment_refusal(
     settings: Settings, spec: str, media: Sequence[Media], context: int | None = None
 ) -> str:
-    """Why `media` cannot be sent together to `spec`, whose window is `context` tokens; "" if they can.
-
-    If it is unknown whether they can, this returns a reason too: the user did not attach them, and a rejected request
-    would end the run.
-    """
+    """Why `media` cannot be sent together to `spec`, whose window is `context` tokens; "" if they can. If that is
+    unknown, this returns a reason too: the user did not attach them, and a rejected request would end the run."""
     problem, _ = _media_problem(settings, spec, media)
     if problem:
         return problem

@@ -103,8 +103,7 @@ class Spec(NamedTuple):
 
 
 def parse_spec(spec: str) -> Spec:
-    """Split `spec`. If it does not begin with a provider's name, it belongs to SERVERS, even if no such server
-    exists."""
+    """Split `spec`. Without a provider's name it belongs to SERVERS, even if no such server exists."""
     for provider in PROVIDERS.values():
         prefix = f"{provider.name}{provider.separator}"
         if spec == prefix or (provider.separator and spec.startswith(prefix)):
@@ -114,7 +113,6 @@ def parse_spec(spec: str) -> Spec:
 
 
 def provider_of(spec: str) -> Provider:
-    """The provider that `spec` names; SERVERS for any other spec."""
     return parse_spec(spec).provider
 
 
@@ -128,8 +126,8 @@ def provider_names(settings: Settings) -> list[str]:
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """The options for opening a model. `reply` is the file with the reply, for a provider whose prompts the user
-    answers; `on_progress` is called with what a local model is doing and the fraction done, 0 to 1."""
+    """The options for opening a model. `reply` is the file with the user's reply; `on_progress` gets what a local model
+    is doing and the fraction done, 0 to 1."""
 
     settings: Settings
     wishes: Wishes
@@ -146,10 +144,9 @@ class ModelOptions:
 class Status:
     """Whether a model or a provider can be used.
 
-    key: the source of its key, never the key itself; "" if there is none. problem: why it cannot be used, with the
-    remedy after a colon; "" if no reason is known. tried: whether a server was queried or a file read. runs: the
-    command line that is run, if it differs from the spec. context: the window in tokens, if the server or file
-    reports it.
+    key: the source of its key, never the key itself. problem: why it cannot be used, with the remedy after a colon; ""
+    if no reason is known. tried: whether a server was queried or a file read. runs: the command line, if it differs
+    from the spec. context: the window in tokens, if reported.
     """
 
     key: str = ""
@@ -160,10 +157,8 @@ class Status:
 
 
 class Backend:
-    """Opens and checks the models of the provider `name`; a subclass overrides what its provider supports.
-
-    `model` is the part of a spec after the name. Methods raise ModelError, and UsageError for wrong settings.
-    """
+    """Opens and checks the models of the provider `name`. `model` is the part of a spec after the name. Methods raise
+    ModelError, and UsageError for wrong settings."""
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -68,7 +68,7 @@ class Price:
 @dataclass(frozen=True)
 class Limits:
     """The limits of a run; None for no limit. `cost` is in US dollars; `turns` limits the attempts, `day` the cost of
-    all runs in a day, and `seconds` the time since the meter was created."""
+    all runs in a day, `seconds` the time since the meter was created."""
 
     turns: int | None = None
     tokens: int | None = None
@@ -87,11 +87,8 @@ class Limits:
 
 @dataclass
 class Meter:
-    """Counts every attempt of a run, including failed ones, and its cost at the price of its model.
-
-    The attempts of a `part` are counted here as well, and are subject to these limits in addition to its own. What is
-    `lent`, by the name of the process that may use it, counts as used until it is removed and its usage is counted.
-    """
+    """Counts every attempt of a run, including failed ones, and its cost. The attempts of a `part` are counted and
+    limited here as well. What is `lent` to a process counts as used until its usage is counted."""
 
     limits: Limits = field(default_factory=Limits)
     price_of: Callable[[str], Price | None] = lambda spec: None
@@ -111,8 +108,7 @@ class Meter:
 
     @property
     def left(self) -> Limits:
-        """What remains of these limits and of those of the whole, each at least 0. `day` is the limit itself: what all
-        runs have spent in a day is in the log."""
+        """What remains of these limits and of those of the whole, each at least 0. `day` is the limit itself."""
         used = self._used()
         left = {
             name: None if limit is None else limit - used[name] for name, limit in vars(self.limits).items()
@@ -134,8 +130,7 @@ class Meter:
         """Count one attempt with the model `spec` and an input of about `estimate`.
 
         Raises LimitReached, and counts nothing, if it would exceed a limit; UsageError if cost is limited and the
-        model's price is unknown. The length of the reply is unknown, so the last call of a run may exceed the limits on
-        tokens and cost by one reply.
+        model's price is unknown. The last call of a run may exceed the limits on tokens and cost by one reply.
         """
         limits, used = self.limits, self._used()
         if limits.turns is not None and used["turns"] >= limits.turns:
@@ -166,7 +161,7 @@ class Meter:
             self.book.add(spec, usage, cost)
 
     def count(self, usage: Usage, cost: float | None, attempts: int = 0) -> None:
-        """Count usage without logging it, because it is in the log already. `attempts` are those of another process."""
+        """Count usage that is in the log already. `attempts` are those of another process."""
         self.usage += usage
         self.attempts += attempts
         self._dollars += cost or 0.0
@@ -239,8 +234,7 @@ class SpendEntry:
 
 @dataclass(frozen=True)
 class SpendLog:
-    """The log of spending in `folder`: one file per day, one line per attempt. Each line also records `run`,
-    `repository` and `files`.
+    """The log of spending in `folder`: one file per day, one line per attempt.
 
     must: a failure to write the log is an error, not a warning, because a limit depends on it.
     """

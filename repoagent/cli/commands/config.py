@@ -177,10 +177,7 @@ def _table(settings: list[Setting], page: Page) -> Iterator[str]:
 
 
 def _set_up(layout: Layout, *, in_work_tree: bool) -> list[tuple[Path, str]]:
-    """Create what is missing; return each file with "made", "changed" or "kept".
-
-    Raises Refused if a directory or file is a symbolic link or of another kind.
-    """
+    """Create what is missing; return each file with "made", "changed" or "kept". Raises Refused for a symbolic link."""
     from repoagent.storage.atomic import read_regular, write_whole
     from repoagent.storage.layout import ensure
 

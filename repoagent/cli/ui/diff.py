@@ -20,7 +20,7 @@ _CONTINUED = "> "  # marks the rest of a folded line: no line of a diff begins w
 
 def render(diff: str, *, color: bool, columns: int | None = None) -> str:
     """Sanitize a canonical diff, paint it if `color`, and fold it at `columns` unless None. Drops the carriage returns
-    of a hunk if each line ends with one (a CRLF file)."""
+    of a hunk if each line ends with one."""
     limit = max(columns, 20) if columns else None
     out = []
     for segments in _rows(diff.removesuffix("\n").split("\n") if diff else []):

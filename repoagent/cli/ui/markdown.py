@@ -49,10 +49,8 @@ class _Item(NamedTuple):
 
 
 class Markdown:
-    """Renders text that arrives in pieces. `width` is called for each word, because the window may be resized.
-
-    The output does not depend on the pieces. Text without a style of its own is painted in the `base` styles.
-    """
+    """Renders text that arrives in pieces, on which the output does not depend. `width` is called for each word,
+    because the window may be resized. Text without a style of its own is painted in the `base` styles."""
 
     def __init__(self, width: Callable[[], int], *, color: bool, base: tuple[str, ...] = ()) -> None:
         self._width, self._color, self._base = width, color, base

@@ -30,11 +30,9 @@ def show_outcome(
     answered: bool = False,
     ending: str = "",
 ) -> None:
-    """Print the result (the diff of a dry run, the answer to a question, or the commit) and the cost.
-
-    Leaves out what the user has already seen: the remarks in `shown_remarks`, and on a terminal an answer that was
-    streamed (`answered`). `ending`, the text of <finish>, is printed unless it is in the commit message.
-    """
+    """Print the diff of a dry run, the answer to a question, or the commit, and the cost. Leaves out what the user has
+    seen: the remarks in `shown_remarks`, and on a terminal a streamed answer (`answered`). `ending`, the text of
+    <finish>, is printed unless it is in the commit message."""
     result = outcome.result
     if as_json:
         show_json(
@@ -58,8 +56,7 @@ def show_outcome(
 
 
 def show_json(outcome: EditOutcome | ApplyOutcome, terminal: Terminal, **more: object) -> None:
-    """Print the outcome as JSON, with the fields `more` of this command. If the change was written, a failure to print
-    is not an error; see `Terminal.done`."""
+    """Print the outcome as JSON, with the fields `more`. If the change was written, a failure to print is no error."""
     from repoagent.api.results import change_fields
 
     result = outcome.result

@@ -32,9 +32,8 @@ Cell = str | tuple[str, ...]  # a text, or a text and its styles; "path" dims th
 
 
 class Column(NamedTuple):
-    """A column of a table. To make the table fit, texts are shortened at the "end" or in the "middle" (`cut`), but not
-    to fewer than `least` columns; if that is not enough, whole columns are dropped, those with the highest `dropped`
-    first and those with 0 never."""
+    """A column of a table. To fit, texts are shortened at the "end" or in the "middle" (`cut`) to at least `least`
+    columns; then whole columns are dropped, those with the highest `dropped` first and those with 0 never."""
 
     head: str
     right: bool = False
@@ -142,8 +141,7 @@ class Page(NamedTuple):
         rows: Sequence[Sequence[Cell]],
         below: Mapping[int, Sequence[str]] | None = None,
     ) -> Iterator[str]:
-        """The lines of a table, without columns that have no text. `below` maps the index of a row to the lines to
-        print after it."""
+        """The lines of a table, without empty columns. `below` maps the index of a row to the lines after it."""
         styled: list[list[tuple[str, ...]]] = [
             [(cell,) if isinstance(cell, str) else cell for cell in row] for row in rows
         ]

@@ -28,11 +28,8 @@ class Unwritable(RepoagentError):
 
 
 class Terminal(NamedTuple):  # a dataclass would make each start 2 ms slower
-    """The standard streams. `input_tty`, `output_tty` and `error_tty`: whether each is a terminal with a user.
-
-    `color` and `color_err`: whether output and error may be colored. `moves`: whether a line on standard error can be
-    overwritten. `width` is in columns. `pages`: the output may go into a pager. `warned` has the printed warnings.
-    """
+    """The standard streams. `moves`: a line on standard error can be overwritten. `width` is in columns. `pages`: the
+    output may go into a pager. `warned` has the printed warnings."""
 
     input_tty: bool
     output_tty: bool
@@ -79,7 +76,6 @@ class Terminal(NamedTuple):  # a dataclass would make each start 2 ms slower
 
     @property
     def can_ask(self) -> bool:
-        """Whether the user can be asked."""
         return self.input_tty and self.error_tty
 
     def result(self, text: str) -> None:
@@ -94,8 +90,7 @@ class Terminal(NamedTuple):  # a dataclass would make each start 2 ms slower
         _write(sys.stderr if aside else sys.stdout, text)
 
     def markdown(self, *base: str, aside: bool = False) -> Markdown | Plain:
-        """A renderer for a model's text on standard output or, with `aside`, on standard error; plain text gets the
-        `base` styles."""
+        """A renderer for a model's text; with `aside`, for standard error. Plain text gets the `base` styles."""
         if os.environ.get("TERM", "dumb") == "dumb":
             from repoagent.cli.ui.progress import Plain
 
@@ -106,8 +101,8 @@ class Terminal(NamedTuple):  # a dataclass would make each start 2 ms slower
         return Markdown(lambda: _width(os.environ), color=color, base=base)
 
     def reply(self, text: str, *, done: bool = False) -> None:
-        """Write a model's text as the result (with `done`, the result of a completed change): rendered on a terminal,
-        unchanged in a pipe."""
+        """Write a model's text as the result (`done`: of a completed change): rendered on a terminal, unchanged in a
+        pipe."""
         if self.output_tty:
             markdown = self.markdown()
             text = markdown.feed(text) + markdown.rest()
@@ -120,8 +115,7 @@ class Terminal(NamedTuple):  # a dataclass would make each start 2 ms slower
             self.result(text)
 
     def done(self, text: str, *, styled: bool = False) -> None:
-        """Write the result of a completed change. If standard output cannot be written to, warn and write the result to
-        standard error instead."""
+        """Write the result of a completed change. If that fails, warn, and write it to standard error."""
         exact = not (styled or self.output_tty)
         shown = text if styled or exact else clean(text)
         try:
@@ -132,8 +126,8 @@ class Terminal(NamedTuple):  # a dataclass would make each start 2 ms slower
             _write(sys.stderr, shown, exact=exact)
 
     def diff(self, diff: str, *, aside: bool = False) -> None:
-        """Write a unified diff: on a terminal as git shows it, in a pipe as exact bytes. With `aside`, write to
-        standard error, as part of a question."""
+        """Write a unified diff: on a terminal as git shows it, in a pipe as exact bytes; with `aside`, to standard
+        error."""
         terminal, color = (self.error_tty, self.color_err) if aside else (self.output_tty, self.color)
         if not aside:
             self._page()
@@ -163,7 +157,6 @@ class Terminal(NamedTuple):  # a dataclass would make each start 2 ms slower
         return fold(clean(text), self.width) if self.error_tty else clean(text)
 
     def working(self, label: str) -> Working:
-        """A context manager that shows progress; see `Working`."""
         from repoagent.cli.ui.progress import Working
 
         return Working(self, label)
@@ -172,10 +165,8 @@ class Terminal(NamedTuple):  # a dataclass would make each start 2 ms slower
         self, question: str, choices: Mapping[str, str], *, typed_ahead: bool = False, default: str = ""
     ) -> str:
         """Ask until the user types one of `choices` (letter: meaning), and return it; `default` for an empty line.
-
-        Input typed before the question appeared does not answer it, unless `typed_ahead`. `?` and any other input
-        print the meanings. Raises UsageError without a terminal, NothingDone at the end of input.
-        """
+        Input typed before the question does not answer it, unless `typed_ahead`. Raises UsageError without a terminal,
+        NothingDone at the end of input."""
         letters = [letter.upper() if letter == default else letter for letter in (*choices, "?")]
         prompt = f"{question} [{','.join(letters)}]?"
         while True:
@@ -210,8 +201,7 @@ class Terminal(NamedTuple):  # a dataclass would make each start 2 ms slower
             return sys.stdin.readline()
 
     def edit_text(self, initial: str, suffix: str, *, cwd: Path | None = None) -> str | None:
-        """Let the user edit `initial` in an editor and return the result; None if the editor failed or the text is
-        blank. See `pager.edit_text`."""
+        """See `pager.edit_text`."""
         from repoagent.cli.ui.pager import edit_text
 
         _leave_pager()
@@ -308,9 +298,8 @@ _SYSTEM = ("/dev/", "/proc/")  # a name in these may refer to an open file
 
 
 def write_to(path: Path, data: bytes, option: str) -> None:
-    """Write `data` to `path`, the value of `option`. A regular file, or the target of a link, is replaced atomically; a
-    device or a pipe (/dev/stdout, /dev/null) is written to. Raises UsageError if `path` is a folder or in a missing
-    folder, Refused if a system call fails."""
+    """Write `data` to `path`, the value of `option`: a regular file, or the target of a link, is replaced atomically.
+    Raises UsageError if `path` is a folder or in a missing folder, Refused if a system call fails."""
     from repoagent.storage.atomic import write_whole
     from repoagent.storage.folders import system_failed
 
@@ -332,8 +321,7 @@ def write_to(path: Path, data: bytes, option: str) -> None:
 
 def deliver(terminal: Terminal, text: str, output: str | None, *, browser: str = "") -> None:
     """Write `text` to `output` (the file that -o names) or, without one, as the result. On a terminal, an HTML page
-    (`browser` is its name, "" for other texts) is opened in the browser instead, from a new temporary file that only
-    the user can read; the file is not deleted, because the browser may read it later."""
+    (`browser` is its name) is opened in the browser instead, from a new private temporary file."""
     if output not in (None, "-"):
         write_to(Path.cwd() / str(output), text.encode("utf-8", "surrogateescape"), "-o")
         terminal.note(f"written to {output}")

@@ -51,8 +51,8 @@ class TerminalInterface:
     hunk.
 
     `commits`: a "yes" makes a commit, so the question shows its message. `model`: there is a model, which is told the
-    reason for a "no". `shown_remarks` has the remarks that were shown; `answered`: the last reply was shown; `stopped`:
-    ^C was reported; `ending` is the text of <finish>.
+    reason for a "no". `answered`: the last reply was shown; `stopped`: ^C was reported; `ending` is the text of
+    <finish>.
     """
 
     terminal: Terminal
@@ -152,8 +152,7 @@ class TerminalInterface:
         self.stopped = True
 
     def output(self, data: bytes) -> None:
-        """Show the output of hooks, as `git commit` does; in a pipe, show nothing: if a hook fails, the error includes
-        its output."""
+        """Show the output of hooks, as `git commit` does; in a pipe, the error of a failed hook includes it."""
         if self._talks:
             self.working.text(data.decode("utf-8", "replace"))
 
@@ -278,8 +277,8 @@ class TerminalInterface:
             self._fail(head + (reasons[0] if hunks == 1 else "\n".join(reasons)), edits)
 
     def _fail(self, text: str, observations: Sequence[Observation], *, from_end: bool = False) -> None:
-        """Show a failure: the first line and some others, the last ones if `from_end`; with --verbose, everything that
-        the model gets."""
+        """Show a failure: its first line and some others, the last ones if `from_end`; all that the model gets with
+        --verbose."""
         self._tail = text
         head, *lines = text.split("\n")
         hidden = len(lines) - MAX_LINES
@@ -332,10 +331,8 @@ HUNK_CHOICES = {  # git's letters
 
 
 def choose_hunks(terminal: Terminal, changes: Sequence[FileChange]) -> tuple[FileChange, ...]:
-    """Ask about each part of `changes` and return the chosen parts (possibly none); hunks can be split.
-
-    Raises UsageError without a terminal, NothingDone if the input ends.
-    """
+    """Ask about each part of `changes`, or of a split hunk, and return the chosen parts. Raises UsageError without a
+    terminal, NothingDone if the input ends."""
     from repoagent.edit.hunk_selection import pieces, select, split
     from repoagent.patch.render import header_of, hunks_of
 

@@ -70,12 +70,9 @@ class Prompt:
 
 
 def prompt_of(request: Request, cache: str, spec: str = "", refused: Collection[str] = ()) -> Prompt:
-    """The request for the model `spec`, with only its last four cache breakpoints, since the longest prefixes save the
-    most.
-
-    A reply is sent as its blocks while they are valid. A signature is bound to the model and to everything before it:
-    after an edited or omitted turn, later replies are sent as text, and so are those with a prefix in `refused`.
-    """
+    """The request for the model `spec`, with its last four cache breakpoints: the longest prefixes save the most. A
+    reply is sent as its blocks while they are valid. A signature is bound to the model and to everything before it:
+    after an edited or omitted turn, later replies are sent as text, and so are those with a prefix in `refused`."""
     mark: dict[str, Any] = {"cache_control": {"type": "ephemeral"} | ({"ttl": "1h"} if cache == "1h" else {})}
     mark = {} if cache == "off" else mark
     system = _blocks(request.system, mark)
@@ -227,8 +224,8 @@ _ADVICE = {
 
 @dataclass(frozen=True)
 class AnthropicModel:
-    """A Claude model. `name` is the platform's name for it; `refused` holds the hashes of prompt prefixes for which the
-    server rejected the thinking in earlier replies."""
+    """A Claude model. `name` is the platform's name for it; `refused` has the prefixes whose thinking the server
+    rejected."""
 
     name: str
     wishes: Wishes = field(default_factory=Wishes)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 class Cloud(NamedTuple):
     """What messages say about a cloud platform. `address` has the variables that set its address, `evidence` those that
-    show that there are credentials; `remedies` are for rejections, by HTTP status."""
+    show that there are credentials; `remedies` are by HTTP status."""
 
     name: str
     login: str

@@ -131,8 +131,8 @@ class StreamedReply:
         return Reply(text, stop, self.usage(request), model, blocks)
 
     def _blocks_to_return(self, spec: str, prefix: str) -> Blocks | None:
-        """The blocks, if they contain more than text and all of them can be sent back. The API rejects blank text, and
-        the unsigned thinking of some gateways."""
+        """The blocks, if they have more than text and can be sent back; the API rejects blank text and unsigned
+        thinking."""
         blocks = [block for _, block in sorted(self._blocks.items())]
         types = {block.get("type") for block in blocks}
         signed = all(block.get("signature") for block in blocks if block.get("type") == "thinking")

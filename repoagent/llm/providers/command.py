@@ -45,8 +45,8 @@ _LOGIN = re.compile(
 
 @dataclass(frozen=True)
 class CommandModel:
-    """Runs `command` in a shell. A known agent gets arguments that restrict it to answering, and runs in an empty
-    folder (see `command_agents`); any other command runs unchanged in the current folder."""
+    """Runs `command` in a shell: a known agent restricted to answering, in an empty folder (see `command_agents`), any
+    other command unchanged in the current folder."""
 
     command: str
     timeout: float = 600.0  # seconds
@@ -59,8 +59,7 @@ class CommandModel:
         return f"command:{self.command}"
 
     def complete(self, request: Request, on_text: OnText) -> Reply:
-        """See `llm.model.Model`. The usage is estimated unless the program reports it. Never leaves a process behind,
-        even after an exception. Raises UsageError if an image or PDF is attached."""
+        """See `llm.model.Model`. Never leaves a process behind. Raises UsageError if an image or PDF is attached."""
         refuse_any(request, f"command:{agents.masked_command(self.command)}")
         prompt = render(request)
         agent = agents.known_agent(self.command)
@@ -113,8 +112,8 @@ def _environment(agent: agents.Agent | None) -> dict[str, str]:
 def _failure(
     model: CommandModel, ended: str, code: int, reply: agents.ProgramReply, stderr: str
 ) -> ModelError:
-    """The error for a program that gave no reply. `ended` is the limit for which it was killed, if it was; otherwise
-    `code` is its exit code."""
+    """The error for a program that gave no reply. `ended` is the limit for which it was killed, if any; `code` is its
+    exit code."""
     name = f"`{agents.masked_command(model.command)}`"
     if ended == "late":
         advice = "raise `timeout` in the configuration"

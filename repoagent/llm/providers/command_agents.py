@@ -34,8 +34,7 @@ def plain_text(text: str) -> str:
 
 @dataclass
 class ProgramReply:
-    """The reply of a program. `error` is its own failure message; `known` is False if the reply could not be identified
-    in the program's output."""
+    """The reply of a program. `error` is its own failure message; `known`: the reply was identified in the output."""
 
     text: str = ""
     stop: Stop = "end"
@@ -92,8 +91,7 @@ class Reader:
 
 
 def claude(reply: ProgramReply, event: Event) -> str:
-    """Read an event of `claude -p --output-format stream-json` (or json, which prints only the last event) into
-    `reply`; return the text to show."""
+    """Read an event of `claude -p --output-format stream-json` (or json); return the text to show."""
     kind = event.get("type")
     if kind == "system" and event.get("subtype") == "init":
         reply.model = str(event.get("model") or "")
@@ -121,8 +119,8 @@ def claude(reply: ProgramReply, event: Event) -> str:
 
 
 def codex(reply: ProgramReply, event: Event) -> str:
-    """Read an event of `codex exec --json` into `reply`. The last message is the reply; an error counts unless the turn
-    completes later."""
+    """Read an event of `codex exec --json`. The last message is the reply; an error counts unless the turn completes
+    later."""
     kind = event.get("type")
     if kind == "item.completed" and event["item"].get("type") == "agent_message":
         reply.known, reply.text = True, str(event["item"]["text"])
@@ -146,10 +144,9 @@ def _counts(event: Event, *names: str) -> list[Any]:
 class Agent:
     """How to run a coding agent so that it only answers, and the `handler` that reads its events.
 
-    adds: pairs of arguments (in shell syntax) and words. The arguments are added, so that the agent only answers,
-    unless the command contains one of the words. The agent runs in an empty folder, so that no file in a repository can
-    instruct it, unless the command contains one of the words in `works_here`, which let it work in the current folder.
-    drops: environment variables that prevent it from starting. install, login: instructions.
+    adds: pairs of arguments (in shell syntax), which are added, and words, of which each prevents that. The agent runs
+    in an empty folder, so that no file in a repository can instruct it, unless the command contains a word of
+    `works_here`. drops: environment variables that prevent it from starting. install, login: instructions.
     """
 
     handler: Handler
@@ -203,8 +200,7 @@ def known_agent(command: str) -> Agent | None:
 
 
 def full_command(command: str) -> str:
-    """The command line to run for `command`. For an agent, it includes the arguments that restrict it to answering and
-    make its output parsable, except those that the user has set differently."""
+    """The command line to run for `command`; for an agent, with the arguments of `adds`."""
     if (agent := known_agent(command)) is None:
         return command
     options = {word.partition("=")[0] for word in simple_words(command)}
@@ -213,15 +209,14 @@ def full_command(command: str) -> str:
 
 
 def runs_in_empty_folder(command: str) -> bool:
-    """Whether to run `command` in an empty folder: true for an agent, unless its options refer to the current
-    folder."""
+    """True for an agent, unless its options refer to the current folder."""
     agent = known_agent(command)
     options = {word.partition("=")[0] for word in simple_words(command)}
     return agent is not None and not options & {*agent.works_here.split()}
 
 
 def simple_words(command: str) -> list[str]:
-    """The words of a simple command without its leading assignments; [] if it needs a shell (a pipe, a redirection, a
+    """The words of a command without leading assignments; [] if it needs a shell (a pipe, a redirection, a
     substitution)."""
     lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
     lexer.whitespace_split = True

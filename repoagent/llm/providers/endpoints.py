@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 class Endpoint:
     """The server for the models `NAME/model`.
 
-    base_url: including `/v1`. key_variables: environment variables for the key; the first one set is used; () if no key
-    is needed. local: a server on this machine, which needs no key. traits: deviations from the common protocol; see
-    endpoints.toml. socket: the Unix socket to connect to instead of the host.
+    base_url: including `/v1`. key_variables: for the key; the first one set is used. local: a server on this machine.
+    traits: deviations from the common protocol; see endpoints.toml. socket: the Unix socket to connect to instead of
+    the host.
     """
 
     name: str
@@ -64,8 +64,7 @@ class Endpoint:
         return str(_known().get(self.name, {}).get(kind, ""))
 
     def no_response(self, error: Exception, seconds: float | None, secrets: list[str]) -> ModelError:
-        """The error for a request that got no response: a Retryable, or a plain ModelError if a local server is not
-        running."""
+        """The error for a request that got no response: a plain ModelError if a local server is not running."""
         from repoagent.llm.providers.errors import causes, unreachable
 
         if self.local and any(isinstance(cause, ConnectionRefusedError) for cause in causes(error)):
@@ -86,11 +85,8 @@ def endpoint_names() -> tuple[str, ...]:
 
 
 def endpoint(name: str, configured: Mapping[str, Mapping[str, Any]]) -> Endpoint | None:
-    """The endpoint `name`; None if neither endpoints.toml nor the user defines its address.
-
-    `configured` is the `providers` table of the user's configuration, which overrides endpoints.toml and the
-    environment. Raises UsageError for an invalid entry or address.
-    """
+    """The endpoint `name`; None if neither endpoints.toml nor `configured`, the `providers` table of the user's
+    configuration, defines its address. Raises UsageError for an invalid entry or address."""
     known = _known().get(name, {})
     user = configured.get(name, {})
     variable = str(known.get("address_variable", ""))
@@ -175,8 +171,8 @@ def list_models(endpoint: Endpoint, *, seconds: float = 5.0) -> list[str]:
 
 
 def context_of(endpoint: Endpoint, name: str, *, seconds: float = 2.0) -> int | None:
-    """The context window in tokens that a local server currently gives the model; None if it reports none, or if the
-    server is not local. Never raises."""
+    """The context window in tokens that a local server currently gives the model; None if it reports none, and for any
+    other server. Never raises."""
     if endpoint.local:
         # if the server does not run or is of another kind, the first call reports it
         with suppress(ModelError, AttributeError, TypeError):

@@ -97,8 +97,8 @@ _WAIT = re.compile(r"(?:(?:retry|try again) in |\"retrydelay\": ?\")(?:(\d+)m(?!
 
 @dataclass(frozen=True)
 class ServerError:
-    """An error from a server. `status` is the HTTP status or, for a 200, the status in its body; `meaning` is the
-    status that describes the error best. `text` is the whole body in lower case, for searching."""
+    """An error from a server. `status` is the HTTP status or, for a 200, the status in its body. `text` is the whole
+    body in lower case."""
 
     status: int
     message: str
@@ -122,7 +122,7 @@ class ServerError:
 
 def parse_error(status: int, body: object, code: str = "") -> ServerError:
     """Parse the error `body` of any server: {"error": {…}}, {"error": "text"}, the value in either, {"detail": …},
-    {"message": {…}}, a list of one of these, plain text, or HTML. `code` is the error code from a header."""
+    {"message": {…}}, a list of one of these, plain text, or HTML. `code` is from a header."""
     if isinstance(body, str):
         with suppress(ValueError):
             body = json.loads(body)
@@ -163,7 +163,7 @@ def rejection(
     request: Request,
     secrets: Collection[str] = (),
 ) -> ModelError:
-    """The exception for a server's error: a Retryable if the same request may succeed later. `advice` has remedies by
+    """The error for a server's error: a Retryable if the same request may succeed later. `advice` has remedies by
     status."""
     status, hint, wait = error.meaning, headers.get("x-should-retry"), None
     message = brief(error.message, secrets) or "no reason given"
@@ -237,7 +237,6 @@ def broken_stream(error: Exception, read_seconds: float | None, usage: Usage) ->
 
 
 def causes(error: BaseException) -> Iterator[BaseException]:
-    """`error` and the chain of its causes."""
     current: BaseException | None = error
     while current is not None:
         yield current

@@ -22,9 +22,8 @@ _IMPORT_SECONDS = 30.0  # to wait for an import at exit, on a loaded machine too
 
 def new_http_client(endpoint: Endpoint | None = None) -> httpx2.Client:
     """A client that uses the proxies and certificates set in the environment, but no proxy for a local `endpoint`. Idle
-    connections stay open for 60 seconds, long enough for a check between two calls, instead of the usual five. Raises
-    ModelError for unusable settings.
-    """
+    connections stay open for 60 seconds, long enough for a check between two calls. Raises ModelError for unusable
+    settings."""
     import httpx2
 
     options: dict[str, Any] = {}
@@ -41,10 +40,8 @@ def new_http_client(endpoint: Endpoint | None = None) -> httpx2.Client:
 
 
 def in_background(work: Callable[[], object], name: str) -> None:
-    """Start an import in a thread; a ModelError is ignored, since the first call raises it again.
-
-    At exit, the program waits for the import, because the interpreter crashes if it is finalized while C modules load.
-    """
+    """Start an import in a thread; a ModelError is ignored, since the first call raises it again. At exit, the program
+    waits for it: the interpreter crashes if it is finalized while C modules load."""
 
     def run() -> None:
         with suppress(ModelError):

@@ -46,8 +46,7 @@ SOCKET = "model.sock"  # llama.cpp recognizes a socket by this extension
 
 
 def model_file(path: str) -> Path:
-    """The absolute path of the model file at `path` (`~` is allowed). Raises ModelError if it is not a GGUF file;
-    llama.cpp checks the rest."""
+    """The absolute path of the model file at `path` (`~` is allowed). Raises ModelError if it is not a GGUF file."""
     try:
         file = Path(path).expanduser().absolute()
         if not file.is_file():
@@ -102,8 +101,8 @@ _lock = threading.RLock()
 
 
 def loaded_engine(path: str, window: int) -> Engine:
-    """The process that has loaded the model with a window of `window` tokens; ^C stops the loading. Raises ModelError
-    if the file is not a model or cannot be loaded, or if the library is missing."""
+    """The process that has loaded the model with a window of `window` tokens. Raises ModelError if the file is not a
+    model or cannot be loaded, or if the library is missing."""
     if importlib.util.find_spec("xllamacpp") is None:
         raise ModelError(f"a local/ model needs xllamacpp: {install_extra('local')}")
     file = model_file(path)
@@ -181,8 +180,8 @@ def _wait(engine: Engine, path: str) -> None:
 
 @dataclass(frozen=True)
 class LocalModel:
-    """The GGUF file at `path` (`~` and relative paths are allowed), with a window of `context` tokens. `on_prompt` gets
-    fractions while the model reads the prompt, which may take minutes."""
+    """The GGUF file at `path`, with a window of `context` tokens. `on_prompt` gets fractions while the model reads the
+    prompt, which may take minutes."""
 
     path: str
     wishes: Wishes = field(default_factory=Wishes)

@@ -57,8 +57,8 @@ def _parameters(library: Any, order: dict[str, Any]) -> Any:
 
 
 def _end_with_the_parent() -> None:
-    """End this process at the end of standard input, even while the library blocks the interpreter during loading: the
-    kernel sends SIGIO, which is not caught."""
+    """End this process at the end of standard input, even while the library blocks the interpreter: the kernel sends
+    SIGIO."""
     signal.signal(signal.SIGIO, signal.SIG_DFL)
     with contextlib.suppress(OSError):  # not supported: `main` notices the end after loading
         fcntl.fcntl(0, fcntl.F_SETOWN, os.getpid())

@@ -28,8 +28,8 @@ TIMEOUT = 5.0  # seconds; pyperclip has no time limit
 
 
 def clipboard(new: str | None = None) -> str | None:
-    """The text in the clipboard, after copying `new` there, with `\\n` line endings; None on failure or after TIMEOUT.
-    It may differ from `new`: pyperclip ignores failures of its helper programs."""
+    """The text in the clipboard, after copying `new` there; None on failure or after TIMEOUT. It may differ from `new`:
+    pyperclip ignores failures of its helper programs."""
     import pyperclip
 
     texts: list[str] = []
@@ -80,9 +80,8 @@ class ManualModel:
         if self.reply is not None and not self._used:
             self._used = True
             try:
-                text = (
-                    source.read() if str(self.reply) == "-" else self.reply.read_text("utf-8-sig", "replace")
-                )
+                is_stdin = str(self.reply) == "-"
+                text = source.read() if is_stdin else self.reply.read_bytes().decode("utf-8-sig", "replace")
             except OSError as error:
                 raise ModelError(f"cannot read the reply in {self.reply}: {error.strerror}") from error
             if not (text := _strip_prompt(text, prompt)):

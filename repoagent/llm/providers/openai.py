@@ -65,8 +65,8 @@ def connect(endpoint: Endpoint) -> tuple[httpx2.Client, dict[str, str], list[str
 class OpenAIModel:
     """A model on a server with OpenAI's protocol. `name` is the server's name for it.
 
-    read_seconds: the time limit without any data; None for no limit. extra: more fields of each request. on_event: gets
-    each event of a stream. without: the fields that the server rejects, which later calls omit.
+    read_seconds: the time limit without any data. extra: more fields of each request. on_event: gets each event of a
+    stream. without: the fields that the server rejects, which later calls omit.
     """
 
     endpoint: Endpoint

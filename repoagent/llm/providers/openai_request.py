@@ -68,8 +68,8 @@ def chat_body(
 def responses_body(
     spec: str, name: str, request: Request, wishes: Wishes, without: set[str]
 ) -> dict[str, Any]:
-    """The body for the Responses API, except the fields in `without`. The provider stores nothing: reasoning is
-    returned encrypted, and sent with each later request."""
+    """The body for the Responses API, except the fields in `without`. Nothing is stored: reasoning is returned
+    encrypted."""
     effort = wishes.effort
     optional = {
         "store": False,
@@ -92,8 +92,7 @@ def _tool(tool: Schema) -> dict[str, Any]:
 
 
 def _after_results(message: Message, results: list[Part]) -> tuple[Part, ...]:
-    """The parts that are not `results`, and the images and PDFs of the results, which follow them because these APIs
-    accept only text as a result."""
+    """The parts that are not `results`, and the media of the results: these APIs accept only text as a result."""
     parts = (Part("", part.name, media=part.media) if part in results else part for part in message.parts)
     return tuple(part for part in parts if part.text or part.media)
 
@@ -188,8 +187,8 @@ _FIELD_NAMES = {"reasoning_effort": "effort", "reasoning": "effort"} | dict.from
 
 
 def learn(error: ServerError, body: Mapping[str, Any], without: set[str]) -> str | None:
-    """Add to `without` the optional fields of `body` that the server rejects, and return a message that continues a
-    sentence beginning with the model's name; None if it rejects none of them."""
+    """Add to `without` the optional fields of `body` that the server rejects; return a message that continues a
+    sentence beginning with the model's name, None if it rejects none."""
     if error.status not in {400, 422, 500, 501} or not (error.param or _REJECTS.search(error.text)):
         return None
     # a failed server (status 500) may quote the whole request
