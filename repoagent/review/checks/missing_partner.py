@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from repoagent.git.worktree import WorkTree
     from repoagent.history.cochange import View
     from repoagent.history.missing_partners import Missing
-    from repoagent.history.recent_commits import QuickLook
     from repoagent.review.change import Change
 
 RULE = "partner-missing"
@@ -35,18 +34,6 @@ FEWEST = 40  # commits to calibrate the threshold on
 ALIKE = 10  # past commits with the largest weights, of which SUPPORT must have the partner
 SUPPORT = 3  # since one commit alone can be most of the weight
 MINING_SECONDS = 0.2  # wall time to extend an incomplete index
-ENOUGH = 1000  # commits in a partial index from which it is preferred
-QUICK_SECONDS = 0.4  # to read the last commits of the changed files while there is no index
-QUICK_FILES, QUICK_COMMITS = 30, 300
-
-
-class _History(NamedTuple):
-    """The history before a change: the index, or until that exists the last commits of the changed files."""
-
-    view: View | None = None  # None: there is none
-    author: int | None = None  # the id of the change's author
-    complete: bool = False
-    note: str = ""
 
 
 class _Partner(NamedTuple):
@@ -71,17 +58,16 @@ def find_missing_partners(change: Change, worktree: WorkTree, settings: Settings
         notes.append(
             "the clone is shallow, so older commits do not count; run `git fetch --unshallow` to include them"
         )
-    with ExitStack() as stack:
-        start_quick_look = cache(partial(_start_quick_look, worktree, change, stack))
-        try:
-            history = _open_history(worktree, change, stack, start_quick_look)
-            findings = tuple(_findings(change, worktree, history, level))
-        except Unusable as error:  # it cannot be created, or turns out to be damaged
-            history = _recent(start_quick_look(), f"older commits do not count: {error}")
-            findings = tuple(_findings(change, worktree, history, level))
-    if history.note:
-        notes.append(history.note)
-    if history.view is not None and not history.complete:
+    findings: list[Finding] = []
+    is_complete = True
+    try:
+        with ExitStack() as stack:
+            if (history := _open_history(worktree, change, stack)) is not None:
+                view, is_complete = history
+                findings = _findings(change, worktree, view, level, calibrates=is_complete)
+    except Unusable as error:  # the index cannot be created, or turns out to be damaged
+        notes.append(f"missing partners were not looked for: {error}")
+    if not is_complete:
         from repoagent.history.index.index import mine_in_background
 
         if mine_in_background(worktree):
@@ -90,53 +76,30 @@ def find_missing_partners(change: Change, worktree: WorkTree, settings: Settings
             )
         else:
             notes.append("the history has not been indexed yet; run `repoagent mine` to index it")
-    return Outcome(findings, tuple(notes))
+    return Outcome(tuple(findings), tuple(notes))
 
 
-def _start_quick_look(worktree: WorkTree, change: Change, stack: ExitStack) -> QuickLook | None:
-    from repoagent.history.recent_commits import QuickLook
-
-    paths = [file.old_path for file in change.files if file.status != "added"][:QUICK_FILES]
-    if not paths:
-        return None
-    revision = change.base or "HEAD"
-    look = QuickLook(worktree.top, *paths, seconds=QUICK_SECONDS, revision=revision, commits=QUICK_COMMITS)
-    return stack.enter_context(look)
-
-
-def _recent(quick_look: QuickLook | None, note: str = "") -> _History:
-    return _History(quick_look.view() if quick_look is not None else None, note=note)
-
-
-def _open_history(
-    worktree: WorkTree, change: Change, stack: ExitStack, start_quick_look: Callable[[], QuickLook | None]
-) -> _History:
-    """The history before the change; `stack` closes it. A diff without commits starts from HEAD. Raises Unusable."""
-    from repoagent.git.worktree import layout
+def _open_history(worktree: WorkTree, change: Change, stack: ExitStack) -> tuple[View, bool] | None:
+    """The history before the change, and whether all of it is indexed; None if there is none. `stack` closes it. A diff
+    without commits starts from HEAD. Raises Unusable."""
     from repoagent.history.index.index import open_index
     from repoagent.history.index.schema import NoCommits
 
     if not change.base and change.kind != "diff":
-        return _History()
+        return None
     index = stack.enter_context(open_index(worktree))
-    if not layout(worktree).history.exists():
-        start_quick_look()  # reads while the index is created
     try:
         tip = change.base or index.resolve("HEAD").decode("ascii")
         state = index.update(tip, seconds=MINING_SECONDS, head=change.kind in ("staged", "worktree", "diff"))
-        view = index.view(tip)
+        return index.view(tip), not state.new and state.end != "mining"
     except NoCommits:
-        return _History()
-    complete = not state.new and state.end != "mining"
-    if not complete and state.commits < ENOUGH:
-        return _recent(start_quick_look())
-    return _History(view, view.author(change.author) if change.author else None, complete)
+        return None
 
 
-def _findings(change: Change, worktree: WorkTree, history: _History, level: Level) -> list[Finding]:
-    view = history.view
-    if view is None:
-        return []
+def _findings(
+    change: Change, worktree: WorkTree, view: View, level: Level, *, calibrates: bool
+) -> list[Finding]:
+    author = view.author(change.author) if change.author else None
     existed = [file for file in change.files[:FILES] if file.status != "added"]
     ids = {file.path: view.file(os.fsencode(file.old_path)) for file in existed}
     touched = frozenset(path for file in change.files for path in (file.path, file.old_path))
@@ -149,7 +112,7 @@ def _findings(change: Change, worktree: WorkTree, history: _History, level: Leve
     def threshold() -> float:
         from repoagent.history.missing_partners import JUDGED, calibrate
 
-        enough = history.complete and sum(commit.size > 0 for commit in view.latest(JUDGED)) >= FEWEST
+        enough = calibrates and sum(commit.size > 0 for commit in view.latest(JUDGED)) >= FEWEST
         return calibrate(view) if enough else UNCALIBRATED
 
     steps = [touched] if len(change.files) <= USUAL else []
@@ -164,7 +127,7 @@ def _findings(change: Change, worktree: WorkTree, history: _History, level: Leve
         files = {path: file for path, file in ids.items() if path in paths and file is not None}
         if not files or len(paths) > USUAL:
             continue
-        for partner in _likely_partners(view, history.author, files, threshold):
+        for partner in _likely_partners(view, author, files, threshold):
             name = os.fsdecode(partner.missing.path)
             known = best.get(name)
             if name not in excluded and (not known or known.missing.confidence < partner.missing.confidence):
