@@ -19,7 +19,7 @@ from repoagent.review.finding import Evidence, Finding, Level, Location, Outcome
 if TYPE_CHECKING:
     from repoagent.config.settings import Settings
     from repoagent.git.worktree import WorkTree
-    from repoagent.history.cochange import View
+    from repoagent.history.index.reader import IndexView
     from repoagent.history.missing_partners import Missing
     from repoagent.review.change import Change
 
@@ -79,7 +79,7 @@ def find_missing_partners(change: Change, worktree: WorkTree, settings: Settings
     return Outcome(tuple(findings), tuple(notes))
 
 
-def _open_history(worktree: WorkTree, change: Change, stack: ExitStack) -> tuple[View, bool] | None:
+def _open_history(worktree: WorkTree, change: Change, stack: ExitStack) -> tuple[IndexView, bool] | None:
     """The history before the change, and whether all of it is indexed; None if there is none. `stack` closes it. A diff
     without commits starts from HEAD. Raises Unusable."""
     from repoagent.history.index.index import open_index
@@ -97,7 +97,7 @@ def _open_history(worktree: WorkTree, change: Change, stack: ExitStack) -> tuple
 
 
 def _findings(
-    change: Change, worktree: WorkTree, view: View, level: Level, *, calibrates: bool
+    change: Change, worktree: WorkTree, view: IndexView, level: Level, *, calibrates: bool
 ) -> list[Finding]:
     author = view.author(change.author) if change.author else None
     existed = [file for file in change.files[:FILES] if file.status != "added"]
@@ -139,7 +139,7 @@ def _findings(
 
 
 def _likely_partners(
-    view: View, author: int | None, files: Mapping[str, int], threshold: Callable[[], float]
+    view: IndexView, author: int | None, files: Mapping[str, int], threshold: Callable[[], float]
 ) -> list[_Partner]:
     """The partners of these files that are in enough of the most relevant commits."""
     from repoagent.history.missing_partners import DEPTH, FLOOR, merge, missing, weigh
@@ -159,7 +159,7 @@ def _likely_partners(
     return partners
 
 
-def _finding(top: Path, view: View, partner: _Partner, threshold: float, level: Level) -> Finding:
+def _finding(top: Path, view: IndexView, partner: _Partner, threshold: float, level: Level) -> Finding:
     from repoagent.history.missing_partners import DEPTH
 
     missing, files = partner.missing, partner.files
