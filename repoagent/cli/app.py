@@ -9,6 +9,7 @@ import difflib
 import shlex
 from collections.abc import Mapping
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import click
@@ -113,6 +114,8 @@ class LazyGroup(click.Group):
         hint = ""
         if ctx.parent is None and " " in name.strip():
             hint = f"; did you mean `{ctx.command_path} run {shlex.join(args)}`?"
+        elif ctx.parent is None and Path(name).is_file():
+            hint = f"; did you mean `{ctx.command_path} edit {shlex.join(args)}`?"
         elif near := difflib.get_close_matches(name, self.table, n=1, cutoff=0.65):
             hint = f"; did you mean '{near[0]}'?"
         raise click.UsageError(f"unknown command '{name}'{hint}", ctx)

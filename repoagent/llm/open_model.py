@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import field, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -162,15 +163,22 @@ def _has_default() -> bool:
 
 
 def _unknown(settings: Settings, spec: str) -> str:
-    """The error for a spec that names no model."""
-    provider, slash, _ = spec.partition("/")
+    """The error for a spec that names no model, with a suggestion."""
+    provider, slash, model = spec.partition("/")
+    providers = registry.provider_names(settings)
     usage = f"use {', '.join(entry.usage for entry in (*PROVIDERS.values(), SERVERS))}"
-    if not slash and ":" not in spec:
-        return f"no model or alias {spec!r}: {usage}"
-    if provider_of(spec) is not SERVERS or provider in registry.provider_names(settings):
-        return f"no model {spec!r}: {usage}"  # the rest of the spec is missing
-    setting = f"providers.{provider if provider.replace('-', '_').isidentifier() else 'NAME'}.base_url"
-    return f"no model {spec!r}: {usage}. To use a server that speaks OpenAI's protocol, set {setting}"
+    if slash or ":" in spec:
+        if model and (near := get_close_matches(provider, providers, n=1)):
+            return f"no provider {provider!r}: did you mean {near[0]}/{model}?"
+        if provider_of(spec) is not SERVERS or provider in providers:  # the rest of the spec is missing
+            return f"no model {spec!r}: {usage}"
+        setting = f"providers.{provider if provider.replace('-', '_').isidentifier() else 'NAME'}.base_url"
+        return f"no model {spec!r}: {usage}. To use a server that speaks OpenAI's protocol, set {setting}"
+    start = f"no model or alias {spec!r}"
+    known = [*_aliases(settings), *catalog.short_names(), *providers, *PROVIDERS]
+    if spec not in PROVIDERS and (near := get_close_matches(spec, known, n=1, cutoff=0.7)):
+        return f"{start}; did you mean {near[0]}{'/NAME' if near[0] in providers else ''}?"
+    return f"{start}: {usage}"
 
 
 @dataclass(frozen=True)

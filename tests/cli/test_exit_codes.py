@@ -70,6 +70,7 @@ def test_wrong_usage_is_one_line_with_a_hint(repo: GitRepo, ran: Ask) -> None:
     for arguments, message in (
         (["edti"], "unknown command 'edti'; did you mean 'edit'?"),
         (["zzz"], "unknown command 'zzz' (see 'repoagent --help')"),
+        (["a.txt", "add a line"], "did you mean `repoagent edit a.txt 'add a line'`?"),
         (["add a docstring"], "did you mean `repoagent run 'add a docstring'`?"),
         (["edit", "add a docstring"], "did you mean `repoagent run 'add a docstring'`?"),
         (["help", "edti"], "unknown command 'edti'; did you mean 'edit'?"),

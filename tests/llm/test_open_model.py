@@ -73,6 +73,11 @@ def test_no_model_and_no_key_names_the_ways(tmp_path: Path, monkeypatch: pytest.
 @pytest.mark.parametrize(
     ("spec", "words"),
     [
+        ("sonet", "did you mean sonnet?"),
+        ("manuel", "did you mean manual"),
+        ("fats", "did you mean fast"),
+        ("ollama", "did you mean ollama/NAME"),
+        ("opneai/gpt-x", "did you mean openai/gpt-x"),
         ("anthropic/", "no model 'anthropic/'"),
         ("openai/", r"no model 'openai/': .*openai/NAME, ollama/NAME\Z"),
         ("command: ", r"no model 'command: ': .*ollama/NAME\Z"),

@@ -1,7 +1,7 @@
 """Claude through the `anthropic` package: Anthropic's API, Amazon Bedrock, Google Vertex AI.
 
-The import of the package takes more than a second of CPU time (3,300 modules), so it runs in a background thread while
-the main thread waits for git and reads files (see `AnthropicBackend.preload`).
+The import of the package takes more than a second of CPU time (3,300 modules), so it runs in a background thread after
+the connection is opened, while the main thread waits for git and reads files (see `AnthropicBackend.preload`).
 """
 
 from __future__ import annotations
@@ -174,11 +174,18 @@ def _new_client(platform: str) -> Client:
     if platform != "anthropic":
         if sentence := missing_extra(platform):
             raise ModelError(sentence)
-        client = clouds.new_client(platform, http.new_http_client())
+        connection = http.new_http_client()
+        client = clouds.new_client(platform, connection)
+        http.open_early(connection, str(client.base_url))
     else:
         if not may_have_credentials():
             raise _no_key()  # before the slow import
         connection = http.new_http_client()
+        address = os.environ.get("ANTHROPIC_BASE_URL")
+        if address is None and any(map(os.environ.get, ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"))):
+            address = "https://api.anthropic.com"
+        if address is not None:  # otherwise a profile may set it, which only the SDK reads
+            http.open_early(connection, address)
         import anthropic
         import httpx2
 

@@ -1,4 +1,4 @@
-"""The HTTP client of all providers, and imports in the background."""
+"""The HTTP client of all providers, opened early: a slow import and a handshake run in threads."""
 
 from __future__ import annotations
 
@@ -37,6 +37,18 @@ def new_http_client(endpoint: Endpoint | None = None) -> httpx2.Client:
         raise ModelError(
             f"cannot connect ({error}): check HTTPS_PROXY, ALL_PROXY, SSL_CERT_FILE and SSL_CERT_DIR"
         ) from error
+
+
+def open_early(http: httpx2.Client, address: str) -> None:
+    """Open a connection to `address` in a thread, for the pool of `http`. Sends no key and ignores failures."""
+
+    def connect() -> None:
+        import httpx2
+
+        with suppress(httpx2.HTTPError, httpx2.InvalidURL, ValueError):  # ValueError: an invalid host name
+            http.head(address, timeout=CONNECT_SECONDS)
+
+    threading.Thread(target=connect, name="open-early", daemon=True).start()
 
 
 def in_background(work: Callable[[], object], name: str) -> None:

@@ -57,6 +57,8 @@ def connect(endpoint: Endpoint) -> tuple[httpx2.Client, dict[str, str], list[str
         if client_key not in _clients:
             _clients[client_key] = http.new_http_client(endpoint)
             atexit.register(_clients[client_key].close)
+            if not endpoint.socket:
+                http.open_early(_clients[client_key], endpoint.base_url)
         client = _clients[client_key]
     return client, headers, [secret for secret in (key, urlsplit(endpoint.base_url).password) if secret]
 

@@ -53,6 +53,8 @@ class Server(Generic[R]):
         status: Callable[[int, str], Behaviour],
     ) -> None:
         self.requests: list[R] = []
+        self.warmed = 0  # HEAD requests: connections opened early
+        self.connections = 0
         self._script, self._text, self._status = script, text, status
         self._turn = threading.Lock()
         self.http = Http(("127.0.0.1", 0), handler)
@@ -112,6 +114,16 @@ class Handler(BaseHTTPRequestHandler):
 
     def frame(self, event: Any) -> bytes:
         raise NotImplementedError
+
+    def setup(self) -> None:
+        self.server.owner.connections += 1
+        super().setup()
+
+    def do_HEAD(self) -> None:
+        self.server.owner.warmed += 1
+        self.send_response(404)
+        self.send_header("content-length", "0")
+        self.end_headers()
 
     def send(self, behaviour: Behaviour) -> None:
         time.sleep(behaviour.first_delay)

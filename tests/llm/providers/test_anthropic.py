@@ -223,7 +223,7 @@ WAIT_FOR_IT = "[thread.join() for thread in threading.enumerate() if thread.name
 
 @pytest.mark.parametrize("wait", [WAIT_FOR_IT, ""])
 @pytest.mark.soak
-def test_preload_imports_in_the_background(server_with: Start, wait: str) -> None:
+def test_preload_imports_and_connects_in_the_background(server_with: Start, wait: str) -> None:
     server = server_with("ok")
     script = (
         "import sys, threading, time\n"
@@ -239,6 +239,8 @@ def test_preload_imports_in_the_background(server_with: Start, wait: str) -> Non
     )
     assert run_python(script) == "ok\n"
     assert "authorization" in server.requests[0].headers
+    if wait:
+        assert (server.warmed, server.connections) == (1, 1)  # the call came over the connection made early
 
 
 @pytest.mark.soak
