@@ -23,7 +23,7 @@ THINKS = re.compile(
 )
 _LIMITS = ("max_completion_tokens", "max_tokens")
 _REQUIRED = {"model", "messages", "input", "instructions", "tools", "stream"}
-_SYSTEM, _CACHE = "system role", "cache_control"
+_CACHE = "cache_control"
 _NO_PDF = (
     "its server does not accept PDFs over this protocol. Send the PDF's text (pdftotext IN.pdf OUT.txt) or "
     "its pages as images (pdftoppm -png IN.pdf page)"
@@ -59,7 +59,7 @@ def chat_body(
     }
     return {
         "model": name,
-        "messages": _messages(request, f"{endpoint.name}/{name}", ttl, _SYSTEM in without),
+        "messages": _messages(request, f"{endpoint.name}/{name}", ttl),
         "stream": True,
         **_allowed(without, optional),
     }
@@ -97,12 +97,10 @@ def _after_results(message: Message, results: list[Part]) -> tuple[Part, ...]:
     return tuple(part for part in parts if part.text or part.media)
 
 
-def _messages(request: Request, spec: str, ttl: str, without_system: bool) -> list[dict[str, Any]]:
+def _messages(request: Request, spec: str, ttl: str) -> list[dict[str, Any]]:
     messages: list[dict[str, Any]] = []
-    system = request.system if any(part.text.strip() for part in request.system) else ()
-    if system and not without_system:
-        messages.append({"role": "system", "content": _content(system, ttl)})
-        system = ()
+    if any(part.text.strip() for part in request.system):
+        messages.append({"role": "system", "content": _content(request.system, ttl)})
     for message, blocks, results in with_results(request, lambda reply: reply.spec == spec):
         if blocks is not None:
             messages += [{**item} for item in blocks.items]
@@ -111,8 +109,6 @@ def _messages(request: Request, spec: str, ttl: str, without_system: bool) -> li
             text = wire_text(observation_text(part.text))  # there is no field for a failure
             messages.append({"role": "tool", "tool_call_id": part.answers, "content": text})
         parts = _after_results(message, results)
-        if system:
-            parts, system = (*system, Part("\n\n"), *parts), ()
         if not results or any(part.text.strip() or part.media for part in parts):
             messages.append({"role": message.role, "content": _content(parts, ttl)})
     content = [block for message in messages for block in message["content"] or () if _CACHE in block]
@@ -156,63 +152,44 @@ def _input(request: Request, spec: str) -> list[dict[str, Any]]:
         for part in results:
             text = wire_text(observation_text(part.text))
             items.append({"type": "function_call_output", "call_id": part.answers, "output": text})
-        content = [_input_block(part) for part in non_blank(_after_results(message, results))]
+        content: list[dict[str, Any]] = []
+        for part in non_blank(_after_results(message, results)):
+            if part.media is None:
+                content.append({"type": "input_text", "text": part.text})
+            elif part.media.is_image:
+                url = _media_block(part.media)["image_url"]["url"]
+                content.append({"type": "input_image", "image_url": url, "detail": "auto"})
+            else:
+                content.append({"type": "input_file", **_media_block(part.media)["file"]})
         items += [{"role": "user", "content": content}] if content else []
     return items
 
 
-def _input_block(part: Part) -> dict[str, Any]:
-    if part.media is None:
-        return {"type": "input_text", "text": part.text}
-    block = _media_block(part.media)
-    if part.media.is_image:
-        return {"type": "input_image", "image_url": block["image_url"]["url"], "detail": "auto"}
-    return {"type": "input_file", **block["file"]}
-
-
-_REJECTS = re.compile(
-    r"unsupported|not support|unknown|unrecogni[sz]ed|not permitted|extra_forbidden|unexpected|not allowed|invalid"
-    r"|deprecated|incompatible|not compatible|must be|does not (take|accept)|not (enabled|available)"
-    r"|too large|at most|less than|greater|range|failed to parse|in the (completion|output)|only"
-)
-_TOO_MUCH = re.compile(
-    r"too large|at most|less than|greater|range|exceed|context|must be|in the (completion|output)"
-)
-_NO_SYSTEM = re.compile(
-    r"system (role|message|prompt)s? (is |are )?not|role' does not support 'system'|developer instruction is not"
-)
-_FIELD_NAMES = {"reasoning_effort": "effort", "reasoning": "effort"} | dict.fromkeys(
-    _LIMITS, "a limit on the length of a reply"
-)
+_NAMES = {"reasoning_effort": "effort", "reasoning": "effort"}
 
 
 def learn(error: ServerError, body: Mapping[str, Any], without: set[str]) -> str | None:
     """Add to `without` the optional fields of `body` that the server rejects; return a message that continues a
-    sentence beginning with the model's name, None if it rejects none."""
-    if error.status not in {400, 422, 500, 501} or not (error.param or _REJECTS.search(error.text)):
+    sentence beginning with the model's name, or None if it rejects no field.
+
+    A field that the error only mentions is left out too: that costs an attempt, and the next error is reported.
+    """
+    if error.status not in {400, 422}:
         return None
-    # a failed server (status 500) may quote the whole request
-    fields = [key for key in body if key not in _REQUIRED and error.status < 500 and _is_about(error, key)]
-    messages = body.get("messages", ())
-    if any(message["role"] == "system" for message in messages) and _NO_SYSTEM.search(error.text):
-        fields = [_SYSTEM]
-    elif _CACHE in error.text and _CACHE in str(messages):
+    fields = [key for key in body if key not in _REQUIRED and _is_about(error, key)]
+    if _CACHE in error.text and _CACHE in str(body.get("messages")):
         fields.append(_CACHE)
     if not fields:
         return None
     without.update(fields)
-    limit = next((key for key in fields if key in _LIMITS), None)
-    if limit and _TOO_MUCH.search(error.text):
-        without.update(_LIMITS)  # the other name would not help
-    elif limit and not without.issuperset(_LIMITS):
-        other = next(name for name in _LIMITS if name != limit)
-        return f"does not support {limit}: continuing with {other}"
-    names = " and ".join(_FIELD_NAMES.get(key, key) for key in fields)
+    names = " and ".join(_NAMES.get(key, key) for key in fields)
     return f"does not support {names}: continuing without {'it' if len(fields) == 1 else 'them'}"
 
 
 def _is_about(error: ServerError, key: str) -> bool:
     """Whether an error names the field `key`. `stop`, an ordinary word, must be quoted or follow a colon."""
+    if key in _LIMITS and re.search(r"in the (completion|output)", error.text):
+        return True
     if error.param and error.param.split(".")[0] == key:
         return True
     pattern = r"['\"`]stop['\"`]|: stop\b" if key == "stop" else rf"(?<![a-z_]){key}(?![a-z_])"
