@@ -22,7 +22,7 @@ from repoagent.history.render import CommitHeader, day, guidance, headline, rate
 
 COLOURS = 7
 ALONE = -1  # the group of nodes without one
-NAME_SIZE, FOLDER_SIZE, TITLE_SIZE = 13.0, 11.0, 16.0  # pixels
+NAME_SIZE, FOLDER_SIZE, TITLE_SIZE = 13.0, 11.0, 16.0  # pixels, as in pages/drawing.css
 ADVANCE = 0.61  # widest character of a fixed-width font, as a share of its size
 BOX_HEIGHT = 28.0
 MARGIN = 24.0

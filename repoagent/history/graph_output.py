@@ -14,15 +14,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
 from html import escape
 from importlib.resources import files
+from string import Template
 
 from repoagent.history.graph import (
     ADVANCE,
     ALONE,
     BOX_HEIGHT,
-    FOLDER_SIZE,
     MARGIN,
-    NAME_SIZE,
-    TITLE_SIZE,
     Graph,
     Link,
     Node,
@@ -35,41 +33,14 @@ _TOOLTIP_COMMITS = 5
 _HEAD_SIZE, _TEXT_SIZE = 19.0, 12.0
 _PULL = 0.42  # how far from the centre the middle of a link between neighbors stays
 
-# Colours of the groups and of nodes without one: distinguishable for most colour-blind readers, contrast at least 3:1.
-_LIGHT = ("#2563eb", "#c2410c", "#15803d", "#9333ea", "#0e7490", "#be185d", "#854d0e", "#64748b")
-_DARK = ("#60a5fa", "#fb923c", "#4ade80", "#c084fc", "#22d3ee", "#f472b6", "#facc15", "#94a3b8")
-# Background, text, dimmed text, lines, area, box and text in it.
-_SCHEMES = (
-    (_LIGHT, ("#ffffff", "#1e293b", "#52606f", "#dbe2ea", "#f4f7fa", "#1e293b", "#ffffff")),
-    (_DARK, ("#0f172a", "#e2e8f0", "#9fb0c3", "#2b3a52", "#172339", "#e2e8f0", "#0f172a")),
-)
+_ALONE_COLOUR = 7  # of nodes without a group, in drawing.css
+_PAGES = files("repoagent.history") / "pages"
 
 
 def _style() -> str:
-    """The CSS rules of the drawing. Colours are written out: not every SVG viewer knows CSS variables."""
-    root, schemes = "svg.graph", []
-    for colours, (ground, ink, dim, line, area, box, box_ink) in _SCHEMES:
-        rules = [
-            f"{root}{{background:{ground};color:{ink}}}{root} .ground{{fill:{ground}}}{root} text{{fill:{ink}}}",
-            f"{root} .dim{{fill:{dim}}}{root} .box{{fill:{box}}}{root} .query text{{fill:{box_ink}}}",
-            f"{root} .spot{{stroke:{ground}}}{root} .area{{fill:{area};stroke:{line}}}",
-            f"{root} .between{{stroke:{line}}}{root} .ring{{stroke:{ink}}}{root} .link path{{stroke:{dim}}}",
-        ]
-        for number, colour in enumerate(colours):
-            rules.append(f"{root} .g{number} .spot,{root} .spot.g{number}{{fill:{colour}}}")
-            rules.append(f"{root} .link.g{number} path{{stroke:{colour}}}")
-        schemes.append("".join(rules))
-    font = "ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace"
-    return (
-        f"{root} text{{font-family:{font};font-size:{_TEXT_SIZE:g}px;white-space:pre}}"
-        f"{root} .title{{font-size:{_HEAD_SIZE:g}px;font-weight:600;font-family:system-ui,sans-serif}}"
-        f"{root} .prose{{font-family:system-ui,sans-serif;font-size:13px}}"
-        f"{root} .name{{font-size:{NAME_SIZE:g}px}}{root} .folder{{font-size:{FOLDER_SIZE:g}px}}"
-        f"{root} .head{{font-size:{TITLE_SIZE:g}px}}{root} .query text,{root} .head{{font-weight:600}}"
-        f"{root} .link path,{root} .between,{root} .ring{{fill:none;stroke-linecap:round}}"
-        f"{root} .link .reach{{stroke-opacity:0!important;stroke-width:12px}}{root} .spot{{stroke-width:1.5px}}"
-        f"{schemes[0]}@media (prefers-color-scheme:dark){{{schemes[1]}}}"
-    )
+    """The CSS rules of the drawing. Colors are written out: not every SVG viewer knows CSS variables. Those of groups
+    are distinguishable for most color-blind readers, with a contrast of at least 3:1."""
+    return "".join(map(str.strip, (_PAGES / "drawing.css").read_text(encoding="utf-8").splitlines()))
 
 
 def svg(graph: Graph) -> str:
@@ -132,7 +103,7 @@ def _drawing(graph: Graph, *, page: bool = False) -> str:
 
 def _colour(group: int) -> str:
     """The CSS class with the colour of a group."""
-    return f"g{len(_LIGHT) - 1 if group == ALONE else group}"
+    return f"g{_ALONE_COLOUR if group == ALONE else group}"
 
 
 def _link(graph: Graph, number: int, link: Link) -> str:
@@ -209,28 +180,13 @@ def _legend(graph: Graph, *, page: bool) -> Iterator[tuple[float, str]]:
 def html(graph: Graph) -> str:
     """The graph as an HTML page with a search field and a table of the files; its script shows commits and marks
     links."""
-    assets = files("repoagent.history") / "pages"
-    title = escape(graph.title)
-    body = [
-        f"<header>\n<div><h1>{title}</h1>\n<p>{escape(graph.headline)}</p>\n",
-        f'<p class="note">{escape(graph.note)}</p>\n' if graph.note else "",
-        '</div>\n<label>Find a file <input id="find" type="search" autocomplete="off" spellcheck="false">'
-        '<output id="hits" aria-live="polite"></output></label>\n</header>\n<main>\n',
-        '<div class="picture" tabindex="0" role="region" aria-label="Picture">\n',
-        _drawing(graph, page=True),
-        '\n</div>\n<div>\n<section id="evidence" aria-live="polite" aria-label="Evidence">\n<h2>Evidence</h2>\n',
-        "<p>Point at a file or a line to see what it changes with. Tab moves between files or clusters, the arrow keys "
-        "within a cluster; click or Enter pins a file, Escape unpins it.</p>\n</section>\n<table>\n<thead><tr>",
-        *(f'<th scope="col">{head}</th>' for head in graph.heads),
-        "</tr></thead>\n<tbody>\n",
-    ]
+    rows = []
     for number, (below, *cells) in graph.rows:
         button = (
             f'<button type="button">{escape(graph.nodes[number].path)}</button><small>{escape(below)}</small>'
         )
-        body.append(f'<tr data-row="{number}"><td class="file">{button}</td>')
-        body += [f"<td>{escape(cell)}</td>" for cell in cells] + ["</tr>\n"]
-    body.append(f"</tbody>\n</table>\n</div>\n</main>\n<footer><p>{escape(graph.guidance)}</p></footer>\n")
+        columns = "".join(f"<td>{escape(cell)}</td>" for cell in cells)
+        rows.append(f'<tr data-row="{number}"><td class="file">{button}</td>{columns}</tr>\n')
     data = {
         "nodes": [[n.path, n.summary, n.x, n.y, _commits(n.commits)] for n in graph.nodes],
         "links": [
@@ -238,24 +194,27 @@ def html(graph: Graph) -> str:
             for link in graph.links
         ],
     }
-    rules, script = ((assets / f"graph.{kind}").read_text(encoding="utf-8") for kind in ("css", "js"))
-    rules = _style() + rules
     content = json.dumps(data, ensure_ascii=True, separators=(",", ":"))
     for character in "<>&":  # nothing can end the element
         content = content.replace(character, f"\\u{ord(character):04x}")
-    style_hash, script_hash = (b64encode(sha256(text.encode()).digest()).decode() for text in (rules, script))
-    policy = (
-        f"default-src 'none'; style-src 'sha256-{style_hash}'; script-src 'sha256-{script_hash}'; "
-        "base-uri 'none'; form-action 'none'"
+    rules, script, page = (
+        (_PAGES / name).read_text(encoding="utf-8") for name in ("graph.css", "graph.js", "page.html")
     )
-    return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta name="referrer" content="no-referrer">\n'
-        f"<title>{title}</title>\n<style>{rules}</style>\n</head>\n<body>\n{''.join(body)}"
-        f'<script type="application/json" id="data">{content}</script>\n<script>{script}</script>\n'
-        "</body>\n</html>\n"
+    rules = _style() + rules
+    style_hash, script_hash = (b64encode(sha256(text.encode()).digest()).decode() for text in (rules, script))
+    return Template(page).substitute(
+        title=escape(graph.title),
+        headline=escape(graph.headline),
+        note=f'<p class="note">{escape(graph.note)}</p>\n' if graph.note else "",
+        guidance=escape(graph.guidance),
+        drawing=_drawing(graph, page=True),
+        heads="".join(f'<th scope="col">{head}</th>' for head in graph.heads),
+        rows="".join(rows),
+        data=content,
+        style=rules,
+        script=script,
+        style_hash=style_hash,
+        script_hash=script_hash,
     )
 
 
