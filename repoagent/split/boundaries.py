@@ -5,8 +5,7 @@ grammars, whose type names rarely collide; patterns cover the other types. Costs
 segment, which is 1 (see `pack.py`). Leaves in another language (scripts in HTML, fences in Markdown) are parsed too.
 
 Two grammars need special treatment: Markdown opens a section only for `#` headings, so `parsed_text` replaces
-underlined headings with `#` headings of the same length; YAML counts lines with 16 bits, so `walk_slices` parses large
-files in slices.
+underlined headings with `#` headings of the same length; YAML attaches comments elsewhere (`_above`).
 """
 
 from __future__ import annotations
@@ -216,14 +215,10 @@ def blank_before(text: bytes, line: int) -> bool:
     return not text[text.rfind(b"\n", 0, line - 1) + 1 : line].strip()
 
 
-_FENCE_LANGUAGES = {
-    **dict.fromkeys(("js", "jsx", "mjs", "node"), "javascript"),
-    **dict.fromkeys(("py", "python3", "pycon"), "python"),
-    **dict.fromkeys(("c++", "cc", "hpp"), "cpp"),
-    **dict.fromkeys(("sh", "shell", "console", "zsh"), "bash"),
-    **dict.fromkeys(("jsonc", "json5"), "json"),
-    **dict.fromkeys(("htm", "vue"), "html"),
-    "ts": "typescript", "golang": "go", "rs": "rust", "h": "c", "yml": "yaml", "svg": "xml", "md": "markdown",
+_FENCE_LANGUAGES = {  # those that are not the suffix of a file name as well
+    **dict.fromkeys(("shell", "console"), "bash"),
+    **dict.fromkeys(("python3", "pycon"), "python"),
+    "node": "javascript", "c++": "cpp", "json5": "json", "vue": "html", "golang": "go",
 }  # fmt: skip
 _TYPE = re.compile(rb"\b(?:type|lang)\s*=\s*[\"']?([\w/+.-]+)", re.IGNORECASE)
 _WHOLE = {"html_block": "html", "minus_metadata": "yaml"}
@@ -448,7 +443,13 @@ def parsed_text(text: bytes, language: str | None) -> bytes:
     for rule in _RULE.finditer(text, done):
         start = _paragraph(text, done, rule.start())
         if start < rule.start():
-            parts += [text[done:start], _hashed(text[start : rule.start()], rule[0])]
+            marks = b"# " if b"=" in rule[0] else b"## "
+            heading = text[start : rule.start()]
+            title = heading.rstrip(b"\r\n")
+            one_line = title.replace(b"\r", b" ").replace(b"\n", b" ") + heading[len(title) :]
+            ended = rule[0].endswith(b"\r")
+            blank = len(rule[0]) - len(marks) - ended
+            parts += [text[done:start], marks, one_line, b" " * blank + b"\r" * ended]
             done = rule.end()
     return b"".join([*parts, text[done:]])
 
@@ -467,43 +468,3 @@ def _paragraph(text: bytes, first: int, end: int) -> int:
         start = above
     opens = text[start : start + 4]
     return end if end - start > _LONGEST or not opens.lstrip(b" ") or opens[:1] == b"\t" else start
-
-
-def _hashed(paragraph: bytes, rule: bytes) -> bytes:
-    marks = b"# " if b"=" in rule else b"## "
-    body = paragraph.rstrip(b"\r\n")
-    title = body.replace(b"\r", b" ").replace(b"\n", b" ")
-    ended = rule.endswith(b"\r")
-    blank = len(rule) - len(marks) - ended
-    return marks + title + paragraph[len(body) :] + b" " * blank + b"\r" * ended
-
-
-LINES = 30_000
-_FEWEST = 20_000
-
-
-def walk_slices(text: bytes, limit: int, candidates: list[Candidate]) -> bool:
-    """Append the candidates in YAML of more than `LINES` lines to `candidates`; False if parsing takes too long.
-
-    Each slice ends before a document or, failing that, before one of the least indented lines.
-    """
-    offsets = [0, *(match.end() for match in re.finditer(b"\n", text))]
-    first = 0
-    while first < len(offsets):
-        last = len(offsets)
-        if last - first > LINES:
-
-            def indent(number: int) -> int:
-                line = text[offsets[number] : offsets[number] + 200]
-                content = line.lstrip(b" ")
-                comment = content[:1] in (b"\n", b"\r", b"#", b"")
-                return -1 if line.startswith(b"---") else 1000 if comment else len(line) - len(content)
-
-            last = min(range(first + _FEWEST, first + LINES), key=indent)
-        start, end = offsets[first], offsets[last] if last < len(offsets) else len(text)
-        tree = parse_bytes(text[start:end], "yaml")
-        if tree is None:
-            return False
-        walk(tree, text, limit, candidates, ("yaml", start, 0, 0))
-        first = last
-    return True

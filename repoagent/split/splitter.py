@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Sequence
-from functools import partial
 from hashlib import sha256
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 
 Span = tuple[int, int, Boundary]  # the start and end of a segment, and why it starts there
 PARSED_BYTES = 32 << 20  # a larger file is not parsed, but split by its lines
+_YAML_LINES = 30_000  # the grammar counts them with 16 bits
 _SLICE = 4 << 20
 _POOR = 9.0  # added to the cost of a cut that is not in the tree
 _PARAGRAPH = 1.0  # an outermost paragraph of a text costs less
@@ -62,7 +62,6 @@ def cut(
             data.decode()
         except UnicodeDecodeError:
             text = data.translate(_HIGH)
-    text = _with_line_feeds(text)
     if language is None:
         language = language_of(path, data)
     earlier = frozenset(kept)
@@ -71,13 +70,10 @@ def cut(
     starts: list[int] = []
     if len(text) > target or natural:
         parsed = boundaries.parsed_text(text, language)
-        by_tree = language is not None and len(data) <= PARSED_BYTES
-        sliced = by_tree and language == "yaml" and not natural and parsed.count(b"\n") > boundaries.LINES
-        if by_tree and language is not None and not sliced:
+        long = language == "yaml" and parsed.count(b"\n") > _YAML_LINES
+        if language is not None and len(data) <= PARSED_BYTES and not long:
             tree = parse_bytes(parsed, language)
-        if sliced and boundaries.walk_slices(parsed, target, candidates):
-            candidates = _closed(candidates, text, target)
-        elif tree is not None and language is not None:
+        if tree is not None and language is not None:
             boundaries.walk(tree, text, target, candidates, (language, 0, 0, 0))
             if earlier and tree.root_node.has_error:
                 # After a syntax error, cuts of an earlier split at line starts are better than the tree.
@@ -100,51 +96,46 @@ def cut(
         cuts = pack(candidates, 0, len(text), target, earlier)
     edges = [0, *(offset for offset, _, _ in cuts), len(text)]
     reasons: list[Boundary] = ["start", *("kept" if offset in earlier else why for offset, _, why in cuts)]
-    spans = [(start, end, why) for (start, end), why in zip(pairwise(edges), reasons, strict=True)]
-    return spans, partial(_outline, path, _with_line_feeds(data), language, tree)
 
+    def symbols() -> Sequence[Symbol]:
+        from repoagent.syntax.outline import read_outline, symbols_of
 
-def _with_line_feeds(text: bytes) -> bytes:
-    """`text`, with line feeds instead of carriage returns if it has no line feed (old Mac)."""
-    return text.replace(b"\r", b"\n") if b"\r" in text and b"\n" not in text else text
+        if tree is not None and language is not None:
+            return symbols_of(tree, data, language)
+        result = read_outline(path, data, language)
+        return result[0] if result is not None else ()
+
+    return [(*edge, why) for edge, why in zip(pairwise(edges), reasons, strict=True)], symbols
 
 
 def describe(
     data: bytes, spans: Iterable[Span], target: int, symbols: Sequence[Symbol]
 ) -> tuple[Segment, ...]:
     """The segments for `spans`, which together make up `data`, without names; some may be empty."""
-    text = _with_line_feeds(data)
     result: list[Segment] = []
     line, inside = 1, False  # whether the segment begins inside its first line
     for start, end, why in spans:
-        breaks, whole = text.count(b"\n", start, end), start == end or text[end - 1 : end] == b"\n"
+        breaks, whole = data.count(b"\n", start, end), start == end or data[end - 1 : end] == b"\n"
         last = line + breaks - whole
         first = bisect_left(symbols, line + inside, key=_first_line)
         own = tuple(symbols[first : bisect_right(symbols, last, lo=first, key=_first_line)])
-        scope, oversize = _scope(symbols[:first], line), end - start > target
-        hashed = sha256(data[start:end]).hexdigest()
-        result.append(Segment("", start, end, line, last, why, hashed, scope, oversize, own))
+        scope: list[str] = []  # the symbols that begin before the segment and contain its first line
+        depth = None
+        for symbol in reversed(symbols[:first]):
+            if depth == 0:
+                break
+            if depth is None or symbol.depth < depth:
+                depth = symbol.depth
+                if symbol.last_line >= line:
+                    scope.insert(0, symbol.name)
+        oversize, hashed = end - start > target, sha256(data[start:end]).hexdigest()
+        result.append(Segment("", start, end, line, last, why, hashed, tuple(scope), oversize, own))
         line, inside = line + breaks, inside if start == end else not whole
     return tuple(result)
 
 
 def _first_line(symbol: Symbol) -> int:
     return symbol.first_line
-
-
-def _scope(earlier: Sequence[Symbol], line: int) -> tuple[str, ...]:
-    """The names of the symbols in `earlier`, all that begin before `line`, that contain it, outermost first."""
-    names: list[str] = []
-    depth = None
-    for symbol in reversed(earlier):
-        if depth is not None and symbol.depth >= depth:
-            continue
-        depth = symbol.depth
-        if symbol.last_line >= line:
-            names.append(symbol.name)
-        if depth == 0:
-            break
-    return tuple(reversed(names))
 
 
 def _unit_starts(tree: tree_sitter.Tree, text: bytes, language: str) -> list[int]:
@@ -243,13 +234,3 @@ def _packed_apart(
             number += 1
         cuts.extend(pack(candidates[begin:number], first, last, limit, earlier))
     return cuts
-
-
-def _outline(path: str, data: bytes, language: str | None, tree: tree_sitter.Tree | None) -> Sequence[Symbol]:
-    """The symbols of the file, from `tree` if there is one."""
-    from repoagent.syntax.outline import read_outline, symbols_of
-
-    if tree is not None and language is not None:
-        return symbols_of(tree, data, language)
-    result = read_outline(path, data, language)
-    return result[0] if result is not None else ()
