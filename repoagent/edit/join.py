@@ -168,7 +168,7 @@ def _source(worktree: WorkTree, edits: SegmentEdits, request: EditRequest) -> So
         raise Refused(reason)
     source = read_source(worktree, name)
     if source.data is None:
-        raise Refused(missing_source_message(worktree, edits.index, Path.cwd()))
+        raise Refused(missing_source_message(edits.index, Path.cwd()))
     if edits.index.source.encoding != "binary" and source.blob != edits.index.source.blob:
         if encoding := wide_encoding(source.data):
             raise Refused(f"{name} is now encoded in {encoding}: save it as UTF-8 and join again")

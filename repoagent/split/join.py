@@ -11,14 +11,12 @@ import io
 import re
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, suppress
 from itertools import accumulate
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Literal
 
 from repoagent.dataclass import dataclass
-from repoagent.errors import NothingDone, Refused, RepoagentError
+from repoagent.errors import NothingDone, Refused
 from repoagent.git.files import Content, FileChange
 from repoagent.git.merge import Conflict, merge
 from repoagent.git.worktree import WorkTree
@@ -26,7 +24,6 @@ from repoagent.patch.render import canonical_diff, differing
 from repoagent.split import folder_index
 from repoagent.split.folder_index import Index, digest
 from repoagent.split.pack import Segment
-from repoagent.split.source import current_source
 from repoagent.syntax.parser import UTF8_MARK, WIDE_MARKS
 
 _LISTED_FILES = 3  # in a sentence
@@ -149,27 +146,19 @@ def read_segment_edits(index: Index, cwd: Path) -> SegmentEdits:
     )
     segment_edits = SegmentEdits(index, base, tuple(edits), other_files)
     if all(edit.before == edit.after for edit in edits):
-        raise NothingDone(_nothing_to_join(segment_edits, cwd))
+        remarks = segment_edits.notes
+        if edits:
+            raise NothingDone(f"nothing to join: no text was changed ({'; '.join(remarks)})")
+        extra = f" ({remarks[0]})" if remarks else ""
+        raise NothingDone(
+            f"nothing to join: no segment of {index.source.path} has been edited since the split{extra}; edit a "
+            f"file in {folder} and run the command again"
+        )
     if all(segment.file in empty for segment in index.segments):
         raise Refused(
             f"all segments are empty, so joining would empty {index.source.path}; to delete the file, use `rm`"
         )
     return segment_edits
-
-
-def _nothing_to_join(segment_edits: SegmentEdits, cwd: Path) -> str:
-    index, notes = segment_edits.index, segment_edits.notes
-    if segment_edits.edits:
-        return f"nothing to join: no text was changed ({'; '.join(notes)})"
-    extra = f" ({notes[0]})" if notes else ""
-    message = f"nothing to join: no segment of {index.source.path} has been edited since the split{extra}"
-    with suppress(RepoagentError):  # a missing source does not matter here
-        if digest(current_source(index, cwd).data) != index.source.sha256:
-            again = f"`repoagent split --refresh {folder_index.quoted_path(index.folder, cwd)}`"
-            return f"{message}; the file itself has changed, and {again} brings the segments up to date"
-    return (
-        f"{message}; edit a file in {folder_index.display_path(index.folder, cwd)} and run the command again"
-    )
 
 
 def breaking_segments(segment_edits: SegmentEdits) -> list[str]:
@@ -184,8 +173,8 @@ def breaking_segments(segment_edits: SegmentEdits) -> list[str]:
     ]
 
 
-def merge_edits(worktree: WorkTree | None, segment_edits: SegmentEdits, present: bytes) -> MergeResult:
-    """Merge the edits with the `present` source. Without a `worktree`, the merge uses a temporary folder."""
+def merge_edits(worktree: WorkTree, segment_edits: SegmentEdits, present: bytes) -> MergeResult:
+    """Merge the edits with the `present` source."""
     base, path = segment_edits.base, segment_edits.index.source.path.rpartition("/")[2]
     parts = {s.file: base[s.start : s.end] for s in segment_edits.index.segments}
     after = dict(parts)
@@ -195,20 +184,16 @@ def merge_edits(worktree: WorkTree | None, segment_edits: SegmentEdits, present:
     def diff(old: bytes, new: bytes) -> str:
         return canonical_diff([FileChange.at(path, Content(old), Content(new))])
 
-    with ExitStack() as stack:
-        if worktree is None:
-            folder = Path(stack.enter_context(TemporaryDirectory(prefix="repoagent-")))
-            worktree = WorkTree(folder, folder, folder)
-        for edit in segment_edits.edits:
-            segment, pieces = edit.segment, [(edit.file, edit.before, edit.after)]
-            after[edit.file], reduced, clashes = _three_way(
-                worktree, parts[edit.file], pieces, segment.first_line
-            )
-            conflicts += clashes
-            if reduced is not None:
-                discarded += diff(base[: segment.start] + reduced + base[segment.end :], base)
-        pieces = [(file, text, after[file]) for file, text in parts.items()]
-        data, reduced, clashes = _three_way(worktree, present, pieces, 1)
+    for edit in segment_edits.edits:
+        segment, pieces = edit.segment, [(edit.file, edit.before, edit.after)]
+        after[edit.file], reduced, clashes = _three_way(
+            worktree, parts[edit.file], pieces, segment.first_line
+        )
+        conflicts += clashes
+        if reduced is not None:
+            discarded += diff(base[: segment.start] + reduced + base[segment.end :], base)
+    pieces = [(file, text, after[file]) for file, text in parts.items()]
+    data, reduced, clashes = _three_way(worktree, present, pieces, 1)
     conflicts += clashes
     if reduced is not None:
         discarded += diff(reduced, present)
@@ -233,17 +218,8 @@ def _three_way(
     """Merge `version`, a part of the source that starts at `first_line`, with edits: (file, before, after) for each
     segment. Returns the merged text, in which the edits win conflicts; on conflict, the version without the changes
     that the edits overwrite, otherwise None; and the conflicts.
-
-    git ends lines at line feeds only: if all line endings of the version are carriage returns, or differ from those
-    before the edits, the texts are merged with line feeds.
     """
     before, after = b"".join(piece[1] for piece in pieces), b"".join(piece[2] for piece in pieces)
-    endings, new_endings = line_endings(before), line_endings(version)
-    ending = next(iter(new_endings)) if len(new_endings) == 1 and len(endings) < 2 else b""
-    if ending and (ending == b"\r" or (endings and endings != new_endings)):
-        pieces = [(file, with_ending(old, b"\n"), with_ending(new, b"\n")) for file, old, new in pieces]
-        data, reduced, conflicts = _three_way(worktree, with_ending(version, b"\n"), pieces, first_line)
-        return with_ending(data, ending), reduced and with_ending(reduced, ending), conflicts
     merged = merge(worktree, version, before, after)
     if not isinstance(merged, Conflict):
         return merged, None, ()
@@ -342,11 +318,6 @@ def line_endings(data: bytes) -> set[bytes]:
     return crlf | {ending for ending in (b"\n", b"\r") if ending in rest}
 
 
-def with_ending(data: bytes, ending: bytes) -> bytes:
-    """`data` with this line ending throughout."""
-    return _ENDING.sub(lambda _: ending, data)
-
-
 def normalize_segment(
     file: str, before: bytes, after: bytes, *, utf8: bool, endings: set[bytes], last: bool = False
 ) -> tuple[bytes, list[str]]:
@@ -360,10 +331,17 @@ def normalize_segment(
     if after == before or not after:
         return after or (UTF8_MARK if marked else b""), []
     notes: list[str] = []
-    _check_encoding(file, before, after, utf8=utf8)
+    encoding = "UTF-8" if utf8 else "its original single-byte encoding"
+    if (b"\0" in after and b"\0" not in before) or after.startswith(tuple(WIDE_MARKS)):
+        raise Refused(f"{file} has NUL bytes or is UTF-16; save it in {encoding} and join again")
     if after.startswith(UTF8_MARK) != marked:
         after = UTF8_MARK + after if marked else after.removeprefix(UTF8_MARK)
         notes.append(f"{file}: {'restored the' if marked else 'removed a'} byte-order mark")
+    if (wrong := _reencoded(before, after, utf8=utf8)) >= 0:
+        line = _line_at(after, wrong)
+        raise Refused(
+            f"{file} is no longer in {encoding} (line {line}); restore it, save it in that encoding and join again"
+        )
     known = {match[0] for match in _CONFLICT.finditer(before)}
     if marker := next((match for match in _CONFLICT.finditer(after) if match[0] not in known), None):
         line = _line_at(after, marker.start())
@@ -376,56 +354,40 @@ def _line_at(data: bytes, offset: int) -> int:
     return data.count(b"\n", 0, offset) + 1
 
 
-def _check_encoding(file: str, before: bytes, after: bytes, *, utf8: bool) -> None:
-    """Raise Refused if a file is no longer in the encoding of its source."""
-    encoding = "UTF-8" if utf8 else "its original single-byte encoding"
-    if (b"\0" in after and b"\0" not in before) or after.startswith(tuple(WIDE_MARKS)):
-        raise Refused(f"{file} has NUL bytes or is UTF-16; save it in {encoding} and join again")
-    before_is_utf8 = _invalid_byte(before) is None
-    invalid = _invalid_byte(after)
-    if invalid is not None:
-        if utf8 and before_is_utf8:
-            line = _line_at(after, invalid)
-            raise Refused(
-                f"{file} is no longer valid UTF-8 (line {line}); save it in {encoding} and join again"
-            )
-        return
-    if after.removeprefix(UTF8_MARK).isascii() or (before_is_utf8 and (utf8 or not before.isascii())):
-        return
-    if (replaced := after.find("\ufffd".encode())) >= 0:
-        raise Refused(
-            f"{file} was edited by a program that replaced some characters with U+FFFD (line "
-            f"{_line_at(after, replaced)}); restore the segment, and edit it in the source's encoding"
-        )
-    if not utf8:
-        line = next(number for number, line in enumerate(after.split(b"\n"), 1) if not line.isascii())
-        raise Refused(f"{file} was saved as UTF-8 (line {line}); save it in {encoding} and join again")
+def _reencoded(before: bytes, after: bytes, *, utf8: bool) -> int:
+    """The offset of the first byte that shows another encoding than before, or a replaced character (U+FFFD); -1 for
+    none. `utf8` is the encoding of the source."""
+    invalid, was_utf8 = _invalid_byte(after), _invalid_byte(before) < 0
+    if invalid >= 0:
+        return invalid if utf8 and was_utf8 else -1
+    if was_utf8 and (utf8 or not before.isascii()):
+        return -1
+    replaced = after.find("\ufffd".encode())
+    if replaced >= 0 or utf8:
+        return replaced
+    return next((at for at, byte in enumerate(after) if byte > 127), -1)
 
 
-def _invalid_byte(data: bytes) -> int | None:
-    """The offset of the first byte that is not UTF-8; None if there is none."""
+def _invalid_byte(data: bytes) -> int:
+    """The offset of the first byte that is not UTF-8; -1 if there is none."""
     try:
         data.decode()
     except UnicodeDecodeError as error:
         return error.start
-    return None
+    return -1
 
 
 def _with_endings_of(file: str, before: bytes, after: bytes, known: set[bytes], notes: list[str]) -> bytes:
     """`after` with the line endings of `before`, which are `known`."""
     present = line_endings(after)
-    if not known and len(present) < 2:
+    if present == known or (not known and len(present) < 2):
         return after
     if len(known) > 1:
-        old: dict[bytes, set[bytes]] = {}
-        for text, ending in _split_endings(before):
-            old.setdefault(text, set()).add(ending)
-        for number, (text, ending) in enumerate(_split_endings(after), 1):
-            if ending and (ending not in known or (text and ending not in old.get(text, {ending}))):
-                raise Refused(
-                    f"{file} has mixed line endings, and the edit changed them on otherwise unchanged lines (first on "
-                    f"line {number}); restore the segment, and use an editor that preserves line endings"
-                )
+        if line_endings(before):
+            raise Refused(
+                f"{file} has mixed line endings, and the edit changed them; restore the segment, and use an editor "
+                "that preserves line endings"
+            )
         return after
     own = next(iter(known), b"") or _ENDING.findall(after)[0]
     if present <= {own}:
@@ -437,13 +399,7 @@ def _with_endings_of(file: str, before: bytes, after: bytes, known: set[bytes], 
             "one line ending throughout and join again"
         )
     notes.append(f"{file}: changed the line endings from {_NAMES[present.pop()]} back to {_NAMES[own]}")
-    return with_ending(after, own)
-
-
-def _split_endings(data: bytes) -> list[tuple[bytes, bytes]]:
-    """The lines, each as its text and its ending."""
-    lines = [(line.rstrip(b"\r\n"), line) for line in data.splitlines(keepends=True)]
-    return [(text, line[len(text) :]) for text, line in lines]
+    return _ENDING.sub(lambda _: own, after)
 
 
 def _with_end_of(file: str, before: bytes, after: bytes, notes: list[str], *, last: bool) -> bytes:
@@ -462,12 +418,8 @@ def _with_end_of(file: str, before: bytes, after: bytes, notes: list[str], *, la
         notes.append(f"{file}: removed the final newline, since the source has none there")
         return after[: -len(new)]
     one_left = len(_ENDING.findall(new)) == 1 < len(_ENDING.findall(old))
-    if one_left and not last and _last_text(before) == _last_text(after):
+    before_last, after_last = (text.rstrip(b"\r\n").rpartition(b"\n")[2] for text in (before, after))
+    if one_left and not last and before_last == after_last:
         notes.append(f"{file}: restored the blank lines before the next segment")
         return after[: -len(new)] + old
     return after
-
-
-def _last_text(data: bytes) -> bytes:
-    """The last nonblank line of the last 4 KB."""
-    return next((line for line in reversed(data[-4096:].splitlines()) if line), b"")

@@ -18,7 +18,6 @@ from pathlib import Path, PurePosixPath
 from repoagent.dataclass import dataclass
 from repoagent.errors import Refused, RepoagentError, UsageError
 from repoagent.git.files import LARGEST, blob_hash, no_such_file, read_source
-from repoagent.git.process import git
 from repoagent.git.worktree import NoWorkTree, WorkTree, layout, open_worktree, relative
 from repoagent.split import folder_index
 from repoagent.split.folder_index import Index, IndexedSource, digest
@@ -70,8 +69,7 @@ def find_text(name: str, cwd: Path) -> SourceText:
 
 
 def current_source(index: Index, cwd: Path) -> SourceText:
-    """The current text of the source of a split. Raises UsageError if the source was standard input or is missing; the
-    message says where the source may be."""
+    """The current text of the source of a split. Raises UsageError if the source was standard input or is missing."""
     path, shown = index.source.path, folder_index.display_path(index.folder, cwd)
     if not path:
         raise UsageError(
@@ -84,24 +82,15 @@ def current_source(index: Index, cwd: Path) -> SourceText:
         raise UsageError(f"{path}, the source of {shown}, is in a repository; run the command there")
     data = read_source(worktree, path).data
     if data is None:
-        raise UsageError(missing_source_message(worktree, index, cwd))
+        raise UsageError(missing_source_message(index, cwd))
     return SourceText(path, data, worktree)
 
 
-def missing_source_message(worktree: WorkTree, index: Index, cwd: Path) -> str:
+def missing_source_message(index: Index, cwd: Path) -> str:
     """What to do if the source no longer exists, as a sentence."""
-    path = index.source.path
     at = folder_index.quoted_path(index.folder, cwd)
-    for entry in git(worktree.top, "ls-files", "-s", "-z").split(b"\0"):
-        fields, _, name = entry.partition(b"\t")
-        if index.source.blob.encode() in fields.split(b" "):
-            copy = worktree.top / os.fsdecode(name)
-            return (
-                f"{path} no longer exists, but {os.fsdecode(name)} has the same text; if it was renamed, run "
-                f"`repoagent split {folder_index.quoted_path(copy, cwd)} --refresh {at}`"
-            )
     return (
-        f"{path} no longer exists; restore it (`git restore`), or if it was renamed, run "
+        f"{index.source.path} no longer exists; restore it (`git restore`), or if it was renamed, run "
         f"`repoagent split NAME --refresh {at}` with its new name"
     )
 

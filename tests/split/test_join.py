@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from repoagent.git.worktree import WorkTree
 from repoagent.split.folder_index import Index, digest
 from repoagent.split.join import MergeResult, SegmentEdit, SegmentEdits, lines_of, merge_edits
 from repoagent.split.pack import Segment
@@ -46,7 +47,9 @@ def parts(*texts: bytes, **edits: bytes) -> SegmentEdits:
 
 
 def join(edits: SegmentEdits, present: bytes) -> MergeResult:
-    return merge_edits(None, edits, present)
+    with tempfile.TemporaryDirectory() as folder:
+        top = Path(folder)
+        return merge_edits(WorkTree(top, top, top), edits, present)
 
 
 ONE, TWO, THREE = (b"".join(b"%d.%d\n" % (n, line) for line in range(1, 6)) for n in (1, 2, 3))
@@ -130,14 +133,10 @@ def test_an_edit_of_a_line_shared_by_two_segments_applies_if_the_line_is_unchang
     assert changed.conflicts[0].files == ("s2",)
 
 
-@pytest.mark.parametrize(("was", "now"), [(b"\n", b"\r\n"), (b"\r\n", b"\n"), (b"\r", b"\r")])
-def test_a_source_whose_line_endings_changed_keeps_them(was: bytes, now: bytes) -> None:
-    def lines(data: bytes, ending: bytes) -> bytes:
-        return data.replace(b"\n", ending)
-
-    edited = parts(lines(ONE, was), lines(TWO, was), s2=lines(TWO.replace(b"2.3", b"two"), was))
-    present = lines(ONE.replace(b"1.2", b"one") + TWO, now)
-    assert join(edited, present).data == present.replace(b"2.3", b"two")
+def test_a_source_whose_line_endings_changed_is_a_conflict() -> None:
+    assert join(
+        parts(ONE, TWO, s2=TWO.replace(b"2.3", b"two")), (ONE + TWO).replace(b"\n", b"\r\n")
+    ).conflicts
 
 
 LINES = st.lists(st.sampled_from([b"a\n", b"b\n", b"c\n", b"\n", b"def f():\n"]), min_size=1, max_size=6)

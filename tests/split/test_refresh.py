@@ -106,11 +106,6 @@ def test_a_local_change_writes_one_file(split: Index) -> None:
     assert again(split, SOURCE.replace(b"c_3 = 3", b"c_3 = 33")) == RefreshResult(done.index)
 
 
-def test_a_refresh_counts_the_lines_of_an_old_mac(tmp_path: Path) -> None:
-    done = again(make(tmp_path, SOURCE.replace(b"\n", b"\r")), (b"\n" + SOURCE).replace(b"\n", b"\r"))
-    assert [segment.first_line for segment in done.index.segments[1:]] == [n * 12 + 2 for n in range(1, 8)]
-
-
 def test_names_stay_if_functions_are_added_and_removed(split: Index) -> None:
     done = again(
         split, SOURCE.replace(function("c"), b"").replace(function("e"), function("e") + function("new"))

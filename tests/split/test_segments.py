@@ -107,20 +107,6 @@ def test_no_character_and_no_line_end_is_cut(encoding: str, line_end: str) -> No
             assert not (part.endswith(b"\r") and data[segment.end : segment.end + 1] == b"\n")
 
 
-def test_old_mac_lines_count() -> None:
-    data = b"\r".join(b"x%d = %d" % (n, n) for n in range(200)) + b"\r"
-    found = segments("a.py", data, target=400)
-    assert all(data[segment.start - 1 : segment.start] == b"\r" for segment in found[1:])
-    assert found[-1].last_line == 200
-    functions = b"".join(b"def f%d():\r    return %d\r\r" % (n, n) for n in range(9))
-    for segment in segments("a.py", functions, target=60):
-        first, last = (
-            functions.count(b"\r", 0, segment.start) // 3,
-            functions.count(b"\r", 0, segment.end) // 3,
-        )
-        assert [symbol.name for symbol in segment.symbols] == [f"f{n}" for n in range(first, last)]
-
-
 @pytest.mark.parametrize(
     ("path", "line"),
     [
