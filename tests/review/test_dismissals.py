@@ -7,18 +7,15 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from repoagent.errors import Refused, UsageError
 from repoagent.review.change import Change, Lines
 from repoagent.review.dismissals import dismissed_path, ignored, record_verdict, split_dismissed, verdicts
 from repoagent.review.finding import (
-    Evidence,
     Finding,
     Level,
     Location,
     Report,
-    Suggestion,
     as_data,
     from_data,
     read_last,
@@ -27,6 +24,7 @@ from repoagent.review.finding import (
 )
 from repoagent.storage.layout import Layout
 from tests.review.builders import TOKEN, change_of, modified
+from tests.review.samples import findings
 
 TEXT = b"a = 1\nb = 2  # repoagent: ignore[security]\nc = 3\n<!-- RepoAgent: ignore[tests, correctness] -->\nd = 4\ne = 5\n"
 FINDING = Finding(
@@ -176,18 +174,8 @@ def test_trailers(paths: Layout, finding: Finding, message: str, is_open: bool) 
     assert ignored("a\n\nReview-Ignore: tests docs/a.md\n") == [("tests", "docs/a.md")]
 
 
-texts = st.text(st.characters(codec="utf-8"), max_size=20)
-locations = st.builds(Location, texts, st.integers(0, 9), st.integers(0, 9), st.booleans())
-suggestions = st.builds(Suggestion, locations.map(lambda location: location._replace(old=False)), texts)
-findings = st.builds(
-    Finding, texts, st.sampled_from(Level), texts, locations, texts, texts, texts,
-    st.lists(st.builds(Evidence, texts, st.integers(), texts), max_size=2).map(tuple),
-    st.none() | suggestions, st.none() | st.floats(0, 1),
-)  # fmt: skip
-
-
 @settings(max_examples=30, deadline=None)
-@given(findings)
+@given(findings())
 def test_a_saved_finding_is_read_back(finding: Finding) -> None:
     restored = from_data(json.loads(json.dumps(as_data(finding))))
     assert restored == finding and restored.id == finding.id

@@ -214,14 +214,6 @@ def test_folders_where_no_hook_is_installed(repo: GitRepo, program: Path) -> Non
         assert repo.status() == "" and not (repo.top / ".git/hooks/pre-commit").exists()
 
 
-def test_the_output_of_git_push_is_unchanged(repo: GitRepo, program: Path, folder: Path) -> None:
-    """git mixes the standard output of this hook with the lines of `git push --porcelain`."""
-    program.write_text("#!/bin/sh\necho found\n")
-    install(repo, program, "pre-push")
-    done = subprocess.run([folder / "pre-push"], input=b"", capture_output=True, check=True)
-    assert (done.stdout, done.stderr) == (b"", b"found\n")
-
-
 def test_a_hook_of_another_version_is_updated(repo: GitRepo, program: Path) -> None:
     """Its text may differ, as long as it was not edited."""
     lines = hook_script("pre-commit", ["/older/repoagent"]).splitlines(keepends=True)[:-1]

@@ -176,13 +176,6 @@ def test_a_merge_has_only_changes_of_neither_side(repo: GitRepo) -> None:
     assert statuses(read(repo.top, "commit", "HEAD")) == {"both": "modified", "b.txt": "added"}
 
 
-def test_line_endings_are_as_stored_by_git(repo: GitRepo) -> None:
-    repo.write(".gitattributes", "*.txt text eol=crlf\n")
-    repo.write("a.txt", b"one\r\nline 2\r\n")
-    change = read(repo.top, "worktree")
-    assert change.texts.new({file.path: file for file in change.files}["a.txt"]) == b"one\nline 2\n"
-
-
 @pytest.mark.soak
 def test_a_partial_clone_is_not_fetched_into(repo: GitRepo, tmp_path: Path) -> None:
     repo.commit("second", one="".join(f"line {n}\n" for n in range(40)))

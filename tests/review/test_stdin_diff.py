@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from repoagent.errors import UsageError
 from repoagent.review.change import Lines, apply_hunks, diff_sections, read_hunk, split_lines
-from repoagent.review.stdin_diff import _sections
 from tests.conftest import GitRepo
 from tests.review.builders import read
 from tests.review.test_read_diff import only, statuses
@@ -89,11 +88,3 @@ def test_a_plain_diff_without_index_lines_has_lines_and_no_texts(repo: GitRepo) 
 def test_an_incomplete_diff_is_refused(repo: GitRepo, diff: bytes, sentence: str) -> None:
     with pytest.raises(UsageError, match=sentence):
         read(repo.top, "diff", diff=diff)
-
-
-@given(st.binary(max_size=300))
-def test_any_text_can_be_read_as_a_diff(noise: bytes) -> None:
-    try:
-        list(_sections(b"--- a/x\n+++ b/x\n@@ -1 +1 @@\n" + noise))
-    except UsageError:
-        return

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repoagent.errors import UsageError
-from repoagent.syntax.languages import LANGUAGES, LONG_TAIL, grammar, language_of
+from repoagent.syntax.languages import LONG_TAIL, grammar, language_of
 from repoagent.syntax.outline import outline
 from tests.syntax.test_outline import TOKENS, check_ranges, shown
 
@@ -73,15 +72,6 @@ def test_the_package_of_one_grammar_is_preferred(tmp_path: Path) -> None:
     ]
 
 
-def test_no_suffix_belongs_to_two_languages() -> None:
-    specs = [*LONG_TAIL.values(), *LANGUAGES.values()]
-    for every in (
-        [suffix for spec in specs for suffix in spec.suffixes],
-        [name for spec in specs for name in spec.names],
-    ):
-        assert len(every) == len(set(every))
-
-
 @LIBRARY
 @pytest.mark.parametrize("language", sorted(name for name, tail in LONG_TAIL.items() if tail.library))
 def test_each_grammar_of_the_library_loads_and_takes_any_bytes(language: str) -> None:
@@ -129,27 +119,3 @@ def test_each_grammar_of_the_library_loads_and_takes_any_bytes(language: str) ->
 )  # fmt: skip
 def test_golden(path: str, text: str, expected: str) -> None:
     assert shown(outline(path, text.encode())) == expected
-
-
-@LIBRARY
-def test_a_grammar_missing_from_the_library() -> None:
-    if find_spec("tree_sitter_language_pack") is None:
-        with pytest.raises(
-            UsageError, match="nim grammar is not installed; tree-sitter-languages does not include it"
-        ):
-            grammar("nim")
-        if find_spec("tree_sitter_swift") is None:
-            with pytest.raises(
-                UsageError, match="swift grammar is not installed; pip install tree-sitter-swift"
-            ):
-                grammar("swift")
-
-
-@LIBRARY
-@pytest.mark.skipif(find_spec("tree_sitter_kotlin") is None, reason="the extra is not installed")
-def test_kotlin_is_read_with_either_grammar() -> None:
-    text = (
-        b"interface Shape { fun area(): Double }\n\nfun interface Go { fun go(x: Int): Int }\n"
-        b"typealias F = (Int) -> Int\n\nclass K {\n    fun f() = 1\n}\n"
-    )
-    assert {"Shape", "area", "F", "K", "f"} <= {symbol.name for symbol in outline("a.kt", text)}

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repoagent.syntax.languages import LANGUAGES
-from repoagent.syntax.outline import outline, symbols_of
-from repoagent.syntax.parser import clear_cache, parse_bytes
+from repoagent.syntax.outline import outline
 from repoagent.syntax.symbol import Symbol, render_outline
 
 
@@ -296,11 +295,6 @@ def test_too_many_keys_omit_a_level_and_not_the_end_of_the_file() -> None:
     assert [s.name for s in outline("a.json", data)] == [f"k{n}" for n in range(4000)]
 
 
-def test_depth_counts_enclosing_symbols() -> None:
-    text = b"exports.a = exports.b = function () {};\n$.fn = $.prototype = {\n  m() {\n  },\n};\n"
-    assert [s.depth for s in outline("a.js", text)] == [0, 0, 0, 0, 1]
-
-
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "latin-1"])
 def test_encodings_keep_names_and_lines(encoding: str) -> None:
     text = "class Größe:\r\n    def ä(self):\r\n        pass\r\n"
@@ -365,25 +359,6 @@ def test_any_bytes(language: str, data: bytes) -> None:
     render_outline(symbols, limit=5)
 
 
-@pytest.mark.parametrize(
-    ("paths", "parts"),
-    [
-        ("a.html", ["<h1>a</h1>", "<h2>b", "</h2>", "<h3 id=c>d</h3>", "<div id=e>", "</div>", "<section>",
-                    "</section>", "\n"]),
-        ("a.css", ["a {", "}", "@media x {", ";", "/* c */\n", "\n", "b: c;", "'", "#{"]),
-        ("a.rst a.adoc", ["\n", "===\n", "ab\n", "---\n", "\r\n", "= x\n", " y\n", "\x00", "é\n"]),
-        ("a.yml", ["a: 1\n", "  b:\n", "- c: 2\n", "  - d\n", "---\n", "x: |\n", "    t\n", "{{ if }}\n",
-                   "'q': {r: 1}\n", "\n"]),
-    ],
-)  # fmt: skip
-@settings(max_examples=40, deadline=None)
-@given(data=st.data())
-def test_any_parts(paths: str, parts: list[str], data: st.DataObject) -> None:
-    text = "".join(data.draw(st.lists(st.sampled_from(parts), max_size=30))).encode()
-    for path in paths.split():
-        check_ranges(outline(path, text), text)
-
-
 @pytest.mark.soak
 def test_large_files_stay_quick_and_do_not_overflow() -> None:
     wide = b"".join(b"def f%d(a):\n    return a\n\n" % n for n in range(8000))
@@ -396,28 +371,3 @@ def test_large_files_stay_quick_and_do_not_overflow() -> None:
     assert outline("a.html", b"<p id=x>" * 3000)[0].name == "#x"
     assert len(outline("a.json", keys)) == 10_000
     assert time.process_time() - started < 8  # each of these is quadratic in a naive walk
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize(
-    ("language", "most", "body"),
-    [
-        ("python", 0.6,
-         b"def f%d(a, b):\n    # why\n    if a:\n        return g(a, [b, 1], c={'x': a + b * 2})\n    return a.b.c(1)\n\n"),
-        ("javascript", 0.8,
-         b"function f%d(a, b) {\n  if (a) {\n    return g(a, [b, 1], { x: a + b * 2 });\n  }\n  return a.b.c(1);\n}\n"),
-        ("rust", 0.6,
-         b"/// doc\nfn f%d(a: u8, b: u8) -> u8 {\n    let x = g(a, &[b, 1], a + b * 2);\n    x.y(1).z(a.b.c)\n}\n"),
-    ],
-)  # fmt: skip
-def test_an_outline_costs_less_than_the_parse(language: str, most: float, body: bytes) -> None:
-    text = b"".join(body % n for n in range(1500))
-    ratios = []
-    for _ in range(5):
-        clear_cache()
-        started = time.process_time()
-        tree = parse_bytes(text, language)
-        parsed = time.process_time()
-        assert len(symbols_of(tree, text, language)) == 1500
-        ratios.append((time.process_time() - parsed) / (parsed - started))
-    assert sorted(ratios)[2] < most

@@ -16,9 +16,3 @@ def test_a_large_text_is_parsed_once() -> None:
     assert parse_within(LARGE + b"\n", "python", 60) is not tree
     clear_cache()
     assert parse_within(LARGE, "python", 60) is not tree
-
-
-def test_a_parse_that_took_too_long_is_retried() -> None:
-    text = b"# another\n" + LARGE
-    assert parse_within(text, "python", -1) is None
-    assert parse_within(text, "python", 60) is not None

@@ -103,10 +103,6 @@ def test_not_worse(path: str, before: bytes | None, after: bytes) -> None:
     assert parses_worse(path, before, after) is None
 
 
-def test_workflow_expressions_are_still_checked() -> None:
-    assert parses_worse("ci.yaml", b"a: ${{ x }}\n", b"a: ${{ x }}\nb: [\n") is not None
-
-
 def test_code_that_the_interpreter_accepts_is_not_refused() -> None:
     after = b"x = 1\nprint(f'{x!r:{'>'}{10}}')\nmatch x:\n    case {'a': [1, *_]} | None if x: pass\n"
     assert parses_worse("a.py", b"x = 1\n", after) is None
@@ -117,16 +113,3 @@ def test_messages_are_printable() -> None:
     assert sentence is not None
     assert sentence.isprintable()
     assert len(sentence) < 250
-
-
-def test_a_large_file_is_checked_quickly() -> None:
-    lines = [
-        b"def f%d(a, b):" % n if n % 5 == 0 else b"    value = a + b * %d  # some text" % n
-        for n in range(5000)
-    ]
-    before = b"\n".join(lines)
-    after = before.replace(b"value = a + b * 2501", b"value = a - b * 2501")
-    parses_worse("a.py", before, after)
-    started = time.process_time()
-    assert parses_worse("a.py", before, after) is None
-    assert time.process_time() - started < 0.5  # about 40 ms; the margin is for slow and busy machines

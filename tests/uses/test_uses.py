@@ -193,13 +193,3 @@ def test_a_hostile_repository(repo: GitRepo) -> None:
     assert any("1 MiB" in sentence for sentence in found["left_out"])
     table = uses(repo.top, "load").stdout
     assert "\x1b" not in table and "new^Jline.py" in table
-
-
-def test_no_commit_and_no_grammar(make_repo: Any) -> None:
-    repo = make_repo()
-    repo.write("a.zzz", "sub load\nload()\n")
-    repo.write("b.zzz", "# load\n")
-    found = data(repo.top, "load")
-    assert rows(found) == {"a.zzz": [1, 2], "b.zzz": [1]}
-    assert all(row["text"] for row in found["symbols"][0]["files"])
-    assert found["symbols"][0]["definitions"] == []

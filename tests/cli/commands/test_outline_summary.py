@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.cli.ui.terminal_text import display_width
 from tests.cli.apply_patch import Ask, Done
 from tests.conftest import GitRepo
 from tests.edit.conftest import Open, Script
@@ -173,19 +172,6 @@ def test_an_interrupted_summary_is_continued(repo: GitRepo, ask: Ask, model: Pro
 
 
 # --- how it is shown
-
-
-def test_a_terminal_gets_wrapped_lines(model: Program, screen: Open) -> None:
-    words = "Grüße 名前 " * 20 + "\\n- a: " + "word " * 40 + "\\033[31m"
-    model.answers(f"printf '{words}'; exit")
-    with screen("outline", "--summary", "src/app.py", "a.txt", width=40) as window:
-        window.expect("word")
-        assert window.end() == 0
-    shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]|\r", "", window.seen)
-    lines = [line for line in shown.split("\n") if "word" in line or "名前" in line]
-    assert len(lines) > 6 and max(map(display_width, lines)) <= 40
-    assert any(line.startswith("  word") for line in lines) and "[31m" not in shown.replace("^[[31m", "")
-    assert "\nsrc/app.py\n\n" in shown and "\na.txt\n\n" in shown
 
 
 def test_standard_input_and_no_repository(ask: Ask, model: Program, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from repoagent.cli.commands.review_report import lines as lines_at
 from repoagent.cli.ui.table import Page
 from repoagent.cli.ui.terminal import Terminal
 from repoagent.cli.ui.terminal_text import clean, display_width
-from repoagent.review.finding import Evidence, Level, Location, Report
+from repoagent.review.finding import Level, Location, Report
 from tests.review.samples import finding, report, reports
 
 NOW = 1_700_000_000 + 86_400 * 3
@@ -115,14 +115,6 @@ def test_which_lines_of_code_are_quoted() -> None:
     assert f"  src/find.py:40 (removed)  [{one.id}]" in shown
 
 
-def test_a_whole_file_has_no_frame_and_many_commits_are_counted() -> None:
-    commits = tuple(Evidence(f"{n:040x}", NOW - 3600 * n, f"Change {n}") for n in range(1, 8))
-    one = finding(location=Location("src/find.py"), suggestion=None, evidence=commits, body="")
-    shown = text(report(one))
-    assert "│" not in shown and f"  src/find.py  [{one.id}]\n" in shown
-    assert "Change 5" in shown and "Change 6" not in shown and "  and 2 more commits\n" in shown
-
-
 def test_paths_are_relative_to_the_current_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -134,14 +126,6 @@ def test_paths_are_relative_to_the_current_folder(
     assert f"\n  ../src/find.py:4  [{finding().id}]\n" in out
     assert err == "warning: not checked: big.c: too large^[\nbe patient\n"
     assert os.sep + str(tmp_path) not in out
-
-
-def test_colors_only_on_request(capsys: pytest.CaptureFixture[str]) -> None:
-    show(report(finding()), Terminal.open("always"))
-    coloured = capsys.readouterr().out
-    assert "\x1b[1;31merror\x1b[m" in coloured and "\x1b[36msrc/find.py:4\x1b[m" in coloured
-    show(report(finding()), Terminal.open("auto", env={"TERM": "xterm"}))
-    assert "\x1b" not in capsys.readouterr().out
 
 
 def test_text_is_not_a_command_in_the_log_of_a_runner(

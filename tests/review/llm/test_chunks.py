@@ -12,7 +12,7 @@ from repoagent.errors import Refused
 from repoagent.git.worktree import open_worktree
 from repoagent.review.checks.file_kinds import Attributes
 from repoagent.review.llm import chunks
-from repoagent.review.llm.chunks import FILES, Block, Versions, blocks_of, pack, review_order
+from repoagent.review.llm.chunks import FILES, Block, Versions, blocks_of, pack
 from tests.conftest import GitRepo
 from tests.history.histories import partial_clone, without_a_fetch
 from tests.review.builders import modified, read
@@ -114,15 +114,6 @@ def test_files_that_are_skipped_by_name(path: str, expected: str | None) -> None
 )
 def test_files_that_are_skipped_by_content(data: bytes, expected: str | None) -> None:
     assert chunks.why_content_skipped(data) == expected
-
-
-def test_the_order_of_a_review_and_lists_of_names() -> None:
-    paths = ["README.md", "a/config.yaml", "tests/test_b.py", "src/b.py", "src/b_test.go", "b.spec.ts"]
-    assert sorted(paths, key=review_order) == [
-        "src/b.py", "b.spec.ts", "src/b_test.go", "tests/test_b.py", "a/config.yaml", "README.md",
-    ]  # fmt: skip
-    assert chunks.list_names([f"n{n}" for n in range(9)]) == "n0, n1, n2, n3, n4 and 4 more"
-    assert chunks.list_names(["a\nb"]) == "'a\\nb'"
 
 
 def test_a_file_that_a_partial_clone_lacks_is_not_fetched(repo: GitRepo) -> None:

@@ -85,13 +85,6 @@ def test_code_with_words_that_are_keys_and_code_in_a_fence() -> None:
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.lists(st.text(st.characters(exclude_characters="\n\r"), max_size=20), min_size=1, max_size=8))
-def test_any_code_after_bars_is_read_unchanged(lines: list[str]) -> None:
-    body = "title: t\nquote:\n| x\nwhy: w\nreplace:\n" + "".join(f"| {line}\n" for line in lines)
-    assert parsed(body).replace == tuple(lines)
-
-
-@settings(max_examples=40, deadline=None)
 @given(
     st.text(max_size=200),
     st.dictionaries(st.sampled_from(["rule", "path", "lines", "level"]), st.text(max_size=9)),
@@ -244,24 +237,6 @@ def test_ids_depend_on_the_code_and_duplicates_are_merged() -> None:
 
 LINES = st.lists(st.sampled_from(["a = 1", "b = 2", "  a = 1", "", "c()", "call(x)"]), max_size=12)
 QUOTE = st.lists(st.sampled_from(["a = 1", "b = 2", "c()", "call(x)"]), min_size=1, max_size=3)
-
-
-@settings(max_examples=60, deadline=None)
-@given(LINES, LINES, st.integers(0, 14), QUOTE)
-def test_accepted_findings_are_on_the_change(
-    old: list[str], new: list[str], first: int, quote: list[str]
-) -> None:
-    before, after = ("".join(f"{line}\n" for line in lines) for lines in (old, new))
-    if before == after:
-        return
-    view_ = view(before, after)
-    finding = check(quoting(*quote, first=first), view_)
-    if isinstance(finding, Finding):
-        lines, changed = after.split("\n"), view_.changed(old=False)
-        numbers = range(finding.location.start, finding.location.end + 1)
-        assert numbers[0] in changed and numbers[-1] in changed
-        assert finding.quote == "".join(f"{lines[number - 1]}\n" for number in numbers)
-        assert set(finding.quote.split()) <= set(" ".join(quote).split())
 
 
 @settings(max_examples=60, deadline=None)

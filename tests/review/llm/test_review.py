@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import time
-from pathlib import Path
 
 import pytest
 
 from repoagent.errors import LimitReached, ModelError
-from repoagent.review.llm.loop import LAST, REPLIES
 from repoagent.review.llm.review import prompts
 from tests.review.builders import TOKEN
 from tests.review.llm.conftest import NOTHING, SHOP, WORSE, Reviewing, finding
@@ -226,25 +224,6 @@ def test_a_part_with_malformed_replies_does_not_stop_the_others(reviewing: Revie
 
 
 @pytest.mark.soak
-def test_the_last_request_says_so(reviewing: Reviewing) -> None:
-    reviewing.script.replies(*(f'<read path="shop.py" lines="{n + 1}"/>\n' for n in range(REPLIES)))
-    answer = reviewing()
-    assert isinstance(answer.error, LimitReached)
-    assert len(reviewing.script.prompts) == REPLIES
-    assert [LAST.strip() in prompt for prompt in reviewing.script.prompts] == [False] * (REPLIES - 1) + [True]
-
-
-@pytest.mark.soak
-def test_a_recording_gives_the_same_review_again(reviewing: Reviewing, tmp_path: Path) -> None:
-    tape = tmp_path / "tape.jsonl"
-    reviewing.script.replies('<outline path="shop.py"/>\n', finding() + NOTHING)
-    first = reviewing(record=tape)
-    again = reviewing(model=f"replay:{tape}")
-    assert again.findings == first.findings
-    assert again.error is None
-
-
-@pytest.mark.soak
 def test_the_review_model_is_configurable_and_a_flag_overrides_it(reviewing: Reviewing) -> None:
     reviewing.script.replies(NOTHING)
     reviewing.repo.git("config", "repoagent.review.model", "command:exit 3")
@@ -259,26 +238,6 @@ def test_the_prompt_does_not_name_withheld_neighbors(reviewing: Reviewing) -> No
     reviewing.stage(**{"shop.py": WORSE})
     opening = "".join(part.text for part in prompts(reviewing.change(), reviewing.session())[0].opening)
     assert "till.py: in 1 of 2 commits" in opening and "secret-" not in opening
-
-
-def test_show_the_prompt_without_a_call(reviewing: Reviewing) -> None:
-    reviewing.repo.write("AGENTS.md", "Prices are in cents.\n")
-    prompt = prompts(reviewing.change(), reviewing.session())[0]
-    assert [part.name for part in prompt.system] == ["protocol", "context AGENTS.md"]
-    assert [part.name for part in prompt.opening] == ["files", "history", "file shop.py", "request"]
-    assert reviewing.script.prompts == []
-
-
-@pytest.mark.soak
-def test_empty_files_modes_and_renames_need_no_review(reviewing: Reviewing) -> None:
-    repo = reviewing.repo
-    repo.commit("more", **{"a.py": SHOP, "b.sh": "x\n"})
-    repo.git("mv", "a.py", "c.py")
-    repo.git("update-index", "--chmod=+x", "b.sh")
-    repo.write("empty.py", "")
-    repo.git("add", "empty.py")
-    answer = reviewing()
-    assert (answer.unseen, reviewing.script.prompts, answer.error) == ((), [], None)
 
 
 @pytest.mark.soak
