@@ -355,8 +355,9 @@ class Repository:
         hunks) if it does not apply or is not allowed; UsageError, CheckFailed, Busy.
         """
         from repoagent.api.results import edit_result
-        from repoagent.edit.apply_patch import apply, parse_bindings, read_patch_input
+        from repoagent.edit.apply import apply, parse_bindings
         from repoagent.edit.commit import without_claims
+        from repoagent.edit.patch_input import read_patch_input
         from repoagent.edit.request import EditRequest, Target
         from repoagent.edit.ui import NonInteractive
         from repoagent.tasks.check import check_of

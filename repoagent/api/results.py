@@ -14,7 +14,7 @@ from repoagent.dataclass import dataclass
 if TYPE_CHECKING:
     from git import Commit
 
-    from repoagent.edit.apply_patch import ApplyOutcome
+    from repoagent.edit.apply import ApplyOutcome
     from repoagent.edit.commit import CommitOutcome
     from repoagent.edit.edit import EditOutcome
     from repoagent.history.neighbors import Neighborhood

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from repoagent.config.settings import Settings
 from repoagent.dataclass import dataclass
-from repoagent.edit.apply_patch import ApplyOutcome, commit_change
+from repoagent.edit.apply import ApplyOutcome, commit_change
 from repoagent.edit.checks import preflight, refuse_untracked
-from repoagent.edit.commit import SUBJECT_WIDTH, compose
+from repoagent.edit.commit import compose
 from repoagent.edit.draft import Draft, EditSession
 from repoagent.edit.guards.off_limits import gate
 from repoagent.edit.request import EditRequest, Target
@@ -23,7 +23,6 @@ from repoagent.git.process import uninterrupted
 from repoagent.git.transaction.plan import refuse_operation
 from repoagent.git.worktree import WorkTree
 from repoagent.history.graph import shown
-from repoagent.patch.render import differing
 from repoagent.split import join as segments
 from repoagent.split.folder_index import display_path, lock_split, quoted_path, read_index
 from repoagent.split.folder_writer import finish
@@ -32,9 +31,6 @@ from repoagent.split.refresh import refresh
 from repoagent.split.source import missing_source_message, wide_encoding, worktree_of
 from repoagent.storage.atomic import write_whole
 from repoagent.syntax.regressions import parses_worse
-from repoagent.syntax.symbol import Symbol
-
-NAMED = 3  # definitions in a subject
 
 # (path, what conflicts, the diff of what is discarded) -> whether to continue
 Discards = Callable[[str, Sequence[SegmentConflict], str], bool]
@@ -42,26 +38,21 @@ Discards = Callable[[str, Sequence[SegmentConflict], str], bool]
 
 @dataclass(frozen=True)
 class JoinedSegment:
-    """An edited segment: lines added and removed, how it was merged, and notes on repairs in its file."""
-
     file: str
     added: int
     removed: int
     how: segments.How
-    notes: tuple[str, ...]
+    notes: tuple[str, ...]  # on repairs in the file
 
 
 @dataclass(frozen=True)
 class JoinOutcome(ApplyOutcome):
-    """The outcome of a join. `source` is the source's path as recorded in the split's index, `diff` the saved diff
-    (None for a dry run), `fresh` whether the folder was refreshed."""
-
-    source: str
+    source: str  # its path in the split's index
     index: Path
     segments: tuple[JoinedSegment, ...]
     other_files: tuple[str, ...]
-    diff: Path | None
-    fresh: bool
+    diff: Path | None  # the saved diff, None for a dry run
+    fresh: bool  # whether the folder was refreshed
 
 
 def join(
@@ -76,9 +67,9 @@ def join(
     """Join the edited segments of the split at `path` (its folder or index) into its source, and commit the result.
 
     `request.instruction` is the commit message, "" for a generated one. `discards` is called before changes to the
-    source are discarded in favor of segments; if it is None, JoinConflict is raised instead. Raises NothingDone if
-    there is nothing to join (the folder is refreshed then), and what reading, merging and committing raise. After an
-    error the source, the index, the branch and the segments are unchanged.
+    source are discarded in favor of segments; without it, JoinConflict is raised. Raises NothingDone if there is
+    nothing to join (the folder is refreshed then), and what reading, merging and committing raise. After an error the
+    source, the index, the branch and the segments are unchanged.
     """
     started = time.monotonic()
     done = None
@@ -114,7 +105,7 @@ def join(
         if source.content and merged.data != source.data:
             change = FileChange.at(name, source.content, replace(source.content, data=merged.data))
             session = EditSession(worktree, request, Draft({name: source}).with_changes([change]))
-            words = request.instruction or _default_subject(edits)
+            words = request.instruction or compose(f"Change {shown(name)}", "")
             remarks = (*edits.notes, *_remarks(edits, source, merged))
             edit_id, result = commit_change(
                 session, settings, ui, lambda _: words, kind="join", remarks=remarks
@@ -179,7 +170,6 @@ def _source(worktree: WorkTree, edits: SegmentEdits, request: EditRequest) -> So
 
 
 def _remarks(edits: SegmentEdits, source: Source, merged: MergeResult) -> list[str]:
-    """Notes for the user on the merge."""
     path = edits.index.source.path
     both = [file for file, kind in merged.how.items() if kind == "merged"]
     already = [file for file, kind in merged.how.items() if kind == "already"]
@@ -195,28 +185,3 @@ def _remarks(edits: SegmentEdits, source: Source, merged: MergeResult) -> list[s
         files = ", ".join(dict.fromkeys(file for conflict in merged.conflicts for file in conflict.files))
         remarks.append(f"discarded changes to {path} in favor of {files}; `repoagent undo` restores them")
     return remarks
-
-
-def _default_subject(edits: SegmentEdits) -> str:
-    """A subject that names the innermost definitions whose lines were edited, or else the lines."""
-    symbols = [symbol for segment in edits.index.segments for symbol in segment.symbols]
-    ranges = []  # the edited lines of the source; for added lines the lines around them
-    for edit in edits.edits:
-        first = edit.segment.first_line
-        for i1, i2, _, _ in differing(segments.lines_of(edit.before), segments.lines_of(edit.after)):
-            ranges.append((first + i1, first + i2 - 1) if i1 < i2 else (first + i1 - 1, first + i1))
-    innermost: set[Symbol | None] = set()
-    for first, last in ranges:
-        around = [symbol for symbol in symbols if symbol.first_line <= first and last <= symbol.last_line]
-        depth = max((symbol.depth for symbol in around), default=0)
-        deepest = [symbol for symbol in around if symbol.depth == depth]
-        innermost.add(deepest[0] if len(deepest) == 1 else None)
-    path = shown(edits.index.source.path)
-    names = list(dict.fromkeys(symbol.qualified_name for symbol in symbols if symbol in innermost))
-    if names and None not in innermost:
-        listed = " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
-        subject = f"Change {listed if len(names) <= NAMED else f'{len(names)} parts'} in {path}"
-        if len(subject) <= SUBJECT_WIDTH:
-            return compose(subject, "")
-    low, high = max(1, min(first for first, _ in ranges)), max(last for _, last in ranges)
-    return compose(f"Change {f'line {low}' if low >= high else f'lines {low}-{high}'} of {path}", "")

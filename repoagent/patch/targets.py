@@ -217,6 +217,13 @@ def _created(patch: FilePatch, names: Sequence[str], files: Files) -> Target:
     known = next((name for name in names if name in files.sources), None)
     if known is not None:
         if files.sources[known].data.strip():
+            text, lines = (
+                decode(files.sources[known].data),
+                (line.text for hunk in patch.hunks for line in hunk.new),
+            )
+            content = "\n".join(lines) if patch.whole is None else patch.whole
+            if text is not None and "\n".join(text.lines).rstrip("\n") == content.rstrip("\n"):
+                raise PatchError("already-applied", "this file already has this content.")
             raise PatchError("exists", "this file already exists. Send a diff against its current text.")
         return _allowed(Target(patch, known, known), files)
     _check_path(names)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from repoagent.config.settings import Settings
-from repoagent.edit.apply_patch import commit_change
+from repoagent.edit.apply import commit_change
 from repoagent.edit.checks import preflight, refuse_untracked
 from repoagent.edit.commit import CommitOutcome, compose
 from repoagent.edit.draft import Draft, EditSession
@@ -100,7 +100,7 @@ def commit_suggestion(
     worktree: WorkTree, finding: Finding, change: FileChange, options: EditRequest, settings: Settings, *,
     ui: UserInterface,
 ) -> FixOutcome:  # fmt: skip
-    """Apply and commit the suggestion like any patch. Raises what `repoagent.edit.apply_patch.apply` raises."""
+    """Apply and commit the suggestion like any patch. Raises what `repoagent.edit.apply.apply` raises."""
     path = finding.location.path
     request = replace(options, targets=(Target(path),))
     preflight(worktree, request)

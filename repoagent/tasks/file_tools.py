@@ -10,7 +10,7 @@ from pathlib import Path
 
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.state import EDIT, Tool
-from repoagent.edit.apply_patch import spelled
+from repoagent.edit.apply import spelled
 from repoagent.edit.guards.off_limits import why_content_is_off_limits
 from repoagent.edit.patch_tool import edit_tool
 from repoagent.edit.prompt.blocks import quoted, shown

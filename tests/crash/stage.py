@@ -6,7 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
-from repoagent.edit import apply_patch as apply_run
+from repoagent.edit import apply as apply_run
 from repoagent.edit import edit as edit_run
 from repoagent.git.worktree import layout, open_worktree
 from repoagent.memory.identity.store import resolve

@@ -16,7 +16,7 @@ from repoagent.errors import Exit, UsageError
 
 if TYPE_CHECKING:
     from repoagent.cli.ui.terminal import Terminal
-    from repoagent.edit.apply_patch import ApplyOutcome
+    from repoagent.edit.apply import ApplyOutcome
 
 EPILOG = """\b
 Examples:
@@ -64,7 +64,8 @@ def command(session: Session, /, **values: Any) -> Exit:
     from repoagent.cli.app import settle
     from repoagent.cli.ui.progress import Working
     from repoagent.cli.ui.terminal_interface import TerminalInterface
-    from repoagent.edit.apply_patch import apply, parse_bindings, read_patch_input
+    from repoagent.edit.apply import apply, parse_bindings
+    from repoagent.edit.patch_input import read_patch_input
     from repoagent.edit.request import Target
     from repoagent.git.worktree import layout, open_worktree, relative
 
@@ -117,7 +118,7 @@ def _read(file: str | None) -> bytes:
 
 
 def _name(file: str | None) -> str:
-    from repoagent.edit.apply_patch import STANDARD_INPUT
+    from repoagent.edit.patch_input import STANDARD_INPUT
 
     return STANDARD_INPUT if file in {None, "-"} else str(file)
 

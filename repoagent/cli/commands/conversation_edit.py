@@ -15,8 +15,8 @@ from repoagent.cli.session import Repository, Session, json_option, open_reposit
 from repoagent.errors import NothingDone, UsageError
 
 if TYPE_CHECKING:
-    from repoagent.edit.conversation_edit import RewriteRequest, RewriteResult
     from repoagent.edit.model_setup import ModelSetup
+    from repoagent.edit.rewrite_conversation import RewriteRequest, RewriteResult
 
 EDIT_EXAMPLES = examples(
     'edit parser "shorten the long answers"',
@@ -44,7 +44,7 @@ def edit_command(session: Session, /, **values: Any) -> None:
     Your own turns do not change unless you use --user-turns. REQUEST may be - for standard input. `undo`
     undoes the change.
     """
-    from repoagent.edit.conversation_edit import RewriteRequest, commit_rewrite, first_request
+    from repoagent.edit.rewrite_conversation import RewriteRequest, commit_rewrite, first_request
     from repoagent.memory.conversation_log import digest
     from repoagent.memory.conversations import find
 
@@ -109,7 +109,7 @@ def edit_command(session: Session, /, **values: Any) -> None:
 def _ask_model(
     options: SimpleNamespace, repo: Repository, request: RewriteRequest
 ) -> tuple[RewriteResult, ModelSetup]:
-    from repoagent.edit.conversation_edit import rewrite
+    from repoagent.edit.rewrite_conversation import rewrite
     from repoagent.llm.model import display_name
     from repoagent.llm.registry import provider_of
 

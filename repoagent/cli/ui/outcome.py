@@ -14,7 +14,7 @@ from repoagent.errors import RepoagentError
 if TYPE_CHECKING:
     from repoagent.agent.loop import LoopEvent
     from repoagent.cli.ui.terminal import Terminal
-    from repoagent.edit.apply_patch import ApplyOutcome
+    from repoagent.edit.apply import ApplyOutcome
     from repoagent.edit.checks import CheckResult
     from repoagent.edit.commit import CommitOutcome
     from repoagent.edit.edit import EditOutcome

@@ -129,7 +129,7 @@ def test_the_command_that_is_shown_can_be_pasted(code: GitRepo, ask: Ask) -> Non
     (src / "its parts/001.py").write_bytes(SOURCE.replace(b"return 3\n", b"return 4\n"))
     command = shlex.split(shown.partition("then run: repoagent split ")[2])
     assert command == ["--join", "its parts"] and ask(*command, cwd=src).code == 0
-    assert code.git("log", "-1", "--format=%s") == "Change f3 in it's new^J.py\n"
+    assert code.git("log", "-1", "--format=%s") == "Change it's new^J.py\n"
     shown = ask("code.py", cwd=src).out
     command = shlex.split(shown.partition("then run: repoagent split --join ")[2])
     assert command == ["../.repoagent/splits/src-code.py"]

@@ -66,6 +66,6 @@ def test_a_terminal_shows_the_diff_and_the_message(repo: GitRepo, folder: Path) 
     with join(repo, width=72) as window:
         shown = window.expect("diff: .repoagent/splits/big.py/join.diff")
         assert window.end() == 0
-    assert "diff --git a/big.py b/big.py" in shown and "    Change f3 in big.py\n" in shown
+    assert "diff --git a/big.py b/big.py" in shown and "    Change big.py\n" in shown
     assert " ".join(shown.split()).count("restored the final newlines") == 1
-    assert "003.py  +1 -1\n" in shown and "Change f3 in big.py · 1 file +1 -1" in shown
+    assert "003.py  +1 -1\n" in shown and "Change big.py · 1 file +1 -1" in shown

@@ -1,7 +1,4 @@
-"""Apply a patch that does not come from a model, and commit it.
-
-The second half reads a patch from a file, an email, a chat answer or the output of `git show`, and finds the files that
-it names. `--source` binds a file to the blob that the patch was made for."""
+"""Apply a patch that does not come from a model, and commit it."""
 
 from __future__ import annotations
 
@@ -16,9 +13,10 @@ from repoagent.config.settings import Settings
 from repoagent.dataclass import dataclass
 from repoagent.display_text import list_some
 from repoagent.edit.checks import preflight, refuse_untracked
-from repoagent.edit.commit import CommitOutcome, SentBack, compose, new_edit_id, signed, without_claims
+from repoagent.edit.commit import CommitOutcome, SentBack, compose, new_edit_id, signed
 from repoagent.edit.draft import Draft, EditSession
 from repoagent.edit.guards.off_limits import gate, holds_secrets, why_content_is_off_limits
+from repoagent.edit.patch_input import STANDARD_INPUT, PatchInput
 from repoagent.edit.request import EditRequest, Target, named_files
 from repoagent.edit.review_and_commit import review_and_commit
 from repoagent.edit.ui import UserInterface
@@ -30,37 +28,23 @@ from repoagent.git.process import git
 from repoagent.git.transaction.plan import refuse_operation
 from repoagent.git.worktree import WorkTree
 from repoagent.patch.apply_answer import apply_patches, read_answer
-from repoagent.patch.model import FilePatch, decode
+from repoagent.patch.model import FilePatch
 from repoagent.patch.paths import NO_FILE, bad_path, spellings
 from repoagent.patch.refusal import NOTHING_TO_DO, NoPatch, PatchRefused
 from repoagent.storage.json_files import now
 
 NAMED = 3  # files in a subject
-STANDARD_INPUT = "standard input"
 
 
 @dataclass(frozen=True)
 class ApplyOutcome:
-    """The outcome of `apply`; `seconds` is wall time without the time spent waiting for the user."""
-
     edit_id: str
     result: CommitOutcome
-    seconds: float
+    seconds: float  # wall time without waiting for the user
 
     @property
     def kind(self) -> str:
         return self.result.kind
-
-
-@dataclass(frozen=True)
-class PatchInput:
-    """A patch as read: its `name` in messages to the user, the `text` that contains it (bytes that are not UTF-8 as
-    surrogates), and the commit `message` and `author`, "" if unknown."""
-
-    name: str
-    text: str
-    message: str = ""
-    author: str = ""
 
 
 def apply(
@@ -77,7 +61,7 @@ def apply(
 
     `request.targets` is the file for a patch that names none, `request.instruction` the commit message ("" for the
     patch's own). Names may be relative to the folder `prefix` ("" or ending in /); `bindings` has the blobs that the
-    patch was made for, by path. Raises what its steps raise; files, index and branch are then unchanged.
+    patch was made for, by path. Raises what its steps raise, and has then changed nothing.
     """
     started = time.monotonic()
     preflight(worktree, request)
@@ -107,10 +91,10 @@ def commit_change(
     remarks: tuple[str, ...] = (),
 ) -> tuple[str, CommitOutcome]:
     """Commit a change that does not come from a model, with the message that `words` returns and repoagent's trailers,
-    and record it in memory as `kind`.
+    and record it in memory as `kind`. Returns the edit id and the outcome.
 
-    Returns the edit id and the outcome. Raises NothingDone if the user rejects the change, CheckFailed for a failed
-    check or hook, and the other errors of `review_and_commit`.
+    Raises NothingDone if the user rejects the change, CheckFailed for a failed check or hook, and the other errors of
+    `review_and_commit`.
     """
     edit_id, worktree, changes = new_edit_id(), session.worktree, session.draft.edits
 
@@ -139,8 +123,7 @@ def commit_change(
 
 
 class Tree(Mapping[str, Content]):
-    """The current content of the files `names`, each read by `read` on first access. `sources` are the files read so
-    far."""
+    """The current content of the files `names`, each read by `read` on first access and kept in `sources`."""
 
     def __init__(self, names: Collection[str], read: Callable[[str], Source]) -> None:
         self.sources: dict[str, Source] = {}
@@ -159,7 +142,6 @@ class Tree(Mapping[str, Content]):
         return content
 
     def source(self, path: str) -> Source:
-        """The file, existing or not, as it was on first access."""
         if path not in self.sources:
             self.sources[path] = self._read(path)
         return self.sources[path]
@@ -181,8 +163,10 @@ def _placed(
     prefix: str,
     bindings: Mapping[str, str],
 ) -> tuple[EditSession, tuple[str, ...]]:
-    """Apply the patch to the current files; returns the session, and notes for the user. Raises NothingDone if it is
-    already applied, and what reading and applying raise."""
+    """Apply the patch to the current files; returns the session, and notes for the user.
+
+    Raises NothingDone if the patch is already applied, and what reading and applying raise.
+    """
     from repoagent.syntax.regressions import parses_worse
 
     top, known = worktree.top, set(os.fsdecode(git(worktree.top, "ls-files", "-z")).split("\0")[:-1])
@@ -196,7 +180,6 @@ def _placed(
     why_not = gate(top, known | names)
 
     def read(path: str) -> Source:
-        """Read a file that the patch names. Raises Refused if a patch may not change it."""
         if reason := why_not(path):
             raise Refused(reason)
         is_allowed = path in request.paths or request.allow_sensitive
@@ -224,7 +207,7 @@ def _placed(
     except NoPatch:
         raise Refused(f"{patch_input.name} contains no patch for these files") from None
     except PatchRefused as error:
-        if error.reasons <= NOTHING_TO_DO or _is_applied(patches, files):
+        if error.reasons <= NOTHING_TO_DO:
             raise NothingDone(f"no changes: {patch_input.name} is already applied") from error
         raise
     if any(placement.level == "whole-file" for placement in applied.placements):
@@ -256,44 +239,9 @@ def _placed(
     return EditSession(worktree, request, draft, placements=list(applied.placements)), tuple(remarks)
 
 
-def _is_applied(patches: Sequence[FilePatch], files: Mapping[str, Content]) -> bool:
-    """Whether `files` already contain all changes of the patches, under exactly the names in the patches."""
-    edits: list[FilePatch] = []
-    for patch in patches:
-        old, new = spellings(patch.old, patch.new)
-        if patch.action == "create" or patch.old == NO_FILE:
-            whole = patch.whole
-            content = (
-                "\n".join(line.text for hunk in patch.hunks for line in hunk.new) if whole is None else whole
-            )
-            ends = "" if whole is None else "\n"  # a whole file may lack its final newlines
-            texts = [decode(files[name].data) for name in new if name in files]
-            is_made = any(
-                text is not None and "\n".join(text.lines).rstrip(ends) == content.rstrip(ends)
-                for text in texts
-            )
-        elif patch.action == "delete" or patch.new == NO_FILE:
-            is_made = not any(name in files for name in old)
-        elif patch.action == "rename":
-            is_made = patch.old not in files and patch.new in files
-            if patch.hunks:
-                edits.append(replace(patch, action="edit", old=f"a/{patch.new}", new=f"b/{patch.new}"))
-        else:
-            is_made = True
-            edits.append(patch)
-        if not is_made:
-            return False
-    try:
-        if edits:
-            apply_patches(edits, files)
-    except PatchRefused as error:
-        return error.reasons <= NOTHING_TO_DO
-    return not edits
-
-
 def _rebased(worktree: WorkTree, request: EditRequest, change: FileChange, present: Tree) -> FileChange:
     """Merge the change to an older text (`--source`) into the current one, by git's three-way merge. Raises Refused on
-    conflict, and if the merged text does not parse although both texts do."""
+    conflict, and if the merged text parses worse."""
     source = present.sources.get(change.old_path or "")
     if source is None or source.data is None or source.data == change.before:
         return change
@@ -313,79 +261,12 @@ def _rebased(worktree: WorkTree, request: EditRequest, change: FileChange, prese
     return change.with_data(source.data, merged)
 
 
-_MAIL = re.compile(
-    rb"(?:\A|(?<=\n\n)|(?<=\n\r\n))From \S+ .*\d\d:\d\d:\d\d.* \d{4}\s*$", re.MULTILINE
-)  # the first line of a mail in a mailbox
-_HEADERS = re.compile(rb"(?:[A-Za-z][\w-]*:[ \t].*\r?\n(?:[ \t]+\S.*\r?\n)*)+(?=\r?\n)")
-_SHOWN = re.compile(r"^commit [0-9a-f]{40,64}\b.*\n(?=(?:Merge|Author): )", re.MULTILINE)
-_SHOWN_HEAD = re.compile(r"(?:[A-Z]\w*:[ \t]+(.*)\n)+\n((?:(?:    .*)?\n)*)")
-
-
-def read_patch_input(name: str, data: bytes, cwd: Path) -> PatchInput:
-    """Separate the patch in `data` from its commit message and author. Raises UsageError for an empty input, Refused
-    for several commits."""
-    if not data.strip():
-        raise UsageError(f"{name} is empty: it contains no patch")
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):  # redirected by a Windows shell
-        data = data.decode("utf-16", "replace").encode()
-    data = data.removeprefix(b"\xef\xbb\xbf")
-    mails = [match.start() for match in _MAIL.finditer(data)]
-    if len(mails) > 1 and mails[0] == 0:
-        raise Refused(
-            f"{name} contains {len(mails)} emails, each a separate commit: apply them with `git am`, or one by "
-            "one (`git mailsplit` splits them)"
-        )
-    headers = _HEADERS.match(data)
-    fields = {line.partition(b":")[0].lower() for line in headers[0].splitlines()} if headers else set()
-    if mails[:1] == [0] or (b"subject" in fields and fields & {b"from", b"date"}):
-        return _mail(name, data, cwd)
-    text = data.decode("utf-8", "surrogateescape")
-    commits = list(_SHOWN.finditer(text))
-    if not commits or commits[0].start() != 0:
-        return PatchInput(name, text)
-    if len(commits) > 1:
-        raise Refused(
-            f"{name} contains {len(commits)} commits: apply them one by one, or use `git format-patch` and `git am`"
-        )
-    head = _SHOWN_HEAD.match(text, commits[0].end())
-    if head is None:
-        return PatchInput(name, text)
-    # `git show` and `git log -p` indent the message by four columns
-    words = "\n".join(line.removeprefix("    ") for line in head[2].split("\n")).strip("\n")
-    words = words.encode("utf-8", "replace").decode()
-    author = re.search(r"^Author:\s+(.*)$", head[0], re.MULTILINE)
-    message = without_claims(f"{words}\n", people=False) if words else ""
-    return PatchInput(name, text[head.end() :], message, author[1] if author else "")
-
-
-def _mail(name: str, data: bytes, cwd: Path) -> PatchInput:
-    """Read a mail as `git am` does: decode it, and split it into message and patch."""
-    from tempfile import TemporaryDirectory
-
-    with TemporaryDirectory(prefix="repoagent-") as folder:
-        message, patch = Path(folder, "message"), Path(folder, "patch")
-        out = git(cwd, "mailinfo", "--encoding=UTF-8", str(message), str(patch), stdin=data)
-        body = message.read_bytes().decode("utf-8", "replace")
-        text = patch.read_bytes().decode("utf-8", "surrogateescape")
-    fields = dict(line.split(": ", 1) for line in out.decode("utf-8", "replace").splitlines() if ": " in line)
-    author = f"{fields.get('Author', '')} <{fields.get('Email', '')}>".strip()
-    subject = fields.get("Subject", "")
-    if fence := re.search(r"\n(`{3,}.*)\n*\Z", body):  # git split the mail inside the fence around the patch
-        text, body = f"{fence[1]}\n{text}", body[: fence.start()]
-    if text.strip():
-        subject = "\n\n".join(filter(None, [subject.strip(), body.strip("\n").rstrip()])) + "\n"
-    else:  # no unified diff: the body may contain another format
-        text = body
-    # keep Signed-off-by and the like, as `git am` does
-    return PatchInput(name, text, without_claims(subject, people=False), author)
-
-
 def _read_patches(
     patch_input: PatchInput, known: Collection[str], paths: Sequence[str]
 ) -> tuple[FilePatch, ...]:
-    """The patches in `patch_input`; those without a name get the one in `paths`. `known` are names of existing files.
+    """The patches in `patch_input`; those without a name get the one in `paths`. `known` are the existing files.
 
-    Raises Refused if there is none, UsageError if a name is missing, or if the patches name other files.
+    Raises Refused if there is no patch, UsageError if a name is missing, or if the patches name other files.
     """
     name, patches = patch_input.name, read_answer(patch_input.text, known=known)
     if not patches and "\0" in patch_input.text:
@@ -410,10 +291,10 @@ def _read_patches(
 def from_here(
     patches: Sequence[FilePatch], known: Callable[[str], bool], prefix: str
 ) -> tuple[FilePatch, ...]:
-    """Return `patches` with names relative to the top instead of the folder `prefix` ("" or ending in /).
+    """The patches with names relative to the top instead of the folder `prefix` ("" or ending in /).
 
-    A name counts as relative to the folder if its file exists there but not at the top; the name of a new file counts
-    as relative if all other names do."""
+    A name is relative to the folder if its file exists there but not at the top; that of a new file if all others are.
+    """
     if not prefix:
         return tuple(patches)
     names: list[str | None] = []  # the existing file below the folder; "" if below the top, None if new
@@ -447,8 +328,7 @@ def spelled(patches: Sequence[FilePatch]) -> set[str]:
 
 
 def parse_bindings(texts: Sequence[str]) -> dict[str, str]:
-    """Parse `PATH=BLOB` options into blob ids by path. Raises UsageError for an invalid option and for two blobs of one
-    path."""
+    """The blob ids by path of `PATH=BLOB` options. Raises UsageError for an invalid one and for two blobs of a path."""
     bindings: dict[str, str] = {}
     for text in texts:
         path, _, blob = text.rpartition("=")
@@ -461,10 +341,8 @@ def parse_bindings(texts: Sequence[str]) -> dict[str, str]:
 
 
 def bound_source(worktree: WorkTree, present: Source, blob: str) -> Source:
-    """The version of a file with the id `blob` (or a prefix of it).
-
-    Returns `present` if its content has that id, raw or as git stores it; otherwise the content that a checkout of the
-    blob would write. Raises Refused if there is none, UsageError if several blobs match."""
+    """The version of a file with the id `blob` (or a prefix of it), raw or as git stores it: `present`, or what a
+    checkout of the blob would write. Raises Refused if there is none, UsageError if several blobs match."""
     path, current, top = present.path, present.content, worktree.top
     if current is None:
         raise Refused(

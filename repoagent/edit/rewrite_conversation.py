@@ -31,17 +31,14 @@ _AGAIN = "{problem}\n\nNothing was changed. Send the whole diff again, made agai
 
 @dataclass(frozen=True)
 class RewriteRequest:
-    """A request to rewrite the conversation `original`; `user_turns`: the rewrite may also change the user's turns."""
-
     original: StoredConversation
     request: str
-    user_turns: bool = False
+    user_turns: bool = False  # whether these may change too
 
 
 def first_request(rewrite_request: RewriteRequest, *, max_output_tokens: int) -> Request:
-    """The first request to the model: instructions, the file with the hash of its bytes, and the user's request."""
     nonce = rewrite_request.original.conversation.nonce
-    system = (files("repoagent.edit") / "prompts" / "conversation_edit.md").read_text(encoding="utf-8")
+    system = (files("repoagent.edit") / "prompts" / "rewrite_conversation.md").read_text(encoding="utf-8")
     system = system.format(name=NAME, nonce=nonce, person=_MAY_GO if rewrite_request.user_turns else _STAYS)
     mark = digest(rewrite_request.original.data)
     shown = fence(mask(rewrite_request.original.text), f'file path="{NAME}" sha256="{mark}"')
@@ -58,12 +55,10 @@ NO_CHANGE = "no changes: before and after are the same"
 
 @dataclass(frozen=True)
 class RewriteResult:
-    """A rewritten conversation: the original, the new bytes, the diff in git's format, and the model's remarks."""
-
     original: StoredConversation
     after: bytes
-    diff: str
-    words: str = ""
+    diff: str  # in git's format
+    words: str = ""  # the model's remarks
 
 
 def rewrite(
@@ -76,9 +71,8 @@ def rewrite(
     on_wait: Callable[[float, str], None],
     on_again: Callable[[str], None],
 ) -> RewriteResult:
-    """Ask the model in `setup` for the change, and once more if its diff is rejected. Writes nothing but the requests
-    that were sent. `on_again` is called with the reason why a reply was rejected; the other callbacks are those of
-    `complete`.
+    """Ask the model for the change, and once more if its diff is rejected, with the reason passed to `on_again`; the
+    other callbacks are those of `complete`. Writes nothing but the requests that were sent.
 
     Raises NothingDone if the model changes nothing, Refused if its diff does not fit or would break the conversation,
     UsageError if the conversation exceeds the context window, and what `complete` raises.
@@ -110,8 +104,8 @@ def rewrite(
 
 
 def commit_rewrite(layout: Layout, done: RewriteResult) -> Change:
-    """Write a rewritten conversation. Raises what `change` raises; if the file has changed since it was read, saves the
-    diff and raises ConcurrentChange with its path."""
+    """Write a rewritten conversation. Raises what `change` raises; if the file has changed since, saves the diff and
+    raises ConcurrentChange."""
     ref = done.original.ref
     try:
         return change(layout, ref, done.original.data, done.after, "edit")
