@@ -4,11 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import resource
-import shutil
-import statistics
-import subprocess
-import sys
 from pathlib import Path
 
 import click
@@ -16,8 +11,7 @@ import pytest
 
 from repoagent.cli.app import cli
 from repoagent.cli.completion import finder_of
-from tests.cli.apply_patch import Ask, Done
-from tests.cli.screens import Screen
+from tests.cli.apply_patch import Done
 from tests.conftest import GitRepo
 from tests.program import run
 
@@ -93,45 +87,3 @@ def test_every_command_s_files_revisions_and_models_are_completed() -> None:
     with click.Context(cli, info_name="repoagent", **cli.context_settings) as ctx:
         walk(cli, ctx)
     assert result >= {"FILE", "PATH", "DIR", "REV", "SPEC"}
-
-
-@pytest.mark.soak
-@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
-def test_bash(repo: GitRepo, in_process: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    repo.git("branch", "topic/one")
-    program = tmp_path / "bin" / "repoagent"
-    program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m repoagent "$@"\n')
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
-    script = tmp_path / "rc"
-    own = in_process("completion", "bash").out
-    script.write_text(f"PS1='$ '; bind 'set enable-bracketed-paste off'\n{own}")
-    command = [shutil.which("bash") or "", "--noprofile", "--rcfile", str(script), "-i"]
-    with Screen(command, repo.top, width=200) as screen:
-        screen.expect("$ ")
-        for line, completed in (
-            ("repoagent nei", "repoagent neighbors "),
-            ("repoagent neighbors --at topi", "--at topic/one "),
-            ("repoagent neighbors REA", "README.md "),
-        ):
-            screen.send(f"{line}\t")
-            screen.answer(completed, "\x15")  # delete the line
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("line", ["repoagent ", "repoagent neighbors --at m"])
-def test_it_is_nearly_as_quick_as_the_version(repo: GitRepo, line: str) -> None:
-    def seconds(line: str) -> float:
-        """CPU time, that of git too: other tests run at the same time."""
-        words = {"COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
-        request = {"_REPOAGENT_COMPLETE": "bash_complete", **words} if line else {}
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        command = [sys.executable, "-c", MAIN, *([] if line else ["--version"])]
-        subprocess.run(command, cwd=repo.top, env={**os.environ, **request}, capture_output=True, check=True)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-    seconds(line)
-    assert statistics.median(seconds(line) / seconds("") for _ in range(5)) < 1.5

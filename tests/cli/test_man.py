@@ -61,20 +61,6 @@ def test_groff_and_mandoc_accept_the_pages(command: list[str], folder: Path) -> 
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
-def test_man_shows_a_page_that_git_asks_for(folder: Path) -> None:
-    if shutil.which("man") is None:
-        pytest.skip("man is not installed")
-    (folder / "git-repoagent").write_text("#!/bin/sh\n")
-    (folder / "git-repoagent").chmod(0o755)
-    env = {"PATH": f"{folder}:/usr/bin:/bin", "MANPATH": str(folder), "MANPAGER": "cat", "LC_ALL": "C.UTF-8"}
-    env["MANWIDTH"] = "80"
-    for words in (["git", "help", "repoagent"], ["git", "repoagent", "--help"], ["man", "repoagent-edit"]):
-        done = subprocess.run(words, env=env, capture_output=True, text=True, check=False)
-        if "minimized" in done.stdout + done.stderr:
-            pytest.skip("this system has no manual pages")
-        assert "SYNOPSIS\n       repoagent" in done.stdout, (words, done)
-
-
 def test_no_text_is_taken_for_a_macro(roff: dict[str, Callable[..., str]]) -> None:
     assert roff["escaped"](".PP 'it\\n' --x") == "\\&.PP \\(aqit\\en\\(aq \\-\\-x"
     assert roff["escaped"]("'.") == "\\(aq."

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from repoagent.config.layers import load, variable
-from repoagent.config.options import OPTIONS, Option
-from repoagent.config.settings import Settings, user_file
+from repoagent.config.layers import load
+from repoagent.config.options import OPTIONS
+from repoagent.config.settings import Settings
 from repoagent.errors import Refused, UsageError
-from repoagent.git.process import GitError
 from repoagent.storage.layout import Layout
 from tests.conftest import GitRepo
 
@@ -65,14 +63,6 @@ def test_each_layer_wins_over_the_one_before(
     target.write_text("max_cost = 1\ncommit.trailers = false")
     settings = load(None, repo.top.parent, flags={"max_cost": "none"})
     assert (settings.number_or_none("max_cost"), settings.switch("commit.trailers")) == (None, False)
-
-
-def test_git_dash_c_reaches_a_sub_command(
-    repo: GitRepo, layout: Layout, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("GIT_CONFIG_PARAMETERS", "'repoagent.model'='manual'")
-    settings = load(layout, repo.top)
-    assert (settings.text("model"), settings.origin("model")) == ("manual", "git config (command)")
 
 
 OWN = """
@@ -245,58 +235,10 @@ def test_git_config_knows_units_lists_valueless_keys_and_names_with_dots(repo: G
     assert settings.family("models") == {"openai/gpt-4.1": {"input": 2.5, "cache_read": 0.5}}
 
 
-def test_a_broken_git_configuration_is_one_clear_error(repo: GitRepo) -> None:
-    repo.write(".git/config", "[core\n")
-    with pytest.raises(GitError, match="bad config"):
-        load(None, repo.top)
-
-
-TEXTS = ["1", "files", "never", "diff", "low", "off", "https://host/v1", "Some-Words", "auto", "tags"]
-
-
-def some_text(option: Option) -> str:
-    """A text that the option takes."""
-    for text in TEXTS:
-        with suppress(ValueError):
-            option.kind.parse(text)
-            return text
-    raise AssertionError(f"no text for {option.key}")
-
-
-def test_every_option_can_be_set_by_its_environment_variable(tmp_path: Path) -> None:
-    keys = {option.key.replace("*", "some"): option for option in OPTIONS}
-    env = {variable(key): some_text(option) for key, option in keys.items()}
-    settings = load(None, tmp_path, env=env)
-    assert {key: settings.origin(key) for key in keys} == {
-        key: f"environment {variable(key)}" for key in keys
-    }
-    assert settings.warnings == ()
-
-
 def test_every_default_is_a_value_that_its_option_takes() -> None:
     for option in OPTIONS:
         if option.default is not None:
             assert option.kind.parse(option.default) == option.default
-
-
-def test_settings_know_their_keys_and_kinds(tmp_path: Path) -> None:
-    settings = load(None, tmp_path)
-    assert settings["models.x.input"] is None
-    for error, read, key in (
-        (KeyError, settings.get, "modle"),
-        (KeyError, settings.origin, "maxTurns"),
-        (TypeError, settings.whole, "model"),
-        (TypeError, settings.text, "check"),
-    ):
-        with pytest.raises(error):
-            read(key)
-    assert [s.key for s in settings] == [o.key for o in OPTIONS if not o.is_family]
-
-
-@pytest.mark.parametrize("home", ["relative", ""])
-def test_a_relative_xdg_folder_counts_as_not_set(tmp_path: Path, home: str) -> None:
-    path = user_file({"XDG_CONFIG_HOME": home, "HOME": str(tmp_path)})
-    assert path == tmp_path / ".config" / "repoagent" / "config.toml"
 
 
 def test_a_file_of_configuration_has_a_limit(layout: Layout, clean_environment: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from repoagent.config.layers import set_value
-from repoagent.errors import Refused, UsageError
+from repoagent.errors import UsageError
 
 
 def test_comments_order_and_other_values_stay(tmp_path: Path) -> None:
@@ -74,14 +74,6 @@ def test_a_forbidden_key_is_not_written_to_the_repository_s_file(tmp_path: Path,
     with pytest.raises(UsageError, match=f"git config repoagent.{key}"):
         set_value(tmp_path / "config.toml", key, text, repository=True)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_link_is_refused_and_not_followed(tmp_path: Path) -> None:
-    (tmp_path / "victim").write_text("")
-    (tmp_path / "config.toml").symlink_to(tmp_path / "victim")
-    with pytest.raises(Refused):
-        set_value(tmp_path / "config.toml", "max_turns", "3")
-    assert (tmp_path / "victim").read_text() == ""
 
 
 def test_the_user_s_file_is_private(tmp_path: Path) -> None:

@@ -70,13 +70,6 @@ def test_an_interrupted_attempt_is_counted(spec: str, counted: bool) -> None:
     assert meter.cost == pytest.approx((sent.input + 2 * 3) / 1_000_000 if counted else 0)
 
 
-def test_the_server_decides_how_long_to_wait() -> None:
-    listener = Listener()
-    waits = [Retryable("rate", retry_after=seconds) for seconds in (33, 0)]
-    listener.run(Scripted([*waits, Reply("x", "end")]))
-    assert listener.slept == [33, 0]
-
-
 OVERLOADED = Retryable("the server is overloaded")
 
 

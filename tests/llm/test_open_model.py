@@ -13,10 +13,9 @@ from repoagent.config.options import DEFAULT_MODEL, find_or_refuse
 from repoagent.config.settings import Settings
 from repoagent.errors import ModelError, UsageError
 from repoagent.llm import catalog
-from repoagent.llm.cassettes import Recorder
 from repoagent.llm.complete import Fallback
 from repoagent.llm.model import Wishes
-from repoagent.llm.open_model import choose_model, model_info, open_model, preload, resolve, wishes_of
+from repoagent.llm.open_model import choose_model, open_model, preload, resolve, wishes_of
 from repoagent.llm.registry import PROVIDERS, SERVERS, Backend, parse_spec, provider_of
 
 GGUF = "local/~/models/qwen.gguf"
@@ -41,12 +40,6 @@ def test_a_model_keeps_its_name(tmp_path: Path) -> None:
     ):
         assert open_model(settings(tmp_path, model=spec)).spec == spec
         assert open_model(settings(tmp_path), spec=spec).spec == spec
-
-
-def test_a_recorder_keeps_the_name_of_its_model(tmp_path: Path) -> None:
-    model = open_model(settings(tmp_path, model="manual"), record=tmp_path / "x.jsonl")
-    assert isinstance(model, Recorder)
-    assert model.spec == "manual"
 
 
 @pytest.mark.parametrize("name", ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"])
@@ -147,14 +140,6 @@ def test_unsupported_wishes_are_reported(tmp_path: Path) -> None:
     said.clear()
     open_model(settings(tmp_path), spec="command:llm", say=said.append)
     assert said == []
-
-
-def test_the_configuration_describes_a_model(tmp_path: Path) -> None:
-    row = {"input": 1.0, "output": 2.0, "format": "search"}
-    configured = settings(tmp_path, **{f"models.acme/some.{name}": value for name, value in row.items()})
-    found = model_info(configured, "acme/some")
-    assert found.price is not None
-    assert (found.price.input, found.price.output, found.format) == (1.0, 2.0, "search")
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from repoagent.llm.providers.llamacpp import LocalModel
 from repoagent.llm.providers.manual import ManualModel
 from repoagent.llm.usage import Limits, Meter, estimate
 from tests.llm.helpers import Scripted
-from tests.llm.media.files import media, pdf, png, showing, webp
+from tests.llm.media.files import media, pdf, png, showing
 
 CLAUDE = media_limits("anthropic", 1_000_000)
 
@@ -45,12 +45,6 @@ def test_attachments_over_a_limit_are_refused() -> None:
     assert "accepts at most 100 images at once, not 101" in refused(old, *[small] * 101)
     assert "at most 100 pages at once, but a.pdf has 101" in refused(old, paper)
     refuse_over(showing(mid, paper), CLAUDE, "some/model")
-
-
-def test_unsupported_types() -> None:
-    limits = MediaLimits(no_pdf="it has never heard of them")
-    assert "cannot send a.pdf to some/model: it has never heard" in refused(limits, media(pdf(), "a.pdf"))
-    refuse_over(showing(media(webp(), "a.webp")), limits, "some/model")
 
 
 @pytest.mark.parametrize(

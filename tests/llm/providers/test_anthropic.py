@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ import pytest
 from repoagent.errors import ModelError
 from repoagent.llm.catalog import EFFORTS, family_name, thinks
 from repoagent.llm.model import Message, Part, Reply, Request, Retryable, Usage, Wishes
-from repoagent.llm.providers.anthropic import _KEY_VARIABLES, AnthropicModel, may_have_credentials
+from repoagent.llm.providers.anthropic import AnthropicModel
 from tests.llm.helpers import ask
 from tests.llm.providers.messages_server import (
     KEY,
@@ -176,26 +176,6 @@ def test_without_credentials_nothing_is_imported() -> None:
     assert output.startswith("no key for Anthropic's models. ")
 
 
-@pytest.mark.parametrize(
-    ("names", "files"),
-    [
-        *(((name,), ()) for name in _KEY_VARIABLES),
-        ((), (".config/anthropic/active_config",)),
-        ((), (".config/anthropic/configs/default.json",)),
-    ],
-)
-def test_possible_credentials_are_not_refused_early(
-    monkeypatch: pytest.MonkeyPatch, clean_environment: Path, names: Sequence[str], files: Sequence[str]
-) -> None:
-    assert not may_have_credentials()
-    for name in names:
-        monkeypatch.setenv(name, "x")
-    for file in files:
-        (clean_environment / file).parent.mkdir(parents=True)
-        (clean_environment / file).write_text("{}")
-    assert may_have_credentials()
-
-
 def test_a_token_or_a_profile_of_the_sdk_is_enough(
     server_with: Start, monkeypatch: pytest.MonkeyPatch, clean_environment: Path
 ) -> None:
@@ -254,17 +234,6 @@ def test_a_preload_that_fails_is_silent_and_ends_before_the_program(key: str) ->
     )
     output = run_python(script, ANTHROPIC_API_KEY=key, ANTHROPIC_BASE_URL="http://127.0.0.1:9")
     assert output == "['MainThread']\n"
-
-
-def test_unknown_events_and_blocks_are_ignored(server_with: Start) -> None:
-    known = text("the reply").events
-    strange = (
-        {"type": "mystery", "index": 0},
-        {"type": "content_block_start", "index": 7, "content_block": {"type": "hologram", "data": "x"}},
-        {"type": "content_block_delta", "index": 7, "delta": {"type": "hologram_delta", "data": "x"}},
-    )
-    server_with(Behaviour(events=(known[0], *strange, *known[1:])))
-    assert call().text == "the reply"
 
 
 def test_invalid_utf8_in_the_stream(server_with: Start) -> None:

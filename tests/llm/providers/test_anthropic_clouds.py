@@ -3,9 +3,7 @@ on this machine."""
 
 from __future__ import annotations
 
-import json
 import os
-import urllib.parse
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -20,7 +18,6 @@ from repoagent.llm.registry import PROVIDERS, missing_extra
 from tests.llm.helpers import ask
 from tests.llm.providers.cloud_server import (
     ACCESS_KEY,
-    SECRET,
     SECRETS,
     SESSION,
     TOKEN,
@@ -180,21 +177,6 @@ def test_rejections(serve: Start, model: AnthropicModel) -> None:
         assert words in refused(model, kind)
 
 
-def test_the_usage_of_a_throttled_stream(serve: Start) -> None:
-    serve(AWS, aws_exception("throttlingException", after="a long text " * 20))
-    with pytest.raises(Retryable) as raised:
-        call(AWS)
-    assert raised.value.usage.input == 100 and raised.value.usage.output > 10
-
-
-def test_an_arn_is_one_part_of_the_path(serve: Start) -> None:
-    arn = f"arn:aws:bedrock:us-east-1:123456789012:inference-profile/{AWS.name}"
-    server = serve(AWS, "ok")
-    call(AnthropicModel(arn, platform="bedrock"))
-    assert urllib.parse.unquote(server.requests[0].path.split("/")[2]) == arn
-    assert server.requests[0].body["thinking"] == {"type": "adaptive"}
-
-
 def test_a_key_of_bedrock(serve: Start, put: Set) -> None:
     server = serve(AWS, ["ok", status(403, "no model for secret-bearer")])
     put(AWS_BEARER_TOKEN_BEDROCK="secret-bearer")
@@ -225,23 +207,6 @@ def test_wrong_settings_of_aws(
     assert words in refused(AWS)
 
 
-def test_the_region_and_the_keys_of_a_profile(serve: Start, put: Set, tmp_path: Path) -> None:
-    server = serve(AWS, "ok")
-    keys_of_the_environment = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
-    put(**dict.fromkeys(keys_of_the_environment, ""), AWS_REGION="", AWS_PROFILE="work")
-    (tmp_path / "aws-config").write_text("[profile work]\nregion = ap-south-9\n")
-    keys = f"[work]\naws_access_key_id = {ACCESS_KEY}\naws_secret_access_key = {SECRET}\n"
-    (tmp_path / "aws-credentials").write_text(keys)
-    assert call(AWS).text == "ok"
-    assert "/ap-south-9/bedrock/" in server.requests[0].headers["authorization"]
-
-
-def test_a_token_with_a_line_end_is_not_shown(serve: Start, put: Set) -> None:
-    serve(AWS, "ok")
-    put(AWS_SESSION_TOKEN=SESSION + "\n")
-    refused(AWS)
-
-
 def test_no_address_and_no_server(nowhere: None, put: Set) -> None:
     put(AWS_BEARER_TOKEN_BEDROCK="key")
     assert "cannot build a request for bedrock/.." in refused(AnthropicModel("..", platform="bedrock"))
@@ -261,16 +226,6 @@ def test_without_the_extra(
     assert f"pip install 'git-repoagent[{name}]'" in refused(model)
     monkeypatch.undo()
     assert missing_extra(name) == ""
-
-
-def test_the_project_of_the_credentials(serve: Start, put: Set) -> None:
-    server = serve(GOOGLE, ["ok", "ok"])
-    put(ANTHROPIC_VERTEX_PROJECT_ID="")
-    call(GOOGLE)
-    put(GOOGLE_CLOUD_PROJECT="project-of-the-shell")
-    call(GOOGLE)
-    projects = [request.path.split("/")[3] for request in server.requests]
-    assert projects == ["project-of-the-account", "project-of-the-shell"]
 
 
 @pytest.mark.parametrize(
@@ -299,28 +254,4 @@ def test_a_token_that_google_refuses(serve: Start, monkeypatch: pytest.MonkeyPat
     serve(GOOGLE, "ok", DownVertex)
     assert "cannot reach Google Cloud to get credentials" in refused(GOOGLE, Retryable)
     serve(GOOGLE, "ok", token_uri="http://127.0.0.1:9/token")
-    assert "cannot reach Google Cloud to get credentials" in refused(GOOGLE, Retryable)
-
-
-@pytest.mark.usefixtures("nowhere")
-@pytest.mark.parametrize(
-    "content", [None, "", "no json", '{"type": "service_account", "private_key": "PRIVATE KEY"}']
-)
-def test_a_file_without_credentials(put: Set, tmp_path: Path, content: str | None) -> None:
-    file = tmp_path / "key.json"
-    if content:
-        file.write_text(content)
-    if content is not None:  # else no file is named
-        put(GOOGLE_APPLICATION_CREDENTIALS=str(file))
-    assert "no usable Google Cloud credentials (" in refused(GOOGLE)
-
-
-def test_the_login_of_a_user(nowhere: None, put: Set, tmp_path: Path) -> None:
-    """Its library warns about quotas, which are irrelevant here, and requests a token from Google."""
-    from google.auth import _cloud_sdk
-
-    file = tmp_path / "user.json"
-    user = {"type": "authorized_user", "client_id": _cloud_sdk.CLOUD_SDK_CLIENT_ID, "client_secret": "s"}
-    file.write_text(json.dumps({**user, "refresh_token": "r"}))
-    put(GOOGLE_APPLICATION_CREDENTIALS=str(file), HTTPS_PROXY="http://127.0.0.1:9")
     assert "cannot reach Google Cloud to get credentials" in refused(GOOGLE, Retryable)

@@ -216,22 +216,8 @@ def test_an_overload_is_retryable_and_counted(monkeypatch: pytest.MonkeyPatch) -
     assert caught.value.usage == Usage(3, 7, 20, 5, dollars=0.01)
 
 
-@pytest.mark.usefixtures("programs")
-def test_why_it_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    for reason, stop in {"max_tokens": "length", "refusal": "refusal", None: "end"}.items():
-        plan(monkeypatch, result={"stop_reason": reason})
-        assert reply("claude -p")[0].stop == stop
-
-
 def test_a_program_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     advice = r"cannot run `codex exec`: .*; to install it: npm install -g @openai/codex"
     with pytest.raises(ModelError, match=advice):
         reply("codex exec")
-
-
-def test_noise_before_the_events(programs: Path) -> None:
-    path = programs.parent / "bin/claude"
-    noise = "print('Loaded cached credentials.')\ndef event"
-    path.write_text(path.read_text().replace("def event", noise, 1))
-    assert reply("claude -p")[0].text == "done"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import socket
-import time
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any
@@ -205,13 +203,3 @@ def test_context(
     asked = len(server.paths)
     assert context_of(server.endpoint("testing", *traits, keyed=False, local=False), "m") is None
     assert len(server.paths) == asked  # another machine is not asked
-
-
-def test_the_query_for_the_context_has_a_time_limit() -> None:
-    with socket.socket() as silent:
-        silent.bind(("127.0.0.1", 0))
-        silent.listen()
-        started = time.monotonic()
-        url = f"http://127.0.0.1:{silent.getsockname()[1]}/v1"
-        assert context_of(Endpoint("mine", url, local=True), "m", seconds=0.4) is None
-        assert time.monotonic() - started < 2

@@ -20,7 +20,7 @@ from repoagent.errors import ModelError
 from repoagent.llm.catalog import parameters
 from repoagent.llm.model import Reply, Request, Retryable, Wishes
 from repoagent.llm.providers import llamacpp as local_engine
-from repoagent.llm.providers.llamacpp import DEFAULT_WINDOW, LocalModel, model_file
+from repoagent.llm.providers.llamacpp import LocalModel
 from tests.llm.helpers import ask, gone, soon
 from tests.llm.providers.tiny_model import write_tiny_model
 
@@ -88,11 +88,6 @@ def test_the_progress_of_the_prompt(model: Path) -> None:
     assert len(seen) > 1 and seen == sorted(seen) and seen[-1] == 1.0
 
 
-def test_the_window(model: Path) -> None:
-    assert LocalModel(str(model)).context_tokens == DEFAULT_WINDOW
-    assert LocalModel(str(model), context=1_000).context_tokens == 1_000
-
-
 @pytest.mark.parametrize(
     ("name", "content", "reason"),
     [
@@ -111,12 +106,6 @@ def test_a_path_that_is_not_a_model_file(
     with pytest.raises(ModelError, match=reason):
         complete(f"{tmp_path}/{name}")
     assert (parameters(f"local/{tmp_path}/{name}") or 0) < 0.01
-
-
-def test_a_path_in_the_home_folder(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", str(model.parent))
-    assert model_file(f"~/{model.name}") == model
-    assert parameters(f"local/~/{model.name}") == pytest.approx(model.stat().st_size / 0.6e9)
 
 
 def test_one_model_is_loaded_at_a_time(model: Path, tmp_path: Path) -> None:
@@ -205,29 +194,6 @@ def test_an_interrupt_while_it_loads(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert seen[0].process.returncode == -signal.SIGKILL
     assert not seen[0].folder.exists()
     assert complete(path).text
-
-
-@pytest.mark.soak
-@LINUX
-def test_an_interrupt_ends_the_generation(model: Path) -> None:
-    local = LocalModel(str(model), context=32_768)
-
-    def interrupt(_: str) -> None:
-        raise KeyboardInterrupt
-
-    def used() -> int:
-        times = Path(f"/proc/{engine_of(model).process.pid}/stat").read_text().rsplit(")", 1)[1].split()
-        return int(times[11]) + int(times[12])
-
-    def idle() -> bool:
-        before = used()
-        time.sleep(0.3)
-        return used() == before
-
-    with pytest.raises(KeyboardInterrupt):
-        local.complete(short(ask(), 32_000), interrupt)
-    assert soon(idle, 4)
-    assert local.complete(short(ask()), lambda _: None).text
 
 
 SCRIPT = """

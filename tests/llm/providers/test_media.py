@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from repoagent.errors import ModelError, UsageError
-from repoagent.llm.model import Message, Part, Request, Retryable, Wishes
+from repoagent.llm.model import Retryable
 from repoagent.llm.providers.anthropic import AnthropicModel
 from repoagent.llm.providers.openai import OpenAIModel
 from tests.llm.media.files import jpeg, media, pdf, png, showing
@@ -45,15 +45,6 @@ def test_the_blocks_that_claude_gets(server_with: Start) -> None:
     kept = {"type": "ephemeral"}  # the breakpoint comes after what is attached, not before
     assert image["cache_control"] == document["cache_control"] == kept
     assert "cache_control" not in label and "cache_control" not in words
-
-
-def test_attachments_count_as_breakpoints(server_with: Start) -> None:
-    server = server_with("ok")
-    CLAUDE.complete(showing(*[SHOT] * 6, cache=True), print)
-    blocks = server.requests[0].body["messages"][0]["content"]
-    assert [block["type"] for block in blocks if "cache_control" in block] == ["image"] * 4
-    AnthropicModel("claude-sonnet-5-5", Wishes(cache="off")).complete(showing(SHOT, cache=True), print)
-    assert not any("cache_control" in block for block in server.requests[1].body["messages"][0]["content"])
 
 
 def test_rejections_of_claude_mention_the_attachment(server_with: Start) -> None:
@@ -106,40 +97,9 @@ def test_the_parts_that_chat_completions_gets(serve: Serve) -> None:
     assert server.requests[1].body["messages"][1]["content"] == "what is it?"
 
 
-def test_breakpoints_with_attachments(serve: Serve) -> None:
-    """And a blank text after an image is dropped, with breakpoints or without."""
-    server = serve(["ok", "ok"])
-    claude = OpenAIModel(server.endpoint("testing", "breakpoints"), "anthropic/claude-x")
-    parts = (Part("long", cache=True), Part("see:", media=SHOT), Part("\n"), Part("go"), Part(" \n"))
-    claude.complete(Request((), (Message("user", parts),)), print)
-    openai(server).complete(Request((), (Message("user", parts[1:3]),)), print)
-    with_breakpoints, without = (sent.body["messages"][0]["content"] for sent in server.requests)
-    assert [(part["type"], "cache_control" in part) for part in with_breakpoints] == [
-        ("text", True), ("text", False), ("image_url", False), ("text", False),
-    ]  # fmt: skip
-    assert [part["type"] for part in without] == ["text", "image_url"]
-
-
 def test_a_pdf_is_not_sent_to_a_server_that_takes_none(serve: Serve) -> None:
     server = serve("ok")
     words = "does not accept PDFs over this protocol. Send the PDF's text .pdftotext"
     with pytest.raises(UsageError, match=words):
         openai(server).complete(showing(PAPER), print)
     assert server.requests == []
-
-
-def test_rejections_of_a_server_mention_the_attachment(serve: Serve) -> None:
-    rejections = [
-        (
-            400,
-            "some-model does not support image input",
-            "does not accept the request (400: some-model does not",
-        ),
-        (413, "request too large", "too long for testing/some-model"),
-    ]
-    server = serve([openai_server.status(code, message) for code, message, _ in rejections])
-    for _, _, words in rejections:
-        with pytest.raises(ModelError) as raised:
-            openai(server).complete(showing(SHOT), print)
-        assert words in str(raised.value)
-        assert "The attachment was shot.png (image/png, 30 x 20 pixels" in str(raised.value)

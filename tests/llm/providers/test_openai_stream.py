@@ -6,10 +6,8 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import cycle
-from typing import Any
 
-import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from repoagent.llm.model import Usage
@@ -85,41 +83,3 @@ def test_any_bytes_are_read_or_refused(data: bytes, sizes: list[int]) -> None:
         pass
     assert not received.ended
     assert received.usage(ask()) == Usage()
-
-
-LEAF = st.none() | st.booleans() | st.integers() | st.text(max_size=3)
-JSON = LEAF | st.lists(LEAF, max_size=2) | st.dictionaries(st.sampled_from(["type", "text", "code"]), LEAF)
-
-
-def having(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """What may stand where an object with these fields is meant: that, with each of them wrong or null, or not."""
-    return mostly(st.fixed_dictionaries({name: mostly(field) for name, field in fields.items()}))
-
-
-def mostly(meant: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    return st.sampled_from([meant, meant, meant, JSON]).flatmap(lambda chosen: chosen)
-
-
-PART = having(type=st.sampled_from(["thinking", "text"]), text=st.text(max_size=3), thinking=JSON)
-DELTA = having(content=st.lists(PART, max_size=2), refusal=JSON, reasoning=JSON)
-CHOICE = having(index=st.just(0), delta=DELTA, message=DELTA, finish_reason=st.just("stop"))
-USAGE = having(
-    prompt_tokens=JSON,
-    completion_tokens=JSON,
-    total_tokens=JSON,
-    prompt_tokens_details=having(cached_tokens=JSON),
-)
-EVENT = having(
-    choices=st.lists(CHOICE, min_size=1, max_size=2), usage=USAGE, x_groq=having(usage=USAGE), model=JSON
-)
-
-
-@settings(max_examples=200, deadline=None)
-@given(st.lists(EVENT, min_size=1, max_size=3), st.booleans())
-@pytest.mark.soak
-def test_any_json_is_read(events: list[object], streamed: bool) -> None:
-    received = StreamedChat()
-    lines = [f"{'data: ' * streamed}{json.dumps(event)}\n\n".encode() for event in events]
-    received.take([*lines, b"data: [DONE]"], lambda text: None)
-    usage = received.usage(ask())
-    assert min(usage.input, usage.output, usage.cache_read, usage.cache_write) >= 0
