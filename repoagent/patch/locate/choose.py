@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import heapq
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from difflib import SequenceMatcher
 from itertools import pairwise
 
 from repoagent.patch.locate import exact
@@ -259,15 +256,7 @@ def _at_number(hunk: Hunk, matches: Sequence[Match], chosen: dict[int, Match]) -
 
 
 def _ambiguous(hunk: Hunk, matches: Sequence[Match], index: FileIndex) -> PatchError:
-    rows = [match.first for match in matches]
-    if len(set(rows)) < len(rows):  # one location for the hunk, and several for what it changes
-        changed: set[int] = set()
-        for match in matches:
-            try:
-                changed |= {change.start for change in match.changes()[:1]}
-            except PatchError:
-                continue
-        rows = sorted(changed or set(rows))
+    rows = list(dict.fromkeys(match.first for match in matches))
     numbers = ", ".join(str(row + 1) for row in rows[:8]) + (", …" if len(rows) > 8 else "")
     where = f"in {len(rows)} places (lines {numbers})" if len(rows) > 1 else f"in two ways at line {numbers}"
     row = rows[0]
@@ -337,15 +326,13 @@ def _nearest_row(hunk: Hunk, index: FileIndex) -> int | None:
     telling = max((line.text for line in hunk.old), key=exact.weight, default=None)
     if telling is None or not index.lines:
         return None
-    identifiers = set(re.findall(r"\w{3,}", telling))
-    shared = ((sum(name in text for name in identifiers), -row) for row, text in enumerate(index.lines))
-    best, best_row = 0.5, None
-    for _, negative in heapq.nlargest(50, shared):
-        line_text = index.lines[-negative].strip()[:_COMPARED]
-        ratio = SequenceMatcher(None, line_text, telling.strip()[:_COMPARED], autojunk=False).ratio()
-        if ratio > best:
-            best, best_row = ratio, -negative
-    return best_row
+    from rapidfuzz import process
+    from rapidfuzz.distance import Indel
+
+    lines = [line.strip()[:_COMPARED] for line in index.lines]
+    similar = Indel.normalized_similarity
+    best = process.extractOne(telling.strip()[:_COMPARED], lines, scorer=similar, score_cutoff=0.5)
+    return None if best is None else best[2]
 
 
 def under_heading(section: str, matches: Sequence[Match], index: FileIndex) -> Sequence[Match] | None:

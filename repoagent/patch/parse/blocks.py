@@ -13,8 +13,7 @@ from repoagent.patch.parse import markers
 
 DIFF, SEARCH_REPLACE, ENVELOPE, WHOLE_FILE, CODE = "diff", "search-replace", "envelope", "whole-file", "code"
 _DEPTH = 8  # nested quotations, lists and the like
-_MOST_LINES = 4_000_000
-_MOST_BLOCKS = 20_000
+MOST_BLOCKS = 20_000  # only junk has more
 
 
 @dataclass(frozen=True)
@@ -57,10 +56,7 @@ def patch_spans(answer: str, *, loose: bool = False) -> tuple[Span, ...]:
 
 
 def blocks(answer: str, *, loose: bool = False, known: Collection[str] = ()) -> list[Block]:
-    """All patches, and fences of code without a file name; none, or cut off, if there are too many (see
-    `too_large`)."""
-    if answer.count("\n") > _MOST_LINES:
-        return []
+    """All patches, and fences of code without a file name; cut off after `MOST_BLOCKS`."""
     raw = answer.split("\n")
     lines, decoration = markers.undecorated(raw)
     result: list[Block] = []
@@ -74,14 +70,9 @@ def blocks(answer: str, *, loose: bool = False, known: Collection[str] = ()) -> 
             block = replace(block, lines=["\ufeff" + block.lines[0], *block.lines[1:]])  # of a new file
         result.append(replace(block, start=start + column, end=min(end, len(answer)), tolerances=tolerances))
         row, start = block.after, end
-        if len(result) > _MOST_BLOCKS:
+        if len(result) > MOST_BLOCKS:
             break
     return result
-
-
-def too_large(answer: str, parsed: Sequence[Block]) -> bool:
-    """Whether there are more lines or blocks than the parser accepts. Only junk has that many."""
-    return len(parsed) > _MOST_BLOCKS or answer.count("\n") > _MOST_LINES
 
 
 def _blocks(lines: Sequence[str], loose: bool, known: Collection[str], depth: int = 0) -> Iterator[Block]:
@@ -121,8 +112,14 @@ def _unfenced(lines: Sequence[str], at: int, known: Collection[str]) -> Block | 
             if closed or markers.SEARCH.match(lines[number]):
                 after = number + closed
                 break
-    elif markers.DIRECTIVE.match(lines[at]):
-        kind, (after, closed) = ENVELOPE, _envelope_end(lines, at)
+    elif markers.directive(lines[at])[0] == "Begin Patch":
+        kind, after, closed = ENVELOPE, len(lines), False
+        for number in range(at + 1, len(lines)):
+            keyword = markers.directive(lines[number])[0]
+            closed = keyword == "End Patch"
+            if closed or keyword == "Begin Patch":
+                after = number + closed
+                break
     elif markers.starts_diff(lines, at):
         kind, after = DIFF, _diff_end(lines, at)
         closed = after < len(lines)
@@ -171,9 +168,6 @@ def _unwrapped(lines: Sequence[str], at: int, floor: int) -> tuple[Sequence[str]
     if markers.is_quoted(line):
         first, after = _run(lines, at, floor, markers.is_quoted)
         return markers.unquoted(lines[first:after]), first, after, "quoted"
-    if markers.number_before(line):
-        _, after = _run(lines, at, at, markers.number_before)
-        return markers.without_numbers(lines[at:after]) or [], at, after, "numbered"
     margin = line[: len(line) - len(line.lstrip(" \t"))]
     if margin:
         after = at + 1
@@ -197,18 +191,7 @@ def _run(lines: Sequence[str], at: int, floor: int, same: Callable[[str], bool])
 
 # What a fence contains
 
-_SHELLS = {
-    "",
-    "sh",
-    "bash",
-    "zsh",
-    "shell",
-    "console",
-    "terminal",
-    "shell-session",
-    "shellsession",
-    "sh-session",
-}
+_SHELLS = {"", "sh", "bash", "zsh", "shell", "console", "terminal"}
 _HEREDOC = re.compile(r"[ \t]*(?:\$ )?(?:sudo )?(?:cd .*(?:&&|;) *)?(?:cat|tee|patch|git apply)\b.*<<")
 _MARKDOWN = (".md", ".markdown", ".mdx")
 _AHEAD = 400  # lines of a hunk to search below a fence in it
@@ -218,9 +201,6 @@ def _fenced(lines: Sequence[str], at: int, fence: markers.Fence, known: Collecti
     """The block of the fence that opens at line `at`, without its margin."""
     end = _fence_end(lines, at, fence)
     closed = end is not None
-    if end is None:
-        end = _late_end(lines, at, fence)
-        closed = end is not None and bool(fence.margin)  # else it may be a line of a truncated hunk
     body = lines[at + 1 : end if end is not None else len(lines)]
     margin = fence.margin
     if margin:
@@ -355,20 +335,6 @@ def _may_close(inner: markers.Fence, fence: markers.Fence) -> bool:
     return inner.margin == fence.margin or is_left
 
 
-def _late_end(lines: Sequence[str], at: int, fence: markers.Fence) -> int | None:
-    """The first bare fence with more indentation, for one that is not closed at its column."""
-    for number in range(at + 1, len(lines)):
-        inner = markers.fence_on(lines[number])
-        if inner is None or not inner.mark.startswith(fence.mark):
-            continue
-        if inner.info:
-            if not inner.margin:
-                return None
-        elif fence.margin or len(inner.margin) > 1:
-            return number
-    return None
-
-
 def _is_marker(line: str) -> bool:
     return line[:1] in "<>+-" and (markers.SEARCH.match(line) or markers.REPLACE.match(line)) is not None
 
@@ -423,36 +389,6 @@ _HEADER = re.compile(
 _NUMBERED = re.compile(r"[ \t]*\d{1,7}[ \t]*[|:│→ \t]")
 
 
-def _envelope_end(lines: Sequence[str], at: int) -> tuple[int, bool]:
-    """The line after an unfenced envelope, and whether it is complete: with a begin marker by its end marker; else it
-    ends as a diff does."""
-    begun = markers.directive(lines[at])[0] == "Begin Patch"
-    number = at + 1
-    while number < len(lines):
-        name = markers.directive(lines[number])[0]
-        if name == "End Patch":
-            return number + 1, True
-        if name == "Begin Patch":
-            break
-        if begun or name:
-            number += 1
-            continue
-        after = _diff_end(lines, number) if lines[number].startswith(("@@", " ", "+", "-")) else number
-        if after == number:
-            below = next((line for line in lines[number : number + 4] if line.strip()), "")
-            if lines[number].strip() or not (
-                markers.directive(below)[0] or below.startswith(("@@", " ", "+", "-"))
-            ):
-                break
-            after = number + 1
-        number = after
-    if begun:
-        return number, False
-    while number > at + 1 and not lines[number - 1].strip():
-        number -= 1
-    return number, number < len(lines)
-
-
 def _diff_end(lines: Sequence[str], at: int) -> int:
     """The line after an unfenced diff. After all declared lines, or without counts a blank one, `- x` is a bullet. A
     bare line belongs to a hunk if a change follows in its paragraph or the header expects one: too many lines (refused
@@ -479,10 +415,6 @@ def _diff_end(lines: Sequence[str], at: int) -> int:
         elif not line.strip():
             blanks += 1
             number += 1
-            continue
-        elif markers.is_mail(line) and (diff_line := _diff_line_of_mail(lines, number)):
-            number = diff_line
-            last, blanks, left = number - 1, 0, None
             continue
         else:
             decider = max(decider, number + 1)
@@ -552,13 +484,3 @@ def _decides(line: str) -> str:
     if line.startswith(("@@", "```", "~~~", "--- ", "+++ ")) or markers.COMMAND.match(line):
         return "end"
     return "change" if line[:1] in {"+", "-"} else ""
-
-
-def _diff_line_of_mail(lines: Sequence[str], at: int) -> int:
-    """The `diff` line of a mail or commit that begins at line `at`; 0 without one before the next mail."""
-    for number in range(at + 1, len(lines)):
-        if lines[number].startswith("diff --git "):
-            return number
-        if markers.is_mail(lines[number]) or lines[number].startswith("```"):
-            return 0
-    return 0
