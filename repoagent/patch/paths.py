@@ -76,8 +76,25 @@ def bad_path(path: str, *, known: bool = False) -> str | None:
     some file system reads as `.git` are `.git`. Links are the caller's matter."""
     if not path:
         return "the path is empty"
-    if not known and (problem := _bad_new_name(path)):
-        return problem
+    if not known:  # some system, or a reader, would confuse these names with others
+        if any(char < " " or "\x7f" <= char <= "\x9f" or char in "\u2028\u2029" for char in path):
+            return "the path contains a control character"
+        if _INVISIBLE.search(path):
+            return "the path contains an invisible character or one that changes the direction of text"
+        if any("\ud800" <= char <= "\udfff" for char in path):
+            return "the path is not valid UTF-8"
+        if "\\" in path:
+            return "the path contains a backslash; separate folders with `/`"
+        if path.startswith("~/"):
+            return "the path is in a home folder; use a path relative to the top of the repository"
+        if re.match(r"[A-Za-z]:", path):
+            return "the path is absolute; use a path relative to the top of the repository"
+        parts = path.split("/")
+        if len(path.encode()) > _LONGEST or any(len(part.encode()) > _LONGEST_PART for part in parts):
+            return "the path is too long"
+        for part in parts:
+            if part not in {".", ".."} and part != part.rstrip(". "):
+                return f"{part!r} ends in a dot or a space"
     if path.startswith("/"):
         return "the path is absolute; use a path relative to the top of the repository"
     for part in path.split("/"):
@@ -87,29 +104,6 @@ def bad_path(path: str, *, known: bool = False) -> str | None:
         folded = folded.translate(_LOOKALIKE).split(":")[0].rstrip(". ").strip()
         if folded in {".git", ".repoagent"} or _SHORT_NAME.fullmatch(folded):
             return f"{part!r} belongs to git or repoagent and is never edited"
-    return None
-
-
-def _bad_new_name(path: str) -> str | None:
-    """Why some system, or a reader, would confuse this name with another."""
-    if any(char < " " or "\x7f" <= char <= "\x9f" or char in "\u2028\u2029" for char in path):
-        return "the path contains a control character"
-    if _INVISIBLE.search(path):
-        return "the path contains an invisible character or one that changes the direction of text"
-    if any("\ud800" <= char <= "\udfff" for char in path):
-        return "the path is not valid UTF-8"
-    if "\\" in path:
-        return "the path contains a backslash; separate folders with `/`"
-    if path.startswith("~/"):
-        return "the path is in a home folder; use a path relative to the top of the repository"
-    if re.match(r"[A-Za-z]:", path):
-        return "the path is absolute; use a path relative to the top of the repository"
-    parts = path.split("/")
-    if len(path.encode()) > _LONGEST or any(len(part.encode()) > _LONGEST_PART for part in parts):
-        return "the path is too long"
-    for part in parts:
-        if part not in {".", ".."} and part != part.rstrip(". "):
-            return f"{part!r} ends in a dot or a space"
     return None
 
 

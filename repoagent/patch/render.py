@@ -66,41 +66,37 @@ def _gaps(pairs: Pairs, whole: Range) -> list[Range]:
 def _myers(old: Sequence[Hashable], new: Sequence[Hashable]) -> Pairs | None:
     """The matching pairs of a shortest edit script; None above `_MAX_EDITS` edits."""
     n, m = len(old), len(new)
-    reach = {1: 0}
+    reach = {1: 0}  # for each diagonal k = x - y, the furthest x
     trace: list[dict[int, int]] = []
+
+    def goes_down(k: int, edits: int, reach: dict[int, int]) -> bool:
+        return k == -edits or (k != edits and reach.get(k - 1, -1) < reach.get(k + 1, -1))
+
     for edits in range(min(n + m, _MAX_EDITS) + 1):
         step: dict[int, int] = {}
         for k in range(-edits, edits + 1, 2):
-            down = k == -edits or (k != edits and reach.get(k - 1, -1) < reach.get(k + 1, -1))
-            x = reach[k + 1] if down else reach[k - 1] + 1
-            y = x - k
-            while x < n and y < m and old[x] == new[y]:
-                x, y = x + 1, y + 1
+            x = reach[k + 1] if goes_down(k, edits, reach) else reach[k - 1] + 1
+            while x < n and x - k < m and old[x] == new[x - k]:
+                x += 1
             step[k] = x
-            if x >= n and y >= m:
-                trace.append(step)
-                return _backtrack(trace, n, m)
+            if x >= n and x - k >= m:
+                break
         trace.append(step)
+        if step.get(n - m, -1) >= n:
+            break
         reach = {**reach, **step}
-    return None
-
-
-def _backtrack(trace: Sequence[dict[int, int]], x: int, y: int) -> Pairs:
+    else:
+        return None
     pairs: Pairs = []
+    x, y = n, m
     for edits in range(len(trace) - 1, 0, -1):
-        before = trace[edits - 1]
-        k = x - y
-        down = k == -edits or (k != edits and before.get(k - 1, -1) < before.get(k + 1, -1))
+        k, before = x - y, trace[edits - 1]
+        down = goes_down(k, edits, before)
         k_before = k + 1 if down else k - 1
-        x_before = before[k_before]
-        x_start = x_before if down else x_before + 1
-        while x > x_start:
-            x, y = x - 1, y - 1
-            pairs.append((x, y))
-        x, y = x_before, x_before - k_before
-    while x > 0 and y > 0:
-        x, y = x - 1, y - 1
-        pairs.append((x, y))
+        start = before[k_before] + (not down)
+        pairs += [(row, row - k) for row in range(x - 1, start - 1, -1)]
+        x, y = before[k_before], before[k_before] - k_before
+    pairs += [(row, row) for row in range(x - 1, -1, -1)]
     return pairs[::-1]
 
 

@@ -285,7 +285,7 @@ def test_git_that_is_killed_while_it_commits_again(
         repo.write(".git/refs/heads/main.lock", "")
         raise GitError(("update-ref",), code, b"why")
 
-    monkeypatch.setattr(hook_changes, "_commit_again", killed)
+    monkeypatch.setattr(hook_changes, "write_tree", killed)
     lock, head = repo.top / ".git/refs/heads/main.lock", repo.head()
     with pytest.raises(HookFailed if code < 0 else UnfinishedTransaction):
         edit(repo, shout(repo, 5))

@@ -303,7 +303,23 @@ def _mismatch(hunk: Hunk, index: FileIndex, *, nearest: bool = True) -> PatchErr
         text += f"; these of its lines are not in the file:\n{quoted}\n"
     else:
         text += ": all its lines are in the file, but not together. "
-    row = _nearest_row(hunk, index) if nearest else None
+    row = None  # where most lines are, or the line most similar to the most distinctive one
+    votes: Counter[int] = Counter()
+    for offset, line in enumerate(hunk.old) if nearest else ():
+        rows = index.rows(exact.squeezed(line.text), exact.WHITESPACE)
+        if not exact.is_blank(line.text) and len(rows) < 50:
+            for found in rows:
+                votes[max(0, found - offset)] += exact.weight(line.text) + 1
+    if votes:
+        row = min(votes, key=lambda row: (-votes[row], row))
+    elif nearest and hunk.old and index.lines:
+        from rapidfuzz import process
+        from rapidfuzz.distance import Indel
+
+        telling = max((line.text for line in hunk.old), key=exact.weight).strip()[:_COMPARED]
+        lines = [line.strip()[:_COMPARED] for line in index.lines]
+        best = process.extractOne(telling, lines, scorer=Indel.normalized_similarity, score_cutoff=0.5)
+        row = None if best is None else best[2]
     if row is not None:
         first = max(0, row - 2)
         shown = range(first, min(len(index.lines), row + len(hunk.old) + 3, first + 30))
@@ -311,28 +327,6 @@ def _mismatch(hunk: Hunk, index: FileIndex, *, nearest: bool = True) -> PatchErr
         text += with_line_numbers((number, index.lines[number]) for number in shown)
     advice = "\nSend the hunk again with its unchanged and deleted lines copied from the file exactly."
     return PatchError(reason, text.rstrip() + advice, hunk.number)
-
-
-def _nearest_row(hunk: Hunk, index: FileIndex) -> int | None:
-    """The row where most lines are, or of the line most similar to the most distinctive one."""
-    votes: Counter[int] = Counter()
-    for offset, line in enumerate(hunk.old):
-        rows = index.rows(exact.squeezed(line.text), exact.WHITESPACE)
-        if not exact.is_blank(line.text) and len(rows) < 50:
-            for row in rows:
-                votes[max(0, row - offset)] += exact.weight(line.text) + 1
-    if votes:
-        return min(votes, key=lambda row: (-votes[row], row))
-    telling = max((line.text for line in hunk.old), key=exact.weight, default=None)
-    if telling is None or not index.lines:
-        return None
-    from rapidfuzz import process
-    from rapidfuzz.distance import Indel
-
-    lines = [line.strip()[:_COMPARED] for line in index.lines]
-    similar = Indel.normalized_similarity
-    best = process.extractOne(telling.strip()[:_COMPARED], lines, scorer=similar, score_cutoff=0.5)
-    return None if best is None else best[2]
 
 
 def under_heading(section: str, matches: Sequence[Match], index: FileIndex) -> Sequence[Match] | None:

@@ -25,7 +25,6 @@ _NO_BREAK = dict.fromkeys("\u00a0\u2002\u2003\u2007\u2009\u200a\u202f\u3000", " 
 _DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"
 _PLAIN = {**_QUOTES, **_NO_BREAK, **dict.fromkeys(_DASHES, "-"), "\u2026": "..."}
 _TYPOGRAPHY = str.maketrans({**_PLAIN, **dict.fromkeys("\u200b\u200c\u200d\u2060\ufeff", None)})
-_SPACES = "\x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
 _LITERAL = re.compile(r"\"[^\"]*\"?|'[^']*'?|`[^`]*`?")
 _WORD = re.compile(r"\w+")
 
@@ -48,58 +47,36 @@ LEVELS: dict[str, Callable[[str], str]] = {
 """Each level maps a line to its key; lines equal at one level are equal at all later ones."""
 
 
-def _punctuation_of_all(lines: Sequence[str]) -> list[str]:
-    """`_punctuation` of each line at once: `str.translate` is slow for text that is not ASCII."""
-    joined = "\n".join(lines)
-    if joined.isascii():
-        return list(map(str.rstrip, lines))
-    for char, plain in _TYPOGRAPHY.items():
-        joined = joined.replace(chr(char), plain or "")
-    return list(map(str.rstrip, unicodedata.normalize("NFC", joined).split("\n")))
-
-
-def _whitespace_of_all(lines: Sequence[str]) -> list[str]:
-    joined = "\n".join(lines)
-    for space in () if joined.isascii() else _SPACES:
-        joined = joined.replace(space, "")
-    bare = joined.encode("utf-8", "surrogatepass").translate(None, b" \t\r\v\f\x1c\x1d\x1e\x1f")
-    return bare.decode("utf-8", "surrogatepass").split("\n") if lines else []
-
-
 class FileIndex:
     """The lines of a file, for look-up by text. Keys and rows are computed on demand."""
 
     def __init__(self, lines: Sequence[str]) -> None:
         self.lines = lines
         self._keys: dict[str, list[str]] = {}
-        self._counts: dict[int, Counter[str]] = {}
-        self._rows: dict[tuple[int, str], list[int]] = {}
+        self._counts: dict[str, Counter[str]] = {}
+        self._rows: dict[tuple[str, str], list[int]] = {}
 
     def keys(self, level: str) -> list[str]:
         if level not in self._keys:
             if level == WHITESPACE:
-                keys = _whitespace_of_all(self.keys(PUNCTUATION))
-            elif level == PUNCTUATION:
-                keys = _punctuation_of_all(self.lines)
+                self._keys[level] = ["".join(key.split()) for key in self.keys(PUNCTUATION)]
             else:
-                keys = list(map(LEVELS[level], self.lines))
-            self._keys[level] = next((equal for equal in self._keys.values() if equal == keys), keys)
+                self._keys[level] = list(map(LEVELS[level], self.lines))
         return self._keys[level]
 
     def counts(self, level: str) -> Counter[str]:
-        keys = self.keys(level)
-        if id(keys) not in self._counts:
-            self._counts[id(keys)] = Counter(keys)
-        return self._counts[id(keys)]
+        if level not in self._counts:
+            self._counts[level] = Counter(self.keys(level))
+        return self._counts[level]
 
     def rows(self, key: str, level: str) -> list[int]:
-        keys = self.keys(level)
-        if (id(keys), key) not in self._rows:
+        if (level, key) not in self._rows:
+            keys = self.keys(level)
             rows: list[int] = []
             for _ in range(self.counts(level)[key]):
                 rows.append(keys.index(key, rows[-1] + 1 if rows else 0))
-            self._rows[id(keys), key] = rows
-        return self._rows[id(keys), key]
+            self._rows[level, key] = rows
+        return self._rows[level, key]
 
     def find(self, texts: Sequence[str], level: str) -> list[int]:
         """All rows (from 0) at which the lines `texts` begin."""

@@ -79,7 +79,13 @@ def align(hunk: Hunk, index: FileIndex) -> list[Match]:
         if alignment.score >= _MARGIN * best.score:
             rivals[Match(hunk, alignment.rows, exact.FUZZY)] = best.score - alignment.score
     if len(windows) > 1:
-        rivals |= _rivals_elsewhere(hunk, items, index, windows, chosen)
+        # by a measure that is the same for all windows: a similar line counts even if the window has the line itself
+        chosen_first = sorted(enumerate(windows), key=lambda entry: entry[0] != chosen)
+        by_window = _alignments(items, index, chosen_first, even=True)
+        most = by_window[chosen][0].score
+        for number, (alignment, _) in by_window.items():
+            if number != chosen and alignment.score >= _MARGIN * most:
+                rivals[Match(hunk, alignment.rows, exact.FUZZY)] = most - alignment.score
     by_effect = {_effect(rival): replace(rival, behind=behind) for rival, behind in rivals.items()}
     return [match, *(rival for effect, rival in by_effect.items() if effect != _effect(match))]
 
@@ -100,20 +106,6 @@ def _alignments(
         if alignment is not None:
             results[number] = alignment, gains
     return results
-
-
-def _rivals_elsewhere(
-    hunk: Hunk, items: Sequence[_Item], index: FileIndex, windows: Sequence[range], chosen: int
-) -> dict[Match, float]:
-    """The close matches in other windows, and how far behind, by a measure that is the same for all windows."""
-    chosen_first = sorted(enumerate(windows), key=lambda entry: entry[0] != chosen)
-    results = _alignments(items, index, chosen_first, even=True)
-    best = results[chosen][0].score
-    return {
-        Match(hunk, alignment.rows, exact.FUZZY): best - alignment.score
-        for number, (alignment, _) in results.items()
-        if number != chosen and alignment.score >= _MARGIN * best
-    }
 
 
 def _effect(match: Match) -> object:

@@ -4,7 +4,7 @@ what a fence contains (`_classified`) and where it ends, then where bare patches
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from repoagent.dataclass import dataclass
@@ -166,7 +166,13 @@ def _unwrapped(lines: Sequence[str], at: int, floor: int) -> tuple[Sequence[str]
     tolerance."""
     line = lines[at]
     if markers.is_quoted(line):
-        first, after = _run(lines, at, floor, markers.is_quoted)
+        first, after = at, at + 1
+        while first > floor and markers.is_quoted(lines[first - 1]):
+            first -= 1
+        number = after  # blank lines between quoted ones belong to them
+        while number < len(lines) and (markers.is_quoted(lines[number]) or not lines[number].strip()):
+            number += 1
+            after = number if lines[number - 1].strip() else after
         return markers.unquoted(lines[first:after]), first, after, "quoted"
     margin = line[: len(line) - len(line.lstrip(" \t"))]
     if margin:
@@ -175,18 +181,6 @@ def _unwrapped(lines: Sequence[str], at: int, floor: int) -> tuple[Sequence[str]
             after += 1
         return markers.without_margin(lines[at:after], margin), at, after, "indented"
     return None, at, at + 1, ""
-
-
-def _run(lines: Sequence[str], at: int, floor: int, same: Callable[[str], bool]) -> tuple[int, int]:
-    """The range of lines around `at`, from `floor` on, that match `same`, with blank lines between."""
-    first = at
-    while first > floor and same(lines[first - 1]):
-        first -= 1
-    after = number = at + 1
-    while number < len(lines) and (same(lines[number]) or not lines[number].strip()):
-        number += 1
-        after = number if lines[number - 1].strip() else after
-    return first, after
 
 
 # What a fence contains

@@ -241,25 +241,20 @@ def _with_header(hunk: Hunk, line: str) -> Hunk:
 
 
 def _ends_hunk(lines: Sequence[str], at: int, left: Sequence[int]) -> bool:
-    """Whether another file or mail begins at line `at`, or the diff ends."""
+    """Whether another file or mail begins at line `at`, or the diff ends. `--- x` / `+++ y` may also delete `-- x` and
+    add `++ y`."""
     line = lines[at]
     if line[:1] in {" ", "+", "-"} and line[:2] not in {"++", "--"}:
         return False
-    if line.startswith(("--- ", "+++ ")):
-        return _is_next_header(lines, at, left)
-    if line.startswith("--"):
-        return markers.is_signature(lines, at)
-    return markers.COMMAND.match(line) is not None or markers.is_mail(line)
-
-
-def _is_next_header(lines: Sequence[str], at: int, left: Sequence[int]) -> bool:
-    """Whether `--- x` / `+++ y` in a hunk is the next file's header, not a deletion of `-- x` and addition of `++
-    y`."""
-    old = plain_name(lines[at][4:]) if len(lines[at]) < 4000 else NO_FILE
+    if not line.startswith(("--- ", "+++ ")):
+        if line.startswith("--"):
+            return markers.is_signature(lines, at)
+        return markers.COMMAND.match(line) is not None or markers.is_mail(line)
+    old = plain_name(line[4:]) if len(line) < 4000 else NO_FILE
     if not markers.is_file_header(lines, at):
-        lone, half = markers.is_lone_header(lines, at), markers.is_half_header(lines[at])
+        lone, half = markers.is_lone_header(lines, at), markers.is_half_header(line)
         if left:
-            last = list(left) == ([1, 0] if lines[at][0] == DELETE else [0, 1])  # the hunk's last line
+            last = list(left) == ([1, 0] if line[0] == DELETE else [0, 1])  # the hunk's last line
             return lone and (max(left) <= 0 or (half and not last))
         return half or (lone and _NAME.match(old) is not None)
     new = plain_name(lines[at + 1][4:]) if len(lines[at + 1]) < 4000 else NO_FILE

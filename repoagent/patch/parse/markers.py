@@ -260,10 +260,13 @@ def unwrapped(lines: Sequence[str]) -> tuple[Sequence[str], frozenset[str]]:
             name, inner = "quoted", unquoted(lines)
         elif (numbered := without_numbers(lines)) is not None:
             name, inner = "numbered", numbered
-        elif (dedented := _dedented(lines)) is not None:
-            name, inner = "indented", dedented
         else:
-            break
+            # the common indentation, if the rest is certainly a diff: context that is a list has no `+`
+            name, inner = "indented", without_margin(lines, margin_of(lines))
+            first = next((number for number, line in enumerate(inner) if line.strip()), 0)
+            is_diff = starts_diff(inner, first) or DIRECTIVE.match(inner[first])
+            if not nonblank or inner == lines or not (is_diff or any(line.startswith("+") for line in inner)):
+                break
         lines, tolerances = inner, tolerances | {name}
     return lines, frozenset(tolerances)
 
@@ -281,16 +284,3 @@ def without_margin(lines: Sequence[str], margin: str) -> list[str]:
         line[len(margin) :] if line.startswith(margin) else line[len(_common_prefix([line, margin])) :]
         for line in lines
     ]
-
-
-def _dedented(lines: Sequence[str]) -> list[str] | None:
-    """The lines without indentation if the rest is certainly a diff, else None. Without a header an addition must be at
-    the margin: a list has no `+`."""
-    margin = margin_of(lines)
-    if not margin:
-        return None
-    inner = without_margin(lines, margin)
-    first = next((number for number, line in enumerate(inner) if line.strip()), 0)
-    if starts_diff(inner, first) or DIRECTIVE.match(inner[first]):
-        return inner
-    return inner if any(line.startswith("+") for line in inner) else None
