@@ -59,7 +59,8 @@ def _parse(data: bytes) -> tuple[list[Exchange], list[int]]:
 def compact(memory: Memory, *, keep_bytes: int = 0, warn: Warn = to_stderr) -> CompactionResult | None:
     """Move the oldest exchanges to the archive until at most `keep_bytes` remain; the last LEAST always stay.
 
-    Each leaves a note. Returns None if there is nothing to move. Raises what `llm.conversation.read` raises, and Busy.
+    Each leaves a note. Returns None if there is nothing to move. Raises what `llm.conversation.read` raises,
+    and Busy.
     """
     if read(memory.conversation) is None:  # raises if it is broken, with the path
         return None

@@ -243,8 +243,8 @@ _FOLLOWS: dict[str | None, set[str]] = {  # the roles that may follow a role; No
 def check(before: str, after: str, *, user_turns: bool = False) -> str:
     """Why the text `after` may not replace the conversation `before`, as a sentence; "" if it may.
 
-    The lines before the first turn must stay, and without `user_turns` all user turns, in order; other turns may change
-    or go. Raises what `loads` raises if `before` is not a conversation.
+    The lines before the first turn must stay, and without `user_turns` all user turns, in order; other turns
+    may change or go. Raises what `loads` raises if `before` is not a conversation.
     """
     old = loads(before)
     try:

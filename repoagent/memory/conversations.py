@@ -268,9 +268,9 @@ def with_about(text: str, path: str) -> str:
 
 @dataclass(frozen=True)
 class ConversationEntry:
-    """One conversation in a list. `size` is in bytes, `last` the ISO 8601 time of the last turn that has one. `state`
-    is an edit's state: "at work", "unfinished" (the same request resumes it) or "kept"; else "". `problem` is the error
-    if it cannot be read, else "". `about` is the file that it is, or was, about."""
+    """One conversation in a list. `size` is in bytes, `last` the ISO 8601 time of the last turn that has one.
+    `state` is an edit's state: "at work", "unfinished" (the same request resumes it) or "kept"; else "".
+    `problem` is the error if it cannot be read, else "". `about` is the file that it is, or was, about."""
 
     ref: ConversationRef
     turns: int = 0

@@ -32,12 +32,12 @@ def outcome(state: str, commit: str | None) -> str:
 
 @dataclass(frozen=True)
 class EditRecord:
-    """One edit to one file. `time` is ISO 8601 with a zone; the blobs are hashes of the raw bytes in the work tree, ""
-    if there is no file.
+    """One edit to one file. `time` is ISO 8601 with a zone; the blobs are hashes of the raw bytes in the work
+    tree, "" if there is no file.
 
-    `levels` tells how each hunk was placed ("exact", …). `cost` is in US dollars, None if unknown. `state` is free
-    text: "committed", "written" (no commit), "proposed", "refused", "undone", "redone". `reasons` are the codes of the
-    last refusal, if nothing was written.
+    `levels` tells how each hunk was placed ("exact", …). `cost` is in US dollars, None if unknown. `state` is
+    free text: "committed", "written" (no commit), "proposed", "refused", "undone", "redone". `reasons` are the
+    codes of the last refusal, if nothing was written.
     """
 
     id: str

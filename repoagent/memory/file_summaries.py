@@ -42,7 +42,7 @@ _LINE = 200  # most characters of the purpose of a file
 
 @dataclass(frozen=True)
 class PartSummary:
-    """The summary of a part ("" if the part is only white space). `asked`: whether this run called a model for it."""
+    """The summary of a part ("" for white space); `asked`: this run called a model for it."""
 
     part: SummaryPart
     summary: Summary
@@ -51,8 +51,7 @@ class PartSummary:
 
 @dataclass(frozen=True)
 class FileSummary:
-    """The summary of a file. `asked`: whether this run called a model for it or to join its parts. A file that fits
-    into one call has one part, with the same summary."""
+    """The summary of a file; `asked`: this run called a model for it or to join its parts."""
 
     file: SourceFile
     words: int
@@ -209,8 +208,8 @@ def summarize(
 ) -> FileSummary:
     """The summary of `file`, in about `words` words. Without a model, `plan` must have counted no calls.
 
-    Each usable answer is stored at once, so that nothing already paid for is lost. Raises what `llm.complete.complete`
-    raises, ModelError for an unusable answer, Refused if an answer cannot be stored, and KeyboardInterrupt on ^C.
+    Each answer is stored at once. Raises what `llm.complete.complete` raises, ModelError for an unusable
+    answer, Refused if one cannot be stored.
     """
 
     def answer(question: _Question, number: int) -> tuple[Summary, bool]:
@@ -255,8 +254,8 @@ def summarize(
 
 
 def summary_block(layout: Layout, path: str, data: bytes) -> str:
-    """The summary of the file `path` with the bytes `data`, for a prompt; "" if there is none or if it is out of date
-    or unreadable."""
+    """The summary of the file `path` with the bytes `data`, for a prompt; "" if it is missing, old or
+    unreadable."""
     summary, changed = _fresh(layout, path, data)
     if summary is None:
         return ""
@@ -266,8 +265,7 @@ def summary_block(layout: Layout, path: str, data: bytes) -> str:
 
 
 def purpose(layout: Layout, path: str, data: bytes) -> str:
-    """The purpose of the file in one line: the first sentence of the summary of exactly this version, or "" if there is
-    none."""
+    """The first sentence of the summary of exactly this version; "" if there is none."""
     summary, changed = _fresh(layout, path, data)
     if summary is None or changed:
         return ""

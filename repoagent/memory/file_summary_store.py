@@ -44,8 +44,8 @@ ONE_CALL = 32_768  # bytes of a file or part that is summarized in one call
 
 @dataclass(frozen=True)
 class Summary:
-    """The summary of a text. `about` describes the text for users; `date` is ISO 8601. `edited`: whether a user changed
-    the text that `model` wrote. `path` is its file, None if it is not stored."""
+    """The summary of a text. `edited`: a user changed what `model` wrote; `path` is None if it is not
+    stored."""
 
     text: str
     about: str = ""
@@ -61,7 +61,8 @@ def place_of(folder: Path, key: str) -> Path:
 
 
 def read_summary(folder: Path, key: str, warn: Warn = to_stderr) -> Summary | None:
-    """The summary with this key, or None. A broken file is renamed. Raises Refused for a link or a newer format."""
+    """The summary with this key, or None; a broken file is renamed. Raises Refused for a link or newer
+    format."""
     path = place_of(folder, key)
     data = read_regular(path)
     if data is None:
@@ -109,9 +110,8 @@ def _one_line(text: str) -> str:
 
 @dataclass(frozen=True)
 class SummaryPart:
-    """A part of a file: the bytes `start` to `end` (exclusive), and the lines `first_line` to `last_line` (counted from
-    1, inclusive). `scope` names the definitions around the first line, outermost first; `sha256` is the hash of the
-    bytes, `head` a checksum of the first few bytes."""
+    """Bytes `start` to `end` (exclusive), lines `first_line` to `last_line` (from 1), the definitions around
+    the first line, a hash of the bytes and a checksum of the first few."""
 
     start: int
     end: int
@@ -156,7 +156,7 @@ class SourceFile:
 
 @dataclass(frozen=True)
 class SummaryRecord:
-    """The last summary of a path: the hash of the file, the key of the summary, the requested number of words, and the
+    """The last summary of a path: hashes of the file and key of the summary, the requested words, the
     parts."""
 
     path: str
@@ -167,8 +167,7 @@ class SummaryRecord:
 
 
 def cut(file: SourceFile, last: SummaryRecord | None, *, room: int = ONE_CALL) -> tuple[SummaryPart, ...]:
-    """Cut `file` into parts of at most `room` bytes if possible, at the boundaries of `last` where they still exist. A
-    UTF-16 file is one part; an empty file has none."""
+    """Cut `file` into parts of at most `room` bytes if possible, where `last` was cut. UTF-16 is one part."""
     data = file.data
     if not data:
         return ()
@@ -196,8 +195,7 @@ def cut(file: SourceFile, last: SummaryRecord | None, *, room: int = ONE_CALL) -
 
 
 def unchanged(last: SummaryRecord, data: bytes) -> dict[int, int]:
-    """The offsets of the parts that `data` still contains in the same order, by part number. After a change, the search
-    resumes at a line that begins like a later part."""
+    """The offsets of the parts that `data` still contains in the same order, by part number."""
     heads: dict[int, list[int]] = {}
     for number, part in enumerate(last.parts):
         heads.setdefault(part.head, []).append(number)
@@ -218,7 +216,8 @@ def unchanged(last: SummaryRecord, data: bytes) -> dict[int, int]:
 
 
 def read_record(folder: Path, path: str, warn: Warn = to_stderr) -> SummaryRecord | None:
-    """The last summary of `path`, or None. A broken file is renamed. Raises Refused for a link or a newer format."""
+    """The last summary of `path`, or None; a broken file is renamed. Raises Refused for a link or newer
+    format."""
     value = json_files.read_document(_record_file(folder, path), version=VERSION, warn=warn)
     try:
         record = None if value is None else json_files.decode(SummaryRecord, value)
@@ -250,8 +249,8 @@ def folder_of(layout: Layout) -> Path:
 
 @dataclass
 class SummaryCache:
-    """The summaries of a repository; if `layout` is None, nothing is stored. With `refresh`, only summaries that are
-    from this run or that a user has corrected are reused."""
+    """The summaries of a repository; without `layout` nothing is stored. `refresh` reuses only those of this
+    run or user."""
 
     layout: Layout | None
     refresh: bool = False
@@ -266,8 +265,7 @@ class SummaryCache:
         return None if stored is not None and self.refresh and not stored.edited else stored
 
     def keep(self, key: str, summary: Summary) -> Summary:
-        """Store a model's summary and return it, or return the summary that another process or a user has just stored.
-        Raises Refused if it cannot be written, Busy if the lock is not released in time."""
+        """Store and return a summary, or return one stored meanwhile. Raises Busy or Refused."""
         if self.layout is not None:
             ensure(self.layout)
             folder = folder_of(self.layout)

@@ -34,8 +34,7 @@ _CHANGED = 50  # most new files that are compared with a missing one
 
 @dataclass(frozen=True)
 class FileLocation:
-    """The location of a memory's file. `path` is its recorded path in this work tree. `at` is its current path if that
-    differs: the new path of a moved file, or the absolute path of a file that only another work tree has."""
+    """Where a memory's file is: its recorded `path` here, and its current path `at` if that differs."""
 
     state: State
     path: str
@@ -119,7 +118,7 @@ def tops(worktree: WorkTree) -> list[str]:
 
 
 def quick_read(path: str) -> bytes:
-    """The bytes of a small regular file in a folder that is known not to be a link; b"" otherwise."""
+    """The bytes of a regular file in a folder that is known not to be a link; b"" otherwise."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -147,8 +146,8 @@ _USED = ("conversation.md", "edits.jsonl", "notes.md")  # identity.json also cha
 
 
 class Measure(NamedTuple):
-    """The size and last use of a memory. `size` is the total size of its files in bytes; `used` is the time of the last
-    addition in seconds since 1970."""
+    """The total size in bytes, the numbers of edits and notes, and the last addition in seconds since
+    1970."""
 
     size: int
     edits: int
@@ -167,8 +166,7 @@ class Row:
 
 @dataclass(frozen=True)
 class RowFilter:
-    """Selects at most `limit` rows, in `order`: those for the files and folders in `paths` whose state is in `states`.
-    An empty `paths` or `states` selects all."""
+    """At most `limit` rows in `order` for these files and folders in these states; empty ones select all."""
 
     paths: Collection[str] = ()
     states: Collection[State] = ()
@@ -177,8 +175,8 @@ class RowFilter:
 
 
 def rows(layout: Layout, worktree: WorkTree, query: RowFilter, warn: Warn) -> Iterator[Row]:
-    """Yield the rows; each file is located when its row is reached. Raises Refused if the memory folder is a link or a
-    file."""
+    """Yield the rows; each file is located when its row is reached. Raises Refused for a linked memory
+    folder."""
     memory = str(layout.memory)
     with open_index(layout, warn) as index:
         locator = FileLocator(layout, worktree, index)

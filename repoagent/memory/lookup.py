@@ -29,8 +29,7 @@ _NAME = re.compile(r"[a-z0-9-]*-[0-9a-f]{8}")
 
 @dataclass(frozen=True)
 class MemoryTarget:
-    """The file that a user named as `typed`: its `path` in this work tree, its bytes (None if it does not exist), and
-    its memory (None if it has none)."""
+    """The file that a user named: path here, bytes (None if it does not exist), memory, and name as typed."""
 
     path: str
     data: bytes | None
@@ -41,11 +40,9 @@ class MemoryTarget:
 def find_target(
     layout: Layout, worktree: WorkTree, name: str, cwd: Path, *, warn: Warn, rekey: bool = False
 ) -> MemoryTarget:
-    """Find the file or memory `name`, relative to `cwd` or, if there is nothing at that path, to the top. With `rekey`,
-    a memory that was found by inode or content is updated, as an edit would do.
+    """Find the file or memory `name`, relative to `cwd` or else to the top. `rekey` updates it as an edit does.
 
-    Raises UsageError for a folder, if neither a file nor a memory matches, or if several memories of deleted files
-    match; Refused if the file cannot be read.
+    Raises UsageError for a folder, no match, or memories of several deleted files; Refused for an unreadable file.
     """
     if os.path.lexists(cwd / name):
         is_memory = Path(os.path.realpath(cwd / name)).parent == layout.memory
@@ -136,8 +133,8 @@ class NoteStatus:
 
 @dataclass(frozen=True)
 class FileMemory:
-    """The contents of a memory. `turns` and the number of `exchanges` describe the conversation; `broken` is the error
-    if it cannot be read, else "". `archived` lists the other files in the archive."""
+    """The contents of a memory. `broken` tells why its conversation cannot be read; `archived` are other
+    archived files."""
 
     memory: Memory
     location: FileLocation
@@ -157,10 +154,8 @@ class FileMemory:
 def load_file_memory(
     layout: Layout, worktree: WorkTree, memory: Memory, data: bytes | None, *, warn: Warn
 ) -> FileMemory:
-    """Load a memory without changing it; `data` is the content of its file, None if the file is gone.
-
-    Unreadable parts are left out and reported, through `warn` or in the result.
-    """
+    """Load a memory; `data` is its file's content, None if that is gone. Unreadable parts are reported and
+    left out."""
     identity = memory.identity
     with open_index(layout, warn) as index:
         location = FileLocator(layout, worktree, index).locate(memory.folder.name, identity.path)

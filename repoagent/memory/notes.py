@@ -44,9 +44,8 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True)
 class Note:
-    """One note on a file. `day` is "YYYY-MM-DD", `blob` the abbreviated hash of the version that the note describes,
-    and `source` its author: a model's name, USER, PROGRAM (it records an event) or COMPACTED; "" if a user left them
-    out."""
+    """One note. `day` is "YYYY-MM-DD", `blob` abbreviates the hash of the version, `source` is a model, USER,
+    PROGRAM (an event) or COMPACTED; "" if left out."""
 
     text: str
     day: str = ""
@@ -138,11 +137,10 @@ def add_note(path: Path, text: str, *, blob: str = "", day: date | None = None, 
 
 
 def add_notes(path: Path, notes: Iterable[Note], *, is_stale: IsStale | None = None) -> list[Note]:
-    """Add those `notes` that are new to the file `path`; return, for each note, the one in the file that says the same.
+    """Add those `notes` that are new; return, for each, the one in the file that says the same.
 
-    Stale notes are not compared. Above LIMIT notes, the oldest stale notes move to the archive, then the oldest records
-    of events, then the oldest notes by models; the user's notes stay. Raises Busy if the lock is not released in time
-    or another program keeps saving the file, Refused if it cannot be written.
+    Stale notes are not compared. Above LIMIT the oldest stale notes move to the archive, then events, then those of
+    models; the user's stay. Raises Busy if the lock or the file is not free in time, Refused if it cannot be written.
     """
     wanted = [note for note in notes if note.text]
 
@@ -172,7 +170,7 @@ def add_notes(path: Path, notes: Iterable[Note], *, is_stale: IsStale | None = N
 
 
 def drop_note(path: Path, text: str) -> bool:
-    """Remove the note `text` from the file; return whether it was there. Raises what `add_notes` raises."""
+    """Remove the note `text`; return whether it was there. Raises what `add_notes` raises."""
 
     def change(data: bytes) -> tuple[bytes, bool]:
         dropped = [entry for entry in entries(data) if entry.note.text == _one_line(text)]
@@ -182,10 +180,10 @@ def drop_note(path: Path, text: str) -> bool:
 
 
 def rewrite_notes(path: Path, change: Callable[[bytes], tuple[bytes, _Result]]) -> _Result:
-    """Rewrite the file with `change`, under its lock, and return the second item of what `change` returns.
+    """Rewrite the file with `change`, under its lock, and return the second item of what that returns.
 
-    `change` receives the current bytes (b"" if there is no file); it is called again if another program saves the file
-    first. Raises what `add_notes` raises.
+    `change` gets the current bytes, and is called again if another program saves first. Raises what `add_notes`
+    raises.
     """
     with locked(path.with_name(path.name + ".lock"), label=f"the notes {path.parent.name}/{path.name}"):
         for _ in range(_TRIES):
@@ -270,9 +268,8 @@ def stale_notes(
 ) -> dict[Note, tuple[str, ...]]:
     """The notes about code that `data` no longer contains, each with the missing names.
 
-    A name may belong to another file, so only names in the version that the note describes count; if that version is
-    unknown, a note is stale if all of its names are missing. `older` (see `older_texts`) is called at most once, and
-    only if some notes are in doubt.
+    Only names in the version that a note describes count; if it is unknown, all names must be missing. `older`
+    is called at most once.
     """
     doubtful = {
         note: absent
@@ -312,7 +309,7 @@ def staleness(memory: Memory, data: bytes, older: Older | None = None) -> IsStal
 
 @dataclass(frozen=True)
 class AddedNotes:
-    """The notes that are in the file now, the number of new ones, and whether secrets in them were masked."""
+    """The notes in the file now, the number of new ones, and whether secrets were masked."""
 
     notes: tuple[Note, ...]
     new: int
@@ -320,7 +317,7 @@ class AddedNotes:
 
 
 def check_notes(texts: list[str]) -> None:
-    """Raise UsageError if there are no notes, if there are too many, or if one is too long for a prompt."""
+    """Raise UsageError for no notes, too many, or one too long for a prompt."""
     if not any(text.strip() for text in texts):
         raise UsageError('empty note; use `repoagent memory note FILE "TEXT"`')
     if len(texts) > MOST:
@@ -334,10 +331,8 @@ def check_notes(texts: list[str]) -> None:
 
 
 def add_user_notes(memory: Memory, worktree: WorkTree, texts: list[str], data: bytes | None) -> AddedNotes:
-    """Add the user's notes about the current version of the file; `data` is None for a deleted file.
-
-    A repeated note is not added, unless the existing one is about an older version. Raises what `add_notes` raises.
-    """
+    """Add the user's notes about the current version; `data` is None for a deleted file. Raises as
+    `add_notes` does."""
     blob = "" if data is None else blob_hash(data, worktree.object_format)
     masked = [mask(text) for text in texts]
     notes = [make_note(text, blob=blob, source=USER) for text in masked]
@@ -354,8 +349,7 @@ _MARKS = re.compile(  # words that change the meaning of an otherwise equal sent
 
 
 def says_nothing_new(new: str, old: str) -> bool:
-    """Whether `old` says everything that `new` does: the same words in any form, except common ones, in the same order,
-    with the same numbers, identifiers and negations."""
+    """Whether `old` says all that `new` does: the same words in order, numbers, identifiers and negations."""
     from repoagent.memory.search.tokenize import is_common, stem, words_of
 
     def essence(text: str) -> tuple[list[str], list[str]]:

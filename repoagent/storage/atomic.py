@@ -22,17 +22,17 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFE
 
 
 def write_whole(path: Path, data: bytes, *, private: bool = True, settled: bool = True) -> None:
-    """Durably write `data` to the file `path`, and create missing folders.
+    """Durably write `data` to the file `path`, and create missing folders. A link at `path` is replaced.
 
-    With `private`, its mode is 0600; otherwise the umask decides. A symbolic link at `path` is replaced, not followed.
-    Without `settled`, the content is durable, but the name becomes so only with the folder's next sync, for example by
-    a write with `settled`. Raises Refused if the folder is not a real one (see folders.py) or a system call fails.
+    With `private`, its mode is 0600; else the umask decides. Without `settled`, the name becomes durable only
+    with the folder's next sync. Raises Refused if the folder is not a real one (see folders.py) or a system
+    call fails.
     """
     os.close(write_locked(path, data, private=private, settled=settled))
 
 
 def write_locked(path: Path, data: bytes, *, private: bool = True, settled: bool = True) -> int:
-    """Write as `write_whole` does, and return a descriptor that locks the new file."""
+    """Write as `write_whole` does; return a descriptor that locks the new file."""
     with open_folder(path.parent, create=True) as parent:
         try:
             descriptor, temporary = _create_locked(parent, private=private)
@@ -53,8 +53,8 @@ def write_locked(path: Path, data: bytes, *, private: bool = True, settled: bool
 
 
 def _create_locked(parent: int, *, private: bool) -> tuple[int, str]:
-    """Create a temporary file in the open folder `parent`, and lock it, which marks its owner as alive; without locks
-    in the file system, `sweep` removes nothing. Returns its descriptor and name."""
+    """Create and lock a temporary file in `parent`; the lock marks its owner as alive. Returns descriptor and
+    name."""
     while True:
         temporary = f"{_TEMPORARY}{os.getpid()}-{os.urandom(6).hex()}"
         descriptor = os.open(temporary, _NEW, 0o600 if private else 0o666, dir_fd=parent)
@@ -88,11 +88,11 @@ def sweep(path: Path) -> None:
 
 
 def append_line(path: Path, data: bytes, *, marker: bytes = b"") -> None:
-    """Append `data` as one line (a missing newline is added), durably and completely, or not at all.
+    """Append `data` as one line, durably and completely, or not at all.
 
-    Writers lock the file. If a crash left an incomplete last line, a newline is added to it first. With `marker`, that
-    byte takes the place of the first one until all others are durable, which marks a line cut short by a crash. Raises
-    Busy if another process holds the lock for 10 s, and Refused as `write_whole` does.
+    A line cut short by a crash is ended first. With `marker`, that byte takes the place of the first one until
+    all others are durable. Raises Busy if another process holds the lock for 10 s, and Refused as `write_whole`
+    does.
     """
     line = data if data.endswith(b"\n") else data + b"\n"
     with locked_file(path) as descriptor:
@@ -119,10 +119,8 @@ def append_line(path: Path, data: bytes, *, marker: bytes = b"") -> None:
 
 @contextmanager
 def locked_file(path: Path) -> Iterator[int]:
-    """Open the file `path` for appending, and create it if it is missing; no other writer appends during the block.
-
-    Raises Busy if another process holds the lock for 10 s, Refused as `write_whole` does.
-    """
+    """Open the file `path` for appending, or create it, locked against other writers. Raises Busy,
+    Refused."""
 
     def busy(_: bytes) -> str:
         return f"another process has been writing {path} for more than {_APPEND_TIMEOUT:g} s: try again"
@@ -137,8 +135,8 @@ def locked_file(path: Path) -> Iterator[int]:
 def read_regular(path: Path, *, most: int | None = None) -> bytes | None:
     """The content of `path`; None if there is no such file.
 
-    Raises Refused if the file has more than `most` bytes, is not a regular file or is a symbolic link, or if a folder
-    in its path, from `.repoagent` on, is a symbolic link.
+    Raises Refused if it has more than `most` bytes or is not a regular file, or if a folder from `.repoagent`
+    on is a link.
     """
     try:
         with open_folder(path.parent) as parent:
@@ -161,8 +159,7 @@ def read_regular(path: Path, *, most: int | None = None) -> bytes | None:
 
 
 def move(path: Path, to: Path) -> bool:
-    """Rename a file or folder and sync both parents; False if it does not exist. Raises Refused if a system call
-    fails."""
+    """Rename a file or folder and sync both parents; False if it does not exist. Raises Refused."""
     try:
         with open_folder(path.parent) as old, open_folder(to.parent, create=True) as new:
             os.rename(path.name, to.name, src_dir_fd=old, dst_dir_fd=new)
@@ -176,10 +173,8 @@ def move(path: Path, to: Path) -> bool:
 
 
 def set_aside(path: Path) -> Path:
-    """Rename `path`, a file of any type, to NAME.broken-N with the lowest free N, and return the new path.
-
-    Raises FileNotFoundError if it does not exist (another process was faster), Refused if a system call fails.
-    """
+    """Rename a file of any type to NAME.broken-N with the lowest free N. Raises FileNotFoundError,
+    Refused."""
     with open_folder(path.parent) as parent:
         try:
             is_folder = stat.S_ISDIR(os.stat(path.name, dir_fd=parent, follow_symlinks=False).st_mode)

@@ -30,8 +30,7 @@ class Unusable(Refused):
 
 
 class Schema(NamedTuple):
-    """The schema of a database: `application` is the id in the file's header, `tables` the statements that create its
-    tables."""
+    """`application` is the id in the file's header, `tables` the statements that create its tables."""
 
     application: int
     version: int
@@ -45,7 +44,8 @@ class Schema(NamedTuple):
         connection.execute(f"PRAGMA user_version = {self.version}")
 
     def is_in(self, connection: sqlite3.Connection, path: Path) -> bool:
-        """True if the file has these tables, False if it is empty. Raises Damaged or Unusable for any other file."""
+        """Whether the file has these tables; False if it is empty. Raises Damaged or Unusable for any
+        other."""
         objects = "SELECT count(*) FROM sqlite_schema"
         programs = f"{objects} WHERE type IN ('trigger', 'view')"  # we create none, and others' need not end
         application, version, tables, foreign = (
@@ -143,8 +143,7 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def _in_the_way(path: Path) -> list[Path]:
-    """The file, and those of SQLite next to it, that are not regular files. Raises FileNotFoundError if there is no
-    folder, Unusable if it is a link."""
+    """The file, and those of SQLite next to it, that are not regular. Raises FileNotFoundError, Unusable."""
     files = []
     try:
         with open_folder(path.parent):
@@ -158,9 +157,9 @@ def _in_the_way(path: Path) -> list[Path]:
 
 
 def _create_private(path: Path, warn: Warn) -> None:
-    """Rename anything that is not a regular file, and create a missing file readable by its owner only.
+    """Rename what is not a regular file, and create a missing file readable by its owner only.
 
-    An existing file is not opened: closing it would drop the locks of another thread's SQLite on it.
+    An existing one is not opened: closing it would drop the locks of another thread's SQLite.
     """
     try:
         for file in _in_the_way(path):

@@ -31,8 +31,7 @@ def system_failed(verb: str, path: Path, error: OSError) -> SystemFailed:
 def open_folder(path: Path, *, create: bool = False) -> Iterator[int]:
     """Yield a descriptor of the folder `path`; with `create`, create missing folders.
 
-    Raises Refused if a component from `.repoagent` on is a symbolic link or not a folder, or if a system call fails;
-    FileNotFoundError, without `create`, if there is no such folder.
+    Raises Refused for a link or file from `.repoagent` on, or a failed call; FileNotFoundError without `create`.
     """
     current, below = _split(path)
     try:
@@ -63,8 +62,7 @@ def open_folder(path: Path, *, create: bool = False) -> Iterator[int]:
 
 
 def resolve_above(path: Path) -> Path:
-    """`path` with links resolved in the part above `.repoagent`; the rest is unchanged, so that `open_folder` refuses
-    links there."""
+    """`path` with links resolved above `.repoagent` only, so that `open_folder` refuses those below."""
     above, below = _split(path)
     return Path(os.path.realpath(above), *below)
 

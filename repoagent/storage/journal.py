@@ -52,8 +52,7 @@ class Journal:
         return self.folder / name
 
     def keep(self, name: str, data: bytes) -> None:
-        """Store `data` in the folder as the file `name`. The name becomes durable with the next `save`, whose record
-        refers to the file."""
+        """Store `data` as the file `name`; the name becomes durable with the next `save`."""
         write_whole(self.path(name), data, settled=False)
 
     def save(self, record: Mapping[str, Any]) -> None:
@@ -61,7 +60,7 @@ class Journal:
         json_files.write_document(self.path(_RECORD), record, version=VERSION)
 
     def retire(self, target: Path | None = None) -> None:
-        """End the journal: rename the folder to `target`, or remove it. The lock remains until `close`."""
+        """End the journal: move the folder to `target`, or remove it. The lock remains until `close`."""
         destination = target or _temporary_name(self.folder.parent, self.name)
         destination.parent.mkdir(parents=True, exist_ok=True)
         self.folder.rename(destination)
@@ -75,7 +74,7 @@ class Journal:
 
 
 def read_stored(folder: Path, name: str) -> bytes:
-    """The data that `Journal.keep` stored in the journal's folder. Raises IncompleteJournal if it is missing."""
+    """The data that `Journal.keep` stored. Raises IncompleteJournal if it is missing."""
     data = read_regular(folder / name)
     if data is None:
         raise IncompleteJournal(f"{folder / name} is missing: cannot restore anything from this journal")
@@ -88,10 +87,7 @@ def record(folder: Path) -> dict[str, Any] | None:
 
 
 def create_journal(root: Path, name: str, first: Mapping[str, Any], files: Mapping[str, bytes]) -> Journal:
-    """Durably create the journal `name` in the folder `root`, with its `first` record and `files`, and lock it.
-
-    Raises Busy if one with this name exists, Refused if a system call fails.
-    """
+    """Durably create and lock the journal `name` in `root`. Raises Busy if it exists, Refused."""
     unborn, descriptor = _begin(root, name)
     journal = Journal(unborn, descriptor)
     try:
@@ -110,8 +106,8 @@ def create_journal(root: Path, name: str, first: Mapping[str, Any], files: Mappi
 
 @contextmanager
 def scratch(root: Path, name: str) -> Iterator[Path]:
-    """Yield a private folder in `root` that is removed after the block or, after a crash, by `abandoned`. Raises
-    Refused if it cannot be created."""
+    """Yield a private folder in `root`, removed after the block or, after a crash, by `abandoned`. Raises
+    Refused."""
     folder, descriptor = _begin(root, name)
     try:
         yield folder
@@ -120,7 +116,7 @@ def scratch(root: Path, name: str) -> Iterator[Path]:
 
 
 def _begin(root: Path, name: str) -> tuple[Path, int]:
-    """Create a folder with a temporary name, and lock it. Returns it with the descriptor of the lock."""
+    """Create and lock a folder with a temporary name; return it and the lock's descriptor."""
     folder = _temporary_name(root, name)
     try:
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -198,7 +194,7 @@ def _take(owner: Path) -> int | None:
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove a journal's folder and its files, the owner's file last, since it shows that the owner has ended."""
+    """Remove a journal's folder, the owner's file last, which shows that the owner has ended."""
     for file in sorted(folder.iterdir(), key=lambda file: file.name == _OWNER):
         file.unlink(missing_ok=True)
     folder.rmdir()

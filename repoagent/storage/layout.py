@@ -26,8 +26,8 @@ class _Below:
 
 
 class Layout:
-    """The paths of repoagent's files. `root` is shared by all work trees of a repository; `git_dir` belongs to this
-    work tree, and the files below `private` survive `git clean -fdx`."""
+    """`root` is shared by all work trees, `git_dir` belongs to this one; `private` survives `git clean
+    -fdx`."""
 
     __slots__ = ("git_dir", "root")  # a dataclass would take 1 ms more at each start
 
@@ -54,8 +54,8 @@ class Layout:
 
 
 def has_leftovers(layout: Layout) -> bool:
-    """Whether a command may have been killed or may still be running: an entry for the memory is pending, or a lock
-    file still names its holder."""
+    """Whether an entry for the memory is pending or a lock names its holder: a command was killed, or
+    runs."""
     if any(folder.is_dir() and any(folder.iterdir()) for folder in (layout.pending, layout.locks)):
         return True
     try:
@@ -65,10 +65,7 @@ def has_leftovers(layout: Layout) -> bool:
 
 
 def ensure(layout: Layout) -> None:
-    """Create the root folder with a `.gitignore` that ignores its content; an existing `.gitignore` is not changed.
-
-    Raises Refused if either is a symbolic link, has the wrong type, or cannot be created.
-    """
+    """Create the root folder with a `.gitignore` for its content, unless there is one. Raises Refused."""
     path = layout.root / ".gitignore"
     with open_folder(layout.root, create=True) as root:
         try:
@@ -94,8 +91,7 @@ _redirect: list[Warn] = []  # at most one, which replaces standard error
 
 
 def to_stderr(sentence: str) -> None:
-    """The default `Warn`: prints each warning once, to standard error, unless `send_to` redirects it. A command with a
-    progress display uses another `Warn`."""
+    """The default `Warn`: prints each warning once, to standard error, unless `send_to` redirects it."""
     if _redirect:
         _redirect[0](sentence)
     elif sentence not in _printed:
@@ -104,6 +100,5 @@ def to_stderr(sentence: str) -> None:
 
 
 def send_to(warn: Warn) -> None:
-    """Send all further warnings of this process to `warn`, including repeated ones: a library must not write to the
-    standard error of its program."""
+    """Send all further warnings of this process to `warn`, including repeated ones."""
     _redirect[:] = [warn]

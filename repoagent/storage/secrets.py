@@ -34,8 +34,8 @@ _NO_SECRETS = {"PWD", "OLDPWD"}
 
 
 def secrets_of(env: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The variables in `env` (default: the environment) whose names mark them as secrets, except those whose values are
-    short, or are file paths."""
+    """The variables in `env` (default: the environment) whose names mark them as secrets, without paths and
+    short values."""
     return {
         name: value
         for name, value in (os.environ if env is None else env).items()
@@ -65,10 +65,10 @@ UNAVAILABLE = (
 
 
 def may_hold_secrets(text: str) -> bool:
-    """Whether anything in `text` looks random or is a private key's header.
+    """Whether anything in `text` looks random or is a private key's header: a millisecond per 64 KB.
 
-    Takes a millisecond per 64 KB; the rules take a third of a second to load, and few texts need them. Identifiers do
-    not look random, nor do hashes, UUIDs or names with a short hash (`observation-3a5fc4e1`).
+    The rules take a third of a second to load, and few texts need them. Identifiers, hashes, UUIDs and names
+    with a short hash do not look random.
     """
     return _PRIVATE_KEY in text or any(map(_looks_random, set(_RUN.findall(text))))
 
@@ -85,12 +85,10 @@ def _looks_random(run: str) -> bool:
 
 
 def find_secrets(text: str) -> list[str]:
-    """The keys, tokens and private keys in `text` that Kingfisher finds with enough confidence; [] if Kingfisher is not
-    installed.
+    """The keys, tokens and private keys that Kingfisher finds in `text`; [] if it is not installed.
 
-    A match of a generic rule (a password in a URL), or of one half of a key pair, must look random as well, because
-    such rules match the examples in every manual. Keys are not validated online. A secret never contains invalid UTF-8
-    (lone surrogates).
+    A match of a generic rule, or of one half of a key pair, must look random too: such rules match the examples
+    in every manual. Keys are not validated online.
     """
     scanner = _scanner()
     findings = [] if scanner is None else scanner.scan(text.encode("utf-8", "replace"))
@@ -222,8 +220,7 @@ def _is_dummy(value: str) -> bool:
 
 
 def _has_changes(value: str, least: int) -> bool:
-    """Whether the kind of character changes as often as in a random value, and `least` times. A capitalized word counts
-    once, a separator not at all."""
+    """Whether the kind of character changes as often as in a random value, and `least` times."""
     return len(_KIND_CHANGE.findall(value)) >= max(least, RANDOM_CHANGES * len(value))
 
 
@@ -235,10 +232,10 @@ _values: dict[str, str] = {}  # secrets by placeholder; never stored
 
 
 def mask(text: str) -> str:
-    """`text` with a placeholder for each key or token in it; the number of lines stays the same.
+    """`text` with a placeholder for each key or token; the number of lines stays the same.
 
-    A secret that was found once is masked everywhere from then on, even without its context. In a multi-line secret (a
-    private key), all lines but the header and footer are masked.
+    What was found once is masked everywhere from then on. In a multi-line secret, all lines but header and footer are
+    masked.
     """
     (_look_once if len(text) <= SHORT else _look)(text)
     # longest first: a secret may contain another one

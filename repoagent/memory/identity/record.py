@@ -48,10 +48,10 @@ class Seen:
 class Identity:
     """The file that a memory is about. Paths are relative to the top of the work tree.
 
-    `path` is its last seen path in any work tree; `places` maps the top of each work tree to the path and version last
-    seen there, since a file may have a different name and content on another branch. `keys` maps "<device>:<inode>" to
-    the top of the work tree, oldest first. `blobs` are the versions seen, newest last. `commit` is HEAD at the last
-    edit. `strangers` are paths that a user has declared to be other files.
+    `path` is its last seen path in any work tree; `places` maps the top of each work tree to the path and
+    version last seen there, since a file may have a different name and content on another branch. `keys` maps
+    "<device>:<inode>" to the top of the work tree, oldest first. `blobs` are the versions seen, newest last.
+    `commit` is HEAD at the last edit. `strangers` are paths that a user has declared to be other files.
     """
 
     path: str

@@ -31,8 +31,8 @@ LIMIT = 4 * 1024 * 1024  # bytes that are stored and compared
 def similarity(before: bytes, after: bytes) -> float:
     """The share of the larger content that is also in the smaller one, in any order, 0.0 to 1.0.
 
-    Equal lines and pieces of 64 bytes count, as in git's diffcore-delta, but not carriage returns before newlines. 0.0
-    if the sizes alone rule out `RENAME`. Only the first LIMIT bytes count.
+    Equal lines and pieces of 64 bytes count, as in git's diffcore-delta, but not carriage returns before
+    newlines. 0.0 if the sizes alone rule out `RENAME`. Only the first LIMIT bytes count.
     """
     before, after = before[:LIMIT], after[:LIMIT]
     if before == after:

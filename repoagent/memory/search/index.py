@@ -122,7 +122,8 @@ def snapshot_files(layout: Layout) -> FileSnapshot:
 
 
 def _paths(root: int) -> Iterator[str]:
-    """Paths below the root, in a stable order, without the conversations of running edits, which end up in memories."""
+    """Paths below the root, in a stable order, without the conversations of running edits, which end up in
+    memories."""
     for name in _entries(root, "memory", folders=True):
         for file in ("identity.json", "notes.md", "edits.jsonl", "conversation.md"):
             yield f"memory/{name}/{file}"

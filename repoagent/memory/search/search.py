@@ -44,11 +44,12 @@ _ARCHIVED = 0.5  # factor for archived passages
 
 @dataclass(frozen=True)
 class Hit:
-    """A note, edit, conversation or summary that matches. `file` is the path it is about; if that is "", `name` is, for
-    example, "commit 3f2a9c1be04d". `date` is "YYYY-MM-DD" or "". `snippet` is one line, and `marks` the positions
-    (start, end) of the query's words in it. The text is in the plain file `path`, on `line` (from 1). `stale`: whether
-    it is a note about a version that has been completely replaced since. `also`: other files with the same text,
-    usually from one edit. A higher `score` is better; only scores for the same query are comparable."""
+    """A note, edit, conversation or summary that matches. `file` is the path it is about; if that is "", `name`
+    is, for example, "commit 3f2a9c1be04d". `date` is "YYYY-MM-DD" or "". `snippet` is one line, and `marks` the
+    positions (start, end) of the query's words in it. The text is in the plain file `path`, on `line` (from 1).
+    `stale`: whether it is a note about a version that has been completely replaced since. `also`: other files
+    with the same text, usually from one edit. A higher `score` is better; only scores for the same query are
+    comparable."""
 
     file: str
     kind: Kind
@@ -73,9 +74,9 @@ class SearchResult:
 
 @dataclass(frozen=True)
 class Search:
-    """Search options: at most `limit` hits, of these kinds, about these files or files in these folders (() means all),
-    in snippets of `width` characters; the age of a passage is counted back from `today`. The plain file `without` is
-    not searched: for example, the conversation that the query comes from."""
+    """Search options: at most `limit` hits, of these kinds, about these files or files in these folders (()
+    means all), in snippets of `width` characters; the age of a passage is counted back from `today`. The plain
+    file `without` is not searched: for example, the conversation that the query comes from."""
 
     limit: int = _RESULTS
     kinds: Sequence[Kind] = ()

@@ -26,8 +26,8 @@ _COMMON = re.compile(
 
 
 class Words(NamedTuple):
-    """The words of a text. `parts` are their stems, in order; `names` the compound names among them, each as one word;
-    `raw` is `parts` before stemming."""
+    """The words of a text. `parts` are their stems, in order; `names` the compound names among them, each as
+    one word; `raw` is `parts` before stemming."""
 
     parts: tuple[str, ...]
     names: tuple[str, ...]
