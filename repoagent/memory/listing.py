@@ -12,9 +12,11 @@ from contextlib import suppress
 from dataclasses import field
 from functools import cached_property
 from itertools import islice
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 from repoagent.dataclass import dataclass
+from repoagent.errors import Refused
 from repoagent.git.index import paths_by_blob
 from repoagent.git.process import git
 from repoagent.git.worktree import WorkTree, is_full_id
@@ -24,6 +26,7 @@ from repoagent.memory.identity.record import FILE
 from repoagent.memory.identity.resolve import MANY, file_at, find, key_of
 from repoagent.memory.notes import entries
 from repoagent.storage import json_files
+from repoagent.storage.atomic import read_regular
 from repoagent.storage.layout import Layout, Warn
 
 State = Literal["live", "moved", "orphaned"]
@@ -80,7 +83,7 @@ class FileLocator:
 
     def _candidates(self, name: str, path: str, hints: Collection[Hint]) -> Iterator[str]:
         """Files that may be the missing one, most likely first."""
-        value = json_files.parse(quick_read(f"{self.layout.memory}/{name}/{FILE}")) or {}
+        value = json_files.parse(_content(f"{self.layout.memory}/{name}/{FILE}")) or {}
         commit = value.get("commit")
         if isinstance(commit, str) and is_full_id(commit):
             if commit not in self._renames:
@@ -117,19 +120,12 @@ def tops(worktree: WorkTree) -> list[str]:
     return list(dict.fromkeys([str(worktree.top), *(os.path.realpath(os.fsdecode(path)) for path in paths)]))
 
 
-def quick_read(path: str) -> bytes:
-    """The bytes of a regular file in a folder that is known not to be a link; b"" otherwise."""
+def _content(path: str) -> bytes:
+    """The bytes of a regular file; b"" otherwise."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
+        return read_regular(Path(path)) or b""
+    except Refused:
         return b""
-    try:
-        status = os.fstat(descriptor)
-        return os.read(descriptor, status.st_size + 1) if stat.S_ISREG(status.st_mode) else b""
-    except OSError:
-        return b""
-    finally:
-        os.close(descriptor)
 
 
 def _file_key(path: str) -> str:
@@ -208,8 +204,8 @@ def measured(folder: str | os.PathLike[str]) -> Measure:
                 if stat.S_ISREG(status.st_mode):
                     size += status.st_size
                     times |= {name: status.st_mtime} if path == base else {}
-    lines = map(json_files.record_of, quick_read(f"{base}/edits.jsonl").split(b"\n"))
+    lines = map(json_files.record_of, _content(f"{base}/edits.jsonl").split(b"\n"))
     ids = {value.get("id") for value in lines if value}  # another line for each change in a state
-    notes = len(entries(quick_read(f"{base}/notes.md"))) if "notes.md" in times else 0
+    notes = len(entries(_content(f"{base}/notes.md"))) if "notes.md" in times else 0
     used = max((times[name] for name in _USED if name in times), default=times.get(FILE, 0.0))
     return Measure(size, len({identity for identity in ids if isinstance(identity, str)}), notes, used)

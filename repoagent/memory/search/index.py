@@ -7,18 +7,15 @@ by tokenize.py; SQLite only splits at spaces). An update reads only files whose 
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import stat
-import sys
 import time
 import unicodedata
-from array import array
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, closing
-from hashlib import blake2b
-from itertools import chain
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, closing, suppress
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from repoagent.errors import Refused
 from repoagent.llm.conversation import NewerConversation
@@ -31,8 +28,7 @@ from repoagent.storage.atomic import read_regular
 from repoagent.storage.layout import Layout, Warn
 from repoagent.storage.locks import locked
 
-# Another version of Unicode would split some words differently; the mark depends on the byte order.
-_MADE_BY = f"1.1 {unicodedata.unidata_version} {sys.byteorder}"
+_MADE_BY = f"1.2 {unicodedata.unidata_version}"  # another version of Unicode splits some words differently
 _TABLES = f"""
 CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE source (id INTEGER PRIMARY KEY, path BLOB UNIQUE, stamp TEXT, about BLOB);
@@ -50,7 +46,13 @@ _TICK = 50_000_000  # nanoseconds: a file that changes twice within one tick of 
 _COARSE = 2_000_000_000  # the same if a file system stores only whole seconds
 _MANY = 2_000  # new passages after which the index is merged
 _WAIT = 60.0  # seconds to wait for another process that builds the index
-_MASK = (1 << 63) - 1
+_FOLDERS = ("memory", "conversations", "summaries")
+_SEARCHED = re.compile(
+    r"memory/[^/]+/(identity\.json|notes\.md|edits\.jsonl|conversation\.md|archive/[^/.][^/]*\.md)"
+    r"|conversations/(?!edit-)[^/.][^/]*\.md"
+    r"|summaries/([^/]{2}/[^/.][^/]*\.json|files/[^/]{2}/[^/.][^/]*\.md)"
+)
+Files = dict[str, tuple[int, int, int]]  # time in ns, inode and size, by path below the root
 Progress = Callable[[int, int], None]  # number of files read, number of files
 _Result = TypeVar("_Result")
 
@@ -65,7 +67,8 @@ def open_index(path: Path, warn: Warn) -> sqlite3.Connection:
     connection = database.open_database(path, SCHEMA, warn, wal=True)
     try:
         with database.sqlite_errors(path):
-            if _meta(connection, "made by") != _MADE_BY:
+            made_by = "SELECT value FROM meta WHERE key = 'made by'"
+            if connection.execute(made_by).fetchone() != (_MADE_BY,):
                 with database.transaction(connection):  # make the tables again, empty, in one transaction
                     for table in ("meta", "source", "passage", "words"):
                         connection.execute(f"DROP TABLE IF EXISTS {table}")
@@ -86,72 +89,20 @@ def in_memory() -> sqlite3.Connection:
     return connection
 
 
-def _meta(connection: sqlite3.Connection, key: str) -> object:
-    row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
-    return None if row is None else row[0]
-
-
-class FileSnapshot(NamedTuple):
-    """The files to search: path below the root, time in ns, inode and size. `mark` is a hash of all."""
-
-    files: dict[str, tuple[int, int, int]]
-    mark: bytes
-
-
-def snapshot_files(layout: Layout) -> FileSnapshot:
-    """Stat all regular files that are to be searched."""
-    files: dict[str, tuple[int, int, int]] = {}
-    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-    try:
-        root = os.open(layout.root, flags)
-    except OSError:
-        return FileSnapshot({}, b"")
-    try:
-        for path in _paths(root):
-            try:
-                status = os.stat(path, dir_fd=root, follow_symlinks=False)
-            except OSError:  # just deleted
-                continue
-            if stat.S_ISREG(status.st_mode):
-                files[path] = (status.st_mtime_ns & _MASK, status.st_ino & _MASK, status.st_size)
-    finally:
-        os.close(root)
-    mark = blake2b(packed("\0".join(files)), digest_size=16)
-    mark.update(array("q", chain.from_iterable(files.values())).tobytes())
-    return FileSnapshot(files, mark.digest())
-
-
-def _paths(root: int) -> Iterator[str]:
-    """Paths below the root, in a stable order, without the conversations of running edits, which end up in
-    memories."""
-    for name in _entries(root, "memory", folders=True):
-        for file in ("identity.json", "notes.md", "edits.jsonl", "conversation.md"):
-            yield f"memory/{name}/{file}"
-        yield from _files(root, f"memory/{name}/archive", ".md")
-    yield from (path for path in _files(root, "conversations", ".md") if "/edit-" not in path)
-    for folder, ending in (("summaries", ".json"), ("summaries/files", ".md")):
-        for name in _entries(root, folder, folders=True):
-            if len(name) == 2:
-                yield from _files(root, f"{folder}/{name}", ending)
-
-
-def _files(root: int, folder: str, ending: str) -> Iterator[str]:
-    for name in _entries(root, folder, folders=False):
-        if name.endswith(ending) and not name.startswith("."):
-            yield f"{folder}/{name}"
-
-
-def _entries(root: int, path: str, *, folders: bool) -> list[str]:
-    """The sorted names of the folders in a folder, or of all other entries; [] for a link or a missing folder."""
-    try:
-        opened = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=root)
-    except OSError:
-        return []
-    try:
-        with os.scandir(opened) as entries:
-            return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False) == folders)
-    finally:
-        os.close(opened)
+def snapshot_files(layout: Layout) -> Files:
+    """Stat all regular files that are to be searched. Conversations of running edits end up in memories."""
+    files: Files = {}
+    root = str(layout.root)
+    for folder, inner, names in os.walk(root) if not layout.root.is_symlink() else ():
+        below = folder[len(root) + 1 :]
+        inner[:] = sorted(name for name in inner if not name.startswith(".") and (below or name in _FOLDERS))
+        for path in (f"{below}/{name}" for name in sorted(names)):
+            if _SEARCHED.fullmatch(path):
+                with suppress(OSError):  # just deleted
+                    status = os.lstat(f"{root}/{path}")
+                    if stat.S_ISREG(status.st_mode):
+                        files[path] = (status.st_mtime_ns, status.st_ino, status.st_size)
+    return files
 
 
 def memory_of(path: str) -> str:
@@ -170,58 +121,56 @@ def _is_identity(path: str) -> bool:
     return path.endswith("/identity.json") and path.count("/") == 2 and memory_of(path) != ""
 
 
+def _stamps(seen: Files) -> dict[str, str]:
+    return {path: ":".join(map(str, numbers)) for path, numbers in seen.items()}
+
+
+def _is_current(connection: sqlite3.Connection, seen: Files) -> bool:
+    rows = connection.execute("SELECT path, stamp FROM source")
+    return {unpacked(path): stamp for path, stamp in rows} == _stamps(seen)
+
+
 def update(
     connection: sqlite3.Connection,
     layout: Layout,
-    seen: FileSnapshot,
+    seen: Files,
     warn: Warn,
     progress: Progress | None = None,
 ) -> None:
     """Update the index in one transaction, so that readers see it before or after the update."""
     with database.transaction(connection):
         began = time.time_ns()
-        known: dict[
-            str, tuple[int, str, str]
-        ] = {}  # the row, the stamp, and the file that the memory is about
+        known: dict[str, tuple[int, str, str]] = {}  # row, stamp, and the file that the memory is about
         for path, number, stamp, about in connection.execute("SELECT path, id, stamp, about FROM source"):
             known[unpacked(path)] = number, stamp, unpacked(about)
-        stamps = {path: ":".join(map(str, numbers)) for path, numbers in seen.files.items()}
+        stamps = _stamps(seen)
         same = {path for path, stamp in stamps.items() if path in known and known[path][1] == stamp}
         abouts: dict[str, str] = {}
         for path in filter(_is_identity, stamps):
             identity = None if path in same else load_or_warn((layout.root / path).parent, warn)
             abouts[memory_of(path)] = known[path][2] if path in same else identity.path if identity else ""
-        for number in [known[path][0] for path in known.keys() - stamps.keys()]:
-            _remove_passages(connection, number)
-            connection.execute("DELETE FROM source WHERE id = ?", (number,))
         stale = [
             path for path in stamps if path not in same or known[path][2] != abouts.get(memory_of(path), "")
         ]
-        written, is_certain = 0, True
+        for path in known.keys() - (stamps.keys() - set(stale)):
+            number = known[path][0]
+            for table, column in (("words", "rowid"), ("passage", "id")):
+                ids = "SELECT id FROM passage WHERE source = ?"
+                connection.execute(f"DELETE FROM {table} WHERE {column} IN ({ids})", (number,))
+            connection.execute("DELETE FROM source WHERE id = ?", (number,))
+        written = 0
         for count, path in enumerate(stale):
             if progress is not None:
                 progress(count, len(stale))
-            changed, about = seen.files[path][0], abouts.get(memory_of(path), "")
+            changed, about = seen[path][0], abouts.get(memory_of(path), "")
             doubt = _COARSE if changed % 1_000_000_000 == 0 else _TICK
             is_settled = changed + doubt < began  # else a later version may have this stamp: read it again
-            is_certain = is_certain and is_settled
             values = (packed(path), stamps[path] if is_settled else "", packed(about))
-            if path in known:
-                number = known[path][0]
-                _remove_passages(connection, number)
-                connection.execute(
-                    "UPDATE source SET (path, stamp, about) = (?, ?, ?) WHERE id = ?", (*values, number)
-                )
-            else:
-                cursor = connection.execute(
-                    "INSERT INTO source (path, stamp, about) VALUES (?, ?, ?)", values
-                )
-                number = cursor.lastrowid or 0
+            cursor = connection.execute("INSERT INTO source (path, stamp, about) VALUES (?, ?, ?)", values)
+            number = cursor.lastrowid or 0
             for passage in _read(layout, path, about, warn):
                 _insert(connection, number, passage)
                 written += 1
-        mark = seen.mark if is_certain else None
-        connection.execute("INSERT OR REPLACE INTO meta VALUES ('mark', ?)", (mark,))
         if written > _MANY:
             connection.execute("INSERT INTO words (words) VALUES ('optimize')")
 
@@ -261,16 +210,9 @@ def _insert(connection: sqlite3.Connection, source: int, passage: Passage) -> No
     )
 
 
-def _remove_passages(connection: sqlite3.Connection, source: int) -> None:
-    for table, column in (("words", "rowid"), ("passage", "id")):
-        connection.execute(
-            f"DELETE FROM {table} WHERE {column} IN (SELECT id FROM passage WHERE source = ?)", (source,)
-        )
-
-
 def query_index(
     layout: Layout,
-    seen: FileSnapshot,
+    seen: Files,
     query: Callable[[sqlite3.Connection], _Result],
     warn: Warn,
     progress: Progress | None = None,
@@ -281,10 +223,10 @@ def query_index(
         for _ in range(3):
             try:
                 with closing(open_index(path, warn)) as connection, database.sqlite_errors(path):
-                    if _meta(connection, "mark") != seen.mark:
+                    if not _is_current(connection, seen):
                         with _locked(layout):
                             seen = snapshot_files(layout)
-                            if _meta(connection, "mark") != seen.mark:
+                            if not _is_current(connection, seen):
                                 update(connection, layout, seen, warn, progress)
                     return query(connection)
             except database.Damaged as error:

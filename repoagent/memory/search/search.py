@@ -101,7 +101,7 @@ def answer(
     """The result for the query `text`. `progress` is called while the index is built or updated."""
     query = parse(text)
     seen = index.snapshot_files(layout)
-    if not seen.files:
+    if not seen:
         return SearchResult()
     if not query.words:
         return SearchResult(searched=True)
