@@ -39,6 +39,8 @@ def show_command(repo: Repository, /, *, file: str) -> None:
 
     This changes nothing: the memory of a moved file is not attached to its new path.
     """
+    from repoagent.memory.identity.record import came_along
+    from repoagent.memory.listing import Row
     from repoagent.memory.lookup import load_file_memory
 
     target = find(repo, file)
@@ -47,20 +49,13 @@ def show_command(repo: Repository, /, *, file: str) -> None:
     if file_memory.broken and not repo.as_json:
         repo.terminal.warn(file_memory.broken)
     page = Page.of(repo.terminal, most=120)
-    repo.emit(_as_object(file_memory, repo), _lines(file_memory, repo, page))
-
-
-def _as_object(file_memory: FileMemory, repo: Repository) -> dict[str, object]:
-    from repoagent.memory.identity.record import came_along
-    from repoagent.memory.listing import Row
-
-    memory, identity = file_memory.memory, file_memory.memory.identity
+    identity = memory.identity
     conversation = {
         "file": memory.conversation,
         "turns": len(file_memory.turns),
         **select(file_memory, "exchanges", "broken"),
     }
-    return {
+    content = {
         **_row_object(Row(memory.folder.name, file_memory.measure, file_memory.location), repo),
         "notes": [
             {**vars(status.note), **select(status, missing_names="gone", about_older_text="older")}
@@ -75,6 +70,7 @@ def _as_object(file_memory: FileMemory, repo: Repository) -> dict[str, object]:
         "cleared": [{"folder": entry.folder, "parts": list(entry.parts)} for entry in file_memory.cleared],
         "archived": file_memory.archived,
     }
+    repo.emit(content, _lines(file_memory, repo, page))
 
 
 _FILES = ("notes.md", "conversation.md", "edits.jsonl", "identity.json")
@@ -218,7 +214,16 @@ def list_command(repo: Repository, /, **values: Any) -> int:
         notes.append("no memories match")
     elif len(matches) > len(listed):
         notes.append(f"showing the first {len(listed):,}; see more with -n N, or name a folder")
-    table = page.table(_COLUMNS, [_cells(row, page) for row in listed]) if listed else ()
+    lines: list[list[Cell]] = []
+    for row in listed:
+        measure, location = row.measure, row.location
+        path: Cell = (one_line(location.path), "path")
+        if location.at:
+            half = None if page.width is None else max(12, (page.width - 46) // 2)
+            path = f"{page.shorten(path[0], half)} → {page.shorten(one_line(location.at), half)}"
+        numbers = (amount(measure.size), f"{measure.edits:,}", f"{measure.notes:,}", page.ago(measure.used))
+        lines.append([*numbers, (location.state, _STYLES[location.state]), path])
+    table = page.table(_COLUMNS, lines) if lines else ()
     repo.emit({"memories": [_row_object(row, repo) for row in listed]}, table, notes=notes)
     return Exit.DONE if listed else Exit.NOTHING
 
@@ -233,13 +238,3 @@ def _row_object(row: Row, repo: Repository) -> dict[str, object]:
         "last_used": used.isoformat(timespec="seconds"),
         **select(row.location, "state", current_path="at"),
     }
-
-
-def _cells(row: Row, page: Page) -> list[Cell]:
-    measure, location = row.measure, row.location
-    path: Cell = (one_line(location.path), "path")
-    if location.at:
-        half = None if page.width is None else max(12, (page.width - 46) // 2)
-        path = f"{page.shorten(path[0], half)} → {page.shorten(one_line(location.at), half)}"
-    numbers = (amount(measure.size), f"{measure.edits:,}", f"{measure.notes:,}", page.ago(measure.used))
-    return [*numbers, (location.state, _STYLES[location.state]), path]
