@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -216,15 +215,6 @@ def test_a_kill_in_between_loses_nothing_and_writers_go_on(memory: Memory) -> No
         numbers = {int(text.split()[1]) for text in said if text.startswith(name)}
         assert numbers == set(range(len(numbers)))
     assert "after it" in said
-
-
-def test_two_at_once_move_everything_once(memory: Memory) -> None:
-    for number in range(1, 8):
-        say(memory, number, f"request {number}")
-    with ThreadPoolExecutor(2) as pool:
-        done = [each for each in pool.map(lambda _: compact(memory), range(2)) if each]
-    assert len(done) == 1 and done[0].exchanges == 5
-    assert len(read_notes(memory.notes)) == 5
 
 
 def test_a_kill_at_any_write_leaves_every_exchange_somewhere(memory: Memory) -> None:

@@ -54,14 +54,6 @@ def test_a_field_of_a_wrong_type_is_named(fields: dict[str, Any]) -> None:
         json_files.decode(Node, fields)
 
 
-def test_lines_are_readable_if_possible(tmp_path: Path) -> None:
-    path = tmp_path / "log.jsonl"
-    json_files.append_record(path, {"name": "größe"})
-    json_files.append_record(path, {"name": "odd\udcff"})
-    assert "größe" in path.read_text()
-    assert [record["name"] for record in json_files.read_records(path)] == ["größe", "odd\udcff"]
-
-
 def test_broken_lines_are_skipped_and_counted_once(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     path.write_bytes(b'{"n":1}\nnonsense\n[1]\n\xff\n\n{"n":2}\n' + b"[" * 100_000 + b'\n{"n":3')
@@ -155,23 +147,3 @@ def test_several_processes_lose_nothing(layout: Layout) -> None:
     lines = b"".join(file.read_bytes() for file in layout.root.glob("audit*.jsonl")).splitlines()
     assert len({(event["worker"], event["n"]) for event in map(json.loads, lines)}) == 100
     assert [worker.exitcode for worker in workers] == [0] * 4
-
-
-def test_a_link_is_refused_and_nonsense_skipped(layout: Layout, tmp_path: Path) -> None:
-    layout.root.mkdir()
-    layout.audit.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(Refused, match=r"cannot open .*audit\.jsonl"):
-        json_files.record(layout, {"n": 1})
-    assert not (tmp_path / "elsewhere").exists()
-    layout.audit.unlink()
-    layout.audit.write_bytes(b"\xff\xfe nonsense")
-    json_files.record(layout, {"n": 2})
-    assert [event["n"] for event in json_files.read_records(layout.audit)] == [2]
-
-
-def test_a_folder_that_is_a_link_is_refused(layout: Layout, tmp_path: Path) -> None:
-    (tmp_path / "elsewhere").mkdir()
-    layout.root.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(Refused):
-        json_files.record(layout, {"n": 1})
-    assert list((tmp_path / "elsewhere").iterdir()) == []

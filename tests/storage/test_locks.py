@@ -99,18 +99,3 @@ def test_a_file_system_without_locks_says_so(tmp_path: Path, monkeypatch: pytest
         patch.setattr(fcntl, "flock", no_locks)
         with pytest.raises(Refused, match="does not support"), locked(tmp_path / "lock", label="it"):
             pass
-
-
-def test_a_lock_is_released_if_its_file_cannot_be_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(descriptor: int, length: int) -> None:
-        raise OSError(errno.EIO, "Input/output error")
-
-    path = tmp_path / "lock"
-    with monkeypatch.context() as patched:
-        patched.setattr(os, "ftruncate", refuse)
-        with locked(path, timeout=0, label="it"):
-            pass
-    with locked(path, timeout=0, label="it"):
-        pass

@@ -82,19 +82,11 @@ def test_one_correction_round(rewrite: Ask, script: Script) -> None:
     assert result["diff"].count("\n-") == 3 and result["words"] == "I did that."
 
 
-HEAD = "# repoagent conversation, version 1, nonce aaaaaaaa"
 BAD = {
     "what does not fit": (NOTHING_FITS, "nothing was applied"),
     "another file": (SHORTER.replace("conversation.md", "src/app.py"), "nothing was applied"),
     "a conversation that is gone": ("```diff\n--- a/conversation.md\n+++ /dev/null\n```\n", ""),
-    "the person's words": (diff("-why is it shared?", "+is it shared?"), "use --user-turns to allow it"),
     "a question left out": (NO_QUESTION, "use --user-turns to allow it"),
-    "the first line": (diff(f"-{HEAD}", "+# repoagent"), "not a valid conversation"),
-    "another nonce": (diff(f"-{HEAD}", f"+{HEAD.replace('a' * 8, 'b' * 8)}"), "before the first turn"),
-    "two answers": (
-        diff(" I share the cache.", "+## [aaaaaaaa] assistant", "+And more."),
-        "(assistant) cannot follow assistant",
-    ),
     "a key made up": (diff("-- first", "+- <<secret 0123456789>>"), "There is no <<secret 0123456789>>"),
 }
 

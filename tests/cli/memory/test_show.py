@@ -92,15 +92,6 @@ def test_older_notes_are_marked_until_it_is_undone(ask: Ask, context: Workspace)
     assert "squares are right\n" in ask("show", "src/a.py").out
 
 
-def test_a_wrong_move_is_undone(ask: Ask, context: Workspace) -> None:
-    top, mine = context.worktree.top, context.folder("src/a.py")
-    (top / "src/a.py").rename(top / "c.py")
-    assert context.folder("c.py") == mine
-    assert mine and ask("relink", "src/a.py", "--from", mine).code == 0 and context.folder("c.py") is None
-    context.repo.git("checkout", "--", "src/a.py")
-    assert context.folder("src/a.py") == mine
-
-
 def test_everything_on_one_page(ask: Ask, context: Workspace) -> None:
     memory = context.known("src/a.py")
     add_note(memory.notes, "`a says 4` is what callers read", blob=memory.identity.blob, source="person")

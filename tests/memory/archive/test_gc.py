@@ -122,12 +122,6 @@ def test_a_linked_work_tree_has_it(workspace: Workspace, tmp_path: Path) -> None
     archived(workspace)
 
 
-def test_a_file_that_was_moved_and_is_not_added_yet(workspace: Workspace) -> None:
-    memory = gone(workspace)
-    workspace.repo.write("elsewhere.py", edited(text("a")))
-    assert [each.verdict for each in run(workspace)] in ([], ["kept"]) and memory.folder.exists()
-
-
 def test_locked_and_pending_memories_stay_and_unknown_files_move_along(workspace: Workspace) -> None:
     memory = gone(workspace)
     with locked(memory.folder / "notes.md.lock", label="the notes"):

@@ -8,7 +8,7 @@ import random
 import pytest
 
 from repoagent.errors import NothingDone, Refused, UsageError
-from repoagent.llm.conversation import Turn, append, loads
+from repoagent.llm.conversation import Turn, append
 from repoagent.memory.conversation_log import (
     REDO,
     UNDO,
@@ -20,7 +20,6 @@ from repoagent.memory.conversation_log import (
     text_file,
 )
 from repoagent.memory.conversations import about_of, entries, last_spoken
-from repoagent.memory.identity.store import remember, resolve
 from repoagent.storage.locks import locked
 from repoagent.storage.secrets import mask
 from tests.edit.prompt.test_masking import made
@@ -274,18 +273,3 @@ def test_a_folder_that_is_a_link_is_not_followed(stored: StoredConversations) ->
     with pytest.raises(Refused, match="symbolic link"):
         entries(stored.layout)
     assert list(elsewhere.iterdir()) == []
-
-
-def test_a_loaded_conversation_is_that_of_the_next_edit(stored: StoredConversations) -> None:
-    workspace = stored.workspace
-    stored.make("fast", TALK[:2])
-    place = stored.at.file("README.md", make=True)
-    stored.copy("load", "fast", place)
-    data = (workspace.worktree.top / "README.md").read_bytes()
-    memory = resolve(workspace.layout, workspace.worktree, "README.md", data)
-    assert memory is not None and memory.conversation == place.path
-    assert loads(place.path.read_text()).turns == TALK[:2]
-    assert (
-        remember(workspace.layout, workspace.worktree, "README.md", data, memory=memory).folder
-        == memory.folder
-    )

@@ -339,20 +339,6 @@ def test_a_huge_file(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     stage.expect(BOTH)
 
 
-@pytest.mark.parametrize("known", [False, True])
-def test_a_reused_inode_inherits_nothing(stage: Stage, known: bool) -> None:
-    inode = (stage.top / "a.py").stat().st_ino
-    stage.sh("rm a.py")
-    for number in range(500):
-        path = "b.py" if known else f"n{number}.py"
-        stage.save(path, edited(B) if known else text(f"n{number}"))
-        if (stage.top / path).stat().st_ino == inode:
-            break
-    else:
-        pytest.skip("this file system did not reuse a freed inode in 500 tries")
-    stage.expect({"b.py": "b"})
-
-
 def test_a_copy_of_the_whole_repository(stage: Stage, tmp_path: Path) -> None:
     stage.sh(f"cp -a . {tmp_path}/copy")
     stage.save("a.py", edited(A))

@@ -105,15 +105,6 @@ def test_links_and_other_non_files_are_left_out(memories: MemoryFiles, tmp_path:
     assert memories.files("parser") == []
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_read_only_folder(parser: MemoryFiles) -> None:
-    parser.root.chmod(0o500)
-    try:
-        expect(parser, warnings=1)
-    finally:
-        parser.root.chmod(0o700)
-
-
 def test_another_process_holds_the_lock(parser: MemoryFiles, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("repoagent.memory.search.index._WAIT", 0.05)
     lock = parser.root / "recall.lock"
