@@ -115,7 +115,7 @@ class _Work:
         self.name = self.path if self.path.isprintable() else json.dumps(self.path, ensure_ascii=False)
         half = context_tokens * 3 // 2 if context_tokens else JOINED  # half of the context, in bytes
         self.room, self.joined = max(LEAST, min(ONE_CALL, half)), max(LEAST, min(JOINED, half))
-        self.parts = store.cut(file, cache.last(file.path), room=self.room)
+        self.parts = store.cut(file, self.room)
         self.is_single = len(self.parts) == 1
         self.part_words = words  # there are few lengths, so that parts serve file summaries of other lengths
         if not self.is_single:
@@ -254,44 +254,45 @@ def summarize(
 
 
 def summary_block(layout: Layout, path: str, data: bytes) -> str:
-    """The summary of the file `path` with the bytes `data`, for a prompt; "" if it is missing, old or
-    unreadable."""
-    summary, changed = _fresh(layout, path, data)
+    """The summary of the file `path` with the bytes `data`, for a prompt; "" if it is missing, old or unreadable."""
+    since = ""
+    try:
+        summary, last = _of_version(layout, path, data)
+        if summary is None and last is not None and len(last.parts) > 1:
+            known = {part.sha256 for part in last.parts}
+            parts = store.cut(SourceFile(path, data))
+            new = [part.size for part in parts if part.sha256 not in known]
+            if len(data) - sum(new) >= FRESH * max(len(data), last.parts[-1].end):
+                summary = store.read_summary(store.folder_of(layout), last.summary, ignore)
+                since = f", of an older version: {len(new)} of {len(parts)} parts changed since"
+    except Refused:
+        return ""
     if summary is None:
         return ""
     by = "corrected by a user" if summary.edited else f"by {summary.model or 'a model'}"
-    since = f", of an older version: {changed}" if changed else ""
     return f"Summary of the file ({by}{since}):\n{clipped(summary.text, WORDS * 2, 10_000)}\n"
 
 
 def purpose(layout: Layout, path: str, data: bytes) -> str:
     """The first sentence of the summary of exactly this version; "" if there is none."""
-    summary, changed = _fresh(layout, path, data)
-    if summary is None or changed:
+    try:
+        summary, _ = _of_version(layout, path, data)
+    except Refused:
         return ""
-    line = " ".join(summary.text.split())
+    line = " ".join(summary.text.split()) if summary else ""
     end = line.find(". ")
     return plain(line if end < 0 else line[: end + 1], _LINE)
 
 
-def _fresh(layout: Layout, path: str, data: bytes) -> tuple[Summary | None, str]:
-    """The summary of a file, and how much of the file has changed since, in words."""
+def _of_version(layout: Layout, path: str, data: bytes) -> tuple[Summary | None, store.SummaryRecord | None]:
+    """The summary of this version of a file, and the record of its last summary."""
     folder = store.folder_of(layout)
     if not data or not folder.is_dir():
-        return None, ""
+        return None, None
     digest = sha256(data).hexdigest()
-    try:
-        last = store.read_record(folder, path, ignore)
-        keys = [last.summary] if last is not None and last.sha256 == digest else []
-        for key in (*keys, key_of("whole", WORDS, digest)):  # the last finds a renamed file
-            if summary := store.read_summary(folder, key, ignore):
-                return summary, ""
-        if last is None or len(last.parts) == 1:
-            return None, ""
-        same = store.unchanged(last, data)
-        if sum(last.parts[number].size for number in same) < FRESH * max(len(data), last.parts[-1].end):
-            return None, ""
-        changed = f"{len(last.parts) - len(same)} of {len(last.parts)} parts changed since"
-        return store.read_summary(folder, last.summary, ignore), changed
-    except Refused:
-        return None, ""
+    last = store.read_record(folder, path, ignore)
+    keys = [last.summary] if last is not None and last.sha256 == digest else []
+    for key in (*keys, key_of("whole", WORDS, digest)):  # the last finds a renamed file
+        if summary := store.read_summary(folder, key, ignore):
+            return summary, last
+    return None, last

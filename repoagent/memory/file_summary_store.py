@@ -9,8 +9,8 @@
     Reads the configuration and starts the server. …
 
 The summary follows the first empty line. `written` is the hash of the model's text: if it does not match, a user has
-corrected the summary, and nothing overwrites it. A JSON file for each path records its summary and where the file was
-cut, so that only the parts that an edit touched are summarized again.
+corrected the summary, and nothing overwrites it. A JSON file for each path records its last summary and the parts that
+the file had then.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from dataclasses import asdict, field, replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
-from zlib import crc32
 
 from repoagent.dataclass import dataclass
 from repoagent.llm.model import printable
@@ -36,8 +35,6 @@ LONGEST = 40_000  # characters of a summary; the rest of a longer file is ignore
 _FIELD = re.compile(r"([a-z]+):[ \t]*(.*)")
 _VERSION = re.compile(r"[1-9][0-9]{0,8}")
 _NAME = 200  # characters of a field
-_HEAD = 64  # bytes at the beginning of a part that identify candidates
-_TRIES = 8  # full comparisons for each part, on average
 _HASH = re.compile(r"[0-9a-f]{64}")
 ONE_CALL = 32_768  # bytes of a file or part that is summarized in one call
 
@@ -110,8 +107,8 @@ def _one_line(text: str) -> str:
 
 @dataclass(frozen=True)
 class SummaryPart:
-    """Bytes `start` to `end` (exclusive), lines `first_line` to `last_line` (from 1), the definitions around
-    the first line, a hash of the bytes and a checksum of the first few."""
+    """Bytes `start` to `end` (exclusive), lines `first_line` to `last_line` (from 1), the definitions around the first
+    line, and a hash of the bytes."""
 
     start: int
     end: int
@@ -119,16 +116,10 @@ class SummaryPart:
     last_line: int
     scope: tuple[str, ...]
     sha256: str
-    head: int
 
     @property
     def size(self) -> int:
         return self.end - self.start
-
-    def is_at(self, data: bytes, start: int) -> bool:
-        """Whether `data` contains this part at `start`."""
-        same = data[start : start + self.size]
-        return len(same) == self.size and sha256(same).hexdigest() == self.sha256
 
 
 @dataclass(frozen=True)
@@ -166,53 +157,23 @@ class SummaryRecord:
     parts: tuple[SummaryPart, ...]
 
 
-def cut(file: SourceFile, last: SummaryRecord | None, *, room: int = ONE_CALL) -> tuple[SummaryPart, ...]:
-    """Cut `file` into parts of at most `room` bytes if possible, where `last` was cut. UTF-16 is one part."""
+def cut(file: SourceFile, room: int = ONE_CALL) -> tuple[SummaryPart, ...]:
+    """Cut `file` into parts of at most `room` bytes if possible; an edit changes few of them. UTF-16 is one part."""
     data = file.data
     if not data:
         return ()
-    if last is not None and last.sha256 == file.sha256 and all(part.size <= room for part in last.parts):
-        return last.parts
     if len(data) <= room or file.encoding.startswith("utf-16"):
         lines = 1 + file.text(0, len(data)).rstrip("\n").count("\n")
-        return (SummaryPart(0, len(data), 1, lines, (), file.sha256, _head(data, 0)),)
+        return (SummaryPart(0, len(data), 1, lines, (), file.sha256),)
     from repoagent.split.pack import TARGET_BYTES
     from repoagent.split.splitter import cut, describe
 
-    borders: set[int] = set()
-    if last is not None:
-        for number, start in unchanged(last, data).items():
-            borders |= {start, start + last.parts[number].size}
     target = min(TARGET_BYTES, room)
-    spans, symbols = cut(file.path, data, target=target, kept=sorted(borders - {0, len(data)}))
+    spans, symbols = cut(file.path, data, target=target)
     return tuple(
-        SummaryPart(
-            segment.start, segment.end, segment.first_line, segment.last_line, segment.scope,
-            segment.sha256, _head(data, segment.start),
-        )
-        for segment in describe(data, spans, target, symbols())
-    )  # fmt: skip
-
-
-def unchanged(last: SummaryRecord, data: bytes) -> dict[int, int]:
-    """The offsets of the parts that `data` still contains in the same order, by part number."""
-    heads: dict[int, list[int]] = {}
-    for number, part in enumerate(last.parts):
-        heads.setdefault(part.head, []).append(number)
-    offsets: dict[int, int] = {}
-    number = at = 0
-    tries = _TRIES * len(last.parts)
-    while number < len(last.parts) and at < len(data) and tries > 0:
-        candidates = [later for later in heads.get(_head(data, at), ()) if later >= number]
-        tries -= max(0, len(candidates) - 1)
-        found = next((later for later in candidates if last.parts[later].is_at(data, at)), None)
-        if found is None:
-            tries -= len(candidates)
-            at = data.find(b"\n", at) + 1 or len(data)
-        else:
-            offsets[found] = at
-            number, at = found + 1, at + last.parts[found].size
-    return offsets
+        SummaryPart(each.start, each.end, each.first_line, each.last_line, each.scope, each.sha256)
+        for each in describe(data, spans, target, symbols())
+    )
 
 
 def read_record(folder: Path, path: str, warn: Warn = to_stderr) -> SummaryRecord | None:
@@ -236,10 +197,6 @@ def _record_file(folder: Path, path: str) -> Path:
     """The slug is for users who open the folder, the hash makes it unique."""
     slug = re.sub(r"[^a-z0-9]+", "-", PurePosixPath(path).name.lower()).strip("-")[:40] or "file"
     return folder / "paths" / f"{slug}-{sha256(path.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}.json"
-
-
-def _head(data: bytes, start: int) -> int:
-    return crc32(data[start : start + _HEAD])
 
 
 def folder_of(layout: Layout) -> Path:

@@ -228,7 +228,7 @@ def test_a_large_file_has_a_summary_while_nearly_unchanged(workspace: Workspace)
     assert f"of an older version: 1 of {parts} parts changed since" in block
     assert purpose(workspace.layout, "src/app.py", edited) == ""
     assert summary_block(workspace.layout, "src/app.py", data[: len(data) // 2]) == ""
-    assert f"0 of {parts} parts changed since" in summary_block(
+    assert f"1 of {parts} parts changed since" in summary_block(
         workspace.layout, "src/app.py", data + b"# more\n"
     )
     assert summary_block(workspace.layout, "src/app.py", data + large()) == ""
