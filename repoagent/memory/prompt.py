@@ -233,13 +233,11 @@ def ranked(known: Sequence[Exchange], request: str) -> list[int]:
         share = sum(weight[t] * (1.0 if t in requested else 0.6) for t in weight if t in terms) / whole
         if share >= ENOUGH:
             recent = _RECENT * 0.5 ** ((len(known) - 1 - number) / _HALF)
-            lesson = _LESSON if known[number].went_wrong or _has_reason(known[number]) else 1.0
+            exchange = known[number]
+            has_reason = any(turn.meta.get("kind") == "person" for turn in exchange.turns)
+            lesson = _LESSON if exchange.went_wrong or has_reason else 1.0
             scored.append((-(share * lesson + recent), -number))
     return [-number for _, number in sorted(scored)]
-
-
-def _has_reason(exchange: Exchange) -> bool:
-    return any(turn.meta.get("kind") == "person" for turn in exchange.turns)
 
 
 def _terms(text: str) -> frozenset[str]:
