@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import sqlite3
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -142,6 +143,15 @@ def test_an_identity_edited_by_hand(workspace: Workspace) -> None:
     (workspace.worktree.top / "a.py").unlink()
     assert [path for path, _ in listing(workspace.layout)] == ["b.py", "found.py"]
     assert workspace.folder("found.py") == a.folder.name
+
+
+def test_an_identity_rewritten_within_one_tick_of_the_clock(workspace: Workspace) -> None:
+    """Time, inode and size are the same."""
+    file, now = workspace.known("a.py").folder / "identity.json", time.time_ns()
+    for path in ("one.py", "two.py", "six.py"):
+        file.write_text(json.dumps({"version": 1, "path": path}))
+        os.utime(file, ns=(now, now))
+        assert path in dict(listing(workspace.layout))
 
 
 def test_names_that_lead_out_are_not_followed(workspace: Workspace, file: Path, tmp_path: Path) -> None:
