@@ -1,5 +1,5 @@
-"""The MCP server: it lists the tools, validates the arguments of a call against the schema of its tool, and runs each
-call in a thread. The process ends when the client closes the connection.
+"""The MCP server: it lists the tools, validates the arguments of a call, and runs each call in a thread. The process
+ends when the client closes the connection.
 """
 
 from __future__ import annotations
@@ -24,11 +24,13 @@ from mcp.shared.exceptions import MCPError
 
 from repoagent import __version__
 from repoagent.errors import RepoagentError, UsageError
-from repoagent.mcp.tool import Call, Progress, Service, Tool, ToolResult
+from repoagent.mcp.tool import Call, Progress, Service, Tool
 from repoagent.mcp.tools import make_tools, sendable
 
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
+
+    from repoagent.llm.media import Media
 
 GRACE = 5.0  # seconds for a commit in progress to finish after the server is stopped
 PAUSE = 0.2  # seconds between two progress messages
@@ -38,37 +40,31 @@ log = logging.getLogger("repoagent.mcp")
 
 def perform(
     tool: Tool, service: Service, arguments: Mapping[str, Any], cancelled: threading.Event, progress: Progress
-) -> ToolResult:
-    """Run a tool. Raises UsageError if the arguments do not match the tool's schema or if the folder is not in a work
-    tree, and whatever the tool raises."""
+) -> tuple[str, Media | None]:
+    """Run a tool; returns its text and image. Raises UsageError for invalid arguments or outside a work tree, and what
+    the tool raises."""
+    from jsonschema import Draft202012Validator
+
     from repoagent.edit.guards.off_limits import gate
     from repoagent.git.worktree import open_worktree
-
-    _validate(tool, arguments)
-    worktree = open_worktree(service.cwd)
-    call = Call(service, cancelled, progress, worktree, gate(worktree.top, ()))
-    result = tool.perform(call, **arguments)
-    return ToolResult(sendable(result.text), sendable(result.data), result.image)
-
-
-def _validate(tool: Tool, arguments: Mapping[str, Any]) -> None:
-    """Raise UsageError for the first invalid argument. The message omits the value, which may have any size."""
-    from jsonschema import Draft202012Validator
 
     errors = Draft202012Validator(tool.arguments).iter_errors(dict(arguments))
     for error in sorted(errors, key=lambda error: list(map(str, error.path))):
         where = ".".join(str(part)[:40] for part in error.path)
         if error.validator in ("required", "additionalProperties"):  # their message has only names
             problem = error.message
-        else:
+        else:  # without the value, which may have any size
             problem = f"must match {error.validator} {error.validator_value}"
         raise UsageError(f"{tool.name}: {where}{': ' if where else ''}{problem[:200]}")
+    worktree = open_worktree(service.cwd)
+    answer = tool.perform(Call(service, cancelled, progress, worktree, gate(worktree.top, ())), **arguments)
+    text, image = answer if isinstance(answer, tuple) else (answer, None)
+    return sendable(text), image
 
 
 def serve(service: Service, end: Callable[[int], None]) -> None:
     """Serve on standard input and output until the client closes them. On a terminating signal, call `end` with its
-    number once no call is writing, or after GRACE seconds at the latest; in the latter case, the next command recovers
-    the unfinished edit."""
+    number once no call is writing, or after GRACE seconds; the next command then recovers the unfinished edit."""
     server = _Server(service, end)
     try:
         anyio.run(server.run)
@@ -85,7 +81,7 @@ def _is_broken_pipe(error: BaseException) -> bool:
 
 
 class _Server:
-    """A running server: its tools, and a cancel event for each call in progress."""
+    """A running server, with a cancel event for each call in progress."""
 
     def __init__(self, service: Service, end: Callable[[int], None]) -> None:
         self.service = service
@@ -110,7 +106,7 @@ class _Server:
         self.leave()
 
     def leave(self) -> None:
-        """End after the client has closed the connection: wait for the call that writes, but not for reads."""
+        """End when the client has left: wait for the call that writes, but not for reads."""
         self.cancel_calls()
         if not self.service.writing.acquire(timeout=GRACE) or threading.active_count() > 1:
             sys.stderr.flush()
@@ -133,7 +129,17 @@ class _Server:
     async def list_tools(
         self, context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=[_described(tool) for tool in self.tools.values()])
+        described = [
+            types.Tool(
+                name=tool.name, title=tool.title, description=tool.description, input_schema=tool.arguments,
+                annotations=types.ToolAnnotations(
+                    title=tool.title, read_only_hint=not tool.writes, destructive_hint=tool.writes,
+                    idempotent_hint=True, open_world_hint=tool.open_world,
+                ),
+            )
+            for tool in self.tools.values()
+        ]  # fmt: skip
+        return types.ListToolsResult(tools=described)
 
     async def call_tool(
         self, context: ServerRequestContext[Any], params: types.CallToolRequestParams
@@ -168,9 +174,9 @@ class _Server:
 def _answer(
     tool: Tool, service: Service, arguments: Mapping[str, Any], cancelled: threading.Event, progress: Progress
 ) -> types.CallToolResult:
-    """The result of a call, or the error message. The traceback of an internal error is only logged."""
+    """The result of a call, or the error. The traceback of an internal error is only logged."""
     try:
-        result = perform(tool, service, arguments, cancelled, progress)
+        text, image = perform(tool, service, arguments, cancelled, progress)
     except RepoagentError as error:
         return _error(str(error))
     except OSError as error:
@@ -183,31 +189,14 @@ def _answer(
 
         log.error("%s: %s", tool.name, redact("".join(traceback.format_exception(error)), os.environ))
         return _error(f"{tool.name}: internal error ({type(error).__name__}); see the server's log")
-    content: list[types.ContentBlock] = [types.TextContent(type="text", text=result.text)]
-    if (image := result.image) is not None:
+    content: list[types.ContentBlock] = [types.TextContent(type="text", text=text)]
+    if image is not None:
         data = b64encode(image.data).decode("ascii")
         content.append(types.ImageContent(type="image", data=data, mime_type=image.type))
-    return types.CallToolResult(content=content, structured_content=dict(result.data))
+    return types.CallToolResult(content=content)
 
 
 def _error(message: str) -> types.CallToolResult:
     return types.CallToolResult(
         content=[types.TextContent(type="text", text=sendable(message))], is_error=True
-    )
-
-
-def _described(tool: Tool) -> types.Tool:
-    return types.Tool(
-        name=tool.name,
-        title=tool.title,
-        description=tool.description,
-        input_schema=tool.arguments,
-        output_schema=tool.result,
-        annotations=types.ToolAnnotations(
-            title=tool.title,
-            read_only_hint=not tool.writes,
-            destructive_hint=tool.writes,
-            idempotent_hint=True,
-            open_world_hint=tool.open_world,
-        ),
     )

@@ -1,13 +1,13 @@
-"""A tool (`Tool`), its input (`Call`) and output (`ToolResult`); the decorator `tool` turns a function into a tool."""
+"""A tool (`Tool`) and its input (`Call`); the decorator `tool` turns a function into a tool."""
 
 from __future__ import annotations
 
 import inspect
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import Refused
@@ -19,48 +19,30 @@ if TYPE_CHECKING:
     from repoagent.llm.media import Media
 
 Schema = dict[str, Any]
+Answer: TypeAlias = "str | tuple[str, Media]"
 
 PATH_LENGTH = 4096
-_TYPES = {"int": "integer", "bool": "boolean", "number": "number", "": "string"}
 
 
-def text(description: str, maximum: int = PATH_LENGTH, **more: Any) -> Schema:
-    """The schema of a non-empty string; `more` has further keywords."""
-    return {"type": "string", "minLength": 1, "maxLength": maximum, "description": description, **more}
+def text(description: str, maximum: int = PATH_LENGTH) -> Schema:
+    """The schema of a string that is not empty."""
+    return {"type": "string", "minLength": 1, "maxLength": maximum, "description": description}
 
 
 def integer(description: str, minimum: int, maximum: int) -> Schema:
-    """The schema of an integer; both limits are inclusive."""
+    """The schema of an integer between inclusive limits."""
     return {"type": "integer", "minimum": minimum, "maximum": maximum, "description": description}
 
 
 def boolean(description: str) -> Schema:
-    """The schema of a boolean argument of a tool."""
     return {"type": "boolean", "description": description}
 
 
 def array(item: Schema, description: str, minimum: int = 0, maximum: int = 100) -> Schema:
-    """The schema of a list of `minimum` to `maximum` values, each with the schema `item`."""
+    """The schema of a list of `minimum` to `maximum` values with the schema `item`."""
     return {
         "type": "array", "items": item, "minItems": minimum, "maxItems": maximum, "description": description
     }  # fmt: skip
-
-
-def shape(fields: str = "", **more: Any) -> Schema:
-    """The schema of an object with these properties, all required. `fields` are names with types, such as "path
-    lines:int[] last:number?"; the default is a string, `[]` is a list, `?` allows null. `more` has schemas by name; [X]
-    is a list of X."""
-    properties: Schema = {}
-    for word in fields.split():
-        name, _, kind = word.partition(":")
-        bare = _TYPES[kind.rstrip("?[]")]
-        null = [bare, "null"] if word.endswith("?") else bare
-        properties[name.rstrip("?[]")] = (
-            {"type": "array", "items": {"type": bare}} if word.endswith("[]") else {"type": null}
-        )
-    for name, value in more.items():
-        properties[name] = {"type": "array", "items": value[0]} if isinstance(value, list) else value
-    return {"type": "object", "properties": properties, "required": list(properties)}
 
 
 class Progress(Protocol):
@@ -71,8 +53,8 @@ class Progress(Protocol):
 
 @dataclass(frozen=True)
 class Service:
-    """The options of the server: the folder, whether it may write, the model that `review` may call, and the limit on
-    its cost in US dollars. A call that writes holds the lock `writing`."""
+    """The options of the server. `max_cost`, in US dollars, limits a review by `model`; a call that writes holds
+    `writing`."""
 
     cwd: Path
     write: bool = False
@@ -83,8 +65,7 @@ class Service:
 
 @dataclass(frozen=True)
 class Call:
-    """A tool call, in a work tree that is looked up each time. `why_not` returns the reason why a file may not be
-    shown; `cancelled` is set once the client no longer waits for the answer."""
+    """A tool call. `why_not`: why a file may not be shown; `cancelled` is set once the client no longer waits."""
 
     service: Service
     cancelled: threading.Event
@@ -100,8 +81,8 @@ class Call:
         return Repository.of(self.worktree, to_stderr)
 
     def path(self, path: str, *, folder: bool = False) -> str:
-        """`path`, relative to the top, normalized; with `folder` it may be a folder, "." for the top. Raises Refused
-        for a path outside the work tree or in `.git`, and for a withheld file."""
+        """`path` normalized; with `folder`, it may be "." for the top. Raises Refused for a path outside the work tree
+        or in `.git`, and for a withheld file."""
         from repoagent.git.files import check_path
 
         path = path.removeprefix("./").rstrip("/") or path
@@ -114,36 +95,24 @@ class Call:
 
 
 @dataclass(frozen=True)
-class ToolResult:
-    """The result as text for a model, and as data that matches the tool's schema; for an image, also the image."""
-
-    text: str
-    data: Mapping[str, Any]
-    image: Media | None = None
-
-
-@dataclass(frozen=True)
 class Tool:
-    """A tool of the server. `perform` runs in a thread, with valid arguments; its RepoagentErrors are sent to the
-    client. `writes`: it may change files. `open_world`: it may call a model."""
+    """`perform` runs in a thread, with valid arguments, and returns a text, with an image if there is one; its
+    RepoagentErrors are sent to the client. `open_world`: it may call a model."""
 
     name: str
     title: str
     description: str
     arguments: Schema
-    result: Schema
-    perform: Callable[..., ToolResult]
+    perform: Callable[..., Answer]
     writes: bool = False
     open_world: bool = False
 
 
-def tool(
-    title: str, description: str, result: Schema, **properties: Schema
-) -> Callable[[Callable[..., ToolResult]], Tool]:
-    """Turn a function of a `Call` into a tool. Its keyword parameters are the tool's arguments, described by
-    `properties`. A parameter without a default is required; a default of None is left out of the schema."""
+def tool(title: str, description: str, **properties: Schema) -> Callable[[Callable[..., Answer]], Tool]:
+    """Turn a function of a `Call` into a tool, with its other parameters as arguments. One without a default is
+    required; a default of None is left out of the schema."""
 
-    def make(function: Callable[..., ToolResult]) -> Tool:
+    def make(function: Callable[..., Answer]) -> Tool:
         _, *parameters = inspect.signature(function).parameters.values()
         schemas, required = {}, []
         for parameter in parameters:
@@ -157,6 +126,6 @@ def tool(
         arguments = {
             "type": "object", "properties": schemas, "required": required, "additionalProperties": False
         }  # fmt: skip
-        return Tool(function.__name__, title, description, arguments, result, function)
+        return Tool(function.__name__, title, description, arguments, function)
 
     return make

@@ -27,13 +27,12 @@ class Assistant:
         return {tool.name: tool for tool in self.portal.call(self.session.list_tools).tools}
 
     def call(self, tool: str, /, **arguments: Any) -> CallToolResult:
-        """The result; the client itself holds its data against the tool's schema."""
         return self.portal.call(self.session.call_tool, tool, arguments)
 
-    def data(self, tool: str, /, **arguments: Any) -> Any:
+    def text(self, tool: str, /, **arguments: Any) -> str:
         result = self.call(tool, **arguments)
         assert not result.is_error, words(result)
-        return result.structured_content
+        return words(result)
 
     def error(self, tool: str, /, **arguments: Any) -> str:
         result = self.call(tool, **arguments)

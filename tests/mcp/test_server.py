@@ -20,7 +20,7 @@ import pytest
 from tests import program
 from tests.conftest import GitRepo
 from tests.llm.media.files import png
-from tests.mcp.test_tools import PATCH
+from tests.mcp.test_tools import PATCH, blob_in
 
 HELLO = {
     "jsonrpc": "2.0", "id": 1, "method": "initialize",
@@ -35,7 +35,7 @@ def test_an_assistant_reads_checks_and_commits(repo: GitRepo, tmp_path: Path) ->
     protocol is on standard output."""
     from mcp.shared.exceptions import MCPError
 
-    from tests.mcp.assistant import serving
+    from tests.mcp.assistant import serving, words
 
     repo.hook("pre-commit", NOISY)
     log, copy = tmp_path / "log", tmp_path / "copy"
@@ -49,7 +49,7 @@ def test_an_assistant_reads_checks_and_commits(repo: GitRepo, tmp_path: Path) ->
         for name, tool in tools.items():
             assert tool.annotations.read_only_hint == (name != "apply")
             assert tool.annotations.destructive_hint == (name == "apply")
-            assert tool.output_schema["type"] == tool.input_schema["type"] == "object"
+            assert tool.input_schema["type"] == "object"
             assert all(entry.get("description") for entry in tool.input_schema["properties"].values())
         with pytest.raises(MCPError, match="unknown tool 'rm'; the tools are: files"):
             one.call("rm", path="/")
@@ -59,14 +59,14 @@ def test_an_assistant_reads_checks_and_commits(repo: GitRepo, tmp_path: Path) ->
         assert (image.type, image.mime_type, b64decode(image.data)) == ("image", "image/png", png())
         (repo.top / "shot.png").unlink()
         assert "type string" in one.error("read", path=["a"])
-        assert one.data("neighbors", paths=["a.txt"])["neighbors"]
-        assert one.data("review")["findings"] == []
-        source = one.data("read", path="src/app.py")["blob"]
+        assert "score" in one.text("neighbors", paths=["a.txt"])
+        assert "0 findings" in one.text("review")
+        source = blob_in(one.text("read", path="src/app.py"))
         said: list[str] = []
         done = one.with_progress(
             "apply", said.append, patch=PATCH, sources={"src/app.py": source}, message="Comma"
         )
-        assert done.structured_content["commit"] == repo.head()
+        assert f"Committed {repo.head()} " in words(done)
         assert "already" in one.error("apply", patch=PATCH, sources={"src/app.py": source})
     assert "Traceback" not in log.read_text()
     assert all(json.loads(line)["jsonrpc"] == "2.0" for line in copy.read_text().splitlines())
@@ -89,8 +89,8 @@ def test_nothing_but_the_protocol_is_written(repo: GitRepo, tmp_path: Path) -> N
     assert "Traceback" not in err
     tools = {tool["name"]: tool for tool in answers[2]["result"]["tools"]}
     assert tools["apply"]["annotations"]["readOnlyHint"] is True
-    assert "hello" in answers[3]["result"]["structuredContent"]["text"]
-    assert answers[4]["result"]["structuredContent"]["outcome"] == "fits"
+    assert "hello" in text_of(answers[3])
+    assert text_of(answers[4]).startswith("The patch fits")
     assert answers[5]["result"]["isError"] is True
     assert (repo.head(), repo.status()) == (head, "")
 
@@ -133,6 +133,11 @@ def exchange(process: Any, messages: list[Any], count: int) -> dict[int, Any]:
 def calling(number: int, name: str, **arguments: Any) -> dict[str, Any]:
     params = {"name": name, "arguments": arguments}
     return {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
+
+
+def text_of(answer: dict[str, Any]) -> str:
+    text: str = answer["result"]["content"][0]["text"]
+    return text
 
 
 def applying(repo: GitRepo, number: int = 2, **more: Any) -> dict[str, Any]:
@@ -230,12 +235,12 @@ def test_a_killed_commit_is_recovered_by_the_next_call(repo: GitRepo) -> None:
     assert repo.read("src/app.py") != before  # as it was written, not committed
     with server(repo, "--write") as process:
         answers = exchange(process, [HELLO, READY, applying(repo)], 2)  # bound to what the kill had left
-        assert "is already applied" in answers[2]["result"]["content"][0]["text"]
+        assert "is already applied" in text_of(answers[2])
         assert repo.read("src/app.py") == before
         assert repo.status() == ""
         answers = exchange(process, [applying(repo, 3)], 1)
         assert b"recovered" in process.stderr.peek()
-    assert answers[3]["result"]["structuredContent"]["commit"] == repo.head()
+    assert f"Committed {repo.head()} " in text_of(answers[3])
     assert repo.status() == ""
 
 
@@ -248,10 +253,10 @@ def test_a_call_that_is_cancelled_before_its_turn_changes_nothing(repo: GitRepo)
         time.sleep(0.3)
         say(process, {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 3}})
         answers = exchange(process, [calling(4, "read", path="a.txt")], 1)  # others are answered meanwhile
-        assert "line 1" in answers[4]["result"]["structuredContent"]["text"]
+        assert "line 1" in text_of(answers[4])
         go_on(repo)
         answers = exchange(process, [], 1)
-        assert answers[2]["result"]["structuredContent"]["outcome"] == "committed"
+        assert text_of(answers[2]).startswith("Committed ")
     assert commits(repo) == 2
     assert b"never" not in repo.read("src/app.py")
 
@@ -269,7 +274,7 @@ def test_two_assistants_at_once_lose_nothing(repo: GitRepo, tmp_path: Path) -> N
     def work(one: Assistant, numbers: range) -> None:
         for number in numbers:
             name = f"f{number}.txt"
-            source = one.data("read", path=name)["blob"]
+            source = blob_in(one.text("read", path=name))
             patch = f"--- a/{name}\n+++ b/{name}\n@@ -1 +1 @@\n-before\n+after {number}\n"
             result = one.call("apply", patch=patch, sources={name: source})
             if result.is_error:

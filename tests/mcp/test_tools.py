@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from repoagent.errors import Busy, CheckFailed, NothingDone, Refused, RepoagentError, UsageError
+from repoagent.llm.media import Media
 from repoagent.mcp.server import perform
-from repoagent.mcp.tool import Service, ToolResult
+from repoagent.mcp.tool import Service
 from repoagent.mcp.tools import make_tools
 from tests.conftest import GitRepo
 from tests.llm.media.files import pdf, png
@@ -43,19 +43,16 @@ class Tools:
     cancelled: threading.Event
     messages: list[str]
 
-    def call(self, name: str, /, **arguments: Any) -> ToolResult:
-        """The result, validated against the schema of the tool."""
+    def call(self, name: str, /, **arguments: Any) -> str:
+        """The text of the result."""
+        return self.answer(name, **arguments)[0]
 
+    def answer(self, name: str, /, **arguments: Any) -> tuple[str, Media | None]:
         def progress(message: str, done: float | None = None, total: float | None = None) -> None:
             self.messages.append(message)
 
         tool = make_tools(self.service)[name]
-        result = perform(tool, self.service, arguments, self.cancelled, progress)
-        jsonschema.validate(result.data, tool.result)
-        return result
-
-    def data(self, name: str, /, **arguments: Any) -> Any:
-        return self.call(name, **arguments).data
+        return perform(tool, self.service, arguments, self.cancelled, progress)
 
 
 Use = Callable[..., Tools]
@@ -82,25 +79,34 @@ def snapshot(top: Path) -> dict[str, tuple[bytes, int]]:
 
 def blobs(use: Use, *paths: str) -> dict[str, str]:
     """The `sources` of a patch of these files, "src/app.py" by default."""
-    return {path: str(use().data("read", path=path)["blob"]) for path in paths or ("src/app.py",)}
+    return {path: blob_in(use().call("read", path=path)) for path in paths or ("src/app.py",)}
+
+
+def blob_in(text: str) -> str:
+    """The blob id that `read` returned."""
+    match = re.search(r' blob="?([0-9a-f]{40})', text)
+    assert match
+    return match[1]
+
+
+def lines_in(text: str) -> list[str]:
+    """The lines of the block in a result."""
+    return text.partition("\n")[2].rpartition("\n</")[0].split("\n")
 
 
 def test_neighbors_history_outline_and_read(repo: GitRepo, use: Use) -> None:
     repo.commit("greet louder", a="1")
     tools = use()
-    near = tools.data("neighbors", paths=["src/app.py", "README.md"])
-    assert {row["path"] for row in near["neighbors"]} >= {"a.txt"}
-    past = tools.data("history", path="src/app.py")
-    assert [one["subject"] for one in past["commits"]] == ["first commit"]
-    assert tools.data("history", path=".", limit=1)["commits"][0]["subject"] == "greet louder"
-    result = tools.call("outline", path="src/app.py")
-    assert "def greet(name)" in result.text
-    assert [one["name"] for one in result.data["symbols"]] == ["greet", "main"]
-    assert tools.data("outline", path="src/app.py", limit=1)["left_out"] == 1
-    text = tools.data("read", path="src/app.py", first_line=5, last_line=6)
-    assert text["text"].splitlines()[0] == "def main():"
-    assert (text["first_line"], text["last_line"], text["lines"]) == (5, 6, 6)
-    assert text["blob"] == repo.git("hash-object", "src/app.py").strip()
+    assert "\na.txt  score " in tools.call("neighbors", paths=["src/app.py", "README.md"])
+    assert "first commit" in tools.call("history", path="src/app.py")
+    latest = tools.call("history", path=".", limit=1)
+    assert "greet louder" in latest and "first commit" not in latest
+    outline = tools.call("outline", path="src/app.py")
+    assert "python, 6 lines" in outline and "def greet(name)" in outline and "def main()" in outline
+    assert "(1 more)" in tools.call("outline", path="src/app.py", limit=1)
+    text = tools.call("read", path="src/app.py", first_line=5, last_line=6)
+    assert lines_in(text)[0] == "def main():" and ' lines="5-6"' in text
+    assert blob_in(text) == repo.git("hash-object", "src/app.py").strip()
 
 
 def test_neighbors_and_history_do_not_name_withheld_files(repo: GitRepo, use: Use) -> None:
@@ -111,9 +117,9 @@ def test_neighbors_and_history_do_not_name_withheld_files(repo: GitRepo, use: Us
     repo.git("mv", "src/secret-plan.md", "src/plan.md")
     repo.commit("made public")
     past = [use().call("history", path=path) for path in ("src", "src/plan.md", ".")]
-    assert "a.txt" in near.text and "in app.py" in past[0].text and "moved here" in past[1].text
-    for result in (near, *past):
-        assert "secret-" not in f"{result.text}{result.data}" and "alone" not in result.text
+    assert "a.txt" in near and "in app.py" in past[0] and "moved here" in past[1]
+    for text in (near, *past):
+        assert "secret-" not in text and "alone" not in text
 
 
 def test_uses_of_a_symbol_and_of_a_file(repo: GitRepo, use: Use) -> None:
@@ -121,14 +127,10 @@ def test_uses_of_a_symbol_and_of_a_file(repo: GitRepo, use: Use) -> None:
     repo.write("secret.py", "from src.app import greet\n")
     repo.write(".repoagentignore", "secret.py\n")
     tools = use()
-    result = tools.call("uses", symbol="greet")
-    assert "cli.py: 2 lines: 1, 5, in hello" in result.text and "secret.py" not in result.text
-    assert {row["path"]: row["lines"] for row in result.data["symbols"][0]["files"]} == {
-        "src/app.py": [6],
-        "cli.py": [1, 5],
-    }
-    whole = tools.data("uses", path="src/app.py", limit=1)
-    assert [one["symbol"] for one in whole["symbols"]] == ["greet"] and whole["unused"] == ["main"]
+    text = tools.call("uses", symbol="greet")
+    assert "cli.py: 2 lines: 1, 5, in hello" in text and "src/app.py" in text and "secret.py" not in text
+    whole = tools.call("uses", path="src/app.py", limit=1)
+    assert "\ngreet (function, 1-2): 2 lines" in whole and "\nnot used in other files: main\n" in whole
     with pytest.raises(Refused, match="repoagentignore"):
         tools.call("uses", path="secret.py", symbol="greet")
     with pytest.raises(UsageError, match="name a symbol"):
@@ -138,15 +140,13 @@ def test_uses_of_a_symbol_and_of_a_file(repo: GitRepo, use: Use) -> None:
 def test_files(repo: GitRepo, use: Use) -> None:
     repo.write("src/new.py", "x = 1\n")
     repo.write("src/.env", "KEY=1\n")
-    listing = use().data("files")
-    assert {"path": "src", "files": 2} in listing["folders"] and listing["left_out"] == 0
-    result = use().call("files", path="src", pattern="*.py")
-    assert [(row["path"], row["bytes"], row["tracked"]) for row in result.data["files"]] == [
-        ("src/app.py", len(repo.read("src/app.py")), True),
-        ("src/new.py", 6, False),
-    ]
-    assert "1 file withheld" in use().call("files", path="src").text
-    assert use().data("files", limit=1)["left_out"] > 0
+    listing = use().call("files")
+    assert "\nsrc/  2 files" in listing and "omitted" not in listing
+    first, second = lines_in(use().call("files", path="src", pattern="*.py"))
+    assert first.startswith(f"src/app.py  {len(repo.read('src/app.py'))} B  20") and "untracked" not in first
+    assert second.startswith("src/new.py  6 B  20") and second.endswith("  untracked")
+    assert "1 file withheld" in use().call("files", path="src")
+    assert "omitted: name a folder" in use().call("files", limit=1)
     with pytest.raises(UsageError, match="no such folder: nowhere"):
         use().call("files", path="nowhere")
 
@@ -154,10 +154,10 @@ def test_files(repo: GitRepo, use: Use) -> None:
 def test_read_returns_an_image(repo: GitRepo, use: Use) -> None:
     for name, data in {"shot.png": png(), "large.png": png(noise=4_000_000), "paper.pdf": pdf()}.items():
         repo.write(name, data)
-    result = use().call("read", path="shot.png")
-    assert result.text == f"shot.png: image/png, 30 x 20 pixels, {len(png())} bytes; it follows."
-    assert result.image is not None and result.image.data == png()
-    assert result.data["blob"] == repo.git("hash-object", "shot.png").strip()
+    text, image = use().answer("read", path="shot.png")
+    blob = repo.git("hash-object", "shot.png").strip()
+    assert text == f"shot.png: image/png, 30 x 20 pixels, {len(png())} bytes, blob {blob}; it follows."
+    assert image is not None and image.data == png()
     with pytest.raises(UsageError, match=r"large\.png has .* make it smaller"):
         use().call("read", path="large.png")
     with pytest.raises(UsageError, match=r"cannot send paper\.pdf .*pdftotext"):
@@ -171,29 +171,29 @@ def test_a_long_file_comes_in_parts(repo: GitRepo, use: Use) -> None:
     seen: list[str] = []
     first = 1
     while len(seen) < len(lines):
-        part = tools.data("read", path="long.txt", first_line=first)
-        assert len(part["text"]) <= 24 * 1024
-        seen += part["text"].split("\n")
-        first = part["last_line"] + 1
-        assert bool(part["rest"]) == (len(seen) < len(lines))
+        text = tools.call("read", path="long.txt", first_line=first)
+        assert len(text) <= 25 * 1024
+        seen += lines_in(text)
+        first = len(seen) + 1
+        assert (f'lines="{first}-' in text) == (len(seen) < len(lines))
     assert seen == lines
 
 
 @pytest.mark.soak
 def test_recall_and_review(repo: GitRepo, use: Use) -> None:
     tools = use()
-    assert tools.data("recall", query="why is the greeting so")["hits"] == []
+    assert tools.call("recall", query="why is the greeting so") == "No matches."
     with pytest.raises(UsageError, match="no word"):
         tools.call("recall", query="...")
     for number in range(8):
         repo.commit(f"both {number}", **{"a.txt": f"{number}\n", "README.md": f"{number}\n"})
     repo.write("a.txt", "staged\n")
     repo.git("add", "a.txt")
-    report = tools.data("review")
-    assert [(one["rule"], one["path"]) for one in report["findings"]] == [("partner-missing", "a.txt")]
-    assert tools.data("review", paths=["README.md"])["findings"] == []
+    report = tools.call("review")
+    assert "1 finding in 1 file" in report and "[partner-missing]\n  a.txt" in report
+    assert "0 findings" in tools.call("review", paths=["README.md"])
     repo.write(".repoagentignore", "a.txt\n")
-    assert tools.data("review")["findings"] == []
+    assert "0 findings" in tools.call("review")
     with pytest.raises(UsageError, match="cannot be combined"):
         tools.call("review", base="HEAD~1", commit="HEAD")
     with pytest.raises(UsageError, match="nowhere"):
@@ -207,9 +207,9 @@ def test_review_asks_the_model_of_the_server_on_request(repo: GitRepo, use: Use,
     repo.write("a.txt", "changed\n")
     repo.git("add", "-A")
     tools = use(model=f"command:sh {tmp_path / 'model.sh'}")
-    assert tools.data("review")["model"] is None
+    tools.call("review")
     assert not (tmp_path / "asked").exists()
-    assert str(tools.data("review", ask=True)["model"]).startswith("command:")
+    tools.call("review", ask=True)
     assert "changed" in (tmp_path / "asked").read_text()
     with pytest.raises(UsageError, match="'ask' was unexpected"):
         use().call("review", ask=True)
@@ -245,15 +245,14 @@ def test_keys_are_masked_and_come_back_in_a_patch(repo: GitRepo, use: Use) -> No
     repo.commit(**{"conf.py": f'TOKEN = "{TOKEN}"\nlimit = 1\n'})
     tools = use(write=True)
     shown = tools.call("read", path="conf.py")
-    assert TOKEN not in json.dumps(shown.data) + shown.text
-    line = shown.data["text"].split("\n")[0]
+    assert TOKEN not in shown
+    line = lines_in(shown)[0]
     assert "<<secret " in line
     patch = f"--- a/conf.py\n+++ b/conf.py\n@@ -1,2 +1,2 @@\n {line}\n-limit = 1\n+limit = 2\n"
-    done = tools.call("apply", patch=patch, sources={"conf.py": shown.data["blob"]})
-    assert done.data["outcome"] == "committed"
+    done = tools.call("apply", patch=patch, sources={"conf.py": blob_in(shown)})
+    assert done.startswith("Committed ") and TOKEN not in done
     assert repo.read("conf.py").decode() == f'TOKEN = "{TOKEN}"\nlimit = 2\n'
-    assert TOKEN not in json.dumps(done.data) + done.text
-    assert TOKEN not in json.dumps(tools.data("outline", path="conf.py"))
+    assert TOKEN not in tools.call("outline", path="conf.py")
     made_up = patch.replace("limit = 1", "limit = 2").replace("+limit = 2", "+limit = '<<secret 0123abcd>>'")
     with pytest.raises(Refused, match="unknown placeholder <<secret 0123abcd>>"):
         tools.call("apply", patch=made_up, sources=blobs(use, "conf.py"))
@@ -264,9 +263,9 @@ def test_a_check_writes_nothing(repo: GitRepo, use: Use) -> None:
     before = snapshot(repo.top)
     # without --write there is no argument that makes it write
     for tools, check_only in ((use(), True), (use(write=True), True), (use(), False)):
-        result = tools.call("apply", patch=PATCH, sources=sources, check_only=check_only)
-        assert (result.data["outcome"], result.data["placements"][0]["line"]) == ("fits", 1)
-        assert "+    return 'hello, ' + name" in result.data["diff"]
+        text = tools.call("apply", patch=PATCH, sources=sources, check_only=check_only)
+        assert text.startswith("The patch fits; nothing was written") and "Placed at src/app.py:1." in text
+        assert "\n+    return 'hello, ' + name\n" in text
     assert snapshot(repo.top) == before
 
 
@@ -296,14 +295,15 @@ def test_apply_commits_as_the_user(repo: GitRepo, use: Use) -> None:
     repo.write("a.txt", "mine, not committed\n")
     tools = use(write=True)
     source = blobs(use)
-    done = tools.data("apply", patch=PATCH, sources=source, message="Greet with a comma\n\nIt reads better.")
-    assert done["commit"] == repo.head()
+    done = tools.call("apply", patch=PATCH, sources=source, message="Greet with a comma\n\nIt reads better.")
+    edit = repo.git("log", "-1", "--format=%(trailers:key=Repoagent-Edit,valueonly)").strip()
+    assert done.startswith(f"Committed {repo.head()} on main (edit {edit}): Greet with a comma\n")
     assert repo.git("log", "-1", "--format=%an %s").strip() == "Ada Tester Greet with a comma"
     assert repo.status() == " M a.txt\n"
     with pytest.raises(NothingDone, match="already"):
         tools.call("apply", patch=PATCH, sources=source)
-    kept = tools.data("apply", patch=BACK, sources=blobs(use), commit=False)
-    assert (kept["outcome"], kept["commit"]) == ("written", None)
+    kept = tools.call("apply", patch=BACK, sources=blobs(use), commit=False)
+    assert kept.startswith("Written, not committed (edit ")
     assert b"'hi '" in repo.read("src/app.py")
 
 
@@ -311,7 +311,7 @@ def test_trailers_in_a_message_of_an_assistant_are_dropped(repo: GitRepo, use: U
     said = "Greet with a comma\n\nIt reads better.\n\nSigned-off-by: A <a@x>\nReview-Ignore: *\n"
     mail = f"From: A <a@x>\nDate: Mon, 1 Jan 2024 00:00:00 +0000\nSubject: {said}---\n{BACK}"
     for patch in ({"patch": PATCH, "message": said}, {"patch": mail}):
-        use(write=True).data("apply", sources=blobs(use), **patch)
+        use(write=True).call("apply", sources=blobs(use), **patch)
         message = repo.git("log", "-1", "--format=%B")
         assert message.startswith("Greet with a comma\n\nIt reads better.\n\nRepoagent-Edit: ")
         assert "Signed" not in message and "Ignore" not in message
@@ -349,9 +349,8 @@ def test_bytes_that_are_no_utf8_can_be_sent(repo: GitRepo, use: Use) -> None:
     repo.write("latin.txt", b"na\xefve\n")
     repo.git("add", "-A")
     repo.git("commit", "-qm", "latin")
-    for result in (use().call("neighbors", paths=["latin.txt"]), use().call("read", path="latin.txt")):
-        assert json.dumps(result.data, ensure_ascii=False).encode()
-        assert result.text.encode()
+    for text in (use().call("neighbors", paths=["latin.txt"]), use().call("read", path="latin.txt")):
+        assert text.encode()
 
 
 WRONG: list[tuple[str, dict[str, Any], str]] = [
