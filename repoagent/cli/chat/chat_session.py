@@ -1,8 +1,4 @@
-"""A chat's state (`Chat`), one turn of it, and the status line.
-
-`serve_json` runs the chat for a program, with lines of JSON in both directions (`commands/run_output.py` has the
-events). Each turn ends with `end` or `error`.
-"""
+"""A chat's state (`Chat`), one turn of it, the status line, and the chat with a program (`serve_json`)."""
 
 from __future__ import annotations
 
@@ -54,18 +50,16 @@ _NAME = 32  # columns of a model's name, or of a branch
 
 
 class Speaking(Working):
-    """The progress display `Working` for a chat, where the model's words are not dimmed."""
+    """`Working` without dimming the model's words."""
 
     styles = ()
 
 
 @dataclass
 class Chat:
-    """The state of a chat.
-
-    `model_setup` has the current model and the meter of the session; `limits` apply to one turn. `edits` has the ids of
-    this chat's edits. `aside` says what the user did since the last message; it goes to the model with the next one.
-    `lives`: whether the run folder was created, so that it must still exist at the next turn."""
+    """The state of a chat. `model_setup` has the meter of the session, `limits` apply to one turn. `edits` has the ids
+    of this chat's edits. `aside`, what the user did since the last message, goes to the model with the next one.
+    `lives`: whether the run folder was created, so that it must exist at the next turn."""
 
     options: SimpleNamespace
     worktree: WorkTree
@@ -82,25 +76,23 @@ class Chat:
 
     @property
     def run_dir(self) -> RunDirectory:
-        """The folder of the run that records this chat."""
         return RunDirectory(self.layout, self.name)
 
     @property
     def turns(self) -> tuple[Turn, ...]:
-        """All turns of the conversation, read from its file."""
+        """Read from the file."""
         return open_state(self.run_dir.conversation).turns
 
     @property
     def has_user(self) -> bool:
-        """Whether a user at a terminal can answer questions."""
         return self.terminal.can_ask
 
     def meter(self) -> Meter:
-        """The meter for one turn, subject to the limits of the turn and of the session."""
+        """For one turn, subject to its limits and those of the session."""
         return self.model_setup.meter.part(self.limits)
 
     def request(self, prompt: str = "") -> RunRequest:
-        """The request for one turn; each turn is a run."""
+        """Each turn is a run."""
         options = self.options
         return RunRequest(
             prompt.strip(),
@@ -117,8 +109,8 @@ class Chat:
         )
 
     def turn(self, words: str) -> None:
-        """Send `words` to the model ("" resumes a stopped turn), and print the reply and the outcome. Raises whatever
-        `perform` raises."""
+        """Send `words` to the model ("" resumes a stopped turn), and print the outcome. Raises what `perform`
+        raises."""
         terminal = self.terminal
         with Speaking(terminal, "reading the repository") as working:
             ui = RunTerminal.of(terminal, working, self.mode)
@@ -134,8 +126,8 @@ class Chat:
             terminal.note(f"{run_output.spent(outcome)}\n", "dim")
 
     def perform(self, words: str, ui: RunInterface, meter: Meter) -> RunOutcome:
-        """Run one turn. Raises KeyboardInterrupt on ^C, and whatever `tasks.session.run` raises; everything up to then
-        is saved. Raises Refused if the conversation was deleted; the next message starts a new one."""
+        """Run one turn. Raises what `tasks.session.run` raises, with everything up to then saved, and Refused if the
+        conversation was deleted; the next message starts a new one."""
         from repoagent.cli.app import settle
 
         settle(self.worktree, self.terminal)
@@ -156,7 +148,7 @@ class Chat:
             self.lives = self.run_dir.folder.is_dir()
 
     def note_edits(self) -> None:
-        """Add to `edits` the edits in this work tree whose commits are in the record of the chat."""
+        """Add the edits in this work tree whose commits are in the record of the chat."""
         from repoagent.git.undo_log import list_edits
 
         if self.run_dir.folder.is_dir():
@@ -164,7 +156,6 @@ class Chat:
             self.edits |= {edit.id: None for edit in list_edits(self.worktree) if edit.commit in commits}
 
     def unfinished(self) -> bool:
-        """Whether the last turn is incomplete."""
         from repoagent.tasks.runs.list import CONVERSATION
 
         if not any(turn.role == "user" and not is_extra(turn) for turn in self.turns):
@@ -177,11 +168,9 @@ class Chat:
         return read_run(self.run_dir, warn=self.terminal.warn)
 
     def uncommitted(self) -> tuple[str, ...]:
-        """The files that this chat has changed without committing."""
         return uncommitted_files(self.worktree, self.run_dir)
 
     def show_uncommitted(self, paths: tuple[str, ...] | None = None) -> None:
-        """Print the uncommitted files, and what to do about them."""
         if paths := self.uncommitted() if paths is None else paths:
             names = ", ".join(map(clean, paths[:SHOWN])) + (" …" if len(paths) > SHOWN else "")
             more = "; /diff shows the changes, /undo reverts them" if self.has_user else ""
@@ -189,8 +178,7 @@ class Chat:
 
 
 def open_chat(options: SimpleNamespace, repo: Repository) -> Chat:
-    """Open a new or a resumed chat, with the model and the limits from options and settings. Raises whatever
-    `chosen_name` and `model_setup` raise."""
+    """A new or a resumed chat. Raises what `chosen_name` and `model_setup` raise."""
     worktree, layout, settings, terminal = repo.worktree, repo.layout, repo.settings, repo.terminal
     name, fresh = run_options.chosen_name(options, worktree, "chat")
     note = "" if fresh else run_options.inherit_options(options, settings, RunDirectory(layout, name))
@@ -212,7 +200,7 @@ def open_chat(options: SimpleNamespace, repo: Repository) -> Chat:
 def open_model(
     options: SimpleNamespace, settings: Settings, terminal: Terminal, limits: Limits
 ) -> ModelSetup:
-    """The model from the settings, and a meter. Raises whatever `model_setup` raises."""
+    """Raises what `model_setup` raises."""
     from repoagent.edit.model_setup import model_setup
 
     with terminal.working("opening the model") as working:
@@ -223,8 +211,8 @@ def open_model(
 
 
 def leave(chat: Chat, worktree: WorkTree) -> None:
-    """Remove the linked work tree of a resumed chat if everything in it is committed, just as a run does at its end.
-    `worktree` is where the command was started."""
+    """Remove the linked work tree of a resumed chat if everything in it is committed; `worktree` is where the command
+    was started."""
     if chat.worktree.top != worktree.top and chat.worktree.top.is_dir():
         branch = current_branch(chat.worktree)
         if branch and (note := close_linked(worktree, chat.worktree, branch)):
@@ -248,14 +236,13 @@ def recap(turns: tuple[Turn, ...], terminal: Terminal) -> None:
 
 
 def words_of(reply: str) -> str:
-    """The prose of a whole reply, without actions and patches."""
+    """The prose of a reply, without actions and patches."""
     words = Words(ends=True)
     return (words.feed(reply) + words.rest()).strip() or "(only actions, no text)"
 
 
 def bar(chat: Chat, width: int) -> str:
-    """The status line: model, mode, branch, cost, uncommitted files. The last parts are dropped if they do not fit in
-    `width` columns. Reads two small files and starts no process."""
+    """The status line: model, mode, branch, cost, uncommitted files; parts at the end that do not fit are dropped."""
     meter = chat.model_setup.meter
     cost = dollars(meter.cost) if meter.cost else f"{meter.usage.total:,} tokens" if meter.usage.total else ""
     branch, uncommitted = "no branch", ""
@@ -274,8 +261,8 @@ def bar(chat: Chat, width: int) -> str:
 
 
 def serve_json(chat: Chat) -> Exit:
-    """Run the turns that a program sends until it sends stop or its input ends; return the exit code of the last
-    turn."""
+    """Run the turns that a program sends until it sends stop or its input ends; each prints `end` or `error`. Returns
+    the exit code of the last turn."""
     events = run_output.EventStream(yes=chat.mode in {"auto", "auto-edit"})
     model = display_name(chat.model_setup.model.spec)
     run_output.emit("start", {"run": chat.name, "kind": "chat", "mode": chat.mode, "model": model})

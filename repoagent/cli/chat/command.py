@@ -98,7 +98,7 @@ def command(session: Session, /, **values: Any) -> Exit:
 
 
 def _loop(chat: Chat) -> None:
-    """Read and handle inputs. At a terminal, an error is printed and the chat continues; from a pipe, it is raised."""
+    """Handle inputs. At a terminal, an error is printed and the chat continues; from a pipe, it is raised."""
     from repoagent.cli.chat import input as chat_input
     from repoagent.cli.chat.chat_session import bar, recap
 
@@ -142,7 +142,7 @@ def _loop(chat: Chat) -> None:
 
 
 def handle(chat: Chat, text: str) -> bool:
-    """Handle one input: a message, a slash command or a shell command. Returns whether it ends the chat."""
+    """Handle a message, a slash command or a shell command; returns whether it ends the chat."""
     from repoagent.cli.chat import slash_commands
 
     words = text.strip()

@@ -1,7 +1,5 @@
-"""The input of a chat: a line editor with history and completion on a terminal, or lines from a pipe.
-
-The history is a file per repository in the user's state folder. Importing prompt_toolkit is slow, so it happens only on
-use.
+"""The input of a chat: a line editor with history and completion on a terminal, or lines from a pipe. Importing
+prompt_toolkit is slow, so this module is imported on use.
 """
 
 from __future__ import annotations
@@ -11,6 +9,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
@@ -52,8 +51,6 @@ _WORD = re.compile(r"""[^\s"'`(\[{<,;]*\Z""")
 
 
 class Reader(Protocol):
-    """A source of input for a chat."""
-
     def read(self) -> str | None:
         """The next input, one line or several; None at the end. Raises KeyboardInterrupt for ^C."""
         ...
@@ -63,25 +60,22 @@ class Reader(Protocol):
 
 
 def history_file(worktree: WorkTree) -> Path:
-    """The history file of a repository; linked work trees share it."""
+    """A file per repository in the user's state folder; linked work trees share it."""
     key = sha256(str(worktree.common_dir).encode("utf-8", "surrogateescape")).hexdigest()[:16]
     return state_folder().parent / "chat" / f"{key}.history"
 
 
 class FileHistory(history.FileHistory):
-    """The history file, with keys and tokens masked. Errors in reading or writing it are reported as warnings."""
+    """The history file, with keys and tokens masked. It is empty if it cannot be read; writing warns."""
 
     def __init__(self, file: Path, warn: Callable[[str], None]) -> None:
         super().__init__(file)
-        self._file = file
-        self._warn = warn
+        self._file, self._warn = file, warn
 
     def load_history_strings(self) -> Iterable[str]:
-        try:
+        with suppress(OSError):
             return list(super().load_history_strings())
-        except OSError as error:
-            self._warn(f"cannot read the input history: {error}")
-            return []
+        return []
 
     def store_string(self, string: str) -> None:
         try:
@@ -97,36 +91,23 @@ class FileHistory(history.FileHistory):
 
 
 def goes_on(text: str) -> bool:
-    """Whether a line ends in an unescaped backslash, so that the next one belongs to it."""
+    """Whether a line ends in an unescaped backslash, so that the next belongs to it."""
     return _GOES_ON.search(text) is not None
 
 
 @dataclass
 class Lines:
-    """Reads lines from standard input: a pipe, or a terminal that cannot move its cursor, which gets a prompt. There,
-    ^C clears the input, and a second one ends it."""
+    """Reads lines from a pipe, or from a terminal that cannot move its cursor, which gets a prompt."""
 
     terminal: Terminal
 
     def read(self) -> str | None:
         lines: list[str] = []
-        asked_to_end = False
         while True:
-            try:
-                if self.terminal.can_ask:
-                    sys.stderr.write("  " if lines else PROMPT)
-                    sys.stderr.flush()
-                data = sys.stdin.buffer.readline()
-            except Ended:
-                raise
-            except KeyboardInterrupt:
-                if not self.terminal.can_ask:
-                    raise
-                if asked_to_end:
-                    return None
-                lines, asked_to_end = [], True
-                self.terminal.note(f"\n{AGAIN}", "dim")
-                continue
+            if self.terminal.can_ask:
+                sys.stderr.write("  " if lines else PROMPT)
+                sys.stderr.flush()
+            data = sys.stdin.buffer.readline()
             if not data:
                 return "\n".join(lines) if lines else None
             try:
@@ -150,8 +131,7 @@ class Paths:
         self._listed = 0.0
 
     def candidates(self, word: str) -> list[str]:
-        """The completions of `word`: paths that start with it, then files whose names do. Runs git, so it must not be
-        called on every key press."""
+        """Paths that start with `word`, then files whose names do. Runs git, so do not call it on every key press."""
         if not self._listed or time.monotonic() - self._listed >= _FRESH:
             try:
                 arguments = ("ls-files", "-z", "--cached", "--others", "--exclude-standard")
@@ -170,8 +150,7 @@ Candidates = Iterable[tuple[str, str]]
 
 
 class Offered(Completer):
-    """Completes slash commands (`commands`), their `arguments`, and file names in words that contain a slash or start
-    with an @."""
+    """Completes slash commands, their arguments, and file names in words that contain a slash or start with an @."""
 
     def __init__(
         self, commands: Callable[[], Candidates], arguments: Callable[[str, str], Candidates], paths: Paths
@@ -208,8 +187,8 @@ class Offered(Completer):
 
 
 def _bindings(drop: Callable[[KeyPressEvent], None]) -> KeyBindings:
-    """Enter sends, or starts a new line after a backslash; so do Alt-Enter (Esc, Enter) and ^J. ^C calls `drop`; ^D on
-    an empty line ends the input."""
+    """Enter sends, or starts a new line after a backslash, as Alt-Enter (Esc, Enter) and ^J do. ^D on an empty line
+    ends the input."""
     keys = KeyBindings()
     typing = has_focus("DEFAULT_BUFFER") & ~is_searching
 
@@ -237,7 +216,7 @@ def _bindings(drop: Callable[[KeyPressEvent], None]) -> KeyBindings:
 
 
 class Editor:
-    """The line editor. `bar(columns)` returns the status line at the bottom."""
+    """The line editor; `bar(columns)` is the status line."""
 
     def __init__(self, terminal: Terminal, file: Path, offered: Offered, bar: Callable[[int], str]) -> None:
         self._terminal = terminal
@@ -264,7 +243,6 @@ class Editor:
         self._session.default_buffer.on_text_changed += self._typed
 
     def read(self) -> str | None:
-        """The next input; None for ^D, or a second ^C, on an empty line."""
         self._asked_to_end = False
         self._shown = self._bar(self._session.output.get_size().columns)
         try:
@@ -279,7 +257,7 @@ class Editor:
             raise
 
     def _drop(self, event: KeyPressEvent) -> None:
-        """Clear the input and save it in the history; on an empty line, the second ^C in a row ends the chat."""
+        """Clear the input, but keep it in the history; on an empty line, the second ^C in a row ends the chat."""
         buffer = event.current_buffer
         if buffer.text:
             if buffer.text.strip():

@@ -15,7 +15,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from difflib import get_close_matches
 from typing import IO, TYPE_CHECKING, NamedTuple, cast
 
 from repoagent.cli import completion
@@ -27,7 +26,6 @@ from repoagent.cli.ui.terminal import waiting
 from repoagent.cli.ui.terminal_text import clean
 from repoagent.display_text import plural
 from repoagent.errors import NothingDone, Refused, UsageError
-from repoagent.git.objects import resolve_commit
 from repoagent.git.process import git
 from repoagent.llm.model import display_name, fence
 from repoagent.llm.usage import cost_text, dollars
@@ -59,8 +57,7 @@ _PLAIN = ("--no-color", "--no-ext-diff", "--no-textconv", "--src-prefix=a/", "--
 
 
 class Slash(NamedTuple):
-    """A slash command. `typed`: its arguments are accepted at a terminal only, not from a pipe; `prints`: it prints
-    text, so it cannot be combined with --json."""
+    """A slash command. `typed`: it takes arguments only at a terminal; `prints`: it cannot be combined with --json."""
 
     arguments: str
     line: str
@@ -70,18 +67,17 @@ class Slash(NamedTuple):
 
 
 def read(text: str) -> tuple[str, str] | None:
-    """The command in `text` and the words after it; None if it is not a command (a path, for example)."""
+    """The command and the words after it; None for a path, for example."""
     match = _COMMAND.fullmatch(text.rstrip())
     return None if match is None else (match[1].lower(), (match[2] or "").strip())
 
 
 def perform(chat: Chat, name: str, words: str) -> object:
-    """Run a slash command. Raises UsageError for an unknown command or unexpected arguments, and whatever the command
-    raises."""
+    """Raises UsageError for an unknown command or unexpected arguments, and what the command raises."""
     name = {"exit": "quit", "q": "quit"}.get(name, name)
     command = TABLE.get(name)
     if command is None:
-        raise UsageError(unknown(name))
+        raise UsageError(f"unknown command /{name}; /help lists the commands")
     if words and not command.arguments:
         raise UsageError(f"/{name} takes no arguments")
     if command.typed and words and not chat.has_user:
@@ -91,43 +87,30 @@ def perform(chat: Chat, name: str, words: str) -> object:
     return command.perform(chat, words)
 
 
-def unknown(name: str) -> str:
-    """The error message for an unknown command."""
-    near = [command for command in TABLE if command.startswith(name)]
-    near += get_close_matches(name, TABLE, n=1, cutoff=0.5)
-    hint = f"did you mean /{near[0]}?" if near else "/help lists the commands"
-    return f"unknown command /{name}; {hint}"
-
-
 def commands() -> Candidates:
-    """The commands with descriptions, for completion."""
+    """For completion."""
     return ((f"/{name}", command.line) for name, command in TABLE.items())
 
 
 def arguments(name: str, typed: str) -> Candidates:
-    """The arguments of a command, for completion."""
+    """For completion."""
     if name == "model":
         return completion.models(typed)
     return MODE_LINES.items() if name == "mode" else ()
 
 
-def _help(chat: Chat, words: str) -> None:
+def show_help(chat: Chat, words: str) -> None:
     rows = [(f"/{name} {command.arguments}".rstrip(), command.line) for name, command in TABLE.items()]
     rows.append(("!COMMAND", "Run a shell command; with !!, send its output to the model."))
-    if words:
-        name = words.removeprefix("/")
-        rows = [row for row in rows if row[0].split()[0] == f"/{name}"]
-        if not rows:
-            raise UsageError(unknown(name))
     page = Page.of(chat.terminal, least=20)
-    page.write([*page.pairs(rows), *([] if words else ["", *page.sentence(KEYS)])], chat.terminal)
+    page.write([*page.pairs(rows), "", *page.sentence(KEYS)], chat.terminal)
 
 
 # Changes of the chat
 
 
-def _undo(chat: Chat, words: str) -> None:
-    """Undo the uncommitted changes of this chat; without any, its last edit."""
+def undo_change(chat: Chat, words: str) -> None:
+    """Undo the chat's uncommitted changes or, without any, its last edit."""
     if paths := chat.uncommitted():
         question = f"Undo the uncommitted changes in {', '.join(paths)}"
         _confirm(chat, question, uncommitted_diff(chat.worktree, chat.run_dir))
@@ -139,14 +122,14 @@ def _undo(chat: Chat, words: str) -> None:
             raise Refused(conflict_message(done.left, f"repoagent runs restore {chat.name} --whole"))
         return
     from repoagent.edit.undo import undo
-    from repoagent.git.undo_log import find_edit, list_edits
+    from repoagent.git.undo_log import list_edits
 
     own = [edit for edit in list_edits(chat.worktree) if edit.id in chat.edits and not edit.undone]
-    if not own and not chat.has_user:
-        raise NothingDone("this chat has no edits to undo")
-    edit = own[-1] if own else find_edit(chat.worktree, None, undone=False)
     if not own:
-        chat.terminal.note("this chat has no edits to undo; the last edit in this work tree is:")
+        raise NothingDone(
+            "this chat has no edits to undo; `repoagent undo` undoes the last edit of the work tree"
+        )
+    edit = own[-1]
     subject = commit_summary(chat.worktree, edit.commit)[1] if edit.commit else "a change without a commit"
     change = f"{edit.commit[:7]} {subject}" if edit.commit else subject
     paths_text = ", ".join(edit.paths)
@@ -162,7 +145,7 @@ def _undo(chat: Chat, words: str) -> None:
 
 
 def _confirm(chat: Chat, question: str, shown: str) -> None:
-    """Show a diff and ask; without a terminal, do not ask. Raises NothingDone for a no."""
+    """Show a diff and ask, if there is a user. Raises NothingDone for a no."""
     if not chat.has_user:
         return
     lines = shown.split("\n")
@@ -173,18 +156,11 @@ def _confirm(chat: Chat, question: str, shown: str) -> None:
         raise NothingDone("nothing was undone")
 
 
-def _diff(chat: Chat, words: str) -> None:
-    top, terminal = chat.worktree.top, chat.terminal
-    if words:
-        if (commit := resolve_commit(top, words)) is None:
-            raise UsageError(f"unknown revision '{words}': name a commit such as HEAD~1, or use /diff alone")
-        text = os.fsdecode(git(top, "diff", *_PLAIN, commit, "--"))
-        nothing = f"no changes since {words}"
-    else:
-        text = uncommitted_diff(chat.worktree, chat.run_dir)
-        nothing = "no uncommitted changes in this chat; /diff HEAD~1 shows the last commit"
+def show_diff(chat: Chat, words: str) -> None:
+    terminal = chat.terminal
+    text = uncommitted_diff(chat.worktree, chat.run_dir)
     if not text:
-        raise NothingDone(nothing)
+        raise NothingDone("no uncommitted changes in this chat")
     if not terminal.output_tty:
         terminal.diff(text)
         return
@@ -194,7 +170,7 @@ def _diff(chat: Chat, words: str) -> None:
     pager.finish()
 
 
-def _cost(chat: Chat, words: str) -> None:
+def show_cost(chat: Chat, words: str) -> None:
     meter = chat.model_setup.meter
     usage = meter.usage
     cached = f" ({usage.cache_read:,} cached)" if usage.cache_read else ""
@@ -211,8 +187,8 @@ def _cost(chat: Chat, words: str) -> None:
 # The model and the conversation
 
 
-def _model(chat: Chat, words: str) -> None:
-    """Switch to another model, with the same meter."""
+def switch_model(chat: Chat, words: str) -> None:
+    """The other model has the same meter."""
     if not words:
         context_tokens = chat.model_setup.context_tokens
         window = f", context of {context_tokens:,} tokens" if context_tokens else ""
@@ -227,7 +203,7 @@ def _model(chat: Chat, words: str) -> None:
     chat.terminal.note(f"now using {display_name(fresh.model.spec)}")
 
 
-def _mode(chat: Chat, words: str) -> None:
+def switch_mode(chat: Chat, words: str) -> None:
     if not words:
         chat.terminal.result(f"{chat.mode}: {MODE_LINES[chat.mode]}\n")
         return
@@ -238,8 +214,7 @@ def _mode(chat: Chat, words: str) -> None:
     chat.terminal.note(f"{new_mode}: {MODE_LINES[new_mode]}")
 
 
-def _clear(chat: Chat, words: str) -> None:
-    """The current conversation stays on disk."""
+def clear(chat: Chat, words: str) -> None:
     if not chat.turns:
         raise NothingDone("nothing to clear: the conversation is empty")
     chat.show_uncommitted()
@@ -250,8 +225,7 @@ def _clear(chat: Chat, words: str) -> None:
     chat.edits.clear()
 
 
-def _compact(chat: Chat, words: str) -> None:
-    """From the next message on, a checkpoint is sent instead of older turns."""
+def compact_turns(chat: Chat, words: str) -> None:
     from repoagent.cli.commands.run_ui import RunTerminal
     from repoagent.tasks.session import compact
 
@@ -265,22 +239,24 @@ def _compact(chat: Chat, words: str) -> None:
     )
 
 
-def _continue(chat: Chat, words: str) -> str:
+def resume_turn(chat: Chat, words: str) -> str:
     if not chat.unfinished():
         raise NothingDone("nothing to continue: the last turn is complete")
     return ""
 
 
 TABLE = {
-    "help": Slash("[COMMAND]", "Show all commands, or only COMMAND.", _help, prints=True),
-    "undo": Slash("", "Undo the last change.", _undo),
-    "diff": Slash("[REV]", "Show the uncommitted changes, or all changes since REV.", _diff, prints=True),
-    "cost": Slash("", "Show tokens and cost, for this session and for today.", _cost, prints=True),
-    "model": Slash("[SPEC]", "Show the model, or switch to another one.", _model, typed=True, prints=True),
-    "mode": Slash("[MODE]", "Show the approval mode, or change it.", _mode, typed=True, prints=True),
-    "clear": Slash("", "Start a new conversation.", _clear),
-    "compact": Slash("", "Summarize older turns to send fewer tokens.", _compact),
-    "continue": Slash("", "Resume the stopped turn.", _continue),
+    "help": Slash("", "Show all commands.", show_help, prints=True),
+    "undo": Slash("", "Undo the last change.", undo_change),
+    "diff": Slash("", "Show the uncommitted changes.", show_diff, prints=True),
+    "cost": Slash("", "Show tokens and cost, for this session and for today.", show_cost, prints=True),
+    "model": Slash(
+        "[SPEC]", "Show the model, or switch to another one.", switch_model, typed=True, prints=True
+    ),
+    "mode": Slash("[MODE]", "Show the approval mode, or change it.", switch_mode, typed=True, prints=True),
+    "clear": Slash("", "Start a new conversation.", clear),
+    "compact": Slash("", "Summarize older turns to send fewer tokens.", compact_turns),
+    "continue": Slash("", "Resume the stopped turn.", resume_turn),
     "quit": Slash("", "End the chat.", lambda chat, words: END),
 }
 
@@ -289,8 +265,8 @@ TABLE = {
 
 
 def run(chat: Chat, line: str) -> None:
-    """Run the command after `!` in the user's shell, without a sandbox or limit of time, since the user typed it. ^C is
-    for the command alone. Raises UsageError for an empty command, and without a terminal."""
+    """Run the command after `!` in the user's shell, without a sandbox or limit of time; ^C is for it alone. Raises
+    UsageError for an empty command, and without a terminal."""
     command = line.lstrip("!").strip()
     if not command:
         raise UsageError("missing command: use !COMMAND, or !!COMMAND to send its output to the model")
@@ -319,8 +295,8 @@ def run(chat: Chat, line: str) -> None:
 
 
 def _captured(command: list[str]) -> tuple[int, str]:
-    """The exit code and the output, which is printed as it arrives; the middle of long output is left out. What a
-    process in the background prints later is not waited for."""
+    """The exit code and the output, which is printed as it arrives, without the middle of a long one. What a background
+    process prints later is not waited for."""
     half = MOST // 2
     head, tail, cut = b"", b"", 0
     decoder = codecs.getincrementaldecoder("utf-8")("replace")

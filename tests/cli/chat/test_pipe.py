@@ -35,7 +35,7 @@ def conversations(repo: GitRepo) -> list[Path]:
 
 def test_an_invalid_line_of_a_pipe_ends_the_chat(run: Run, script: Script) -> None:
     script.replies("never")
-    for line, message in (("/udno", "unknown command /udno; did you mean /undo?"), ("\udcff", "not UTF-8")):
+    for line, message in (("/udno", "unknown command /udno; /help lists"), ("\udcff", "not UTF-8")):
         done = run("chat", stdin=f"{line}\nhello\n")
         assert done.code == 2 and message in done.err
     assert script.prompts == []
@@ -59,8 +59,7 @@ IMPOSSIBLE = {
     "!": "missing command",
     "/mode auto": "/mode needs a terminal; use --mode",
     "/model command:touch hacked": "/model needs a terminal; use --model",
-    "/help nothing": "unknown command /nothing",
-    "/diff -o": "unknown revision '-o'",
+    "/diff HEAD": "/diff takes no arguments",
 }
 
 
@@ -114,11 +113,11 @@ def test_a_failed_turn_ends_the_chat_and_is_resumed(repo: GitRepo, run: Run, scr
 def test_a_change_is_undone_and_that_reported_to_the_model(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies(LOOK, GREET, DONE, "I see.", "Good.")
     head = repo.head()
-    says = "greet with a comma\n/diff HEAD~1\n/undo\nwhy not\nfine\\\nreally\n/cost\n"
+    says = "greet with a comma\n/undo\nwhy not\nfine\\\nreally\n/cost\n"
     done = run("chat", "--mode", "auto-edit", stdin=says)
     assert done.code == 0, done.err
     assert "It greets with a comma." in done.out
-    assert "+    return f'hello, {name}'\n" in done.out and "5 calls" in done.out
+    assert "5 calls" in done.out
     assert "Greet with a comma · 1 file +1 -1" in done.err and "undid" in done.err
     assert "(I have undone your change to src/app.py: Greet with a comma.)\n\nwhy not" in script.prompts[3]
     assert "fine\nreally" in script.prompts[4]
