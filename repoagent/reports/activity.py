@@ -1,5 +1,5 @@
-"""The events of a repository, read from the files that record them: the memories, `edits.jsonl` of each work tree, the
-review log, the run folders, and the spend log.
+"""The events of a repository, from the memories, `edits.jsonl` of each work tree, the review log, the run folders, and
+the spend log.
 """
 
 from __future__ import annotations
@@ -30,9 +30,8 @@ _AGAIN: Mapping[str, Kind] = {"undone": "undo", "redone": "redo"}
 
 @dataclass(frozen=True)
 class Event:
-    """An edit, undo, redo, review or run. `time` has a time zone; `state` is that of the `EditRecord` or of run.json
-    ("unfinished" for a run that has not ended), "reviewed" for a review; `cost` is in US dollars, None if unknown;
-    `reasons` says why an edit was refused."""
+    """`state`: that of the `EditRecord` or of run.json ("unfinished" for a run that has not ended), "reviewed" for a
+    review. `cost`: in US dollars, None if unknown. `reasons`: why an edit was refused."""
 
     time: datetime
     kind: Kind
@@ -50,28 +49,22 @@ class Event:
 
 @dataclass(frozen=True)
 class Activity:
-    """What happened in a repository: its `events`, and what was `spent` (the model calls, including failed ones), both
-    oldest first."""
+    """The events and the model calls, including failed ones, both oldest first."""
 
     events: tuple[Event, ...]
     spent: tuple[SpendEntry, ...]
 
 
 def gather(worktree: WorkTree, *, since: date | None, warn: Warn) -> Activity:
-    """The activity since the day `since` (None: all of it), in all work trees of the repository.
-
-    A model call counts if it was made in one of the work trees or for a known edit, even if its work tree was moved or
-    removed later. Skips invalid lines; `warn` gets a sentence per unusable file.
-    """
+    """The activity since the day `since` (None: all of it), in all work trees of the repository. A model call counts if
+    it was made in one of them or for a known edit. Skips invalid lines; `warn` gets a sentence per unusable file."""
     where = layout(worktree)
     tops, git_dirs = work_trees(worktree)
     sources = [
         *(_of_memory(where.memory / name / "edits.jsonl", warn) for name in sorted(folders(where.memory))),
         *(_of_worktree(Layout(where.root, git_dir).edits, warn) for git_dir in git_dirs),
-        _reviews(where, warn),
-        _runs(where, warn),
     ]
-    events = sorted(_merged(sources), key=lambda event: event.time)
+    events = sorted((*_merged(sources), *_reviews_and_runs(where, warn)), key=lambda event: event.time)
     ids = {event.id for event in events if event.kind in ("edit", "run")}
     spent = (entry for entry in read(state_folder(), since) if entry.repository in tops or entry.run in ids)
     return Activity(
@@ -82,7 +75,7 @@ def gather(worktree: WorkTree, *, since: date | None, warn: Warn) -> Activity:
 
 def work_trees(worktree: WorkTree) -> tuple[set[str], list[Path]]:
     """The top folders of all work trees, spelled as in the spend log, and their git directories, that of `worktree`
-    first. The `gitdir` file of a linked work tree contains the path of the `.git` file in its top folder."""
+    first."""
     tops = {str(worktree.top)} | ({str(worktree.main_top)} if worktree.main_top is not None else set())
     git_dirs = dict.fromkeys((worktree.git_dir, worktree.common_dir))
     for file in sorted(worktree.common_dir.glob("worktrees/*/gitdir")):
@@ -96,7 +89,7 @@ def work_trees(worktree: WorkTree) -> tuple[set[str], list[Path]]:
 
 
 def _of_memory(path: Path, warn: Warn) -> Iterator[Event]:
-    """The edits of one file. An edit of several files is in the memory of each."""
+    """An edit of several files is in the memory of each."""
     ids: set[str] = set()
     for line in json_files.read_records(path, warn=warn):
         record = EditRecord.from_dict(line)
@@ -114,21 +107,21 @@ def _of_memory(path: Path, warn: Warn) -> Iterator[Event]:
 
 
 def _of_worktree(path: Path, warn: Warn) -> Iterator[Event]:
-    """The edits of a work tree, also those made without memory, but without their requests."""
+    """Also the edits without memory, but all without their requests."""
     for line in json_files.read_records(path, warn=warn):
         time, kind, paths = _time(line.get("time")), line.get("event"), line.get("paths")
         if time is None or kind not in ("edit", "undo", "redo") or not isinstance(paths, list):
             continue
         commit = line.get("commit")
-        edited = "committed" if commit else "written"
-        state = {"undo": "undone", "redo": "redone"}.get(kind, edited)
+        state = {"undo": "undone", "redo": "redone"}.get(kind, "committed" if commit else "written")
         yield Event(
             time, kind, str(line.get("id", "")), "", tuple(map(str, paths)), state,
             commit=commit if isinstance(commit, str) else None,
         )  # fmt: skip
 
 
-def _reviews(where: Layout, warn: Warn) -> Iterator[Event]:
+def _reviews_and_runs(where: Layout, warn: Warn) -> Iterator[Event]:
+    """The reviews, and the runs with the time of their start; broken runs are skipped, since `runs` reports them."""
     for line in read_log(where, warn=warn):
         if (time := _time(line.get("time"))) is None:
             continue
@@ -137,10 +130,6 @@ def _reviews(where: Layout, warn: Warn) -> Iterator[Event]:
             time, "review", str(line.get("head") or ""), str(line.get("title", "")), (), "reviewed",
             findings=sum(count for count in counts if isinstance(count, int)), **_usage(line),
         )  # fmt: skip
-
-
-def _runs(where: Layout, warn: Warn) -> Iterator[Event]:
-    """The runs, with the time of their start. Skips broken ones, which `repoagent runs` reports."""
     for file in sorted(where.runs.glob("*/run.json")) if not where.runs.is_symlink() else []:
         try:
             record = json_files.parse(read_regular(file) or b"") or {}
@@ -168,15 +157,12 @@ def _usage(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _merged(sources: Iterable[Iterable[Event]]) -> Iterator[Event]:
-    """Merge the events of several sources: those of an edit of several files, or of the nth undo of an edit. The
-    memories come first, so that the request is kept."""
+    """Merge the events of an edit of several files, and those of the nth undo of an edit. The memories come first, so
+    that the request is kept."""
     merged: dict[tuple[str, str, int], Event] = {}
     for source in sources:
         counts: Counter[tuple[str, str]] = Counter()
         for event in source:
-            if event.kind in ("review", "run"):
-                yield event
-                continue
             pair = (event.kind, event.id)
             key = (*pair, 0 if event.kind == "edit" else counts[pair])
             counts[pair] += 1
@@ -198,20 +184,19 @@ def _time(value: object) -> datetime | None:
 
 
 def was_applied(event: Event) -> bool:
-    """Whether an edit changed its files, even if it was undone later."""
+    """Also if it was undone later."""
     return event.state in (*APPLIED, "undone", "redone")
 
 
 def unapplied(activity: Activity) -> list[tuple[str, int]]:
-    """The states of edits that changed nothing, with counts, "refused" and "failed" first."""
+    """The states of edits that changed nothing, and their counts, "refused" and "failed" first."""
     states = (event.state for event in activity.events if event.kind == "edit" and not was_applied(event))
     count = Counter(state for state in states if state != "answered")
     return sorted(count.items(), key=lambda item: (item[0] not in ("refused", "failed"), -item[1], item[0]))
 
 
 def refusals(activity: Activity) -> list[tuple[str, int]]:
-    """The reasons why edits were not applied, with counts, the most frequent first. An edit counts once for each of its
-    reasons."""
+    """Why edits were not applied, with counts, the most frequent first; an edit counts once for each of its reasons."""
     count: Counter[str] = Counter()
     for event in activity.events:
         if event.kind == "edit" and not was_applied(event) and event.state != "answered":

@@ -1,7 +1,4 @@
-"""The checks of `repoagent doctor`: program, repository, configuration, models, machine. None of them changes anything.
-
-CHECKS is the table of all checks: functions of the work tree (None outside one) that yield `Check` values.
-"""
+"""The checks of `repoagent doctor`, which change nothing: functions of the work tree (None outside one), see CHECKS."""
 
 from __future__ import annotations
 
@@ -42,7 +39,7 @@ _LOW_SPACE, _NO_SPACE = 1 << 30, 50 << 20  # bytes
 
 
 class Check(NamedTuple):
-    """The `result` of the check `name`, and its remedy (`advice`) unless the level is ok."""
+    """The `result` of a check, and its remedy (`advice`) unless the level is ok."""
 
     name: str
     level: Level
@@ -51,8 +48,7 @@ class Check(NamedTuple):
 
 
 def problem(name: str, sentence: str, level: Level = "warning") -> Check:
-    """A `Check` made from an error message of repoagent: the cause and, after the last semicolon or colon, the
-    remedy."""
+    """A check from an error message: the cause and, after the last semicolon or colon, the remedy."""
     first = sentence.strip().splitlines()[0]
     for mark in ("; ", ": "):
         cause, separator, remedy = first.rpartition(mark)
@@ -62,8 +58,7 @@ def problem(name: str, sentence: str, level: Level = "warning") -> Check:
 
 
 def examine(start: Path) -> list[Check]:
-    """Run all checks in the folder `start`. Outside a repository, or in a broken one, checks that need no repository
-    still run."""
+    """Run all checks in the folder `start`, outside a repository or in a broken one those that need none."""
     checks = list(run_check("program", check_program))
     has_git = not any(check.name == "git" and check.level == "error" for check in checks)
     worktree = None
@@ -85,7 +80,7 @@ def examine(start: Path) -> list[Check]:
 
 
 def run_check(name: str, function: Callable[..., Iterable[Check]], *arguments: object) -> Iterator[Check]:
-    """Yield the results of a check; an exception becomes a result with the level "error"."""
+    """An exception becomes a result with the level "error"."""
     try:
         yield from function(*arguments)
     except RepoagentError as failure:
@@ -101,7 +96,6 @@ def _permit(path: Path | str) -> str:
 
 
 def check_program() -> Iterator[Check]:
-    """The versions of repoagent, Python and git."""
     yield Check("repoagent", "ok", f"{__version__} in {Path(__file__).parents[1]}")
     yield Check("python", "ok", f"{platform.python_version()} ({sys.executable})")
     advice = f"install git {OLDEST_GIT} or newer"
@@ -120,7 +114,6 @@ def check_program() -> Iterator[Check]:
 
 
 def check_grammars(_worktree: WorkTree | None) -> Iterator[Check]:
-    """Whether the installed grammars load."""
     from repoagent.syntax.languages import LANGUAGES, grammar
 
     broken = []
@@ -136,8 +129,6 @@ def check_grammars(_worktree: WorkTree | None) -> Iterator[Check]:
 
 
 def check_extras(_worktree: WorkTree | None) -> Iterator[Check]:
-    """Which extras are installed. A command that needs a missing extra reports it itself."""
-
     installed: dict[bool, list[str]] = {True: [], False: []}
     for name, modules in EXTRAS.items():
         # find_spec("google.genai") raises an error without its parent package
@@ -148,7 +139,6 @@ def check_extras(_worktree: WorkTree | None) -> Iterator[Check]:
 
 
 def check_worktree(worktree: WorkTree) -> Iterator[Check]:
-    """The work tree, whether git can write to it, and whether the clone is shallow."""
     yield Check("repository", "ok", f"{'linked ' * worktree.is_linked}work tree {worktree.top}")
     for folder in dict.fromkeys((worktree.git_dir, worktree.common_dir, worktree.top)):
         if not os.access(folder, os.W_OK | os.X_OK):
@@ -159,7 +149,7 @@ def check_worktree(worktree: WorkTree) -> Iterator[Check]:
 
 
 def check_folder(worktree: WorkTree) -> Iterator[Check]:
-    """Whether `.repoagent/` is usable and private: file types, permissions, and the files in it that git tracks."""
+    """Whether `.repoagent/` is usable and private."""
     name, root = ".repoagent", layout(worktree).root
     if not os.path.lexists(root):
         yield Check(name, "ok", "does not exist yet; the first edit creates it")
@@ -196,7 +186,6 @@ def check_folder(worktree: WorkTree) -> Iterator[Check]:
 
 
 def check_interrupted(worktree: WorkTree) -> Iterator[Check]:
-    """Unfinished work of killed commands, and reports of internal errors."""
     name, where = "interrupted", layout(worktree)
     if where.journal.is_dir() and any(where.journal.iterdir()):
         advice = "the next `repoagent undo` or `repoagent edit` recovers it"
@@ -215,7 +204,6 @@ def check_interrupted(worktree: WorkTree) -> Iterator[Check]:
 
 
 def check_history(worktree: WorkTree) -> Iterator[Check]:
-    """The state of the history index; does not update it."""
     from repoagent.history.index.index import open_index
     from repoagent.history.index.schema import NoCommits
 
@@ -242,7 +230,6 @@ def check_history(worktree: WorkTree) -> Iterator[Check]:
 
 
 def check_memory(worktree: WorkTree) -> Iterator[Check]:
-    """How many files have a memory, and which parts of the memory cannot be read."""
     from repoagent.memory.identity.index import open_index
 
     problems: list[str] = []
@@ -265,8 +252,7 @@ def _settings(worktree: WorkTree | None) -> Settings:
 
 
 def check_configuration(worktree: WorkTree | None) -> Iterator[Check]:
-    """Whether every configuration source is readable, which values in it are ignored, and which addresses replace the
-    providers' own, since keys and prompts are sent there."""
+    """Unreadable sources, ignored values, and wrong or unencrypted addresses in place of the providers' own."""
     from repoagent.config.settings import user_file
     from repoagent.llm.providers.endpoints import display_address
 
@@ -293,12 +279,10 @@ def check_configuration(worktree: WorkTree | None) -> Iterator[Check]:
         elif parts.scheme == "http" and host not in {"localhost", "127.0.0.1", "::1"}:
             advice = "keys and files are sent there unencrypted: use https"
             yield Check("address", "warning", f"{key} is {display_address(address)}", advice)
-        else:
-            yield Check("address", "ok", f"{key} is {display_address(address)}")
 
 
 def check_models(worktree: WorkTree | None) -> Iterator[Check]:
-    """Whether the key and the library for each role's model and each fallback are present. No model is called."""
+    """The key and the library for each role's model and each fallback; no model is called."""
     from repoagent.llm.model import display_name
     from repoagent.llm.open_model import choose_model, resolve
     from repoagent.llm.registry import Status, parse_spec
@@ -329,7 +313,6 @@ def check_models(worktree: WorkTree | None) -> Iterator[Check]:
 
 
 def check_sandbox(_worktree: WorkTree | None) -> Iterator[Check]:
-    """The sandbox for commands that works on this machine; having none is not an error."""
     from repoagent.agent.sandbox.confine import find, why_none
 
     sandbox = find()
@@ -338,7 +321,6 @@ def check_sandbox(_worktree: WorkTree | None) -> Iterator[Check]:
 
 
 def check_disk(worktree: WorkTree | None) -> Iterator[Check]:
-    """The free disk space."""
     folder = worktree.git_dir if worktree else Path.cwd()
     free = shutil.disk_usage(folder).free
     level: Level = "error" if free < _NO_SPACE else "warning" if free < _LOW_SPACE else "ok"

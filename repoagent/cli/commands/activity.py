@@ -33,7 +33,7 @@ Examples:
   repoagent activity --cost --by model --since 7d
 
 The exit code is 1 if there was no activity."""
-BY = ("day", "model", "repository", "run", "file", "call")
+BY = ("day", "model", "repository", "run")
 
 
 @click.command(epilog=EXAMPLES)
@@ -47,7 +47,7 @@ BY = ("day", "model", "repository", "run", "file", "call")
 @click.option("--cost", is_flag=True, help="Show the cost of model calls in all your repositories.")
 @click.option(
     "--by", type=click.Choice(BY), metavar="WHAT",
-    help="With --cost: total by day (the default), model, repository, run, file or call.",
+    help="With --cost: total by day (the default), model, repository or run.",
 )  # fmt: skip
 @click.option("--here", is_flag=True, help="With --cost: count only this repository and its work trees.")
 @json_option
@@ -56,7 +56,7 @@ def command(session: Session, /, **values: Any) -> int:
     """Show the edits, undos, reviews and runs in this repository, and what models cost.
 
     activity reads the files in .repoagent/ and your own log of model calls, and sends nothing. --cost includes failed
-    calls, and splits the cost of a call about several files among them.
+    calls.
     """
     from repoagent.git.worktree import open_worktree
 
@@ -112,7 +112,6 @@ COLUMNS = (
 
 
 def _lines(activity: Activity, limit: int, page: Page) -> Iterator[str]:
-    """The newest events as a table, the totals, and why edits were not applied."""
     from repoagent.llm.usage import cost_text
 
     newest = list(reversed(activity.events))[:limit]
@@ -151,7 +150,7 @@ def _lines(activity: Activity, limit: int, page: Page) -> Iterator[str]:
 
 
 def _state(event: Event) -> Cell:
-    """The outcome of an event in a word or two, and its color."""
+    """The outcome and its color."""
     if event.kind == "review":
         return plural(event.findings, "finding"), "cyan"
     if event.kind == "run":
@@ -175,19 +174,18 @@ class _Sum:
     unpriced: int = 0
     estimated: bool = False
 
-    def add(self, entry: SpendEntry, parts: int = 1) -> None:
-        """Add the share of one of `parts` names in a call."""
+    def add(self, entry: SpendEntry) -> None:
         usage = entry.usage
         self.calls += 1
-        self.sent += round((usage.total - usage.output) / parts)
-        self.written += round(usage.output / parts)
-        self.cost += (entry.cost or 0.0) / parts
+        self.sent += usage.total - usage.output
+        self.written += usage.output
+        self.cost += entry.cost or 0.0
         self.unpriced += entry.cost is None
         self.estimated |= usage.estimated
 
 
 def _show_cost(session: Session, options: SimpleNamespace) -> None:
-    """Print calls, tokens and cost by day or by the value of --by. A call about several files is divided among them."""
+    """Print calls, tokens and cost by day or by the value of --by."""
     from repoagent.git.worktree import open_worktree
     from repoagent.llm.usage import dollars, read, state_folder
 
@@ -199,18 +197,15 @@ def _show_cost(session: Session, options: SimpleNamespace) -> None:
     for entry in read(folder, day):
         if only is not None and entry.repository not in only:
             continue
-        names = {
-            "day": [entry.time[:10]],
-            "model": [entry.model],
-            "repository": [entry.repository],
-            "run": [entry.run or "models test"],
-            "file": [f"{entry.repository}/{file}" for file in entry.files],
-            "call": [entry.time],
+        name = {
+            "day": entry.time[:10],
+            "model": entry.model,
+            "repository": entry.repository,
+            "run": entry.run or "models test",
         }[by]
-        for name in names:
-            sums.setdefault(name, _Sum()).add(entry, len(names))
-            whole.add(entry, len(names))
-    if by in ("model", "repository", "file"):  # the most expensive first; the others by time
+        sums.setdefault(name, _Sum()).add(entry)
+        whole.add(entry)
+    if by in ("model", "repository"):  # the most expensive first; the others by time
         sums = dict(sorted(sums.items(), key=lambda item: (-item[1].cost, -item[1].sent)))
     limit = settings.number_or_none("max_cost_per_day")
     if options.as_json:
@@ -223,15 +218,12 @@ def _show_cost(session: Session, options: SimpleNamespace) -> None:
         return
     if not sums:
         raise NothingDone(f"no model calls{f' since {day}' if day else ''} are logged in {folder}")
-    home = f"{Path.home()}/"
-    names = [f"~/{name.removeprefix(home)}" if name.startswith(home) else name for name in sums]
-    totals = [*zip(names, sums.values(), strict=True), *([("total", whole)] if len(sums) > 1 else [])]
     cells = []
-    for name, each in totals:
+    for name, each in {**sums, **({"total": whole} if len(sums) > 1 else {})}.items():
         about = "~" if each.estimated else ""
         price = f"${each.cost:.4f}{'+' if each.unpriced else ''}" if each.unpriced < each.calls else "?"
         numbers = f"{each.calls:,}", f"{about}{each.sent:,}", f"{about}{each.written:,}", price
-        cells.append((clean(name), *numbers))
+        cells.append((clean(name.replace(f"{Path.home()}/", "~/", 1)), *numbers))
     heads = (Column(head, right=True) for head in ("calls", "tokens in", "out", "cost"))
     page = Page.of(terminal)
     page.write(page.table((Column(by, cut="middle", least=12), *heads), cells), terminal)
@@ -239,7 +231,7 @@ def _show_cost(session: Session, options: SimpleNamespace) -> None:
         terminal.note("the price of some calls is unknown; see `repoagent models`", "dim")
     if whole.estimated:
         terminal.note(
-            "~ marks totals that include estimates for calls whose provider reported no token counts", "dim"
+            "~ marks totals with estimates for calls whose provider reported no token counts", "dim"
         )
     if limit is not None:
         terminal.note(f"max_cost_per_day is {dollars(limit, 0)}", "dim")

@@ -1,7 +1,4 @@
-"""`repoagent run`: a whole task, in this work tree or in a linked one.
-
-Builds a `RunRequest` from the options; `run_in_worktree` runs it, and removes a linked work tree that has no changes.
-"""
+"""`repoagent run`: a whole task, in this work tree or in a linked one."""
 
 from __future__ import annotations
 
@@ -175,8 +172,7 @@ def _run_for_program(options: SimpleNamespace, repo: Repository) -> Exit:
 
 
 def _request(options: SimpleNamespace, repo: Repository) -> tuple[RunRequest, str]:
-    """The request of the command line, and for a resumed run a sentence about inherited options ("" if none), which are
-    added to `options`. Raises UsageError for invalid options."""
+    """The request, and a sentence about the options of a resumed run, which are added to `options`."""
     from repoagent.agent.approvals.policy import MODES
     from repoagent.tasks.run_context import RunRequest
     from repoagent.tasks.runs.directory import RunDirectory

@@ -1,7 +1,5 @@
-"""The options that `run` and `chat` share, and which of them a resumed run inherits.
-
-A resumed run inherits options that only restrict it or that affect how its changes are committed. Options that give
-it access to your machine, files or money apply to one process only and must be repeated.
+"""The options that `run` and `chat` share, and which of them a resumed run inherits: those that only restrict it, or
+affect how its changes are committed. Options that give it access to your machine, files or money must be repeated.
 """
 
 from __future__ import annotations
@@ -41,12 +39,12 @@ stream_option = click.option(
 
 
 def flags_of(options: SimpleNamespace) -> dict[str, object]:
-    """The values of the options that override settings, by the key of the setting."""
+    """The options that override settings, by the key of the setting."""
     return {**{key: getattr(options, name) for name, key in SETTINGS.items()}, **shared.parse_check(options)}
 
 
 def approval_options(noun: str) -> Callable[[F], F]:
-    """The options for the model, the approvals and the conversation; `noun` is "run" or "chat"."""
+    """The options for model, approvals and conversation; `noun` is "run" or "chat"."""
     stop = "; without a PROMPT, from where it stopped" if noun == "run" else ""
     save = "Save the conversation as NAME, or continue it if it exists."
     return shared.together(
@@ -60,7 +58,6 @@ def approval_options(noun: str) -> Callable[[F], F]:
 
 
 def finish_options(noun: str) -> Callable[[F], F]:
-    """The options for the check and the commit."""
     check = (
         "Finish only when CMD passes; if it fails, the model sees why."
         if noun == "run"
@@ -82,7 +79,7 @@ def finish_options(noun: str) -> Callable[[F], F]:
 
 
 def limit_options(of: str = "") -> Callable[[F], F]:
-    """The options for limits, agent and recording; `of` says what the limits on calls and seconds apply to."""
+    """`of` says what the limits on calls and seconds apply to."""
     calls, seconds = f"Make at most N model calls{of}.", f"Stop after this many seconds{of}."
     agent_help = "Use another agent, from an installed package."
     return shared.together(
@@ -98,13 +95,11 @@ def limit_options(of: str = "") -> Callable[[F], F]:
 
 
 def commit_options(options: SimpleNamespace) -> Options:
-    """How to commit, from the options of `finish_options`. No branch is set, because a run commits to the branch of its
-    work tree."""
+    """No branch is set, because a run commits to the branch of its work tree."""
     return replace(shared.commit_options(options), branch=None)
 
 
 def limits(options: SimpleNamespace, settings: Settings) -> Limits:
-    """The limits from the options, otherwise from the settings."""
     from repoagent.tasks.run_context import run_limits
 
     names = {"turns": "max_turns", "tokens": "max_tokens", "cost": "max_cost", "seconds": "max_time"}
@@ -113,8 +108,7 @@ def limits(options: SimpleNamespace, settings: Settings) -> Limits:
 
 
 def chosen_name(options: SimpleNamespace, worktree: WorkTree, kind: str) -> tuple[str, bool]:
-    """The name of the run or chat, and whether it is a new one. Raises UsageError for an unknown name, NothingDone if
-    there is nothing to resume."""
+    """The name, and whether it is new. Raises UsageError for an unknown one, NothingDone without a run to resume."""
     from repoagent.git.worktree import layout
     from repoagent.memory.conversations import checked, refuse_reserved
     from repoagent.tasks.runs.directory import new_name, open_run_directory
@@ -164,7 +158,7 @@ _SAVED = ("mode", *_LIMITS, *_INHERITED, *_REPEATED)
 
 
 def explicit_options(options: SimpleNamespace) -> dict[str, object]:
-    """The options that were set, for `run.json`; a value that contains a key or token is left out."""
+    """The options that were set, for `run.json`; None for a value with a key or token."""
     explicit: dict[str, object] = {}
     for name in _SAVED:
         value = getattr(options, name, None)
@@ -176,8 +170,8 @@ def explicit_options(options: SimpleNamespace) -> dict[str, object]:
 
 
 def inherit_options(options: SimpleNamespace, settings: Settings, run_dir: RunDirectory) -> str:
-    """Add the inherited options of the run's last process to `options`; return a sentence about these options and those
-    that must be repeated, "" if there are none."""
+    """Add the inherited options of the run's last process to `options`; return a sentence about these and those that
+    must be repeated."""
     from repoagent.tasks.runs.directory import host
     from repoagent.tasks.runs.list import read_run
 
@@ -201,7 +195,7 @@ def inherit_options(options: SimpleNamespace, settings: Settings, run_dir: RunDi
 
 
 def as_command_line(values: Mapping[str, object]) -> str:
-    """The options as spelled on the command line, separated by commas."""
+    """As spelled on the command line, with commas."""
     spelled = []
     for name, value in values.items():
         option = f"--{name.replace('_', '-')}"
@@ -211,8 +205,7 @@ def as_command_line(values: Mapping[str, object]) -> str:
 
 
 def _is_inherited(name: str, value: Any, settings: Settings, *, same_host: bool) -> bool:
-    """Whether a resumed run inherits this value: it has the right type and does not exceed the settings. A check is
-    inherited only on the same machine."""
+    """Whether the value has the right type and does not exceed the settings; a check only on the same machine."""
     if name == "mode":
         return value in _MODES and _MODES.index(value) <= _MODES.index(settings.text("run.mode"))
     if name in _LIMITS:

@@ -1,9 +1,4 @@
-"""The output of a run: a stream of JSON events, and its outcome as text or JSON.
-
-Each line of the stream is an object with `version` and `event`. After `ask`, repoagent reads a line from standard
-input: an object with the question's `id`, an `answer` ("yes", "run", "always" or "no") and, for "no", a `reason` for
-the model. At the end of standard input the answer is "no". {"stop": true} instead of an answer stops the run.
-"""
+"""The output of a run: a stream of JSON events (see docs/run.md), and its outcome as text or JSON."""
 
 from __future__ import annotations
 
@@ -44,7 +39,7 @@ def emit(event: str, data: Mapping[str, object]) -> None:
 
 
 def emit_error(error: RepoagentError, meter: Meter | None = None) -> None:
-    """Write the last event of a failed run: the error and the run's usage."""
+    """The last event of a failed run, with its usage."""
     spent = {} if meter is None else {"usage": usage_object(meter.usage, meter.attempts), "cost": meter.cost}
     end = {"error": str(error), "exit": int(error.exit_code)}
     emit("error", {**end, **spent, **error.details(), **error.last_messages()})
@@ -52,7 +47,7 @@ def emit_error(error: RepoagentError, meter: Meter | None = None) -> None:
 
 @dataclass
 class EventStream:
-    """A `RunInterface` for programs. With `yes`, edits need no approval."""
+    """A `RunInterface` for programs; with `yes`, edits need no approval."""
 
     yes: bool = False
     asked: int = 0
@@ -158,7 +153,7 @@ STAT_FILES = 20  # of a diffstat
 def show_run(
     worktree: WorkTree, outcome: RunOutcome, terminal: Terminal, *, as_json: bool, answered: bool = False
 ) -> None:
-    """Print a run's final message, unless the user saw it arrive (`answered`), and then its commits and usage."""
+    """Print the final message, unless the user saw it arrive (`answered`), the commits and the usage."""
     if as_json:
         terminal.done(json.dumps(as_object(outcome), indent=2) + "\n")
         return
@@ -176,12 +171,11 @@ def show_run(
 
 
 def _some(paths: Sequence[str]) -> str:
-    """Paths for a sentence; only the first ones if there are many."""
     return list_some([clean(path) for path in paths], SHOWN)
 
 
 def show_commits(worktree: WorkTree, outcome: RunOutcome, terminal: Terminal) -> None:
-    """Print the result of the check, the commits with diffstats, and the new files that were not committed."""
+    """Print the check, the commits with diffstats, and the new files that were not committed."""
     from repoagent.git.process import git
 
     if outcome.check is not None and outcome.commits:
@@ -203,13 +197,11 @@ def show_commits(worktree: WorkTree, outcome: RunOutcome, terminal: Terminal) ->
 
 
 def exit_code(outcome: RunOutcome) -> Exit:
-    """The exit code of a run that ended without an error."""
     return Exit.NOTHING if outcome.kind == "unfinished" else Exit.DONE
 
 
 def commit_summary(worktree: WorkTree, commit: str) -> tuple[str | None, str, str]:
-    """The branch whose tip is the commit (None if there is none), the commit's subject and its size ("2 files +3
-    -1")."""
+    """The branch whose tip is the commit, if any, its subject and its size ("2 files +3 -1")."""
     from repoagent.git.process import git
 
     out = git(worktree.top, "show", "--root", "--numstat", "--format=%s", "--end-of-options", commit, "--")
@@ -222,12 +214,10 @@ def commit_summary(worktree: WorkTree, commit: str) -> tuple[str | None, str, st
 
 
 def spent(outcome: RunOutcome) -> str:
-    """Calls, tokens, cost and seconds in one line."""
     return f"{plural(outcome.turns, 'call')} · {spending(outcome.usage, outcome.cost, outcome.seconds)}"
 
 
 def as_object(outcome: RunOutcome) -> dict[str, object]:
-    """The outcome as JSON data, with the version of the format."""
     lists = {name: list(getattr(outcome, name)) for name in ("messages", "commits", "left", "left_out")}
     return {
         "version": VERSION,
@@ -245,8 +235,7 @@ def as_object(outcome: RunOutcome) -> dict[str, object]:
 
 
 def show_interrupted(worktree: WorkTree, name: str, terminal: Terminal, error: BaseException) -> bool:
-    """Print how to resume an interrupted or failed run, and what it left uncommitted. Returns whether the error needs
-    no further message."""
+    """Print how to resume a failed run, and what it left uncommitted. Returns whether the error needs no message."""
     from repoagent.git.worktree import layout
     from repoagent.llm.conversation import read
     from repoagent.tasks.restore import uncommitted_files

@@ -38,7 +38,7 @@ _BELOW = 8  # lines of the screen below the request
 
 
 def ask_user(terminal: Terminal) -> Asker:
-    """An asker that shows the whole request and asks the user. The answer "q" raises Stopped."""
+    """An asker that shows the whole request; the answer "q" raises Stopped."""
 
     def ask(request: ApprovalRequest) -> Verdict:
         from repoagent.tasks.runs.control import Stopped
@@ -66,7 +66,7 @@ def ask_user(terminal: Terminal) -> Asker:
 
 
 def refuse_all(request: ApprovalRequest) -> Verdict:
-    """Refuse a request because there is no terminal to ask on, and name the option that would allow it."""
+    """Name the option that would allow the request, for which there is no terminal."""
     reason = "no user to ask for approval" + (f" ({request.why})" if request.why else "")
     allow = "`--mode auto`, which runs commands in a sandbox" if request.kind in _RUNS else "a terminal"
     allow = f"The user can allow it with {allow}"
@@ -80,7 +80,6 @@ def refuse_all(request: ApprovalRequest) -> Verdict:
 
 
 def _show(terminal: Terminal, request: ApprovalRequest) -> None:
-    """Print the whole request with its folder, sandbox and notes."""
     width = max(20, terminal.width - 4)
     lines = folded(request.what, width)
     terminal.note("")
@@ -103,7 +102,7 @@ def _show(terminal: Terminal, request: ApprovalRequest) -> None:
 
 
 def folded(text: str, width: int) -> list[str]:
-    """All of `text`, without control characters, in lines of at most `width` columns; wrapped lines end in ↩."""
+    """All of `text`, without control characters, in lines of at most `width` columns; wrapped ones end in a mark."""
     lines: list[str] = []
     for line in text.rstrip("\n").split("\n"):
         shown = clean(line).expandtabs(8)
@@ -119,8 +118,8 @@ def folded(text: str, width: int) -> list[str]:
 
 @dataclass
 class RunTerminal(TerminalInterface):
-    """A `RunInterface` for a terminal or a pipe: prints a line per command; a "no" to an edit ends the run unless a
-    reason is given. `asker` approves requests; with `yes`, edits need no approval."""
+    """A `RunInterface` for a terminal or a pipe. A "no" to an edit ends the run unless a reason is given. `asker`
+    approves requests; with `yes`, edits need no approval."""
 
     asker: Asker = field(default=refuse_all)
     _runs: str = ""
@@ -128,12 +127,11 @@ class RunTerminal(TerminalInterface):
 
     @classmethod
     def of(cls, terminal: Terminal, working: Working, mode: Mode) -> RunTerminal:
-        """The interface for a run in this mode."""
         asker = ask_user(terminal) if terminal.can_ask else refuse_all
         return cls(terminal, working, yes=mode in {"auto", "auto-edit"}, commits=False, asker=asker)
 
     def decide(self, proposal: Proposal) -> Decision:
-        """Show the diff and ask. A commit is not shown again: its edits were shown when they were written."""
+        """A commit is not shown again: its edits were shown when they were written."""
         from repoagent.tasks.runs.control import Stopped
 
         if proposal.message:
@@ -177,7 +175,6 @@ class RunTerminal(TerminalInterface):
         pass
 
     def _ran(self, observation: Observation) -> None:
-        """Print the command, its exit code and its time."""
         took = observation.data.get("seconds")
         time = f", {took:.1f} s" if isinstance(took, float) and took >= 0.1 else ""
         end = f" → exit {observation.data['exit']}{time}" if observation.data.get("exit") is not None else ""
