@@ -74,7 +74,11 @@ class Cell:
         elif message.parent != self.request:
             return
         elif kind in {"execute_result", "display_data"}:
-            self._write_lines(_plain(content))
+            data = content.get("data")
+            data = data if isinstance(data, dict) else {}
+            text = data.get("text/plain")  # if it has none, its types
+            types = f"({', '.join(map(str, data))})"[:200] if data else ""
+            self._write_lines(text if isinstance(text, str) else types)
         elif kind == "error":
             trace = content.get("traceback")
             lines = [str(line) for line in trace] if isinstance(trace, list) else []
@@ -94,15 +98,6 @@ class Cell:
 
     def _write_lines(self, text: str) -> None:
         self._write(("" if self.at_line_start else "\n") + text.rstrip("\n") + "\n")
-
-
-def _plain(content: Mapping[str, object]) -> str:
-    """The text of a result, or its types if it has no text."""
-    data = content.get("data")
-    if not isinstance(data, dict):
-        return ""
-    text = data.get("text/plain")
-    return text if isinstance(text, str) else f"({', '.join(map(str, data))})"[:200]
 
 
 def _text(content: Mapping[str, object], key: str) -> str:

@@ -151,7 +151,7 @@ def test_what_a_history_index_calls_a_commit_is_no_option(repo: GitRepo, tmp_pat
 
 TRIGGERS = {
     "history": ("mine", "tip"),
-    "memory": ("memory list", "listed"),
+    "memory": ("memory list", "memory"),
     "recall": ("recall line", "meta"),
 }
 

@@ -68,8 +68,9 @@ _NOWHERE = {"/dev/null", "/dev/stdout", "/dev/stderr"}
 _READS = "reads only"
 
 
-def _not_interactive(request: ApprovalRequest) -> Verdict:
-    return Verdict(False, reason="user approval is required, but this run is not interactive", by="nobody")
+_NOT_INTERACTIVE = Verdict(
+    False, reason="user approval is required, but this run is not interactive", by="nobody"
+)
 
 
 @dataclass
@@ -84,7 +85,7 @@ class Gate:
     """
 
     mode: Mode
-    asker: Asker = _not_interactive
+    asker: Asker = lambda request: _NOT_INTERACTIVE
     allow: tuple[Rule, ...] = ()
     deny: tuple[Rule, ...] = ()
     remember: Callable[[Sequence[str]], None] = lambda patterns: None

@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from functools import cached_property, lru_cache
@@ -420,7 +420,14 @@ class Rule:
                     return False
             return len(words) == len(patterns) or (further and len(words) > len(patterns))
 
-        return any(map(may_be, _variants(command.words, any_case=any_case)))
+        words = command.words
+        first = words[0]._replace(text=words[0].text.rpartition("/")[2])
+        if may_be(words) or may_be((first, *words[1:])):
+            return True
+        at = 1
+        while at < len(words) and words[at].text.startswith("-"):
+            at += 2 if words[at].text in _GIT_VALUED else 1
+        return (first.text.lower() if any_case else first.text) == "git" and may_be((first, *words[at:]))
 
 
 def rules(patterns: Iterable[str]) -> tuple[Rule, ...]:
@@ -437,18 +444,6 @@ def sets_harmlessly(command: Simple) -> bool:
     if command.words or not command.assignments or command.writes:
         return False
     return all(_LOCAL.fullmatch(name) for name, _ in command.assignments)
-
-
-def _variants(words: tuple[Word, ...], *, any_case: bool) -> Iterator[tuple[Word, ...]]:
-    """The words, also without the folder of the program, and without the options of git itself."""
-    yield words
-    first = words[0]._replace(text=words[0].text.rpartition("/")[2])
-    yield (first, *words[1:])
-    if (first.text.lower() if any_case else first.text) == "git":
-        at = 1
-        while at < len(words) and words[at].text.startswith("-"):
-            at += 2 if words[at].text in _GIT_VALUED else 1
-        yield (first, *words[at:])
 
 
 def _split(pattern: str) -> list[str]:
@@ -500,24 +495,30 @@ def propose(reading: Reading) -> tuple[str, ...]:
     tool, a test runner, `sudo`, `xargs`), deletes data or uses the network, and any unknown program, gets a pattern
     that matches only this command.
     """
-    commands = [c for c in reading.commands if c.role == "runs" and not sets_harmlessly(c)]
-    patterns = tuple(dict.fromkeys(map(_pattern_of, commands)))
-    return () if reading.doubt or "" in patterns else patterns
-
-
-def _pattern_of(command: Simple) -> str:
-    """The pattern of one command, "" if it would also match something else."""
-    words = command.words
-    # a rule is saved and shown as one line
-    if not words or any(word.text.splitlines() not in ([], [word.text]) for word in words):
-        return ""
-    variables = [(name, value) for name, value in command.assignments if name not in HARMLESS]
-    if not variables and command.name in _PLAIN_PROGRAMS:
-        return f"{command.name} *"
-    if not variables and command.name == "git" and words[1:] and words[1].literal and words[1].text in _GIT:
-        return f"git {words[1].text} *"
-    if not all(word.literal for word in (*words, *(value for _, value in command.assignments))):
-        return ""
-    return " ".join(
-        [*(f"{name}={quote(value.text)}" for name, value in variables), *(quote(w.text) for w in words)]
-    )
+    if reading.doubt:
+        return ()
+    patterns: dict[str, None] = {}
+    for command in reading.commands:
+        words = command.words
+        if command.role != "runs" or sets_harmlessly(command):
+            continue
+        # a rule is saved and shown as one line
+        if not words or any(word.text.splitlines() not in ([], [word.text]) for word in words):
+            return ()
+        variables = [(name, value) for name, value in command.assignments if name not in HARMLESS]
+        if not variables and command.name in _PLAIN_PROGRAMS:
+            patterns[f"{command.name} *"] = None
+        elif (
+            not variables
+            and command.name == "git"
+            and words[1:]
+            and words[1].literal
+            and words[1].text in _GIT
+        ):
+            patterns[f"git {words[1].text} *"] = None
+        elif all(word.literal for word in (*words, *(value for _, value in command.assignments))):
+            written = [f"{name}={quote(value.text)}" for name, value in variables]
+            patterns[" ".join([*written, *(quote(word.text) for word in words)])] = None
+        else:
+            return ()
+    return tuple(patterns)

@@ -183,8 +183,14 @@ def unwrap(command: Simple) -> Unwrapped:
     def doubt(reason: str) -> Unwrapped:
         return Unwrapped(command, doubt=reason)
 
-    if name in SHELLS:
-        return _shell(command)
+    if name in SHELLS:  # `bash -c TEXT` runs only the text; scripts and standard input cannot be read here
+        words = command.words
+        known = all(word.literal for word in words[:3]) and "/" not in command.name
+        if known and len(words) > 2 and re.fullmatch(r"-[eux]*c", words[1].text):
+            return Unwrapped(replace(command, role="wraps"), text=words[2].text)
+        if not known or any("c" in text for text in command.texts if re.match(r"-[A-Za-z]+$", text)):
+            return doubt("cannot tell what the shell runs")
+        return Unwrapped(command)
     if name == "eval":
         if all(word.literal for word in command.words):
             return Unwrapped(replace(command, role="wraps"), text=" ".join(command.texts))
@@ -241,17 +247,6 @@ def _after_options(command: Simple, at: int, valued: str, skip: int, role: Role)
     inner: Role = "inside" if role == "runs" else command.role
     wrapped = replace(command, words=rest, assignments=tuple(assignments), writes=(), reads=(), role=inner)
     return Unwrapped(replace(command, role="wraps") if role == "wraps" else command, (wrapped,))
-
-
-def _shell(command: Simple) -> Unwrapped:
-    """`bash -c TEXT` runs only the text; scripts and standard input cannot be read here."""
-    words = command.words
-    known = all(word.literal for word in words[:3]) and "/" not in command.name
-    if known and len(words) > 2 and re.fullmatch(r"-[eux]*c", words[1].text):
-        return Unwrapped(replace(command, role="wraps"), text=words[2].text)
-    if not known or any("c" in text for text in command.texts if re.match(r"-[A-Za-z]+$", text)):
-        return Unwrapped(command, doubt="cannot tell what the shell runs")
-    return Unwrapped(command)
 
 
 def _find(command: Simple) -> Unwrapped:

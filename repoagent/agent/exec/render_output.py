@@ -134,27 +134,23 @@ def unmatched(text: str, exit_code: int | None, output: str) -> str:
     """What the exit code of the command `text` means if it is not a failure ("no match"); "" if it may be a failure,
     because a command in `text` does more than read, or reports an error in `output`."""
     reading = read_command(text)
-    commands = [(command, _meaning(command)) for command in reading.commands if command.words]
-    with_xargs = any(command.name == "xargs" for command, _ in commands)
+    commands = [command for command in reading.commands if command.words]
+    with_xargs = any(command.name == "xargs" for command in commands)
     if reading.doubt or exit_code != (123 if with_xargs else 1):  # xargs reports 123 for an exit code of 1
         return ""
-    for command, meaning in commands:
-        if not meaning and not (only_reads(command) or command.name == "xargs"):
+    meaning = ""
+    for command in commands:
+        words = command.texts
+        verb = next((word for word in words if not word.startswith("-")), "") if command.name == "git" else ""
+        compares = verb == "diff" and {"--quiet", "--exit-code", "--no-index"} & set(words)
+        if command.name in {"grep", "egrep", "fgrep", "rg", "pgrep"} or verb == "grep":
+            meaning = "no match"
+        elif compares or command.name in {"diff", "cmp"}:
+            meaning = "they differ"
+        elif not (only_reads(command) or command.name == "xargs") or f"{command.name}: " in output:
             return ""
-        if not meaning and any(f"{command.name}: " in line for line in output.splitlines()):
-            return ""
-    return next((meaning for _, meaning in reversed(commands) if meaning), "")
+    return meaning
 
 
 def _any(words: list[str], pattern: str) -> bool:
     return any(re.fullmatch(pattern, word) for word in words)
-
-
-def _meaning(command: Simple) -> str:
-    """The meaning of an exit code of 1 of this command; "" for a failure."""
-    words = command.texts
-    verb = next((word for word in words if not word.startswith("-")), "") if command.name == "git" else ""
-    if command.name in {"grep", "egrep", "fgrep", "rg", "pgrep"} or verb == "grep":
-        return "no match"
-    compares = verb == "diff" and {"--quiet", "--exit-code", "--no-index"} & set(words)
-    return "they differ" if compares or command.name in {"diff", "cmp"} else ""

@@ -99,7 +99,9 @@ def plan(policy: Policy) -> Plan:
         pin_above(path, [root for root in roots if root != path], "write")
     missing = []
     for path in dict.fromkeys([*protected, *shielded]):
-        if not os.path.lexists(path) or (path in shielded and _is_empty_folder(path)):
+        # an empty folder is most likely a placeholder of a running or killed command
+        readable = path in shielded and os.path.isdir(path) and os.access(path, os.R_OK)  # noqa: PTH112
+        if not os.path.lexists(path) or (readable and not os.listdir(path)):  # noqa: PTH208
             while not os.path.lexists(_parent(path)):
                 path = _parent(path)
             if not any(within(path, root) for root in roots):
@@ -129,14 +131,6 @@ def _open_sockets(roots: Iterable[str]) -> Iterator[str]:
                 path = _real(os.fsdecode(fields[7]))
                 if not any(within(path, root) for root in roots):
                     yield path
-
-
-def _is_empty_folder(path: str) -> bool:
-    """An empty folder is most likely a placeholder of a running or killed command."""
-    try:
-        return not os.listdir(path)  # noqa: PTH208
-    except OSError:
-        return False
 
 
 def _parent(path: str) -> str:

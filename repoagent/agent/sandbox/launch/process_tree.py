@@ -246,12 +246,17 @@ _GONE = (FileNotFoundError, ProcessLookupError, PermissionError)
 def _below(root: int) -> Iterator[list[int]]:
     """The children of each process below `root`, level by level; some that were just started or orphaned may be
     missing."""
-    children = _children if _LISTS_CHILDREN else _children_by_search()
+    searched: dict[int, list[int]] = {}
+    if not _LISTS_CHILDREN:  # a kernel that does not list them: one scan of all processes
+        for name in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208
+            with suppress(*_GONE):
+                parent = int(_read(f"/proc/{name}/stat").rpartition(b")")[2].split()[1])
+                searched.setdefault(parent, []).append(int(name))
     level = [root]
     while level:
         following: list[int] = []
         for process in level:
-            started = children(process)
+            started = _children(process) if _LISTS_CHILDREN else searched.get(process, [])
             if started:
                 yield started
             following += started
@@ -275,17 +280,6 @@ def _children(process: int) -> list[int]:
             with suppress(*_GONE):
                 processes += map(int, _read(f"/proc/{process}/task/{thread}/children").split())
     return processes
-
-
-def _children_by_search() -> Callable[[int], list[int]]:
-    """A function like `_children`, for a kernel that does not list them: from one scan of all processes."""
-    below: dict[int, list[int]] = {}
-    for name in os.listdir("/proc"):  # noqa: PTH208
-        if name.isdigit():
-            with suppress(*_GONE):
-                parent = int(_read(f"/proc/{name}/stat").rpartition(b")")[2].split()[1])
-                below.setdefault(parent, []).append(int(name))
-    return lambda process: below.get(process, [])
 
 
 def _memory_of(processes: list[int], limit: int) -> int:

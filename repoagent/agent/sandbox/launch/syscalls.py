@@ -151,25 +151,21 @@ def restrict_files(rules: Iterable[tuple[str | int, int]] | None, *, network: bo
     ruleset = syscall(_CREATE_RULESET, ctypes.byref(attributes), size, 0)
     try:
         for target, rights in rules or ():
-            _allow(ruleset, target, rights & handled)
+            try:
+                descriptor = open_path(target) if isinstance(target, str) else target
+            except OSError:  # missing, not accessible, or a link by now: it stays denied
+                continue
+            try:
+                is_folder = stat.S_ISDIR(os.fstat(descriptor).st_mode)
+                allowed = rights & handled & (handled if is_folder else _OF_FILES)
+                rule = allowed.to_bytes(8, "little") + descriptor.to_bytes(4, "little")
+                syscall(_ADD_RULE, ruleset, _PATH_BENEATH, ctypes.create_string_buffer(rule, len(rule)), 0)
+            finally:
+                if isinstance(target, str):
+                    os.close(descriptor)
         syscall(_RESTRICT_SELF, ruleset, 0)
     finally:
         os.close(ruleset)
-
-
-def _allow(ruleset: int, target: str | int, rights: int) -> None:
-    try:
-        descriptor = open_path(target) if isinstance(target, str) else target
-    except OSError:  # missing, not accessible, or a link by now: it stays denied
-        return
-    try:
-        if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
-            rights &= _OF_FILES
-        rule = rights.to_bytes(8, "little") + descriptor.to_bytes(4, "little")
-        syscall(_ADD_RULE, ruleset, _PATH_BENEATH, ctypes.create_string_buffer(rule, len(rule)), 0)
-    finally:
-        if isinstance(target, str):
-            os.close(descriptor)
 
 
 def paths_without(root: str, excluded: Iterable[str]) -> Iterator[str]:
