@@ -1,4 +1,5 @@
-"""A run's file tools: `edit`, which writes a patch immediately, and the tools that read files and the run's outputs."""
+"""A run's file tools: `edit`, which writes a patch immediately, the tools that read files and the run's outputs,
+`keep`, `restore` and `write`."""
 
 from __future__ import annotations
 
@@ -18,6 +19,7 @@ from repoagent.edit.prompt.build import masked_tool
 from repoagent.edit.prompt.large_files import read_part
 from repoagent.edit.tools import look_up, matches_text, search
 from repoagent.errors import Busy, NothingDone, Refused, RepoagentError, UsageError
+from repoagent.git.file_writer import Moved
 from repoagent.git.files import FileChange, blob_hash, is_ignored
 from repoagent.git.index import read_entries
 from repoagent.git.process import GitError
@@ -27,11 +29,11 @@ from repoagent.patch.apply_answer import read_answer
 from repoagent.patch.model import FilePatch
 from repoagent.patch.paths import bad_path, spellings
 from repoagent.patch.refusal import PatchRefused
-from repoagent.storage.atomic import read_regular
+from repoagent.storage.atomic import read_regular, write_whole
 from repoagent.storage.folders import SystemFailed
-from repoagent.tasks.changes.change_set import paths_of
+from repoagent.tasks.changes.change_set import overlaps_text, paths_of
 from repoagent.tasks.changes.command_watch import write_event
-from repoagent.tasks.restore import write
+from repoagent.tasks.restore import revert, write
 from repoagent.tasks.run_context import RunContext
 
 OUTPUT = "@output/"  # prefix of the path of an output, for the model
@@ -155,7 +157,6 @@ def _write_draft(context: RunContext, mark: str) -> tuple[FileChange, ...]:
     """Show the draft to the user and write it, or commit it with `commit_per_edit`."""
     from repoagent.edit.commit import new_edit_id
     from repoagent.edit.review_and_commit import RELOCATIONS, agreed, rebind
-    from repoagent.git.file_writer import Moved
     from repoagent.memory.identity.store import remember, resolve
     from repoagent.tasks.commit import commit_edit
 
@@ -268,3 +269,63 @@ def _with_notes(context: RunContext, path: str, observation: Observation) -> Obs
     notes = notes_block(memory, NOTES_TOKENS, data=data).strip() if memory is not None else ""
     block = f"\nNotes from earlier edits:\n{fence(notes, 'memory')}" if notes else ""
     return replace(observation, text=observation.text + block)
+
+
+def change_tools(context: RunContext) -> tuple[Tool, ...]:
+    """The tools `keep` and `restore`."""
+    change_set = context.change_set
+
+    def path_of(action: Action) -> str:
+        return action.args.get("path", "").strip().removeprefix("./")
+
+    def keep(action: Action) -> Observation:
+        path = path_of(action)
+        if path in paths_of(change_set.changes):
+            return Observation("keep", f"{path} is already part of your change.")
+        names = [change.name for change in change_set.candidates]
+        below = [name for name in names if path and name.startswith(path.rstrip("/") + "/")]
+        if not change_set.keep([path, *below]):
+            known = f": {', '.join(names)}" if names else "."
+            text = f"cannot keep {path}: no command created or changed it{known}"
+            return Observation("keep", text, ok=False)
+        files = f" ({len(below)} files)" if len(below) > 1 else ""
+        return Observation("keep", f"{path}{files} is now part of your change.")
+
+    def restore(action: Action) -> Observation:
+        path = path_of(action)
+        if change_set.of(path) is None:
+            return Observation("restore", f"You have not changed {path}.", ok=False)
+        try:
+            overlaps = revert(change_set, [path], context.write)
+        except RepoagentError as error:
+            moved = f"another program is writing {path}; try again."
+            return Observation("restore", moved if isinstance(error, Moved) else str(error), ok=False)
+        if overlaps:
+            text = f"{overlaps_text(overlaps)}: left unchanged, because the user has changed the same lines. "
+            return Observation("restore", text + "Undo your change with an edit.", ok=False)
+        return Observation("restore", f"{path} is restored to what it was before your change.")
+
+    keep_text = '<keep path="FILE"/> adds a file or folder that a command created to your change.'
+    restore_text = '<restore path="FILE"/> undoes all your changes to a file.'
+    return Tool("keep", keep_text, keep), Tool("restore", restore_text, restore)
+
+
+def scratch_tool(folder: Path) -> Tool:
+    """The tool `write`, for the $TMPDIR of commands."""
+
+    def perform(action: Action) -> Observation:
+        name = action.args.get("path", "").strip()
+        if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}", name):
+            text = (
+                f"path={name!r}: use a plain file name; this file is outside the repository. To change a "
+                "file in the repository, send a patch."
+            )
+            return Observation("write", text, ok=False)
+        try:
+            write_whole(folder / name, action.body.encode("utf-8", "replace"))
+        except RepoagentError as error:
+            return Observation("write", str(error), ok=False)
+        return Observation("write", f"Written to $TMPDIR/{name}, for commands.")
+
+    text = '<write path="NAME">TEXT</write> writes $TMPDIR/NAME, a scratch file that is never committed.'
+    return Tool("write", text, perform)

@@ -199,7 +199,10 @@ def hiding_variables(
     lines += [f"{_case_insensitive(name)} -diff" for name in off_limits.SECRET_NAMES]
     lines += [f"**/{_case_insensitive(path)} -diff" for path in off_limits.SECRET_PATHS]
     lines += [f"{name} !diff" for name in off_limits.HARMLESS_NAMES]
-    lines += [f"{_quoted(path)} -diff" for path in excluded]
+    for path in excluded:  # a quoted pattern that matches only this path
+        plain = "".join(f"\\{char}" if char in "\\*?[" else char for char in f"/{path}")
+        escaped = "".join(f"\\{char}" if char in '\\"' else char for char in plain)
+        lines.append('"' + escaped.replace("\t", "\\t").replace("\n", "\\n") + '" -diff')
     write_whole(file, "\n".join([*lines, ""]).encode("utf-8", "surrogateescape"))
     number = int(env.get("GIT_CONFIG_COUNT", "0"))
     return {
@@ -220,13 +223,6 @@ def are_blobs(worktree: WorkTree, names: Sequence[str]) -> bool:
 
 def _case_insensitive(pattern: str) -> str:
     return "".join(f"[{char}{char.upper()}]" if char.islower() else char for char in pattern)
-
-
-def _quoted(path: str) -> str:
-    """The pattern that matches only `path`, relative to the top."""
-    plain = "".join(f"\\{char}" if char in "\\*?[" else char for char in path)
-    text = "".join(f"\\{char}" if char in '\\"' else char for char in f"/{plain}")
-    return '"' + text.replace("\t", "\\t").replace("\n", "\\n") + '"'
 
 
 # Errors of pip, libc, Node, Go and Rust without a network, and of programs in offline mode.

@@ -22,8 +22,6 @@ LARGEST = 64 * 1024  # bytes of a file of a skill
 OF_OTHERS = (".claude/skills", ".agents/skills")  # folders in repositories with skills for all assistants
 MOST = 50  # skills in a prompt
 LONGEST = 300  # characters of a description in a prompt
-FILES = 40  # listed files of a skill
-_DEEPEST = 4
 _NAME = re.compile(r"(?=.{1,64}\Z)[A-Za-z0-9]+(?:[._-][A-Za-z0-9]+)*")
 
 _LEAD = 'Skills: how to do certain tasks well. When one fits, read it first: <skill name="NAME"/>.'
@@ -78,7 +76,22 @@ def find_skills(folders: Iterable[MarkdownFolder], warn: Warn) -> tuple[Skill, .
             if real in real_paths or not os.path.isdir(path):  # noqa: PTH112  (a Path may raise)
                 return None
             real_paths.add(real)
-            return _read_skill(source, path)
+            source.inside(path)
+            try:
+                text = source.read(path / FILE, LARGEST)
+            except Refused as error:
+                raise Refused(f"has a {FILE} that {error}") from error
+            if text is None:
+                raise Refused(f"has no {FILE}")
+            fields, _ = front_matter(text)
+            name, description = text_field(fields, "name"), text_field(fields, "description")
+            if not name or not description:
+                raise Refused(f"has no {'description' if name else 'name'} in its front matter")
+            if not _NAME.fullmatch(name):
+                raise Refused(f"has the invalid name {name!r}; use letters, digits and dashes")
+            if name != path.name:
+                raise Refused(f"has the name {name} in its {FILE}, but its folder has another name")
+            return Skill(name, description, path, source)
 
         for skill in read_all(source, "skill", read, warn):
             first = skills.setdefault(skill.name, skill)
@@ -88,26 +101,6 @@ def find_skills(folders: Iterable[MarkdownFolder], warn: Warn) -> tuple[Skill, .
                     f"name; using {'yours' if first.own else 'the first'}"
                 )
     return tuple(skills[name] for name in sorted(skills))
-
-
-def _read_skill(source: MarkdownFolder, path: Path) -> Skill:
-    """Raises Refused, worded as the end of a sentence about the skill."""
-    source.inside(path)
-    try:
-        text = source.read(path / FILE, LARGEST)
-    except Refused as error:
-        raise Refused(f"has a {FILE} that {error}") from error
-    if text is None:
-        raise Refused(f"has no {FILE}")
-    fields, _ = front_matter(text)
-    name, description = text_field(fields, "name"), text_field(fields, "description")
-    if not name or not description:
-        raise Refused(f"has no {'description' if name else 'name'} in its front matter")
-    if not _NAME.fullmatch(name):
-        raise Refused(f"has the invalid name {name!r}; use letters, digits and dashes")
-    if name != path.name:
-        raise Refused(f"has the name {name} in its {FILE}, but its folder has another name")
-    return Skill(name, description, path, source)
 
 
 def skills_block(skills: Sequence[Skill]) -> str:
@@ -134,48 +127,25 @@ def skill_tool(skills: Sequence[Skill]) -> Tool:
             return Observation("skill", listed)
         if name not in by_name:
             return Observation("skill", f"No skill {name}. {listed}", ok=False)
+        skill, path = by_name[name], PurePosixPath(file or FILE)
         try:
-            text = _skill_text(by_name[name], file)
+            if path.is_absolute() or ".." in path.parts or "\0" in file or "\\" in file:
+                raise Refused("is not a path inside the skill's folder")
+            if holds_secrets(path.as_posix()):
+                raise Refused("has a name that suggests secrets")
+            text = skill.source.read(skill.path / path, LARGEST, within=skill.path)
+            if text is None:
+                raise Refused("does not exist")
+            if path == PurePosixPath(FILE):
+                text = front_matter(text)[1].lstrip("\n")
         except Refused as error:
             subject = f"{file} of the skill {name}" if file else f"the skill {name}"
             return Observation("skill", f"{subject} {error}.", ok=False)
+        label = f'skill name="{name}"' + (f' file="{path.as_posix()}"'.replace("\n", " ") if file else "")
+        parts = ["" if skill.own else _SKILL_NOTICE, fence(mask(printable(text)), label)]
+        parts.append("" if file else f"Its files are in {skill.source.shown(skill.path)}.")
+        text = "\n".join(filter(None, parts))
         return Observation("skill", text, data={"name": name, "file": file or FILE})
 
     text = '<skill name="NAME"/> shows how to do a kind of task; with file="FILE" a file that it names.'
     return Tool("skill", text, perform, needs="nothing")
-
-
-def _skill_text(skill: Skill, file: str) -> str:
-    """A skill's file for the model. Raises Refused, worded as the end of a sentence about the file."""
-    path = PurePosixPath(file or FILE)
-    if path.is_absolute() or ".." in path.parts or "\0" in file or "\\" in file:
-        raise Refused("is not a path inside the skill's folder")
-    if holds_secrets(path.as_posix()):
-        raise Refused("has a name that suggests secrets")
-    text = skill.source.read(skill.path / path, LARGEST, within=skill.path)
-    if text is None:
-        raise Refused(f"does not exist. {_other_files(skill)}".rstrip(". "))
-    if path == PurePosixPath(FILE):
-        text = front_matter(text)[1].lstrip("\n")
-    label = f'skill name="{skill.name}"' + (f' file="{path.as_posix()}"'.replace("\n", " ") if file else "")
-    parts = ["" if skill.own else _SKILL_NOTICE, fence(mask(printable(text)), label)]
-    return "\n".join(filter(None, [*parts, "" if file else _other_files(skill)]))
-
-
-def _other_files(skill: Skill) -> str:
-    """A sentence with the other files of the skill. Links to folders are not followed."""
-    names: list[str] = []
-    for folder, folders, files in os.walk(skill.path):
-        relative = Path(folder).relative_to(skill.path)
-        too_deep = len(relative.parts) >= _DEEPEST
-        folders[:] = [] if too_deep else sorted(name for name in folders if not name.startswith("."))
-        for name in sorted(files):
-            path = (relative / name).as_posix()
-            hidden = name.startswith(".") or holds_secrets(path) or skill.source.hides(skill.path / path)
-            if path != FILE and path.isprintable() and not hidden:
-                names.append(path)
-        if len(names) > FILES:
-            names[FILES:] = ["…"]
-            break
-    text = fence("\n".join(names), "files")
-    return f"Other files in {skill.source.shown(skill.path)}:\n{text}" if names else ""

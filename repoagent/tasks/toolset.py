@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -23,20 +22,17 @@ from repoagent.agent.sandbox.policy import scrubbed
 from repoagent.agent.state import EDIT, Tool
 from repoagent.config.settings import Settings, user_file
 from repoagent.dataclass import dataclass
-from repoagent.errors import RepoagentError, UsageError, install_extra
-from repoagent.git.file_writer import Moved
+from repoagent.errors import UsageError, install_extra
 from repoagent.git.process import git
 from repoagent.llm.conversation import Turn
 from repoagent.llm.model import Part
 from repoagent.storage import json_files
-from repoagent.storage.atomic import write_whole
 from repoagent.storage.secrets import mask
 from repoagent.tasks.agent_types import agent_types_block, find_agent_types
-from repoagent.tasks.changes.change_set import names_of, overlaps_text, paths_of
+from repoagent.tasks.changes.change_set import names_of
 from repoagent.tasks.changes.command_watch import Guard, Watch
-from repoagent.tasks.file_tools import output_name, reading_tools, writing_tool
+from repoagent.tasks.file_tools import change_tools, output_name, reading_tools, scratch_tool, writing_tool
 from repoagent.tasks.finish import Finishing
-from repoagent.tasks.restore import revert
 from repoagent.tasks.run_context import RunContext, RunRequest
 from repoagent.tasks.runs.directory import RunDirectory
 from repoagent.tasks.sandbox import Confinement, are_blobs, explainer, hidden_paths, hiding_variables
@@ -44,11 +40,9 @@ from repoagent.tasks.skills import find_skills, skill_folders, skill_tool, skill
 from repoagent.tasks.subagents import SubagentPool, delegate_tools
 from repoagent.tasks.user_programs import EVENTS, UserHooks, plugin_tools
 
-LONGEST = 1 << 20  # characters of a scratch file
 CHANGING = frozenset({EDIT, "keep", "restore", "write"})  # absent in a read-only run
 BOUNDED = frozenset({EDIT, "read", "run", "python", "wait"})  # limit their output themselves
 ALWAYS = frozenset({"finish", "reject", "think", "message"})  # every agent type has them
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}")
 
 
 def create_gate(
@@ -155,8 +149,8 @@ def create_toolset(
         writing_tool(context, after_edit),
         *reading_tools(context),
         task_tool(context.run_dir.plan),
-        *_change_tools(context),
-        _write_tool(context.run_dir.scratch),
+        *change_tools(context),
+        scratch_tool(context.run_dir.scratch),
         finishing.tool(),
     ]
     tools = [tool for tool in tools if not (read_only and tool.name in CHANGING)]
@@ -274,64 +268,3 @@ def _user_hooks(context: RunContext, confinement: Confinement) -> UserHooks:
     commands = {event: settings.text_or_none(f"run.{event}") for event in EVENTS}
     top, name = context.worktree.top, context.run_dir.name
     return UserHooks(top, name, commands, audit=context.audit, confined=confined)
-
-
-def _change_tools(context: RunContext) -> tuple[Tool, ...]:
-    change_set = context.change_set
-
-    def path_of(action: Action) -> str:
-        return action.args.get("path", "").strip().removeprefix("./")
-
-    def keep(action: Action) -> Observation:
-        path = path_of(action)
-        if path in paths_of(change_set.changes):
-            return Observation("keep", f"{path} is already part of your change.")
-        names = [change.name for change in change_set.candidates]
-        below = [name for name in names if path and name.startswith(path.rstrip("/") + "/")]
-        if not change_set.keep([path, *below]):
-            known = f": {', '.join(names)}" if names else "."
-            text = f"cannot keep {path}: no command created or changed it{known}"
-            return Observation("keep", text, ok=False)
-        files = f" ({len(below)} files)" if len(below) > 1 else ""
-        return Observation("keep", f"{path}{files} is now part of your change.")
-
-    def restore(action: Action) -> Observation:
-        path = path_of(action)
-        if change_set.of(path) is None:
-            return Observation("restore", f"You have not changed {path}.", ok=False)
-        try:
-            overlaps = revert(change_set, [path], context.write)
-        except RepoagentError as error:
-            moved = f"another program is writing {path}; try again."
-            return Observation("restore", moved if isinstance(error, Moved) else str(error), ok=False)
-        if overlaps:
-            text = f"{overlaps_text(overlaps)}: left unchanged, because the user has changed the same lines. "
-            return Observation("restore", text + "Undo your change with an edit.", ok=False)
-        return Observation("restore", f"{path} is restored to what it was before your change.")
-
-    keep_text = '<keep path="FILE"/> adds a file or folder that a command created to your change.'
-    restore_text = '<restore path="FILE"/> undoes all your changes to a file.'
-    return Tool("keep", keep_text, keep), Tool("restore", restore_text, restore)
-
-
-def _write_tool(folder: Path) -> Tool:
-    """The tool `write`, for the $TMPDIR of commands."""
-
-    def perform(action: Action) -> Observation:
-        name = action.args.get("path", "").strip()
-        if not _NAME.fullmatch(name):
-            text = (
-                f"path={name!r}: use a plain file name; this file is outside the repository. To change a "
-                "file in the repository, send a patch."
-            )
-            return Observation("write", text, ok=False)
-        if len(action.body) > LONGEST:
-            return Observation("write", f"too long: at most {LONGEST:,} characters", ok=False)
-        try:
-            write_whole(folder / name, action.body.encode("utf-8", "replace"))
-        except RepoagentError as error:
-            return Observation("write", str(error), ok=False)
-        return Observation("write", f"Written to $TMPDIR/{name}, for commands.")
-
-    text = '<write path="NAME">TEXT</write> writes $TMPDIR/NAME, a scratch file that is never committed.'
-    return Tool("write", text, perform)
