@@ -110,23 +110,24 @@ def inspect_hooks(worktree: WorkTree) -> Hooks:
         off = "core.hooksPath is empty"
     elif os.path.lexists(folder) and not folder.is_dir():
         off = f"{folder} is not a folder"
-    return Hooks(folder, whose, value, tuple(_inspect(folder, name) for name in HOOKS), off)
-
-
-def _inspect(folder: Path, name: str) -> HookFile:
-    path = folder / name
-    if not os.path.lexists(path):
-        is_managed = ".husky" in folder.parts[-2:]  # which creates its files again
-        return HookFile(name, path, "foreign" if is_managed else "none")
-    text = ""
-    with suppress(OSError):
-        if path.is_file():  # not a pipe, which would wait for a writer
-            with path.open("rb") as file:
-                text = file.read(LARGEST).decode("utf-8", "surrogateescape")
-    state: State = "foreign"
-    if _OURS.match(text):
-        state = "ours" if is_unchanged(text) else "changed"
-    return HookFile(name, path, state, os.path.lexists(f"{path}{BEFORE}"), os.access(path, os.X_OK))
+    files = []
+    for name in HOOKS:
+        path = folder / name
+        if not os.path.lexists(path):
+            is_managed = ".husky" in folder.parts[-2:]  # which creates its files again
+            files.append(HookFile(name, path, "foreign" if is_managed else "none"))
+            continue
+        text = ""
+        with suppress(OSError):
+            if path.is_file():  # not a pipe, which would wait for a writer
+                with path.open("rb") as file:
+                    text = file.read(LARGEST).decode("utf-8", "surrogateescape")
+        state: State = "foreign"
+        if _OURS.match(text):
+            state = "ours" if is_unchanged(text) else "changed"
+        before = os.path.lexists(f"{path}{BEFORE}")
+        files.append(HookFile(name, path, state, before, os.access(path, os.X_OK)))
+    return Hooks(folder, whose, value, tuple(files), off)
 
 
 def install(

@@ -143,7 +143,20 @@ def compare(worktree: WorkTree, head: str | None, selector: ChangeSelector) -> C
     if head is None and how == "base":
         raise UsageError("there is no commit yet to compare with a base; stage the files instead")
     if how == "commit":
-        return _commit(worktree, value)
+        commit = _resolve(worktree, value)
+        out = git(
+            worktree.top, "log", "-1", "--no-mailmap", "--encoding=UTF-8", "--format=%P%x00%an <%ae>%x00%h %s%x00%B",
+            commit, "--", env=OFFLINE,
+        )  # fmt: skip
+        parents, author, subject, message = out.split(b"\0", 3)
+        base, *other_parents = os.fsdecode(parents).split() or [""]
+        if not base and commit in _ids_in(worktree.common_dir / "shallow"):
+            raise UsageError(
+                f"the clone is shallow and lacks the parent of {value}; run `git fetch --deepen=1`"
+            )
+        title, text = (part.decode(errors="replace") for part in (subject, message))
+        earlier = _earlier_on_branch(worktree, base, other_parents)
+        return Change("commit", f"commit {title}", base, commit, text, earlier, author, tuple(other_parents))
     if how == "base":
         return _range(worktree, value, "HEAD", f"{value}...HEAD")
     old, dots, new = value.partition("..." if "..." in value else "..")
@@ -177,21 +190,6 @@ def _ids_in(path: Path) -> tuple[str, ...]:
         return tuple(path.read_text().split())
     except OSError:
         return ()
-
-
-def _commit(worktree: WorkTree, name: str) -> Change:
-    commit = _resolve(worktree, name)
-    out = git(
-        worktree.top, "log", "-1", "--no-mailmap", "--encoding=UTF-8", "--format=%P%x00%an <%ae>%x00%h %s%x00%B",
-        commit, "--", env=OFFLINE,
-    )  # fmt: skip
-    parents, author, subject, message = out.split(b"\0", 3)
-    base, *other_parents = os.fsdecode(parents).split() or [""]
-    if not base and commit in _ids_in(worktree.common_dir / "shallow"):
-        raise UsageError(f"the clone is shallow and lacks the parent of {name}; run `git fetch --deepen=1`")
-    title, text = (part.decode(errors="replace") for part in (subject, message))
-    earlier = _earlier_on_branch(worktree, base, other_parents)
-    return Change("commit", f"commit {title}", base, commit, text, earlier, author, tuple(other_parents))
 
 
 def _range(worktree: WorkTree, old: str, new: str, title: str) -> Change:

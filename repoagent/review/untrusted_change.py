@@ -15,7 +15,7 @@ from repoagent.review.change import Change
 from repoagent.review.finding import Finding, Location
 
 if TYPE_CHECKING:
-    from repoagent.config.settings import Setting, Settings
+    from repoagent.config.settings import Settings
     from repoagent.git.worktree import WorkTree
     from repoagent.storage.layout import Layout
 
@@ -134,23 +134,25 @@ def _in_config(
         yield CONFIG, 0, "broken", title, ""
         return
     for old in with_repository(settings, layout, texts[0], alone=True):
-        new = after.setting(old.key)
-        if old.value != new.value and _is_lenient(old, new):
+        new, words = after.setting(old.key), ("off", "note", "warning", "error", "never")
+        if old.value == new.value:
+            continue
+        if old.key.startswith("review.rules."):
+            is_lenient = words.index(str(new.value)) < words.index(str(old.value))
+        elif old.key == "review.fail_on":
+            is_lenient = words.index(str(new.value)) > words.index(str(old.value))
+        else:  # a limit
+            is_limit = old.option.only_lower and old.key.startswith(
+                ("review.", "max_", "context_limit", "timeout")
+            )
+            is_lenient = (
+                is_limit
+                and isinstance(new.value, (int, float))
+                and (not isinstance(old.value, (int, float)) or new.value < old.value)
+            )
+        if is_lenient:
             title = f"the change sets {old.key} from {old.shown or 'no limit'} to {new.shown}, so reviews find less"
             yield CONFIG, 0, old.key, title, "This review uses the value from before the change."
-
-
-def _is_lenient(old: Setting, new: Setting) -> bool:
-    words = ("off", "note", "warning", "error", "never")
-    if old.key.startswith("review.rules."):
-        return words.index(str(new.value)) < words.index(str(old.value))
-    if old.key == "review.fail_on":
-        return words.index(str(new.value)) > words.index(str(old.value))
-    if not old.option.only_lower or not isinstance(new.value, (int, float)):
-        return False
-    if not old.key.startswith(("review.", "max_", "context_limit", "timeout")):
-        return False
-    return not isinstance(old.value, (int, float)) or new.value < old.value
 
 
 def _in_files(change: Change, worktree: WorkTree) -> Iterator[_Relaxation]:

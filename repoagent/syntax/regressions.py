@@ -49,7 +49,12 @@ def _new_error(path: str, before: bytes | None, after: bytes) -> tuple[str | Non
     if python_error is None or old is None or len(old) >= _MOST:
         return None, False
     old_text, new_text = source_text(before or b""), source_text(after)
-    first, last_before, last_after = _changed_lines(old_text, new_text)
+    # the changed lines, from 0 and inclusive, with one unchanged line: a flaw next to a deletion belongs to it
+    lines, new_lines = old_text.split(b"\n"), new_text.split(b"\n")
+    shorter = min(len(lines), len(new_lines))
+    head = next((n for n in range(shorter) if lines[n] != new_lines[n]), shorter)
+    tail = next((n for n in range(shorter - head) if lines[-1 - n] != new_lines[-1 - n]), shorter - head)
+    first, last_before, last_after = max(head - 1, 0), len(lines) - tail, len(new_lines) - tail
     if old:
         added = _added(old, new, first, last_before, last_after)
     else:
@@ -72,8 +77,8 @@ def _new_error(path: str, before: bytes | None, after: bytes) -> tuple[str | Non
         return f"{path} would no longer parse as python: line {line}: {message}.", True
     where = ""
     if before is not None and not first <= added[0].line <= last_after:
-        lines = f"around line {first + 2}" if last_after - first < 3 else f"on lines {first + 2}-{last_after}"
-        where = f" (the change is {lines})"
+        place = f"around line {first + 2}" if last_after - first < 3 else f"on lines {first + 2}-{last_after}"
+        where = f" (the change is {place})"
     return f"{path} would no longer parse as {language}: {_describe(added[0])}{where}.", True
 
 
@@ -101,16 +106,6 @@ def _python_error(data: bytes) -> tuple[int, str] | None:
         except (ValueError, RecursionError, MemoryError):
             return 0, ""
     return None
-
-
-def _changed_lines(before: bytes, after: bytes) -> tuple[int, int, int]:
-    """The first changed line, and the last one in the old and in the new text (from 0, inclusive), each with one
-    unchanged line, since a flaw next to a deletion belongs to it."""
-    old, new = before.split(b"\n"), after.split(b"\n")
-    shorter = min(len(old), len(new))
-    head = next((n for n in range(shorter) if old[n] != new[n]), shorter)
-    tail = next((n for n in range(shorter - head) if old[-1 - n] != new[-1 - n]), shorter - head)
-    return max(head - 1, 0), len(old) - tail, len(new) - tail
 
 
 def _added(old: list[Flaw], new: list[Flaw], first: int, last_before: int, last_after: int) -> list[Flaw]:

@@ -179,10 +179,23 @@ def _elsewhere(uses: Uses, files: Mapping[str, bytes]) -> str:
 
 def _tests(symbols: Sequence[Uses], files: Mapping[str, bytes]) -> Iterator[str]:
     """The test functions of each symbol, or of several that have the same ones."""
+    stems = [PurePath(file).stem.lower().strip("_") for file in files]
     groups: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for uses in symbols:
-        if tests := tuple(_tests_of(uses, files)):
-            groups.setdefault(tests, []).append(f"`{plain(uses.symbol, 80)}`")
+        symbol = uses.symbol.rpartition(".")[2].lower().strip("_")
+        # files and functions: first those named like the symbol, then files named like an edited one
+        ranked: dict[tuple[str, str], tuple[bool, bool, str]] = {}
+        for row in uses.files:
+            for name in row.within if row.test and row.path not in files else ():
+                function = name.rpartition(".")[2]
+                lower = function.lower()
+                if lower.startswith(("test", "it_", "should", "spec", "bench")) or row.path.endswith(".java"):
+                    is_alike = symbol in lower.split("_") or (len(symbol) > 3 and symbol in lower)
+                    is_near = any(stem in PurePath(row.path).stem.lower() for stem in stems)
+                    ranked.setdefault((row.path, function), (not is_alike, not is_near, row.path))
+        if ranked:
+            group = tuple(sorted(ranked, key=lambda test: ranked[test]))
+            groups.setdefault(group, []).append(f"`{plain(uses.symbol, 80)}`")
     most = max(2, TESTS // max(1, len(groups)))
     for tests, names in groups.items():
         by_path: dict[str, list[str]] = {}
@@ -191,19 +204,3 @@ def _tests(symbols: Sequence[Uses], files: Mapping[str, bytes]) -> Iterator[str]
         shown = [f"{plain(path, 100)}: {', '.join(functions)}" for path, functions in by_path.items()]
         more = [f"{len(tests) - most} more"] if len(tests) > most else []
         yield cut(f"Tests of {', '.join(names)}: {'; '.join([*shown, *more])}", WIDTH)
-
-
-def _tests_of(uses: Uses, files: Mapping[str, bytes]) -> list[tuple[str, str]]:
-    """Files and test functions: first those named like the symbol, then files named like an edited one."""
-    symbol = uses.symbol.rpartition(".")[2].lower().strip("_")
-    stems = [PurePath(file).stem.lower().strip("_") for file in files]
-    ranked: dict[tuple[str, str], tuple[bool, bool, str]] = {}
-    for row in uses.files:
-        for name in row.within if row.test and row.path not in files else ():
-            function = name.rpartition(".")[2]
-            lower = function.lower()
-            if lower.startswith(("test", "it_", "should", "spec", "bench")) or row.path.endswith(".java"):
-                is_alike = symbol in lower.split("_") or (len(symbol) > 3 and symbol in lower)
-                is_near = any(stem in PurePath(row.path).stem.lower() for stem in stems)
-                ranked.setdefault((row.path, function), (not is_alike, not is_near, row.path))
-    return sorted(ranked, key=lambda test: ranked[test])

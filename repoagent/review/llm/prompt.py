@@ -94,8 +94,15 @@ class Prompts:
                 body = fence(f"{text.strip()}\n", name)
                 opening.append(Part(f"{title}:\n{body}\n\n", name, cache=name == "files"))
         for path in paths:
-            text = _file_text([block for block in blocks if block.path == path])
-            opening.append(Part(text, f"file {path}"))
+            # its name is quoted in the tag only, since it too may contain instructions
+            own = [block for block in blocks if block.path == path]
+            view, texts = own[0].view, []
+            lines = f", {len(view.new):,} lines now" if view.data is not None and view.new else ""
+            for block in own:
+                scope = f"(in: {' '.join(printable(block.scope).split())})\n" if block.scope else ""
+                texts.append(scope + block.text)
+            body = fence("...\n".join(texts), f"change path={quoted(view.path)}")
+            opening.append(Part(f"A file ({view.file.status}{lines}):\n{body}\n\n", f"file {path}"))
         return masked_prompt(Prompt(tuple(self.system), (*opening, Part(f"{REQUEST}\n", "request"))))
 
     def _files(self) -> str:
@@ -144,15 +151,3 @@ class Prompts:
             title = " ".join(verdict.title.split())
             lines.append(printable(f"{verdict.rule} in {named(verdict.path)}: {title}{reason}"))
         return "\n".join(lines)
-
-
-def _file_text(blocks: Sequence[Block]) -> str:
-    """The blocks of one file. Its name is quoted in the tag only, since it too may contain instructions."""
-    view = blocks[0].view
-    lines = f", {len(view.new):,} lines now" if view.data is not None and view.new else ""
-    parts = []
-    for block in blocks:
-        scope = f"(in: {' '.join(printable(block.scope).split())})\n" if block.scope else ""
-        parts.append(scope + block.text)
-    body = fence("...\n".join(parts), f"change path={quoted(view.path)}")
-    return f"A file ({view.file.status}{lines}):\n{body}\n\n"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -220,11 +220,24 @@ class AnswerCache:
         """The claims about this block with its current line numbers; None if no answer is cached."""
         if self.session.afresh or self.disabled:
             return None
+        claims = []
         try:
             value = json_files.read_document(self._path(block), version=CACHE_VERSION, warn=self.session.warn)
-            return None if value is None else [_claim(item, block) for item in value["claims"]]
+            if value is None:
+                return None
+            for item in value["claims"]:
+                old = bool(item["old"])
+                first, last = (
+                    (block.first(old=old) + int(n) for n in item["lines"]) if item["lines"] else (0, 0)
+                )
+                rule, title, why = (str(item[name]) for name in ("rule", "title", "why"))
+                level = None if item["level"] is None else Level[str(item["level"]).upper()]
+                replace = None if item["replace"] is None else tuple(map(str, item["replace"]))
+                quote = tuple(map(str, item["quote"]))
+                claims.append(Claim(rule, block.path, first, last, title, quote, why, old, level, replace))
         except (Refused, KeyError, TypeError, ValueError):  # a newer format, not a regular file, or edited
             return None
+        return claims
 
     def put(self, block: Block, claims: Sequence[Claim]) -> None:
         """Save the verified claims about this block; only warns if that fails."""
@@ -253,15 +266,3 @@ class AnswerCache:
             with suppress(OSError):  # another process removed it, or the folder is read-only
                 if path.stat().st_mtime < oldest:
                     path.unlink()
-
-
-def _claim(value: Mapping[str, Any], block: Block) -> Claim:
-    """The claim in the data of a cached answer. Raises KeyError, TypeError or ValueError for other data."""
-    old, replace = bool(value["old"]), value["replace"]
-    first, last = (block.first(old=old) + int(n) for n in value["lines"]) if value["lines"] else (0, 0)
-    rule, title, why = (str(value[name]) for name in ("rule", "title", "why"))
-    level = None if value["level"] is None else Level[str(value["level"]).upper()]
-    replace = None if replace is None else tuple(map(str, replace))
-    return Claim(
-        rule, block.path, first, last, title, tuple(map(str, value["quote"])), why, old, level, replace
-    )
