@@ -111,7 +111,7 @@ def _earlier_on_branch(worktree: WorkTree, base: str, other_parents: Sequence[st
 
 def amended_parents(worktree: WorkTree, head: str) -> tuple[str, ...] | None:
     """The parents of HEAD in a hook of `git commit --amend`, otherwise None. git does not tell a hook, but it sets
-    GIT_AUTHOR_DATE ("@1700000000 +0100"), which an amended commit keeps and which is now for a new one."""
+    GIT_AUTHOR_DATE ("@1700000000 +0100"): an amended commit keeps its date, that of a new one is the current time."""
     date = os.environ.get("GIT_AUTHOR_DATE", "").removeprefix("@")
     seconds = date.split(" ")[0]
     is_current = seconds.isdecimal() and int(seconds) >= int(time.time()) - 2

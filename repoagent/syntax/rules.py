@@ -9,11 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
 from typing import TYPE_CHECKING, TypeAlias
 
 from repoagent.dataclass import dataclass
-from repoagent.syntax.languages import grammar
 
 if TYPE_CHECKING:
     import tree_sitter
@@ -49,11 +47,11 @@ class Rules:
         return [*sorted(offsets), len(text) + 1]
 
 
-def _set(words: str) -> frozenset[str]:
+def words(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
 
-def _kinds(**types: str) -> dict[str, str | Matcher]:
+def kind_table(**types: str) -> dict[str, str | Matcher]:
     """A table of node types from their names by kind; a kind may end in `_` if it is a keyword."""
     return {type_: kind.rstrip("_") for kind, names in types.items() for type_ in names.split()}
 
@@ -63,21 +61,21 @@ def _hints(*patterns: bytes) -> tuple[re.Pattern[bytes], ...]:
     return tuple(re.compile(pattern) for pattern in patterns)
 
 
-def _child(node: Node | None, index: int) -> Node | None:
+def child_at(node: Node | None, index: int) -> Node | None:
     """The named child at that index, or None (the binding raises)."""
     return node.named_children[index] if node is not None and node.named_child_count > index else None
 
 
-def _field(node: Node | None, name: str) -> Node | None:
+def field_of(node: Node | None, name: str) -> Node | None:
     return node.child_by_field_name(name) if node is not None else None
 
 
-def _with(kind: str, name: str = "name", body: str = "") -> Matcher:
+def named(kind: str, name: str = "name", body: str = "") -> Matcher:
     """Match a node with a name in the field `name` and, if set, a body in the field `body`."""
 
     def match(node: Node, _outer: Node | None, _text: bytes) -> Match | None:
         named = node.child_by_field_name(name)
-        return None if named is None or (body and _field(node, body) is None) else (kind, named, None)
+        return None if named is None or (body and field_of(node, body) is None) else (kind, named, None)
 
     return match
 
@@ -96,7 +94,7 @@ _NO_VALUES = frozenset({"identifier", "member_expression", "unary_expression", "
 def unwrapped(value: Node | None) -> Node | None:
     """The value in `(value)`, `value as T`, and `exports.a = value`."""
     while value is not None and value.type in _VALUE_WRAPPERS:
-        value = _child(value, 1 if value.type == "assignment_expression" else 0)
+        value = child_at(value, 1 if value.type == "assignment_expression" else 0)
     return value
 
 
@@ -109,13 +107,13 @@ def _value_kind(value: Node | None) -> str | None:
     if value.type == "class":
         return "class"
     for member in value.named_children if value.type == "object" else ():
-        inner = _field(member, "value") if member.type == "pair" else None
+        inner = field_of(member, "value") if member.type == "pair" else None
         if member.type == "method_definition" or (inner is not None and inner.type in _FUNCTION_VALUES):
             return "object"
     return None
 
 
-def _assigned(left: str, right: str) -> Matcher:
+def assigned(left: str, right: str) -> Matcher:
     """Match `const f = () => …`, `exports.f = function …`, `f: function …`, `const api = { f() {} }`, and exported
     constants."""
 
@@ -156,12 +154,12 @@ def _module_value(
 def _class_field(node: Node, _outer: Node | None, _text: bytes) -> Match | None:
     value = node.child_by_field_name("value")
     is_function = value is not None and value.type in _FUNCTION_VALUES
-    return ("method", _field(node, "name") or _field(node, "property"), None) if is_function else None
+    return ("method", field_of(node, "name") or field_of(node, "property"), None) if is_function else None
 
 
 def _export(node: Node, _outer: Node | None, _text: bytes) -> Match | None:
     """Match `export default function () {}`, which has no other name. Other exports are matched inside."""
-    value = _field(node, "value") or _field(node, "declaration")
+    value = field_of(node, "value") or field_of(node, "declaration")
     if value is None or value.child_by_field_name("name") is not None:
         return None
     kind = _value_kind(value)
@@ -173,26 +171,26 @@ _GO_KINDS = {"struct_type": "struct", "interface_type": "interface"}
 
 
 def _go_type(node: Node, _outer: Node | None, _text: bytes) -> Match | None:
-    type_, name = _field(node, "type"), _field(node, "name")
+    type_, name = field_of(node, "type"), field_of(node, "name")
     return None if type_ is None or name is None else (_GO_KINDS.get(type_.type, "type"), name, None)
 
 
 def _go_variable(node: Node, _outer: Node | None, _text: bytes) -> Match | None:
-    name, value = _field(node, "name"), _field(node, "value")
+    name, value = field_of(node, "name"), field_of(node, "value")
     if name is None:
         return None
-    only = _child(value, 0) if value is not None and value.named_child_count == 1 else None
+    only = child_at(value, 0) if value is not None and value.named_child_count == 1 else None
     return "function" if only is not None and only.type == "func_literal" else "variable", name, None
 
 
 def _go_method(node: Node, _outer: Node | None, _text: bytes) -> Match | None:
-    name, receiver = _field(node, "name"), _child(_field(node, "receiver"), 0)
-    return None if name is None else ("method", name, _field(receiver, "type"))
+    name, receiver = field_of(node, "name"), child_at(field_of(node, "receiver"), 0)
+    return None if name is None else ("method", name, field_of(receiver, "type"))
 
 
 def _c_typedef(node: Node, _outer: Node | None, _text: bytes) -> Match | None:
     """Match `typedef struct {…} T;`. A struct with a name is matched under that name."""
-    type_, name = _field(node, "type"), _field(node, "declarator")
+    type_, name = field_of(node, "type"), field_of(node, "declarator")
     if (
         type_ is None
         or name is None
@@ -200,12 +198,12 @@ def _c_typedef(node: Node, _outer: Node | None, _text: bytes) -> Match | None:
         or not type_.type.endswith("_specifier")
     ):
         return None
-    is_anonymous = _field(type_, "body") is not None and _field(type_, "name") is None
+    is_anonymous = field_of(type_, "body") is not None and field_of(type_, "name") is None
     return (type_.type.removesuffix("_specifier"), name, None) if is_anonymous else None
 
 
 def _c_function(node: Node, _outer: Node | None, _text: bytes) -> Match | None:
-    name, type_ = _field(node, "declarator"), _field(node, "type")
+    name, type_ = field_of(node, "declarator"), field_of(node, "type")
     if name is None or type_ is None or name.type != "identifier":
         return None if name is None else ("function", name, None)
     is_class = type_.type in ("class_specifier", "struct_specifier")  # `class EXPORT Name : Base {…}`
@@ -214,7 +212,7 @@ def _c_function(node: Node, _outer: Node | None, _text: bytes) -> Match | None:
 
 def _c_declaration(node: Node, _outer: Node | None, _text: bytes) -> Match | None:
     """Match function prototypes; skip variables and function pointers."""
-    declarator = name = _field(node, "declarator")
+    declarator = name = field_of(node, "declarator")
     while declarator is not None and declarator.type in ("pointer_declarator", "reference_declarator"):
         declarator = declarator.child_by_field_name("declarator") or next(
             (child for child in declarator.named_children if child.type.endswith("declarator")), None
@@ -226,29 +224,29 @@ def _c_declaration(node: Node, _outer: Node | None, _text: bytes) -> Match | Non
 
 _JAVASCRIPT = Rules(
     kinds={
-        **_kinds(
+        **kind_table(
             function="function_declaration generator_function_declaration",
             class_="class_declaration",
             method="method_definition",
         ),
-        "variable_declarator": _assigned("name", "value"),
-        "assignment_expression": _assigned("left", "right"),
-        "pair": _assigned("key", "value"),
+        "variable_declarator": assigned("name", "value"),
+        "assignment_expression": assigned("left", "right"),
+        "pair": assigned("key", "value"),
         "field_definition": _class_field,
         "export_statement": _export,
     },
-    opened=_set("program class_body object ERROR expression_statement"),
+    opened=words("program class_body object ERROR expression_statement"),
     hints=_hints(rb"class[ \t]+[\w${]"),
     scripts=True,
-    wrappers=_set("export_statement expression_statement"),
-    lists=_set("lexical_declaration variable_declaration"),
-    comments=_set("comment decorator"),
+    wrappers=words("export_statement expression_statement"),
+    lists=words("lexical_declaration variable_declaration"),
+    comments=words("comment decorator"),
 )
 _TYPESCRIPT = replace(
     _JAVASCRIPT,
     kinds={
         **_JAVASCRIPT.kinds,
-        **_kinds(
+        **kind_table(
             interface="interface_declaration",
             enum="enum_declaration",
             type="type_alias_declaration",
@@ -258,7 +256,7 @@ _TYPESCRIPT = replace(
         ),
         "public_field_definition": _class_field,
     },
-    opened=_JAVASCRIPT.opened | _set("interface_body ambient_declaration"),
+    opened=_JAVASCRIPT.opened | words("interface_body ambient_declaration"),
     hints=(
         *_JAVASCRIPT.hints,
         *_hints(
@@ -266,45 +264,45 @@ _TYPESCRIPT = replace(
             rb"module[ \t]+[\w\"']",
         ),
     ),
-    wrappers=_JAVASCRIPT.wrappers | _set("ambient_declaration"),
+    wrappers=_JAVASCRIPT.wrappers | words("ambient_declaration"),
 )  # fmt: skip
 _HEAD = rb"\b[^;{}()]{0,1000}\{"  # between `struct` and the body; the limit keeps the search linear
 _C = Rules(
     kinds={
         "function_definition": _c_function,
         "declaration": _c_declaration,
-        "struct_specifier": _with("struct", body="body"),
-        "union_specifier": _with("union", body="body"),
-        "enum_specifier": _with("enum", body="body"),
+        "struct_specifier": named("struct", body="body"),
+        "union_specifier": named("union", body="body"),
+        "enum_specifier": named("enum", body="body"),
         "type_definition": _c_typedef,
         "preproc_function_def": "macro",
     },
-    opened=_set(
+    opened=words(
         "translation_unit linkage_specification declaration_list field_declaration_list preproc_if preproc_ifdef "
         "preproc_else preproc_elif preproc_elifdef template_declaration friend_declaration ERROR"
     ),
     hints=_hints(b"struct" + _HEAD, b"union" + _HEAD, b"enum" + _HEAD, rb"#[ \t]*define[ \t]+\w+\("),
-    wrappers=_set("template_declaration type_definition"),
+    wrappers=words("template_declaration type_definition"),
 )
 RULES: dict[str, Rules] = {
     "python": Rules(
-        kinds=_kinds(function="function_definition", class_="class_definition"),
-        opened=_set("module"),
+        kinds=kind_table(function="function_definition", class_="class_definition"),
+        opened=words("module"),
         hints=_hints(rb"def\b", rb"class\b"),
-        wrappers=_set("decorated_definition"),
+        wrappers=words("decorated_definition"),
     ),
     "javascript": _JAVASCRIPT,
     "typescript": _TYPESCRIPT,
     "tsx": _TYPESCRIPT,
     "java": Rules(
-        kinds=_kinds(
+        kinds=kind_table(
             interface="interface_declaration annotation_type_declaration",
             enum="enum_declaration",
             method="method_declaration constructor_declaration compact_constructor_declaration "
             "annotation_type_element_declaration",
             class_="class_declaration record_declaration",
         ),
-        opened=_set(
+        opened=words(
             "program class_body interface_body enum_body enum_constant enum_body_declarations "
             "annotation_type_body ERROR"
         ),
@@ -312,7 +310,7 @@ RULES: dict[str, Rules] = {
             rb"class[ \t]+\w", rb"new\b[^;{}\[\]]{0,1000}\{", rb"interface[ \t]+\w", rb"enum[ \t]+\w",
             rb"record[ \t]+\w+\s*[<(]",
         ),
-        comments=_set("line_comment block_comment"),
+        comments=words("line_comment block_comment"),
     ),
     "go": Rules(
         kinds={
@@ -324,15 +322,15 @@ RULES: dict[str, Rules] = {
             "const_spec": "constant",
             "var_spec": _go_variable,
         },
-        opened=_set(
+        opened=words(
             "source_file type_declaration const_declaration var_declaration var_spec_list interface_type ERROR"
         ),
         hints=_hints(rb"type\b", rb"interface\b"),
-        lists=_set("type_declaration const_declaration var_declaration"),
+        lists=words("type_declaration const_declaration var_declaration"),
     ),
     "rust": Rules(
         kinds={
-            **_kinds(
+            **kind_table(
                 function="function_item",
                 declaration="function_signature_item",
                 struct="struct_item",
@@ -343,182 +341,32 @@ RULES: dict[str, Rules] = {
                 macro="macro_definition",
                 constant="const_item static_item",
             ),
-            "impl_item": _with("impl", "type"),
-            "mod_item": _with("namespace", body="body"),
+            "impl_item": named("impl", "type"),
+            "mod_item": named("namespace", body="body"),
         },
-        opened=_set("source_file declaration_list foreign_mod_item ERROR"),
+        opened=words("source_file declaration_list foreign_mod_item ERROR"),
         hints=_hints(
             rb"fn\b", rb"struct\b", rb"enum\b", rb"impl\b", rb"trait\b", rb"mod\b", rb"macro_rules\b", rb"union\b"
         ),
-        comments=_set("line_comment block_comment attribute_item"),
+        comments=words("line_comment block_comment attribute_item"),
     ),
     "c": _C,
     "cpp": replace(
         _C,
         kinds={
             **_C.kinds,
-            **_kinds(namespace="namespace_definition", type="concept_definition alias_declaration"),
-            "class_specifier": _with("class", body="body"),
+            **kind_table(namespace="namespace_definition", type="concept_definition alias_declaration"),
+            "class_specifier": named("class", body="body"),
             "field_declaration": _c_declaration,
         },
         hints=(*_C.hints, *_hints(b"class" + _HEAD)),
     ),
     "bash": Rules(
-        kinds=_kinds(function="function_definition"),
-        opened=_set("program"),
+        kinds=kind_table(function="function_definition"),
+        opened=words("program"),
         hints=_hints(rb"function\b", rb"\(\s*\)"),
     ),
 }  # fmt: skip
-
-
-_ELIXIR = {
-    b"def": "function", b"defp": "function", b"defmacro": "macro", b"defmacrop": "macro", b"defmodule": "namespace",
-    b"defprotocol": "interface", b"defimpl": "impl", b"defguard": "macro", b"defdelegate": "function",
-}  # fmt: skip
-_ZIG = {"struct_declaration": "struct", "enum_declaration": "enum", "union_declaration": "union"}
-_CMAKE = frozenset((b"project", b"add_executable", b"add_library", b"add_custom_target", b"add_test"))
-
-
-def _elixir_call(node: Node, _outer: Node | None, text: bytes) -> Match | None:
-    target, name = _field(node, "target"), _child(_child(node, 1), 0)
-    kind = _ELIXIR.get(text[target.start_byte : target.end_byte]) if target is not None else None
-    while name is not None and name.type in ("binary_operator", "call"):  # `def f(x) when x > 1`
-        name = _child(name, 0)
-    return None if kind is None or name is None else (kind, name, None)
-
-
-def _cmake_command(node: Node, _outer: Node | None, text: bytes) -> Match | None:
-    name = _child(node, 0)
-    if name is None or text[name.start_byte : name.end_byte].lower() not in _CMAKE:
-        return None
-    return "rule", None, None
-
-
-def _cmake_definition(node: Node, _outer: Node | None, _text: bytes) -> Match | None:
-    name = _child(_child(_child(node, 0), 1), 0)
-    return None if name is None else (node.type.removesuffix("_def"), name, None)
-
-
-def _ocaml_binding(node: Node, _outer: Node | None, _text: bytes) -> Match | None:
-    name = node.child_by_field_name("pattern")
-    if name is None or name.type not in ("value_name", "parenthesized_operator"):
-        return None
-    is_function = any(child.type == "parameter" for child in node.named_children)
-    return "function" if is_function else "variable", name, None
-
-
-def _zig_variable(node: Node, _outer: Node | None, _text: bytes) -> Match | None:
-    """Match `const Point = struct {…};`."""
-    kind = next((_ZIG[child.type] for child in node.named_children if child.type in _ZIG), None)
-    return None if kind is None else (kind, _child(node, 0), None)
-
-
-def _zig_test(node: Node, _outer: Node | None, _text: bytes) -> Match | None:
-    name = _child(node, 0)
-    return None if name is None or name.type == "block" else ("function", name, None)
-
-
-def _lua_function(node: Node, _outer: Node | None, _text: bytes) -> Match | None:
-    """Match `M.f = function … end` and `{ f = function … end }`."""
-    if node.type == "field":
-        name, value = _field(node, "name"), _field(node, "value")
-    else:
-        name, value = _child(_child(node, 0), 0), _child(_child(node, 1), 0)
-    is_function = value is not None and value.type == "function_definition"
-    return ("function", name, None) if is_function and (name or node.type != "field") else None
-
-
-def _swift_init(node: Node, _outer: Node | None, _text: bytes) -> Match | None:
-    name = next((child for child in node.children if child.type == "init"), None)
-    return None if name is None else ("method", name, None)
-
-
-# The long tail: words in a node type, and the kind; the first match counts.
-_TAIL_WORDS = {
-    "constructor": "method", "singleton_method": "method", "method": "method", "subroutine": "function",
-    "function": "function", "procedure": "function", "macro": "macro", "trait": "interface", "interface": "interface",
-    "protocol": "interface", "struct": "struct", "record": "struct", "enum": "enum", "class": "class",
-    "object": "class", "module": "namespace", "namespace": "namespace", "package": "namespace",
-}  # fmt: skip
-_DEFINITION = re.compile(r"(?:_definition|_declaration|_def|_decl|_item|_clause|_defn)$")
-_NO_DEFINITION = re.compile(
-    r"^use_|_use_|namespace_use|call|signature_help|invocation|argument|parameter|_type$|body|import|enum_entry"
-    r"|constructor_declarator|aliasing|enum_value"
-)
-_WHOLE_NAMES = frozenset({"class", "module", "method", "singleton_method", "function", "subroutine"})
-_SQL = {"table": "struct", "view": "struct", "materialized_view": "struct", "type": "type", "function": "function",
-        "procedure": "function", "trigger": "function", "index": "rule"}  # fmt: skip
-# Kinds that the names of the node types do not imply, or imply wrongly; "" is not a definition.
-_TAIL_KINDS: dict[str, dict[str, str | Matcher]] = {
-    "toml": _kinds(rule="table table_array_element"),
-    "make": _kinds(rule="rule"),
-    "hcl": _kinds(rule="block"),
-    "dockerfile": _kinds(rule="from_instruction"),
-    "sql": {f"create_{what}{end}": kind for what, kind in _SQL.items() for end in ("", "_statement")},
-    "perl": _kinds(function="subroutine_declaration_statement", namespace="package_statement"),
-    "zig": {
-        "variable_declaration": _zig_variable, "test_declaration": _zig_test, **dict.fromkeys(_ZIG, ""),
-    },
-    "dart": {
-        **_kinds(
-            class_="mixin_declaration extension_declaration",
-            function="function_signature getter_signature setter_signature",
-            method="constructor_signature",
-        ),
-        "function_declaration": "",
-    },
-    "cmake": {
-        "function_def": _cmake_definition, "macro_def": _cmake_definition, "normal_command": _cmake_command,
-    },
-    "kotlin": _kinds(type="type_alias"),
-    "swift": {"init_declaration": _swift_init, "typealias_declaration": "type"},
-    "graphql": _kinds(function="operation_definition fragment_definition"),
-    "lua": {
-        "assignment_statement": _lua_function,
-        "field": _lua_function,
-        **_kinds(
-            function="function_definition_statement local_function_definition_statement function_declaration"
-        ),
-        "function_definition": "",
-    },
-    "ocaml": {
-        "let_binding": _ocaml_binding,
-        "module_binding": "namespace",
-        "type_binding": "type",
-        **dict.fromkeys(("constructor_declaration", "module_definition", "type_definition"), ""),
-    },
-    "elixir": {"call": _elixir_call},
-    "elm": _kinds(function="value_declaration", type="type_declaration type_alias_declaration"),
-    "haskell": {
-        **_kinds(type="adt newtype type_alias data_type type_synonym", interface="class"),
-        "function": _with("function"),  # a node for the type of a function has the same name
-        "bind": _with("variable"),
-        **dict.fromkeys(("class_decl", "constructor_pattern"), ""),
-    },
-    "r": {"left_assignment": _assigned("name", "value"), "equals_assignment": _assigned("name", "value")},
-}  # fmt: skip
-_TAIL_WRAPPERS = {"ocaml": _set("value_definition type_definition module_definition")}
-
-
-@cache
-def tail_rules(language: str) -> Rules:
-    """The rules for a language that is not in `RULES`, from the names of its node types."""
-    node_types = grammar(language)
-    kinds = dict(_TAIL_KINDS.get(language, {}))
-    comments = set()
-    for number in range(node_types.node_kind_count):
-        type_ = node_types.node_kind_for_id(number)
-        if type_ is None or not node_types.node_kind_is_named(number):
-            continue
-        if "comment" in type_:
-            comments.add(type_)
-        elif type_ in _WHOLE_NAMES or (_DEFINITION.search(type_) and not _NO_DEFINITION.search(type_)):
-            kind = next((kind for word, kind in _TAIL_WORDS.items() if word in type_), None)
-            if kind is not None:
-                kinds.setdefault(type_, kind)
-    kinds = {type_: kind for type_, kind in kinds.items() if kind}
-    wrappers = _TAIL_WRAPPERS.get(language, frozenset())
-    return Rules(kinds, comments=frozenset(comments), deep=True, wrappers=wrappers)
 
 
 # Patterns for named functions in scripts, since most functions have no name.

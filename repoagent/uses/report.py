@@ -14,14 +14,14 @@ from repoagent.history.neighbors import neighborhood
 from repoagent.history.render import plain
 from repoagent.syntax.languages import language_of
 from repoagent.syntax.occurrences import is_prose
-from repoagent.uses.find import (
+from repoagent.uses.find import find
+from repoagent.uses.symbols import (
     Answer,
     Definition,
     Uses,
     UsesIn,
     WhyNot,
     family,
-    find,
     parse_symbol,
     symbols_of_file,
 )

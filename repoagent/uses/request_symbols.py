@@ -15,7 +15,8 @@ from repoagent.git.worktree import WorkTree
 from repoagent.history.render import plain
 from repoagent.syntax.occurrences import is_prose
 from repoagent.syntax.outline import outline
-from repoagent.uses.find import Bounds, SymbolQuery, Uses, WhyNot, find, is_test, outer
+from repoagent.uses.find import Bounds, find
+from repoagent.uses.symbols import SymbolQuery, Uses, WhyNot, is_test, outer
 
 NAME = re.compile(r"(?<![\w$/.-])[A-Za-z_$][\w$]*(?:(?:\.|::|#)[A-Za-z_$][\w$]*)*(?:\(\))?")
 # my_name, myName, MY_NAME, MyName

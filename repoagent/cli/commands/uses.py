@@ -17,7 +17,7 @@ from repoagent.errors import Exit
 from repoagent.uses.report import definition_lines, files_in_short, lines_of, marks, notes, within
 
 if TYPE_CHECKING:
-    from repoagent.uses.find import Answer
+    from repoagent.uses.symbols import Answer
 
 EXAMPLES = """\b
 Examples:
