@@ -8,18 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import cache
 
 VARIABLE = "REPOAGENT_TRACE"
 _ERRORS = {"1", "2", "true", "yes", "on"}
 _OFF = {"", "0", "false", "no", "off"}
 _LONGEST = 160  # characters of an argument; a commit message or a request would hide the rest
-
-
-class _Warned:
-    """The target of the last warning, to print it once."""
-
-    target: str = ""
 
 
 def is_on() -> bool:
@@ -108,10 +103,8 @@ def _write(data: bytes) -> None:
         _warn(target, error.strerror or str(error))
 
 
+@cache
 def _warn(target: str, why: str) -> None:
-    if _Warned.target != target:
-        _Warned.target = target
-        try:
-            os.write(2, f"warning: cannot trace to {VARIABLE}={target!a}: {why}\n".encode())
-        except OSError:  # standard error is closed
-            return
+    """Warn once."""
+    with suppress(OSError):  # standard error is closed
+        os.write(2, f"warning: cannot trace to {VARIABLE}={target!a}: {why}\n".encode())

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from repoagent import tracing
-from repoagent.config.options import OPTIONS, Option, Value, find, find_or_refuse, fold, nearest
+from repoagent.config.options import OPTIONS, Option, Value, find, find_or_refuse, fold
 from repoagent.config.settings import Setting, Settings, user_file
 from repoagent.errors import UsageError
 from repoagent.storage.atomic import read_regular, write_whole
@@ -80,14 +80,17 @@ def _defaults() -> dict[str, Setting]:
 
 def _merge(entries: dict[str, Setting], layer: Iterable[Raw], *, is_shared: bool = False) -> list[str]:
     """Merge `layer` into `entries`, if `is_shared` only the values that a repository may set; return the warnings."""
-    unknown: list[Raw] = []
+    unknown: list[str] = []
     forbidden: list[str] = []
     higher: list[str] = []
     origin = ""
     for raw in layer:
         origin = _short_origin(raw.origin)
         if (match := find(raw.key)) is None:
-            unknown.append(raw)
+            if raw.origin.startswith("environment"):
+                unknown.append(origin)
+            else:
+                unknown.append(f"repoagent.{raw.key}" if raw.origin.startswith("git") else raw.key)
             continue
         key, option = match
         if is_shared and not option.repository_may_set:  # not parsed: an invalid value must not raise
@@ -106,7 +109,10 @@ def _merge(entries: dict[str, Setting], layer: Iterable[Raw], *, is_shared: bool
             if option.only_unset and current.origin != "default":
                 continue
         entries[key] = Setting(key, value, raw.origin, option)
-    warnings = _unknown(unknown)
+    warnings = []
+    if unknown:
+        where = "" if unknown[0].startswith(PREFIX) else f"{origin}: "
+        warnings.append(f"{where}ignored unknown option{'s' * (len(unknown) > 1)} {', '.join(unknown)}")
     if forbidden:
         own = "use `git config repoagent.KEY VALUE` to set it yourself"
         warnings.append(f"{origin} may not set {', '.join(forbidden)}: ignored ({own})")
@@ -121,22 +127,6 @@ def _parse(option: Option, key: str, value: object, origin: str) -> Value:
     except ValueError:
         problem = f"invalid value {_short(value)} for {key}; it takes {option.kind.allowed}"
         raise UsageError(f"{_short_origin(origin)}: {problem}") from None
-
-
-def _unknown(raws: list[Raw]) -> list[str]:
-    if not raws:
-        return []
-    origin = raws[0].origin
-    in_environment = origin.startswith("environment")
-    names = []
-    for raw in raws:
-        near = nearest(raw.key)
-        near = variable(near) if near and in_environment else near
-        name = f"repoagent.{raw.key}" if origin.startswith("git") else raw.key
-        name = _short_origin(raw.origin) if in_environment else name
-        names.append(f"{name} (did you mean {near}?)" if near else name)
-    where = "" if in_environment else f"{_short_origin(origin)}: "
-    return [f"{where}ignored unknown option{'s' * (len(names) > 1)} {', '.join(names)}"]
 
 
 def _short_origin(origin: str) -> str:
@@ -213,11 +203,6 @@ def _from_environment(env: Mapping[str, str]) -> Iterator[Raw]:
     for name, value in sorted(env.items()):
         if name.startswith(PREFIX) and value and name != tracing.VARIABLE:
             yield Raw(name[len(PREFIX) :].lower().replace("__", "."), value, f"environment {name}")
-
-
-def variable(key: str) -> str:
-    """The environment variable that sets `key`."""
-    return PREFIX + key.replace(".", "__").replace("-", "_").upper()
 
 
 # Changing a TOML file

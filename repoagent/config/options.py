@@ -289,18 +289,12 @@ def find(key: str) -> tuple[str, Option] | None:
     return None
 
 
-def nearest(key: str) -> str | None:
-    """The key that is most similar to `key`, or None."""
-    from difflib import get_close_matches
-
-    keys = {fold(option.key): option.key for option in OPTIONS}
-    near = get_close_matches(fold(key), list(keys), n=1)
-    return keys[near[0]] if near else None
-
-
 def find_or_refuse(key: str) -> tuple[str, Option]:
     """Like `find`, but raises UsageError, with the nearest key, for an unknown key."""
+    from difflib import get_close_matches
+
     if (match := find(key)) is None:
-        near = nearest(key)
-        raise UsageError(f"unknown option {key}" + (f"; did you mean {near}?" if near else ""))
+        keys = {fold(option.key): option.key for option in OPTIONS}
+        near = get_close_matches(fold(key), list(keys), n=1)
+        raise UsageError(f"unknown option {key}" + (f"; did you mean {keys[near[0]]}?" if near else ""))
     return match

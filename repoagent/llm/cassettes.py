@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import asdict, field
 from datetime import datetime, timezone
 from hashlib import sha256
@@ -77,8 +76,26 @@ class Replay:
     def __post_init__(self) -> None:
         """Raises ModelError if the cassette is missing, broken or of a newer format."""
         self._left = defaultdict(list)
-        for key, reply in _read(self.path):
-            self._left[key].append(reply)
+        try:
+            lines = self.path.read_bytes().split(b"\n")
+        except OSError as error:
+            raise ModelError(f"cannot read the cassette {self.path}: {error.strerror}") from error
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            try:
+                value = json.loads(line)
+                if value["version"] > VERSION:
+                    raise ModelError(
+                        f"{self.path} has format version {value['version']}, newer than the supported {VERSION}: "
+                        "update repoagent"
+                    )
+                reply = json_files.decode(Reply, {**value, "text": value["reply"]})
+                self._left[str(value["key"])].append(reply)
+            except (ValueError, KeyError, TypeError, RecursionError) as error:
+                raise ModelError(
+                    f"line {number} of {self.path} is not a recorded reply: record the cassette again"
+                ) from error
 
     @property
     def spec(self) -> str:
@@ -101,31 +118,7 @@ class Replay:
         return reply
 
 
-def _read(path: Path) -> Iterator[tuple[str, Reply]]:
-    try:
-        lines = path.read_bytes().split(b"\n")
-    except OSError as error:
-        raise ModelError(f"cannot read the cassette {path}: {error.strerror}") from error
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        try:
-            value = json.loads(line)
-            if value["version"] > VERSION:
-                raise ModelError(
-                    f"{path} has format version {value['version']}, newer than the supported {VERSION}: "
-                    "update repoagent"
-                )
-            yield str(value["key"]), json_files.decode(Reply, {**value, "text": value["reply"]})
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise ModelError(
-                f"line {number} of {path} is not a recorded reply: record the cassette again"
-            ) from error
-
-
 class ReplayBackend(Backend):
-    """The backend that replays cassettes."""
-
     def open_model(self, model: str, options: ModelOptions) -> Model:
         return Replay(Path(model).expanduser())
 

@@ -181,6 +181,11 @@ def complete(
         on_wait(wait, str(error))
         sleep(wait)
 
+    def hear(streamed: StringIO, piece: str) -> None:
+        streamed.write(piece)
+        _refuse_too_long(model, streamed.tell())
+        on_text(piece)
+
     def one_reply() -> Reply:
         """A reply to `current`, after at most ATTEMPTS attempts; its usage includes the failed ones."""
         meter.before_attempt(estimate(current), model.spec)
@@ -190,7 +195,7 @@ def complete(
             streamed = StringIO()
             began = tracing.begin()
             try:
-                reply = model.complete(current, partial(_hear, model, streamed, on_text))
+                reply = model.complete(current, partial(hear, streamed))
             except Retryable as error:
                 _trace(began, spec, f"failed: {error}")
                 meter.add(error.usage, spec)
@@ -246,12 +251,6 @@ def complete(
         f"the reply from {model.spec} was still cut off after {CONTINUATIONS} continuations: ask for a smaller "
         "change, or name fewer files"
     )
-
-
-def _hear(model: Model, streamed: StringIO, on_text: OnText, piece: str) -> None:
-    streamed.write(piece)
-    _refuse_too_long(model, streamed.tell())
-    on_text(piece)
 
 
 def _refuse_too_long(model: Model, length: int) -> None:

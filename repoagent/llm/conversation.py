@@ -18,7 +18,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -88,7 +88,10 @@ def loads(text: str) -> Conversation:
     turns = []
     for heading, end in zip(headings, ends, strict=True):
         speaker = next(speaker for speaker in get_args(Speaker) if speaker == heading[1])
-        meta = {name: _unquoted(value) for name, value in _ENTRY.findall(heading[2])}
+        meta = dict(_ENTRY.findall(heading[2]))
+        for name, value in meta.items():
+            with suppress(ValueError):  # edited by hand
+                meta[name] = str(json.loads(value)) if value.startswith('"') else value
         turns.append(Turn(speaker, text[heading.end() : end].removesuffix("\n"), meta))
     return Conversation(nonce, tuple(turns))
 
@@ -249,13 +252,6 @@ def _block(turn: Turn, nonce: str) -> str:
 def _headings(nonce: str) -> re.Pattern[str]:
     speakers = "|".join(get_args(Speaker))
     return re.compile(rf"(?m)^## \[{nonce}\] ({speakers})((?:{_ENTRY.pattern})*)[ \t]*\r?\n")
-
-
-def _unquoted(value: str) -> str:
-    try:
-        return str(json.loads(value)) if value.startswith('"') else value
-    except ValueError:  # edited by hand
-        return value
 
 
 def _nonce(text: str) -> str:

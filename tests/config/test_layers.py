@@ -206,17 +206,17 @@ def test_another_type_or_invalid_toml_is_an_error_that_names_the_file(
         load(None, tmp_path)
 
 
-def test_unknown_keys_are_named_with_the_nearest_key(
+def test_unknown_keys_are_named(
     repo: GitRepo, layout: Layout, clean_environment: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     user(clean_environment, "modle = 'x'\nzzz = 1\n[providers.openai]\napi_key = 'sk-verysecret'")
     repo.git("config", "repoagent.maxCosts", "1")
     monkeypatch.setenv("REPOAGENT_COMMIT_TRAILERS", "off")
     in_file, in_git, in_env = load(layout, repo.top).warnings
-    assert "modle (did you mean model?), zzz, providers.openai.api_key" in in_file
+    assert in_file.endswith("config.toml: ignored unknown options modle, zzz, providers.openai.api_key")
     assert "verysecret" not in in_file
-    assert "repoagent.maxcosts (did you mean max_cost?)" in in_git
-    assert "REPOAGENT_COMMIT_TRAILERS (did you mean REPOAGENT_COMMIT__TRAILERS?)" in in_env
+    assert in_git == "git config (local): ignored unknown option repoagent.maxcosts"
+    assert in_env == "ignored unknown option REPOAGENT_COMMIT_TRAILERS"
 
 
 def test_git_config_knows_units_lists_valueless_keys_and_names_with_dots(repo: GitRepo) -> None:

@@ -50,13 +50,6 @@ def test_round_trip(path: Path) -> None:
     assert replay.spec == f"replay:{path}"
 
 
-def test_a_cut_reply_is_replayed_with_its_continuation(path: Path) -> None:
-    live = Scripted([Reply("one ", "length"), Reply("two", "end")])
-    recorded = complete(Recorder(live, path), ask(key=key()), Meter())
-    assert complete(Replay(path), ask(key=key()), Meter()) == Reply("one two", "end", Usage(), "scripted/one")
-    assert recorded.text == "one two"
-
-
 def test_failed_attempts_are_not_recorded(path: Path) -> None:
     live = Scripted([Retryable("overloaded"), Reply("fine", "end")])
     complete(Recorder(live, path), ask(key=key()), Meter(), sleep=lambda seconds: None)

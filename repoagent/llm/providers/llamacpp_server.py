@@ -14,7 +14,6 @@ import os
 import select
 import signal
 import sys
-from typing import Any
 
 
 def main() -> None:
@@ -25,7 +24,23 @@ def main() -> None:
     sys.path[:] = order["import_path"]
     try:
         library = importlib.import_module("xllamacpp")
-        server = library.Server(_parameters(library, order))
+        params = library.CommonParams()
+        params.model.path = order["model"]
+        params.hostnames = [order["socket"]]  # a name that ends in .sock opens no TCP port
+        params.n_ctx = order["window"]
+        params.n_parallel = 1
+        params.n_threads_http = 2
+        params.cache_ram_mib = 0  # the prompt of the previous turn is cached in its slot anyway
+        params.no_extra_bufts = True  # no rearranged copy of the weights: loads in a third of the time
+        params.warmup = False
+        # to the memory of a GPU; reads the vocabulary twice
+        params.fit_params = any("CPU" not in device["type"].name for device in library.get_device_info())
+        params.ctx_shift = False  # a full window ends the reply instead of dropping its beginning
+        params.use_jinja = True
+        params.ui = False
+        params.offline = True
+        params.verbosity = 1  # errors
+        server = library.Server(params)
     except (ImportError, OSError, RuntimeError, MemoryError) as error:
         os.write(answer, f"{type(error).__name__}: {error}\n".encode())
         sys.exit(1)  # not os._exit: a thread of the library still writes its log
@@ -34,26 +49,6 @@ def main() -> None:
         pass
     del server
     os._exit(0)
-
-
-def _parameters(library: Any, order: dict[str, Any]) -> Any:
-    params = library.CommonParams()
-    params.model.path = order["model"]
-    params.hostnames = [order["socket"]]  # a name that ends in .sock opens no TCP port
-    params.n_ctx = order["window"]
-    params.n_parallel = 1
-    params.n_threads_http = 2
-    params.cache_ram_mib = 0  # the prompt of the previous turn is cached in its slot anyway
-    params.no_extra_bufts = True  # no rearranged copy of the weights: loads in a third of the time
-    params.warmup = False
-    # to the memory of a GPU; reads the vocabulary twice
-    params.fit_params = any("CPU" not in device["type"].name for device in library.get_device_info())
-    params.ctx_shift = False  # a full window ends the reply instead of dropping its beginning
-    params.use_jinja = True
-    params.ui = False
-    params.offline = True
-    params.verbosity = 1  # errors
-    return params
 
 
 def _end_with_the_parent() -> None:

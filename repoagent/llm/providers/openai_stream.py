@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from repoagent.llm.complete import call_as_text
@@ -126,7 +127,9 @@ class StreamedChat:
         """Process a body that is not a stream: an error, or the reply of a server that does not stream."""
         if not body.strip() or self.began:
             return
-        value = _parsed(body)
+        text, value = body.decode("utf-8", "replace"), None
+        with suppress(json.JSONDecodeError):
+            value = json.loads(text)
         if isinstance(value, list) and len(value) == 1:
             value = value[0]  # an error of Google
         if isinstance(value, dict) and value.get("choices"):
@@ -135,7 +138,7 @@ class StreamedChat:
         elif isinstance(value, dict) and ("error" in value or "detail" in value):
             self.error = value.get("error") or value
         else:
-            self.other = body.decode("utf-8", "replace").strip()
+            self.other = text.strip()
 
     def _take_event(self, event: object, on_text: OnText) -> None:
         if not isinstance(event, dict):
@@ -327,13 +330,6 @@ def _content(content: object) -> tuple[str, str]:
         elif isinstance(part.get("text"), str):
             text += part["text"]
     return thought, text
-
-
-def _parsed(data: bytes) -> object:
-    try:
-        return json.loads(data.decode("utf-8", "replace"))
-    except json.JSONDecodeError:
-        return None
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

@@ -103,25 +103,6 @@ def test_an_interrupt_is_a_line(repo: GitRepo, edit: Open, script: Script) -> No
         assert window.end() == 130
 
 
-def test_a_repeated_diff_is_not_shown_again(edit: Open, script: Script) -> None:
-    script.replies(GREET, GREET)
-    with edit() as window:
-        window.answer(QUESTION, "n\n")
-        window.answer("Tell the model why", "be brief\n")
-        again = window.expect(QUESTION)
-        assert "same diff as before\n" in again and "diff --git" not in again
-        assert "The user rejected the change" not in again
-        window.send("y\n")
-        assert window.end() == 0
-
-
-def test_with_a_manual_model_the_reason_is_shown_in_a_pipe(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "reply").write_text(WRONG)
-    args = ("edit", "src/app.py", "greet", "--model", "manual", "--reply", str(tmp_path / "reply"), "--yes")
-    done = run(*args)
-    assert done.code == 4 and "src/app.py, hunk 1: " in done.err
-
-
 def editor(folder: Path, *commands: str) -> str:
     """An editor that runs the next of `commands` on the file each time."""
     for number, command in enumerate(commands):

@@ -26,16 +26,6 @@ def test_control_characters_are_replaced(text: str) -> None:
         assert unicodedata.bidirectional(character) not in turning
 
 
-@given(ANY, ANY)
-def test_pieces_are_cleaned_like_the_whole(one: str, other: str) -> None:
-    assert clean(one) + clean(other) == clean(one + other)
-
-
-@given(st.text(st.characters(codec="ascii", exclude_categories=["Cc"])))
-def test_plain_text_stays(text: str) -> None:
-    assert clean(text) == text
-
-
 def test_what_is_replaced_painted_and_folded() -> None:
     for text, shown in (
         ("\x1b[31mred", "^[[31mred"),

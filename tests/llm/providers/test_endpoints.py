@@ -13,7 +13,6 @@ from repoagent.llm.providers.endpoints import (
     Endpoint,
     ServerBackend,
     context_of,
-    display_address,
     endpoint,
     endpoint_names,
     find_key,
@@ -117,10 +116,6 @@ def test_where_a_key_comes_from(monkeypatch: pytest.MonkeyPatch) -> None:
     assert find_key(google) == (SECRET, "GOOGLE_API_KEY")
     monkeypatch.setenv("GEMINI_API_KEY", "a")
     assert find_key(google) == ("a", "GEMINI_API_KEY")
-
-
-def test_a_url_is_shown_without_its_password() -> None:
-    assert display_address(f"https://me:{SECRET}@host:8/v1?key={SECRET}") == "https://host:8/v1"
 
 
 def test_models(serve: Callable[..., Server]) -> None:

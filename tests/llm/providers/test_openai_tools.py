@@ -12,7 +12,6 @@ import pytest
 from repoagent.errors import ModelError
 from repoagent.llm.complete import complete
 from repoagent.llm.model import Blocks, Message, Part, Reply, Request, Retryable, Usage, Wishes
-from repoagent.llm.providers.endpoints import endpoint
 from repoagent.llm.providers.openai import OpenAIModel
 from repoagent.llm.usage import Meter
 from tests.llm.helpers import ask
@@ -238,14 +237,3 @@ def test_a_server_without_responses_gets_chat_completions(serve: Start) -> None:
     reply = complete(model, OFFERED, Meter(), sleep=lambda seconds: None)
     assert reply.text == "from chat"
     assert server.paths == ["/v1/responses"]
-
-
-def test_which_api_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    def responds(name: str) -> bool:
-        found = endpoint("openai", {})
-        assert found is not None
-        return OpenAIModel(found, name)._uses_responses
-
-    assert [responds(name) for name in ("gpt-6.2", "o4-mini", "gpt-4.1")] == [True, True, False]
-    monkeypatch.setenv("OPENAI_BASE_URL", "https://gateway.example.com/v1")
-    assert not responds("gpt-6.2")
