@@ -33,9 +33,8 @@ class ApprovalRequest:
     """An operation that may need approval.
 
     kind: "command", "python", "edit", "write", "browse", "tool" or "delegate"; "delete" or "sensitive" for something a
-    command has already done. what: the text for the user (the command, the summary of a diff, the URL). patterns: the
-    rules that "always" would add, one per simple command; empty if "always" is not offered. why: the reason for the
-    question. sandbox: the name of the sandbox, "" for none.
+    command has already done. what: the text for the user. patterns: the rules that "always" would add; empty if it is
+    not offered. why: the reason for the question. sandbox: its name, "" for none.
     """
 
     kind: str
@@ -47,9 +46,9 @@ class ApprovalRequest:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The decision on a request. always: add the request's patterns to the rules of this run; keep: also add them to
-    those of the repository. reason: why it was refused, for the model. by: who or what decided, for the audit. may:
-    what a command may touch; "all" only if an answer or a rule of the user allows the command."""
+    """The decision on a request. always: add its patterns to the rules of this run; keep: also to those of the
+    repository. reason: why it was refused, for the model. by: who or what decided, for the audit. may: "all" only if an
+    answer or a rule of the user allows the command."""
 
     allowed: bool
     always: bool = False
@@ -77,11 +76,9 @@ _NOT_INTERACTIVE = Verdict(
 class Gate:
     """Allow or refuse operations.
 
-    allow, deny: rules; an "always" answer adds to `allow`. asker: asks the user. remember: saves the patterns of an
-    "always" answer for later runs in this repository. audit: records each decision. sandbox: the name of the commands'
-    sandbox, "" for none; why_none: why there is none, as a sentence. hidden: the work tree, and what models may not see
-    of it. writable: other folders that commands may write to; protected: paths that they may not write. path: the
-    commands' PATH.
+    remember: saves the patterns of an "always" answer for later runs in this repository. sandbox: the name of the
+    commands' sandbox, "" for none; why_none: why, as a sentence. hidden: the work tree, and what models may not see of
+    it. writable: other folders that commands may write to; protected: paths that they may not write. path: their PATH.
     """
 
     mode: Mode
@@ -99,9 +96,7 @@ class Gate:
 
     def decide(self, request: ApprovalRequest) -> Verdict:
         """Decide on a request. Deny rules win in every mode; the patterns of an "always" answer are added to `allow`.
-
-        Raises what `asker` raises (when the user stops the run) and what `remember` raises.
-        """
+        Raises what `asker` and `remember` raise."""
         reading = read_command(request.what) if request.kind == "command" else None
         check = _Check(self, reading)
         verdict = self._denied(request, reading) or self._unasked(request, check) or self._ask(request, check)
@@ -111,7 +106,6 @@ class Gate:
         return verdict
 
     def only_reads(self, request: ApprovalRequest) -> bool:
-        """Whether a command is known to only read."""
         return _Check(self, read_command(request.what)).passes() == _READS
 
     def _denied(self, request: ApprovalRequest, reading: Reading | None) -> Verdict | None:

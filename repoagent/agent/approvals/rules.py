@@ -161,8 +161,8 @@ def only_reads(command: Simple) -> bool:
 
 
 def can_do_no_harm(command: Simple, hidden: HiddenFiles, path: str | None) -> bool:
-    """Whether `command` only reads files of the work tree that are not hidden, even without a sandbox. `path` is the
-    PATH of the command; a program in the work tree is not trusted."""
+    """Whether `command` only reads files of the work tree that are not hidden, even without a sandbox. A program in the
+    work tree (found by `path`) is not trusted."""
     if not only_reads(command) or command.name in {"git", "rg"}:
         return False
     base = hidden.top.resolve()
@@ -222,12 +222,9 @@ _HIDDEN_TOO = re.compile(r"-[A-Za-z0-9]*[.uUg]|--(hidden|unrestricted|no-ignore|
 
 @dataclass(frozen=True)
 class HiddenFiles:
-    """The files of the work tree `top` that models may not see.
-
-    off_limits: returns why a path of the work tree is hidden, None if it is not. withheld: returns the existing hidden
-    files, relative to the top, and whether git tracks each. blobs: returns whether any of the given git objects (by
-    name) has the content of a hidden file.
-    """
+    """The files of the work tree `top` that models may not see. off_limits: why a path is hidden, None if it is not.
+    withheld: the existing hidden files, relative to the top. blobs: whether any of the given git objects has the
+    content of a hidden file."""
 
     top: Path = Path()
     off_limits: Callable[[str], str | None] = lambda _: None
@@ -404,8 +401,8 @@ class Rule:
         return not fixed or not obeys(words, written)  # options that the user wrote out are intended
 
     def may_deny(self, command: Simple, *, any_case: bool = False) -> bool:
-        """Whether the rule denies `command`, or could for some value of its unknown words. Leading assignments, the
-        folder of the program and the options of git itself do not matter. `any_case`: the file system ignores case."""
+        """Whether the rule denies `command`, or could for some value of its unknown words; also without assignments,
+        the folder of the program and the options of git itself. `any_case`: the file system ignores case."""
         if self.kind != "command" or not command.words:
             return False
         patterns, further, _ = self._parsed
@@ -491,9 +488,8 @@ _GIT = GIT_READS | {"add", "mv", "branch", "restore", "stash"}
 def propose(reading: Reading) -> tuple[str, ...]:
     """The patterns that together allow the commands in `reading` and similar ones; () if no patterns can.
 
-    Commands that always pass need no pattern. A program that can run another one (a shell, an interpreter, a build
-    tool, a test runner, `sudo`, `xargs`), deletes data or uses the network, and any unknown program, gets a pattern
-    that matches only this command.
+    A program that can run another one (a shell, a build tool, a test runner, `sudo`), deletes data or uses the network,
+    and any unknown program, gets a pattern that matches only this command.
     """
     if reading.doubt:
         return ()

@@ -35,10 +35,9 @@ class Word(NamedTuple):
 class Simple:
     """One simple command.
 
-    assignments: the variables set before the command word; some commands consist only of these. writes, reads: the
-    targets of redirections. fed: whether its standard input is a pipe, a file or a here-document. role: "runs" for a
-    command written in the text; "wraps" for one that only runs another (`timeout 5 make`); "inside" for one run by
-    another command that itself needs approval (`sudo`).
+    assignments: before the command word; some commands consist only of these. writes, reads: the targets of
+    redirections. fed: whether its standard input is a pipe, a file or a here-document. role: "wraps" for a command that
+    only runs another (`timeout 5 make`); "inside" for one run by a command that itself needs approval (`sudo`).
     """
 
     words: tuple[Word, ...]
@@ -55,12 +54,11 @@ class Simple:
 
     @property
     def texts(self) -> list[str]:
-        """The values of the arguments."""
+        """The arguments."""
         return [word.text for word in self.words[1:]]
 
     @property
     def raw(self) -> str:
-        """The source text of the command."""
         return " ".join(
             [*(f"{name}={value.raw}" for name, value in self.assignments), *(w.raw for w in self.words)]
         )

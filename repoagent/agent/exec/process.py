@@ -31,9 +31,8 @@ _SLICE = 0.1  # seconds of one wait: Python handles a ^C that arrives just befor
 
 
 class OutputFile:
-    """Saves the first `keep` bytes of an output and, when the output is closed, its end. Raises OSError if the file
-    cannot be opened; a later error is stored in `write_error`, because the command continues even if the disk is
-    full."""
+    """Saves the first `keep` bytes of an output and, when it is closed, its end. Raises OSError if the file cannot be
+    opened; a later error is stored in `write_error`, because the command continues."""
 
     def __init__(self, file: Path, keep: int) -> None:
         self.write_error = ""
@@ -74,8 +73,6 @@ class OutputFile:
 
 @dataclass(frozen=True)
 class Job:
-    """A command to run: its text, its folder, who allowed it, and what it may touch."""
-
     text: str
     folder: Path
     by: str = ""
@@ -83,9 +80,8 @@ class Job:
 
 
 class Command:
-    """A command, running or ended, in its own session and without input. A thread copies its output to `file`: at most
-    the first `keep` bytes, and the end. `why` returns why the sandbox ended the command, None if it did not. Raises
-    OSError if the command cannot be started."""
+    """A command, running or ended, in its own session and without input. A thread copies its output to `file`; `why`
+    returns why the sandbox ended it, or None. Raises OSError if it cannot be started."""
 
     def __init__(
         self,
@@ -208,14 +204,12 @@ class Command:
 
     @property
     def exit(self) -> int | None:
-        """The exit code: 128 plus the signal's number after a signal, None while the command is running, 0 if it failed
-        only because the reader of a pipe closed the pipe."""
+        """The exit code: 128+n after signal n, None while it is running, 0 if only a reader closed its pipe."""
         code = self.process.poll()
         code = code if code is None or code >= 0 else 128 - code
         return 0 if code == CLOSED and "|" in self.job.text else code
 
     def how(self) -> str:
-        """How the command ended, in words."""
         code = self.exit
         if code is None:
             return "it runs"
@@ -225,7 +219,6 @@ class Command:
         return text
 
     def record(self) -> dict[str, object]:
-        """The audit event for the command."""
         return {
             "kind": "command",
             "command": self.job.text,
@@ -256,8 +249,8 @@ _DROPPED = {
 
 
 def environment(base: Mapping[str, str]) -> dict[str, str]:
-    """The variables of `base`, except secrets, shell hooks and the relative folders in PATH, with settings that keep
-    programs from waiting for input. CI is not set: programs should behave as they do for the user."""
+    """`base` without secrets, shell hooks and relative folders in PATH, with settings that keep programs from waiting
+    for input. CI is not set: programs should behave as they do for the user."""
     dropped = _DROPPED | set(secrets_of(base))
     env = {
         name: value

@@ -1,8 +1,7 @@
 """Render the output of a command for a model, and interpret its exit code.
 
-Progress bars are overwritten, colors and cursor movements removed; long output is shortened to its head and tail, with
-the name of the file that has the rest. A pipe fails if any part of it does, except a writer whose reader closed the
-pipe; exit code 1 from a search or a comparison is a result, not a failure.
+A pipe fails if any part of it does, except a writer whose reader closed the pipe; exit code 1 from a search or a
+comparison is a result, not a failure.
 """
 
 from __future__ import annotations
@@ -55,8 +54,8 @@ def drawn(line: str) -> str:
 
 
 def show(file: Path, name: str, budget: int, start: int = 0) -> tuple[str, int]:
-    """The output in `file` from byte `start` on, in at most about `budget` bytes, and the size of the file. `name` is
-    the name of the file for the model. Keys and tokens are masked in the result, not in the file."""
+    """The output in `file` from byte `start` on, masked, in at most about `budget` bytes, and the size of the file.
+    `name` is that of the file for the model."""
     with file.open("rb") as stream:
         end = stream.seek(0, 2)
         stream.seek(start)

@@ -33,15 +33,13 @@ _SECONDS = re.compile(r"\d{1,6}(\.\d+)?")
 class CommandRunner:
     """Runs commands in `top` with the settings of a run.
 
-    folder: where output files go. env: the environment. wrap: returns the command line that runs a command in the
-    sandbox, which writes to a report file why it ended the command; why_ended: reads that file. unshown: further
-    variables for a command that may not see hidden files. seconds_left: the time left for the run, None without a
-    limit. watch: called before a foreground command; the argument says whether a background command may have written
-    since the last call. The returned function is called after the command, and says which files changed. audit: records
-    events. shown_as: the name of an output file for the model. explain: says which limit of the sandbox caused an error
-    in an output. running: called with each foreground command and its output file. timeout, longest: the default and
-    the longest time limit, in seconds. budget: bytes of output that are shown. keep: bytes of an output that are saved;
-    keep_total: the same for all outputs of the run together, not counting the end of each.
+    folder: for output files. wrap: the command line that runs a command in the sandbox, which writes to a report file
+    why it ended the command; why_ended: reads that. unshown: variables for a command that may not see hidden files.
+    seconds_left: None without a limit. watch: called before a command, with whether one in the background may have
+    written since; what it returns is called afterwards, and says which files changed. shown_as: the name of an output
+    file for the model. explain: which limit of the sandbox caused an error in an output. running: called with each
+    foreground command and its output file. budget: bytes that are shown of an output; keep, keep_total: that are saved
+    of one, and of all together.
     """
 
     top: Path
@@ -67,7 +65,6 @@ class CommandRunner:
     settled: set[str] = field(default_factory=set)  # commands whose changes were seen after their end
 
     def tools(self) -> tuple[Tool, ...]:
-        """The tools `run`, `wait` and `kill`."""
         run_text = (
             "<run>COMMAND</run> runs it with bash in the work tree, without terminal or input, for at most "
             f'{self.timeout:g} s; timeout="600", background="yes" for a server. Long output is '
@@ -87,27 +84,23 @@ class CommandRunner:
         )
 
     def look(self) -> Callable[[], str]:
-        """Take a snapshot of the files. The returned function takes another one, and says which files changed between
-        the two, or earlier while a background command ran."""
+        """Take a snapshot of the files. The returned function says which changed since, or while a background command
+        ran."""
         since = [name for name in self.background if name not in self.settled]
         self.settled.update([name for name in since if self.background[name].has_ended()])
         return self.watch(any(self.background[name].job.may != "read" for name in since))
 
     @contextmanager
     def reporting(self, look_again: Callable[[], str]) -> Iterator[None]:
-        """A context for starting a command: after a UsageError, call `look_again` (from `look`), and add its result to
-        the error.
-
-        Without this call, the next resume would attribute changes by the user to an interrupted command.
-        """
+        """Add the result of `look_again` to a UsageError: without that call, the next resume would attribute changes by
+        the user to an interrupted command."""
         try:
             yield
         except UsageError as error:
             raise UsageError("\n".join(filter(None, [str(error), look_again().strip()]))) from error
 
     def notices(self) -> list[str]:
-        """A sentence for each background command that has ended since the last call, and one for the files that
-        changed."""
+        """Sentences on background commands that have ended since the last call, and on files that changed."""
         sentences = [
             f"The background command {name} ({command.label}) has ended: {command.how()}."
             for name, command in self.background.items()
@@ -118,7 +111,6 @@ class CommandRunner:
         return sentences
 
     def close(self) -> None:
-        """End all background commands."""
         for name, command in self.background.items():
             if not command.has_ended():
                 command.end()
@@ -159,7 +151,6 @@ class CommandRunner:
         return self._ended(command, look_again)
 
     def _run_in_background(self, job: Job) -> Observation:
-        """Start a command in the background, and wait a moment."""
         name = f"b{len(self.background) + 1}"
         changed = self.look()() if job.may != "read" else ""  # the baseline for its own changes
         command = self._start(job, f"{name}-")
@@ -173,7 +164,6 @@ class CommandRunner:
         return Observation("run", text, data=self._data(command, name))
 
     def _start(self, job: Job, prefix: str = "") -> Command:
-        """Start a shell command. Raises UsageError if that fails."""
         # the bash of the system, rather than one that PATH may find in the work tree; else sh
         env = environment(self.env)
         shells = [shell for shell in ("/bin/bash", "/usr/bin/bash") if os.access(shell, os.X_OK)]
@@ -193,8 +183,8 @@ class CommandRunner:
         keep: int,
         variables: Mapping[str, str] = MappingProxyType({}),
     ) -> Command:
-        """Start `argv` for `job` in its sandbox, with `variables` added to its environment. At most `keep` bytes of its
-        output, and the end, go to `file`. Raises OSError if the command cannot be started."""
+        """Start `argv` for `job` in its sandbox. At most `keep` bytes of its output, and the end, go to `file`. Raises
+        OSError."""
         report = file.with_name(f".{file.stem.removeprefix('.')}.why")
         env = {**environment(self.env), **variables, **(self.unshown() if job.may != "all" else {})}
 
@@ -206,7 +196,6 @@ class CommandRunner:
         return Command(job, self.wrap(argv, report, job.may), file, env, keep, why=why)
 
     def remaining_bytes(self) -> int:
-        """How many bytes of the next output to save."""
         return max(0, min(self.keep, self.keep_total - sum(file.stat().st_size for file in self._outputs())))
 
     def next_file(self, label: str) -> Path:
@@ -283,15 +272,13 @@ class CommandRunner:
         raise UsageError(f'name the command, as in command="b1" ({choices}).')
 
     def time_limit(self, text: str) -> float:
-        """The time limit in seconds for timeout="TEXT", or the time left for the run if that is less. Raises UsageError
-        for an invalid or too large number."""
+        """The seconds of timeout="TEXT", or those left for the run if fewer. Raises UsageError."""
         text = text.strip().removesuffix("s").strip() or f"{self.timeout:g}"
         if not _SECONDS.fullmatch(text) or not 0 < float(text) <= self.longest:
             raise UsageError(f'timeout="{text}": use a number of seconds, at most {self.longest:g}.')
         return self.within_run(float(text))
 
     def within_run(self, seconds: float) -> float:
-        """`seconds`, or the time left for the run if that is less."""
         remaining = self.seconds_left()
         return seconds if remaining is None else max(0.1, min(seconds, remaining))
 

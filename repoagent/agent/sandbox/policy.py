@@ -20,10 +20,9 @@ _SHARED_MEMORY = 1 << 30
 class Policy:
     """What a command may access. Paths are absolute; the deepest one decides: a `scratch` inside `keep` is writable.
 
-    The rest of the file system is read-only. `keep` is read-only, `hide` is unreadable. `shield` is like `keep`, except
-    below `also_write`; links are followed, a missing name cannot be created and an empty folder cannot be filled.
-    Without mounts `shield` works only at the top of the work tree. `memory`: the limit for all processes together, in
-    bytes.
+    keep: read-only, as the rest of the file system. hide: unreadable. shield: like `keep`, except below `also_write`;
+    links are followed, a missing name cannot be created and an empty folder cannot be filled. Without mounts it works
+    only at the top of the work tree. memory: bytes of all processes together.
     """
 
     top: Path
@@ -40,7 +39,7 @@ class Policy:
 
     @property
     def shared_memory(self) -> int:
-        """The size of /dev/shm in bytes, which does not count towards any process's memory."""
+        """The size of /dev/shm, which belongs to no process, in bytes."""
         return min(self.memory or _SHARED_MEMORY, _SHARED_MEMORY)
 
 
@@ -69,8 +68,7 @@ CLOUDSDK_CONFIG AZURE_CONFIG_DIR PGPASSFILE NPM_CONFIG_USERCONFIG SSH_AUTH_SOCK 
 
 
 def default_hidden(home: Path, env: Mapping[str, str] | None = None) -> tuple[Path, ...]:
-    """The existing files and folders that contain keys: those in `home` and in system folders, and those named by `env`
-    (by default, the environment of this process)."""
+    """The existing files and folders that contain keys, also those that variables in `env` (by default, ours) name."""
     env = os.environ if env is None else env
     config = Path(env.get("XDG_CONFIG_HOME") or home / ".config")
     hidden = [home / name for name in _IN_HOME.split()]
@@ -122,14 +120,11 @@ _OFFLINE = {
 
 
 def scrubbed(environment: Mapping[str, str], policy: Policy) -> dict[str, str]:
-    """`environment` without secrets (recognized by name or form, also inside other variables), GIT_*, REPOAGENT_*,
-    the sockets of ssh-agent, desktops and terminals, LD_PRELOAD and similar variables.
+    """`environment` without secrets (recognized by name or form, also inside other variables) and what `_DROPPED` has.
 
-    HOME stays, so that tools find their settings and downloaded packages (Cargo, Go, Maven, npm), read-only. What they
-    write goes to the scratch folder: temporary files, caches, the XDG folders (see `prepare_scratch`), Gradle's home
-    (with the downloaded files as a read-only cache). So `pytest`, `make`, `cargo test`, `go test` and `npm test` run
-    without network access. git takes no optional locks, and trusts the work tree even if another user owns it: whether
-    to open it was decided before.
+    HOME stays, so that tools find their settings and downloaded packages, read-only; what they write goes to the
+    scratch folder. So `pytest`, `make`, `cargo test`, `go test` and `npm test` run without network access. git trusts
+    the work tree even if another user owns it: whether to open it was decided before.
     """
     secrets = {value for value in secrets_of(environment).values() if len(value) >= SHORTEST}
 

@@ -34,10 +34,9 @@ _FREE_SPACE = 512 * _MEGABYTE  # to leave on each writable disk; half of the fre
 
 
 class Limits:
-    """The limits of a command: `memory` in bytes, the number of `processes`, and the free space on the disks that
-    contain `folders`. `report`: a descriptor to report an exceeded limit to, None for standard error. `depth`: the
-    number of processes between the inner parent's child and the command. `daemons`: whether a command that ends by
-    itself may leave processes outside its group."""
+    """The limits of a command: `memory` in bytes, `processes`, and free space on the disks with `folders`. report: a
+    descriptor for an exceeded limit, None for standard error. depth: the number of processes between the inner parent's
+    child and the command. daemons: whether a command that ends by itself may leave processes outside its group."""
 
     def __init__(
         self,
