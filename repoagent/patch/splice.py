@@ -234,12 +234,6 @@ def rebase(match: Match, lines: Sequence[str], others: Sequence[Match] = ()) -> 
     new = {indent_of(line.text) for line in hunk.added if not is_blank(line.text)}
     deleted = {pair for line, pair in quoted if line.kind == DELETE}
     rewritten = {pair for line, pair in quoted if line.rewritten}
-    shifted = {h for h, f in rewritten if h != f}
-    removed = {h for h, _ in deleted}
-    if shifted and not shifted & (new - removed) and any(removed) and all(h == f for h, f in deleted):
-        rewritten = (
-            set()
-        )  # deleted lines are where the file has them, and nothing new is as deep as the others
     added = new | {h for h, _ in rewritten}
     if not added or (match.level == EXACT and hunk.exact_counts):
         return hunk
@@ -400,7 +394,4 @@ def _table_for_flush_lines(
             flush |= (in_file - {""} or {""}) if run_added == {""} else {""}
     if flush == {""} or "" not in added:
         return _table(rest | {("", "")} if "" in added else rest, added, file)
-    if len(flush) != 1 or ("", "") in rest:
-        return None
-    table = _table(rest, added - {""}, file)
-    return None if table is None else {**table, "": next(iter(flush))}
+    return None

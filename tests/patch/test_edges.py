@@ -53,9 +53,6 @@ def test_the_endings_of_added_lines(hunk: str, before: bytes, expected: bytes) -
         # two spaces of the file instead of four, at two depths
         (b"f {\n  one {\n    two\n  }\n}\n", "@@\n     one {\n         two\n+        new\n     }\n",
          b"f {\n  one {\n    two\n    new\n  }\n}\n"),
-        # deleted lines, one of which lost its indentation, as the added line did
-        (b"        x\n        a\n            b\n", "@@\n     x\n-a\n-        b\n+A\n",
-         b"        x\n        A\n"),
     ],
 )  # fmt: skip
 def test_the_indentation_of_added_lines(source: bytes, hunk: str, expected: bytes) -> None:

@@ -37,12 +37,11 @@ def test_an_elision_that_is_deleted_and_added_again_stays() -> None:
     )
 
 
-def test_rewritten_lines_at_another_depth_do_not_shift_new_ones() -> None:
+def test_lines_rewritten_at_another_depth_leave_that_of_new_ones_open() -> None:
     rewritten = ["-def f(self):", "-old()", "+def f(self):", "+old()", " \t\tif self.x:"]
-    answer = hunk(*rewritten, "-\t\t\tgo()", "+\t\t\tif self.y:", "+\t\t\t\tcome()", " \t\treturn 1")
-    assert after(answer, ITEMS) == ITEMS.replace(b"\t\t\tgo()", b"\t\t\tif self.y:\n\t\t\t\tcome()")
-    flush = hunk(*rewritten, "-\t\t\tgo()", "+new()", "+\t\t\tcome()", " \t\treturn 1")
-    assert reasons(flush, ITEMS) == {"indentation"}
+    for added in (["+\t\t\tif self.y:", "+\t\t\t\tcome()"], ["+new()", "+\t\t\tcome()"]):
+        answer = hunk(*rewritten, "-\t\t\tgo()", *added, " \t\treturn 1")
+        assert reasons(answer, ITEMS) == {"indentation"}
 
 
 INCLUDES = ["replay", "resolve", "revision", "sequencer", "setup", "strvec", "submodule", "symlinks"]

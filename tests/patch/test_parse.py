@@ -60,7 +60,7 @@ def test_spans_of_all_kinds_and_not_of_examples() -> None:
         "y.py\n<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\nend"
     )
     assert [span.kind for span in patch_spans(answer)] == ["diff", "whole-file", "search-replace"]
-    assert patch_spans("only prose, a - b, --- and +++ too") == ()
+    assert not patch_spans("only prose, a - b, --- and +++ too")
 
 
 def test_an_answer_without_any_patch() -> None:

@@ -176,7 +176,7 @@ NOT_PATCHES = [
 
 @pytest.mark.parametrize("answer", NOT_PATCHES)
 def test_text_that_is_not_a_patch(answer: str) -> None:
-    assert patch_spans(answer) == ()
+    assert not patch_spans(answer)
     with pytest.raises(NoPatch):
         run(answer)
 

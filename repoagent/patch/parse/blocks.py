@@ -17,16 +17,6 @@ MOST_BLOCKS = 20_000  # only junk has more
 
 
 @dataclass(frozen=True)
-class Span:
-    """`answer[start:end]` is a patch of this kind: "diff", "envelope", "search-replace", "whole-file", or "code" (see
-    `patch_spans`)."""
-
-    start: int
-    end: int
-    kind: str
-
-
-@dataclass(frozen=True)
 class Block:
     """A patch of the answer: its range of lines and of characters, its lines unwrapped, without fences, and the `prose`
     before it in its fence. `unclear_end`: a Markdown file may go on after the fence that closes it."""
@@ -45,14 +35,14 @@ class Block:
     unclear_end: bool = False
 
 
-def patch_spans(answer: str, *, loose: bool = False) -> tuple[Span, ...]:
-    """The ranges of `answer` that are patches, in order. `loose`: whole files or functions were requested, so a fence
+def patch_spans(answer: str, *, loose: bool = False) -> list[Block]:
+    """The blocks of `answer` that are patches, in order. `loose`: whole files or functions were requested, so a fence
     without a name may be one ("code"), and one may open at the end of a sentence."""
-    return tuple(
-        Span(block.start, block.end, block.kind)
+    return [
+        block
         for block in blocks(answer, loose=loose)
         if (block.lines if loose else block.kind != CODE or block.name)
-    )
+    ]
 
 
 def blocks(answer: str, *, loose: bool = False, known: Collection[str] = ()) -> list[Block]:
@@ -136,7 +126,7 @@ def _name_above(
     if kind == SEARCH_REPLACE:
         return _name_before(lines, at, known)
     if kind == DIFF and body[:1] and body[0].startswith("@@"):
-        return _name_before(lines, at, known) or _name_leading(lines, at, known)
+        return _name_before(lines, at, known) or paths.name_in_lead(_line_above(lines, at), known)
     return None
 
 
@@ -150,10 +140,6 @@ def _name_before(lines: Sequence[str], at: int, known: Collection[str] = ()) -> 
         is_heading = above[1].strip(f"{paths.ZERO_WIDTH} \t").startswith("#")
         return paths.name_on_line(above[1], known) if is_heading else None
     return name
-
-
-def _name_leading(lines: Sequence[str], at: int, known: Collection[str] = ()) -> str | None:
-    return paths.name_in_lead(_line_above(lines, at), known)
 
 
 def _line_above(lines: Sequence[str], at: int) -> str:
@@ -234,7 +220,7 @@ def _classified(
     comment = paths.name_in_comment(inner[first], known)
     second = next((n for n in range(first + 1, len(inner)) if inner[n].strip()), first) if comment else first
     if is_diff or markers.starts_diff(inner, first) or markers.starts_diff(inner, second):
-        return DIFF, name or comment or _name_leading(lines, at, known), inner, tolerances
+        return DIFF, name or comment or paths.name_in_lead(_line_above(lines, at), known), inner, tolerances
     if language in _SHELLS and any(_HEREDOC.match(line[:300]) for line in body):
         return CODE, None, (), none  # a script that writes files is not a file
     if name is not None:

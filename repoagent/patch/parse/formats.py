@@ -145,9 +145,6 @@ def _with_command_names(patch: FilePatch, line: str) -> FilePatch:
             and names[2 : half + 2] == names[half + 5 :]
         ):
             return replace(patch, old=names[: half + 2], new=names[half + 3 :])
-        half = len(names) // 2
-        if names[:half] == names[half + 1 :] and names[half : half + 1] == " ":
-            return replace(patch, old=names[:half], new=names[:half])
     match = _TWO_NAMES.match(rest)
     return replace(patch, old=unquote(match.group(1)), new=unquote(match.group(2))) if match else patch
 
