@@ -1,7 +1,8 @@
 """Decide which files a model may see and change: names that suggest secrets, `.repoagentignore`, and generated files.
 
-`IgnoreFile` matches patterns as git does, but with the regular expressions of `fnmatch.translate`, which do not
-backtrack exponentially: a repository may contain patterns such as `a*a*a*a*b`, which could otherwise take minutes."""
+Patterns are matched with `fnmatch.translate`, which does not backtrack exponentially: a repository may contain patterns
+such as `a*a*a*a*b`.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +40,6 @@ WhyNot = Callable[[str], str | None]
 
 
 def holds_secrets(path: str) -> bool:
-    """Whether files with this name usually contain keys or passwords."""
     path = path.lower()
     name = path.rsplit("/", 1)[-1]
     if f"/{path}".endswith(tuple(f"/{end}" for end in SECRET_PATHS)):
@@ -64,10 +64,10 @@ def why_content_is_off_limits(data: bytes) -> str | None:
 
 
 def gate(top: Path, named: Collection[str], further: bytes = b"") -> WhyNot:
-    """Make a function that returns the reason why a path may not be shown to a model or edited by it, or None.
+    """A function that returns the reason why a path may not be shown to a model or edited by it, or None.
 
-    `.repoagentignore` (gitignore syntax, at the top of the work tree) applies even to named files; files that may hold
-    secrets are allowed if the user named them. `further` has more lines in the same syntax.
+    `.repoagentignore` applies even to `named` files; files that may hold secrets are allowed if the user named them.
+    `further` has more lines of ignore patterns.
     """
     data = read_regular(top / IGNORE_FILE, most=LARGEST)
     ignored = IgnoreFile((data or b"") + b"\n" + further, top) if further or data is not None else None
@@ -119,7 +119,7 @@ class _Pattern(NamedTuple):
 
 
 class IgnoreFile:
-    """A set of ignore patterns in the syntax of .gitignore, which ignore case if core.ignorecase is set in `top`."""
+    """A set of patterns in the syntax of .gitignore, which ignore case if core.ignorecase is set in `top`."""
 
     def __init__(self, data: bytes, top: Path) -> None:
         lines = data.removeprefix(b"\xef\xbb\xbf").decode(errors="replace").split("\n")
@@ -149,8 +149,7 @@ class IgnoreFile:
 
 
 def _parsed(line: str, flags: int) -> _Pattern | None:
-    """Parse a line; None for a comment, an empty line, or a pattern that matches nothing. Raises Refused for one that
-    is too long."""
+    """Parse a line; None if it matches nothing. Raises Refused for a line that is too long."""
     while line.endswith(" ") and not line.endswith("\\ "):
         line = line[:-1]
     if not line or line.startswith("#"):

@@ -1,10 +1,9 @@
-"""Find changes that need a second confirmation: changes to secrets or to files that git, a server, an editor or an
-agent runs, and mass deletions.
+"""Find changes that need a second confirmation: to secrets or to files that git, a server, an editor or an agent runs,
+and mass deletions; and changes that a diff does not show.
 
-The list is short on purpose. Build files and tests are not listed, because they run only when a user runs them; a
-listed file takes effect on a commit, a push or a checkout, or when a folder is opened.
-
-`hidden_changes` finds changes that are invisible in a diff."""
+Build files and tests are not listed, because they run only when a user runs them; a listed file takes effect on a
+commit, a push or a checkout, or when a folder is opened.
+"""
 
 from __future__ import annotations
 
@@ -106,8 +105,7 @@ _CODES = 4  # invisible characters to list
 
 @dataclass(frozen=True)
 class Concern:
-    """A sensitive file in a change; `why` is the reason as a predicate. `asked`: the user named the file. `deletes`:
-    the number of deleted files that it represents, or 0."""
+    """A sensitive file in a change; `why` is the reason as a predicate."""
 
     path: str
     why: str
@@ -123,11 +121,7 @@ def concerns(
     changes: Sequence[FileChange], named: Collection[str], worktree: WorkTree, further: Sequence[str] = ()
 ) -> tuple[Concern, ...]:
     """The concerns about `changes`: sensitive files, values of secrets from the environment, and mass deletions.
-    `further` are the user's patterns, as in .gitignore.
-
-    The concern about a sensitive file in `named` (those that the user named) is marked as `asked`; that about the value
-    of a secret never is.
-    """
+    `further` are the user's patterns. Only a sensitive file that is in `named` is marked as `asked`."""
     paths = dict.fromkeys(path for change in changes for path in (change.old_path, change.path) if path)
     if not paths:
         return ()
@@ -162,13 +156,11 @@ def concerns(
 
 
 def is_mass(deleted: int, tracked: int) -> bool:
-    """Whether this many deletions need a confirmation: more than ten files, or at least three if they are a tenth or
-    more of the `tracked` ones."""
+    """Whether this many deletions need a confirmation."""
     return deleted > MASS or (deleted >= FEW and deleted * 10 >= tracked)
 
 
 def count_tracked(worktree: WorkTree) -> int:
-    """The number of tracked files. Calls git once."""
     return git_output(worktree.top, "ls-files", "-z", "--cached", ok=(0, 128)).stdout.count(b"\0")
 
 
@@ -178,8 +170,7 @@ def described(sensitive: Sequence[Concern]) -> str:
 
 
 def listed(path: str) -> str | None:
-    """The reason that LIST gives for a path; None if it is not listed. Names are compared as on the most permissive
-    file system."""
+    """The reason that LIST gives for a path, or None. Names are compared as on the most permissive file system."""
     plain = "/".join(_INVISIBLE.sub("", part).split(":")[0].rstrip(". ").lower() for part in path.split("/"))
     name = plain.rsplit("/", 1)[-1]
     for why, patterns in LIST:
@@ -194,7 +185,7 @@ def listed(path: str) -> str | None:
 
 def obeyed_by_git(worktree: WorkTree, options: Sequence[str] = ()) -> tuple[str | None, dict[str, str]]:
     """The hooks folder if it is inside the work tree, else None; and the reason for each other path in the work tree
-    that git, called with `options`, would run or read, whether or not it exists. Calls git once."""
+    that git, called with `options`, would run or read, whether or not it exists."""
     arguments = ("config", "-z", "--list", "--show-origin", "--includes")
     fields = os.fsdecode(git_output(worktree.top, *options, *arguments).stdout).split("\0")[:-1]
     obeyed: dict[str, str] = {}

@@ -33,8 +33,8 @@ def unasked_losses(
 ) -> str:
     """A sentence for the model if the change removes something that neither the request nor the answer names; else "".
 
-    Only text of the files as read (`originals`, by path) can be lost. `parts` has the path, the old and the new lines
-    of each part of a file that the answer rewrites as a whole; `loose` as in `patch_spans`.
+    Only text of the files as read (`originals`) can be lost. `parts` are those that the answer rewrites; `loose` as in
+    `patch_spans`.
     """
     text = f"{instruction} {_prose(answer, loose=loose)}"
     if lost := _lost_definitions(applied.changes, text, originals):
@@ -63,8 +63,8 @@ def unasked_losses(
 
 
 def left_out(applied: Applied, words: str, answer: str) -> str:
-    """A sentence if a file that a patch rewrites as a whole loses its end, or loses definitions that neither the patch
-    nor the commit message `words` mentions; else "". For patches that do not answer a request."""
+    """A sentence if a file that a patch rewrites as a whole loses its end, or definitions that neither the patch nor
+    the commit message `words` mentions; else ""."""
     text = f"{words} {_prose(answer, loose=False)}"
     if lost := _lost_definitions(_rewritten(applied), text, {}):
         names = ", ".join(f"{name} ({change.name})" for change, name in lost)

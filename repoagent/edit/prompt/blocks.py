@@ -35,11 +35,8 @@ _NOISE = re.compile(  # tracebacks, and the output of the test runners of node a
 
 @dataclass(frozen=True)
 class Prompt:
-    """The system message and the first user message, as parts; the last part is the request, which ends in `reminder`.
-
-    `afresh`: after a failed attempt, send this prompt again with the reason but without the conversation, because a
-    small model copies its own bad answer.
-    """
+    """The system message and the first user message, as parts; the last part is the request, which ends in
+    `reminder`."""
 
     system: tuple[Part, ...]
     opening: tuple[Part, ...]
@@ -57,8 +54,7 @@ class Prompt:
         max_output_tokens: int,
         messages_of: Callable[[Sequence[Turn], str], Sequence[Message]] = to_messages,
     ) -> Request:
-        """The request for the next reply after `turns` (the first is the user's request); `messages_of` converts
-        turns to messages."""
+        """The request for the next reply after `turns`; the first turn is the user's request."""
         if self.afresh and turns[-1].role == "observation" and turns[-1].meta.get("ok") == "no":
             note = self._retry_note(turns)
             message = Message("user", (*self.opening[:-1], replace(self.opening[-1], text=note)))
@@ -102,12 +98,10 @@ def first_lines(output: str) -> str:
 
 
 def retry_temperature(turns: Sequence[Turn]) -> float:
-    """The temperature for a small model's next attempt."""
     return min(WARMER * sum(turn.role == "assistant" for turn in turns), WARMEST)
 
 
 def prompt_text(name: str) -> str:
-    """The text of a file in `edit/prompts/`."""
     return (files("repoagent.edit") / "prompts" / f"{name}.md").read_text(encoding="utf-8")
 
 
@@ -135,18 +129,16 @@ def repository_line(facts: Facts) -> str:
 
 
 def subjects_block(facts: Facts) -> str:
-    """The last commit subjects, as examples of the style of commit messages."""
     text = "\n".join(facts.subjects[:SUBJECTS])
     return f"Last commit subjects:\n{fence(text, 'subjects')}\n\n" if text else ""
 
 
 def facts_block(facts: Facts) -> str:
-    """The texts of `repository_line` and `subjects_block`, one after the other."""
     return f"{repository_line(facts)}\n{subjects_block(facts)}".strip()
 
 
 def rules_block(request: EditRequest, editable: Collection[str]) -> str:
-    """The rules in the prompt: the files that the command line lets the model change, and the check that will run."""
+    """The files that the command line lets the model change, and the check that will run."""
     further = sorted(set(editable) - set(request.paths))
     own = ", ".join(map(_code, request.paths)) if len(request.paths) <= MOST_NAMED else "the files to edit"
     if request.scope == "repo":
@@ -178,10 +170,8 @@ def _code(text: str) -> str:
 
 
 def shown(data: bytes) -> str:
-    """The text of a file as shown to a model: plain newlines, undecodable bytes as U+FFFD, secrets masked.
-
-    Raises Refused for a binary file.
-    """
+    """The text of a file as shown to a model: plain newlines, undecodable bytes as U+FFFD, secrets masked. Raises
+    Refused for a binary file."""
     text = decode(data)
     if text is None:
         raise Refused("this file is binary; only text files can be shown and edited")
@@ -204,7 +194,7 @@ def file_block(source: Source, role: str) -> str:
 
 
 def named(path: str) -> str:
-    """A path for prose, in quotes if it has unprintable characters such as newlines."""
+    """A path for prose, in quotes if it has unprintable characters."""
     return path if path.isprintable() else quoted(path)
 
 

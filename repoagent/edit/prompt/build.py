@@ -1,7 +1,8 @@
 """Gather the context of an edit, and build the model's prompt and tools from it.
 
-Secrets are masked in everything that is sent to a model; file contents are masked in `blocks.shown`. Only the patches
-that the model sends are unmasked, because they must match the bytes of the files."""
+Secrets are masked in everything that is sent to a model, and unmasked only in its patches, which must match the bytes
+of the files.
+"""
 
 from __future__ import annotations
 
@@ -70,11 +71,10 @@ class PromptContext:
 
 @dataclass(frozen=True)
 class Prepared:
-    """An edit that is ready for the model.
+    """An edit that is ready for the model; a small model gets one prompt per file.
 
-    `question` (may be empty) asks which part of a long file the request is about; pass the answer to `located`. Until
-    then the prompt contains the whole files. A small model gets one prompt per file. `reply_tokens`, if known, limits a
-    small model's reply: a model that writes more is in a loop.
+    `question` (may be empty) asks which part of a long file the request is about; pass the answer to `located`.
+    `reply_tokens`, if known, limits a small model's reply: a model that writes more is in a loop.
     """
 
     session: EditSession
@@ -235,7 +235,7 @@ def read_sources(
 
 
 def _by_path(request: EditRequest, values: Mapping[str, str]) -> str:
-    """Join the texts of several files, each preceded by its path if the request has more than one file."""
+    """The texts of several files, each preceded by its path if the request has more than one file."""
     texts = {path: text.strip() for path, text in values.items()}
     with_path = len(request.paths) > 1
     return "\n\n".join(
@@ -260,7 +260,6 @@ def _purposes(worktree: WorkTree, paths: Iterable[str]) -> str:
 
 
 def masked_prompt(prompt: Prompt) -> Prompt:
-    """Mask the secrets in a prompt."""
     system, opening = (
         tuple(replace(part, text=mask(part.text)) for part in parts)
         for parts in (prompt.system, prompt.opening)
@@ -286,11 +285,10 @@ def masked_tool(tool: Tool, session: EditSession) -> Tool:
 
 
 def assemble(context: PromptContext, answer: str | None = None) -> Prepared:
-    """Build the prompts and the tools. `answer` is the model's answer to `Prepared.question`, None if the question has
-    not been asked yet.
+    """Build the prompts and the tools; `answer` is the answer to `Prepared.question`, None if it has not been asked
+    yet.
 
-    A small model gets short prompts: it does better without the protocol and without the repository's instruction
-    files.
+    A small model does better without the protocol and without the repository's instruction files.
     """
     request, sources, answer_format = context.request, context.sources, context.answer_format
     form, short = answer_format.form, answer_format.is_short
@@ -368,12 +366,10 @@ def prompt_for(
     note: str = "",
     plain: bool = False,
 ) -> Prompt:
-    """The prompt for `paths`, either all paths of the request or one of them. `note` follows the request. `plain`
+    """The prompt for `paths`, either all paths of the request or one of them. `note` follows the request; `plain`
     selects another wording, for a model that repeated a bad answer.
 
-    Blocks are ordered for the cache, the most stable first: the repository, the read-only files, the history and memory
-    of the edited files, the edited files themselves, then what changes with each commit or request. A cache breakpoint
-    follows each prefix that the next edit may share.
+    The most stable blocks come first, and a cache breakpoint follows each prefix that the next edit may share.
     """
     request, sources, form, short = context.request, context.sources, session.form, session.short
     native, texts = context.answer_format.native and not short, context.texts

@@ -30,19 +30,16 @@ REMINDS = "\nAnswer with "  # the beginning of `reminder`
 
 @dataclass(frozen=True)
 class AnswerFormat:
-    """The format to request, and the model's limits. `short`: leave the protocol of tools and tags out of the prompt,
-    which suits small models; None to decide by `form`. `window` is the context window in tokens, for input and output
-    together, None if unknown. `native`: the look-ups are offered through the model's native tool calls."""
+    """The format to request, and the model's limits."""
 
     form: Form = "diff"
-    short: bool | None = None
+    short: bool | None = None  # leave the protocol out, for a small model; None to decide by `form`
     output_tokens: int = OUTPUT_TOKENS
-    window: int | None = None
-    native: bool = False
+    window: int | None = None  # tokens of input and output together, None if unknown
+    native: bool = False  # whether look-ups are native tool calls
 
     @property
     def is_short(self) -> bool:
-        """Whether the prompt leaves out the protocol."""
         return self.form in LOOSE if self.short is None else self.short or self.form in LOOSE
 
 
@@ -57,9 +54,8 @@ def fits_whole(data: bytes, output_tokens: int, lines: int = WHOLE_LINES) -> boo
 
 
 def choose_form(form: Form, whole: Mapping[str, bool], windows: Iterable[str]) -> Form:
-    """The form to request for these files: `form` if it is neither a whole file nor a function. Otherwise:
-    SEARCH/REPLACE if a file can be rewritten neither as a whole (`whole` says so by path) nor in part (`windows` has
-    the paths with such parts); a function if there are such parts; else a whole file."""
+    """The form to request: `form`, unless it is a whole file or a function; then a function if `windows` has parts, a
+    whole file if all fit (`whole`), and SEARCH/REPLACE if a file can be rewritten neither way."""
     if form not in LOOSE:
         return form
     parts = set(windows)
@@ -74,11 +70,8 @@ def is_rename(instruction: str) -> bool:
 
 
 def form_after(form: Form, refusals: int, *, fits: bool) -> Form:
-    """The form to request after `refusals` refused edits in a row, if `form` was requested first; `fits`: the files may
-    be rewritten as a whole.
-
-    Never changes from whole text to blocks: a small model copies the example of a block into its answer.
-    """
+    """The form to request after `refusals` in a row. Never changes from whole text to blocks: a small model copies the
+    example of a block into its answer."""
     for _ in range(refusals // RETRIES):
         if form == "diff":
             form = "search"
@@ -95,11 +88,11 @@ def reminder(
     *,
     plain: bool = False,
 ) -> str:
-    """The last line of a prompt for a small model: such a model follows best what it read last. `marks` has the fence
-    mark of each path, by default "```".
+    """The last line of a prompt for a small model, which follows best what it read last. `marks` has the fence mark of
+    each path, by default "```".
 
-    It does not ask for a sentence before the fence: Qwen2.5-Coder-1.5B then sometimes wrote only the sentence, or put
-    the fence at its end. The words "a fence that begins with" had the same effect.
+    It does not ask for a sentence before the fence, nor say "a fence that begins with": Qwen2.5-Coder-1.5B then
+    sometimes wrote only the sentence, or put the fence at its end.
     """
     if form == "diff":
         return f"{REMINDS}the diff between the lines ```diff and ```, and nothing else.\n"

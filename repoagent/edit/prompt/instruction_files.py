@@ -1,7 +1,8 @@
 """Context files for every prompt: AGENTS.md and the like, and the files that they name.
 
-Each file is shown once, and none from outside the work tree except the user's own. The user's own file is an
-instruction; the repository's files are data."""
+Each file is shown once, and none from outside the work tree except the user's own, which is an instruction; the
+repository's files are data.
+"""
 
 from __future__ import annotations
 
@@ -41,9 +42,8 @@ def collect(
     """A block for each context file of an edit of `targets` (paths from `top`), in at most about `context_limit`
     tokens; and a warning for each requested file that cannot be shown.
 
-    In this order: the user's own file; `context.md` in `root`; the files listed in the `context` option; AGENTS.md,
-    CLAUDE.md and CONVENTIONS.md, from the folder of the first target upwards. A CLAUDE.md is followed by the files that
-    it names. Of a file and the links to it or copies of it, only the first is shown.
+    In this order: the user's own file; `context.md` in `root`; the files of the `context` option; AGENTS.md, CLAUDE.md
+    and CONVENTIONS.md, from the folder of the first target upwards. Of links and copies, only the first is shown.
     """
     budget = settings.whole("context_limit")
     collector = _Collector(top.resolve(), root.resolve(), why_not, budget)
@@ -72,7 +72,7 @@ def collect(
 
 @dataclass
 class _Collector:
-    """The blocks and warnings of `collect` so far, and the remaining tokens."""
+    """The blocks and warnings so far, and the remaining tokens."""
 
     top: Path
     root: Path
@@ -85,8 +85,7 @@ class _Collector:
     seen: set[object] = field(default_factory=set)  # real paths, and texts
 
     def follow(self, path: Path, by: str | None) -> None:
-        """Add the file `path`, then those that it names. `by` is where it is named, in words; None if it need not
-        exist."""
+        """Add the file `path`, then those that it names. `by` is where it is named; None if it need not exist."""
         inside = (folder for folder in (self.top, self.root.parent) if path.is_relative_to(folder))
         name = next((path.relative_to(folder).as_posix() for folder in inside), str(path))
         real = Path(os.path.realpath(path))
@@ -147,10 +146,8 @@ class _Collector:
         return [Path(os.path.normpath(path)) for path in paths[:FILES]]
 
     def add(self, name: str, data: bytes, *, own: bool = False) -> str:
-        """Add a block with as much of a text as the budget allows, and return the whole text.
-
-        Skips copies, texts that are only comments, and, with a warning, what is binary or too large.
-        """
+        """Add a block with as much of a text as the budget allows, and return the whole text. Skips copies and texts
+        that are only comments."""
         if len(data) > LARGEST or b"\0" in data:
             self.warnings.append(f"{name} is binary or larger than {LARGEST >> 20} MiB: omitted")
             return ""

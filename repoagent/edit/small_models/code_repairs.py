@@ -39,10 +39,8 @@ def leading_imports(path: str, lines: Lines) -> tuple[list[str], list[str]]:
 
 
 def import_row(path: str, lines: Lines) -> int | None:
-    """The row (from 0) at which to insert an import; None if uncertain.
-
-    It follows the last import at the beginning of the file or, in Python without imports, the docstring.
-    """
+    """The row (from 0) at which to insert an import: after the last import at the beginning of the file or, in Python,
+    the docstring; None if uncertain."""
     if _import_pattern(path) is not _PYTHON:
         rows = [row for row, line in enumerate(lines) if _SCRIPT.match(line)]
         return rows[-1] + 1 if rows else None
@@ -59,7 +57,6 @@ def import_row(path: str, lines: Lines) -> int | None:
 
 
 def missing_imports(path: str, imports: Lines, lines: Lines) -> list[str]:
-    """The `imports` that the file lacks."""
     if _import_pattern(path) is _PYTHON:
         statements = ([line.strip()] for line in lines if _PYTHON.match(line.strip()))
         bound = _bound(lines).union(*map(_bound, statements))
@@ -93,11 +90,10 @@ def _bound(lines: Lines) -> set[str]:
 
 
 def reindented(lines: Lines, old: Lines) -> list[str]:
-    """Indent `lines` like `old`, which they replace.
+    """Indent `lines` like `old`, which they replace, if all lines are shifted equally or only the first one is.
 
-    Repairs two mistakes: all lines are shifted equally (a method at column 0), or only the first line is. Compares the
-    lines that occur exactly once in both; if their shifts differ, returns `lines` unchanged and leaves the mistake to
-    the parse check.
+    Compares the lines that occur exactly once in both; if their shifts differ, returns `lines` unchanged and leaves the
+    mistake to the parse check.
     """
     if not old:  # an earlier answer deleted them
         return list(lines)
@@ -154,8 +150,8 @@ _MARKUP = re.compile(r"\.(?:md|markdown|html?|xml|vue|svelte)$")
 
 
 def with_remarks(path: str, old: Lines, new: Lines, request: str) -> list[str]:
-    """Return `new`, but revert each hunk that only drops comments, or only changes blank lines or trailing white space.
-    If the request may intend such changes, return `new` unchanged."""
+    """`new` without the hunks that only drop comments, or only change blank lines or trailing white space, unless the
+    request may intend that."""
 
     def is_remark(line: str) -> bool:
         text = line.strip()
@@ -194,11 +190,11 @@ _LITERAL = re.compile(r"""(["'])(?:[^"'\\\n{}]|\\.)*\1""")  # without braces, wh
 
 
 def with_unasked_put_back(path: str, old: Lines, new: Lines, request: str, source: Lines) -> list[str]:
-    """Return `new` without changes that were not requested.
+    """`new` without changes that were not requested.
 
     Restores definitions that the request says to keep; definitions of `source` (the file as read) that are missing
-    although the request does not name them (a small model that adds a method often overwrites its neighbor); lines that
-    were replaced by unrelated ones, if the request only adds something; and string literals, if it is a rename.
+    although the request does not name them; lines that were replaced by unrelated ones, if the request only adds
+    something; and string literals, if it is a rename.
     """
     lines = list(new)
     if words := frozen_words(request):

@@ -1,7 +1,4 @@
-"""Excerpts for small models: parts of a long file, cut at definitions, that are shown and rewritten as a whole.
-
-A part is found by the lines that the user named, or by names and quotations in the request; otherwise `question` asks a
-model for names. Bytes outside the part do not change."""
+"""Excerpts for small models: parts of a long file, cut at definitions, that are shown and rewritten as a whole."""
 
 from __future__ import annotations
 
@@ -48,9 +45,9 @@ def mentioned(
     """The definitions whose names occur in a text.
 
     A name that is also a common word counts only next to "function" and the like, as `name` or name(), or if the text
-    contains only names (`plain`). Of the names that may also be common words, only the first counts, because a request
-    usually begins with its subject; with `sure`, none of them counts. If a container and its members are named, only
-    the members count. A container of more than `limit` lines is cut after its first member.
+    contains only names (`plain`). Of other names that may be words, only the first counts; with `sure`, none. If a
+    container and its members are named, only the members count. A container of more than `limit` lines is cut after its
+    first member.
     """
     ranks: dict[int, list[Symbol]] = {0: [], 1: [], 2: []}
     lowered = words.lower()
@@ -117,7 +114,7 @@ QUOTED = re.compile(r"`([^`\n]{2,200})`|\"([^\"\n]{2,200})\"|(?<!\w)'([^'\n]{2,2
 
 @dataclass(frozen=True)
 class Window:
-    """Lines `first` to `last` of a file as read (from 1, both inclusive), and the names that they define."""
+    """Lines `first` to `last` of a file as read (from 1, inclusive), and the names that they define."""
 
     path: str
     first: int
@@ -128,11 +125,8 @@ class Window:
 def find_windows(
     path: str, data: bytes, instruction: str, ranges: Sequence[tuple[int, int]], limit: int
 ) -> tuple[Window, ...]:
-    """The parts of the file that a request is about, in file order; none if unclear.
-
-    `ranges` are the line ranges that the user named (from 1, both inclusive); without any, the names and quotations in
-    `instruction` decide. All parts together have at most about `limit` lines.
-    """
+    """The parts of the file that a request is about, of about `limit` lines together, in file order; none if unclear.
+    Without `ranges`, the lines that the user named, the names and quotations in `instruction` decide."""
     lines, symbols = _outlined(path, data)
     if not lines:
         return ()
@@ -164,8 +158,7 @@ def question(path: str, data: bytes, instruction: str) -> str:
 
 
 def answered_windows(path: str, data: bytes, answer: str, limit: int) -> tuple[Window, ...]:
-    """The parts named in the answer to `question`; none if it names no definitions, or definitions that have too many
-    lines."""
+    """The parts named in the answer to `question`; none if it names no definitions, or too many lines."""
     lines, symbols = _outlined(path, data)
     return _windows(path, lines, symbols, _spans(mentioned(symbols, answer, limit, plain=True)), limit)
 
@@ -274,10 +267,10 @@ def rows_now(window: Window, before: Sequence[str], after: Sequence[str]) -> tup
 
 def file_excerpt(source: Source, windows: Sequence[Window] | None, instruction: str) -> str:
     """The prompt block for a file to rewrite as a whole, or for its parts `windows`, preceded by the definitions that
-    the request names as examples ("as sortBy does").
+    the request names as examples.
 
-    It omits the outline, line numbers and the beginning of the file, because Qwen2.5-Coder-1.5B would also rewrite
-    everything near the part, and invent bodies for the outline.
+    It omits the outline and the rest of the file: Qwen2.5-Coder-1.5B would also rewrite what is near the part, and
+    invent bodies for the outline.
     """
     from repoagent.syntax.languages import language_of
 

@@ -1,7 +1,7 @@
 """Turn the code blocks of a small model's answer into patches: a whole file, the shown part, or definitions by name.
 
-Small models write code without saying where it belongs. The module looks for the lines that the code can replace, and
-refuses code with more than one candidate. Other modules check the result."""
+Small models write code without saying where it belongs. Code with more than one candidate is refused.
+"""
 
 from __future__ import annotations
 
@@ -35,8 +35,6 @@ _LEFT_OUT = re.compile(
 
 @dataclass(frozen=True)
 class _Code:
-    """Lines of code with their definitions."""
-
     lines: Sequence[str]
     symbols: Sequence[Symbol]
 
@@ -54,7 +52,7 @@ class _Code:
         ]
 
     def text(self, symbol: Symbol, old: _Code) -> list[str]:
-        """The lines of `symbol`, without a leading comment that is not in `old` and only marks omitted code."""
+        """The lines of `symbol`, without a leading comment that only marks omitted code."""
         lines = list(self.lines[symbol.first_line - 1 : symbol.last_line])
         while len(lines) > 1 and _LEFT_OUT.match(lines[0]) and lines[0] not in old.lines:
             del lines[0]
@@ -105,8 +103,8 @@ def _code(path: str, lines: Sequence[str]) -> _Code:
 def named_pieces(new: _Code, old: _Code) -> list[tuple[Rows, list[str]]]:
     """For each definition of `new`, in order: the rows of `old` that it replaces, and its lines.
 
-    A definition that `old` lacks is added after the previous one (or before the next). The result is empty unless at
-    least one definition exists in `old`, none exists twice, and all other lines are in `old` or only mark omitted code.
+    A definition that `old` lacks is added after the previous one (or before the next). Empty unless a definition exists
+    in `old`, none exists twice, and all other lines are in `old` or only mark omitted code.
     """
     if not new.top or not new.adds_nothing(new.top, (0, len(new.lines)), old):
         return []
@@ -148,7 +146,7 @@ def named_pieces(new: _Code, old: _Code) -> list[tuple[Rows, list[str]]]:
 @dataclass(frozen=True)
 class ShownFile:
     """The current lines of an editable file, and the `parts` that the model saw (empty if it saw the whole file).
-    `source` has the lines as read, before the edits of earlier answers. `words` are the request's words."""
+    `source` has the lines as read, before the edits of earlier answers."""
 
     path: str
     lines: tuple[str, ...]
@@ -257,8 +255,8 @@ def read_reply(
     """Turn each code block of a reply into a patch by finding the file and the lines that it replaces; return diffs and
     the like unchanged.
 
-    `missing` are the files to create. If some code matches a file, code that matches none is dropped. Raises
-    PatchRefused if the model saw only a part of a file, and the code for it does not contain that part.
+    `missing` are the files to create. Code that matches no file is dropped if other code matches one. Raises
+    PatchRefused if the code for a file lacks the only part that the model saw.
     """
     assigned: list[FilePatch] = []
     unmatched: list[FilePatch] = []
