@@ -173,13 +173,6 @@ def test_results_are_those_of_the_commands(repo: GitRepo) -> None:
     assert opened.review(commit="HEAD", files=["a.txt"]).files == 0
 
 
-def test_neighbors_have_a_date_after_the_year_9999(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as set_here:
-        set_here.setenv("GIT_COMMITTER_DATE", "@300000000000 +0000")
-        repo.commit("far", **{"a.txt": "far\n", "README.md": "far\n"})
-    assert Repository(repo.top).neighbors("a.txt").neighbors[0].last == "11476-08-15T05:20:00Z"
-
-
 FOUND = """\
 <finding rule="correctness" path="src/app.py" lines="2">
 title: The name is lost
@@ -222,6 +215,9 @@ def test_a_query_or_a_limit_that_means_nothing_is_refused(repo: GitRepo) -> None
         lambda: opened.apply(PATCH, check="true\0"),
         lambda: opened.neighbors("a.txt", revision="HEAD\0"),
         lambda: opened.apply(PATCH, path="a.txt\0"),
+        lambda: opened.run("make it two", model=says(), commit=False, commit_per_edit=True),
+        lambda: opened.run("  ", model=says()),
+        lambda: opened.run("x", model=says(), name="../x"),
     ):
         with pytest.raises(errors.UsageError):
             wrong()
@@ -283,17 +279,6 @@ def test_threads_share_one(repo: GitRepo) -> None:
     assert {repo.read(f"f{number}.txt").decode() for number in range(count)} == {
         f"after {number}\n" for number in range(count)
     }
-
-
-def test_an_impossible_run_is_refused_before_a_call(repo: GitRepo) -> None:
-    here, model = Repository(repo.top), says()
-    with pytest.raises(errors.UsageError, match="commit_per_edit cannot be combined"):
-        here.run("make it two", model=model, commit=False, commit_per_edit=True)
-    with pytest.raises(errors.UsageError, match="empty prompt"):
-        here.run("  ", model=model)
-    with pytest.raises(errors.UsageError, match="invalid conversation name"):
-        here.run("x", model=model, name="../x")
-    assert model.seen == []
 
 
 def test_a_run_is_committed_and_can_be_resumed(repo: GitRepo) -> None:

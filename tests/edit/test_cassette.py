@@ -35,13 +35,3 @@ def test_record_and_replay_on_a_clone(
         done = edit("--model", f"replay:{tape}", request=request, cwd=clone.top, code=4)
         assert "has no reply to this request" in done.err
     assert json.loads(tape.read_text().splitlines()[0])["reply"].startswith("<read")
-
-
-@pytest.mark.soak
-def test_a_file_that_cannot_be_recorded_to(run: Run, script: Script, tmp_path: Path) -> None:
-    (tmp_path / "broken").write_text("no json\n")
-    script.replies(GREET)
-    # a file instead of a folder, a folder, and a missing folder
-    for name in ("broken/tape", ".", "new/tape"):
-        done = run("edit", "src/app.py", "x", "--dry-run", "--record", str(tmp_path / name))
-        assert (done.code, len(script.prompts)) == ((0, 1) if name == "new/tape" else (2, 0)), done.err

@@ -120,14 +120,6 @@ def test_a_diff_that_never_fits_is_refused(repo: GitRepo, edit: Run, script: Scr
     assert state(repo) == before and len(script.prompts) == 4  # the first answer and three more
 
 
-def test_a_change_that_the_file_already_has_is_reported(edit: Run, script: Script) -> None:
-    script.replies(GREET)
-    edit()
-    script.replies(*[GREET] * 4)
-    reason = "no changes: src/app.py, hunk 1: this change is already in the file, at line 1.\n"
-    assert edit(code=1).err.endswith(reason)
-
-
 def test_an_answer_or_a_rejection_exits_1_without_a_commit(repo: GitRepo, edit: Run, script: Script) -> None:
     before = state(repo)
     script.replies("It greets by name.\n")
@@ -187,6 +179,9 @@ def test_dry_run_and_no_commit(repo: GitRepo, run: Run, edit: Run, script: Scrip
     done = run("edit", "src/app.py", "greet with a comma", "--dry-run", code=0)
     assert state(repo) == before
     repo.git("apply", "--check", "-", stdin=done.out.encode())
+    assert (
+        "--yes" in run("edit", "src/app.py", "greet", code=2).err
+    )  # in a pipe there is no question and no default
     script.replies(GREET)
     edit("--no-commit")
     assert repo.head() == before[0] and repo.status() == " M src/app.py\n"
@@ -198,25 +193,6 @@ def test_the_instruction_from_a_file(run: Run, script: Script, tmp_path: Path) -
         script.replies(GREET)
         run("edit", "--dry-run", "src/app.py", *source, stdin=stdin, code=0)
         assert "Request:\ngreet with a comma\n" in script.prompts[0]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words", "code"),
-    [
-        (("src/app.py", "greet"), "--yes", 2),  # in a pipe there is no question and no default
-        (("nowhere.py", "write it", "--yes"), "--create", 2),
-        (("--dry-run", "src/app.py", "-"), "", 2),  # an empty request
-        (("--dry-run", "src/app.py::nothing", "x"), "nothing", 2),
-        (("--dry-run", "src/app.py:99", "x"), "99", 2),
-        (("src/app.py", "greet", "--yes", "--max-cost", "1"), "price", 2),
-        (("src/app.py", "greet", "--yes", "--max-tokens", "10"), "", 5),
-    ],
-)
-def test_errors_before_the_first_call(
-    run: Run, script: Script, arguments: tuple[str, ...], words: str, code: int
-) -> None:
-    assert words in run("edit", *arguments, stdin=" \n", code=code).err
-    assert script.prompts == []
 
 
 def test_json_of_an_edit_and_of_errors(repo: GitRepo, edit: Run, script: Script) -> None:
@@ -231,17 +207,6 @@ def test_json_of_an_edit_and_of_errors(repo: GitRepo, edit: Run, script: Script)
     script.replies(*[f"Try {number}.\n\n{greeting(HELLO, str(number))}" for number in range(9)])
     (problem,) = edit("--json", code=3).json["error"]["problems"]
     assert (problem["path"], problem["hunk"], problem["reason"]) == ("src/app.py", 1, "deleted-line-missing")
-
-
-@pytest.mark.soak
-def test_secret_and_ignored_files_need_a_name(repo: GitRepo, edit: Run, script: Script) -> None:
-    repo.write(".env", "TOKEN=1\n")
-    repo.write("vendor/lib.py", "x = 1\n")
-    repo.write(".repoagentignore", "vendor/\n")
-    script.replies('<read path=".env"/>\n<read path="vendor/lib.py"/>\n', GREET)
-    edit()
-    assert "TOKEN=1" not in "".join(script.prompts)
-    edit(file="vendor/lib.py", code=3)
 
 
 def test_during_a_merge_only_no_commit_works(repo: GitRepo, edit: Run, script: Script) -> None:

@@ -131,10 +131,3 @@ def test_a_file_at_the_old_path_of_a_rename_needs_the_rename() -> None:
     assert select([moved, new], [rename, whole]) == [moved, new]
     with pytest.raises(Refused, match="cannot create a: "):
         select([moved, new], [whole])
-
-
-def test_pieces_apply_only_to_their_own_file() -> None:
-    changes = [modified(numbered(9), numbered(9, l5="x"), name) for name in ("one", "two")]
-    first, second = pieces(changes)
-    assert select(changes, [second]) == [changes[1]]
-    assert select(changes, [first]) == [changes[0]]

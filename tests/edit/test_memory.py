@@ -47,21 +47,6 @@ def test_a_note_of_the_model_is_shown_next_time(repo: GitRepo, edit: Run, run: R
     assert "greet with a comma (committed as " in prompt[earlier:request]
 
 
-@pytest.mark.soak
-def test_a_note_about_removed_code_is_marked(repo: GitRepo, edit: Run, run: Run, script: Script) -> None:
-    script.replies("<note>`greet` must return a text</note>\n" + GREET)
-    edit()
-    path = repo.top / "src/app.py"
-    path.write_text(path.read_text().replace("greet", "welcome"))
-    repo.commit("rename it")
-    script.replies("Nothing to do here, is there?")
-    run("edit", "src/app.py", "look at it", "--yes")
-    (prompt,) = script.prompts
-    assert "Notes on this file" not in prompt
-    assert "Notes that may be out of date" in prompt
-    assert "must return a text [gone: greet]" in prompt
-
-
 def test_a_first_failure_is_noted_after_a_success(repo: GitRepo, edit: Run, script: Script) -> None:
     script.replies(HI, GREET)
     check = "grep -q 'hello,' src/app.py || { echo 'AssertionError: too short'; exit 1; }"

@@ -90,10 +90,6 @@ def test_changes_are_merged(
     assert {path: text.data for path, text in draft.texts().items()} == texts
 
 
-def test_a_known_source_is_not_replaced() -> None:
-    assert BOUND.with_source(Source("a", Content(b"other"), "y")).sources["a"].data == b"1"
-
-
 PATH = "lib/two words.txt"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import gzip
 import os
 import time
@@ -12,25 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.edit.unfinished import edit_lock
-from repoagent.git.worktree import layout, open_worktree
 from tests.conftest import GitRepo
 from tests.edit.conftest import GREET, Run, Script
 from tests.program import Running
 
 Killed = Callable[..., None]
-
-
-def test_a_lock_that_cannot_be_removed_is_harmless(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(path: Path, missing_ok: bool = False) -> None:
-        raise PermissionError(errno.EACCES, "Permission denied", str(path))
-
-    place = layout(open_worktree(repo.top))
-    with monkeypatch.context() as patched, edit_lock(place, "one"):
-        patched.setattr(Path, "unlink", refused)
-    with edit_lock(place, "one"):
-        pass
-    assert not list(place.locks.iterdir())
 
 
 @pytest.fixture
@@ -103,15 +88,6 @@ def test_a_run_without_a_reply_leaves_no_file(repo: GitRepo, edit: Run, script: 
     edit(code=4)
     edit(file="README.md", request="say more", code=4)
     assert sum(name.startswith("edit-") for name in left_behind(repo)) <= 1
-
-
-@pytest.mark.soak
-def test_a_broken_conversation_file_is_reported(repo: GitRepo, edit: Run, script: Script) -> None:
-    script.replies(GREET + "<read path='README.md'/>\n")
-    edit(code=4)
-    (file,) = (repo.top / ".repoagent/conversations").glob("edit-*.md")
-    file.write_text(file.read_text().replace("return 'hello '", "return 'other '"))
-    assert "--conversation fresh" in edit(code=3).err
 
 
 def test_killed_between_the_commit_and_the_memory(repo: GitRepo, edit: Run, run: Run, script: Script) -> None:

@@ -90,23 +90,6 @@ def test_again_after_an_undo_undoes_nothing_more(repo: GitRepo, edit: Run, run: 
 
 
 @pytest.mark.soak
-def test_again_with_a_file_that_the_edit_created_or_deleted(
-    repo: GitRepo, edit: Run, run: Run, script: Script
-) -> None:
-    script.replies("```diff\n--- /dev/null\n+++ b/new.txt\n@@\n+one\n```\n")
-    edit("--create", file="new.txt", request="make it")
-    script.replies("```diff\n--- /dev/null\n+++ b/new.txt\n@@\n+two\n```\n")
-    run("edit", "--again", "say two", "--yes", code=0)
-    assert repo.read("new.txt") == b"two\n"
-    script.replies("```diff\n--- a/new.txt\n+++ /dev/null\n@@\n-two\n```\n")
-    edit(file="new.txt", request="delete new.txt")
-    script.replies(diff("new.txt", "-two", "+three"))
-    run("edit", "--again", "say three instead", "--yes", code=0)
-    assert repo.read("new.txt") == b"three\n"
-    assert repo.git("log", "--format=%s").count("\n") == 3
-
-
-@pytest.mark.soak
 def test_again_undoes_nothing_before_its_preconditions_hold(
     repo: GitRepo, edit: Run, run: Run, script: Script
 ) -> None:

@@ -62,15 +62,6 @@ def test_a_new_branch_then_a_fixup(repo: GitRepo, run: Run, script: Script, tmp_
     assert "Repoagent-Edit: " in repo.git("log", "-1", "--format=%B")
 
 
-def test_an_empty_message_commits_nothing(repo: GitRepo, run: Run, script: Script) -> None:
-    script.replies(GREET)
-    head = repo.head()
-    run("edit", "src/app.py", "greet", "--yes", "-e", env={"GIT_EDITOR": ": >"}, code=6)
-    assert (repo.head(), repo.status(), len(script.prompts)) == (head, "", 1)
-    assert run("edit", "src/app.py", "greet", "--yes").code == 0
-    assert len(script.prompts) == 1
-
-
 def test_names_of_every_kind(repo: GitRepo, run: Run, script: Script) -> None:
     names = [
         "a b.txt",

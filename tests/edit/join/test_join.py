@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from repoagent.split.folder_index import base_bytes, edited_segments, read_index
-from tests.cli.apply_patch import Done, program
+from tests.cli.apply_patch import program
 from tests.conftest import GitRepo
 from tests.edit.join.conftest import NAMES, SOURCE, MakeSplit, Split
 
@@ -134,11 +133,6 @@ def test_changes_of_an_editor_are_reverted_and_reported(split: Split) -> None:
     assert split.source.read_bytes() == PARSED and is_fresh(split)
 
 
-def test_a_segment_with_only_changed_line_ends_is_not_joined(split: Split) -> None:
-    split.file(2).write_bytes(split.file(2).read_bytes().replace(b"\n", b"\r\n"))
-    assert "no text was changed (002.py: changed the line endings from CRLF" in split.join(code=1).err
-
-
 def test_other_encodings_are_preserved(make_split: MakeSplit) -> None:
     split = make_split(SOURCE.replace(b"value", "wért".encode("latin-1")), "src/old.txt")
     text = split.file(2).read_bytes().decode("latin-1").replace("second = first", "second = é")
@@ -193,14 +187,6 @@ def test_each_work_tree_has_its_own_source(
     done = split.program("--join", str(own.top / "own"), cwd=cwd)
     assert done.code == 0, done.err
     assert b"other" in own.read("src/big.py") and split.source.read_bytes() == SOURCE
-
-
-def test_outside_a_repository_nothing_is_joined(tmp_path: Path, program: Callable[..., Done]) -> None:
-    (tmp_path / "big.py").write_bytes(SOURCE)
-    assert program("big.py", "-o", "parts", "--target-bytes", "110", cwd=tmp_path).code == 0
-    done = program("--join", "parts")
-    assert done.code == 2 and "big.py is not in a git repository: run `git init` there" in done.err
-    assert (tmp_path / "big.py").read_bytes() == SOURCE
 
 
 @settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

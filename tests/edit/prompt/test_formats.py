@@ -240,14 +240,6 @@ def test_a_second_answer_replaces_the_part_at_its_current_lines(repo: GitRepo) -
     assert result(prepared) == EXPECTED.replace("import Path\n", "import Path\nimport math\n")
 
 
-def test_a_part_that_an_earlier_answer_deleted_is_put_back(repo: GitRepo) -> None:
-    prepared = prepare_edit(repo, "total_price shall round to cents, or be removed")
-    deletion = "".join(f"-{line}\n" for line in TOTAL.splitlines())
-    assert answer(prepared, f"```diff\n--- a/shop.py\n+++ b/shop.py\n@@ @@\n{deletion}```\n").ok
-    assert answer(prepared, fenced("shop.py", ROUNDED)).ok
-    assert result(prepared) == EXPECTED
-
-
 def test_bytes_outside_the_part_do_not_change(repo: GitRepo) -> None:
     text = SHOP.replace("\n", "\r\n").replace("A shop", "Ein Geschäft").encode("latin-1").rstrip()
     prepared = prepare_edit(repo, "in read_names skip the head", text=text)
@@ -347,9 +339,3 @@ def test_a_rename_rewrites_a_short_file_as_a_whole(repo: GitRepo) -> None:
         assert (
             prepare_edit(repo, request, "function", targets=[Target("t.py")], text=text).session.form == form
         )
-
-
-def test_a_new_file_next_to_a_part_is_refused(repo: GitRepo) -> None:
-    prepared = prepare_edit(repo, "total_price shall round", targets=[Target("shop.py")])
-    assert not answer(prepared, fenced("shop.py", ROUNDED) + fenced("other.py", "x = 1\n")).ok
-    assert result(prepared) == SHOP

@@ -144,12 +144,6 @@ def _line(text: str, what: str) -> int:
     return text[: text.index(what)].count("\n") + 1
 
 
-def test_without_matches_the_beginning_is_shown() -> None:
-    found = excerpt_of("big.py", source().encode(), About("xyzzy?"), ROOM)
-    assert found.parts[0].text.startswith(HEAD)
-    assert "task_1499" in found.outline or "more definitions" in found.outline
-
-
 @pytest.mark.parametrize(("count", "longest"), [(60, 90), (60, 10), (400, 10)])
 def test_definitions_without_room_for_a_line_are_named(count: int, longest: int) -> None:
     made = [task(f"step_{n}").replace("(value)", f"(value{'_' * longest})") for n in range(count)]

@@ -82,12 +82,6 @@ def test_neighbors_are_in_the_prompt_and_can_be_looked_up(repo: GitRepo, run: Ru
     assert repo.git("show", "--format=", "--name-only").split() == ["src/app.py"]
 
 
-def test_a_new_file_has_no_neighbors(repo: GitRepo, run: Run, script: Script) -> None:
-    script.replies("```diff\n--- /dev/null\n+++ b/new.py\n@@ -0,0 +1 @@\n+x = 1\n```\n")
-    run("edit", "new.py", "make it", "--create", "--yes", code=0)
-    assert "\n<neighbors>" not in script.prompts[0]
-
-
 def test_definitions_of_one_name_are_all_shown(repo: GitRepo, run: Run, script: Script) -> None:
     repo.write("src/app.py", "class A:\n    def greet(self): ...\n\n\nclass B:\n    def greet(self): ...\n")
     repo.commit("two")
