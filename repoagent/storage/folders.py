@@ -6,6 +6,7 @@ parent's descriptor and must be a real folder. The folders above it, and the git
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterator
@@ -53,7 +54,13 @@ def open_folder(path: Path, *, create: bool = False) -> Iterator[int]:
             except FileNotFoundError:
                 raise
             except OSError as error:
-                raise _not_a_folder(current, error) from error
+                if error.errno not in (errno.ELOOP, errno.ENOTDIR):
+                    raise system_failed("open the folder", current, error) from error
+                kind = "a symbolic link" if current.is_symlink() else "not a folder"
+                raise Refused(
+                    f"{current} is {kind}, and repoagent keeps its files in real folders only: "
+                    "remove it or move it away"
+                ) from error
             os.close(descriptor)
             descriptor = inner
         yield descriptor
@@ -72,19 +79,6 @@ def _split(path: Path) -> tuple[Path, tuple[str, ...]]:
     parts = path.parts
     cut = parts.index(FOLDER) if FOLDER in parts else len(parts)
     return Path(*parts[:cut]), parts[cut:]
-
-
-def _not_a_folder(path: Path, error: OSError) -> Refused:
-    try:
-        mode = path.lstat().st_mode
-    except OSError:
-        mode = stat.S_IFDIR
-    if stat.S_ISDIR(mode):
-        return system_failed("open the folder", path, error)
-    kind = "a symbolic link" if stat.S_ISLNK(mode) else "not a folder"
-    return Refused(
-        f"{path} is {kind}, and repoagent keeps its files in real folders only: remove it or move it away"
-    )
 
 
 def regular(descriptor: int, path: Path) -> os.stat_result:

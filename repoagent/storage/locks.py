@@ -7,7 +7,6 @@ until the timeout.
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
 import sys
@@ -17,10 +16,9 @@ from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
-from repoagent.errors import Busy, Refused
+from repoagent.errors import Busy
 from repoagent.storage.folders import open_folder, regular, system_failed
 
-_NO_LOCKS = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS}
 _POLL_SECONDS = (0.002, 0.05)  # first and longest wait between two tries
 
 
@@ -92,14 +90,10 @@ def flock_until(descriptor: int, deadline: float, path: Path) -> bool:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return True
+        except BlockingIOError:
+            pass
         except OSError as error:
-            if error.errno in _NO_LOCKS:
-                raise Refused(
-                    f"the file system that holds {path} does not support file locks (NFS without a lock service?): "
-                    "mount it with lock support, or work in a clone on a local disk"
-                ) from error
-            if error.errno not in (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EINTR):
-                raise system_failed("lock", path, error) from error
+            raise system_failed("lock", path, error) from error
         left = deadline - time.monotonic()
         if left <= 0:
             return False
@@ -116,10 +110,10 @@ def lock_holder(path: Path) -> str | None:
         return None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError as error:
-        if error.errno in _NO_LOCKS:
-            return None
+    except BlockingIOError:
         return _holder(os.pread(descriptor, 1000, 0)) or "another process"
+    except OSError:  # a file system without locks
+        return None
     finally:
         os.close(descriptor)
     return None
