@@ -21,7 +21,7 @@ from bench.options import options
 from repoagent.git.worktree import WorkTree, layout, open_worktree
 from repoagent.memory.identity.record import FILE
 from repoagent.memory.identity.store import listing, remember, resolve
-from repoagent.memory.listing import RowFilter, rows
+from repoagent.memory.listing import rows
 
 COUNTS = (1, 100, 10_000, 100_000)
 REAL = 20  # memories of files that exist
@@ -84,9 +84,7 @@ def _measure(worktree: WorkTree, runs: int) -> list[str]:
     for _ in range(runs):
         bare.append(_once(lambda: _bare(source, identity)))
         ours.append(_once(lambda: resolve(dirs, worktree, "file0.py", data)))
-    page = [
-        _once(lambda: list(rows(dirs, worktree, RowFilter(limit=SHOWN), lambda _: None))) for _ in range(3)
-    ]
+    page = [_once(lambda: list(rows(dirs, worktree, lambda _: None, limit=SHOWN))) for _ in range(3)]
     base = statistics.median(cpu for cpu, _ in bare)
     limit = "kept" if statistics.median(cpu for cpu, _ in ours) <= _LIMIT_MS else "MISSED"
     return [

@@ -25,7 +25,7 @@ from statistics import median
 
 from bench.options import REPOSITORIES, options
 from bench.origins import git, name_of
-from repoagent.memory.search.index import index_file, query_index, snapshot_files
+from repoagent.memory.search.index import query_index, snapshot_files
 from repoagent.memory.search.search import Search, answer, search
 from repoagent.storage.layout import Layout
 
@@ -272,7 +272,7 @@ def speed(corpora: Sequence[Corpus], memories: int) -> None:
         time.sleep(3)  # files written just before would be read twice
         built = _milliseconds(lambda: query_index(layout, snapshot_files(layout), lambda _: None, print))
         print(f"{memories:,} memories, {len(corpus.texts):,} texts, {_bytes(root / 'memory') / 1e6:.1f} MB")
-        print(f"indexed in {built / 1e3:.1f} s, {index_file(layout).stat().st_size / 1e6:.1f} MB")
+        print(f"indexed in {built / 1e3:.1f} s, {layout.recall.stat().st_size / 1e6:.1f} MB")
         parts: dict[str, Callable[[Question], object]] = {
             "plain FTS5": plain(connection),
             "a search": lambda question: answer(layout, question.text, Search()),

@@ -60,11 +60,6 @@ class GcCandidate:
         return "kept" if self.why else "orphan" if self.archive is None else "archived"
 
 
-def archive_folder(layout: Layout) -> Path:
-    """The folder of archived memories."""
-    return layout.root / "archive"
-
-
 def collect(
     layout: Layout,
     worktree: WorkTree,
@@ -101,7 +96,7 @@ def collect(
                     else:
                         name = memory.folder.name
                         free = (name, *(f"{name}-{number}" for number in range(2, 1000)))
-                        targets = map(archive_folder(layout).joinpath, free)
+                        targets = map(layout.archived_memory.joinpath, free)
                         archive = next(path for path in targets if not os.path.lexists(path))
                         move(memory.folder, archive)
             except Busy as error:

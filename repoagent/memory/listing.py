@@ -159,37 +159,32 @@ class Row:
     location: FileLocation
 
 
-@dataclass(frozen=True)
-class RowFilter:
-    """At most `limit` rows in `order` for these files and folders in these states; empty ones select all."""
-
-    paths: Collection[str] = ()
-    states: Collection[State] = ()
-    order: Order = "path"
-    limit: int | None = None
-
-
-def rows(layout: Layout, worktree: WorkTree, query: RowFilter, warn: Warn) -> Iterator[Row]:
-    """Yield the rows; each file is located when its row is reached. Raises Refused for a linked memory
-    folder."""
+def rows(
+    layout: Layout,
+    worktree: WorkTree,
+    warn: Warn,
+    *,
+    paths: Collection[str] = (),
+    states: Collection[State] = (),
+    order: Order = "path",
+    limit: int | None = None,
+) -> Iterator[Row]:
+    """Yield at most `limit` rows for these files and folders in these states (empty: all); each file is located when
+    its row is reached. Raises Refused for a linked memory folder."""
     memory = str(layout.memory)
     with open_index(layout, warn) as index:
         locator = FileLocator(layout, worktree, index)
         selected = sorted(
             (path, name)
             for name, path in index.paths()
-            if not query.paths or any(at in (".", path) or path.startswith(f"{at}/") for at in query.paths)
+            if not paths or any(at in (".", path) or path.startswith(f"{at}/") for at in paths)
         )
-        if query.order != "path":
-            selected.sort(key=lambda pair: -getattr(measured(f"{memory}/{pair[1]}"), query.order))  # stable
-        left = query.limit
-        for path, name in selected:
-            if left == 0:
-                return
-            location = locator.locate(name, path)
-            if not query.states or location.state in query.states:
-                left = None if left is None else left - 1
-                yield Row(name, measured(f"{memory}/{name}"), location)
+        if order != "path":
+            selected.sort(key=lambda pair: -getattr(measured(f"{memory}/{pair[1]}"), order))  # stable
+        found = ((name, locator.locate(name, path)) for path, name in selected)
+        matching = ((name, location) for name, location in found if not states or location.state in states)
+        for name, location in islice(matching, limit):
+            yield Row(name, measured(f"{memory}/{name}"), location)
 
 
 def measured(folder: str | os.PathLike[str]) -> Measure:

@@ -38,6 +38,9 @@ class Layout:
     context = _Below("root", "context.md")
     memory = _Below("root", "memory")
     memory_lock = _Below("root", "memory", ".lock")
+    memory_index = _Below("root", "memory.db")
+    archived_memory = _Below("root", "archive")
+    recall = _Below("root", "recall.db")
     conversations = _Below("root", "conversations")
     runs = _Below("root", "runs")  # a folder for each run of a task, live or past
     splits = _Below("root", "splits")

@@ -123,10 +123,9 @@ _IMPORT_COLUMNS = (
 def import_command(repo: Repository, /, *, file: str, dry_run: bool) -> int:
     """Import memories from an archive, and attach each to its file."""
     from repoagent.memory.archive import Arrival, import_memories, read_archive, restore, source_of
-    from repoagent.memory.gc import archive_folder
 
     terminal, path = repo.terminal, repo.cwd / file
-    if path.is_dir() and os.path.realpath(path.parent) == os.path.realpath(archive_folder(repo.layout)):
+    if path.is_dir() and os.path.realpath(path.parent) == os.path.realpath(repo.layout.archived_memory):
         if dry_run:
             raise UsageError("--dry-run works only with archives from `repoagent memory export`")
         memory = restore(repo.layout, path)

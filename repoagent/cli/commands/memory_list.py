@@ -191,7 +191,7 @@ Columns:
 @pass_repository
 def list_command(repo: Repository, /, **values: Any) -> int:
     """List what is remembered about each file; with PATHs, only about those files and folders."""
-    from repoagent.memory.listing import RowFilter, rows
+    from repoagent.memory.listing import rows
 
     options, terminal = SimpleNamespace(**values), repo.terminal
     if options.nul and repo.as_json:
@@ -199,8 +199,12 @@ def list_command(repo: Repository, /, **values: Any) -> int:
     limit = ON_A_TERMINAL if terminal.output_tty and not repo.as_json else None
     limit = limit if options.limit is None else options.limit or None
     paths = [repo.relative(path) for path in options.paths]
-    query = RowFilter(paths, list(options.states), options.sort, None if limit is None else limit + 1)
-    matches = list(rows(repo.layout, repo.worktree, query, terminal.warn))
+    most = None if limit is None else limit + 1
+    found = rows(
+        repo.layout, repo.worktree, terminal.warn,
+        paths=paths, states=options.states, order=options.sort, limit=most,
+    )  # fmt: skip
+    matches = list(found)
     listed = matches[:limit]
     if not listed and not repo.as_json and not paths and not options.states:
         raise NothingDone(

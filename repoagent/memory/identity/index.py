@@ -120,7 +120,7 @@ def open_index(layout: Layout, warn: Warn, *, refresh: bool = True) -> Iterator[
 
     Unusable identity files are skipped with a warning. Raises Refused if the memory folder is a link or a file.
     """
-    path = cache_file(layout)
+    path = layout.memory_index
     try:
         with open_folder(layout.memory):
             is_small = len(list(islice(folders(layout.memory), FEW + 1))) <= FEW and not os.path.lexists(path)
@@ -168,11 +168,6 @@ def packed(text: str) -> bytes:
 
 def unpacked(data: bytes) -> str:
     return data.decode("utf-8", "surrogatepass")
-
-
-def cache_file(layout: Layout) -> Path:
-    """The path of `memory.db`, which may be missing."""
-    return layout.root / "memory.db"
 
 
 def folders(memory: Path) -> Iterator[str]:

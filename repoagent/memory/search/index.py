@@ -57,11 +57,6 @@ Progress = Callable[[int, int], None]  # number of files read, number of files
 _Result = TypeVar("_Result")
 
 
-def index_file(layout: Layout) -> Path:
-    """The path of the search index, which may be missing."""
-    return layout.root / "recall.db"
-
-
 def open_index(path: Path, warn: Warn) -> sqlite3.Connection:
     """Open the index in `path`, and create it if it is missing. Raises what `open_database` raises."""
     connection = database.open_database(path, SCHEMA, warn, wal=True)
@@ -218,7 +213,7 @@ def query_index(
     progress: Progress | None = None,
 ) -> _Result:
     """Run `query` on an up-to-date index, if necessary a temporary one. Raises Busy after a minute."""
-    path = index_file(layout)
+    path = layout.recall
     try:
         for _ in range(3):
             try:
