@@ -30,6 +30,8 @@ _COMMENT = re.compile(
 _RULE = re.compile(rb"([!-/:-@\[-`{-~])\1{2,}$")
 _GAP = re.compile(rb"\n[ \t\r\f]*\n")
 _EMPTY_COMMENT = re.compile(rb"(?://+[!/]?|#+|\*+|;+|--+)?\s*$")
+_PARAGRAPH = re.compile(rb"(?:(?://+[!/]?|#+|\*+)\s*)?<(?:p|h[1-6])\b", re.IGNORECASE)  # in a comment
+_EXAMPLE = re.compile(rb"(<pre\b)|</pre>", re.IGNORECASE)
 # In reStructuredText: targets of links, which belong to the next element, and directives that belong to a heading.
 _TARGET = re.compile(
     rb"\.\.\s+(?:_(?:`[^`\n]+`|(?:[^:\\\n]|\\.)+):[ \t\r]*$|index::)|__[ \t\r]*$", re.MULTILINE
@@ -63,7 +65,7 @@ def fill(
 ) -> None:
     """Append the candidates within `span` of `text`, excluding its ends, to `candidates`, in order and each once.
 
-    `cost` is added to the cost of each. In a `comment`, lines with only comment marks also end paragraphs.
+    `cost` is added to the cost of each. In a `comment`, lines with only comment marks and `<p>` also end paragraphs.
     The time is linear.
     """
     start, end = span
@@ -85,14 +87,20 @@ def _lines(text: bytes, start: int, end: int, limit: int, *, comment: bool = Fal
     whole, step = limit // 2, max(1, limit // _STEPS)
     blank, before, column, titled = True, b"", 0, 0
     headed = searched = 0  # the end of the targets of a heading, and of the text searched for them
+    example = False  # inside <pre> of a comment
     while offset < end:
         newline = text.find(b"\n", offset, end)
         after = end if newline < 0 else newline + 1
         raw = text[offset : min(after, offset + 200)]
         content = raw.lstrip()
-        if not content or (comment and _EMPTY_COMMENT.match(content)):
+        if not content:
             blank, offset = True, after
             continue
+        if comment:
+            if _EMPTY_COMMENT.match(content):
+                blank, offset = not example, after
+                continue
+            blank = blank or (not example and _PARAGRAPH.match(content) is not None)
         indent = len(raw) - len(content)
         rank, price = (_BLOCK if blank else _INNER) + min(indent, 90), _LEVEL * min(indent, _DEEPEST)
         reason: Boundary = "blank" if blank else "line"
@@ -112,6 +120,8 @@ def _lines(text: bytes, start: int, end: int, limit: int, *, comment: bool = Fal
             price, reason = price + _OUTDENT, "indent"
         else:
             price += _LINE
+        if example:
+            price += _INSIDE
         if not title and _CLOSES.match(content):
             price += _CLOSING
         while open_lines and open_lines[-1].rank >= rank:
@@ -127,6 +137,8 @@ def _lines(text: bytes, start: int, end: int, limit: int, *, comment: bool = Fal
             if gap is not None:
                 after = gap.start() + 1
         titled = 1 if title or offset < headed else 0
+        for mark in _EXAMPLE.finditer(raw) if comment else ():
+            example = mark[1] is not None
         before = text[max(offset, after - 200) : after].rstrip().rsplit(b"\n", 1)[-1].lstrip()
         blank, column = False, indent
         offset = done = after

@@ -46,7 +46,7 @@ UNITS: list[tuple[str, str, int, str | tuple[str, ...]]] = [
     ("a.html", "<body>\n" + repeated("<h2>Part @</h2>\n<ul>\n<li>a\n<li>b\n<li>c\n<li>d\n<li>e\n<li>f\n</ul>\n") + "</body>\n", 60, ("<h2>", "<li>")),
     ("a.html", "<table>\n<tr>\n" + repeated("<th>Term @</th>\n<td>What it means.</td>\n") + "</tr>\n</table>\n", 120, "<th>"),
     ("a.json", "[\n" + repeated("{\n\"b\": [\n{\"c\": 1},\n{\"c\": 2},\n{\"c\": 3}\n]\n}\n,{\n\"d\": 1,\n\"e\": 2,\n\"f\": 3\n}\n,")[:-1] + "]\n", 50, (",{", "{\"c\"")),
-    ("a.java", "/**\n" + repeated(" * Words of paragraph @,\n * more of them.\n *\n") + " */\nclass A {}\n", 120, " * Words"),
+    ("a.java", "/**\n" + repeated(" * Words of paragraph @,\n * more of them.\n * <p>More.\n * <pre>\n * a\n *\n * b\n * </pre>\n *\n") + " */\nclass A {}\n", 180, (" * Words", " * <p>")),
     ("a.go", repeated("// Words of paragraph @,\n// more of them.\n//\n") + "func a() {\n}\n", 120, "// Words"),
     ("a.txt", repeated("A paragraph of a few words @,\nthat has two lines.\n\n"), 150, "A paragraph"),
     ("a.py", "def f(a):\n" + repeated("    # step @\n    b = @\n    if b:\n        c = b\n\n", 30), 300, "    # step "),
