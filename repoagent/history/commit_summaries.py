@@ -61,20 +61,13 @@ Patch = dict[str, bytes]  # the change of one commit to its first parent: paths,
 
 
 class Question(NamedTuple):
-    """A commit to summarize: the model writes a line for each of `paths`; the line for `path` is required, unless
-    `path` is "" (a directory). `text` is the description of the commit for the model."""
+    """A commit to summarize, described by `text`: the model writes a line for each of `paths`; the line for `path` is
+    required, unless `path` is "" (a directory)."""
 
     commit: str
     path: str
     paths: tuple[str, ...]
     text: str
-
-
-class Answer(NamedTuple):
-    """The model's lines for one commit and its files."""
-
-    line: str
-    files: dict[str, str]
 
 
 class Plan(NamedTuple):
@@ -86,7 +79,6 @@ class Plan(NamedTuple):
 
     @property
     def commits(self) -> int:
-        """The number of commits sent to the model over all calls."""
         return sum(map(len, self.batches))
 
     def cost(self, price: Price | None) -> float | None:
@@ -125,8 +117,7 @@ def add_summaries(steps: Iterable[Step], summaries: Mapping[str, Summary]) -> tu
 
 
 def add_saved(folder: Path, steps: Sequence[Step]) -> tuple[Step, ...]:
-    """`steps` with the saved summaries of their commits. Unreadable ones are left out, because a prompt can do without
-    them."""
+    """`steps` with the saved summaries of their commits, without unreadable ones: a prompt can do without them."""
     summaries = {}
     for step in steps:
         try:
@@ -156,7 +147,7 @@ def read_summary(folder: Path, commit: str, warn: Warn = to_stderr) -> Summary |
 
 
 def write_summary(folder: Path, summary: Summary) -> None:
-    """Save a summary in the file for its commit. Raises Refused if the file cannot be written."""
+    """Save a summary. Raises Refused if its file cannot be written."""
     value = {
         "commit": summary.commit,
         "model": summary.model,
@@ -194,10 +185,8 @@ def patches(top: Path, commits: Sequence[str], paths: Collection[str] = ()) -> d
     pathspec = ("--", *paths) if paths else ()
     try:
         data = offline(top, *_LOG, f"--format={mark}%H", *pathspec, names=commits)
-    except GitError:  # objects are missing, perhaps of one commit only
-        if len(commits) == 1:
-            return {}
-        return {name: patch for commit in commits for name, patch in patches(top, [commit], paths).items()}
+    except GitError:  # objects are missing
+        return {}
     fields = re.split(rb"%s([0-9a-f]{40}(?:[0-9a-f]{24})?)\0" % mark.encode(), data)
     result = {}
     for oid, change in zip(fields[1::2], fields[2::2], strict=True):
@@ -286,21 +275,21 @@ def request(questions: Sequence[Question], max_output_tokens: int) -> Request:
     )
 
 
-def answers(reply: str, questions: Sequence[Question]) -> dict[str, Answer]:
-    """The answers in `reply`, by commit id. A commit is left out if its own line or the queried file's line is missing,
-    ambiguous, empty or too long."""
+def answers(reply: str, questions: Sequence[Question]) -> dict[str, tuple[str, dict[str, str]]]:
+    """The line for each commit in `reply`, by id, and those for its files. A commit is left out if its own line or the
+    queried file's line is missing, ambiguous, empty or too long."""
     from repoagent.llm.model import without_thought
 
     texts: dict[tuple[int, int], set[str]] = {}
     for line in without_thought(reply).split("\n"):
         if match := _ANSWER.fullmatch(line.rstrip("\r")):
             texts.setdefault((int(match[1]), int(match[2])), set()).add(match[3])
-    result: dict[str, Answer] = {}
+    result: dict[str, tuple[str, dict[str, str]]] = {}
     for number, item in enumerate(questions, 1):
         line, *file_lines = [_clean(texts.get((number, n), set())) for n in range(len(item.paths) + 1)]
         by_path = {path: text for path, text in zip(item.paths, file_lines, strict=True) if text}
         if line and (item.path not in item.paths or item.path in by_path):
-            result[item.commit] = Answer(line, by_path)
+            result[item.commit] = (line, by_path)
     return result
 
 
@@ -387,7 +376,7 @@ def summarize(
             if (answer := by_commit.get(item.commit)) is None:
                 outcome.garbled.append(item.commit)
                 continue
-            summary = Summary(item.commit, answer.line, answer.files, name, date)
+            summary = Summary(item.commit, *answer, name, date)
             write_summary(layout.summaries, summary)
             outcome.summaries[item.commit] = summary
         done += len(batch)

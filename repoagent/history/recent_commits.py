@@ -19,7 +19,6 @@ from repoagent.history.log import LOG, TimedGit, deadline_in, split_log
 
 QUICK_SECONDS = 0.3
 _COMMITS = 100
-_LISTING_SECONDS = 0.2
 _NAMESAKES = 50
 _PATHS_A_CALL = 500
 _LOG = (*LOG, "--no-renames", "--raw", "--no-abbrev", "--no-merges", "--full-diff", "--format=%x01%H%x00%ct")
@@ -41,7 +40,7 @@ class QuickLook:
         commits: int = _COMMITS,
         since: int | None = None,
     ) -> None:
-        self._top, self._revision, self._timed = top, revision, seconds is not None
+        self._top, self._revision = top, revision
         bound = () if since is None else (f"--max-age={since}",)
         walk = (f"--max-count={commits}", *bound, "--end-of-options", revision, "--", *paths)
         self._git = TimedGit(top, *_LOG, *walk, deadline=deadline_in(seconds))
@@ -52,7 +51,7 @@ class QuickLook:
             data, late = self._git.read()
         except GitError:  # no commit yet, or a partial clone without its trees
             data, late = b"", resolve_commit(self._top, self._revision) is not None
-        return RecentView(self._top, self._revision, data, late=late, timed=self._timed)
+        return RecentView(self._top, self._revision, data, late=late)
 
     def close(self) -> None:
         """End git if it is still running."""
@@ -68,12 +67,12 @@ class QuickLook:
 class RecentView:
     """The output of a `QuickLook` as a `View` for the co-change score.
 
-    `late`: there may be more commits; `timed`: the files of the tree are listed within a time limit. The existing files
-    are those in the revision's tree or, for HEAD, in git's index, which also contains newly added files.
+    `late`: there may be more commits. The existing files are those in the revision's tree or, for HEAD, in git's index,
+    which also contains newly added files.
     """
 
-    def __init__(self, top: Path, revision: str, log: bytes, *, late: bool, timed: bool = True) -> None:
-        self._top, self._revision, self._timed, self.late = top, revision, timed, late
+    def __init__(self, top: Path, revision: str, log: bytes, *, late: bool) -> None:
+        self._top, self._revision, self.late = top, revision, late
         commits = list(split_log(log, 2))
         if late:
             del commits[-1:]  # it may be cut off
@@ -83,7 +82,6 @@ class RecentView:
         self._commits: list[Commit] = []
         self._of_file: dict[int, list[Commit]] = defaultdict(list)
         self._listing: list[bytes] | None = None
-        self._listing_late = False
         for age, ((_, time), changes) in enumerate(commits):
             files = [
                 self._number(path) for path in dict.fromkeys(path for _, names in changes for path in names)
@@ -122,10 +120,11 @@ class RecentView:
 
     def paths(self, files: Sequence[int]) -> dict[int, bytes]:
         alive = set(self._listing or ())
-        if self._listing is None or self._listing_late:
-            unknown = [path for path in {self._paths[file]: None for file in files} if path not in alive]
+        if self._listing is None:
             with suppress(GitError):  # a partial clone without its trees
-                alive.update(listed(self._top, self._revision, unknown))
+                alive.update(
+                    listed(self._top, self._revision, [*{self._paths[file]: None for file in files}])
+                )
         return {file: self._paths[file] for file in dict.fromkeys(files) if self._paths[file] in alive}
 
     def _number(self, path: bytes) -> int:
@@ -135,14 +134,9 @@ class RecentView:
         return file
 
     def _tree(self) -> list[bytes]:
-        """The files of the tree, as many as git lists in time."""
         if self._listing is None:
-            deadline = deadline_in(_LISTING_SECONDS if self._timed else None)
             try:
-                data, self._listing_late = TimedGit(
-                    self._top, *_lister(self._revision), deadline=deadline
-                ).read()
-                self._listing = data.split(b"\0")[:-1]
+                self._listing = git(self._top, *_lister(self._revision), env=OFFLINE).split(b"\0")[:-1]
             except GitError:  # no commit yet, or a partial clone without its trees
                 self._listing = []
         return self._listing

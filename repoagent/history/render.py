@@ -146,10 +146,22 @@ def history_block(
     informative, bulk commits last. Authors, subjects and symbols are untrusted: control and format characters are
     replaced and long values are cut, so a line cannot forge another one.
     """
+    from repoagent.history.commit_details import did, lines_of
+
     if not steps or limit < 1:
         return ""
     head = authors_line(people) if people is not None else ""
-    lines = [_line(step) for step in steps]
+    lines = []
+    for step in steps:
+        commit = step.commit
+        author, subject = plain(commit.author, AUTHOR_WIDTH), plain(commit.subject, SUBJECT_WIDTH)
+        line = (
+            f"{plain(commit.date[:10], 10)} {plain(commit.short, 16)} {author}: {subject or '(no subject)'}"
+        )
+        if summary := plain(step.summary or did(step), DID_WIDTH):
+            line += f" — {summary}"
+        counts = lines_of(commit)
+        lines.append(line + (f", {counts}" if counts else ""))
     chosen = list(range(min(limit, len(steps))))
     if budget is not None:  # the newest, then the most informative ones that fit
         left = budget * _BYTES_A_TOKEN - _size(head) - _size(LEFT_OUT)
@@ -170,18 +182,6 @@ def history_block(
 
 def _size(line: str) -> int:
     return len(line.encode("utf-8", "surrogatepass")) + 1
-
-
-def _line(step: Step) -> str:
-    from repoagent.history.commit_details import did, lines_of
-
-    commit = step.commit
-    author, subject = plain(commit.author, AUTHOR_WIDTH), plain(commit.subject, SUBJECT_WIDTH)
-    line = f"{plain(commit.date[:10], 10)} {plain(commit.short, 16)} {author}: {subject or '(no subject)'}"
-    if summary := plain(step.summary or did(step), DID_WIDTH):
-        line += f" — {summary}"
-    counts = lines_of(commit)
-    return line + (f", {counts}" if counts else "")
 
 
 def authors_line(people: Authors) -> str:

@@ -185,22 +185,21 @@ def _segments(items: list[Any], size: int) -> tuple[Segment, ...]:
             value = _fields(
                 {"based_on": "", **item} if isinstance(item, dict) else item, _types(Segment), "it"
             )
-            if not all(isinstance(name, str) for name in value["scope"]):
-                raise _Invalid("scope has a value that is not a string")
             symbols = [Symbol(**_fields(symbol, _types(Symbol), "a symbol")) for symbol in value["symbols"]]
-            segment = Segment(**{**value, "scope": tuple(value["scope"]), "symbols": tuple(symbols)})
-            empty = segment.start == segment.end
-            if segment.start != end:
-                raise _Invalid(f"the segment does not start at byte {end:,}, where the previous one ends")
-            if segment.end < segment.start or (empty and not segment.based_on):
-                raise _Invalid("the end is not after the start")
-            if segment.first_line < line or segment.last_line < segment.first_line - empty:
-                raise _Invalid("the lines are out of order")
-            own = {segment.file.lower(), *([segment.kept_base.lower()] if segment.based_on else ())}
-            if not names.isdisjoint(own):  # some file systems ignore case
-                raise _Invalid(f"{segment.file} is named twice")
         except _Invalid as error:
             raise _Invalid(f"in segment {number}, {error}") from error
+        segment = Segment(**{**value, "scope": tuple(value["scope"]), "symbols": tuple(symbols)})
+        empty = segment.start == segment.end
+        own = {segment.file.lower(), *([segment.kept_base.lower()] if segment.based_on else ())}
+        follows = (
+            segment.start == end <= segment.end and line <= segment.first_line <= segment.last_line + empty
+        )
+        if not (
+            follows and (segment.based_on or not empty) and all(isinstance(n, str) for n in segment.scope)
+        ):
+            raise _Invalid(f"segment {number} does not follow the previous one")
+        if not names.isdisjoint(own):  # some file systems ignore case
+            raise _Invalid(f"{segment.file} is named twice")
         names |= own
         end, line = segment.end, segment.first_line
         segments.append(segment)

@@ -21,7 +21,6 @@ from repoagent.history.commit_details import NAMES, did, lines_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from repoagent.cli.ui.terminal import Terminal
     from repoagent.history.commit_summaries import Outcome, Summary
     from repoagent.history.file_history import HistoryReport
 
@@ -54,6 +53,7 @@ def command(session: Session, /, **values: Any) -> None:
     """
     from repoagent.history.commit_summaries import Outcome, add_summaries, read_summaries
     from repoagent.history.file_history import read_history
+    from repoagent.history.render import to_dict
 
     options = SimpleNamespace(**values)
     repo = open_repository(session, {"model": options.model, "max_cost": options.max_cost})
@@ -68,8 +68,18 @@ def command(session: Session, /, **values: Any) -> None:
         known = read_summaries(repo.layout.summaries, history.steps, terminal.warn)
 
     def show(paid: dict[str, object] | None = None) -> None:
-        steps = add_summaries(history.steps, {**known, **outcome.summaries})
-        _show(replace(history, steps=steps), options, terminal, paid)
+        shown = replace(history, steps=add_summaries(history.steps, {**known, **outcome.summaries}))
+        if options.as_json:
+            write_json(terminal, {**to_dict(shown), "spent": paid})
+            return
+        page = Page.of(terminal, least=_LEAST, most=200)
+        page = page._replace(width=page.width or 120)
+        page.write([*_people(shown, page), "", *_steps(shown, page)], terminal)
+        for note in shown.notes:
+            terminal.note(note, "dim")
+        older = shown.people.commits - len(shown.steps)
+        if older > 0:
+            terminal.note(f"{plural(older, 'older commit')}; show more with --limit", "dim")
 
     paid = None
     asks = options.model or options.summarize
@@ -85,24 +95,6 @@ def command(session: Session, /, **values: Any) -> None:
             terminal.note(f"interrupted; the summaries of {plural(count, 'commit')} were saved")
         raise
     show(paid)
-
-
-def _show(
-    history: HistoryReport, options: SimpleNamespace, terminal: Terminal, paid: dict[str, object] | None
-) -> None:
-    if options.as_json:
-        from repoagent.history.render import to_dict
-
-        write_json(terminal, {**to_dict(history), "spent": paid})
-    else:
-        page = Page.of(terminal, least=_LEAST, most=200)
-        page = page._replace(width=page.width or 120)
-        page.write([*_people(history, page), "", *_steps(history, page)], terminal)
-        for note in history.notes:
-            terminal.note(note, "dim")
-        older = history.people.commits - len(history.steps)
-        if older > 0:
-            terminal.note(f"{plural(older, 'older commit')}; show more with --limit", "dim")
 
 
 _LEAST = 60  # columns

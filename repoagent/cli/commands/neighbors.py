@@ -181,7 +181,23 @@ def table(
         lines += sentence(result.note, "yellow")
     if shown.rows:
         scale = render.scale_of(shown.rows)
-        cells = [_cells(row, scale(row.score), page, now) for row in shown.rows]
+        wide = page.width is None or page.width >= _WIDE
+        medium = wide or (page.width or 0) >= _MEDIUM
+        cells: list[tuple[Cell, ...]] = []
+        for row in shown.rows:
+            score = bar(scale(row.score), 10 if wide else 8 if medium else 6)
+            often = rate(row.together, row.commits)
+            percent = f"{round(100 * row.together / row.commits):>3}% " if often and wide else ""
+            cells.append(
+                (
+                    (one_line(os.fsdecode(row.path)), "path"),
+                    (score + (f" {row.score:.2f}" if wide else ""), "cyan"),
+                    (f"{row.together} of {row.commits}" if row.together else "–",),
+                    (percent + often if often else "–", _RATE_STYLE[often or "low"]),
+                    ("–" if row.last is None else ago(now - row.last, short=not medium),),
+                    (render.why(row.reasons[: 2 if wide else 1], short=not wide), "dim"),
+                )
+            )
         below = {}
         if commits:
             below = {at: list(_behind(row, shown, commits, page)) for at, row in enumerate(shown.rows)}
@@ -192,22 +208,6 @@ def table(
     if left_out := len(result.rows) - len(shown.rows):
         lines += sentence(render.hidden(left_out), "dim")
     return "".join(f"{line}\n" for line in lines)
-
-
-def _cells(row: Neighbor, share: float, page: Page, now: float) -> tuple[Cell, ...]:
-    wide = page.width is None or page.width >= _WIDE
-    medium = wide or (page.width or 0) >= _MEDIUM
-    score = bar(share, 10 if wide else 8 if medium else 6)
-    often = rate(row.together, row.commits)
-    percent = f"{round(100 * row.together / row.commits):>3}% " if often and wide else ""
-    return (
-        (one_line(os.fsdecode(row.path)), "path"),
-        (score + (f" {row.score:.2f}" if wide else ""), "cyan"),
-        (f"{row.together} of {row.commits}" if row.together else "–",),
-        (percent + often if often else "–", _RATE_STYLE[often or "low"]),
-        ("–" if row.last is None else ago(now - row.last, short=not medium),),
-        (render.why(row.reasons[: 2 if wide else 1], short=not wide), "dim"),
-    )
 
 
 def _behind(

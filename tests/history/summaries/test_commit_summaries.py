@@ -15,7 +15,6 @@ from repoagent.git.worktree import layout, open_worktree
 from repoagent.history import commit_summaries
 from repoagent.history.commit_details import Step
 from repoagent.history.commit_summaries import (
-    Answer,
     Outcome,
     Patch,
     Plan,
@@ -98,7 +97,7 @@ def test_files_of_a_patch_have_their_paths_whatever_is_configured(repo: GitRepo)
     assert list(patches(repo.top, [head], [odd])[head]) == [odd]
 
 
-REPLY = {ONE.commit: Answer("adds f", {"a.py": "adds f to a"})}
+REPLY = {ONE.commit: ("adds f", {"a.py": "adds f to a"})}
 
 
 @pytest.mark.parametrize(
@@ -121,8 +120,8 @@ REPLY = {ONE.commit: Answer("adds f", {"a.py": "adds f to a"})}
         ("1.0: ``\n1.1: adds f to a\n", {}),
     ],
 )
-def test_replies(reply: str, read: dict[str, Answer]) -> None:
-    assert answers(f"{reply}\n2.0: moves `x`\n", [ONE, TWO]) == {**read, TWO.commit: Answer("moves `x`", {})}
+def test_replies(reply: str, read: dict[str, tuple[str, dict[str, str]]]) -> None:
+    assert answers(f"{reply}\n2.0: moves `x`\n", [ONE, TWO]) == {**read, TWO.commit: ("moves `x`", {})}
 
 
 def patch(*paths: str, size: int = 1) -> Patch:
@@ -167,7 +166,7 @@ def test_nothing_quoted_ends_its_block_and_secrets_are_masked(monkeypatch: pytes
     assert text.rpartition("Answer with these lines:\n")[2] == (
         "1.0: what commit 1 did as a whole\n1.1: what it did to a.py\n"
     )
-    assert answers("1.0: adds sk-very-secret-1234\n", [TWO]) == {TWO.commit: Answer("adds ***", {})}
+    assert answers("1.0: adds sk-very-secret-1234\n", [TWO]) == {TWO.commit: ("adds ***", {})}
     key = json.loads(request([ONE, TWO], 1000).key)
     assert key == {"summaries": [["a" * 40, "a.py", "b.py"], ["b" * 40]]}
 
