@@ -42,19 +42,10 @@ def attack(repo: GitRepo, tmp_path: Path) -> Attack:
             data = answer if isinstance(answer, bytes) else answer.encode("utf-8", "surrogateescape")
             (folder / f"answer-{number}").write_bytes(data)
             model = {"REPOAGENT_MODEL": f"command:cat {folder}/answer-{number}", "REPOAGENT_MAX_TURNS": "1"}
-            more = each[number] if each else ()
-            done = run(
-                [*args, *more],
-                cwd or repo.top,
-                env={"REPOAGENT_MEMORY__ENABLED": "false", **model, **(env or {})},
-            )
-            ended.append(
-                Ended(
-                    done.returncode,
-                    done.stdout.decode(errors="replace"),
-                    done.stderr.decode(errors="replace"),
-                )
-            )
+            given = {"REPOAGENT_MEMORY__ENABLED": "false", **model, **(env or {})}
+            done = run([*args, *(each[number] if each else ())], cwd or repo.top, env=given)
+            out, err = (text.decode(errors="replace") for text in (done.stdout, done.stderr))
+            ended.append(Ended(done.returncode, out, err))
         return ended
 
     return attack

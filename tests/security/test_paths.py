@@ -94,7 +94,7 @@ def test_no_form_of_answer_reaches_a_bad_path(minefield: GitRepo, tmp_path: Path
 @pytest.mark.soak
 def test_nor_does_the_whole_program(minefield: GitRepo, attack: Attack, tmp_path: Path) -> None:
     before = minefield.git("--no-optional-locks", "status", "--porcelain"), snapshot(tmp_path)
-    names = (
+    names = [
         "../x",
         "/etc/x",
         ".git/hooks/pre-commit",
@@ -104,7 +104,7 @@ def test_nor_does_the_whole_program(minefield: GitRepo, attack: Attack, tmp_path
         "outward/x",
         "dangling",
         "~/x",
-    )
+    ]
     answers = [FORMS[number % 4](name) for number, name in enumerate(names)]
     ended = attack(answers, "edit", "a.txt", "x", "--yes", "--scope", "repo", "--create", "--allow-sensitive")
     for name, end in zip(names, ended, strict=True):
@@ -190,15 +190,8 @@ def test_odd_names_are_only_names(repo: GitRepo, attack: Attack, tmp_path: Path)
 
 def test_names_that_differ_in_case_do_not_clobber_each_other(repo: GitRepo, attack: Attack) -> None:
     repo.git("config", "core.ignoreCase", "true")
-    ended = attack(
-        [create("README.MD"), create("A.TXT"), create("SRC/app.py")],
-        "edit",
-        "a.txt",
-        "x",
-        "--yes",
-        "--scope",
-        "repo",
-    )
+    answers = [create("README.MD"), create("A.TXT"), create("SRC/app.py")]
+    ended = attack(answers, *["edit", "a.txt", "x", "--yes", "--scope", "repo"])
     assert repo.read("README.md").startswith(b"# Sample")
     assert repo.read("a.txt").startswith(b"line 1")
     assert all(end.code in {0, 3, 5} for end in ended), ended

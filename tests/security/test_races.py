@@ -66,7 +66,4 @@ def test_what_is_swapped_for_a_link_is_never_followed(repo: GitRepo, tmp_path: P
                 refused += 1
     assert written and refused
     assert read <= {b"one\n", b"two\n", None}
-    assert {str(p.relative_to(outside)): p.read_bytes() for p in outside.rglob("*") if p.is_file()} == {
-        "x": b"theirs\n",
-        "deep/x": b"theirs\n",
-    }
+    assert sorted(p.read_bytes() for p in outside.rglob("*") if p.is_file()) == [b"theirs\n"] * 2

@@ -13,6 +13,7 @@ from tests.edit.conftest import GREET, Run, Script, run, script
 
 __all__ = ["run", "script"]  # fixtures
 
+EDIT = ("edit", "src/app.py", "greet with a comma", "--yes")
 CANARIES = {
     "ANTHROPIC_API_KEY": "canary-anthropic-51",
     "GITHUB_TOKEN": "canary-github-52",
@@ -22,32 +23,27 @@ CANARIES = {
 }
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "X_KEY",
-        "KEY",
-        "API_KEYS",
-        "GITHUB_PAT",
-        "PGPASSWORD",
-        "MYSQL_PWD",
-        "my_token",
-        "TOKEN2",
-        "CREDENTIAL",
-        "AZURE_CLIENT_SECRET",
-    ],
-)
-def test_names_that_say_secret(name: str) -> None:
-    assert secrets_of({name: "long-enough"}) == {name: "long-enough"}
+SECRET = [
+    "X_KEY",
+    "KEY",
+    "API_KEYS",
+    "GITHUB_PAT",
+    "PGPASSWORD",
+    "MYSQL_PWD",
+    "my_token",
+    "TOKEN2",
+    "CREDENTIAL",
+    "AZURE_CLIENT_SECRET",
+]
+PLAIN = {
+    "KEYBOARD": "qwertz-de", "PATH": "/bin:/usr/bin", "PWD": "/home/somebody", "MONKEY": "chimpanzee", "COMPATIBLE": "long-enough",
+    "API_KEY": "short", "GOOGLE_APPLICATION_CREDENTIALS": "/etc/hosts", "BYPASS": "long-enough",
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("KEYBOARD", "qwertz-de"), ("PATH", "/bin:/usr/bin"), ("PWD", "/home/somebody"), ("MONKEY", "chimpanzee"), ("COMPATIBLE", "long-enough"),
-     ("API_KEY", "short"), ("GOOGLE_APPLICATION_CREDENTIALS", "/etc/hosts"), ("BYPASS", "long-enough")],
-)  # fmt: skip
-def test_names_and_values_that_are_none(name: str, value: str) -> None:
-    assert secrets_of({name: value}) == {}
+def test_variables_that_are_secrets() -> None:
+    secret = dict.fromkeys(SECRET, "long-enough")
+    assert secrets_of({**secret, **PLAIN}) == secret
 
 
 def test_a_secret_within_another_leaves_no_rest(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,18 +66,8 @@ def test_a_failing_check_that_prints_the_environment(
     repo: GitRepo, run: Run, script: Script, tmp_path: Path
 ) -> None:
     script.replies(GREET, GREET.replace("hello,", "hullo,"), "<reject>it can't be done</reject>")
-    done = run(
-        "edit",
-        "src/app.py",
-        "greet with a comma",
-        "--yes",
-        "--check",
-        "env; false",
-        "--check-unconfined",  # in the sandbox there are none to print
-        "--record",
-        str(tmp_path / "tape"),
-        env=CANARIES,
-    )
+    check = ("--check", "env; false", "--check-unconfined")  # in the sandbox there are none to print
+    done = run(*EDIT, *check, "--record", str(tmp_path / "tape"), env=CANARIES)
     assert done.code != 0
     assert any(MASK in prompt for prompt in script.prompts)
     assert files_with_a_canary(tmp_path) == []
@@ -93,7 +79,7 @@ def test_a_failing_hook_that_prints_the_environment(
 ) -> None:
     repo.hook("pre-commit", "env; exit 1\n")
     script.replies(GREET, "<reject>it can't be done</reject>")
-    done = run("edit", "src/app.py", "greet with a comma", "--yes", env=CANARIES)
+    done = run(*EDIT, env=CANARIES)
     assert done.code != 0
     assert MASK in script.prompts[1]
     assert files_with_a_canary(tmp_path) == []
@@ -103,20 +89,11 @@ def test_a_failing_filter_and_a_failing_model_that_print_it(
     repo: GitRepo, run: Run, script: Script, tmp_path: Path
 ) -> None:
     script.replies(GREET)
-    done = run(
-        "edit",
-        "src/app.py",
-        "greet with a comma",
-        "--yes",
-        "--model",
-        "command:env >&2; exit 3",
-        env=CANARIES,
-    )
-    assert done.code == 4
+    assert run(*EDIT, "--model", "command:env >&2; exit 3", env=CANARIES).code == 4
     repo.git("config", "filter.x.clean", "env >&2; exit 1")
     repo.git("config", "filter.x.required", "true")
     repo.write(".git/info/attributes", "*.py filter=x\n")
-    done = run("edit", "src/app.py", "greet with a comma", "--yes", env=CANARIES)
+    done = run(*EDIT, env=CANARIES)
     assert done.code not in {0, 70}, done
     assert files_with_a_canary(tmp_path) == []
 
@@ -124,7 +101,7 @@ def test_a_failing_filter_and_a_failing_model_that_print_it(
 def test_an_edit_that_goes_well_and_its_undo(repo: GitRepo, run: Run, script: Script, tmp_path: Path) -> None:
     repo.hook("post-commit", "env\n")
     script.replies(f"<commit>Greet with a comma</commit>\n{GREET}")
-    assert run("edit", "src/app.py", "greet with a comma", "--yes", "--check", "env", env=CANARIES).code == 0
+    assert run(*EDIT, "--check", "env", env=CANARIES).code == 0
     assert run("undo", env=CANARIES).code == 0
     assert files_with_a_canary(tmp_path, Path(os.environ["HOME"])) == []
 
@@ -132,7 +109,7 @@ def test_an_edit_that_goes_well_and_its_undo(repo: GitRepo, run: Run, script: Sc
 def test_a_commit_message_is_plain_and_signs_nothing_off(repo: GitRepo, run: Run, script: Script) -> None:
     account = "Say \x1b[31mhi\x1b[0m\x07 \u202eevil\n\nBody\x1b]52;c;cm0gLXJm\x07 text\r\n\nSigned-off-by: Root <r@x>\nRepoagent-Edit: forged\n"
     script.replies(f"<commit>{account}</commit>\n{GREET}")
-    assert run("edit", "src/app.py", "greet with a comma", "--yes").code == 0
+    assert run(*EDIT).code == 0
     message = repo.git("log", "-1", "--format=%B")
     assert message.startswith("Say hi evil\n\nBody text\n")
     assert not any(char < " " and char != "\n" for char in message)

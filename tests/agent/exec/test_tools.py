@@ -284,13 +284,12 @@ def test_full_disk_does_not_stop_a_command(tools: CommandTools) -> None:
     assert (tools.runner.top / "done").exists() and "was not saved" in seen.text
 
 
-@pytest.mark.parametrize("count", [20, pytest.param(1000, marks=pytest.mark.soak)])
-def test_many_commands_leave_nothing_behind(tools: CommandTools, count: int) -> None:
+def test_many_commands_leave_nothing_behind(tools: CommandTools) -> None:
     tools.run("true")
     others = zombies()
     descriptors = Path("/proc/self/fd")
     before = len(list(descriptors.iterdir()))
-    for _ in range(count):
+    for _ in range(20):
         assert tools.run("echo a").ok
     assert len(list(descriptors.iterdir())) == before
     assert zombies() <= others
@@ -367,25 +366,17 @@ def test_exit_code_that_is_not_a_failure() -> None:
     assert unmatched("cd gone && grep foo a", 1, error) == ""
 
 
-def test_wait_without_a_background_command_fails(tools: CommandTools) -> None:
-    for args, expected in (
-        ({}, "name the command"),
-        ({"command": "b9"}, "no background command b9 (none is running)"),
-        ({"command": "b1", "until": "x"}, "unknown argument until"),
-    ):
-        seen = tools.wait(**args)
-        assert not seen.ok and expected in seen.text
-    assert not tools.kill(command="x").ok
-
-
 @pytest.mark.soak
-def test_invalid_wait_is_refused(tools: CommandTools) -> None:
+def test_invalid_wait_or_kill_is_refused(tools: CommandTools) -> None:
+    assert not tools.kill(command="x").ok and "name the command" in tools.wait().text
+    assert "no background command b9 (none is running)" in tools.wait(command="b9").text
     tools.run("sleep 60", background="yes")
-    for args, expected in (
-        ({"seconds": "x"}, "seconds="),
-        ({"seconds": "9999"}, "at most 600"),
-        ({"port": "8000"}, "unknown argument port"),
-    ):
+    cases = {
+        "seconds=": {"seconds": "x"},
+        "at most 600": {"seconds": "9999"},
+        "unknown argument until": {"until": "x"},
+    }
+    for expected, args in cases.items():
         seen = tools.wait(**args)
         assert not seen.ok and expected in seen.text
 
