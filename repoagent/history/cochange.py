@@ -78,18 +78,15 @@ class View(Protocol):
         """The current paths of those files that exist at the revision; the others are left out."""
         ...
 
-    def ids(self, numbers: Iterable[int]) -> dict[int, str]:
-        """The full ids of commits by number."""
-        ...
+    def ids(self, numbers: Iterable[int]) -> dict[int, str]: ...
 
 
 class Neighbor(NamedTuple):
     """A file that changed, or is likely to change, with the queried ones.
 
-    `score` is 0 to 1. The file changed in `together` of the last `commits` commits of the queried files; `last` is the
-    committer date (seconds since 1970) of the newest commit with both, `evidence` the numbers of these commits, newest
-    first, at most 20. `reasons` are codes, the strongest first: "together"; "through" (it changes with their partners);
-    "name"; "folder"; and always last "recent" (it changed in one of the newest commits of the whole history).
+    `score` is 0 to 1. It changed in `together` of their last `commits` commits; `last` is the date (seconds since 1970)
+    of the newest of these, `evidence` has their numbers, newest first, at most 20. `reasons`, the strongest first:
+    "together", "through" (with their partners), "name", "folder"; last "recent" (in one of the newest commits).
     """
 
     file: int
@@ -105,11 +102,11 @@ class Neighbor(NamedTuple):
 def neighbors(
     view: View, files: Sequence[int], paths: Sequence[bytes], *, limit: int = 20, min_score: float = 0.0
 ) -> list[Neighbor]:
-    """The neighbors of the queried `files`, best first, ties by path: at most `limit`, only existing files, none of the
-    queried ones.
+    """At most `limit` neighbors of the queried `files`, best first, ties by path: existing files other than `paths`,
+    the queried paths.
 
-    `paths` are the queried paths; a file without history counts by its name and folder alone. For several files, the
-    evidence is averaged. The newest commit's author is assumed to be the current user.
+    A file without history counts by its name and folder. The evidence of several files is averaged. The author of the
+    newest commit is taken for the current user.
     """
     query = frozenset(files)
     histories = view.many(list(dict.fromkeys(files)), COMMITS) if files else {}
@@ -203,10 +200,10 @@ def direct(
     history: Sequence[Commit], query: frozenset[int], newest: int
 ) -> tuple[dict[int, float], dict[int, float]]:
     """For each other file in `history` (the commits of the queried files, newest first): its share of those commits, 0
-    to 1, and a weight for how recently it changed with them. `newest` is the number of the newest commit of all.
+    to 1, and a weight for how recently it changed with them. `newest` is the newest commit's number.
 
-    The more commits in `history` are newer than a commit, the less it weighs; its weight is divided among its other
-    files. A commit that touches several queried files counts once for each of them.
+    A commit weighs less the more of `history` is newer; its weight is divided among its other files. One that touches
+    several queried files counts for each.
     """
     share: defaultdict[int, float] = defaultdict(float)
     current: defaultdict[int, float] = defaultdict(float)
@@ -280,11 +277,11 @@ _WORD = re.compile(rb"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
 
 def stem(path: bytes) -> bytes:
-    """The name that a file shares with its test, header or page, in lower case without separators.
+    """The name that a file shares with its test, header or page, in lower case without separators; empty only for an
+    empty path.
 
-    `path` is relative to the top of the work tree. The extension and the markers of tests and generated companions are
-    cut (`test_`, `_test`, `.spec`, `.d`, `Test`, `t1234-`); `__init__.py`, `mod.rs`, `index.ts` and the like take the
-    name of their folder. Empty only for an empty path.
+    The extension and markers of tests and generated companions are cut (`test_`, `.spec`, `.d`, `t1234-`);
+    `__init__.py`, `mod.rs`, `index.ts` and the like take the name of their folder.
     """
     folder, _, name = path.rpartition(b"/")
     base = _without_markers(name)

@@ -25,11 +25,8 @@ _SHORTEST = 7  # bytes of a definition that is recognized after a rename, such a
 
 @dataclass(frozen=True)
 class Touched:
-    """Qualified names of the definitions that were added, removed and changed, in text order; `renamed` as (old, new).
-
-    Members of an added or removed definition are not listed. `spaces`: only white space differs; `outside`: the file
-    has definitions, and none was touched.
-    """
+    """Qualified names of the definitions touched, in text order, `renamed` as (old, new); without members of an added
+    or removed one. `spaces`: only white space differs; `outside`: the file has definitions, and none was touched."""
 
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
@@ -109,7 +106,6 @@ def compare(before: tuple[Part, ...], after: tuple[Part, ...]) -> Touched:
 
 
 def _by_name(parts: tuple[Part, ...]) -> dict[tuple[str, int], Part]:
-    """The definitions by name and number among those of the same name."""
     seen: Counter[str] = Counter()
     table = {}
     for part in parts:
@@ -138,11 +134,8 @@ _LINK, _PROGRAM, _MODULE = "120000", "100755", "160000"
 
 @dataclass(frozen=True)
 class Step:
-    """One commit and its changes to the file.
-
-    `touched` is None if unknown; `files` is the number of files that the commit changed (None: unknown), `was` the path
-    before a rename, `summary` a model's summary.
-    """
+    """One commit and its changes to the file. `touched` is None if unknown; `files` is how many files the commit
+    changed (None: unknown), `was` the path before a rename, `summary` a model's."""
 
     commit: FileCommit
     touched: Touched | None = None
@@ -192,10 +185,8 @@ def without_withheld(steps: Iterable[Step], why_not: Callable[[str], str | None]
 
 
 def did(step: Step, *, names: int = NAMES) -> str:
-    """What the commit changed in the file, in words and without line counts; "" if there is nothing to say.
-
-    Paths and symbols are not sanitized for a terminal.
-    """
+    """What the commit changed in the file, in words and without line counts; "" for nothing to say. Not sanitized for a
+    terminal."""
     commit, phrases = step.commit, []
     if commit.status == "R":
         phrases.append(f"moved from {step.was}" if step.was else "moved here")

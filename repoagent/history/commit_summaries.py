@@ -243,7 +243,6 @@ def question(step: Step, body: str, patch: Patch | None, shown: Sequence[str]) -
 
 
 def _cut(text: str, limit: int) -> str:
-    """The first whole lines of `text`, about `limit` characters."""
     if len(text) <= limit:
         return text
     start = text[:limit]
@@ -355,11 +354,11 @@ def summarize(
     on_batch: Callable[[int, int], None] = lambda done, total: None,
     on_wait: OnWait = lambda seconds, reason: None,
 ) -> None:
-    """Ask the model, and save each answer at once in the files and in `outcome`, so that both are complete even after
-    an interrupt.
+    """Ask the model, and save each answer at once in its file and in `outcome`, so that both are complete even after an
+    interrupt. A failed call saves nothing.
 
-    A failed call saves nothing. `on_batch` is called with the number of commits done and the total. Raises what
-    `complete` raises, and Refused if an answer cannot be saved.
+    `on_batch` gets the number of commits done and the total. Raises what `complete` raises, and Refused if an answer
+    cannot be saved.
     """
     from repoagent.llm.complete import complete
     from repoagent.llm.model import public

@@ -160,7 +160,6 @@ def _kind(top: Path, commit: str, path: str) -> str:
 
 
 def _nothing(top: Path, path: str, revision: str, history: FileHistory) -> UsageError | NothingDone:
-    """Why there is no history."""
     check_path(path)
     unseen = f"git found no commit that touches {path} in {REPORT_SECONDS:g} s, or lacks the objects"
     if not os.path.lexists(top / path):
@@ -232,7 +231,6 @@ def last_changes(
 
 
 def _summarized(file_steps: list[Step], summaries: Path | None) -> list[Step]:
-    """`file_steps` with the saved summaries, if there are any."""
     if summaries is None or not summaries.is_dir():
         return file_steps
     from repoagent.history.commit_summaries import add_saved

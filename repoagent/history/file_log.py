@@ -54,10 +54,7 @@ def file_log(
     worktree: WorkTree | Path, path: str, limit: int, *, revision: str = "HEAD", seconds: float = SECONDS
 ) -> FileHistory:
     """All commits of `path` (a file or a directory, relative to the top); lines are counted in the newest `limit`.
-
-    If the work tree has a complete index, git does not walk the history; otherwise git gets `seconds` of wall time.
-    Raises GitError if git fails.
-    """
+    Without a complete index git walks the history for `seconds` of wall time. Raises GitError if git fails."""
     if isinstance(worktree, Path):
         top = worktree
     else:
@@ -84,10 +81,10 @@ def read_log(
 ) -> FileHistory:
     """The last `limit` commits that changed a file or directory, by one `git log`; lines are not counted.
 
-    `path` is relative to the top of the work tree. Merges count only if no other commit has changed the path; renames
-    are followed; names are those of `.mailmap`. After `seconds` of wall time (None for no limit) the commits so far are
-    the result, marked as partial; following renames may take as long again. Commits made before `since` (seconds since
-    1970) are left out. Raises GitError if git fails.
+    Merges count only if no other commit has changed the path; renames are followed; names are those of `.mailmap`.
+    After `seconds` of wall time (None: no limit) the commits so far are the result, marked as partial; following
+    renames may take as long again. Commits before `since` (seconds since 1970) are left out. Raises GitError if git
+    fails.
     """
     age = () if since is None else (f"--max-age={since}",)
 

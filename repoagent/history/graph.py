@@ -49,7 +49,6 @@ class Node(NamedTuple):
 
     @property
     def label(self) -> tuple[str, str]:
-        """The name and the folder, shortened to fit."""
         if not self.side:
             return shorten(self.path, 34), ""
         folder, slash, name = self.path.rstrip("/").rpartition("/")
@@ -113,7 +112,6 @@ def shown(text: str | bytes) -> str:
 
 
 def columns(text: str) -> int:
-    """How many columns of a fixed-width font a printable text takes."""
     return len(text) if text.isascii() else sum(width(character) for character in text)
 
 
@@ -275,14 +273,12 @@ def neighbors_graph(neighborhood: Neighborhood, headers: Mapping[str, CommitHead
 
 
 def _shared(pair: Neighbor | Edge) -> str:
-    """How often two files changed together; "" for never."""
     if not pair.together:
         return ""
     return f"{pair.together} of {pair.commits} commits ({round(100 * pair.together / max(pair.commits, 1))}%)"
 
 
 def _layout(nodes: list[Node], first: int) -> tuple[list[Node], tuple[float, float]]:
-    """The nodes with positions, and the size of the picture; those before `first` are queried."""
     clockwise = sorted(range(first, len(nodes)), key=lambda node: (nodes[node].group % (COLOURS + 1), node))
     middle = (len(clockwise) + 1) // 2
     sides = []

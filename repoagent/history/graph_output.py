@@ -44,7 +44,6 @@ def _style() -> str:
 
 
 def svg(graph: Graph) -> str:
-    """The graph as the text of an SVG file."""
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{_drawing(graph)}\n'
 
 
@@ -102,7 +101,6 @@ def _drawing(graph: Graph, *, page: bool = False) -> str:
 
 
 def _colour(group: int) -> str:
-    """The CSS class with the colour of a group."""
     return f"g{_ALONE_COLOUR if group == ALONE else group}"
 
 

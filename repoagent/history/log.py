@@ -32,13 +32,12 @@ COUNTS = re.compile(rb"(\d+|-)\t(\d+|-)\t(.*)", re.DOTALL)
 
 @dataclass(frozen=True)
 class FileCommit:
-    """One commit that changed a file.
+    """One commit that changed a file; "" where there is no file or the value is unknown.
 
-    `date` is the author date in ISO 8601. `added` and `removed` are the numbers of lines in this file, None if they
-    were not counted or the file is binary. `path` is the file's path in the commit, `status` git's letter (A, M, D, T;
-    R for a rename), `was` the path before a rename. `before` and `after` are blob ids, and the modes are git's, in
-    octal; "" if there is no file or the value is unknown. `touched` lists the paths that changed: the file's own, or
-    those below a directory.
+    `date` is the author date in ISO 8601. `added` and `removed` are lines of this file, None if not counted or binary.
+    `path` is the file's path in the commit, `status` git's letter (A, M, D, T; R for a rename), `was` the path before a
+    rename. `before` and `after` are blob ids, the modes git's, in octal. `touched` lists the paths that changed: the
+    file's own, or those below a directory.
     """
 
     commit: str
@@ -253,7 +252,6 @@ class TimedGit:
         return bytes(data), False
 
     def close(self) -> None:
-        """End git if it is still running."""
         with suppress(_TimeUp), self._stack:
             raise _TimeUp
 

@@ -26,10 +26,8 @@ EVIDENCE = 20
 
 
 class Missing(NamedTuple):
-    """A file that changed in `together` of the last `commits` commits to the changed files.
-
-    `confidence` is weighted; it is not the ratio of these numbers.
-    """
+    """A file that changed in `together` of the last `commits` commits to the changed files. `confidence` is weighted,
+    not their ratio."""
 
     file: int
     path: bytes
@@ -42,12 +40,12 @@ class Missing(NamedTuple):
 def missing(
     view: View, files: Sequence[int], *, limit: int = 3, threshold: float, author: int | None = None
 ) -> list[Missing]:
-    """At most `limit` existing files, other than `files`, whose confidence is `threshold` or more, highest first.
+    """At most `limit` existing files, other than `files`, whose confidence is `threshold` or more, highest first; none
+    if nothing is known about `files`.
 
     `files` are the ids of the changed files, including deleted ones; new files have none. `threshold` is the result of
-    `calibrate`; all files but the first must exceed it by 0.2. `author` is the change's author, as in `Commit.author`
-    (see `IndexView.author`); None if unknown. The result is empty if nothing is known about the files, because no
-    answer is better than a guess.
+    `calibrate`; all files but the first must exceed it by 0.2. `author` is the change's author as in `Commit.author`;
+    None if unknown.
     """
     asked = frozenset(files)
     if not asked or limit < 1:
@@ -68,7 +66,6 @@ def missing(
 
 
 def merge(histories: Mapping[int, Sequence[Commit]]) -> list[Commit]:
-    """The commits of several files, each once, newest first."""
     commits = {commit.number: commit for history in histories.values() for commit in history}
     return [commits[number] for number in sorted(commits, reverse=True)]
 
@@ -102,7 +99,6 @@ def confidences(
 
 
 def evidence(file: int, weighed: Sequence[tuple[Commit, float]]) -> tuple[int, ...]:
-    """The numbers of the commits that contain the file, newest first."""
     return tuple(commit.number for commit, _ in weighed if file in commit.files)
 
 
@@ -116,12 +112,11 @@ AVERAGE = (0.7, 0.55, 0.45, *[0.0] * 47)
 
 
 def calibrate(view: View, *, false_alarms: float = 0.05) -> float:
-    """The threshold for `missing` at which at most a fraction `false_alarms` (below 1) of the newest commits would
-    have caused a warning.
+    """The threshold for `missing` at which at most a fraction `false_alarms` (below 1) of the newest commits would have
+    caused a warning: 0.4 to 1.0, which no file reaches.
 
-    Each of the 200 newest commits with at most 30 files is assumed complete and judged only by earlier commits; 50
-    commits of an average repository are added as a prior. The result is at least 0.4; with fewer than 40 such commits
-    it is 1.0, which no file reaches. It changes slowly and can be cached for about twenty commits.
+    Each of the 200 newest commits with at most 30 files (below 40 of these: 1.0) is assumed complete and judged only by
+    earlier commits; 50 commits of an average repository are added as a prior. It can be cached for twenty commits.
     """
     newest = [commit for commit in view.latest(JUDGED) if commit.files and commit.size <= USUAL]
     alarms = [alarm for alarm in surest(view, newest) if alarm is not None]
@@ -133,10 +128,8 @@ def calibrate(view: View, *, false_alarms: float = 0.05) -> float:
 
 
 def surest(view: View, commits: Sequence[Commit]) -> list[float | None]:
-    """The confidence of the surest missing partner of each commit, judged only by earlier commits.
-
-    It is 0.0 if below 0.4, and None for a commit none of whose files existed before.
-    """
+    """The confidence of the surest missing partner of each commit, judged only by earlier commits: 0.0 if below 0.4,
+    None for a commit none of whose files existed before."""
     histories = view.many(sorted({file for commit in commits for file in commit.files}), DEPTH)
     numbers = {file: [-commit.number for commit in history] for file, history in histories.items()}
     last: dict[int, int] = {}  # the newest commit of a file: it was alive until then

@@ -61,10 +61,10 @@ class Edge(NamedTuple):
 
 class Neighborhood(NamedTuple):
     """The files that changed with `paths` (relative to the top; a folder ends with a slash) in the history of
-    `revision`. `commit` is the id of that revision's commit, "" before the first commit.
+    `revision`, whose commit is `commit` ("" before the first).
 
-    `rows` are sorted by score. `looked_at` is the number of commits to the queried files, `note` a note for the user
-    ("" for none). `ids` has the full id of each commit in the evidence of a row or an edge.
+    `rows` are sorted by score. `looked_at` is the number of commits to the queried files. `ids` has the full id of each
+    commit in the evidence of a row or an edge.
     """
 
     paths: tuple[bytes, ...]
@@ -90,9 +90,8 @@ def neighborhood(
 ) -> Neighborhood:
     """The files that changed with `paths` (files or folders, relative to the top) and exist at `revision`.
 
-    `commit` is the full id of the revision's commit, if known (see `open_at_head`). `picture` adds the edges between
-    all of them. Raises UsageError for an unknown revision and for paths without a file, Refused for a path in a git
-    directory.
+    `commit` is the full id of the revision's commit, if known. `picture` adds the edges between all of them. Raises
+    UsageError for an unknown revision and for paths without a file, Refused for a path in a git directory.
     """
     from repoagent.storage.database import Unusable
 
@@ -109,11 +108,9 @@ def neighborhood(
 def recent_neighborhood(
     worktree: WorkTree, paths: Sequence[str], *, limit: int, since: int | None = None
 ) -> Neighborhood:
-    """The neighbors of files according to the files' own last commits at HEAD after `since` (seconds since 1970).
-
-    The search is limited by the number of commits, not by time: the same state of a repository gives the same answer,
-    whatever the index contains and however busy the machine is. Raises what `neighborhood` raises.
-    """
+    """The neighbors of files according to their own last commits at HEAD after `since` (seconds since 1970). The number
+    of commits is limited, not the time: the same repository gives the same answer, whatever the index contains.
+    Raises what `neighborhood` raises."""
     from repoagent.history.recent_commits import QuickLook
 
     with ExitStack() as stack:
@@ -174,7 +171,6 @@ class _Query:
         self.note = f"{building}; {state.commits:,} commits so far"
 
     def use_recent(self, note: str) -> None:
-        """Use the last commits of the files themselves."""
         if self.commit is None:
             from repoagent.history.file_history import resolve
 
@@ -184,7 +180,6 @@ class _Query:
         self.state, self.note, self.cut = "recent", note, self.view.late
 
     def _look(self) -> QuickLook:
-        """Start to read the last commits of the files."""
         from repoagent.history.recent_commits import QuickLook
 
         if self.quick is None:

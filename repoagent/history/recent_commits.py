@@ -54,7 +54,6 @@ class QuickLook:
         return RecentView(self._top, self._revision, data, late=late)
 
     def close(self) -> None:
-        """End git if it is still running."""
         self._git.close()
 
     def __enter__(self) -> QuickLook:

@@ -37,7 +37,6 @@ _MANY, _LOW = 10, 0.1  # commits, and the score, of a weak pair
 
 
 def day(seconds: int | None) -> str:
-    """The day of a commit in UTC; "" for None."""
     if seconds is None:
         return ""
     try:
@@ -59,22 +58,17 @@ def rate(together: int, commits: int) -> Rate | None:
 
 def is_weak(row: Neighbor) -> bool:
     """Whether a row has too little evidence to be shown by default: at most one common commit out of many, and a low
-    score.
-
-    In the repositories of requests, flask and ripgrep, this hides 11% to 27% of the rows, and 0% to 3% of the hits
-    among the first ten. Of the hidden rows, 1% to 2% change in the next commit; of the others, 9% to 13%.
-    """
+    score. In requests, flask and ripgrep that hides 11% to 27% of the rows; 1% to 2% of these change in the next
+    commit, of the others 9% to 13%."""
     return row.together <= 1 and row.commits >= _MANY and row.score < _LOW
 
 
 def hidden(count: int) -> str:
-    """A sentence on how many weak pairs are hidden."""
     pairs, them = ("pair", "it") if count == 1 else ("pairs", "them")
     return f"{count} weak {pairs} hidden (at most one commit in common): use --weak to see {them}"
 
 
 def legend(rows: Sequence[Neighbor]) -> str:
-    """An explanation of the columns whose names do not explain themselves."""
     text = "bar: share of best score; medium: from 20%; high: from 50%"
     return f"{text}; partners: shared" if any("through" in row.reasons[:2] for row in rows) else text
 
@@ -93,7 +87,6 @@ def why(reasons: Sequence[str], *, short: bool = False) -> str:
 
 
 def guidance(neighborhood: Neighborhood) -> str:
-    """A sentence on how to read the rows, to print below a table or a picture."""
     noun = "folder" if neighborhood.paths[0].endswith(b"/") else "file"
     these = f"these {noun}s" if len(neighborhood.paths) > 1 else f"this {noun}"
     if not any(row.together for row in neighborhood.rows):
@@ -102,7 +95,6 @@ def guidance(neighborhood: Neighborhood) -> str:
 
 
 def headline(neighborhood: Neighborhood) -> str:
-    """A summary of a neighborhood in one line, with unescaped names."""
     names = [os.fsdecode(path) for path in neighborhood.paths]
     several = len(names) > 1
     query = list_some(names, _NAMED)
@@ -139,12 +131,12 @@ def history_block(
     people: Authors | None = None,
     budget: int | None = None,
 ) -> str:
-    """A line about the authors, then one line per commit, newest first: date, short id, author, subject, changes to the
+    """A line about the authors, then one per commit, newest first: date, short id, author, subject, changes to the
     file, lines added and removed; "" for no commits.
 
-    At most `limit` commits, and with a `budget` (tokens of four bytes) only as many as fit: the newest and the most
-    informative, bulk commits last. Authors, subjects and symbols are untrusted: control and format characters are
-    replaced and long values are cut, so a line cannot forge another one.
+    At most `limit` commits, and with a `budget` (tokens of four bytes) the newest and most informative that fit.
+    Authors, subjects and symbols are untrusted: control characters are replaced and long values are cut, so a line
+    cannot forge another one.
     """
     from repoagent.history.commit_details import did, lines_of
 
@@ -211,7 +203,6 @@ def authors_line(people: Authors) -> str:
 
 
 def to_dict(past: HistoryReport) -> dict[str, object]:
-    """The history as plain data for `--json`. In paths, invalid UTF-8 is encoded as surrogate escapes."""
     from repoagent.history.commit_details import did
 
     people: dict[str, object] = {"commits": past.people.commits, "partial": past.people.partial}
@@ -296,10 +287,8 @@ class CommitHeader:
 
 
 def read_headers(top: Path, ids: Iterable[str]) -> dict[str, CommitHeader]:
-    """The commits with these full ids, by id, except those that do not exist (because they were pruned, for example).
-
-    Invalid UTF-8 is decoded with replacement characters. Raises GitError if git fails.
-    """
+    """The commits with these full ids, by id, except pruned ones. Invalid UTF-8 is decoded with replacement characters.
+    Raises GitError if git fails."""
     commits = list(dict.fromkeys(ids))
     if not commits:
         return {}

@@ -146,7 +146,6 @@ def build_map(
 
 
 def _pairs(history: Sequence[Commit], number_of: Mapping[int, int]) -> Pairs:
-    """The pairs of files that changed together; old and large commits count less."""
     weights: defaultdict[tuple[int, int], float] = defaultdict(float)
     counts: Counter[tuple[int, int]] = Counter()
     own: defaultdict[int, float] = defaultdict(float)

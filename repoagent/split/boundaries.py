@@ -90,7 +90,6 @@ _PHRASING = _words(
 
 @cache
 def child_role(kind: str) -> int:
-    """The role of a node of this type among its siblings: ITEM, COMMENT, ..."""
     if kind in _CLOSERS:
         return CLOSER
     if kind in _ATTACHED:
@@ -129,7 +128,6 @@ def child_roles(language: str) -> dict[int, int]:
 
 @cache
 def holder_role(kind: str) -> int:
-    """The role of a node of this type for its children: LIST, PARTS or LEAF."""
     if kind in _LEAVES or _COMMENT.search(kind):
         return LEAF
     return LIST if kind in _LISTS or _LIST.search(kind) else PARTS
@@ -175,7 +173,6 @@ class Frame:
         self.cost = DEEPER * min(self.level, DEEPEST) + (PART if self.role == PARTS else 0.0)
 
     def begin(self) -> None:
-        """Record that the first item was reached."""
         self.listed = True
         self.plain = self.role == LIST and not self.broken
 

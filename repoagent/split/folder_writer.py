@@ -46,8 +46,8 @@ def create(text: SourceText, options: SplitOptions, folder: Path | None = None) 
     """Write the split of `text` into `folder` (None: the default one), which is new, empty, or contains an earlier
     split of the same file.
 
-    Raises Refused if the folder contains anything else, or edited segments that are not merged, and if a system call
-    fails; UsageError if it is not a folder or is in a git directory. Nothing is written in these cases.
+    Writes nothing and raises Refused if it contains anything else or edits that are not merged, or if a system call
+    fails; UsageError if it is not a folder or is in a git directory.
     """
     if folder is None:
         folder = default_folder(text)
@@ -112,12 +112,11 @@ def _existing_split(folder: Path, text: SourceText) -> Index | None:
 def put(
     index: Index, base: bytes, old: Index | None, edited: Mapping[str, bytes]
 ) -> tuple[list[str], list[str]]:
-    """Write the split of `base` into its folder and replace `old`; call it inside `lock_split`. Returns the files
-    written and those removed.
+    """Write the split of `base` into its folder and replace `old`, inside `lock_split`. Returns the files written and
+    those removed.
 
     Files in `edited` (by name, with the text that they are based on) are not written. Raises Refused if a system call
-    fails (the index is then the old or the new one), or if the user saves a segment while it is being replaced; that
-    file is not overwritten.
+    fails (the index is then the old or the new one), or if the user saves a segment meanwhile; that file is kept.
     """
     hashes = {segment.file: segment.sha256 for segment in index.segments}
     present = {}
@@ -152,10 +151,8 @@ def put(
 
 
 def finish(index: Index) -> Index:
-    """Complete the update that a killed command left unfinished; return the index without pending files.
-
-    Raises Refused for a file that was saved since then, because the text that it is based on is unknown.
-    """
+    """Complete the update of a killed command; return the index without pending files. Raises Refused for a file that
+    was saved since then, because the text that it is based on is unknown."""
     whole = replace(index, pending={})
     staged = index.folder / STAGED
     if not index.pending and (_is_base(index, index.folder / BASE) or not _is_base(index, staged / BASE)):
@@ -252,7 +249,6 @@ def _move(folder: int, source: str, target: str) -> None:
 
 
 def _hash(folder: int, name: str) -> str | None:
-    """The SHA-256 of a file; None if it is missing."""
     try:
         descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     except FileNotFoundError:

@@ -46,7 +46,6 @@ class SegmentEdit:
         return self.segment.file
 
     def counts(self) -> tuple[int, int]:
-        """The number of lines added and removed."""
         ranges = differing(lines_of(self.before), lines_of(self.after))
         return sum(j2 - j1 for _, _, j1, j2 in ranges), sum(i2 - i1 for i1, i2, _, _ in ranges)
 
@@ -99,15 +98,12 @@ class MergeResult:
 
 
 def lines_of(data: bytes) -> list[bytes]:
-    """The lines of `data` with their line feeds."""
     return io.BytesIO(data).readlines()
 
 
 def read_segment_edits(index: Index, cwd: Path) -> SegmentEdits:
-    """Read the edited segments of a split; `cwd` is for paths in messages.
-
-    Raises NothingDone if no text was edited, Refused for a segment that cannot be merged as saved.
-    """
+    """Read the edited segments of a split; `cwd` is for paths in messages. Raises NothingDone if no text was edited,
+    Refused for a segment that cannot be merged as saved."""
     folder = folder_index.display_path(index.folder, cwd)
     if not index.source.path:
         raise Refused(
@@ -174,7 +170,6 @@ def breaking_segments(segment_edits: SegmentEdits) -> list[str]:
 
 
 def merge_edits(worktree: WorkTree, segment_edits: SegmentEdits, present: bytes) -> MergeResult:
-    """Merge the edits with the `present` source."""
     base, path = segment_edits.base, segment_edits.index.source.path.rpartition("/")[2]
     parts = {s.file: base[s.start : s.end] for s in segment_edits.index.segments}
     after = dict(parts)
@@ -280,7 +275,6 @@ class JoinConflict(Refused):
 
 
 def describe_conflicts(path: str, conflicts: Sequence[SegmentConflict]) -> str:
-    """The conflicts in words, with the segment files and the lines."""
     texts = []
     for conflict in conflicts:
         file = " and ".join(conflict.files)
@@ -312,7 +306,6 @@ def is_mostly_utf8(data: bytes) -> bool:
 
 
 def line_endings(data: bytes) -> set[bytes]:
-    """The kinds of line endings in `data`."""
     crlf = {b"\r\n"} if b"\r\n" in data else set()
     rest = data.replace(b"\r\n", b"") if crlf else data
     return crlf | {ending for ending in (b"\n", b"\r") if ending in rest}
@@ -378,7 +371,6 @@ def _invalid_byte(data: bytes) -> int:
 
 
 def _with_endings_of(file: str, before: bytes, after: bytes, known: set[bytes], notes: list[str]) -> bytes:
-    """`after` with the line endings of `before`, which are `known`."""
     present = line_endings(after)
     if present == known or (not known and len(present) < 2):
         return after

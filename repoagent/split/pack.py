@@ -18,16 +18,14 @@ Boundary = Literal["start", "node", "embedded", "blank", "indent", "line", "byte
 
 @dataclass(frozen=True)
 class Segment:
-    """A segment and its file (`file` is "" without one); in order, the segments make up the whole source.
+    """A segment and its file ("" without one); in order, the segments make up the whole source.
 
-    `start` and `end` (exclusive) are byte offsets in the source, and `sha256` is the hash of the bytes between them.
-    Line numbers start at 1, and the last line is included; two segments share a line only if it was cut. `scope` has
-    the names of the symbols that begin earlier and contain the first line, outermost first; `symbols` are those whose
-    first line begins in the segment. An `oversize` segment is longer than the target because it cannot be cut.
+    `start` and `end` (exclusive) are byte offsets. Lines count from 1, and the last is included; two segments share a
+    line only if it was cut. `scope` names the symbols that begin earlier and contain the first line, outermost first;
+    `symbols` begin in the segment. An `oversize` one is longer than the target because it cannot be cut.
 
-    `based_on` is "" unless both the file and its part of the source were edited: then it is the hash of the text that
-    the file is based on, which is saved as `kept_base`. Only such a segment may be empty, if its part of the source was
-    removed.
+    `based_on` is "" unless both the file and its part of the source were edited: then it is the hash of `kept_base`.
+    Only such a segment may be empty, if its part of the source was removed.
     """
 
     file: str
@@ -63,11 +61,10 @@ _STEPS: Final = 64
 def pack(
     candidates: Sequence[Candidate], first: int, last: int, limit: int, kept: Collection[int] = ()
 ) -> list[Candidate]:
-    """The candidates at which to cut the text from `first` to `last`.
+    """The candidates (in text order, each offset once) at which to cut the text from `first` to `last`, in linear time.
 
-    `candidates` must be in text order, each offset once. No segment is longer than `limit` unless two neighboring
-    candidates are farther apart. `kept` has the offsets of an earlier split's cuts, which are preferred if they are
-    still good. The time is linear in the number of candidates.
+    No segment is longer than `limit` unless two neighboring candidates are farther apart. `kept` has the cuts of an
+    earlier split, which are preferred if they are still good.
     """
     if last - first <= limit or not candidates:
         return []

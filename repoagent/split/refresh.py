@@ -61,12 +61,12 @@ def refresh(
     language: str | None = None,
     joined: Mapping[str, str] | None = None,
 ) -> RefreshResult:
-    """Update the split at `path` (a folder, or its index) to the current text of its source.
+    """Update the split at `path` (a folder, or its index) to the current text of its source. Missing segment files are
+    written again.
 
-    Pass `text` if the index does not lead to the source: the file was renamed, or the text comes from standard input.
-    `target`, `natural` and `language` replace the options of the split. `joined` maps edited files to their hashes when
-    they were joined; an edited file is only overwritten if its hash is still the same. Missing segment files are
-    written again. Raises Busy, and what `read_index` and `find_text` raise, before any change.
+    Pass `text` if the file was renamed or comes from standard input. `target`, `natural` and `language` replace the
+    options of the split. `joined` has the hashes that edited files had when they were joined; only these are
+    overwritten. Raises Busy, and what `read_index` and `find_text` raise, before any change.
     """
     if not folder_index.index_path(path).is_file():
         folder_index.read_index(path)  # raises the error
@@ -122,11 +122,8 @@ def refresh(
 def _relocated(
     index: Index, base: bytes, files: Mapping[str, bytes], text: SourceText, options: SplitOptions
 ) -> tuple[list[Segment], Collection[str]]:
-    """The segments of the new text, and the edited files that it already contains.
-
-    Each of the other edited `files` has a separate segment (its region); files that are not edited keep the segment
-    that begins where theirs did.
-    """
+    """The segments of the new text, and the edited files that it already contains. The other edited `files` each get a
+    separate segment; files that are not edited keep the one that begins where theirs did."""
     data = text.data
     cuts = [*(segment.start for segment in index.segments), len(base)]
     moved = OffsetMap(base, data, cuts)
@@ -191,7 +188,6 @@ def _relocated(
 
 
 def _indent(text: bytes, start: int, end: int) -> int:
-    """The indentation of the first nonblank line."""
     while start < end:
         stop = text.find(b"\n", start, end) + 1 or end
         line = text[start : min(stop, start + 1000)]
@@ -235,11 +231,9 @@ class OffsetMap:
 
 
 def changes(old: bytes, new: bytes, cuts: Collection[int] = ()) -> list[Change]:
-    """The replacements that turn `old` into `new`, in order, with at least one equal line between any two of them.
-
-    An insertion or deletion with several equivalent positions (such as the blank lines around a new function) is placed
-    so that one of `cuts`, offsets in `old`, is at its edge.
-    """
+    """The replacements that turn `old` into `new`, in order, with at least one equal line between any two of them. An
+    insertion or deletion with several equivalent positions is placed so that one of `cuts`, offsets in `old`, is at
+    its edge."""
     if old == new:
         return []
     same = common_prefix(old, new)

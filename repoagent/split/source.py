@@ -48,11 +48,8 @@ def find_worktree(cwd: Path) -> WorkTree | None:
 
 
 def find_text(name: str, cwd: Path) -> SourceText:
-    """Read the file `name`, relative to `cwd`.
-
-    A file of a work tree is read by `read_source`; outside of one, symbolic links are followed. Raises UsageError if it
-    is missing or a folder, Refused if it cannot or must not be read.
-    """
+    """Read the file `name`, relative to `cwd`; outside of a work tree, symbolic links are followed. Raises UsageError
+    if it is missing or a folder, Refused if it cannot or must not be read."""
     full = cwd / name
     folder = Path(os.path.realpath(full.parent))
     worktree = find_worktree(cwd)
@@ -87,7 +84,6 @@ def current_source(index: Index, cwd: Path) -> SourceText:
 
 
 def missing_source_message(index: Index, cwd: Path) -> str:
-    """What to do if the source no longer exists, as a sentence."""
     at = folder_index.quoted_path(index.folder, cwd)
     return (
         f"{index.source.path} no longer exists; restore it (`git restore`), or if it was renamed, run "
@@ -105,7 +101,6 @@ def worktree_of(index: Index, cwd: Path) -> WorkTree | None:
 
 
 def _read_anywhere(path: str) -> bytes:
-    """The bytes of a file that is not in a repository."""
     try:
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             status = os.fstat(file.fileno())
@@ -123,7 +118,6 @@ def _read_anywhere(path: str) -> bytes:
 
 
 def source_of(text: SourceText) -> IndexedSource:
-    """The index entry for the source `text`."""
     data = text.data
     crlf = data.count(b"\r\n")
     counts = {"lf": data.count(b"\n") - crlf, "crlf": crlf, "cr": data.count(b"\r") - crlf}

@@ -46,12 +46,11 @@ def cut(
     kept: Sequence[int] = (),
 ) -> tuple[list[Span], Callable[[], Sequence[Symbol]]]:
     """The spans of the segments of `data`, in order, at most `target` bytes each unless they cannot be cut; and a
-    function that returns the symbols of the file, which takes longer than the split. `describe` takes both.
+    function that returns the symbols of the file, which takes longer. `describe` takes both.
 
     Without `language`, `path` and the first lines determine it. `natural` gives each outermost unit (a definition, a
-    section, a key) a separate segment instead of packing neighbors together. `kept` has the byte offsets of an earlier
-    split's cuts, relocated to this text; they are kept if they are still good. Raises UsageError for a `language`
-    without a grammar.
+    section, a key) its own segment. `kept` has the cuts of an earlier split, relocated to this text. Raises UsageError
+    for a `language` without a grammar.
     """
     if not data:
         return [], tuple
@@ -139,10 +138,8 @@ def _first_line(symbol: Symbol) -> int:
 
 
 def _unit_starts(tree: tree_sitter.Tree, text: bytes, language: str) -> list[int]:
-    """The byte offsets at which the outermost units begin, including their comments, in order.
-
-    Neighbors of one or two lines of code (imports, assignments) count as one unit.
-    """
+    """Where the outermost units begin, including their comments, in order. Neighbors of one or two lines of code
+    (imports, assignments) count as one unit."""
     candidates: list[Candidate] = []
     boundaries.walk(
         tree, text, _innermost_list(tree.root_node, language) - 1, candidates, (language, 0, 0, 0)

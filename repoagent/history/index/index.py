@@ -43,12 +43,9 @@ _WAIT = 0.25  # seconds to wait for another process that updates the index
 
 
 class State(NamedTuple):
-    """How much of the history is indexed.
-
-    `commits` is the number of indexed commits on all branches, without merges; `new` the number of commits that the
-    revision reaches and that are not indexed. `end` is "mining" (older commits are missing), "whole", or "unreadable"
-    (git could not read older commits). `size` is in bytes.
-    """
+    """How much of the history is indexed: `commits` on all branches, without merges, in `size` bytes. `new` commits
+    that the revision reaches are not. `end` is "mining" (older ones are missing), "whole", or "unreadable" (git
+    could not read them)."""
 
     commits: int
     end: str = "mining"
@@ -57,7 +54,6 @@ class State(NamedTuple):
 
     @property
     def complete(self) -> bool:
-        """Whether all commits that the revision reaches are indexed."""
         return self.end == "whole" and not self.new
 
 
@@ -139,7 +135,6 @@ class Index:
         return self.state(revision)
 
     def state(self, revision: str = "HEAD") -> State:
-        """The state of the index for `revision`, without an update."""
         connection = self._reader()
         try:
             with sqlite_errors(self._path):
@@ -150,11 +145,8 @@ class Index:
         return State(0)
 
     def view(self, revision: str = "HEAD") -> IndexView:
-        """A snapshot of the indexed history that `revision` reaches.
-
-        Raises UsageError for an unknown revision, NoCommits before the first commit, Unusable if nothing has been
-        indexed.
-        """
+        """A snapshot of the indexed history that `revision` reaches. Raises UsageError for an unknown revision,
+        NoCommits before the first commit, Unusable if nothing has been indexed."""
         tip = self._tip(revision)
         connection = self._reader()
         if connection is None:
@@ -248,10 +240,8 @@ class Index:
 
 
 def open_index(worktree: WorkTree, *, warn: Warn = to_stderr) -> Index:
-    """The index of the repository of `worktree`, shared by all its work trees. Nothing is read or created yet.
-
-    `warn` gets a sentence if the index had to be recreated.
-    """
+    """The index of the repository of `worktree`, shared by all its work trees. Nothing is read or created yet. `warn`
+    gets a sentence if the index had to be recreated."""
     return Index(worktree, warn)
 
 

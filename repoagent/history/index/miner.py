@@ -164,7 +164,6 @@ def _stretches(file: int, numbers: list[int]) -> Iterator[tuple[int, int, array[
 
 
 def _touches(connection: sqlite3.Connection, file: int) -> set[int]:
-    """The numbers of all commits that changed a file."""
     rows = connection.execute("SELECT numbers FROM touch WHERE file = ?", (file,))
     return {number for (data,) in rows for number in unpacked(NUMBERS, data)}
 
@@ -199,7 +198,6 @@ _ENDS = 3  # bits for the kind of an event below the file number
 
 
 def begin(connection: sqlite3.Connection, base: bytes, signature: str) -> None:
-    """Initialize the index with `base`, the newest commit so far."""
     with transaction(connection):
         put(
             connection,

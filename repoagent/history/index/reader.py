@@ -169,7 +169,6 @@ class IndexView:
             self._broken(error)
 
     def _reached(self, data: bytes) -> Iterable[int]:
-        """The reachable ones of stored numbers, newest first."""
         with self._errors():
             numbers = unpacked(NUMBERS, data)
         numbers.reverse()
@@ -216,10 +215,8 @@ class Reach(NamedTuple):
 
 
 def reach(connection: sqlite3.Connection, top: Path, tip: bytes) -> Reach:
-    """What the commit `tip` (a hexadecimal id) reaches; an unknown tip takes one git process.
-
-    Raises UsageError if git cannot walk from it.
-    """
+    """What the commit `tip` (a hexadecimal id) reaches; an unknown tip takes one git process. Raises UsageError if git
+    cannot walk from it."""
     if (stored := known(connection, tip)) is not None:
         return stored
     low, ended = get(connection, "low"), get(connection, "ended") == WHOLE

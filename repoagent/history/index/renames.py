@@ -24,10 +24,8 @@ Known = Callable[[bytes], "tuple[int, int] | None"]  # file and kind of the oute
 
 
 class Batch:
-    """The paths and files of a sequence of commits, in order: newest first with `back`, else oldest first.
-
-    `known` returns what earlier batches found for a path. `next_file` is the first unused file number.
-    """
+    """The paths and files of a sequence of commits: newest first with `back`, else oldest first. `known` returns what
+    earlier batches found for a path."""
 
     def __init__(self, known: Known, next_file: int, *, back: bool) -> None:
         self.known, self.next_file, self.back = known, next_file, back
@@ -68,7 +66,6 @@ class Batch:
         return files
 
     def find(self, file: int) -> int:
-        """The number of the file that `file` was merged into, or `file` itself."""
         while file in self.merged:
             file = self.merged[file]
         return file

@@ -88,7 +88,6 @@ def get(connection: sqlite3.Connection, key: str) -> int:
 
 
 def put(connection: sqlite3.Connection, **values: int | str | bytes | None) -> None:
-    """Write values into `meta`, replacing those that exist."""
     connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", values.items())
 
 
