@@ -171,7 +171,6 @@ OPTIONS: tuple[Option, ...] = (
         "the model's reasoning effort",
     ),
     _own("temperature", _NUMBER_OR_NONE, None, "sampling temperature, where the provider supports it"),
-    _own("stop", _TEXTS, (), "stop sequences, where the provider supports them"),
     _own("cache", one_of("5m", "1h", "off"), "5m", "lifetime of the provider's prompt cache"),
     _own("protocol", one_of("auto", "tags", "tools"), "auto", "how a model calls tools: as tags or natively"),
     _limit("max_turns", _COUNT, 10, "maximum model calls per edit"),

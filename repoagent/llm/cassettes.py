@@ -69,7 +69,7 @@ class Replay:
     """Returns the replies in the cassette `path`: those for a key in recorded order, each reply once."""
 
     path: Path
-    takes: ClassVar[frozenset[str]] = frozenset({"effort", "temperature", "stop", "cache"})
+    takes: ClassVar[frozenset[str]] = frozenset({"effort", "temperature", "cache"})
     context_tokens: ClassVar[int | None] = None
     _left: dict[str, list[Reply]] = field(init=False)
 

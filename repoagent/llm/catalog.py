@@ -171,9 +171,6 @@ def _base(spec: str) -> str:
     return spec.rpartition("/")[2].lower().removesuffix(".gguf")
 
 
-Effort = Literal["low", "medium", "high", "xhigh", "max"]
-EFFORTS: tuple[Effort, ...] = ("low", "medium", "high", "xhigh", "max")
-
 # Words and numbers of one or two digits, so that dates and revisions ("-v1:0", "@20260901") are not matched.
 _FAMILY = re.compile(r"claude(?:-(?!latest)(?:[a-z]+|\d{1,2})(?![a-z0-9]))+")
 _VERSION = re.compile(r"claude-[a-z]+-(\d+)(?:-(\d+))?(?:-|$)|claude-(\d+)(?:-(\d+))?(?:-|$)")
@@ -204,15 +201,6 @@ def thinks(name: str) -> bool:
     return version is not None and version >= (4, 6)
 
 
-def effort_of(name: str, wish: str | None) -> Effort | None:
-    """The `output_config.effort` for the requested effort; None if the model does not support it. Unknown models
-    support all."""
-    version = _version(name)
-    known: tuple[Effort, ...] = ()
-    if version is None or version >= (4, 7):
-        known = EFFORTS
-    elif version == (4, 6):
-        known = ("low", "medium", "high", "max")
-    elif family_name(name) == "claude-opus-4-5":
-        known = ("low", "medium", "high")
-    return next((effort for effort in known if effort == wish), None)
+def has_effort(name: str) -> bool:
+    """Whether the model has `output_config.effort`: Claude 4.6 and later, and unknown models."""
+    return _version(name) is None or thinks(name)

@@ -153,12 +153,11 @@ class Request:
 
 @dataclass(frozen=True)
 class Wishes:
-    """The user's settings for a model; None and () leave the choice to the provider. effort: low, medium, high, xhigh
-    or max. stop: texts that end a reply. cache: lifetime of a cached prefix, "5m", "1h" or "off"."""
+    """The user's settings for a model; None leaves the choice to the provider. effort: low, medium, high, xhigh
+    or max. cache: lifetime of a cached prefix, "5m", "1h" or "off"."""
 
     effort: str | None = None
     temperature: float | None = None
-    stop: tuple[str, ...] = ()
     cache: str = "5m"
 
 

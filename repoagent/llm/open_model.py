@@ -113,7 +113,8 @@ def open_model(
     if reply is not None and provider_of(first).answered_by != "user":
         say(f"ignoring --reply: {display_name(first)} is not manual")
     fallbacks = settings.texts("fallback") if provider_of(first).answered_by == "model" else ()
-    wishes = wishes_of(settings)
+    effort, temperature = settings.text_or_none("effort"), settings.number_or_none("temperature")
+    wishes = Wishes(effort, temperature, settings.text("cache"))
     options = ModelOptions(settings, wishes, reply, on_progress)
     models: list[Model] = []
     for item in dict.fromkeys([first, *(resolve(settings, name) for name in fallbacks)]):
@@ -124,11 +125,10 @@ def open_model(
             raise ModelError(_unknown(settings, item))
         models.append(opened)
     model = models[0]
-    for name in ("effort", "temperature", "stop", "cache"):
+    for name in ("effort", "temperature", "cache"):
         value = getattr(wishes, name)
         if value != getattr(Wishes(), name) and name not in model.takes:
-            shown = ", ".join(map(repr, value)) if isinstance(value, tuple) else value
-            say(f"ignoring {name} = {shown}: {model.spec} does not support it")
+            say(f"ignoring {name} = {value}: {model.spec} does not support it")
     if len(models) > 1:
         from repoagent.llm.complete import Fallback
 
@@ -138,12 +138,6 @@ def open_model(
 
         model = Recorder(model, record)
     return model
-
-
-def wishes_of(settings: Settings) -> Wishes:
-    """The `Wishes` for model calls, from the settings."""
-    effort, temperature = settings.text_or_none("effort"), settings.number_or_none("temperature")
-    return Wishes(effort, temperature, settings.texts("stop"), settings.text("cache"))
 
 
 def model_info(settings: Settings, spec: str) -> catalog.ModelInfo:

@@ -69,7 +69,7 @@ OWN = """
 protocol models.x.protocol check check.timeout check.unconfined edit.scope edit.sensitive edit.parse_check
 run.network run.browse run.write run.processes run.memory run.timeout sent.keep_days
 conversations.keep_days color commit.trailer fallback summary.model review.model history.background effort
-temperature stop cache alias.x providers.x.base_url providers.x.api_key_env providers.x.traits
+temperature cache alias.x providers.x.base_url providers.x.api_key_env providers.x.traits
 run.before_turn run.after_edit run.before_finish run.allow run.deny run.tools run.skills models.x.input
 models.x.output models.x.cache_read models.x.cache_write models.x.context models.x.max_output
 models.x.media models.x.format

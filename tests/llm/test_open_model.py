@@ -14,8 +14,7 @@ from repoagent.config.settings import Settings
 from repoagent.errors import ModelError, UsageError
 from repoagent.llm import catalog
 from repoagent.llm.complete import Fallback
-from repoagent.llm.model import Wishes
-from repoagent.llm.open_model import choose_model, open_model, preload, resolve, wishes_of
+from repoagent.llm.open_model import choose_model, open_model, preload, resolve
 from repoagent.llm.registry import PROVIDERS, SERVERS, Backend, parse_spec, provider_of
 
 GGUF = "local/~/models/qwen.gguf"
@@ -127,14 +126,12 @@ def test_fallbacks(tmp_path: Path) -> None:
 
 def test_unsupported_wishes_are_reported(tmp_path: Path) -> None:
     said: list[str] = []
-    wishing = settings(tmp_path, effort="high", temperature=0.25, stop=["END", "###"], cache="off")
-    assert wishes_of(wishing) == Wishes("high", 0.25, ("END", "###"), "off")
+    wishing = settings(tmp_path, effort="high", temperature=0.25, cache="off")
     open_model(wishing, spec="command:llm", reply=tmp_path / "reply", say=said.append)
     assert said == [
         "ignoring --reply: command:llm is not manual",
         "ignoring effort = high: command:llm does not support it",
         "ignoring temperature = 0.25: command:llm does not support it",
-        "ignoring stop = 'END', '###': command:llm does not support it",
         "ignoring cache = off: command:llm does not support it",
     ]
     said.clear()

@@ -242,9 +242,8 @@ class AnthropicModel:
 
     @property
     def takes(self) -> frozenset[str]:
-        has_effort = catalog.effort_of(self.name, self.wishes.effort or "low") is not None
-        optional = {"effort": has_effort, "temperature": not self._thinks}
-        return frozenset({"stop", "cache", "tools", *(name for name, takes in optional.items() if takes)})
+        optional = {"effort": catalog.has_effort(self.name), "temperature": not self._thinks}
+        return frozenset({"cache", "tools", *(name for name, takes in optional.items() if takes)})
 
     @property
     def spec(self) -> str:
@@ -277,14 +276,13 @@ class AnthropicModel:
         client = connect(self.platform)
         import anthropic
 
-        effort = catalog.effort_of(self.name, self.wishes.effort)
+        effort = self.wishes.effort if catalog.has_effort(self.name) else None
         temperature = self.wishes.temperature if request.temperature is None else request.temperature
-        stop = [text for text in self.wishes.stop if text.strip()]  # the API rejects blank ones
         arguments: dict[str, Any] = {
             "stream": True,
             "max_tokens": request.max_output_tokens + (errors.THINKING_TOKENS if self._thinks else 0),
             "output_config": {"effort": effort} if effort else anthropic.omit,
-            "stop_sequences": (*stop, *request.stop) or anthropic.omit,
+            "stop_sequences": request.stop or anthropic.omit,
             # the SDK has no parameter for it, since current models do not support it
             "extra_body": None if temperature is None or self._thinks else {"temperature": temperature},
             "model": self.name,

@@ -188,7 +188,7 @@ class LocalModel:
     context: int | None = None
     on_prompt: OnProgress | None = None
 
-    takes: ClassVar[frozenset[str]] = frozenset({"temperature", "stop"})
+    takes: ClassVar[frozenset[str]] = frozenset({"temperature"})
 
     @property
     def spec(self) -> str:
@@ -206,7 +206,7 @@ class LocalModel:
         traits = frozenset({"grammar"})
         endpoint = Endpoint("local", "http://localhost/v1", local=True, traits=traits, socket=socket)
         temperature = 0.0 if self.wishes.temperature is None else self.wishes.temperature
-        wishes = Wishes(temperature=temperature, stop=self.wishes.stop)
+        wishes = Wishes(temperature=temperature)
         extra = {
             "max_tokens": request.max_output_tokens,
             "cache_prompt": True,

@@ -82,8 +82,7 @@ class OpenAIModel:
     @property
     def takes(self) -> frozenset[str]:
         caches = "breakpoints" in self.endpoint.traits and self.name.startswith("anthropic/")
-        names = {"effort", "temperature", "tools"} | ({"cache"} if caches else set())
-        return frozenset(names if self._uses_responses else names | {"stop"})
+        return frozenset({"effort", "temperature", "tools"} | ({"cache"} if caches else set()))
 
     @property
     def _uses_responses(self) -> bool:

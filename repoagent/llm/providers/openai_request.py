@@ -53,7 +53,6 @@ def chat_body(
         "reasoning_effort": None if as_object else effort,
         "reasoning": {"effort": effort} if effort and as_object else None,
         "temperature": wishes.temperature if request.temperature is None else request.temperature,
-        "stop": list(wishes.stop) or None,
         "grammar": request.grammar if "grammar" in traits and request.grammar else None,
         "tools": [{"type": "function", "function": _tool(tool)} for tool in request.tools] or None,
     }
@@ -176,7 +175,17 @@ def learn(error: ServerError, body: Mapping[str, Any], without: set[str]) -> str
     """
     if error.status not in {400, 422}:
         return None
-    fields = [key for key in body if key not in _REQUIRED and _is_about(error, key)]
+    is_length = re.search(r"in the (completion|output)", error.text)
+    fields = [
+        key
+        for key in body
+        if key not in _REQUIRED
+        and (
+            error.param.split(".")[0] == key
+            or (key in _LIMITS and is_length)
+            or re.search(rf"(?<![a-z_]){key}(?![a-z_])", error.text)
+        )
+    ]
     if _CACHE in error.text and _CACHE in str(body.get("messages")):
         fields.append(_CACHE)
     if not fields:
@@ -184,13 +193,3 @@ def learn(error: ServerError, body: Mapping[str, Any], without: set[str]) -> str
     without.update(fields)
     names = " and ".join(_NAMES.get(key, key) for key in fields)
     return f"does not support {names}: continuing without {'it' if len(fields) == 1 else 'them'}"
-
-
-def _is_about(error: ServerError, key: str) -> bool:
-    """Whether an error names the field `key`. `stop`, an ordinary word, must be quoted or follow a colon."""
-    if key in _LIMITS and re.search(r"in the (completion|output)", error.text):
-        return True
-    if error.param and error.param.split(".")[0] == key:
-        return True
-    pattern = r"['\"`]stop['\"`]|: stop\b" if key == "stop" else rf"(?<![a-z_]){key}(?![a-z_])"
-    return re.search(pattern, error.text) is not None

@@ -6,14 +6,13 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from repoagent.errors import ModelError
-from repoagent.llm.catalog import EFFORTS, family_name, thinks
+from repoagent.llm.catalog import family_name, thinks
 from repoagent.llm.model import Message, Part, Reply, Request, Retryable, Usage, Wishes
 from repoagent.llm.providers.anthropic import AnthropicModel
 from tests.llm.helpers import ask
@@ -293,17 +292,16 @@ def sent_with(server: Server, name: str, wishes: Wishes, request: Request | None
 
 def test_wishes_are_sent_if_the_model_supports_them(server_with: Start) -> None:
     server = server_with(lambda received: "ok")
-    wishes = Wishes(effort="xhigh", temperature=0.2, stop=("END", " \n"))
+    wishes = Wishes(effort="xhigh", temperature=0.2)
     sent = sent_with(server, "claude-sonnet-5-5", wishes)
     assert sent["output_config"] == {"effort": "xhigh"}
     assert "temperature" not in sent  # not together with thinking
-    assert sent["stop_sequences"] == ["END"]  # the API rejects blank ones
-    assert AnthropicModel("claude-sonnet-5-5", wishes).takes == {"effort", "stop", "cache", "tools"}
+    assert AnthropicModel("claude-sonnet-5-5", wishes).takes == {"effort", "cache", "tools"}
     sent = sent_with(server, "claude-haiku-4-5", wishes)
     assert sent["temperature"] == 0.2
     assert {"output_config", "thinking"}.isdisjoint(sent)
-    assert AnthropicModel("claude-haiku-4-5", wishes).takes == {"temperature", "stop", "cache", "tools"}
-    sent = sent_with(server, "our-own-model", replace(wishes, stop=()))  # of a gateway: it has to know
+    assert AnthropicModel("claude-haiku-4-5", wishes).takes == {"temperature", "cache", "tools"}
+    sent = sent_with(server, "our-own-model", wishes)  # of a gateway: it has to know
     assert (sent["temperature"], sent["output_config"]) == (0.2, {"effort": "xhigh"})
     assert "stop_sequences" not in sent
     retry = Request((), (Message("user", (Part("again"),)),), temperature=0.0)
@@ -324,29 +322,26 @@ def test_the_lifetime_of_the_prompt_cache(server_with: Start) -> None:
         assert sent["system"][0].get("cache_control") == expected
 
 
-ALL, MOST = "low medium high xhigh max", "low medium high max"
 ARN = "arn:aws:bedrock:us-east-1:123456789012:"
 
 
 @pytest.mark.parametrize(
-    ("name", "family", "context", "efforts"),
+    ("name", "family", "context"),
     [
-        ("claude-sonnet-5-5-20260901", "claude-sonnet-5-5", 1_000_000, ALL),
-        ("claude-sonnet-5-5@20260901", "claude-sonnet-5-5", 1_000_000, ALL),
-        ("us.anthropic.claude-sonnet-5-5-v1:0", "claude-sonnet-5-5", 1_000_000, ALL),
-        ("global.anthropic.claude-opus-5", "claude-opus-5", 1_000_000, ALL),
-        (f"{ARN}inference-profile/us.anthropic.claude-opus-4-6-v1", "claude-opus-4-6", 1_000_000, MOST),
-        ("claude-opus-4-5-20251101", "claude-opus-4-5", 200_000, "low medium high"),
-        ("anthropic/claude-sonnet-4.5", "claude-sonnet-4-5", 200_000, ""),  # of a gateway
-        ("claude-3-7-sonnet-latest", "claude-3-7-sonnet", 200_000, ""),
-        (f"{ARN}application-profile/abc123", f"{ARN}application-profile/abc123", None, ALL),
+        ("claude-sonnet-5-5-20260901", "claude-sonnet-5-5", 1_000_000),
+        ("claude-sonnet-5-5@20260901", "claude-sonnet-5-5", 1_000_000),
+        ("us.anthropic.claude-sonnet-5-5-v1:0", "claude-sonnet-5-5", 1_000_000),
+        ("global.anthropic.claude-opus-5", "claude-opus-5", 1_000_000),
+        (f"{ARN}inference-profile/us.anthropic.claude-opus-4-6-v1", "claude-opus-4-6", 1_000_000),
+        ("claude-opus-4-5-20251101", "claude-opus-4-5", 200_000),
+        ("anthropic/claude-sonnet-4.5", "claude-sonnet-4-5", 200_000),  # of a gateway
+        ("claude-3-7-sonnet-latest", "claude-3-7-sonnet", 200_000),
+        (f"{ARN}application-profile/abc123", f"{ARN}application-profile/abc123", None),
     ],
 )
-def test_what_the_name_of_a_model_tells(name: str, family: str, context: int | None, efforts: str) -> None:
+def test_what_the_name_of_a_model_tells(name: str, family: str, context: int | None) -> None:
     assert family_name(name) == family
     assert AnthropicModel(name).context_tokens == context
     assert thinks(name) is (context == 1_000_000)
-    taken = [effort for effort in EFFORTS if "effort" in AnthropicModel(name, Wishes(effort=effort)).takes]
-    assert " ".join(taken) == efforts
-    takes = {"stop", "cache", "tools"} | ({"effort"} if efforts else set())
+    takes = {"cache", "tools"} | ({"effort"} if context != 200_000 else set())
     assert AnthropicModel(name).takes == takes | ({"temperature"} if context != 1_000_000 else set())

@@ -119,13 +119,13 @@ def refused(model: AnthropicModel, kind: type[ModelError] = ModelError) -> str:
 @EACH
 def test_the_content_of_a_request(serve: Start, model: AnthropicModel) -> None:
     server = serve(model, "ok")
-    wishing = replace(model, wishes=Wishes(effort="low", temperature=0.5, stop=("END",), cache="1h"))
+    wishing = replace(model, wishes=Wishes(effort="low", temperature=0.5, cache="1h"))
     call(wishing)
     sent = server.requests[0]
     assert {"anthropic_version", "max_tokens", "messages"} <= sent.body.keys()
     assert {"model", "temperature"}.isdisjoint(sent.body)
     assert sent.body["thinking"] == {"type": "adaptive"}
-    assert (sent.body["output_config"], sent.body["stop_sequences"]) == ({"effort": "low"}, ["END"])
+    assert sent.body["output_config"] == {"effort": "low"}
     assert (model.spec, model.context_tokens) == (f"{model.platform}/{model.name}", 1_000_000)
     assert "temperature" not in wishing.takes
     if model is GOOGLE:

@@ -69,7 +69,7 @@ def test_the_content_of_a_request(serve: Start) -> None:
     )
     system = (Part("You "), Part("edit.", cache=True))
     request = Request(system, said, max_output_tokens=5000, grammar="root ::= .*")
-    call(model_of(server, effort="low", temperature=0.0, stop=("END",)), request)
+    call(model_of(server, effort="low", temperature=0.0), request)
     sent = server.requests[0]
     assert sent.turns == [("system", "You edit."), ("user", "ab"), ("assistant", "said"), ("user", "go")]
     body = dict(sent.body)
@@ -81,14 +81,13 @@ def test_the_content_of_a_request(serve: Start) -> None:
         "stream_options": {"include_usage": True},
         "reasoning_effort": "low",
         "temperature": 0.0,
-        "stop": ["END"],
     }
 
 
 @pytest.mark.parametrize(
     ("traits", "name", "wishes", "fields"),
     [
-        ((), "m", {}, {"max_tokens": 5000, "grammar": None, "reasoning_effort": None, "temperature": None, "stop": None}),
+        ((), "m", {}, {"max_tokens": 5000, "grammar": None, "reasoning_effort": None, "temperature": None}),
         (("max_completion_tokens",), "m", {}, {"max_completion_tokens": 5000}),
         (("max_completion_tokens",), "gpt-5.2", {}, {"max_completion_tokens": 37_000}),
         (("grammar",), "m", {}, {"grammar": "root ::= .*"}),
@@ -122,8 +121,8 @@ def test_cache_breakpoints(serve: Start) -> None:
     cached = [block["text"] for block in marked[1]["content"] if block.get("cache_control") == kept]
     assert cached == ["part 6\n", "part 8\n", "part 10\n", "part 11\n  "]
     assert "cache_control" not in marked[0]["content"][0]
-    assert claude.takes == {"effort", "temperature", "stop", "cache", "tools"}
-    assert model_of(server).takes == {"effort", "temperature", "stop", "tools"}
+    assert claude.takes == {"effort", "temperature", "cache", "tools"}
+    assert model_of(server).takes == {"effort", "temperature", "tools"}
 
 
 def test_the_account_of_openai_is_not_sent_to_other_servers(
@@ -411,7 +410,7 @@ def test_a_prompt_that_would_be_cut(serve: Start) -> None:
 # Rejected fields are omitted in the next attempt, and reported once.
 
 REQUEST = replace(ask(), max_output_tokens=5000, grammar='root ::= "x"')
-WISHES = Wishes(effort="max", temperature=0.2, stop=("END",))
+WISHES = Wishes(effort="max", temperature=0.2)
 TRAITS = ("grammar", "key_optional")
 
 
@@ -449,8 +448,6 @@ def pydantic(*names: str) -> Behaviour:
         (status(400, "`temperature` is deprecated for this model."), "temperature", "temperature"),
         (status(400, "unknown field stream_options"), "stream_options", "stream_options"),
         (pydantic("stream_options"), "stream_options", "stream_options"),
-        (status(400, "Unsupported parameter: 'stop' is not supported with this model.", param="stop"), "stop", "stop"),
-        (status(400, "Argument not supported on this model: stop"), "stop", "stop"),
         (status(400, "Failed to parse grammar"), "grammar", "grammar"),
         (status(400, "Unsupported value: 'reasoning_effort' does not support it", param="reasoning_effort"), "reasoning_effort", "effort"),
         (pydantic("stream_options", "temperature"), "stream_options temperature", "stream_options and temperature"),
@@ -480,7 +477,6 @@ def test_other_errors_leave_the_fields_alone(serve: Start) -> None:
     rejections = [
         status(400, "messages: text is empty"),
         status(400, "This model's maximum context length is 8 tokens"),
-        status(400, "Please stop sending unsupported content"),
         status(500, "unsupported: temperature"),
         status(401, "unsupported parameter: temperature"),
     ]
