@@ -119,20 +119,32 @@ def workspace_at(top: Path) -> Workspace:
     return Workspace(GitRepo(top), worktree, layout(worktree))
 
 
+Committed = Callable[..., GitRepo]
+
+
 @pytest.fixture
-def two_files(
+def committed(
     request: pytest.FixtureRequest, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
-) -> GitRepo:
-    """`a.py` and `b.py`, committed (once for all tests)."""
-    template = tmp_path_factory.getbasetemp() / "a-and-b"
-    if not template.exists():
-        repo: GitRepo = request.getfixturevalue("repo")
-        repo.commit("two files", **{"a.py": text("a"), "b.py": text("b")})
-        repo.top.rename(template)
-    shutil.copytree(template, tmp_path / "repo")
-    repo = GitRepo(tmp_path / "repo")
-    repo.git("update-index", "-q", "--refresh")
-    return repo
+) -> Committed:
+    """A repository with some files, committed (once for all tests)."""
+
+    def make(**files: bytes) -> GitRepo:
+        template = tmp_path_factory.getbasetemp() / "-".join(files).replace("/", "_")
+        if not template.exists():
+            repo: GitRepo = request.getfixturevalue("repo")
+            repo.commit("two files", **files)
+            repo.top.rename(template)
+        shutil.copytree(template, tmp_path / "repo")
+        repo = GitRepo(tmp_path / "repo")
+        repo.git("update-index", "-q", "--refresh")
+        return repo
+
+    return make
+
+
+@pytest.fixture
+def two_files(committed: Committed) -> GitRepo:
+    return committed(**{"a.py": text("a"), "b.py": text("b")})
 
 
 @pytest.fixture

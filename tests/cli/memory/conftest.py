@@ -2,38 +2,23 @@
 
 from __future__ import annotations
 
-import shutil
-from pathlib import Path
-
 import pytest
 
 from repoagent.llm.conversation import Turn, append
 from repoagent.memory.edit_records import EditRecord, append_edit
 from repoagent.memory.identity.record import Memory
-from repoagent.memory.identity.store import remember
 from tests.cli.apply_patch import Ask
-from tests.conftest import GitRepo
-from tests.memory.conftest import Workspace, text, workspace_at
+from tests.memory.conftest import Committed, Workspace, committed, text, workspace_at
+
+__all__ = ["committed"]
 
 
 @pytest.fixture
-def context(
-    request: pytest.FixtureRequest, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Workspace:
-    """`src/a.py` and `src/b.py`, committed (once for all tests) and remembered."""
-    template = tmp_path_factory.getbasetemp() / "two-files"
-    if not template.exists():
-        repo: GitRepo = request.getfixturevalue("repo")
-        repo.write("src/a.py", text("a"))
-        repo.write("src/b.py", text("b"))
-        repo.commit("two files")
-        repo.top.rename(template)
-    shutil.copytree(template, tmp_path / "repo")
-    context = workspace_at(tmp_path / "repo")
-    context.repo.git("update-index", "-q", "--refresh")
-    head = (template / ".git/refs/heads/main").read_text().strip()
+def context(committed: Committed) -> Workspace:
+    """`src/a.py` and `src/b.py`, committed and remembered."""
+    context = workspace_at(committed(**{"src/a.py": text("a"), "src/b.py": text("b")}).top)
     for path in ("src/a.py", "src/b.py"):
-        remember(context.layout, context.worktree, path, context.repo.read(path), commit=head)
+        context.remember(path)
     return context
 
 
