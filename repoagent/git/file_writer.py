@@ -125,7 +125,19 @@ def _change(location: FileLocation, old: Content, new: Content) -> None:
             _create_temporary_like(location, old, new)
             _swap(location, old, new)
         except CannotReplace:
-            _write_in_place(location, old, new)
+            # from front to back, then truncate: a kill leaves a `torn` file
+            with os.fdopen(location.open(location.name, os.O_RDWR), "r+b", buffering=0) as file:
+                if hasattr(fcntl, "F_SETLEASE"):
+                    _lease(file.fileno(), fcntl.F_WRLCK)
+                current = file.readall()
+                if current != old.data:
+                    raise Moved({location.path: Content(current, old.mode)}) from None
+                file.seek(0)
+                view = memoryview(new.data)
+                while view:
+                    view = view[file.write(view) :]
+                file.truncate()
+                os.fsync(file.fileno())
     if old.mode != new.mode:  # as git does: set the executable bits of those who may read, or clear all
         mode = os.stat(location.name, dir_fd=location.folder, follow_symlinks=False).st_mode
         permissions = stat.S_IMODE(mode) & ~0o111
@@ -330,22 +342,6 @@ def _lease(descriptor: int, kind: int) -> None:
         except OSError:  # another user's file, or a file system without leases
             pass
         return
-
-
-def _write_in_place(location: FileLocation, old: Content, new: Content) -> None:
-    """Overwrite from front to back, then truncate: a kill leaves a `torn` file."""
-    with os.fdopen(location.open(location.name, os.O_RDWR), "r+b", buffering=0) as file:
-        if hasattr(fcntl, "F_SETLEASE"):
-            _lease(file.fileno(), fcntl.F_WRLCK)
-        current = file.readall()
-        if current != old.data:
-            raise Moved({location.path: Content(current, old.mode)})
-        file.seek(0)
-        view = memoryview(new.data)
-        while view:
-            view = view[file.write(view) :]
-        file.truncate()
-        os.fsync(file.fileno())
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from repoagent.patch.locate.exact import LEVELS, FileIndex
 from repoagent.patch.refusal import READING
 from tests.patch.helpers import APP, after, fenced, reasons, refused, run
 
@@ -202,18 +201,6 @@ def test_an_exact_location_is_not_certain_if_the_rest_of_the_answer_is_shifted()
     shifted = "@@\n def f(self):\n-    go()\n+    run()\n"
     assert after(fenced("@@\n-stop()\n+end()\n"), source).endswith(b"\ngo()\nend()\n")
     assert reasons(fenced(f"{shifted}@@\n-stop()\n+end()\n"), source) == {"ambiguous"}
-
-
-# The keys of all lines at once
-
-ODD = [chr(code) for code in (*range(0x3100), *range(0xD800, 0xE000, 64), *range(0xF900, 0x10000), 0x1F600)]
-LINES = tuple(f"{odd} a {odd}e\u0301\u2026{odd}\t" for odd in ODD if odd != "\n")
-
-
-@pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("lines", [LINES, LINES[:127], (), ("",), ("", " ", "\x0c", "")])
-def test_keys_of_all_lines_equal_those_of_single_lines(lines: tuple[str, ...], level: str) -> None:
-    assert FileIndex(lines).keys(level) == [LEVELS[level](line) for line in lines]
 
 
 # Escapes shown by quoted lines are decoded in added lines too

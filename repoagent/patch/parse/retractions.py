@@ -143,13 +143,6 @@ _QUOTED = r"\"[^\"]{1,200}\"|“[^”]{1,200}”|`[^`]{1,200}`"
 _IF = r"(?:if|unless|whether|in case|otherwise)\b"
 _CONDITIONAL = rf"\b{_IF}"
 _THEN_IF = rf"\s*{_IF}"
-_TRIGGERS = _any(  # a quick filter: matches each sentence that contains _WITHDRAWS or _CORRECTS
-    r"scratch|strike|mind|take|took|withdr|retract|start|ignor|disregard|forget|discard|dismiss|skip|drop|throw"
-    r"|abandon|appl|use|instead|lieu|place of|rather|replac|supersed|overrid|correct|obsolet|cancel|revert|undo"
-    r"|wrong|mistake|broken|invalid|flaw|bug|bogus|not|void|outdated|off|premature|moot|unnecess|superfluous|longer"
-    r"|right|fix|revis|amend|final|real|proper|let|tr[iy]|attempt|v\d|round|redo|apolog|bad|miss|fail|break"
-    r"|error|typo|problem|n't|n’t|actual|again"
-)
 _END_OF_THOUGHTS = r"</(?:think(?:ing)?|thoughts?|reasoning|scratchpad|analysis|reflection)>"
 _ALL = r"\b(?:everything|all|both|any(?:thing)?|patches|diffs|edits|changes|versions|attempts|over|afresh)\b"
 _FIRST = r"(?:first|earlier|previous|initial|original|former|prior|old)"
@@ -192,12 +185,11 @@ def _revision_of_sentence(sentence: str) -> Revision:
     sentence = _regex(_QUOTED).sub('""', sentence)
     if _has(_END_OF_THOUGHTS, sentence):
         return Revision.WITHDRAWS
-    if _has(_TRIGGERS, sentence):
-        if withdrawals := _withdrawals(sentence):
-            only_new = all(_regex(_NEW).match(text) for text in withdrawals)
-            return Revision.NEW if only_new and not _has(_INTERJECTION, sentence) else Revision.WITHDRAWS
-        if any(not _is_negated(match) for match in _regex(_CORRECTS).finditer(sentence)):
-            return Revision.CORRECTS
+    if withdrawals := _withdrawals(sentence):
+        only_new = all(_regex(_NEW).match(text) for text in withdrawals)
+        return Revision.NEW if only_new and not _has(_INTERJECTION, sentence) else Revision.WITHDRAWS
+    if any(not _is_negated(match) for match in _regex(_CORRECTS).finditer(sentence)):
+        return Revision.CORRECTS
     if _has(_INTERJECTION, sentence) and not _has(_ADDS, sentence):
         return Revision.CORRECTS
     return Revision.VERSION if _has(_NEW_VERSION, sentence) else Revision.NEUTRAL
