@@ -1,9 +1,5 @@
-"""Convert GitPython objects: arguments of `Repository` (`git.Repo`, commits, references, blobs, diffs) become the
-engine's paths, revisions and patch text, and ids become `git.Commit`.
-
-This is the only module that imports `git`. The library loads it only for an argument that is not a path, text or bytes,
-and for `Repository.git` and `EditResult.git_commit`.
-"""
+"""Convert GitPython objects: arguments of `Repository` become the engine's paths, revisions and patch text, and ids
+become `git.Commit`. This is the only module that imports `git`; the library loads it only when needed."""
 
 from __future__ import annotations
 
@@ -49,8 +45,7 @@ def worktree_path(repo: object) -> str:
 
 
 def revision_name(revision: object) -> str:
-    """A revision as an argument for git: the id of a commit or a tag, or the full name of a reference. Raises
-    UsageError for any other object."""
+    """A revision as an argument for git. Raises UsageError for any object but a commit, a tag or a reference."""
     if isinstance(revision, git.SymbolicReference):
         return str(revision.path)
     if isinstance(revision, git.Commit):
@@ -68,10 +63,8 @@ def blob_id(blob: object) -> str:
 
 
 def patch_text(diffs: object) -> bytes:
-    """The patch of a `git.DiffIndex` (or other `git.Diff` objects) as `git diff` prints it.
-
-    Raises UsageError for diffs without patches and for other objects, NothingDone if there are no diffs.
-    """
+    """The patch of a `git.DiffIndex` (or other `git.Diff` objects) as `git diff` prints it. Raises UsageError for diffs
+    without patches and for other objects, NothingDone if there are no diffs."""
     items = [diffs] if isinstance(diffs, Diff) else list(diffs) if isinstance(diffs, Iterable) else [diffs]
     for item in items:
         if not isinstance(item, Diff):

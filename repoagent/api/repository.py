@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from repoagent.config.layers import load
 from repoagent.errors import UsageError
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from repoagent.api.results import EditResult, Neighbors, Split
     from repoagent.config.settings import Settings
     from repoagent.edit.model_setup import ModelSetup
+    from repoagent.edit.request import EditRequest, Target
     from repoagent.edit.ui import NonInteractive, Proposal
     from repoagent.git.files import Source
     from repoagent.git.undo import UndoResult
@@ -93,8 +94,8 @@ class Repository:
 
     @property
     def git(self) -> Repo:
-        """GitPython's `git.Repo`: the one that was passed, or a new one, opened on first use. Threads may not share it.
-        Raises UsageError if GitPython cannot open the repository."""
+        """GitPython's `git.Repo`: the one that was passed, or a new one. Threads may not share it. Raises UsageError if
+        GitPython cannot open the repository."""
         if self._git is None:
             from repoagent.api.gitpython import open_repo
 
@@ -297,9 +298,8 @@ class Repository:
         """
         from repoagent.api.results import edit_result
         from repoagent.edit.edit import edit
-        from repoagent.edit.request import EditRequest, parse_target
+        from repoagent.edit.request import parse_target
         from repoagent.edit.ui import NonInteractive
-        from repoagent.tasks.check import check_of
 
         if not instruction.strip():
             raise UsageError("empty instruction: describe what to change")
@@ -307,20 +307,18 @@ class Repository:
         targets = [parse_target(file, self.top) for file in _listed(files)]
         if not targets:
             raise UsageError("no files to edit: name at least one")
-        request = EditRequest(
-            instruction=instruction.strip(),
-            targets=tuple(replace(target, path=self._path(target.path)) for target in targets),
+        request = _edit_request(
+            merged,
+            instruction.strip(),
+            tuple(replace(target, path=self._path(target.path)) for target in targets),
+            commit,
             read=tuple(self._paths(read)),
             create=create,
             scope=merged.text("edit.scope"),
-            check=check_of(merged),
             strict=strict,
-            parse_check=merged.switch("edit.parse_check"),
             fresh=fresh,
             dry_run=dry_run,
             allow_sensitive=allow_sensitive,
-            sensitive=merged.texts("edit.sensitive"),
-            commit=_commit_options(commit),
         )
         ui = NonInteractive()
         _set_callbacks(ui, decide, on_note, on_text)
@@ -358,9 +356,8 @@ class Repository:
         from repoagent.edit.apply import apply, parse_bindings
         from repoagent.edit.commit import without_claims
         from repoagent.edit.patch_input import read_patch_input
-        from repoagent.edit.request import EditRequest, Target
+        from repoagent.edit.request import Target
         from repoagent.edit.ui import NonInteractive
-        from repoagent.tasks.check import check_of
 
         merged = self._settings(settings, check=check)
         blobs = []
@@ -373,17 +370,15 @@ class Repository:
         parsed = read_patch_input("the patch", _patch_bytes(patch), self.top)
         # as for a message of a model
         parsed = replace(parsed, message=without_claims(parsed.message).lstrip())
-        request = EditRequest(
-            instruction=f"{message.strip()}\n" if message.strip() else "",
-            targets=() if path is None else (Target(self._path(path)),),
+        request = _edit_request(
+            merged,
+            f"{message.strip()}\n" if message.strip() else "",
+            () if path is None else (Target(self._path(path)),),
+            commit,
             create=True,
-            check=check_of(merged),
             strict=strict,
-            parse_check=merged.switch("edit.parse_check"),
             dry_run=dry_run,
             allow_sensitive=allow_sensitive,
-            sensitive=merged.texts("edit.sensitive"),
-            commit=_commit_options(commit),
         )
         ui = NonInteractive()
         _set_callbacks(ui, decide, on_note)
@@ -456,10 +451,9 @@ class Repository:
         return run_in_worktree(self._worktree, request, merged, ui, model_setup)
 
     def undo(self, edit_id: str | None = None) -> UndoResult:
-        """Undo the last edit, or the edit with this id. Moves the branch back if the edit's commit is its tip and on no
-        other ref, otherwise reverts the commit in a new one; keeps other changes, even in the same files. Raises
-        NothingDone if there is no edit to undo, Refused if it cannot be undone, Busy if another program changes the
-        repository."""
+        """Undo the last edit, or the edit with this id: move the branch back if the edit's commit is its tip and on no
+        other ref, otherwise revert it in a new commit; other changes stay. Raises NothingDone if there is no edit to
+        undo, Refused if it cannot be undone, Busy if another program changes the repository."""
         from repoagent.edit.undo import undo
 
         self._settle()
@@ -571,6 +565,18 @@ def _commit_options(commit: bool | Options) -> Options:
     return options
 
 
+def _edit_request(
+    settings: Settings, instruction: str, targets: tuple[Target, ...], commit: bool | Options, **more: Any
+) -> EditRequest:
+    from repoagent.edit.request import EditRequest
+    from repoagent.tasks.check import check_of
+
+    return EditRequest(
+        instruction, targets, check=check_of(settings), parse_check=settings.switch("edit.parse_check"),
+        sensitive=settings.texts("edit.sensitive"), commit=_commit_options(commit), **more,
+    )  # fmt: skip
+
+
 def _set_callbacks(
     ui: NonInteractive, decide: Decide | None, on_note: Hear | None = None, on_text: Hear | None = None
 ) -> None:
@@ -587,8 +593,8 @@ def _open_model(
     *,
     needed: bool = True,
 ) -> ModelSetup:
-    """The model and its meter; appends sentences for the user to `notes`. Raises ModelError (also if a model is
-    `needed` and none is configured), UsageError for an invalid limit and for `manual`, which needs a terminal."""
+    """The model and its meter; appends sentences for the user to `notes`. Raises ModelError, also if a model is
+    `needed` and none is configured, and UsageError for an invalid limit and for `manual`, which needs a terminal."""
     from repoagent.edit.model_setup import model_setup
     from repoagent.llm.open_model import NoModel, choose_model
     from repoagent.llm.registry import provider_of

@@ -10,6 +10,7 @@ import stat
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from repoagent.edit.model_setup import ModelSetup
     from repoagent.git.worktree import WorkTree
     from repoagent.llm.model import Reply, Request
-    from repoagent.storage.layout import Layout
     from repoagent.tasks.ask import AttachedFile
 
 SETTINGS = ("model", "max_tokens", "max_cost", "effort")
@@ -73,8 +73,13 @@ def command(session: Session, /, **values: Any) -> None:
     worktree = find_worktree(refused_ok=True)  # a question needs no repository
     dirs = None if worktree is None else layout(worktree)
     settings, terminal = session.open(dirs, {key: getattr(options, key) for key in SETTINGS})
-    if output is not None:
-        _refuse_unwritable(output)
+    if output is not None:  # refuse it before the reply is paid for
+        if output.is_dir():
+            raise UsageError(f"-o {output} is a folder")
+        if not output.parent.is_dir():
+            raise UsageError(f"no such folder: {output.parent}; create it first")
+        if not os.access(output if output.exists() and not output.is_file() else output.parent, os.W_OK):
+            raise UsageError(f"cannot write {output}: use another file for -o")
     words, files, system = _question(options, worktree, terminal)
     for file in files:
         if file.note:
@@ -97,16 +102,37 @@ def command(session: Session, /, **values: Any) -> None:
     started = time.monotonic()
     reply = _complete(request, ready, terminal, live=live)
     seconds = time.monotonic() - started
-    sent = _saved(request, ready, dirs, terminal)
+    sent = ""
+    if dirs is not None:
+        from repoagent.edit.model_setup import forget_sent, keep_sent
+        from repoagent.storage.layout import ensure
+
+        try:
+            ensure(dirs)
+            sent = keep_sent(dirs, request)
+            forget_sent(dirs, settings.whole("sent.keep_days"))
+        except (RepoagentError, OSError) as error:  # the reply is already paid for
+            terminal.warn(f"could not save the prompt: {error}")
     _deliver(reply.text, output, terminal, as_json=options.as_json)
     if options.as_json:
+        rows = []
+        for file in files:
+            media = file.media
+            row: dict[str, object] = {
+                "name": file.name,
+                "type": media.type if media else "text",
+                "bytes": file.size,
+            }
+            if media is not None:
+                row |= select(media, "width", "height") if media.is_image else {"pages": media.pages or None}
+            rows.append(row)
         content = {
             **(model_calls.spent_object(ready) or {}),
             "text": reply.text,
             "model": display_name(reply.model or ready.model.spec),
             "stop": reply.stop,
             "seconds": round(seconds, 3),
-            "files": [_as_object(file) for file in files],
+            "files": rows,
             "saved_request": sent or None,
         }
         write_json(terminal, content)
@@ -114,8 +140,8 @@ def command(session: Session, /, **values: Any) -> None:
 
 
 def _complete(request: Request, ready: ModelSetup, terminal: Terminal, *, live: bool) -> Reply:
-    """The reply, which a terminal shows as it arrives if `live`. Raises UsageError before anything is sent if the
-    prompt does not fit the model, or if the model does not accept an image or PDF; and what `complete` raises."""
+    """The reply, which a terminal shows as it arrives if `live`. Raises what `complete` raises, and UsageError if the
+    prompt does not fit the model, or if the model does not accept an image or PDF."""
     from repoagent.cli.ui.progress import Working
     from repoagent.edit.prompt.blocks import check_fits
     from repoagent.llm.complete import complete
@@ -146,34 +172,8 @@ def _complete(request: Request, ready: ModelSetup, terminal: Terminal, *, live: 
     return reply
 
 
-def _saved(request: Request, ready: ModelSetup, layout: Layout | None, terminal: Terminal) -> str:
-    """The name of the prompt in `sent/`, where it is stored in a repository as for an edit; otherwise ""."""
-    if layout is None:
-        return ""
-    from repoagent.edit.model_setup import forget_sent, keep_sent
-    from repoagent.storage.layout import ensure
-
-    sent = ""
-    try:
-        ensure(layout)
-        sent = keep_sent(layout, request)
-        forget_sent(layout, ready.settings.whole("sent.keep_days"))
-    except (RepoagentError, OSError) as error:  # the reply is already paid for
-        terminal.warn(f"could not save the prompt: {error}")
-    return sent
-
-
-def _as_object(file: AttachedFile) -> dict[str, object]:
-    """A file as JSON data."""
-    media = file.media
-    row: dict[str, object] = {"name": file.name, "type": media.type if media else "text", "bytes": file.size}
-    if media is not None:
-        row |= select(media, "width", "height") if media.is_image else {"pages": media.pages or None}
-    return row
-
-
 def _deliver(text: str, output: Path | None, terminal: Terminal, *, as_json: bool) -> None:
-    """Write the reply to its destination; print it if it cannot be written, since it is paid for."""
+    """Write the reply to its destination; print it if it cannot be written, because it is paid for."""
     from repoagent.cli.ui.terminal import write_to
     from repoagent.llm.model import wire_text
 
@@ -191,16 +191,6 @@ def _deliver(text: str, output: Path | None, terminal: Terminal, *, as_json: boo
         terminal.note(f"written to {output}", "dim")
 
 
-def _refuse_unwritable(output: Path) -> None:
-    """Raise UsageError if `output` cannot be written, before the reply is paid for."""
-    if output.is_dir():
-        raise UsageError(f"-o {output} is a folder")
-    if not output.parent.is_dir():
-        raise UsageError(f"no such folder: {output.parent}; create it first")
-    if not os.access(output if output.exists() and not output.is_file() else output.parent, os.W_OK):
-        raise UsageError(f"cannot write {output}: use another file for -o")
-
-
 USE = 'repoagent ask "PROMPT" [FILE]...'
 
 
@@ -208,8 +198,7 @@ def _question(
     options: SimpleNamespace, worktree: WorkTree | None, terminal: Terminal
 ) -> tuple[str, list[AttachedFile], str]:
     """The prompt, the files and the system prompt. Standard input is read at most once: as the prompt, the file `-`,
-    the reply or, if it is not a terminal, another file. Raises UsageError without a prompt, and whatever reading a file
-    raises."""
+    the reply or another file. Raises UsageError without a prompt, and what reading a file raises."""
     from repoagent.tasks.ask import read_files, read_stream
 
     names = list(options.arguments)
@@ -221,9 +210,10 @@ def _question(
         source, names = Path("-"), names[1:]
     elif source is None:
         prompt, *names = names
-        if _looks_like_a_file(prompt):
-            use = f"use {USE}, or - to read the prompt from standard input"
-            raise UsageError(f"put the prompt before the file {prompt}: {use}")
+        with suppress(OSError, ValueError):  # the word is too long for a file name
+            if ("." in prompt or "/" in prompt) and " " not in prompt and Path(prompt).is_file():
+                use = f"use {USE}, or - to read the prompt from standard input"
+                raise UsageError(f"put the prompt before the file {prompt}: {use}")
     uses_of_input = (str(source) == "-") + names.count("-") + (str(options.reply) == "-")
     if uses_of_input > 1:
         raise UsageError("standard input can be the prompt, one file or the reply; use - only once")
@@ -242,13 +232,6 @@ def _question(
     if system.startswith("@"):
         system = system[1:] if system.startswith("@@") else words_in(Path(system[1:]), "prompt")
     return prompt.strip("\n"), files, system
-
-
-def _looks_like_a_file(word: str) -> bool:
-    try:
-        return ("." in word or "/" in word) and not word.count(" ") and Path(word).is_file()
-    except (OSError, ValueError):  # the word is too long for a file name
-        return False
 
 
 def _is_piped(*kinds: Callable[[int], bool]) -> bool:
