@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -70,22 +70,18 @@ def select(changes: Sequence[FileChange], accepted: Collection[Piece]) -> list[F
             continue
         path = change.path if "rename" in kinds else change.old_path
         mode = change.mode if "mode" in kinds else change.old_mode
-        after = change.after if "file" in kinds else _spliced(change, own)
-        part = FileChange(change.old_path, path, change.old, Content(after or b"", mode or REGULAR))
+        after = change.after or b""
+        if "file" not in kinds:  # the old bytes, with the ranges of the accepted hunks from the new bytes
+            before, new = (io.BytesIO(data or b"").readlines() for data in (change.before, change.after))
+            lines, done = list[bytes](), 0
+            for a, b, c, d in sorted(part for piece in own if piece.hunk for part in piece.hunk.ranges):
+                lines += before[done:a] + new[c:d]
+                done = b
+            after = b"".join(lines + before[done:])
+        part = FileChange(change.old_path, path, change.old, Content(after, mode or REGULAR))
         chosen += [] if part.is_noop else [part]
     freed, still_freed = ({c.old_path for c in group if c.old_path != c.path} for group in (changes, chosen))
     for change in sorted(chosen, key=lambda change: change.name):
         if change.path and change.path != change.old_path and change.path in freed - still_freed:
             raise Refused(f"cannot create {change.name}: the removal of the existing file is not selected")
     return chosen
-
-
-def _spliced(change: FileChange, accepted: Iterable[Piece]) -> bytes:
-    """The old bytes, with the ranges of the accepted hunks taken from the new bytes."""
-    before, after = (io.BytesIO(data or b"").readlines() for data in (change.before, change.after))
-    out: list[bytes] = []
-    done = 0
-    for a, b, c, d in sorted(part for piece in accepted if piece.hunk for part in piece.hunk.ranges):
-        out += before[done:a] + after[c:d]
-        done = b
-    return b"".join(out + before[done:])

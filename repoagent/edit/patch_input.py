@@ -48,7 +48,25 @@ def read_patch_input(name: str, data: bytes, cwd: Path) -> PatchInput:
     headers = _HEADERS.match(data)
     fields = {line.partition(b":")[0].lower() for line in headers[0].splitlines()} if headers else set()
     if mails[:1] == [0] or (b"subject" in fields and fields & {b"from", b"date"}):
-        return _mail(name, data, cwd)
+        with TemporaryDirectory(prefix="repoagent-") as folder:  # decode and split the mail as `git am` does
+            words_file, patch_file = Path(folder, "message"), Path(folder, "patch")
+            out = git(cwd, "mailinfo", "--encoding=UTF-8", str(words_file), str(patch_file), stdin=data)
+            body = words_file.read_bytes().decode("utf-8", "replace")
+            text = patch_file.read_bytes().decode("utf-8", "surrogateescape")
+        rows = out.decode("utf-8", "replace").splitlines()
+        info = dict(row.split(": ", 1) for row in rows if ": " in row)
+        author = f"{info.get('Author', '')} <{info.get('Email', '')}>".strip()
+        subject = info.get("Subject", "")
+        if fence := re.search(
+            r"\n(`{3,}.*)\n*\Z", body
+        ):  # git split the mail inside the fence around the patch
+            text, body = f"{fence[1]}\n{text}", body[: fence.start()]
+        if text.strip():
+            subject = "\n\n".join(filter(None, [subject.strip(), body.strip("\n").rstrip()])) + "\n"
+        else:  # no unified diff: the body may contain another format
+            text = body
+        # keep Signed-off-by and the like, as `git am` does
+        return PatchInput(name, text, without_claims(subject, people=False), author)
     text = data.decode("utf-8", "surrogateescape")
     commits = list(_SHOWN.finditer(text))
     if not commits or commits[0].start() != 0:
@@ -66,24 +84,3 @@ def read_patch_input(name: str, data: bytes, cwd: Path) -> PatchInput:
     author = re.search(r"^Author:\s+(.*)$", head[0], re.MULTILINE)
     message = without_claims(f"{words}\n", people=False) if words else ""
     return PatchInput(name, text[head.end() :], message, author[1] if author else "")
-
-
-def _mail(name: str, data: bytes, cwd: Path) -> PatchInput:
-    """Read a mail as `git am` does: decode it, and split it into message and patch."""
-
-    with TemporaryDirectory(prefix="repoagent-") as folder:
-        message, patch = Path(folder, "message"), Path(folder, "patch")
-        out = git(cwd, "mailinfo", "--encoding=UTF-8", str(message), str(patch), stdin=data)
-        body = message.read_bytes().decode("utf-8", "replace")
-        text = patch.read_bytes().decode("utf-8", "surrogateescape")
-    fields = dict(line.split(": ", 1) for line in out.decode("utf-8", "replace").splitlines() if ": " in line)
-    author = f"{fields.get('Author', '')} <{fields.get('Email', '')}>".strip()
-    subject = fields.get("Subject", "")
-    if fence := re.search(r"\n(`{3,}.*)\n*\Z", body):  # git split the mail inside the fence around the patch
-        text, body = f"{fence[1]}\n{text}", body[: fence.start()]
-    if text.strip():
-        subject = "\n\n".join(filter(None, [subject.strip(), body.strip("\n").rstrip()])) + "\n"
-    else:  # no unified diff: the body may contain another format
-        text = body
-    # keep Signed-off-by and the like, as `git am` does
-    return PatchInput(name, text, without_claims(subject, people=False), author)

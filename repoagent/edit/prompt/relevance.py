@@ -9,7 +9,7 @@ import math
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from functools import lru_cache
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING
@@ -275,7 +275,17 @@ def choose(
             left -= unit.size
         if left < budget // 64:
             break
-    return _merged([chosen.get(0, head), *(chosen[number] for number in sorted(chosen) if number)])
+    merged = [chosen.get(0, head)]
+    for number in sorted(chosen.keys() - {0}):
+        unit, last = chosen[number], merged[-1]
+        if not last.columns and not unit.columns and unit.first == last.last + 1:
+            merged[-1] = Unit(last.first, unit.last, last.text + unit.text)
+        elif last.columns and unit.columns and (unit.first, unit.columns[0]) == (last.last, last.columns[1]):
+            columns = last.columns[0], unit.columns[1]
+            merged[-1] = Unit(last.first, unit.last, last.text + unit.text, columns)
+        else:
+            merged.append(unit)
+    return merged
 
 
 def _ranked(path: str, units: Sequence[Unit], symbols: Sequence[Symbol], about: About) -> list[float]:
@@ -330,22 +340,3 @@ def _beginning(unit: Unit, size: int) -> Unit:
             break
         count += 1
     return Unit(unit.first, unit.first + count - 1, "".join(lines[:count]))
-
-
-def _merged(units: Iterable[Unit]) -> list[Unit]:
-    merged: list[Unit] = []
-    for unit in units:
-        last = merged[-1] if merged else None
-        if last is None:
-            merged.append(unit)
-        elif not last.columns and not unit.columns and unit.first == last.last + 1:
-            merged[-1] = Unit(last.first, unit.last, last.text + unit.text)
-        elif (
-            last.columns and unit.columns
-            and (unit.first, unit.columns[0]) == (last.last, last.columns[1])
-        ):  # fmt: skip
-            columns = last.columns[0], unit.columns[1]
-            merged[-1] = Unit(last.first, unit.last, last.text + unit.text, columns)
-        else:
-            merged.append(unit)
-    return merged
