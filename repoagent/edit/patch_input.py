@@ -57,9 +57,8 @@ def read_patch_input(name: str, data: bytes, cwd: Path) -> PatchInput:
         info = dict(row.split(": ", 1) for row in rows if ": " in row)
         author = f"{info.get('Author', '')} <{info.get('Email', '')}>".strip()
         subject = info.get("Subject", "")
-        if fence := re.search(
-            r"\n(`{3,}.*)\n*\Z", body
-        ):  # git split the mail inside the fence around the patch
+        fence = re.search(r"\n(`{3,}.*)\n*\Z", body)
+        if fence:  # git split the mail inside the fence around the patch
             text, body = f"{fence[1]}\n{text}", body[: fence.start()]
         if text.strip():
             subject = "\n\n".join(filter(None, [subject.strip(), body.strip("\n").rstrip()])) + "\n"
@@ -81,6 +80,6 @@ def read_patch_input(name: str, data: bytes, cwd: Path) -> PatchInput:
     # `git show` and `git log -p` indent the message by four columns
     words = "\n".join(line.removeprefix("    ") for line in head[2].split("\n")).strip("\n")
     words = words.encode("utf-8", "replace").decode()
-    author = re.search(r"^Author:\s+(.*)$", head[0], re.MULTILINE)
+    written_by = re.search(r"^Author:\s+(.*)$", head[0], re.MULTILINE)
     message = without_claims(f"{words}\n", people=False) if words else ""
-    return PatchInput(name, text[head.end() :], message, author[1] if author else "")
+    return PatchInput(name, text[head.end() :], message, written_by[1] if written_by else "")
