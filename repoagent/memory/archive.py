@@ -120,8 +120,7 @@ def lock_memory(folder: Path, *, timeout: float = 10.0) -> Iterator[None]:
 
 
 def pack(memory: Memory, warn: Warn, *, conversations: bool = True) -> ArchivedMemory:
-    """The parts of a memory that may be shared, without secrets or data about this machine. Raises Busy,
-    Refused."""
+    """What may be shared of a memory: no secrets, no data about this machine. Raises Busy, Refused."""
     folder, files, masked = memory.folder, dict[str, bytes](), 0
     with lock_memory(folder):
         paths = [NOTES, CONVERSATION, EDITS]
@@ -183,8 +182,7 @@ def dumps(parcels: Sequence[ArchivedMemory]) -> bytes:
 
 
 def read_archive(stream: IO[bytes], name: str) -> list[ArchivedMemory]:
-    """Read an archive; `name` is for messages. Raises NoArchive, or NewerFormat if a newer repoagent wrote
-    it."""
+    """Read the archive `name`. Raises NoArchive, or NewerFormat if a newer repoagent wrote it."""
     memories: dict[str, dict[str, bytes]] = {}
     manifest = b""
     try:

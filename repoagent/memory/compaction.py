@@ -59,8 +59,7 @@ def _parse(data: bytes) -> tuple[list[Exchange], list[int]]:
 def compact(memory: Memory, *, keep_bytes: int = 0, warn: Warn = to_stderr) -> CompactionResult | None:
     """Move the oldest exchanges to the archive until at most `keep_bytes` remain; the last LEAST always stay.
 
-    Each leaves a note. Returns None if there is nothing to move. Raises what `llm.conversation.read` raises,
-    and Busy.
+    Each leaves a note. None if there is nothing to move. Raises what `llm.conversation.read` raises, and Busy.
     """
     if read(memory.conversation) is None:  # raises if it is broken, with the path
         return None
@@ -88,8 +87,7 @@ def compact_above(memory: Memory, limit: int) -> CompactionResult | None:
 def compact_before(
     memory: Memory, is_old: Callable[[str], bool], *, warn: Warn = to_stderr
 ) -> CompactionResult | None:
-    """Move the exchanges before the first for whose ISO 8601 time ("" if unknown) `is_old` is false, as
-    `compact` does."""
+    """`compact` the exchanges before the first one for whose ISO 8601 time `is_old` is false."""
     with _locked(memory):
         data = read_regular(memory.conversation)
         if data is None:

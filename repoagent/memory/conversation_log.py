@@ -34,8 +34,7 @@ _Unparsable = (BrokenConversation, NewerConversation)
 
 @dataclass(frozen=True)
 class Change:
-    """A change by a command. `before` and `after` are hashes of texts ("" for none), `of` the id of a
-    reversed change."""
+    """A change by a command. `before` and `after` are hashes of texts; it reverses the change `of`."""
 
     id: str
     time: str
@@ -150,8 +149,7 @@ def _write(
 
 @dataclass(frozen=True)
 class Reversal:
-    """The change that was reversed and the new one; were later turns kept, and does the conversation
-    exist?"""
+    """The reversed change and the new one; whether later turns were kept, and a conversation exists."""
 
     change: Change
     result: Change

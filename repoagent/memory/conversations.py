@@ -95,8 +95,7 @@ def names(layout: Layout) -> list[str]:
 
 
 def named(layout: Layout, name: str, *, own: bool = False) -> ConversationRef:
-    """The conversation `name`, which need not exist. With `own`, a reserved name raises UsageError, as an
-    invalid one does."""
+    """The conversation `name`, which need not exist. `own` refuses reserved names. Raises UsageError."""
     name = checked(name)
     if own:
         refuse_reserved(name)
@@ -139,8 +138,7 @@ class ConversationResolver:
     warn: Warn = to_stderr
 
     def ref(self, text: str, *, own: bool = False) -> ConversationRef:
-        """The conversation NAME or file:PATH. Raises UsageError for an invalid name, and what `file`
-        raises."""
+        """The conversation NAME or file:PATH. Raises UsageError, and what `file` raises."""
         if text.startswith(FILE):
             path = text.removeprefix(FILE)
             return self.file(f"./{path}" if path.startswith(FILE) else path)
@@ -214,8 +212,7 @@ def read_stored(ref: ConversationRef) -> StoredConversation | None:
 
 
 def parse_stored(ref: ConversationRef, data: bytes) -> StoredConversation:
-    """Parse `data` as the conversation in `ref`. Raises BrokenConversation or NewerConversation with the
-    path."""
+    """Parse `data`. Raises BrokenConversation or NewerConversation with the path."""
     try:
         return StoredConversation(ref, data, file_format.loads(data.decode("utf-8", "surrogateescape")))
     except (file_format.BrokenConversation, file_format.NewerConversation) as error:

@@ -81,8 +81,7 @@ def read_edits(path: Path, *, warn: Warn = to_stderr) -> list[EditRecord]:
 
 @dataclass(frozen=True)
 class Exchange:
-    """A request and its result. `turns` are empty if only the edit's record exists; `state` and `time` "" if
-    unknown."""
+    """A request and its result. `turns` are empty if only the edit's record exists."""
 
     id: str
     time: str
@@ -97,8 +96,7 @@ class Exchange:
 
 
 def exchanges(memory: Memory, *, warn: Warn = to_stderr) -> list[Exchange]:
-    """The exchanges that are not archived, oldest first; if the conversation is unreadable, from edits
-    only."""
+    """The exchanges that are not archived, oldest first; an unreadable conversation is left out."""
     records = {record.id: record for record in read_edits(memory.edits, warn=warn)}
     try:
         conversation = read(memory.conversation)

@@ -91,8 +91,7 @@ def part_sizes(memory: Memory, parts: Collection[Part] = PARTS) -> dict[Part, in
 
 
 def clear(memory: Memory, parts: Collection[Part] = PARTS) -> ArchivedParts | None:
-    """Move `parts`, each atomically, to a new folder in the archive; None if all are empty. Raises Busy,
-    Refused."""
+    """Move `parts`, each atomically, to a new archive folder; None if all are empty. Raises Busy, Refused."""
     sizes = part_sizes(memory, parts)
     if not sizes:
         return None
@@ -126,8 +125,7 @@ def archived_parts(memory: Memory) -> list[ArchivedParts]:
 
 
 def restore(memory: Memory, archived: ArchivedParts) -> None:
-    """Restore archived parts, before content added since. Raises what `clear` raises; an unreadable
-    conversation stays."""
+    """Restore archived parts before content added since. Raises what `clear` and `loads` raise."""
     for part in archived.parts:
         target = part_file(memory, part)
         source = archived.folder / target.name

@@ -41,8 +41,7 @@ ONE_CALL = 32_768  # bytes of a file or part that is summarized in one call
 
 @dataclass(frozen=True)
 class Summary:
-    """The summary of a text. `edited`: a user changed what `model` wrote; `path` is None if it is not
-    stored."""
+    """The summary of a text. `edited`: a user changed what `model` wrote; `path` is None without a file."""
 
     text: str
     about: str = ""
@@ -58,8 +57,7 @@ def place_of(folder: Path, key: str) -> Path:
 
 
 def read_summary(folder: Path, key: str, warn: Warn = to_stderr) -> Summary | None:
-    """The summary with this key, or None; a broken file is renamed. Raises Refused for a link or newer
-    format."""
+    """The summary with this key, or None; a broken file is renamed. Raises Refused."""
     path = place_of(folder, key)
     data = read_regular(path)
     if data is None:
@@ -147,8 +145,7 @@ class SourceFile:
 
 @dataclass(frozen=True)
 class SummaryRecord:
-    """The last summary of a path: hashes of the file and key of the summary, the requested words, the
-    parts."""
+    """The last summary of a path: the file's hash, the summary's key, the words wanted, the parts."""
 
     path: str
     sha256: str
@@ -177,8 +174,7 @@ def cut(file: SourceFile, room: int = ONE_CALL) -> tuple[SummaryPart, ...]:
 
 
 def read_record(folder: Path, path: str, warn: Warn = to_stderr) -> SummaryRecord | None:
-    """The last summary of `path`, or None; a broken file is renamed. Raises Refused for a link or newer
-    format."""
+    """The last summary of `path`, or None; a broken file is renamed. Raises Refused."""
     value = json_files.read_document(_record_file(folder, path), version=VERSION, warn=warn)
     try:
         record = None if value is None else json_files.decode(SummaryRecord, value)
@@ -206,8 +202,7 @@ def folder_of(layout: Layout) -> Path:
 
 @dataclass
 class SummaryCache:
-    """The summaries of a repository; without `layout` nothing is stored. `refresh` reuses only those of this
-    run or user."""
+    """The summaries of a repository; `refresh` reuses only those of this run or by a user."""
 
     layout: Layout | None
     refresh: bool = False

@@ -46,8 +46,7 @@ _STAMP = "conversations-looked-through"
 
 @dataclass(frozen=True)
 class GcCandidate:
-    """A memory without a file here: bytes, last change in seconds since 1970, why it is kept, where it was
-    moved."""
+    """A memory without a file here: its size, last change (Unix time), why it stays, and where it went."""
 
     memory: Memory
     size: int
@@ -160,8 +159,7 @@ class ForgottenCounts:
 def forget_conversations(
     layout: Layout, days: int, *, apply: bool = True, warn: Warn = to_stderr
 ) -> ForgottenCounts:
-    """Remove conversations older than `days` days, or only count them; locked ones stay until the next
-    call."""
+    """Remove conversations older than `days` days, or only count them; locked ones stay."""
     cutoff = time.time() - days * _DAY
     counts, size = Counter[str](), 0
     for memory in memories(layout, warn=warn):
@@ -190,8 +188,7 @@ def forget_daily(layout: Layout, days: int) -> None:
 
 
 def _forget_exchanges(memory: Memory, cutoff: float, *, apply: bool, warn: Warn) -> Iterator[tuple[int, int]]:
-    """(exchanges, bytes) of each conversation that is too old in the archive or, in a preview, would go
-    there."""
+    """(exchanges, bytes) of each conversation that is archived, or would be, and too old."""
 
     def is_old(time: str) -> bool:
         """Whether an ISO 8601 time is before the cutoff; False if it is invalid."""

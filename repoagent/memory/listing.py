@@ -141,8 +141,7 @@ _USED = ("conversation.md", "edits.jsonl", "notes.md")  # identity.json also cha
 
 
 class Measure(NamedTuple):
-    """The total size in bytes, the numbers of edits and notes, and the last addition in seconds since
-    1970."""
+    """The total size in bytes, the numbers of edits and notes, and the last addition (Unix time)."""
 
     size: int
     edits: int

@@ -133,8 +133,7 @@ class NoteStatus:
 
 @dataclass(frozen=True)
 class FileMemory:
-    """The contents of a memory. `broken` tells why its conversation cannot be read; `archived` are other
-    archived files."""
+    """The contents of a memory. `broken` tells why its conversation cannot be read."""
 
     memory: Memory
     location: FileLocation
@@ -154,8 +153,7 @@ class FileMemory:
 def load_file_memory(
     layout: Layout, worktree: WorkTree, memory: Memory, data: bytes | None, *, warn: Warn
 ) -> FileMemory:
-    """Load a memory; `data` is its file's content, None if that is gone. Unreadable parts are reported and
-    left out."""
+    """Load a memory; `data` is None if its file is gone. Unreadable parts are reported and left out."""
     identity = memory.identity
     with open_index(layout, warn) as index:
         location = FileLocator(layout, worktree, index).locate(memory.folder.name, identity.path)

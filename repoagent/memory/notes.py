@@ -130,8 +130,7 @@ def _paragraphs(lines: list[str], is_heading: Callable[[str], bool]) -> Iterator
 
 
 def add_note(path: Path, text: str, *, blob: str = "", day: date | None = None, source: str = "") -> Note:
-    """Add a note to the file `path`; return it, or the existing note that says the same. Raises what `add_notes`
-    raises."""
+    """Add a note; return it, or the existing one that says the same. Raises what `add_notes` raises."""
     note = make_note(text, blob=blob, day=day, source=source)
     return next(iter(add_notes(path, [note])), note)
 
@@ -180,11 +179,8 @@ def drop_note(path: Path, text: str) -> bool:
 
 
 def rewrite_notes(path: Path, change: Callable[[bytes], tuple[bytes, _Result]]) -> _Result:
-    """Rewrite the file with `change`, under its lock, and return the second item of what that returns.
-
-    `change` gets the current bytes, and is called again if another program saves first. Raises what `add_notes`
-    raises.
-    """
+    """Rewrite the file with `change`, under its lock; return the second item of what that returns. `change` is called
+    again if another program saves first. Raises what `add_notes` raises."""
     with locked(path.with_name(path.name + ".lock"), label=f"the notes {path.parent.name}/{path.name}"):
         for _ in range(_TRIES):
             before = read_regular(path)
@@ -331,8 +327,7 @@ def check_notes(texts: list[str]) -> None:
 
 
 def add_user_notes(memory: Memory, worktree: WorkTree, texts: list[str], data: bytes | None) -> AddedNotes:
-    """Add the user's notes about the current version; `data` is None for a deleted file. Raises as
-    `add_notes` does."""
+    """Add the user's notes; `data` is None for a deleted file. Raises what `add_notes` raises."""
     blob = "" if data is None else blob_hash(data, worktree.object_format)
     masked = [mask(text) for text in texts]
     notes = [make_note(text, blob=blob, source=USER) for text in masked]

@@ -37,8 +37,7 @@ def block(
     older: Older | None = None,
     warn: Warn = to_stderr,
 ) -> str:
-    """Notes, then the last edits, oldest first, in at most `budget_tokens` (estimated); "" if there are
-    none."""
+    """Notes, then the last edits, oldest first, in at most `budget_tokens`; "" if there are none."""
     edits = read_edits(memory.edits, warn=warn)[-_EDITS:]
     lines = [
         f"- {edit.time[:10]}: {cut(edit.request, _LONGEST_REQUEST)} ({outcome(edit.state, edit.commit)})"

@@ -53,8 +53,7 @@ def write_locked(path: Path, data: bytes, *, private: bool = True, settled: bool
 
 
 def _create_locked(parent: int, *, private: bool) -> tuple[int, str]:
-    """Create and lock a temporary file in `parent`; the lock marks its owner as alive. Returns descriptor and
-    name."""
+    """Create a temporary file, locked while its owner is alive. Returns descriptor and name."""
     while True:
         temporary = f"{_TEMPORARY}{os.getpid()}-{os.urandom(6).hex()}"
         descriptor = os.open(temporary, _NEW, 0o600 if private else 0o666, dir_fd=parent)
@@ -119,8 +118,7 @@ def append_line(path: Path, data: bytes, *, marker: bytes = b"") -> None:
 
 @contextmanager
 def locked_file(path: Path) -> Iterator[int]:
-    """Open the file `path` for appending, or create it, locked against other writers. Raises Busy,
-    Refused."""
+    """Open or create the file `path` for appending, locked against other writers. Raises Busy, Refused."""
 
     def busy(_: bytes) -> str:
         return f"another process has been writing {path} for more than {_APPEND_TIMEOUT:g} s: try again"
@@ -133,11 +131,8 @@ def locked_file(path: Path) -> Iterator[int]:
 
 
 def read_regular(path: Path, *, most: int | None = None) -> bytes | None:
-    """The content of `path`; None if there is no such file.
-
-    Raises Refused if it has more than `most` bytes or is not a regular file, or if a folder from `.repoagent`
-    on is a link.
-    """
+    """The content of `path`; None if there is no such file. Raises Refused for more than `most` bytes, what is no
+    regular file, or a link from `.repoagent` on."""
     try:
         with open_folder(path.parent) as parent:
             descriptor = os.open(path.name, os.O_RDONLY | _SAFE, dir_fd=parent)
@@ -173,8 +168,7 @@ def move(path: Path, to: Path) -> bool:
 
 
 def set_aside(path: Path) -> Path:
-    """Rename a file of any type to NAME.broken-N with the lowest free N. Raises FileNotFoundError,
-    Refused."""
+    """Rename a file of any type to a free NAME.broken-N. Raises FileNotFoundError, Refused."""
     with open_folder(path.parent) as parent:
         try:
             is_folder = stat.S_ISDIR(os.stat(path.name, dir_fd=parent, follow_symlinks=False).st_mode)

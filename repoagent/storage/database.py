@@ -44,8 +44,7 @@ class Schema(NamedTuple):
         connection.execute(f"PRAGMA user_version = {self.version}")
 
     def is_in(self, connection: sqlite3.Connection, path: Path) -> bool:
-        """Whether the file has these tables; False if it is empty. Raises Damaged or Unusable for any
-        other."""
+        """Whether the file has these tables; False if it is empty. Raises Damaged, Unusable."""
         objects = "SELECT count(*) FROM sqlite_schema"
         programs = f"{objects} WHERE type IN ('trigger', 'view')"  # we create none, and others' need not end
         application, version, tables, foreign = (

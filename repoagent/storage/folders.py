@@ -30,10 +30,8 @@ def system_failed(verb: str, path: Path, error: OSError) -> SystemFailed:
 
 @contextmanager
 def open_folder(path: Path, *, create: bool = False) -> Iterator[int]:
-    """Yield a descriptor of the folder `path`; with `create`, create missing folders.
-
-    Raises Refused for a link or file from `.repoagent` on, or a failed call; FileNotFoundError without `create`.
-    """
+    """Yield a descriptor of the folder `path`; with `create`, create missing folders. Raises Refused for a link or
+    file from `.repoagent` on, and FileNotFoundError."""
     current, below = _split(path)
     try:
         if create:

@@ -106,8 +106,7 @@ def create_journal(root: Path, name: str, first: Mapping[str, Any], files: Mappi
 
 @contextmanager
 def scratch(root: Path, name: str) -> Iterator[Path]:
-    """Yield a private folder in `root`, removed after the block or, after a crash, by `abandoned`. Raises
-    Refused."""
+    """Yield a private folder, removed after the block or, after a crash, by `abandoned`. Raises Refused."""
     folder, descriptor = _begin(root, name)
     try:
         yield folder

@@ -51,10 +51,7 @@ def write_document(path: Path, value: Mapping[str, Any], *, version: int, indent
 
 
 def read_document(path: Path, *, version: int, warn: Warn = to_stderr) -> dict[str, Any] | None:
-    """The JSON object in `path`; None if there is none, or if it is broken and now renamed, with a warning.
-
-    Raises NewerFormat if its version is above `version`, Refused if it is not a regular file.
-    """
+    """The JSON object in `path`; None if it is missing, or broken and now renamed. Raises Refused."""
     data = read_regular(path)
     if data is None:
         return None
@@ -83,8 +80,7 @@ def append_record(path: Path, record: Mapping[str, Any]) -> None:
 
 
 def read_records(path: Path, *, warn: Warn = to_stderr) -> Iterator[dict[str, Any]]:
-    """The records in `path`, oldest first. Broken lines are skipped and counted in a warning, except a last
-    one cut short."""
+    """The records in `path`, oldest first. Broken lines are skipped and counted in a warning."""
     data = read_regular(path)
     if data is None:
         return

@@ -26,8 +26,7 @@ class _Below:
 
 
 class Layout:
-    """`root` is shared by all work trees, `git_dir` belongs to this one; `private` survives `git clean
-    -fdx`."""
+    """All work trees share `root`, `git_dir` is of this one; `private` survives `git clean -fdx`."""
 
     __slots__ = ("git_dir", "root")  # a dataclass would take 1 ms more at each start
 
@@ -57,8 +56,7 @@ class Layout:
 
 
 def has_leftovers(layout: Layout) -> bool:
-    """Whether an entry for the memory is pending or a lock names its holder: a command was killed, or
-    runs."""
+    """Whether a command was killed or runs: an entry is pending, or a lock names its holder."""
     if any(folder.is_dir() and any(folder.iterdir()) for folder in (layout.pending, layout.locks)):
         return True
     try:

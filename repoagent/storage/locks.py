@@ -102,8 +102,7 @@ def flock_until(descriptor: int, deadline: float, path: Path) -> bool:
 
 
 def lock_holder(path: Path) -> str | None:
-    """The current holder of the lock file `path`; None if it is free or unknown. Delays no waiting
-    process."""
+    """The holder of the lock file `path`; None if it is free or unknown. Delays no waiting process."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

@@ -34,8 +34,7 @@ _NO_SECRETS = {"PWD", "OLDPWD"}
 
 
 def secrets_of(env: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The variables in `env` (default: the environment) whose names mark them as secrets, without paths and
-    short values."""
+    """The variables (of `env`, or the environment) whose names mark them as secrets, without paths."""
     return {
         name: value
         for name, value in (os.environ if env is None else env).items()

@@ -38,8 +38,7 @@ def open_for_summaries(
 def ready_for(
     settings: Settings, terminal: Terminal, *, record: Path | None, reply: Path | None = None
 ) -> ModelSetup:
-    """The model and its meter, for a command that knows how many calls it makes and so needs no default `max_turns`.
-    Raises whatever `model_setup` raises."""
+    """The model and its meter, without the default `max_turns`. Raises whatever `model_setup` raises."""
     from repoagent.edit.model_setup import model_setup
 
     ready = model_setup(settings, record, reply, terminal.warn)

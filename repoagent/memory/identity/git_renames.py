@@ -95,8 +95,7 @@ def changed_files(worktree: WorkTree) -> Iterator[str]:
 
 
 def renames_since(worktree: WorkTree, commit: str) -> list[tuple[str, str]]:
-    """(old, new) for each tracked file that was renamed since `commit`, even if another file has the old path
-    now."""
+    """(old, new) for each tracked file renamed since `commit`, also if another file is at the old path."""
     listing = ("diff-index", "--name-status", "-z", commit, "--")
     fields = _names(_ask_renames(worktree, *listing, similar=("-B", "-M")))
     changed = [(letter, next(fields), next(fields) if letter[0] in "RC" else "") for letter in fields]

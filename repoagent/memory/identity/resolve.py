@@ -251,8 +251,7 @@ class _Search:
     # -- the file of a memory now --
 
     def _is_held(self, memory: _Candidate) -> bool:
-        """Whether a memory's file is at its path, and not more similar to what another memory saw at its
-        inode."""
+        """Whether a memory's file is at its path, and not rather that of another memory by its inode."""
         current = file_at(self.file.worktree, memory.path)
         if current is None:
             return False
@@ -283,8 +282,7 @@ class _Search:
         )
 
     def _is_elsewhere(self, memory: _Candidate) -> bool:
-        """Whether a missing file, by inode and content, is at a changed path, an earlier one, or that of a
-        copy."""
+        """Whether a missing file, by inode and content, is at a changed, earlier or equal path."""
         worktree, identity = self.file.worktree, memory.identity
         keys, equal = identity.keys.keys() - {self.file.key}, paths_by_blob(worktree).get(identity.blob, ())
         for path in chain(identity.earlier_paths, equal, git_renames.changed_files(worktree)):
@@ -295,8 +293,7 @@ class _Search:
         return False
 
     def _is_replaced(self, memory: _Candidate) -> bool:
-        """Whether a program wrote a new file that shares lines with a version in git, and no other file
-        claims it."""
+        """Whether a program rewrote a file in git as a new one that shares lines and is no other file."""
         file, worktree = self.file, self.file.worktree
         if any(other.has(file) for other in self.having(KEY, file.key)):
             return False

@@ -47,8 +47,7 @@ def similarity(before: bytes, after: bytes) -> float:
 
 
 def worked_over(before: bytes, now: bytes) -> bool:
-    """Whether `now` is `before` extended, shortened, reindented or reformatted: most lines, or nearly all
-    words, are the same."""
+    """Whether `now` is `before` reformatted, extended or shortened: most lines or words are the same."""
     now = now[:LIMIT]
     if _shares(_lines(before), _lines(now), _SAME_LINES, min):
         return True

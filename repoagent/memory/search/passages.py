@@ -37,7 +37,7 @@ class Passage(NamedTuple):
 
 
 def of_file(path: str, text: str, about: str) -> Iterator[Passage]:
-    """The passages of the file `path` below `.repoagent`; `about` is its memory's file. Raises
+    """The passages of the file `path` below `.repoagent`, about the file `about`. Raises
     NewerConversation."""
     parts = path.split("/")
     if parts[0] == "conversations":

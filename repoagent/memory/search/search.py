@@ -90,8 +90,7 @@ DEFAULT_SEARCH = Search()
 
 
 def search(layout: Layout, query: str, *, how: Search = DEFAULT_SEARCH, warn: Warn = to_stderr) -> list[Hit]:
-    """The hits for any text, best first. Raises Busy if another process indexes for a minute, UsageError
-    without FTS5."""
+    """The hits for any text, best first. Raises Busy after a minute, UsageError without FTS5."""
     return list(answer(layout, query, how, warn=warn).hits)
 
 
@@ -308,8 +307,7 @@ def _order(item: Ranked) -> tuple[float, str, int, str]:
 
 
 class Snippet(NamedTuple):
-    """A text on one line, the (start, end) of the query's words in it, and the number of `lines` before
-    it."""
+    """A text on one line, the (start, end) of the query's words, and the number of `lines` before."""
 
     text: str
     marks: tuple[tuple[int, int], ...]
