@@ -73,28 +73,6 @@ def test_an_assistant_reads_checks_and_commits(repo: GitRepo, tmp_path: Path) ->
     assert repo.status() == ""
 
 
-@pytest.mark.soak
-def test_nothing_but_the_protocol_is_written(repo: GitRepo, tmp_path: Path) -> None:
-    """With a pipe: garbage, a call without its arguments, and the end of input; without --write."""
-    lines: list[Any] = [HELLO, READY, "garbage", {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}]
-    lines += [calling(3, "read", path="src/app.py"), applying(repo, 4, check_only=False)]
-    lines.append({**calling(5, "apply"), "params": {"name": "apply", "arguments": None}})
-    head = repo.head()
-    with server(repo) as process:
-        answers = exchange(process, lines, 5)
-        process.stdin.close()
-        assert process.wait(10) == 0
-        assert process.stdout.read() == b""
-        err = process.stderr.read().decode()
-    assert "Traceback" not in err
-    tools = {tool["name"]: tool for tool in answers[2]["result"]["tools"]}
-    assert tools["apply"]["annotations"]["readOnlyHint"] is True
-    assert "hello" in text_of(answers[3])
-    assert text_of(answers[4]).startswith("The patch fits")
-    assert answers[5]["result"]["isError"] is True
-    assert (repo.head(), repo.status()) == (head, "")
-
-
 @contextmanager
 def server(repo: GitRepo, *options: str) -> Iterator[Any]:
     """A server with pipes to it, killed at the end if it still runs."""
@@ -294,14 +272,3 @@ def test_two_assistants_at_once_lose_nothing(repo: GitRepo, tmp_path: Path) -> N
     assert commits(repo) == 2 + 2 * count
     for number in range(2 * count):
         assert repo.read(f"f{number}.txt").decode() == f"after {number}\n"
-
-
-@pytest.mark.soak
-def test_many_calls_at_once_are_all_answered(repo: GitRepo) -> None:
-    calls = [calling(n, "read", path="a.txt") for n in range(10, 60)]
-    calls += [calling(n, "neighbors", paths=["src/app.py"]) for n in range(60, 80)]
-    calls += [calling(n, "recall", query="greeting") for n in range(80, 90)]
-    with server(repo) as process:
-        exchange(process, [HELLO, READY], 1)
-        answers = exchange(process, calls, len(calls))
-    assert all("error" not in answer and not answer["result"].get("isError") for answer in answers.values())

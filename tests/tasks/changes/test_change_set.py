@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from repoagent.errors import Refused
 from repoagent.git.files import EXECUTABLE, REGULAR, Content, FileChange
@@ -161,33 +159,3 @@ def test_missing_bytes_are_reported(change_set: ChangeSet) -> None:
         file.unlink()
     with pytest.raises(Refused, match="lacks the content of f"):
         again(change_set)
-
-
-WHO = st.tuples(st.sampled_from(["run", "other"]), st.integers(0, 39), st.integers(0, 9))
-
-
-@given(st.lists(WHO, max_size=8))
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_before_and_after_differ_only_by_the_runs_change(
-    repo: GitRepo, done: list[tuple[str, int, int]]
-) -> None:
-    """If the run and the user change lines that do not touch, the change contains only the run's."""
-    repo.write("f", OLD)
-    folder = repo.top / ".repoagent" / "runs" / str(abs(hash(tuple(done)))) / "changes"
-    change_set = ChangeSet(open_worktree(repo.top), folder)
-    content, ours = list(LINES), {}
-    for who, line, value in done:
-        line = line // 8 * 8 + (0 if who == "run" else 4)  # far enough apart for a merge by lines
-        before = b"".join(content)
-        content[line] = b"%s %d\n" % (who.encode(), value)
-        if who == "run":
-            ours[line] = (LINES[line], content[line])
-            write(change_set, "f", before, b"".join(content))
-        else:
-            save(change_set, "f", b"".join(content))
-    changes = sides(change_set)
-    assert bool(changes) == bool(ours)
-    for old, new in changes:
-        assert old is not None and new is not None
-        pairs = zip(old.splitlines(True), new.splitlines(True), strict=True)
-        assert {n: pair for n, pair in enumerate(pairs) if pair[0] != pair[1]} == ours

@@ -14,12 +14,10 @@ import pytest
 
 from repoagent.agent.approvals import rules
 from repoagent.agent.approvals.policy import ApprovalRequest, Gate
-from repoagent.agent.approvals.shell_parser import read_command
 from repoagent.agent.sandbox.confine import find
 from repoagent.agent.sandbox.policy import Policy
 from repoagent.config.layers import load
 from repoagent.edit.guards.off_limits import gate
-from repoagent.errors import UsageError
 from repoagent.git.files import Content, FileChange
 from repoagent.git.worktree import layout, open_worktree
 from repoagent.tasks.changes import snapshot
@@ -28,7 +26,6 @@ from repoagent.tasks.changes.command_watch import Watch
 from repoagent.tasks.run_context import RunRequest
 from repoagent.tasks.runs.directory import RunDirectory
 from repoagent.tasks.sandbox import HiddenFiles, are_blobs, create_confinement
-from repoagent.tasks.toolset import keep_rules
 from tests.conftest import GitRepo
 from tests.tasks.bare import User, go, nobody
 
@@ -207,15 +204,6 @@ def test_hidden_files_are_updated(repo: GitRepo) -> None:
     assert set(withheld()) == {"src/.env", "lib/.env", "lib/new/deep/server.key", "out/.env"}
     repo.write(".gitignore", "")
     assert "x/out2/deep/.env" in withheld()
-
-
-@pytest.mark.parametrize("end", ["\x85", "\u2028", "\u2029", "\n", "\x0b"])
-def test_always_stores_one_rule_with_one_pattern(repo: GitRepo, end: str) -> None:
-    pattern = f"tool 'a{end}python3 *{end}b'"
-    assert rules.propose(read_command(pattern)) == ()
-    with pytest.raises(UsageError):
-        keep_rules(repo.top, [pattern])
-    assert "run.allow" not in repo.git("config", "--list")
 
 
 def test_a_redirection_under_a_rule(repo: GitRepo) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from repoagent.errors import Busy, Refused, UsageError
+from repoagent.errors import Refused, UsageError
 from repoagent.git.worktree import layout as layout_of
 from repoagent.git.worktree import open_worktree
 from repoagent.llm.conversation import Turn, append
@@ -213,14 +213,6 @@ def ended(run_dir: RunDirectory) -> None:
         run_dir.output.mkdir(mode=0o700)
         (run_dir.output / "1.txt").write_text("much")
         live.ended("done", "")
-
-
-@pytest.mark.soak
-def test_a_live_run_is_not_deleted(start: Start) -> None:
-    worker = start()
-    with pytest.raises(Busy, match="stop task"):
-        delete(of(worker))
-    assert worker.control() == [] and worker.run_dir.record.exists()
 
 
 def test_a_deleted_conversation_can_be_restored_unless_it_was_named(repo: GitRepo) -> None:

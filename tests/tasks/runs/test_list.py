@@ -59,12 +59,6 @@ def test_newest_first_and_a_resumed_run_is_new(layout: Layout) -> None:
     assert [run.name for run in runs(layout)] == ["when?", "again", "new", "elsewhere", "old"]
 
 
-def test_a_run_without_an_end_and_a_lock_was_killed(layout: Layout) -> None:
-    past(layout, "there", ended="", state="running", host="another", boot="another")
-    past(layout, "odd", state="splendid")
-    assert states(layout) == {"there": "killed", "odd": "killed"}
-
-
 def test_a_conversation_without_a_folder_is_listed(layout: Layout) -> None:
     def conversation(name: str, *turns: Turn) -> None:
         append(RunDirectory(layout, name).conversation, *turns)
