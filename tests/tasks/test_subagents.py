@@ -127,3 +127,11 @@ def test_a_specification_of_an_earlier_version_has_no_limit_for_the_day(repo: Gi
     spec = run_dir(repo).subagent
     spec.write_text(spec.read_text().replace('"day"', '"other"'))
     assert read_spec(run_dir(repo))[1] == Limits(turns=1, cost=2.0)
+
+
+def test_the_last_error_of_a_subagent_that_does_not_start(
+    repo: GitRepo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subagents, "ITSELF", ("-c", "import sys; sys.exit('one\\ntwo')"))
+    _, _, user = go(repo, ASK, "So.")
+    assert user.observations[0].text.endswith(": two")

@@ -25,7 +25,7 @@ from repoagent.tasks.changes.change_set import named, open_change_set
 from repoagent.tasks.changes.command_watch import Watch
 from repoagent.tasks.run_context import RunRequest
 from repoagent.tasks.runs.directory import RunDirectory
-from repoagent.tasks.sandbox import HiddenFiles, are_blobs, create_confinement
+from repoagent.tasks.sandbox import HiddenFiles, are_blobs, create_confinement, hiding_variables
 from tests.conftest import GitRepo
 from tests.tasks.bare import User, go, nobody
 
@@ -295,3 +295,12 @@ def test_a_plan_without_a_sandbox_runs_only_reading_commands(repo: GitRepo) -> N
         repo, run, "<finish>planned</finish>", confine=False, plan_only=True, mode="ask", allow=allowed
     )
     assert repo.status() == "" and "read-only" in user.observations[0].text
+
+
+def test_an_excluded_name_is_matched_exactly(repo: GitRepo, tmp_path: Path) -> None:
+    names = ["a*b", 'q"u', "b[1]", "t\tab", "back\\slash", "?", "new\nline"]
+    hiding_variables(open_worktree(repo.top), tmp_path / "attributes", names, {})
+    option = f"core.attributesFile={tmp_path / 'attributes'}"
+    fields = repo.git("-c", option, "check-attr", "-z", "diff", "--", *names, "axb", "b1", "d/?").split("\0")
+    values = dict(zip(fields[:-1:3], fields[2::3], strict=True))
+    assert values == {**dict.fromkeys(names, "unset"), **dict.fromkeys(("axb", "b1", "d/?"), "unspecified")}
