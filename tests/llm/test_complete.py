@@ -134,16 +134,6 @@ def test_no_wait_for_a_retry_that_a_limit_forbids() -> None:
     assert listener.slept == []
 
 
-@pytest.mark.parametrize("parts", [1, 3])
-def test_an_endless_reply_is_discarded(monkeypatch: pytest.MonkeyPatch, parts: int) -> None:
-    monkeypatch.setattr("repoagent.llm.complete.LONGEST_REPLY", 1_000)
-    heard: list[str] = []
-    model = Scripted([Reply("x" * (1_200 // parts), "length")] * parts)
-    with pytest.raises(ModelError, match="was discarded"):
-        complete(model, ask("x"), Meter(), on_text=heard.append)
-    assert len("".join(heard)) <= 1_200 and len(model.seen) == parts
-
-
 def test_an_endless_stream_is_ended_early(monkeypatch: pytest.MonkeyPatch) -> None:
     class Endless(Scripted):
         def complete(self, request: Request, on_text: OnText) -> Reply:

@@ -17,6 +17,7 @@ from repoagent.llm.conversation import (
     Turn,
     append,
     dumps,
+    loads,
     read,
     to_messages,
 )
@@ -67,6 +68,7 @@ def test_the_format_of_a_file() -> None:
         f'## [{NONCE}] user · time=2026-11-21T10:00:00Z · why="two words"\nmake it faster\n'
         f"## [{NONCE}] assistant\nDone.\n\n"
     )
+    assert loads(dumps(said, NONCE)).turns == tuple(said)
 
 
 def test_a_body_with_the_nonce_changes_the_nonce(path: Path) -> None:

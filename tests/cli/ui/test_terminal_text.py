@@ -45,6 +45,7 @@ def test_what_is_replaced_painted_and_folded() -> None:
     for text, width, shown in (
         (line, 60, "[main 1a2b3c4] Greet well · 1 file +1 -0\n· 2,114 + 300 tokens · $0.0123 · 3.1 s"),
         ("  one two three", 9, "  one two\n  three"),
+        ("a\n  one two three", 9, "a\n  one two\n  three"),
         ("a/path/that/is/longer than it", 10, "a/path/that/is/longer\nthan it"),
     ):
         assert fold(text, width) == shown

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from repoagent.config.layers import load
-from repoagent.errors import LimitReached, UsageError
+from repoagent.errors import UsageError
 from repoagent.llm.cassettes import Recorder, Replay
 from repoagent.llm.complete import complete
 from repoagent.llm.conversation import Turn, to_messages
@@ -20,7 +20,7 @@ from repoagent.llm.providers.anthropic import media_limits
 from repoagent.llm.providers.command import CommandModel
 from repoagent.llm.providers.llamacpp import LocalModel
 from repoagent.llm.providers.manual import ManualModel
-from repoagent.llm.usage import Limits, Meter, estimate
+from repoagent.llm.usage import Meter
 from tests.llm.helpers import Scripted
 from tests.llm.media.files import media, pdf, png, showing
 
@@ -61,13 +61,6 @@ def test_a_text_only_model_is_not_called(
     with pytest.raises(UsageError, match=words):
         complete(model, showing(*shown), Meter())
     assert not list(tmp_path.iterdir())
-
-
-def test_limits_count_what_is_attached() -> None:
-    request = showing(media(png(2000, 1500)))
-    assert estimate(request).input > 3888
-    with pytest.raises(LimitReached, match="raise --max-tokens"):
-        complete(Scripted([]), request, Meter(Limits(tokens=3_000)))
 
 
 def test_a_prompt_and_a_cassette_contain_the_hash_only(tmp_path: Path) -> None:

@@ -65,14 +65,6 @@ def test_rejections_of_claude_mention_the_attachment(server_with: Start) -> None
         assert not isinstance(raised.value, Retryable) and len(str(raised.value)) < 400
 
 
-def test_an_error_about_something_else_is_left_alone(server_with: Start) -> None:
-    server_with([status(401, "invalid x-api-key"), status(529), status(400, "image too large")])
-    for kind, request in ((ModelError, showing(SHOT)), (Retryable, showing(SHOT)), (ModelError, showing())):
-        with pytest.raises(kind) as raised:
-            CLAUDE.complete(request, print)
-        assert "attachment" not in str(raised.value)
-
-
 def openai(server: openai_server.Server, *traits: str) -> OpenAIModel:
     return OpenAIModel(server.endpoint("testing", *traits), "some-model")
 
