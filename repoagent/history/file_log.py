@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -55,16 +56,13 @@ def file_log(
 ) -> FileHistory:
     """All commits of `path` (a file or a directory, relative to the top); lines are counted in the newest `limit`.
     Without a complete index git walks the history for `seconds` of wall time. Raises GitError if git fails."""
-    if isinstance(worktree, Path):
-        top = worktree
-    else:
-        top = worktree.top
-        if commits := commits_of(worktree, path, revision, seconds=min(seconds, INDEX_SECONDS)):
-            try:
-                if history := look_up(top, path, commits, limit):
-                    return history
-            except GitError:  # an object is missing
-                pass
+    top = worktree if isinstance(worktree, Path) else worktree.top
+    if isinstance(worktree, WorkTree) and layout(worktree).history.is_file():
+        import sqlite3
+
+        with suppress(RepoagentError, sqlite3.Error, OSError):  # git can answer without the index
+            if history := indexed_log(worktree, path, limit, revision, seconds=min(seconds, INDEX_SECONDS)):
+                return history
     history = read_log(top, path, ALL, revision=revision, seconds=seconds)
     newest, older = history.commits[:limit], history.commits[limit:]
     return replace(history, commits=(*_counted(top, newest), *older))
@@ -143,46 +141,37 @@ def is_shallow(top: Path) -> bool:
     return git_output(top, "rev-parse", "--is-shallow-repository").stdout.strip() == b"true"
 
 
-def commits_of(
-    worktree: WorkTree, path: str, revision: str, *, seconds: float = INDEX_SECONDS
-) -> list[str] | None:
-    """The ids of all commits that changed the file, through its renames, newest first. None if there is no complete
-    index or it does not know the file. No index is created."""
-    if not layout(worktree).history.is_file():
-        return None
-    import sqlite3
+def indexed_log(
+    worktree: WorkTree, path: str, limit: int, revision: str, *, seconds: float = INDEX_SECONDS
+) -> FileHistory | None:
+    """Like `file_log`, but without a walk: git describes the commits that the index has of the file. None if the index
+    is not complete, or the file cannot be followed through these commits.
 
+    Raises GitError if an object is missing, and what a damaged index raises.
+    """
     from repoagent.history.index.index import open_index
 
-    try:
-        with open_index(worktree, warn=lambda sentence: None) as index:
-            if not index.update(revision, seconds=seconds).complete:
-                return None
-            view = index.view(revision)
-            file = view.file(os.fsencode(path))
-            numbers = [commit.number for commit in view.commits(file, ALL)] if file is not None else []
-            known = view.describe(numbers) if numbers else {}
-    except (RepoagentError, sqlite3.Error, OSError):  # git can answer without the index
+    top = worktree.top
+    with open_index(worktree, warn=lambda sentence: None) as index:
+        if not index.update(revision, seconds=seconds).complete:
+            return None
+        view = index.view(revision)
+        file = view.file(os.fsencode(path))
+        numbers = [commit.number for commit in view.commits(file, ALL)] if file is not None else []
+        known = view.ids(numbers) if numbers else {}
+    if not known:
         return None
-    return [known[number][0].decode() for number in numbers if number in known] or None
-
-
-def look_up(top: Path, path: str, commits: Sequence[str], limit: int) -> FileHistory | None:
-    """Like `file_log`, but from `commits`, the ids of all commits of the file, newest first. Calls git four times and
-    never walks the history. None if the file cannot be followed through these commits. Raises GitError if git fails,
-    for example because an object is missing."""
-    whole = parse_log(offline(top, *_LISTED, "--no-patch", LOG_FORMAT, names=commits), path)
-    latest = whole[:limit]
-    ids = [commit.commit for commit in latest]
-    data = offline(top, *_LISTED, "--raw", *_MOVES, "--no-abbrev", COMMIT_MARK, names=ids)
+    ids = [known[number] for number in numbers if number in known]
+    whole = parse_log(offline(top, *_LISTED, "--no-patch", LOG_FORMAT, names=ids), path)
+    data = offline(top, *_LISTED, "--raw", *_MOVES, "--no-abbrev", COMMIT_MARK, names=ids[:limit])
     changes = {
         (header[0], names[-1]): (change, names) for header, each in split_log(data) for change, names in each
     }
     followed: list[FileCommit] = []
-    for commit in latest:
+    for commit in whole[:limit]:
         change, names = changes.get((commit.commit.encode(), os.fsencode(path)), (None, []))
         if change is None:
-            break
+            return None
         old_mode, new_mode, before, after, status = raw_fields(change)
         origin = os.fsdecode(names[0])
         followed.append(
@@ -192,8 +181,6 @@ def look_up(top: Path, path: str, commits: Sequence[str], limit: int) -> FileHis
             )
         )  # fmt: skip
         path = origin
-    if len(followed) < len(latest):
-        return None
     whole[: len(followed)] = _counted(top, followed)
     cut = not whole[-1].parents and is_shallow(top)
     if cut:

@@ -8,13 +8,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from repoagent.git.worktree import WorkTree, layout, open_worktree
 from repoagent.history.commit_details import Step, Touched, compare, did, lines_of, parts, steps
 from repoagent.history.file_history import HistoryReport, read_history
-from repoagent.history.file_log import commits_of, file_log, look_up
+from repoagent.history.file_log import file_log, indexed_log
 from repoagent.history.index.index import open_index
 from repoagent.history.log import FileCommit
 from tests.conftest import GitRepo
@@ -30,15 +28,6 @@ def done(top: Path, path: str, **options: float) -> list[Step]:
 
 def said(top: Path, path: str) -> list[str]:
     return [did(step) for step in done(top, path)]
-
-
-@settings(max_examples=40)
-@given(st.text(max_size=200), st.text(max_size=200))
-def test_any_two_texts_are_compared(before: str, after: str) -> None:
-    old, new = (parts("a.py", text.encode("utf-8", "replace")) for text in (before, after))
-    if old is not None and new is not None:  # None is for binary ones
-        found = compare(old, new)
-        assert {*found.added, *found.changed} <= {part.qualified_name for part in new}
 
 
 def test_what_git_and_the_outline_say(repo: GitRepo) -> None:
@@ -204,7 +193,7 @@ def test_deleted_links_directories_and_files_without_a_grammar(repo: GitRepo) ->
 
 def test_the_index_gives_the_same_as_the_walk(repo: GitRepo) -> None:
     worktree = open_worktree(repo.top)
-    assert commits_of(worktree, "a.txt", "HEAD") is None
+    assert [step.commit.subject for step in read_history(worktree, "a.txt").steps] == ["first commit"]
     assert not layout(worktree).history.exists()  # it is not created for this
     odd = os.fsdecode(b"\x01t\tb\n\xe9.py")
     text = "".join(f"def f{n}():\n    return {n}\n\n\n" for n in range(9))
@@ -217,7 +206,10 @@ def test_the_index_gives_the_same_as_the_walk(repo: GitRepo) -> None:
     repo.write(odd, text)
     repo.commit("back", **{"z.txt": "zzz\n"})  # which the index does not have yet
     found, walked = both(worktree, odd)
-    assert commits_of(worktree, odd, "HEAD") == [step.commit.commit for step in walked.steps]
+    of_index = indexed_log(worktree, odd, 9, "HEAD")
+    assert of_index and [commit.commit for commit in of_index.commits] == [
+        step.commit.commit for step in walked.steps
+    ]
     assert found.people == walked.people
     names = (
         "commit",
@@ -244,8 +236,7 @@ def test_the_index_gives_the_same_as_the_walk(repo: GitRepo) -> None:
 
 def test_an_index_that_does_not_help_is_not_used(repo: GitRepo, capsys: pytest.CaptureFixture[str]) -> None:
     worktree = mined(repo)
-    ids = commits_of(worktree, "a.txt", "HEAD")
-    assert ids is not None and look_up(worktree.top, "other.txt", ids, 5) is None
+    assert indexed_log(worktree, "other.txt", 5, "HEAD") is None
     for damage in (b"", b"SQLite format 3\0" + b"x" * 5000, None):
         if damage is None:
             shutil.rmtree(layout(worktree).root)
