@@ -238,17 +238,8 @@ def neighbors_graph(neighborhood: Neighborhood, headers: Mapping[str, CommitHead
         facts = [_shared(row), rate(row.together, row.commits), last and f"last {last}"]
         summary = ", ".join(filter(None, [*facts, f"score {row.score:.2f}", reasons]))
         radius = 4.0 + 6.0 * scale(row.score) ** 0.5
-        nodes.append(
-            Node(
-                shown(row.path),
-                0,
-                0,
-                radius,
-                group_of.get(number, ALONE),
-                summary=summary,
-                commits=commits(row),
-            )
-        )
+        group = group_of.get(number, ALONE)
+        nodes.append(Node(shown(row.path), radius=radius, group=group, summary=summary, commits=commits(row)))
         together = f"{row.together} of {row.commits}" if row.together else "–"
         regularity = rate(row.together, row.commits) or "–"
         table.append((first + number, (reasons, f"{row.score:.2f}", together, regularity, last or "–")))

@@ -16,17 +16,7 @@ from html import escape
 from importlib.resources import files
 from string import Template
 
-from repoagent.history.graph import (
-    ADVANCE,
-    ALONE,
-    BOX_HEIGHT,
-    MARGIN,
-    Graph,
-    Link,
-    Node,
-    columns,
-    shorten,
-)
+from repoagent.history.graph import ADVANCE, ALONE, BOX_HEIGHT, MARGIN, Graph, Link, Node, columns, shorten
 from repoagent.history.render import CommitHeader
 
 _TOOLTIP_COMMITS = 5

@@ -136,7 +136,21 @@ def surest(view: View, commits: Sequence[Commit]) -> list[float | None]:
     for commit in commits:
         for file in commit.files:
             last[file] = max(last.get(file, 0), commit.number)
-    judged = [_partners(commit, histories, numbers) for commit in commits]
+    judged: list[dict[int, float] | None] = []  # the partners that each commit lacks
+    for commit in commits:
+        earlier = {
+            file: histories[file][bisect_right(numbers[file], -commit.number) :]
+            for file in commit.files
+            if file in histories
+        }
+        asked = frozenset(file for file, history in earlier.items() if history)
+        weighed = weigh(asked, merge(earlier), commit.author)
+        lacking = {
+            file: confidence
+            for file, confidence in confidences(asked, weighed, FLOOR).items()
+            if file not in commit.files and len(evidence(file, weighed)) >= SUPPORT
+        }
+        judged.append(lacking if asked else None)
     alive = view.paths(sorted({file for partners in judged for file in partners or ()}))
     highest: list[float | None] = []
     for commit, partners in zip(commits, judged, strict=True):
@@ -145,23 +159,3 @@ def surest(view: View, commits: Sequence[Commit]) -> list[float | None]:
         ]
         highest.append(None if partners is None else max(lived, default=0.0))
     return highest
-
-
-def _partners(
-    commit: Commit, histories: Mapping[int, Sequence[Commit]], numbers: Mapping[int, Sequence[int]]
-) -> dict[int, float] | None:
-    """The partners that the commit lacks, with their confidence; None if none of its files existed before."""
-    earlier = {
-        file: histories[file][bisect_right(numbers[file], -commit.number) :]
-        for file in commit.files
-        if file in histories
-    }
-    asked = frozenset(file for file, history in earlier.items() if history)
-    if not asked:
-        return None
-    weighed = weigh(asked, merge(earlier), commit.author)
-    return {
-        file: confidence
-        for file, confidence in confidences(asked, weighed, FLOOR).items()
-        if file not in commit.files and len(evidence(file, weighed)) >= SUPPORT
-    }

@@ -32,10 +32,7 @@ _OWN, _ANY = 30, 200
 # whole: the index has all that the revision reaches; building: not yet; recent: only the last commits of the files
 # themselves were read; names: there is no history of these files
 State = Literal["whole", "building", "recent", "names"]
-_END = {
-    "whole": "",
-    "unreadable": "git could not read the whole history; older commits are left out",
-}
+_END = {"whole": "", "unreadable": "git could not read the whole history; older commits are left out"}
 
 
 class QueryPath(NamedTuple):

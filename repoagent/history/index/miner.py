@@ -18,17 +18,7 @@ from repoagent.history.cochange import MOST_FILES, stem
 from repoagent.history.index import schema
 from repoagent.history.index.reader import IndexView, Reach, reach, store, toggled
 from repoagent.history.index.renames import FILE, LOW_KIND, Batch, Entry
-from repoagent.history.index.schema import (
-    AGES,
-    BASE,
-    HIGHEST,
-    LOWEST,
-    NUMBERS,
-    commit_id,
-    get,
-    put,
-    unpacked,
-)
+from repoagent.history.index.schema import AGES, BASE, HIGHEST, LOWEST, NUMBERS, commit_id, get, put, unpacked
 from repoagent.history.log import Record, stream
 from repoagent.storage.database import Unusable, transaction
 
