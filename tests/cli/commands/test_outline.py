@@ -113,9 +113,7 @@ def test_folders_and_files_at_once(folder: Path, outline: Ask) -> None:
     (folder / "sub" / "b.sh").write_text("f() {\n  :\n}\n")
     (folder / "sub" / ".hidden.py").write_text("def h(): ...\n")
     assert outline("sub", "app.py", "bin", "sub/b.sh", "--depth", "1") == Done(
-        0,
-        "sub/b.sh\n1-3  f()\n\napp.py\n1-4  class Server\n7-8  def main()\n",
-        "skipped 1 file: 1 binary\n",
+        0, "sub/b.sh\n1-3  f()\n\napp.py\n1-4  class Server\n7-8  def main()\n", "skipped 1 file: 1 binary\n"
     )
 
 
