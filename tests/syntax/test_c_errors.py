@@ -111,6 +111,7 @@ MACROS = C.replace(b"int last", b"EXPORT_API int last").replace(
         (b"\treturn total;\n", b"\treturn total\n", "a `;` is missing on line 1"),
         (b"int total = 0;", b"int total = 0", "a `;` is missing on line 8"),
         (b"\tif (total < 0)\n", b"\ttotal += sum(l)\n\tif (total < 0)\n", "a `;` is missing on line 14"),
+        (b"\tif (total < 0)\n", b"\tsum(l)\n\tif (total < 0)\n", "a `;` is missing on line 14"),
         (b"\tif (total", b"\tThe rest of the function stays the same.\n\tif (total", "line 14 is not code"),
         (b"\tif (total", b"I've changed the sum, so it doesn't overflow.\n\tif (total", "line 14|`'`"),
         (b"\tif (total", b"```\n\tif (total", "stray ``` on line 14"),

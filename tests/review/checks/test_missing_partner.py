@@ -144,6 +144,7 @@ def test_each_commit_of_a_short_branch_is_checked(made: Made) -> None:
         ("a.py", "x = (\n", "x = ((\n", False),
         ("a.md", "It is teh best that there is.\n", "It is the best that there is.\n", True),
         ("a.md", "It is best.\n", "It is best.\n\nA new paragraph.\n", False),
+        ("a.md", "It is teh best that there is.\n", "Use another one instead, please.\n", False),
         ("a.unknown", "# a\n", "# b\n", False),
     ],
 )  # fmt: skip
