@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from repoagent.git.worktree import open_worktree
+from repoagent.uses.report import answer, answer_text
 from tests.conftest import GitRepo
 from tests.program import run
 
@@ -147,6 +149,22 @@ def test_the_table_says_how_it_was_found(code: GitRepo) -> None:
     assert ["tests/test_utils.py", "2", "1,", "4", "test_load", "test"] in [line.split() for line in lines]
     assert "Uses are matched by name" in done.stdout
     assert "text: matched as a whole word" in done.stdout
+
+
+def test_the_answer_for_a_model(code: GitRepo) -> None:
+    def text(target: str, limit: int) -> str:
+        return answer_text(answer(open_worktree(code.top), target, lambda path: None, limit=limit))
+
+    caveat = "Uses are matched by name; some may refer to another symbol of the same name.\n"
+    assert text("utils.py", 1) == (
+        "load (function, 3-4): 5 lines in 2 files: tests/test_utils.py (2), app.py (3); 1 other definition\n"
+        f"(2 more symbols)\nnot used in other files: Store.save\n{caveat}"
+    )
+    assert text("utils.py:load", 1) == (
+        "load is defined in utils.py:3-4 (function load)\nalso defined in other.py:1-2 (function load)\n"
+        f"utils.py: 1 line: 8, in Store.load\n(3 more files)\n{caveat}"
+    )
+    assert text("nowhere", 1) == ""
 
 
 def test_what_changes_together_comes_first(repo: GitRepo) -> None:
