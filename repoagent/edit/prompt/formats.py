@@ -112,7 +112,7 @@ def reminder(
         return f"{REMINDS}{wanted} with this change, in a code block.\n"
     fences = {path: (marks or {}).get(path, "```") for path in paths}
     lines = " and ".join(f"{mark}{path}" for path, mark in fences.items())
-    ends = " and ".join(sorted(set(fences.values()), key=len)) or "```"
+    ends = " and ".join(sorted(dict.fromkeys(fences.values()), key=len)) or "```"
     return f"{REMINDS}{wanted} between the lines {lines} and {ends}, and nothing else.\n"
 
 

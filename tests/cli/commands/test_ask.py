@@ -14,7 +14,7 @@ from repoagent.cli.ui.terminal import Terminal
 from tests.cli.apply_patch import Ask
 from tests.cli.screens import PROGRAM, Screen
 from tests.conftest import GitRepo
-from tests.llm.media.files import jpeg, pdf, png
+from tests.llm.media.files import pdf, png
 from tests.llm.providers.messages_server import messages_server, status
 
 COMMAND = "ask"
@@ -160,16 +160,16 @@ def test_a_pipe_is_another_file_or_goes_where_a_dash_is(ask: Ask, echo: Echo) ->
 
 @pytest.mark.soak
 def test_images_and_pdfs_reach_a_model(repo: GitRepo, ask: Ask) -> None:
-    repo.write("photo.png", jpeg(40, 30))
+    repo.write("photo.jpg", png(40, 30))
     repo.write("paper.pdf", pdf(3))
-    arguments = ["what is it?", "photo.png", "a.txt", "paper.pdf", "--model", "anthropic/claude-test"]
+    arguments = ["what is it?", "photo.jpg", "a.txt", "paper.pdf", "--model", "anthropic/claude-test"]
     with messages_server(["A cat.", status(400, "image is too blurry")]) as server:
         value = ask(*arguments, "--json", "--effort", "low", **server.environment).json
         refused = ask(*arguments, **server.environment)
     assert (value["version"], value["text"], value["stop"]) == (1, "A cat.", "end")
     assert (value["calls"], value["usage"]["input"], value["cost"]) == (1, 100, None)
     assert value["files"] == [
-        {"name": "photo.png", "type": "image/jpeg", "bytes": len(jpeg()), "width": 40, "height": 30},
+        {"name": "photo.jpg", "type": "image/png", "bytes": len(png(40, 30)), "width": 40, "height": 30},
         {"name": "a.txt", "type": "text", "bytes": (repo.top / "a.txt").stat().st_size},
         {"name": "paper.pdf", "type": "application/pdf", "bytes": len(pdf(3)), "pages": 3},
     ]
@@ -178,10 +178,10 @@ def test_images_and_pdfs_reach_a_model(repo: GitRepo, ask: Ask) -> None:
     assert kinds == ["text", "text", "image", "text", "text", "document", "text"]
     assert content[-1]["text"] == "The request:\n\nwhat is it?"
     saved = (repo.top / f".repoagent/sent/{value['saved_request']}.txt").read_text()
-    digest = sha256(jpeg(40, 30)).hexdigest()
-    assert f"[image/jpeg, 40 x 30 pixels, {len(jpeg()):,} bytes, sha256 {digest}]" in saved
-    assert repo.status() == "?? paper.pdf\n?? photo.png\n"
-    assert refused.code == 4 and "too blurry). The attachment was photo.png" in refused.err
+    digest = sha256(png(40, 30)).hexdigest()
+    assert f"[image/png, 40 x 30 pixels, {len(png(40, 30)):,} bytes, sha256 {digest}]" in saved
+    assert repo.status() == "?? paper.pdf\n?? photo.jpg\n"
+    assert refused.code == 4 and "too blurry). The attachment was photo.jpg" in refused.err
     assert len(refused.err.splitlines()) == 1
 
 
