@@ -109,8 +109,8 @@ class Concern:
 
     path: str
     why: str
-    asked: bool = False
-    deletes: int = 0
+    asked: bool = False  # the user named the file
+    deletes: int = 0  # the deleted files that it stands for
 
     @property
     def sentence(self) -> str:

@@ -152,7 +152,7 @@ class ShownFile:
     lines: tuple[str, ...]
     parts: tuple[tuple[Rows, tuple[str, ...]], ...] = ()  # with the names that they define
     source: tuple[str, ...] = ()
-    words: frozenset[str] = frozenset()
+    words: frozenset[str] = frozenset()  # of the request
 
 
 class Piece(NamedTuple):
