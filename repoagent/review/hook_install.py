@@ -138,9 +138,9 @@ def install(
     strict: bool = False,
     everywhere: bool = False,
 ) -> list[str]:
-    """Install the hooks `names`, which run `command` (see `hook_script`); return a sentence for each. Raises Refused,
-    with the remedy, before anything is written: if another program's or the team's hook is there, if git would not run
-    the hook, or if all repositories share the folder (unless `everywhere`); also if a hook cannot be written."""
+    """Install the hooks `names`, which run `command` (see `hook_script`); return a sentence for each. Before anything
+    is written, raises Refused with the remedy if another program's or the team's hook is there, if git would not run
+    the hook, or if all repositories share the folder (unless `everywhere`)."""
     if hooks.off:
         raise Refused(f"git runs no hooks here: {hooks.off}; fix that first")
     chosen = [hook for hook in hooks.files if hook.name in names]

@@ -125,10 +125,10 @@ _MOST_LISTED = 8
 
 
 def find_symbols(path: str, data: bytes, name: str) -> tuple[Symbol, ...]:
-    """The symbols of the file with this name: `Class.method` (also with `::` or `#`), the end of such a path, a bare
-    name, or `NAME:LINE` for the one on this line; definitions before declarations. More than one only if they are
-    short, such as overloads. Raises UsageError, with the candidates or the nearest names, if no symbol or several long
-    ones match, and if the file has no outline."""
+    """The symbols with this name: `Class.method` (also with `::` or `#`), the end of such a path, a bare name, or
+    `NAME:LINE` for the one on this line. A declaration counts only without a definition. Several are returned only if
+    they are short, such as overloads. Raises UsageError, with the candidates or the nearest names, if no symbol or
+    several long ones match, and if the file has no outline."""
     symbols = outline(path, data)
     if not symbols:
         why = "has no symbols" if languages.language_of(path, data) else "is in a language without a grammar"

@@ -232,7 +232,7 @@ def _lines(outline: Outline, page: Page) -> Iterator[str]:
 
 
 def bytes_of(name: str, limit: int = -1) -> bytes:
-    """The first `limit` bytes of a file outside a repository, -1 for all. Raises UsageError."""
+    """The first `limit` bytes of a file outside a repository, or with -1 all of them."""
     from repoagent.git.files import no_such_file
 
     try:

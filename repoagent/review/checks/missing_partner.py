@@ -81,7 +81,7 @@ def find_missing_partners(change: Change, worktree: WorkTree, settings: Settings
 
 def _open_history(worktree: WorkTree, change: Change, stack: ExitStack) -> tuple[IndexView, bool] | None:
     """The history before the change, and whether all of it is indexed; None if there is none. `stack` closes it. A diff
-    without commits starts from HEAD. Raises Unusable."""
+    without commits starts from HEAD. Raises Unusable if the index is damaged or cannot be created."""
     from repoagent.history.index.index import open_index
     from repoagent.history.index.schema import NoCommits
 

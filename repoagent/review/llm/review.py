@@ -107,7 +107,7 @@ class _Review:
         self.unseen.append(f"{names} (the model's review is incomplete)")
 
     def prompts(self, window: int | None) -> tuple[Sequence[Any], Prompts]:
-        """The tools of the model, and what all prompts share. Raises RepoagentError."""
+        """The tools of the model, and what all prompts share."""
         versions = Versions(self.session.worktree, self.change)
         lookups = tools_for(self.session, versions, self.why_not, window)
         protocol = instructions(tuple(self.levels), (*lookups, FindingCollector({}, {}).tool))
