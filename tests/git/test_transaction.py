@@ -262,10 +262,12 @@ def test_skip_worktree_and_assume_unchanged_stay(repo: GitRepo) -> None:
     repo.git("update-index", "--skip-worktree", "a.txt", "README.md")
     repo.git("update-index", "--assume-unchanged", "src/app.py")
     repo.write("a.txt", lines({9: "private 9"}))
+    repo.write("src/app.py", b"# private\n" + b"\n" * 9 + repo.read("src/app.py"))
     bits = repo.git("ls-files", "-v")
     edit(repo, shout(repo, 2), change(repo, "src/app.py", "hello", "hi"))
     assert repo.git("ls-files", "-v") == bits
     assert committed(repo, "a.txt") == lines({2: "LINE 2"})
+    assert "private" not in committed(repo, "src/app.py") and b"private" in repo.read("src/app.py")
     assert b"private 9" in repo.read("a.txt") and repo.status() == ""
 
 

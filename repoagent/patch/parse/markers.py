@@ -265,7 +265,7 @@ def unwrapped(lines: Sequence[str]) -> tuple[Sequence[str], frozenset[str]]:
             name, inner = "indented", without_margin(lines, margin_of(lines))
             first = next((number for number, line in enumerate(inner) if line.strip()), 0)
             is_diff = starts_diff(inner, first) or DIRECTIVE.match(inner[first])
-            if not nonblank or inner == lines or not (is_diff or any(line.startswith("+") for line in inner)):
+            if not nonblank or not (is_diff or any(line.startswith("+") for line in inner)):
                 break
         lines, tolerances = inner, tolerances | {name}
     return lines, frozenset(tolerances)
