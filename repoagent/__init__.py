@@ -12,7 +12,7 @@ _EXPORTS = {
     "Neighbor": "repoagent.api.results",
     "Neighbors": "repoagent.api.results",
     "Repository": "repoagent.api.repository",
-    "RunOutcome": "repoagent.tasks.session",
+    "RunOutcome": "repoagent.tasks.run_context",
     "Split": "repoagent.api.results",
     "errors": "repoagent.errors",
 }

@@ -5,7 +5,7 @@ from repoagent.api.results import EditResult as EditResult
 from repoagent.api.results import Neighbor as Neighbor
 from repoagent.api.results import Neighbors as Neighbors
 from repoagent.api.results import Split as Split
-from repoagent.tasks.session import RunOutcome as RunOutcome
+from repoagent.tasks.run_context import RunOutcome as RunOutcome
 
 __all__ = [
     "ChangedFile",

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from repoagent.review.finding import Report
     from repoagent.review.read_diff import How
     from repoagent.syntax.outline import Outline
-    from repoagent.tasks.session import RunOutcome
+    from repoagent.tasks.run_context import RunOutcome
     from repoagent.uses.symbols import Answer
 
 StrPath = str | os.PathLike[str]

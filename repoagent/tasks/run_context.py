@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import field, replace
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from repoagent.agent.approvals.policy import ApprovalRequest, Gate, Mode, Verdict
 from repoagent.agent.state import EDIT, State, Tool, open_state
@@ -15,9 +15,11 @@ from repoagent.edit.draft import Draft, EditSession
 from repoagent.edit.model_setup import ModelSetup
 from repoagent.edit.request import EditRequest, Target
 from repoagent.edit.ui import NonInteractive, UserInterface
+from repoagent.errors import Refused, UsageError
 from repoagent.git.files import FileChange
 from repoagent.git.transaction.results import Options
 from repoagent.git.worktree import WorkTree
+from repoagent.llm.model import Usage
 from repoagent.llm.usage import Limits
 from repoagent.patch.paths import bad_path
 from repoagent.patch.refusal import NOTHING_TO_DO
@@ -28,6 +30,7 @@ from repoagent.tasks.runs.directory import RunDirectory
 
 if TYPE_CHECKING:
     from repoagent.agent.loop import LoopEvent
+    from repoagent.edit.checks import CheckResult
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,31 @@ class RunRequest:
     options: Mapping[str, object] = field(default_factory=dict)
 
 
+SPEC_VERSION = 1
+_SPECIFIED = ("parent", "kind", "prompt", "instructions", "tools", "mode", "allow", "network", "confine")
+
+
+def write_spec(run_dir: RunDirectory, request: RunRequest, limits: Limits) -> None:
+    value = {name: getattr(request, name) for name in _SPECIFIED}
+    value |= {**vars(limits), "tools": sorted(request.tools or ())}
+    json_files.write_document(run_dir.subagent, value, version=SPEC_VERSION)
+
+
+def read_spec(run_dir: RunDirectory) -> tuple[RunRequest, Limits]:
+    """Raises UsageError if the run is not a subagent, Refused if its specification is malformed."""
+    value = json_files.read_document(run_dir.subagent, version=SPEC_VERSION)
+    if value is None:
+        raise UsageError(f"{run_dir.name} is not a subagent run")
+    try:
+        specified = {name: value[name] for name in _SPECIFIED}
+        tools = frozenset(map(str, specified.pop("tools")))
+        request = json_files.decode(RunRequest, {**specified, "name": run_dir.name})
+        limits = json_files.decode(Limits, value)
+        return replace(request, commit=Options(no_commit=True), tools=tools), limits
+    except (KeyError, TypeError) as error:
+        raise Refused(f"the specification of subagent {run_dir.name} is malformed: {error}") from error
+
+
 def edit_request(request: RunRequest, settings: Settings, targets: tuple[Target, ...] = ()) -> EditRequest:
     """The permissions of an edit; `targets` are files that the user has agreed to change."""
     return EditRequest(
@@ -87,6 +115,35 @@ def run_limits(settings: Settings) -> Limits:
         settings.number_or_none("max_cost_per_day"),
         settings.number_or_none("run.max_time"),
     )
+
+
+Kind = Literal["done", "answered", "unfinished"]
+
+
+@dataclass(frozen=True)
+class RunOutcome:
+    """How a run ended.
+
+    kind: "unfinished" if the last reply had no action while something was left to do, or the last edit was refused.
+    text: the answer or summary; words: the rest of the last reply; messages: earlier messages to the user.
+    left: changed paths that are not committed; left_out: files that commands created, outside the change.
+    check: its result, if it passed. turns: model calls. seconds: without the time spent waiting for the user.
+    """
+
+    kind: Kind
+    name: str
+    text: str
+    model: str
+    usage: Usage
+    turns: int
+    cost: float | None
+    seconds: float
+    commits: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+    words: str = ""
+    messages: tuple[str, ...] = ()
+    check: CheckResult | None = None
+    left_out: tuple[str, ...] = ()
 
 
 class RunInterface(UserInterface, Protocol):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from repoagent.agent.actions import Observation
 from repoagent.agent.context_window.window import shown_turns, tokens
@@ -26,7 +26,7 @@ from repoagent.errors import NothingDone, Refused, RepoagentError
 from repoagent.git.files import blob_hash
 from repoagent.git.worktree import WorkTree, current_branch, layout
 from repoagent.llm.conversation import Turn
-from repoagent.llm.model import Request, Usage, display_name
+from repoagent.llm.model import Request, display_name
 from repoagent.llm.open_model import AbsentModel, open_model
 from repoagent.llm.usage import Limits, Meter
 from repoagent.storage.json_files import now
@@ -36,7 +36,15 @@ from repoagent.tasks.changes.change_set import open_change_set
 from repoagent.tasks.finish import repair_plan, turns_since_user, unfinished_work
 from repoagent.tasks.model_requests import ModelRequests, system_parts
 from repoagent.tasks.restore import conflict_message, remaining_changes, revert, write_reverse
-from repoagent.tasks.run_context import RunContext, RunInterface, RunRequest, edit_request, shown_in
+from repoagent.tasks.run_context import (
+    Kind,
+    RunContext,
+    RunInterface,
+    RunOutcome,
+    RunRequest,
+    edit_request,
+    shown_in,
+)
 from repoagent.tasks.runs.control import LiveRun, live_run, remove_orphaned, unread
 from repoagent.tasks.runs.directory import ENDS, Record, RunDirectory, refuse_foreign
 from repoagent.tasks.runs.list import read_run
@@ -46,37 +54,9 @@ from repoagent.tasks.subagents import merge_changes
 from repoagent.tasks.toolset import Toolset, create_gate, create_toolset
 
 if TYPE_CHECKING:
-    from repoagent.edit.checks import CheckResult
+    pass
 
 _SHORT = 0.1  # of a model's window: `compact` refuses a shorter conversation
-
-Kind = Literal["done", "answered", "unfinished"]
-
-
-@dataclass(frozen=True)
-class RunOutcome:
-    """How a run ended.
-
-    kind: "unfinished" if the last reply had no action while something was left to do, or the last edit was refused.
-    text: the answer or summary; words: the rest of the last reply; messages: earlier messages to the user.
-    left: changed paths that are not committed; left_out: files that commands created, outside the change.
-    check: its result, if it passed. turns: model calls. seconds: without the time spent waiting for the user.
-    """
-
-    kind: Kind
-    name: str
-    text: str
-    model: str
-    usage: Usage
-    turns: int
-    cost: float | None
-    seconds: float
-    commits: tuple[str, ...] = ()
-    left: tuple[str, ...] = ()
-    words: str = ""
-    messages: tuple[str, ...] = ()
-    check: CheckResult | None = None
-    left_out: tuple[str, ...] = ()
 
 
 def run(

@@ -28,31 +28,28 @@ from repoagent.dataclass import dataclass
 from repoagent.display_text import plural
 from repoagent.errors import Busy, Refused, UsageError
 from repoagent.git.process import uninterrupted
-from repoagent.git.transaction.results import Options
 from repoagent.history.index.index import ITSELF
 from repoagent.llm.conversation import read
 from repoagent.llm.model import Usage, fence
 from repoagent.llm.open_model import AbsentModel
-from repoagent.llm.usage import Limits, cost_text
+from repoagent.llm.usage import cost_text
 from repoagent.storage import json_files
 from repoagent.storage.atomic import sweep
 from repoagent.storage.locks import locked
 from repoagent.storage.secrets import mask
 from repoagent.tasks.agent_types import AgentType, narrowed
 from repoagent.tasks.changes.change_set import named, open_change_set
-from repoagent.tasks.run_context import RunContext, RunRequest
+from repoagent.tasks.run_context import RunContext, RunRequest, read_spec, write_spec
 from repoagent.tasks.runs.directory import LONGEST, Record, RunDirectory, names_of_folders, new_name
 from repoagent.tasks.runs.list import Run, read_run
 
 AT_ONCE = 6
 MOST = 30  # subagents of one run
 SHARE = 3  # a background subagent gets a third of what is left: the run goes on, and may start others
-VERSION = 1
 GRACE = 10.0  # seconds for a subagent to end after SIGTERM
 # seconds for a subagent to end after its parent was killed: it checks once a second, and may be writing
 _WAIT = 15.0
 _QUESTIONS = {"command", "python", "browse", "tool", "delegate"}
-_SPECIFIED = ("parent", "kind", "prompt", "instructions", "tools", "mode", "allow", "network", "confine")
 _ENDS = {
     "done": "finished",
     "answered": "answered",
@@ -60,27 +57,6 @@ _ENDS = {
     "limit": "reached a limit",
     "rejected": "declined",
 }
-
-
-def write_spec(run_dir: RunDirectory, request: RunRequest, limits: Limits) -> None:
-    value = {name: getattr(request, name) for name in _SPECIFIED}
-    value |= {**vars(limits), "tools": sorted(request.tools or ())}
-    json_files.write_document(run_dir.subagent, value, version=VERSION)
-
-
-def read_spec(run_dir: RunDirectory) -> tuple[RunRequest, Limits]:
-    """Raises UsageError if the run is not a subagent, Refused if its specification is malformed."""
-    value = json_files.read_document(run_dir.subagent, version=VERSION)
-    if value is None:
-        raise UsageError(f"{run_dir.name} is not a subagent run")
-    try:
-        specified = {name: value[name] for name in _SPECIFIED}
-        tools = frozenset(map(str, specified.pop("tools")))
-        request = json_files.decode(RunRequest, {**specified, "name": run_dir.name})
-        limits = json_files.decode(Limits, value)
-        return replace(request, commit=Options(no_commit=True), tools=tools), limits
-    except (KeyError, TypeError) as error:
-        raise Refused(f"the specification of subagent {run_dir.name} is malformed: {error}") from error
 
 
 def die_with_parent() -> None:

@@ -22,8 +22,7 @@ from repoagent.tasks.runs.list import Run, read_run
 if TYPE_CHECKING:
     from repoagent.config.settings import Settings
     from repoagent.edit.model_setup import ModelSetup
-    from repoagent.tasks.run_context import RunInterface, RunRequest
-    from repoagent.tasks.session import RunOutcome
+    from repoagent.tasks.run_context import RunInterface, RunOutcome, RunRequest
 
 
 def run_in_worktree(

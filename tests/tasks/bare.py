@@ -16,9 +16,9 @@ from repoagent.git.worktree import layout, open_worktree
 from repoagent.llm.model import OnText, Reply, Request, Usage
 from repoagent.llm.usage import Limits, Meter
 from repoagent.storage import json_files
-from repoagent.tasks.run_context import RunRequest
+from repoagent.tasks.run_context import RunOutcome, RunRequest
 from repoagent.tasks.runs.directory import RunDirectory
-from repoagent.tasks.session import RunOutcome, run
+from repoagent.tasks.session import run
 from tests.conftest import GitRepo
 
 NAME = "run-20260101-000000-abcdef"

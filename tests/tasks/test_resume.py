@@ -21,10 +21,9 @@ from repoagent.tasks import commit, file_tools
 from repoagent.tasks.changes import command_watch
 from repoagent.tasks.changes.change_set import ChangeSet, open_change_set
 from repoagent.tasks.restore import restore_changes, uncommitted_files
-from repoagent.tasks.run_context import RunRequest
+from repoagent.tasks.run_context import RunRequest, write_spec
 from repoagent.tasks.runs.control import live_run
 from repoagent.tasks.runs.directory import Record
-from repoagent.tasks.subagents import write_spec
 from tests.conftest import GitRepo
 from tests.tasks.bare import DONE, EDIT, NAME, Answer, diff, go, run_dir
 

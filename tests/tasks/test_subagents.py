@@ -19,11 +19,10 @@ from repoagent.git.worktree import layout, open_worktree
 from repoagent.llm.model import Usage
 from repoagent.llm.usage import Limits, Meter, Price
 from repoagent.tasks import subagents
-from repoagent.tasks.run_context import RunRequest
+from repoagent.tasks.run_context import RunRequest, read_spec, write_spec
 from repoagent.tasks.runs.control import live_run
 from repoagent.tasks.runs.directory import Record, RunDirectory, names_of_folders, pid_start
 from repoagent.tasks.runs.list import read_run
-from repoagent.tasks.subagents import read_spec, write_spec
 from tests.conftest import GitRepo
 from tests.tasks.bare import NAME, User, go, run_dir
 

@@ -38,9 +38,8 @@ if TYPE_CHECKING:
     from repoagent.llm.conversation import Turn
     from repoagent.llm.usage import Meter
     from repoagent.storage.layout import Layout
-    from repoagent.tasks.run_context import RunInterface
+    from repoagent.tasks.run_context import RunInterface, RunOutcome
     from repoagent.tasks.runs.list import Run
-    from repoagent.tasks.session import RunOutcome
 
 SHOWN = 8  # files
 _ANSWER_LINES = 8  # of the last answer, in a resumed chat

@@ -147,8 +147,9 @@ def _run_for_program(options: SimpleNamespace, repo: Repository) -> Exit:
     from repoagent.tasks.worktree import run_in_worktree
 
     if options.child:  # a subagent, limited to what is left of its parent's limits
+        from repoagent.tasks.run_context import read_spec
         from repoagent.tasks.runs.directory import RunDirectory
-        from repoagent.tasks.subagents import die_with_parent, read_spec
+        from repoagent.tasks.subagents import die_with_parent
 
         die_with_parent()
         request, options.limits = read_spec(RunDirectory(repo.layout, options.child))

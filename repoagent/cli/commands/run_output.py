@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from repoagent.edit.guards.risky_changes import Concern
     from repoagent.git.worktree import WorkTree
     from repoagent.llm.usage import Meter
-    from repoagent.tasks.session import RunOutcome
+    from repoagent.tasks.run_context import RunOutcome
 
 VERSION = 1
 LONGEST = 1 << 20  # characters of an answer

@@ -13,7 +13,7 @@ from repoagent.errors import Refused
 from repoagent.git.transaction.results import Options
 from repoagent.llm.usage import Limits
 from repoagent.storage.layout import Layout
-from repoagent.tasks import subagents
+from repoagent.tasks import run_context, subagents
 from repoagent.tasks.run_context import RunRequest
 from repoagent.tasks.runs.directory import RunDirectory
 from tests.conftest import GitRepo
@@ -43,8 +43,8 @@ def test_a_specification_is_read_back_unless_it_is_malformed(
     run_dir = RunDirectory(Layout(tmp_path, tmp_path), "x")
     commit, limits = Options(no_commit=True), Limits(2, cost=0.5)
     request = RunRequest("do it", "x", "worker", "y", commit=commit, tools=frozenset({"read"}), allow=("ls",))
-    subagents.write_spec(run_dir, request, limits)
-    assert subagents.read_spec(run_dir) == (request, limits)
+    run_context.write_spec(run_dir, request, limits)
+    assert run_context.read_spec(run_dir) == (request, limits)
     run_dir.subagent.write_text(json.dumps({**json.loads(run_dir.subagent.read_bytes()), **change}))
     with pytest.raises(Refused, match="is malformed"):
-        subagents.read_spec(run_dir)
+        run_context.read_spec(run_dir)

@@ -18,12 +18,11 @@ from repoagent.llm.conversation import Turn, append
 from repoagent.llm.usage import Limits
 from repoagent.memory.conversations import is_reserved
 from repoagent.storage.layout import Layout
-from repoagent.tasks.run_context import RunRequest
+from repoagent.tasks.run_context import RunRequest, write_spec
 from repoagent.tasks.runs import directory
 from repoagent.tasks.runs.control import live_run
 from repoagent.tasks.runs.directory import Record, RunDirectory
 from repoagent.tasks.runs.list import Run, children, find, runs, tree
-from repoagent.tasks.subagents import write_spec
 
 ONE, TWO = "run-20260102-030405-abcdef", "run-20260102-030406-abc123"
 JSON = st.recursive(

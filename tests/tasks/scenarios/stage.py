@@ -16,8 +16,8 @@ from repoagent.edit.undo import undo
 from repoagent.git.worktree import layout, open_worktree
 from repoagent.llm.conversation import read
 from repoagent.llm.usage import Limits
-from repoagent.tasks.run_context import RunRequest
-from repoagent.tasks.session import RunOutcome, run
+from repoagent.tasks.run_context import RunOutcome, RunRequest
+from repoagent.tasks.session import run
 from tests.conftest import GitRepo
 from tests.llm.providers.messages_server import KEY, Behaviour, Received, Server
 from tests.tasks.bare import NAME, User
