@@ -20,7 +20,7 @@ import click
 from repoagent.cli import options as shared
 from repoagent.cli.commands import model_calls
 from repoagent.cli.options import words_in
-from repoagent.cli.session import Session, find_worktree, json_option, pass_session, select, write_json
+from repoagent.cli.session import Session, find_worktree, json_option, pass_session, write_json
 from repoagent.errors import RepoagentError, UsageError
 
 if TYPE_CHECKING:
@@ -124,7 +124,8 @@ def command(session: Session, /, **values: Any) -> None:
                 "bytes": file.size,
             }
             if media is not None:
-                row |= select(media, "width", "height") if media.is_image else {"pages": media.pages or None}
+                names = ("width", "height") if media.is_image else ("pages",)
+                row |= {name: getattr(media, name) or None for name in names}
             rows.append(row)
         content = {
             **(model_calls.spent_object(ready) or {}),

@@ -42,7 +42,7 @@ class Working:
         self._first = label
         self._status: Status | None = None
         self._inside_line = False
-        self._markdown: Markdown | Plain | None = None
+        self._markdown: Markdown | None = None
         self._phase = ("", 0.0)  # for the trace: the label and its start
 
     def __enter__(self) -> Working:
@@ -253,15 +253,3 @@ class Words:
     def _prose(self, line: str) -> str:
         """A line of prose without tags that end a task."""
         return _ENDS.sub("", line) if line.lstrip().startswith("<") else line
-
-
-class Plain:
-    """Replaces `Markdown` on a terminal without styles; it only sanitizes the text."""
-
-    holds_table = False
-
-    def feed(self, piece: str) -> str:
-        return clean(piece.replace("\r\n", "\n"))
-
-    def rest(self) -> str:
-        return ""

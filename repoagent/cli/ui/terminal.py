@@ -20,7 +20,7 @@ from repoagent.errors import NothingDone, RepoagentError, UsageError
 
 if TYPE_CHECKING:
     from repoagent.cli.ui.markdown import Markdown
-    from repoagent.cli.ui.progress import Plain, Working
+    from repoagent.cli.ui.progress import Working
 
 
 class Unwritable(RepoagentError):
@@ -89,12 +89,8 @@ class Terminal(NamedTuple):  # a dataclass would make each start 2 ms slower
             self._page()
         _write(sys.stderr if aside else sys.stdout, text)
 
-    def markdown(self, *base: str, aside: bool = False) -> Markdown | Plain:
+    def markdown(self, *base: str, aside: bool = False) -> Markdown:
         """A renderer for a model's text; with `aside`, for standard error. Plain text gets the `base` styles."""
-        if os.environ.get("TERM", "dumb") == "dumb":
-            from repoagent.cli.ui.progress import Plain
-
-            return Plain()
         from repoagent.cli.ui.markdown import Markdown
 
         color = self.color_err if aside else self.color
