@@ -24,7 +24,7 @@ from repoagent.edit.guards.off_limits import gate
 from repoagent.edit.model_setup import ModelSetup, attachments, wants_tools
 from repoagent.errors import NothingDone, Refused, RepoagentError
 from repoagent.git.files import blob_hash
-from repoagent.git.worktree import WorkTree, current_branch, layout
+from repoagent.git.worktree import WorkTree, layout
 from repoagent.llm.conversation import Turn
 from repoagent.llm.model import Request, display_name
 from repoagent.llm.open_model import AbsentModel, open_model
@@ -164,7 +164,7 @@ def open_session(  # noqa: PLR0917
         commits = [last_commit] if last_commit is not None else []
         context = RunContext(
             worktree, layout(worktree), settings, request, ready, ui, run_dir, change_set, tool_context, approvals,
-            commits=commits, branch=current_branch(worktree), unreviewed=bool(change_set.changes or commits),
+            commits=commits, unreviewed=bool(change_set.changes or commits),
         )  # fmt: skip
         state = open_state(run_dir.conversation)
         toolset = create_toolset(context, confinement, state.turns, stack)

@@ -60,7 +60,8 @@ NOT_REPEATED = frozenset({"run", "python", "delegate", "browse", "kill", "wait"}
 def start_conversation(
     context: RunContext, state: State, confinement: Confinement, adopted: str = ""
 ) -> State:
-    """Add the prompt, notices (first `adopted`, the report on earlier subagents) and the facts that have changed.
+    """Add the prompt, notices (first `adopted`, the report on earlier subagents) and the facts that have changed; note
+    the branch.
 
     Raises UsageError if there is neither a conversation nor a prompt.
     """
@@ -76,7 +77,9 @@ def start_conversation(
     earlier_names = "\n".join(turn.text for turn in state.turns if turn.meta.get("kind") == NAMES)
     known = re.findall(r"^`(.+?)`", earlier_names, re.MULTILINE)
     search = start_search(context.worktree, request.prompt, tool_context.why_not, known)
-    facts = [facts_block(gather_facts(context.worktree))]
+    gathered = gather_facts(context.worktree)
+    context.branch = gathered.branch
+    facts = [facts_block(gathered)]
     others = read_status(context.worktree).changed.keys() - paths_of(context.change_set.changes)
     if others:
         facts.append(f"the user's uncommitted work: {names_of(sorted(others))}")
