@@ -10,7 +10,6 @@ from collections.abc import Collection, Iterator
 from itertools import accumulate
 from pathlib import Path
 
-from repoagent.agent.approvals.policy import Gate
 from repoagent.agent.loop import why_skipped
 from repoagent.agent.parse_reply import parse
 from repoagent.agent.sandbox.launch.syscalls import within
@@ -180,8 +179,17 @@ def environment_text(context: RunContext, confinement: Confinement) -> str:
     ]
     if runs:
         lines += [f"commands: {sentence}" for sentence in confined_text(confinement, context.gate.why_none)]
-    if asks := _asks(context.gate, runs=runs, edits=edits):
-        lines.append(asks)
+    gate, actions = context.gate, []
+    if gate.mode == "read-only" and runs:
+        lines.append("mode read-only: commands are refused unless they are known to only read")
+    elif gate.mode == "auto" and runs and not gate.sandbox:
+        lines.append("mode auto: commands are refused because no sandbox is available")
+    elif gate.mode in ("ask", "auto-edit"):
+        actions += ["each edit"] if edits and gate.mode == "ask" else []
+        actions += ["each command that does more than read"] if runs else []
+    if actions:
+        rules = " except what their rules allow" if gate.allow else ""
+        lines.append(f"mode {gate.mode}: the user is asked about {' and '.join(actions)}{rules}")
     if context.request.check and edits:
         lines.append(f"check: the run is done only when `{context.request.check}` passes")
     names = tuple(_top(context))
@@ -210,19 +218,6 @@ def confined_text(confinement: Confinement, why_none: str = "") -> Iterator[str]
         "including `.git`; files with secrets are hidden or empty"
     )
     yield from confinement.sandbox.narrows(policy)
-
-
-def _asks(gate: Gate, *, runs: bool, edits: bool) -> str:
-    mode = gate.mode
-    if mode == "read-only":
-        return "mode read-only: commands are refused unless they are known to only read" if runs else ""
-    if mode == "auto":
-        refused = runs and not gate.sandbox
-        return "mode auto: commands are refused because no sandbox is available" if refused else ""
-    actions = ["each edit"] if edits and mode == "ask" else []
-    actions += ["each command that does more than read"] if runs else []
-    rules = " except what their rules allow" if gate.allow else ""
-    return f"mode {mode}: the user is asked about {' and '.join(actions)}{rules}" if actions else ""
 
 
 def _top(context: RunContext) -> Iterator[str]:
