@@ -305,8 +305,8 @@ _WITHOUT_SELF = (".java", ".cc", ".cpp", ".cxx", ".h", ".hh", ".hpp", ".cs", ".k
 
 
 def _roles_of_uses(definitions: Sequence[Definition], scans: Mapping[str, Scan]) -> frozenset[Role]:
-    """The roles in which a symbol may be used: a module's function alone or through its module, a method after a
-    value, a field or what is not defined anywhere in any role."""
+    """The roles in which a symbol may be used: a function of a module alone or through the module, a method after a
+    value; a field, and what is defined nowhere, in any role."""
     roles: set[Role] = {"text", "qualified"}
     if not definitions or any(definition.kind == "field" for definition in definitions):
         return frozenset({*roles, "name", "member", "attribute", "key", "local"})
