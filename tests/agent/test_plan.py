@@ -289,6 +289,13 @@ def test_missing_plan_is_rebuilt_from_the_conversation(file: Path) -> None:
     text = file.read_text()
     assert plan_from(turns, TOOLS).text == text
     assert plan_news(file, turns, TOOLS) is None
+    gone = (
+        Turn("assistant", '<task n="7" state="done"/>'),
+        Turn("observation", "7 is done", {"kind": "task", "ok": "yes"}),
+    )
+    assert (
+        plan_from((*turns, *gone), TOOLS).text == text
+    )  # on an edit of the user that is not in the conversation
     file.unlink()
     assert plan_news(file, turns, TOOLS) is None
     assert file.read_text() == text

@@ -119,6 +119,11 @@ def test_deny_rule_wins_in_every_mode(tmp_path: Path, mode: Mode) -> None:
         assert not verdict.allowed and "git push *" in verdict.reason and not person.asked, command
 
 
+def test_deny_rule_matches_the_full_path_of_a_program(tmp_path: Path) -> None:
+    it = gate(tmp_path, "auto", deny=("rm *",), sandbox="landlock")
+    assert not passes(it, "/bin/rm x") and passes(it, "/bin/rmdir x")
+
+
 def test_ambiguous_command_is_not_run_automatically_with_deny_rules(tmp_path: Path) -> None:
     it = gate(tmp_path, "auto", deny=("git push *",), sandbox="landlock")
     assert "simpler" in it.decide(ApprovalRequest("command", "eval $x")).reason
@@ -246,7 +251,7 @@ PROPOSED = {
     "echo a > b": ("echo *",),
     "bash -c 'ruff -q'": ("ruff *",),
     "rm '*' \"it's\"": ("rm '*' 'it'\"'\"'s'",),
-    **dict.fromkeys(("git -c a=b log", "rm *.o", "rm $x"), ()),
+    **dict.fromkeys(("git -c a=b log", "rm *.o", "rm $x", "make test; rm $x"), ()),
 }
 
 
