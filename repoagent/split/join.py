@@ -355,9 +355,8 @@ def _reencoded(before: bytes, after: bytes, *, utf8: bool) -> int:
         return invalid if utf8 and was_utf8 else -1
     if was_utf8 and (utf8 or not before.isascii()):
         return -1
-    replaced = after.find("\ufffd".encode())
-    if replaced >= 0 or utf8:
-        return replaced
+    if utf8:
+        return after.find("\ufffd".encode())
     return next((at for at, byte in enumerate(after) if byte > 127), -1)
 
 

@@ -343,22 +343,6 @@ def test_the_judge_says_what_a_person_says(kind: str) -> None:
     assert len({word for _, word in said}) > 1
 
 
-@pytest.mark.parametrize("kind", SOURCES)
-def test_windows_line_ends_and_a_missing_last_one_change_no_verdict(kind: str) -> None:
-    target, source = SOURCES[kind]
-    text, said = _read(source)
-    cuts = [offset for offset, _ in said]
-    moved = [cut + text[:cut].count(b"\n") for cut in cuts]
-    windows = text.replace(b"\n", b"\r\n")
-    # sizes grow with the line ends: ask for targets that are beyond all units and below all of them
-    for size in (1, 10_000):
-        here = [bool(one.kinds) for one in judged(marks_of(kind, text), cuts, size)]
-        there = [bool(one.kinds) for one in judged(marks_of(kind, windows), moved, size)]
-        assert here == there
-    last = [bool(one.kinds) for one in judged(marks_of(kind, text.rstrip()), cuts, target)]
-    assert last == [bool(one.kinds) for one in judged(marks_of(kind, text), cuts, target)]
-
-
 def test_a_cut_inside_a_python_definition_that_fits_is_told_from_one_in_a_statement() -> None:
     text = b"def one():\n    two()\n\nthree = [\n    4,\n]\n"
     verdicts = judged(marks_of("python", text), [text.index(b"    two"), text.index(b"    4")], 1000)

@@ -191,16 +191,6 @@ def test_stem_of_unusual_names(path: bytes, expected: bytes) -> None:
     assert stem(path) == expected
 
 
-PIECES = [b"a", b"src", b"test_", b".spec", b"Test", b"/", b".", b"_", b"index", b"\xff", b"\n", b"t12-"]
-
-
-@given(st.lists(st.sampled_from(PIECES), max_size=8).map(b"".join))
-def test_stem_is_lower_case_and_empty_only_for_an_empty_name(path: bytes) -> None:
-    name = stem(path)
-    assert bool(name) == bool(path) or path.endswith(b"/")
-    assert name == name.lower()
-
-
 def test_words() -> None:
     assert words(b"src/HTTPServer/parse_url.test.py") == set(b"src http server parse url test".split())
     assert words(b"v1.2/notes") == {b"v", b"notes"}  # a dot in a folder is no extension

@@ -171,6 +171,14 @@ def test_partners_are_ranked_and_counted(repo: GitRepo) -> None:
     assert next(iter(found)) == "test_core.py"
 
 
+def test_a_file_without_commits_has_namesakes_and_siblings_of_the_tree(repo: GitRepo) -> None:
+    repo.commit("one", **{"A.md": "1", "lib/core.h": "1", "lib/z.c": "1"})
+    with QuickLook(repo.top, "lib/core.c", seconds=10) as running:
+        view = running.view()
+    assert b"A.md" in view.paths(view.namesakes(b"a")).values()
+    assert [*view.paths(view.folder(b"lib", 9)).values()] == [b"lib/core.h", b"lib/z.c"]
+
+
 def test_deleted_files_and_floods_are_no_partners(repo: GitRepo) -> None:
     flood = " ".join(f"many/{number}.txt" for number in range(150))
     commit_files(repo, *["core.py gone.py", f"core.py {flood}"] * 3)

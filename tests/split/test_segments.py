@@ -13,6 +13,7 @@ from repoagent.errors import UsageError
 from repoagent.split.pack import Segment
 from repoagent.split.splitter import describe
 from repoagent.syntax.outline import outline
+from repoagent.syntax.symbol import Symbol
 from tests.split.helpers import segments
 from tests.split.test_boundaries import UNITS
 
@@ -135,6 +136,15 @@ def test_a_symbol_whose_line_is_cut_is_the_scope_of_the_rest() -> None:
     first, second = describe(data, [(0, 18, "start"), (18, len(data), "byte")], 100, outline("a.py", data))
     assert [[symbol.name for symbol in part.symbols] for part in (first, second)] == [["f"], []]
     assert (first.scope, second.scope, second.first_line) == ((), ("f",), 1)
+
+
+def test_the_scope_has_one_symbol_of_each_depth() -> None:
+    symbols = [
+        Symbol(name, "function", name, first, 9, "", depth)
+        for name, first, depth in (("a", 1, 0), ("b", 2, 1), ("c", 3, 1))
+    ]
+    _, second = describe(b"x\n" * 9, [(0, 8, "start"), (8, 18, "node")], 100, symbols)
+    assert second.scope == ("a", "c")
 
 
 def test_a_line_of_many_megabytes_is_not_cut_where_a_slice_ends() -> None:

@@ -142,18 +142,11 @@ class IndexView:
         rows = self._ask("SELECT id FROM author WHERE text = ?", (text,))
         return int(rows[0][0]) if rows else None
 
-    def describe(self, numbers: Iterable[int]) -> dict[int, tuple[bytes, int, bytes]]:
-        """The hexadecimal id, committer date and author (name and address as in the commit) of each commit, by
-        number."""
-        rows = self._ask(
-            f"SELECT age, commit_.id, time, text FROM {_OF} commit_ JOIN author ON author.id = author "
-            f"WHERE age = {AGES} - value",
-            (str(list(numbers)),),
-        )
-        return {AGES - age: (identity.hex().encode(), time, author) for age, identity, time, author in rows}
-
     def ids(self, numbers: Iterable[int]) -> dict[int, str]:
-        return {number: row[0].decode("ascii") for number, row in self.describe(list(numbers)).items()}
+        rows = self._ask(
+            f"SELECT age, commit_.id FROM {_OF} commit_ WHERE age = {AGES} - value", (str(list(numbers)),)
+        )
+        return {AGES - age: identity.hex() for age, identity in rows}
 
     def _ask(self, statement: str, values: Sequence[int | bytes | str] = ()) -> list[Any]:
         with self._errors():
@@ -189,8 +182,10 @@ class IndexView:
         last: dict[int, int] = {}
         for file, high, low in rows:
             if file not in last and self._meets(low, high):
-                newest = [] if self._reaches(high) else self.commits(file, 1)
-                last[file] = high if self._reaches(high) else newest[0].number if newest else LOWEST
+                last[file] = high
+                if not self._reaches(high):
+                    newest = self.commits(file, 1)
+                    last[file] = newest[0].number if newest else LOWEST
         return sorted(last, key=lambda file: -last[file])[:limit]
 
     def _reaches(self, number: int) -> bool:

@@ -33,8 +33,8 @@ def check(top: Path, history: History, ids: list[str]) -> None:
             file = view.file(path.encode())
             assert file is not None, path
             commits = view.commits(file, 100)
-            told = view.describe([commit.number for commit in commits])
-            found[path] = [ids.index(told[commit.number][0].decode()) for commit in commits]
+            told = view.ids([commit.number for commit in commits])
+            found[path] = [ids.index(told[commit.number]) for commit in commits]
             assert view.paths([file]) == {file: path.encode()}
         assert found == {path: history.commits_of(file) for path, file in history.files.items()}
 
@@ -68,15 +68,14 @@ def test_a_file_has_its_commits_whichever_way_they_are_mined(
         check(top, history, ids)
 
 
-def seen(view: IndexView, paths: list[str], renamed: set[str]) -> dict[str, set[bytes]]:
+def seen(view: IndexView, paths: list[str], renamed: set[str]) -> dict[str, set[str]]:
     """The commits of each path's file. Two paths are one file only where a rename lies between them: what one branch
     has renamed and another kept may live on under both names."""
     found = {}
     for path in paths:
         file = view.file(path.encode())
         assert file is not None, path
-        told = view.describe([commit.number for commit in view.commits(file, 1000)])
-        found[path] = {identity for identity, _, _ in told.values()}
+        found[path] = {*view.ids([commit.number for commit in view.commits(file, 1000)]).values()}
         (name,) = view.paths([file]).values()
         assert name == path.encode() or (view.file(name) == file and {path, name.decode()} <= renamed)
     return found
@@ -97,18 +96,16 @@ def test_branches_share_an_index_and_no_answers(
                 shared.update(ids[min(step, len(ids) - 1)])
             for tip in (ids[-1], *(ids[min(step, len(ids) - 1)] for step in steps)):
                 assert shared.update(tip).complete
-                reached = set(run(top, "rev-list", "--no-merges", tip).encode().split())
+                reached = set(run(top, "rev-list", "--no-merges", tip).split())
                 paths = run(top, "ls-tree", "-r", "--name-only", tip).split()
                 view = shared.view(tip)
                 left = {path for _, wanted in commits if wanted[0] == "rename" for path in wanted[1:]}
                 answers = seen(view, paths, left)
-                assert {
-                    told[0] for told in view.describe([c.number for c in view.latest(99)]).values()
-                } == reached
+                assert {*view.ids([c.number for c in view.latest(99)]).values()} == reached
                 for path, found in answers.items():
                     direct = run(top, "log", "--no-merges", "--full-history", "--format=%H", tip, "--", path)
                     assert found <= reached
-                    assert path in left or set(direct.encode().split()) <= found  # one name, one file
+                    assert path in left or set(direct.split()) <= found  # one name, one file
                 at_top = {*view.folder(b"", 99)}
                 for path in {*paths} - left:
                     assert (view.file(path.encode()) in at_top) == ("/" not in path)
