@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from repoagent.edit.memory import files_of_note, lessons, undo_note
-from repoagent.llm.conversation import Turn, read
+from repoagent.llm.conversation import Turn
 from tests.conftest import GitRepo
 from tests.edit.conftest import GREET, HELLO, QUESTION, Open, Run, Script, diff, greeting
 
@@ -85,21 +85,6 @@ def test_an_undone_edit_is_noted_until_it_is_redone(
     assert "greet with a comma (undone" in script.prompts[0]
     assert run("redo").code == 0
     assert notes(repo) == []
-
-
-@pytest.mark.soak
-def test_compaction_loses_nothing(repo: GitRepo, run: Run, script: Script) -> None:
-    limit = {"REPOAGENT_MEMORY__LIMIT": "1500"}
-    for number in range(4):
-        script.replies(f"Words number {number}. " + "And more. " * 40)
-        run("edit", "src/app.py", f"question {number}", "--yes", env=limit)
-    folder = memory_folder(repo)
-    assert [note.partition(" (")[0] for note in notes(repo)] == ["compact: question 0", "compact: question 1"]
-    files = [*sorted((folder / "archive").glob("conversation-*.md")), folder / "conversation.md"]
-    turns = [turn for path in files if (found := read(path)) for turn in found.turns]
-    assert {f"question {number}" for number in range(4)} <= {turn.text for turn in turns}
-    sent = {turn.meta["sent"] for turn in turns if "sent" in turn.meta}
-    assert all((repo.top / f".repoagent/sent/{name}.txt").exists() for name in sent) and len(sent) == 4
 
 
 @pytest.mark.soak

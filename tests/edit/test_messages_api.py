@@ -9,7 +9,7 @@ import pytest
 
 from tests.conftest import GitRepo
 from tests.edit.conftest import GREET, Run
-from tests.llm.providers.messages_server import KEY, Received, cut, messages_server, status, text
+from tests.llm.providers.messages_server import KEY, Received, messages_server, text
 
 MODEL = "anthropic/claude-haiku-5-5"
 
@@ -43,19 +43,4 @@ def test_a_simple_edit_is_one_call(repo: GitRepo, edit: Run) -> None:
     assert "2,900 + 50 tokens (2,000 cached) · $0.0" in done.out
     assert done.out.count("\n") == 1 and done.err == ""
     assert f"Assisted-by: repoagent:{MODEL}" in repo.git("log", "-1", "--format=%B")
-
-
-@pytest.mark.soak
-def test_transient_failures_are_retried(repo: GitRepo, edit: Run) -> None:
-    """A rate limit, a broken stream, a reply cut in the middle of a line of the diff."""
-    reply = "I add a comma.\n\n" + GREET
-    half = reply.index("+    return f'hel") + 15
-    parts = (text(reply[:half], stop="max_tokens"), text(reply[half:]))
-    with messages_server([status(429, retry_after=0), cut(reply), *parts]) as server:
-        value = edit("--json", "--model", MODEL, env=server.environment).json
-    assert len(server.requests) == value["usage"]["calls"] == 4
-    assert value["usage"]["input"] >= 300 and value["cost"] > 0
-    assert b"    return f'hello, {name}'\n" in repo.read("src/app.py")
-    assert repo.git("rev-list", "--count", "HEAD").strip() == "2"
-    assert all(len(breakpoints(request)) <= 4 for request in server.requests)
-    assert KEY.encode() not in written_bytes(repo)
+    assert KEY.encode() not in written_bytes(repo) and KEY not in done.out + done.err

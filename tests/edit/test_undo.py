@@ -47,19 +47,6 @@ def test_undo_and_redo_several_edits_with_later_work(
 
 
 @pytest.mark.soak
-def test_an_edit_without_a_commit_can_be_undone(repo: GitRepo, edit: Run, run: Run, script: Script) -> None:
-    script.replies(GREET)
-    before, head = repo.read("src/app.py"), repo.head()
-    edit("--no-commit")
-    repo.write("src/app.py", repo.read("src/app.py") + b"# mine\n")
-    run("undo", code=0)
-    assert (repo.read("src/app.py"), repo.head()) == (before + b"# mine\n", head)
-    assert states(repo) == ["undone"]
-    assert run("redo").code == 0
-    assert b"f'hello, {name}'" in repo.read("src/app.py")
-
-
-@pytest.mark.soak
 def test_again_with_another_instruction(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies(GREET)
     base = repo.head()
