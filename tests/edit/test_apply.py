@@ -25,6 +25,15 @@ def test_trailers_in_a_mail_are_removed(tmp_path: Path) -> None:
     assert message == "Say hello\n\nSigned-off-by: A <a@x>\n"
 
 
+def test_the_fence_around_the_patch_of_a_mail_is_part_of_the_patch(tmp_path: Path) -> None:
+    mail = "From: A <a@x>\nDate: today\nSubject: Say hello\n\nAs you like it.\n\n```diff\n"
+    patch_input = read_patch_input(
+        "x", f"{mail}--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n```\n".encode(), tmp_path
+    )
+    assert patch_input.message == "Say hello\n\nAs you like it.\n"
+    assert patch_input.text.startswith("```diff\n--- a/x\n") and len(read_answer(patch_input.text)) == 1
+
+
 def formatted(repo: GitRepo, *options: str) -> bytes:
     repo.write("src/app.py", repo.read("src/app.py").replace(b"'world'", "'wörld'".encode()))
     repo.git("commit", "-qam", "Grüße the world\n\nWith an umlaut.\n---\nReviewed-by: B <b@example.com>")
