@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from repoagent.edit.small_models.excerpts import Window, file_excerpt, find_windows, rows_now
+from repoagent.edit.small_models.excerpts import Window, file_excerpt, find_windows, rows_now, window_now
 from repoagent.git.files import Content, Source
 from tests.edit.long_file import SHOP
 
@@ -56,6 +56,9 @@ def test_a_window_moves_with_changes_around_it() -> None:
         "abcdef": (2, 4), "Xabcdef": (3, 5), "abcXdef": (2, 5), "abcdXYf": (2, 4), "abdef": (2, 3), "f": (0, 0)
     }.items():  # fmt: skip
         assert rows_now(Window("x", 3, 4), before, list(after)) == rows
+        sources = [Source("x", Content("\n".join(text).encode()), "") for text in (before, after)]
+        moved = window_now(Window("x", 3, 4), *sources)
+        assert (moved.first, moved.last) == (rows[0] + 1, max(rows[1], rows[0] + 1))
 
 
 def test_an_example_to_follow_is_not_selected_even_if_named_first() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import GitRepo
-from tests.edit.conftest import GREET, Run, Script
+from tests.edit.conftest import GREET, Run, Script, diff
 from tests.program import run as run_program
 
 BAD: list[tuple[int, str, tuple[str, ...]]] = [
@@ -100,11 +100,18 @@ def test_ignored_and_unseen_files_stay(repo: GitRepo, edit: Run, script: Script)
     repo.write(".gitignore", "build/\n")
     repo.commit("ignore")
     repo.write("local.txt", "mine\n")
+    repo.write("build/in.txt", "mine\n")
     new = "```diff\n--- /dev/null\n+++ b/{}\n@@\n+x\n```\n"
     script.replies(GREET + new.format("build/out.txt"), GREET + new.format("local.txt"), GREET)
     edit("--scope", "repo")
     assert "build/out.txt" in script.prompts[1] and "local.txt" in script.prompts[2]
-    assert repo.read("local.txt") == b"mine\n" and not (repo.top / "build").exists()
+    repo.git("reset", "-q", "--hard", "HEAD^")
+    own = diff("build/in.txt", "-mine", "+yours")
+    script.replies('<read path="build/in.txt"/>\n', GREET + own, GREET)
+    edit("--scope", "repo")
+    assert "build/in.txt: this edit may not change this file" in script.prompts[2]
+    assert repo.read("local.txt") == repo.read("build/in.txt") == b"mine\n"
+    assert not (repo.top / "build/out.txt").exists()
     assert repo.git("show", "--format=", "--name-only").split() == ["src/app.py"]
 
 
