@@ -55,7 +55,13 @@ def load(
         for key, value in (flags or {}).items()
         if value is not None
     ]
-    for layer in (_from_git(cwd or Path.cwd()), _from_environment(env), used):
+    # REPOAGENT_EDIT__SCOPE is `edit.scope`; an empty variable counts as unset
+    variables = [
+        Raw(name[len(PREFIX) :].lower().replace("__", "."), value, f"environment {name}")
+        for name, value in sorted(env.items())
+        if name.startswith(PREFIX) and value and name != tracing.VARIABLE
+    ]
+    for layer in (_from_git(cwd or Path.cwd()), variables, used):
         warnings += _merge(entries, layer)
     return Settings(entries, tuple(warnings), None if layout is None else f"file:{layout.config}")
 
@@ -196,13 +202,6 @@ def _from_git(cwd: Path) -> Iterator[Raw]:
             # a list in git is a key that occurs several times; an empty value clears it
             value = lists[key] = [*lists.get(key, ()), text] if text else []
         yield Raw(key, value, f"git config ({scope})")
-
-
-def _from_environment(env: Mapping[str, str]) -> Iterator[Raw]:
-    """The values of variables: REPOAGENT_EDIT__SCOPE is `edit.scope`. An empty variable counts as unset."""
-    for name, value in sorted(env.items()):
-        if name.startswith(PREFIX) and value and name != tracing.VARIABLE:
-            yield Raw(name[len(PREFIX) :].lower().replace("__", "."), value, f"environment {name}")
 
 
 # Changing a TOML file
