@@ -14,12 +14,14 @@ from repoagent.git.objects import resolve_commit
 from repoagent.git.process import git
 from repoagent.git.worktree import WorkTree, is_full_id
 from repoagent.review.change import Change
+from repoagent.review.finding import RULES
 from repoagent.review.read_diff import ChangeSelector, merge_base, read_change
 
 SECONDS = 60.0  # for a model, unless review.max_seconds is set: the user waits for git
 MOST = 5  # branches of one push that are reviewed
 REFS = 200  # most recent branches of the remote
 _SCISSORS = re.compile(r"(?m)^\S+ -{8,} >8 -{8,}$")
+_IGNORE = re.compile(r"(?im)^Review-Ignore\b.*$")
 
 
 class PushedRef(NamedTuple):
@@ -59,7 +61,16 @@ def changes_of(
         raise UsageError(f"cannot read the commit message from {path}: {error.strerror}") from error
     text = _SCISSORS.split(text, maxsplit=1)[0]  # without the diff of `git commit -v`
     message = "".join(f"{line}\n" for line in text.splitlines() if not line.startswith("#"))
-    return [(replace(change, message=message), unseen)], []
+    warnings = []
+    for line in _IGNORE.findall(message):
+        from repoagent.review.dismissals import ALL, ignored
+
+        rules = [name.strip().lower() for rule, _ in ignored(line) for name in rule.split(",")]
+        wrong = [name for name in rules if name not in RULES and name != ALL]
+        if not rules or wrong:
+            reason = f"unknown rule {wrong[0]!r}" if wrong else "the trailer names no rule"
+            warnings.append(f"{line.strip()}: {reason}; the rules are: {', '.join(RULES)}")
+    return [(replace(change, message=message), unseen)], warnings
 
 
 def pushed_refs(worktree: WorkTree, remote: str, lines: bytes) -> tuple[list[PushedRef], list[str]]:

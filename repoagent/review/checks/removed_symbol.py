@@ -1,4 +1,8 @@
-"""removed-symbol: other Python or JavaScript code still imports or calls a name that was removed."""
+"""removed-symbol: other code still imports or calls a name that was removed.
+
+In Python and JavaScript, an import says which module defines the name. In Go and C, a name belongs to a package or to
+the whole program, so it counts as removed only if nothing else defines it.
+"""
 
 from __future__ import annotations
 
@@ -33,6 +37,7 @@ LONGEST = 200  # characters of a quoted line
 MOST_LISTED = 5
 PYTHON = (".py", ".pyi")
 SCRIPT = (".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx")
+GO, C = (".go",), (".c", ".h", ".cc", ".cpp", ".cxx", ".hh", ".hpp", ".hxx")
 # Matches a removed line that may have defined a name.
 _DEFINES = re.compile(
     rb"\b(?:def|class|function|func|type|const|var|let|export|exports|define|import|from)\b"
@@ -57,7 +62,9 @@ def find_removed_symbols(context: CheckContext) -> Iterator[Finding]:
     errors = [finding for finding in context.findings if finding.rule in ("conflict-marker", "parse-error")]
     broken = {finding.location.path for finding in errors}
     for file in context.files:
-        family = next((each for each in (PYTHON, SCRIPT) if file.old_path.endswith(each)), None)
+        family = next(
+            (suffixes for suffixes in (PYTHON, SCRIPT, GO, C) if file.old_path.endswith(suffixes)), None
+        )
         if family is None or file.status not in ("modified", "renamed", "deleted") or file.path in broken:
             continue
         removed = [line for hunk in context.change.texts.lines(file) for line in hunk.removed]
@@ -77,8 +84,11 @@ def _removed_symbols(
     context: CheckContext, file: ChangedFile, family: tuple[str, ...], old: bytes, new: bytes
 ) -> list[_RemovedSymbol]:
     """The names of the old text that are missing in the new one and still used."""
-    names_of, uses_of = (python_names, python_uses) if family is PYTHON else (script_names, script_uses)
-    before, after = names_of(old), names_of(new)
+    names_of = {PYTHON: python_names, SCRIPT: script_names}.get(family)
+    before, after = (
+        names_of(text) if names_of else _global_names(path, text)
+        for path, text in ((file.old_path, old), (file.path, new))
+    )
     if ANY in after:
         return []
     added = {  # a name among them was moved, or is now imported
@@ -94,9 +104,13 @@ def _removed_symbols(
         return []
     module = file.old_path if file.status == "renamed" else file.path
     texts = _texts_with(context, names, family)
-    uses = {path: uses_of(path, text, module, names) for path, text in texts.items() if path != file.path}
-    if family is PYTHON and new:
-        uses[file.path] = python_own_uses(new, names)
+    if family in (PYTHON, SCRIPT):
+        read = python_uses if family is PYTHON else script_uses
+        uses = {path: read(path, text, module, names) for path, text in texts.items() if path != file.path}
+        if family is PYTHON and new:
+            uses[file.path] = python_own_uses(new, names)
+    else:
+        uses = _uses_of_globals(file, texts, names)
     symbols = []
     for name, line in names.items():
         by_path = {path: [use for use in file_uses if use.name == name] for path, file_uses in uses.items()}
@@ -110,6 +124,27 @@ def _removed_symbols(
 
 def _line(text: bytes, number: int) -> str:
     return text.split(b"\n")[number - 1].decode("utf-8", "replace").strip()[:LONGEST]
+
+
+def _global_names(path: str, text: bytes) -> dict[str, int]:
+    """The functions and macros (in Go also types and constants) that a Go or C file defines for other files."""
+    from repoagent.syntax.languages import language_of
+    from repoagent.syntax.outline import read_outline
+
+    if not text:
+        return {}
+    outline = read_outline(path, text, language_of(path, text))
+    if outline is None:
+        return {ANY: 1}
+    kinds = (
+        {"function", "macro"} if path.endswith(C) else {"function", "struct", "interface", "type", "constant"}
+    )
+    symbols = [symbol for symbol in outline[0] if symbol.depth == 0 and symbol.kind in kinds]
+    return {
+        symbol.name: symbol.first_line
+        for symbol in symbols
+        if len(symbol.name) > 3 and "static" not in symbol.signature.split()
+    }
 
 
 def _texts_with(context: CheckContext, names: Collection[str], family: tuple[str, ...]) -> dict[str, bytes]:
@@ -153,6 +188,29 @@ def _texts_with(context: CheckContext, names: Collection[str], family: tuple[str
             with suppress(OSError):
                 texts[path] = (context.worktree.top / path).read_bytes()
     return {path: text for path, text in texts.items() if text is not None}
+
+
+def _uses_of_globals(
+    file: ChangedFile, texts: dict[str, bytes], names: Collection[str]
+) -> dict[str, list[Use]]:
+    """The uses of names that are no longer defined in the package (Go) or in any file (C), by path."""
+    from repoagent.syntax.occurrences import occurrences
+
+    folder = file.path.rpartition("/")[0]
+    uses: dict[str, list[Use]] = {}
+    defined: set[str] = set()
+    for path, text in texts.items():
+        if file.path.endswith(GO) and path.rpartition("/")[0] != folder:
+            continue
+        result = occurrences(path, text, names)
+        if not result.parsed:
+            return {}
+        for occurrence in result.found:
+            if occurrence.role == "name":
+                uses.setdefault(path, []).append(Use(occurrence.name, occurrence.line, imported=False))
+            elif occurrence.role in ("definition", "field", "local", "text"):
+                defined.add(occurrence.name)
+    return {path: [use for use in file_uses if use.name not in defined] for path, file_uses in uses.items()}
 
 
 def _finding(context: CheckContext, file: ChangedFile, old: bytes, symbols: list[_RemovedSymbol]) -> Finding:

@@ -114,6 +114,9 @@ def test_a_trailer_dismisses_a_finding_unless_it_is_cut_off(history: GitRepo, ho
     ):
         history.write(".git/MSG", f"Subject\n\n{trailer}")
         assert (PARTNER in hook("commit-msg", ".git/MSG").out) is is_shown
+    history.write(".git/MSG", "Subject\n\nReview-Ignore: partners-missing\nReview-Ignore:\n")
+    output = hook("commit-msg", ".git/MSG").err
+    assert "unknown rule 'partners-missing'; the rules are: secret" in output and "names no rule" in output
 
 
 def test_pushed_commits_are_reviewed(history: GitRepo, hook: Ask) -> None:

@@ -172,6 +172,10 @@ OTHER_LANGUAGES = [
      "test/b.js", "var a = require('../lib/a.js');\na.parse();\n"),
     ("lib/a.ts", "export function parse() {}\nexport const b = 1;\n", "export const b = 1;\n",
      "lib/b.ts", "import { b, parse as p } from './a';\np(b);\n"),
+    ("p/a.go", "package p\n\nfunc parseIt() int { return 1 }\n", "package p\n",
+     "p/b.go", "package p\n\nfunc b() int { return parseIt() }\n"),
+    ("a.c", "int parse_it(void)\n{\n\treturn 1;\n}\n", "int other;\n",
+     "b.c", "int parse_it(void);\n\nint b(void)\n{\n\treturn parse_it();\n}\n"),
 ]  # fmt: skip
 
 
