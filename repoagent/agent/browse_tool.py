@@ -86,8 +86,8 @@ _ERROR_TEXT = 2_000  # characters of the text of a page with an error status
 
 @dataclass(frozen=True)
 class Browser:
-    """Settings for fetching pages. wrap: puts the HTML parser into a sandbox. audit: records each page. seconds_left:
-    the time left for the run, None without a limit."""
+    """Fetches pages. wrap: puts the HTML parser into a sandbox. audit: records each page. seconds_left: of the run;
+    None without a limit."""
 
     gate: Gate
     net: Net = field(default_factory=Net)
@@ -96,7 +96,6 @@ class Browser:
     seconds_left: Callable[[], float | None] = lambda: None
 
     def tool(self) -> Tool:
-        """The tool `browse`."""
         text = (
             '<browse url="https://HOST/PATH"/> fetches a public page and shows its text (HTML as Markdown). It '
             "sends nothing but the URL."

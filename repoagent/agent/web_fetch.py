@@ -88,10 +88,8 @@ _NETWORKS = tuple(map(ipaddress.ip_network, _RESERVED.split()))
 
 
 def is_public(address: str) -> bool:
-    """Whether an IP address belongs to the public internet, and not to this machine or its network.
-
-    An IPv6 address that embeds an IPv4 address is judged by the latter; tunnel addresses (6to4, Teredo) are not public.
-    """
+    """Whether an IP address is on the public internet. An IPv6 address that embeds an IPv4 address is judged by the
+    latter; tunnel addresses (6to4, Teredo) are not public."""
     parsed = ip_address(address)
     if parsed is None:
         return False
@@ -107,7 +105,7 @@ def is_public(address: str) -> bool:
 
 
 def ip_address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """`host` as an IP address; None if it is a name."""
+    """None if `host` is a name."""
     try:
         return ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
@@ -115,7 +113,7 @@ def ip_address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | Non
 
 
 def resolve(host: str, port: int) -> list[str]:
-    """The IP addresses of `host`, in the order in which to try them. Raises OSError if the name cannot be resolved."""
+    """The IP addresses of `host`, in the order in which to try them. Raises OSError."""
     entries = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(entry[4][0]) for entry in entries))
 
@@ -165,10 +163,8 @@ class Page:
 
 
 def fetch(url: Url, net: Net, moved: Callable[[Url, Url], None]) -> Page:
-    """The page at `url`, after redirects; `moved` is called before each redirect, and raises an exception to refuse it.
-
-    Raises UsageError for every failure; a status such as 404 does not count as one.
-    """
+    """The page at `url`, after redirects; `moved` is called before each, and raises an exception to refuse it. Raises
+    UsageError for every failure; a status such as 404 is none."""
     deadline = time.monotonic() + net.seconds
     seen = {url}
     while True:
@@ -191,7 +187,6 @@ def fetch(url: Url, net: Net, moved: Callable[[Url, Url], None]) -> Page:
 
 
 def not_public(url: Url, address: str) -> UsageError:
-    """The error for refusing to connect to the host of `url`, which has the IP address `address`."""
     host = url.host if url.host.strip("[]") == address else f"{url.host} is {address}, which"
     return UsageError(f"{host} is not on the public internet; only public pages are fetched.")
 

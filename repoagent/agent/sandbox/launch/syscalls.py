@@ -46,12 +46,10 @@ def prctl(option: int, value: int = 0, extra: object = None) -> None:
 
 
 def unshare(flags: int) -> None:
-    """unshare(2): give this process new namespaces."""
     _checked(_libc.unshare(flags), "unshare")
 
 
 def mount(source: str, target: str, kind: str, flags: int, data: str = "") -> None:
-    """Call mount(2)."""
     coded = [os.fsencode(text) for text in (source, target, kind)]
     _checked(
         _libc.mount(*coded, ctypes.c_ulong(flags), os.fsencode(data) if data else None), f"mount {target}"
