@@ -351,7 +351,10 @@ def _unreadable(worktree: WorkTree, path: str, error: OSError) -> Refused:
         part = "/".join(names[:depth])
         if (worktree.top / part).is_symlink():
             verb = "is" if part == path else f"leads through {part},"
-            target = os.path.relpath(os.path.realpath(worktree.top / path), worktree.top)
+            try:
+                target = os.path.relpath(os.path.realpath(worktree.top / path), worktree.top)
+            except OSError:  # it is no link any more
+                break
             return Refused(f"{path} {verb} a symbolic link: name the file itself, {target}")
         if not (worktree.top / part).is_dir() and part != path:
             return Refused(f"cannot open {path}: {part} is not a folder")
