@@ -5,11 +5,13 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import re
 import shlex
 import stat
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 
 from repoagent.dataclass import dataclass
@@ -21,7 +23,7 @@ from repoagent.git.worktree import WorkTree, open_worktree
 _HFS_IGNORED = dict.fromkeys([*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF])
 _PATHS_A_CALL = 500
 _SUGGESTED = 3  # similar paths for a missing file
-_SIMILAR, _COMPARED_NAMES = 0.6, 100
+_COMPARED_NAMES = 100  # whose folders are compared, too
 
 
 def check_path(path: str) -> None:
@@ -350,19 +352,36 @@ def _unreadable(worktree: WorkTree, path: str, error: OSError) -> Refused:
     for depth in range(1, len(names) + 1) if error.errno in (errno.ELOOP, errno.ENOTDIR) else ():
         part = "/".join(names[:depth])
         if (worktree.top / part).is_symlink():
-            verb = "is" if part == path else f"leads through {part},"
-            try:
-                target = os.path.relpath(os.path.realpath(worktree.top / path), worktree.top)
-            except OSError:  # it is no link any more
-                break
-            return Refused(f"{path} {verb} a symbolic link: name the file itself, {target}")
+            return _behind_link(worktree, path, part)
         if not (worktree.top / part).is_dir() and part != path:
             return Refused(f"cannot open {path}: {part} is not a folder")
     return Refused(f"cannot read {path}: {error.strerror}")
 
 
-@lru_cache(maxsize=4)
+def _behind_link(worktree: WorkTree, path: str, link: str) -> Refused:
+    verb = "is" if link == path else f"leads through {link},"
+    try:
+        real = Path(os.path.realpath(worktree.top / path))
+    except OSError:  # it is no longer a link
+        return Refused(f"{path} {verb} a symbolic link: repoagent edits only the files themselves")
+    if not real.is_relative_to(worktree.top):
+        return Refused(
+            f"{path} {verb} a symbolic link that points outside the work tree: repoagent edits only files inside it"
+        )
+    target = real.relative_to(worktree.top).as_posix()
+    return Refused(f"{path} {verb} a symbolic link: name the file itself, {target}")
+
+
 def _trusts_executable_bit(worktree: WorkTree) -> bool:
+    elsewhere = {"GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT", "GIT_CONFIG"} & os.environ.keys()
+    if not elsewhere and not worktree.is_linked:
+        try:
+            text = (worktree.common_dir / "config").read_bytes()
+        except OSError:
+            text = b""  # git reports the problem
+        plain = not re.search(rb"(?i)\[include|worktreeConfig", text)  # no other file can override it
+        if plain and re.findall(rb"(?im)^\s*filemode\s*=\s*(.*?)\s*$", text) == [b"true"]:
+            return True
     answer = git_output(worktree.top, "config", "--type=bool", "--get", "core.filemode", ok=(0, 1))
     return answer.stdout.strip() != b"false"
 
@@ -430,17 +449,31 @@ def no_such_file(name: str | Path, folder: Path, *, reason: str = "", remedy: st
 
 
 def similar_paths(written: str, paths: Sequence[str]) -> list[str]:
-    """Up to three of `paths` that `written` may be a misspelling of: those with its name, else the most similar."""
+    """Up to three of `paths` that `written` may be a misspelling of, likeliest first."""
     from rapidfuzz import process
     from rapidfuzz.distance import OSA
 
-    written = written.casefold()
-    names = [path.casefold().rpartition("/")[2] for path in paths]
-    folder, _, name = written.rpartition("/")
-    named = [path for path, other in zip(paths, names, strict=True) if other == name]
-    if named:
-        return sorted(named, key=len)[:_SUGGESTED]
-    similar = OSA.normalized_similarity
-    found = process.extract(name, names, scorer=similar, score_cutoff=_SIMILAR, limit=_COMPARED_NAMES)
-    near = sorted((f"/{folder}/" not in f"//{paths[row].casefold()}", -score, row) for _, score, row in found)
-    return [paths[row] for _, _, row in near][:_SUGGESTED]
+    folder, _, name = written.casefold().rpartition("/")
+    stem = name.rpartition(".")[0] or name
+    named: dict[str, list[str]] = defaultdict(list)
+    for path in paths:
+        named[path.rpartition("/")[2].casefold()].append(path)
+    names = list(named)
+    cutoff = max(1, min(len(stem) // 3, 3)) if len(stem) > 1 else 0
+    nearest = process.extract(name, names, scorer=OSA.distance, score_cutoff=cutoff, limit=_COMPARED_NAMES)
+    distances = {near: int(distance) for near, distance, _ in nearest}
+    distances.update(
+        {other: 1 for other in names if (other.rpartition(".")[0] or other) == stem and other != name}
+    )
+    ranked = []
+    for near, distance in distances.items():
+        for path in named[near]:
+            other = path.rpartition("/")[0].casefold()
+            if not folder or f"/{other}/".endswith(f"/{folder}/"):
+                away = 0
+            else:
+                away = 1 if f"/{folder}/" in f"/{other}/" else OSA.distance(folder, other)
+            if not distance or away <= max(2, len(folder) // 3):
+                ranked.append((2 * distance + away, len(path), path))
+    ranked.sort()
+    return [path for cost, _, path in ranked[:_SUGGESTED] if cost <= ranked[0][0] + (ranked[0][0] > 0)]

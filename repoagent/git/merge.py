@@ -59,19 +59,7 @@ def merge(
             return Conflict()
         ours, theirs = (_hunks(worktree, before_file, other) for other in (after_file, version_file))
         text = _merge_exactly(ours, theirs, before, after, version) if exact else None
-        if text is not None:
-            return text
-        touching = [
-            (change, other)
-            for change in ours
-            for other in theirs
-            if change[0][0] <= other[0][1] and other[0][0] <= change[0][1]
-        ]
-        pairs = [pair for pair in touching if _meet(*pair)] or touching
-        return Conflict(
-            tuple(dict.fromkeys(_inclusive(change[0]) for change, _ in pairs)),
-            tuple(dict.fromkeys(_inclusive(other[1]) for _, other in pairs)),
-        )
+        return _conflict(ours, theirs) if text is None else text
 
 
 def carry(
@@ -153,6 +141,21 @@ def _merge_exactly(
         line = end
     merged += base[line - 1 :]
     return b"".join(merged) if all(text.endswith(b"\n") for text in merged[:-1]) else None
+
+
+def _conflict(ours: Sequence[_Hunk], theirs: Sequence[_Hunk]) -> Conflict:
+    """The conflict of the changes that `_meet`, or else of those that touch."""
+    touching = [
+        (change, other)
+        for change in ours
+        for other in theirs
+        if change[0][0] <= other[0][1] and other[0][0] <= change[0][1]
+    ]
+    pairs = [pair for pair in touching if _meet(*pair)] or touching
+    return Conflict(
+        tuple(dict.fromkeys(_inclusive(change[0]) for change, _ in pairs)),
+        tuple(dict.fromkeys(_inclusive(other[1]) for _, other in pairs)),
+    )
 
 
 def _inclusive(lines: _Lines) -> _Lines:

@@ -12,7 +12,7 @@ from repoagent.errors import Refused, UsageError
 from repoagent.git.files import SYMLINK, Content, empty_tree
 from repoagent.git.index import Entry, entry
 from repoagent.git.process import OFFLINE, GitError, git, git_output
-from repoagent.git.worktree import WorkTree, head_ref
+from repoagent.git.worktree import WorkTree
 
 _ATTRIBUTES = ("text", "eol", "crlf", "filter", "ident", "working-tree-encoding")
 
@@ -203,6 +203,11 @@ def contains(worktree: WorkTree, tip: str, commit: str) -> bool:
 
 def refuse_invalid_branch(worktree: WorkTree, name: str) -> None:
     """Raise Refused unless a branch `name` can be created, and deleted again."""
+    ref = git(worktree.top, "symbolic-ref", "--quiet", "HEAD", ok=(0, 1)).strip()
+    head = (worktree.git_dir / "HEAD").read_bytes().removeprefix(b"ref:").strip()
+    if head.startswith(b"refs/heads/") and head not in (ref, b"refs/heads/.invalid"):
+        link, branch = (os.fsdecode(full.removeprefix(b"refs/heads/")) for full in (head, ref))
+        raise Refused(f"{link} is a symbolic ref to branch {branch}: run `git switch {branch}` first")
     invalid = git_output(worktree.top, "check-ref-format", f"refs/heads/{name}", ok=(0, 1)).returncode
     if invalid or name[0] == "-":
         raise Refused(f"{name} is not a valid branch name: use another one")
@@ -231,7 +236,7 @@ def switch_back(worktree: WorkTree, name: str, head: str | None, branch: str | N
     """Undo `switch_to_new`, even half done, if the branch is still at `head` and HEAD on it or on `branch`. A branch
     that another program has made since stays."""
     ref = f"refs/heads/{name}"
-    current = head_ref(worktree) or ""
+    current = git(worktree.top, "symbolic-ref", "--quiet", "HEAD", ok=(0, 1)).decode().strip()
     commit = git(worktree.top, "rev-parse", "--quiet", "--verify", ref, ok=(0, 1)).decode().strip()
     before = f"refs/heads/{branch}" if branch is not None else ""
     if current not in (ref, before) or commit != (head or ""):

@@ -12,7 +12,7 @@ from repoagent.git.objects import Commit, contains, has_object, read_commit
 from repoagent.git.process import git, git_output
 from repoagent.git.transaction.finish import edit_folder
 from repoagent.git.transaction.journal import Record, load
-from repoagent.git.worktree import WorkTree, current_branch, head_ref, layout
+from repoagent.git.worktree import WorkTree, current_branch, layout
 from repoagent.storage import json_files
 
 _KEYS = {"event", "id", "time", "branch", "commit", "parent", "paths", "no_commit"}
@@ -95,9 +95,15 @@ def commit_of(worktree: WorkTree, edit: Edit) -> str:
             f"the commit of edit {edit.id} is not in this branch's history: switch to its branch ({edit.branch}), "
             "or choose another edit"
         )
+    others = reversed([other for other in list_edits(worktree) if not other.undone and other.id != edit.id])
+    last = next(
+        (other for other in others if other.commit and contains(worktree, "HEAD", other.commit)), None
+    )
     raise Refused(
-        f"the commit of edit {edit.id} is not in the history of {branch or 'HEAD'}, so there is nothing to undo: "
-        "`repoagent undo --list` shows what can be undone"
+        f"the commit of edit {edit.id} is {'no longer' if edit.branch == branch else 'not'} in the history of "
+        f"{branch or 'HEAD'}, so there is nothing to undo; any part of the edit still in your files is "
+        "uncommitted (see `git diff HEAD`)"
+        + ("" if last is None else f"; to undo the last edit in that history: `repoagent undo {last.id}`")
     )
 
 
@@ -146,7 +152,7 @@ def is_whole(worktree: WorkTree, edit: Edit, commit: str) -> bool:
 
 def is_shared(worktree: WorkTree, commit: str) -> bool:
     """Whether a ref other than HEAD's branch and private ones, or another work tree, has the commit."""
-    head = head_ref(worktree)
+    head = git_output(worktree.top, "symbolic-ref", "--quiet", "HEAD", ok=(0, 1)).stdout.decode().strip()
     no_links = "--format=%(if)%(symref)%(then)%(else)%(refname)%(end)"  # the target of a link is listed too
     refs = git(worktree.top, "for-each-ref", no_links, f"--contains={commit}")
     if any(ref != head and not ref.startswith(_PRIVATE) for ref in refs.decode(errors="replace").split()):

@@ -77,6 +77,11 @@ def combine(group: Sequence[Target], files: Files) -> Outcome | list[Problem]:
             return [unclear]
         return corrected or steps or problems
     if corrected and steps and corrected.change != steps.change:
+        unclear = replace(
+            unclear,
+            text="it is unclear whether the patches follow one another or the last one replaces the others. "
+            "Send one patch.",
+        )
         return [unclear]
     return steps or _attempt(_as_repetition, blocks, files, text) or problems
 

@@ -9,6 +9,7 @@ import zlib
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
+from difflib import SequenceMatcher
 
 from repoagent.dataclass import dataclass
 from repoagent.git.files import FileChange
@@ -16,6 +17,7 @@ from repoagent.git.files import FileChange
 Range = tuple[int, int, int, int]
 Pairs = list[tuple[int, int]]
 _MAX_EDITS = 300
+_MAX_CELLS = 400_000
 _CONTEXT = 3
 _ESCAPES = {7: "a", 8: "b", 9: "t", 10: "n", 11: "v", 12: "f", 13: "r", 34: '"', 92: "\\"}
 
@@ -23,7 +25,7 @@ _ESCAPES = {7: "a", 8: "b", 9: "t", 10: "n", 11: "v", 12: "f", 13: "r", 34: '"',
 def differing(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Range]:
     """The ranges (i1, i2, j1, j2) where `old[i1:i2]` became `new[j1:j2]`, in order. By Myers' greedy algorithm ("An
     O(ND) Difference Algorithm and Its Variations", 1986); with many edits, divided at lines unique on both sides (Bram
-    Cohen's patience diff); without any the range counts as replaced."""
+    Cohen's patience diff); else by difflib, and a large range counts as replaced."""
     ranges: list[Range] = []
     work: list[Range] = [(0, len(old), 0, len(new))]
     while work:
@@ -42,6 +44,9 @@ def differing(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Range]:
             ranges += _gaps(matches, whole)
         elif anchors := _unique_in_order(old_part, new_part):
             work += _gaps(anchors, whole)
+        elif len(old_part) * len(new_part) <= _MAX_CELLS:
+            opcodes = SequenceMatcher(None, old_part, new_part, autojunk=False).get_opcodes()
+            ranges += [(i1 + a, i1 + b, j1 + c, j1 + d) for tag, a, b, c, d in opcodes if tag != "equal"]
         else:
             ranges.append(whole)
     joined: list[Range] = []  # adjacent ranges are one

@@ -248,7 +248,9 @@ def rebase(match: Match, lines: Sequence[str], others: Sequence[Match] = ()) -> 
         used = {indent[0] for indent in file.known if indent}
         if not used or {indent[0] for indent in added if indent} <= used:
             return hunk  # the file uses the same characters for indentation, or none
-        raise _unclear(hunk)
+        if all(h == f for h, f in elsewhere):
+            raise _unclear(hunk)
+        every |= elsewhere
     if all(h == f for h, f in every):
         return hunk  # rewritten context counts as deleted
     # Some lines of context are one space short, and all others have the file's indentation. If these are all at column

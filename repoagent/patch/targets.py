@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import accumulate
 
 from repoagent.dataclass import dataclass
-from repoagent.git.files import Content, FileChange, similar_paths
+from repoagent.git.files import Content, FileChange
 from repoagent.patch.locate.choose import find_matches
 from repoagent.patch.locate.exact import EXACT, Placement, index_of
 from repoagent.patch.model import FilePatch, decode
@@ -20,7 +20,7 @@ from repoagent.patch.splice import looks_whole
 
 ParsesWorse = Callable[[str, bytes, bytes], "str | None"]
 _MODES = {None, "100644", "100755"}
-_MANY, _FEW = 12, 3  # names in an error text
+_MANY, _FEW = 12, 5  # names in an error text
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,11 @@ class Files:
         """The files in scope for an error message; of many, those with names similar to `near`."""
         if len(self.scope) <= _MANY:
             return ", ".join(sorted(self.scope)) or "none"
-        return ", ".join(similar_paths(near, sorted(self.scope)) or sorted(self.scope)[:_FEW]) + ", …"
+        from rapidfuzz import process
+        from rapidfuzz.distance import Indel
+
+        similar = process.extract(near, sorted(self.scope), scorer=Indel.normalized_similarity, limit=_FEW)
+        return ", ".join(name for name, _, _ in similar) + ", …"
 
 
 @dataclass(frozen=True)
@@ -257,7 +261,14 @@ def _moved(patch: FilePatch, files: Files) -> Target:
     source = known_path([patch.old], files.sources)
     if source != patch.old:
         pairs = zip(*spellings(patch.old, patch.new), strict=False)
-        source, new = next((pair for pair in pairs if pair[0] in files.sources), (None, new))
+        exact = [(old_name, new_name) for old_name, new_name in pairs if old_name in files.sources]
+        prefix = patch.old.removesuffix(source) if source is not None and patch.old.endswith(source) else ""
+        if exact:
+            source, new = exact[0]
+        elif prefix and patch.new.startswith(prefix):
+            new = patch.new.removeprefix(prefix)
+        else:
+            source = None
     if source is None:
         _check_path([patch.old])
         raise files.unknown(f"{patch.old} does not exist.", patch.old)

@@ -55,6 +55,8 @@ def test_a_branch_that_is_a_link_to_another_is_followed(repo: GitRepo) -> None:
     made = edit(repo, shout(repo, 5))
     assert (made.branch, repo.git("rev-parse", "real").strip()) == ("real", made.commit)
     assert undo(worktree(repo)).moved and repo.head() == before
+    with pytest.raises(Refused, match="link is a symbolic ref to branch real: run `git switch real` first"):
+        edit(repo, shout(repo, 5), branch="new")
     assert repo.read(".git/HEAD") == b"ref: refs/heads/link\n"
 
 

@@ -295,7 +295,14 @@ def test_signed_by_ssh(repo: GitRepo, tmp_path: Path) -> None:
     assert repo.git("log", "-1", "--format=%G?") == "G\n"
     repo.hook("pre-commit", "git add -u\n")
     repo.write("README.md", "mine\n")
-    refused(repo, HookFailed, r"README\.md.*it is signed", shout(repo, 4))
+    assert edit(repo, shout(repo, 6)).taken_out == ("README.md",)
+    assert repo.git("log", "-1", "--format=%G?") == "G\n"
+    # a file added by a hook cannot be removed from the commit if the second signature fails: there is no commit
+    program = tmp_path / "once"
+    program.write_text(f'#!/bin/sh\ntest -e {key}.used && exit 1\ntouch {key}.used\nexec ssh-keygen "$@"\n')
+    program.chmod(0o755)
+    repo.git("config", "gpg.ssh.program", str(program))
+    refused(repo, HookFailed, r"README\.md", shout(repo, 4))
 
 
 def test_several_processes_edit_one_file(repo: GitRepo) -> None:

@@ -142,11 +142,11 @@ def test_undo_leaves_a_change_staged_in_a_merge(repo: GitRepo) -> None:
 
 def test_after_a_reset_on_the_same_branch(repo: GitRepo) -> None:
     edit(repo, shout(repo, 2))
+    first = list_edits(worktree(repo))[-1].id
     edit(repo, shout(repo, 9))
     repo.git("reset", "-q", "--hard", "HEAD^")
-    with pytest.raises(
-        Refused, match="not in the history of main, so there is nothing to undo: `repoagent undo --list`"
-    ):
+    last = f"no longer in the history of main,.*last edit in that history: `repoagent undo {first}`"
+    with pytest.raises(Refused, match=last):
         undo(worktree(repo))
     repo.git("checkout", "-q", "--orphan", "other")
     with pytest.raises(Refused, match="not in the history of other, so there is nothing to undo"):

@@ -21,6 +21,7 @@ MARKS = {
     "cline": ("------- SEARCH", "=======", "+++++++ REPLACE"),
     "tight": ("<<<<<<<SEARCH", "=======", ">>>>>>>REPLACE"),
     "trailing space": ("<<<<<<< SEARCH  ", "=======  ", ">>>>>>> REPLACE  "),
+    "line number": ("<<<<<<< SEARCH\n:start_line:6\n-------", "=======", ">>>>>>> REPLACE"),
 }
 
 

@@ -141,6 +141,12 @@ def test_a_path_with_other_bytes_than_printable_ones_is_quoted(path: str, expect
     assert quoted(path) == expected
 
 
+def test_equal_lines_of_small_and_dissimilar_texts_are_kept() -> None:
+    random.seed(1)
+    old, new = ([str(random.randrange(50)) for _ in range(400)] for _ in range(2))
+    assert sum(i2 - i1 for i1, i2, _, _ in differing(old, new)) < 390
+
+
 @pytest.mark.parametrize("anchors", [0, 20])
 def test_large_and_dissimilar_texts_are_compared_quickly(anchors: int) -> None:
     random.seed(1)

@@ -28,6 +28,13 @@ def test_the_most_dividers_in_a_block(count: int, accepted: bool) -> None:
         assert reasons(answer, source) == {"malformed"}
 
 
+@pytest.mark.parametrize("numbers", [":start_line:1\n", ":start_line:1\n:end_line:1\n", ":end_line:1\n"])
+@pytest.mark.parametrize("rule", ["", "-------\n"])
+def test_line_numbers_in_a_block_are_not_text(numbers: str, rule: str) -> None:
+    block = f"<<<<<<< SEARCH\n{numbers}{rule}import sys\n=======\nimport os\n>>>>>>> REPLACE\n"
+    assert after(f"app.py\n{block}") == APP.replace(b"import sys", b"import os")
+
+
 @pytest.mark.parametrize(
     ("hunk", "before", "expected"),
     [

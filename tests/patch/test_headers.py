@@ -82,6 +82,8 @@ def moved(header: str, hunk: str = "@@ -1,2 +1,2 @@\n one\n-two\n+zwei\n") -> di
         "diff --git a/x.txt b/y.txt\nsimilarity index 50%\nrename from x.txt\nrename to y.txt\nindex 1..2 100644\n--- a/x.txt\n+++ b/y.txt",
         "diff --git a/x.txt b/y.txt\nrename from x.txt\nrename to y.txt",
         "diff --git a/x.txt b/y.txt\nrename from a/x.txt\nrename to b/y.txt",
+        "diff --git a/x.txt b/y.txt\nsimilarity index 50%\n--- a/x.txt\n+++ b/y.txt",
+        "similarity index 50%\n--- a/x.txt\n+++ b/y.txt",
         "rename from x.txt\nrename to y.txt\n--- a/x.txt\n+++ b/y.txt",
         "diff --git a/w/x.txt b/w/y.txt\nrename from w/x.txt\nrename to w/y.txt",
     ],

@@ -137,6 +137,8 @@ def test_a_hunk_without_a_name_continues_the_file_that_is_renamed() -> None:
 
 def test_no_line_below_the_names_of_a_renamed_file_is_lost() -> None:
     names, before = f"```diff\n{RENAMED}--- a/f.py\n+++ b/g.py\n", {"f.py": BEFORE}
+    numbered = "1:  one\n2: -two\n2: +2\n3:  three\n"
+    assert renamed(f"{names}{numbered}```\n", before) == {"f.py": None, "g.py": AFTER}
     assert renamed(f"{names}\n```\n", before) == {"f.py": None, "g.py": BEFORE}
     assert reasons(f"{names}1| one; 2| two becomes 2\n```\n", before) == {"cut-off"}
 

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from repoagent.patch.refusal import NoPatch
-from tests.patch.helpers import after, changed, reasons, run
+from tests.patch.helpers import after, changed, reasons, refused, run
 
 HEAD = "--- a/app.py\n+++ b/app.py\n"
 SHOP = """def total(items):
@@ -159,6 +159,13 @@ def test_an_elision_whose_first_line_matches_often_is_ambiguous() -> None:
 
 
 # Refusals and names
+
+
+def test_two_changes_at_one_location_are_reported_as_one_location() -> None:
+    text = "if a:\n    v73 = 1\n\n\n        call(b)\n\n        v94 = 2\n    v71 = 7\n"
+    hunk = "@@\n     v73 = 1\n \n \n+\n+        v4 = 6\n+\n \n         v94 = 2\n"
+    problem = str(refused(HEAD + hunk, text.encode()))
+    assert "fits equally well in 2 places (lines 4, 5)" in problem
 
 
 def test_the_exact_one_of_two_loose_matches() -> None:

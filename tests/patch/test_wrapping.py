@@ -79,6 +79,8 @@ WRAPPED = {
     "numbered, tab": fence(numbered("{}\t{}")),
     "numbered, cat -n": fence(numbered("{:>6}\t{}")),
     "numbered, trailing space gone": fence(stripped(numbered("{:>3} | {}"))),
+    "numbered, bare": numbered("{:>3} | {}"),
+    "numbered, tab, bare": numbered("{:>6}\t{}"),
     "numbered, no language": fence(numbered("{:>3} | {}"), ""),
     "file's numbers, bar": fence(hunks_numbered(lambda old, new, line: f"{old or new} | {line}")),
     "file's numbers, colon": fence(hunks_numbered(lambda old, new, line: f"{new or old}: {line}")),
@@ -104,10 +106,14 @@ WRAPPED = {
     "list, fence after the number": "1. ```diff\n" + each("   ", DIFF) + "   ```\n2. And so on\n",
     "list, bare": "1. Do this:\n\n" + each("   ", DIFF) + "2. Then that.\n",
     "list, fence closes at 0": "1. Do this:\n   ```diff\n" + each("   ", DIFF) + "```\nThat is all.\n",
+    "list, fence closes too deep": "1. Do this:\n  ```diff\n" + each("  ", DIFF) + "    ```\nThat is all.\n",
     "list, fence's lines at 0": "1. Do this:\n   ```diff\n" + DIFF + "   ```\nThat is all.\n",
+    "fence closes at 3": "```diff\n" + DIFF + "   ```\nThat is all.\n",
     "list in a quotation": each("> ", "1. Do this:\n\n" + each("   ", fence(DIFF))),
     "quotation in a list": "1. Do this:\n\n" + each("   > ", DIFF),
+    "numbered in a quotation": each("> ", numbered("{:>3} | {}")),
     "numbered in a quotation, fenced": each("> ", fence(numbered("{:>3} | {}"))),
+    "numbered, indented": each("    ", numbered("{:>3} | {}")),
     "byte-order mark": "\ufeff" + DIFF,
     "byte-order mark in a list": "- So:\n\n  \ufeff```diff\n" + each("  ", DIFF) + "  ```\n",
     "zero-width space first": "\u200b" + DIFF,
@@ -226,18 +232,21 @@ def test_changed_lines_in_prose_are_not_ignored() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lines", "expected"),
+    ("lines", "counts", "expected"),
     [
-        (["1|-a", "2|+b", "3|c"], ["-a", "+b", "c"]),
-        (["  1 |  a", "  2 | -b", "", "  3 | +c"], [" a", "-b", "", "+c"]),
-        (["3\t4\t a", "4\t\t-b", "\t5\t+c"], [" a", "-b", "+c"]),
-        (["  3   4 |  a", "  4     | -b", "      5 | +c"], [" a", "-b", "+c"]),
-        (["1 -a", "2 +b", "3 c"], None),  # after only a space, each line needs a sign
-        (["2|-a", "1|-b", "3|+c"], None),  # the numbers of each kind increase
-        (["1|-a", "1|+b"], ["-a", "+b"]),
-        (["5  a", "6 -b"], None),  # one kind of sign proves nothing
-        (["1 -a", "x"], None),
+        (["1|-a", "2|+b", "3|c"], None, ["-a", "+b", "c"]),
+        (["  1 |  a", "  2 | -b", "", "  3 | +c"], None, [" a", "-b", "", "+c"]),
+        (["3\t4\t a", "4\t\t-b", "\t5\t+c"], None, [" a", "-b", "+c"]),
+        (["  3   4 |  a", "  4     | -b", "      5 | +c"], None, [" a", "-b", "+c"]),
+        (["1 -a", "2 +b", "3 c"], None, None),  # after only a space, each line needs a sign
+        (["2|-a", "1|-b", "3|+c"], None, None),  # the numbers of each kind increase
+        (["1|-a", "1|+b"], None, ["-a", "+b"]),
+        (["5  a", "6 -b"], None, None),  # one kind of sign proves nothing, but the counts of the header do
+        (["5  a", "6 -b"], (2, 1), [" a", "-b"]),
+        (["1 -a", "x"], None, None),
     ],
 )
-def test_numbers_are_removed_if_all_lines_have_them(lines: list[str], expected: list[str] | None) -> None:
-    assert without_numbers(lines) == expected
+def test_numbers_are_removed_if_all_lines_have_them(
+    lines: list[str], counts: tuple[int, int] | None, expected: list[str] | None
+) -> None:
+    assert without_numbers(lines, counts) == expected

@@ -13,7 +13,7 @@ from typing import Any
 
 from repoagent.git.file_writer import Moved, Step, revert_step, write_file
 from repoagent.git.files import Content, look, same
-from repoagent.git.index import staged_entries
+from repoagent.git.index import Entry, staged_entries
 from repoagent.git.merge import Conflict, carry, project
 from repoagent.git.objects import Commit, from_blob, head_commit, read_commit, switch_back, to_blob
 from repoagent.git.process import uninterrupted
@@ -25,6 +25,7 @@ from repoagent.git.transaction.journal import (
     LOCK_FILE,
     LOCKED,
     EditJournal,
+    PlannedPath,
     Record,
     load,
     to_dict,
@@ -91,26 +92,29 @@ def end_if_archived(journal: EditJournal) -> bool:
 
 def _end(journal: EditJournal, record: Record) -> None:
     if record.in_place:  # undo restores the content before the change from that after it
-        worktree, steps = journal.worktree, {step.path: step for step in record.steps}
-        planned = []
-        for path in record.planned:
-            if path.staged != path.head and not path.renamed:  # the user may have staged parts of the change
-                step, after = steps.get(path.path), path.work
-                if step is not None and not same(step.new, step.done):  # there is other work on top of it
-                    after = (
-                        None if step.done is None else to_blob(worktree, path.path, step.done, path.staged)
-                    )
-                before = project(worktree, path.stage, after, path.base)
-                if not isinstance(before, Conflict):
-                    path = replace(path, staged=before)
-            planned.append(path)
+        steps = {step.path: step for step in record.steps}
+        planned = tuple(
+            replace(path, staged=_staged_without(journal.worktree, path, steps.get(path.path)))
+            for path in record.planned
+        )
         done = tuple(replace(step, old=step.was, new=step.done, was=None, done=None) for step in record.steps)
-        record = replace(record, steps=done, planned=tuple(planned), in_place=False)
+        record = replace(record, steps=done, planned=planned, in_place=False)
         journal.store_contents(done)
     # the journal itself keeps its record: the transaction is ended again if this fails
     journal.save(to_dict(replace(record, saved=(), uncommitted=(), state=DONE)))
     with suppress(OSError, SystemFailed):
         _archive_folder(journal)
+
+
+def _staged_without(worktree: WorkTree, planned: PlannedPath, step: Step | None) -> Entry | None:
+    """The staged entry without the change, parts of which the user may have staged before: undo restores it."""
+    if planned.staged == planned.head or planned.renamed:
+        return planned.staged
+    after = planned.work
+    if step is not None and not same(step.new, step.done):  # there is other work on top of the change
+        after = None if step.done is None else to_blob(worktree, step.path, step.done, planned.staged)
+    before = project(worktree, planned.stage, after, planned.base)
+    return planned.staged if isinstance(before, Conflict) else before
 
 
 def _archive_folder(journal: EditJournal) -> None:
@@ -134,14 +138,16 @@ def _retire_to(journal: EditJournal, folder: Path) -> None:
         remove_folder(old)
 
 
-def complete(journal: EditJournal, made: Commit, *, leave: Collection[str] = ()) -> CommitResult:
+def complete(
+    journal: EditJournal, made: Commit, *, key: str | None = None, leave: Collection[str] = ()
+) -> CommitResult:
     """Complete the transaction after the commit `made`: remove other work that hooks added, update files and index,
-    release the lock, archive. Index entries `leave` stay. After Busy,
+    release the lock, archive. `key` signs a commit that has to be made again; index entries `leave` stay. After Busy,
     GitError or OSError call it again; after CommitWithdrawn roll back."""
     record = journal.record
     verdict = hook_changes.judge_commit(journal, made)
     since = committed_since(journal, made, verdict.stage)
-    commit, notes = hook_changes.remove_other_work(journal, made, verdict)
+    commit, notes = hook_changes.remove_other_work(journal, made, verdict, key)
     others = other_files.restore_other_files(journal)
     notes = [*others.notes(folder_after(journal, done=True)), *notes]
     if since:
@@ -187,11 +193,11 @@ def _remove_edit(journal: EditJournal, number: int, step: Step) -> OtherChanges:
     before = f" is in {KEPT_FOLDER}/old-{number}" if step.old is not None else ""
     for _ in range(_TRIES):
         current = look(worktree.top, path)
-        texts = [
-            content.data for content in (current, step.new) if content is not None and not content.is_link
-        ]
-        is_reformatted = len(texts) == 2 and _LAYOUT.sub(b"", texts[0]) == _LAYOUT.sub(b"", texts[1])
-        is_hooks = journal.record.state == COMMITTING and is_reformatted and other_files.has_hooks(worktree)
+        is_hooks = (
+            journal.record.state == COMMITTING
+            and _is_reformatted(current, step.new)
+            and other_files.has_hooks(worktree)
+        )
         target: Content | Conflict | None = step.old
         if not is_hooks:  # if the edit had deleted the file, nothing of the edit is in it
             target = current if step.new is None else carry(worktree, current, step.new, step.old)
@@ -234,6 +240,12 @@ def _is_staged(journal: EditJournal, step: Step, current: Content | None) -> boo
     return bool(new) and new <= set(from_blob(journal.worktree, step.path, staged).data.splitlines())
 
 
+def _is_reformatted(current: Content | None, wrote: Content | None) -> bool:
+    if current is None or wrote is None or current.is_link or wrote.is_link:
+        return False
+    return _LAYOUT.sub(b"", current.data) == _LAYOUT.sub(b"", wrote.data)
+
+
 def recover(worktree: WorkTree) -> list[str]:
     """Complete or roll back interrupted transactions; return sentences for the user. Runs before every command. Skips a
     journal whose owner still runs. Raises Busy if git holds the index lock, Refused for a journal of a newer
@@ -248,22 +260,25 @@ def recover(worktree: WorkTree) -> list[str]:
                 record = load(opened.folder)
                 unreadable = Record(opened.name, "edit", LOCKED, commits=True)
                 journal = EditJournal(opened, worktree, record or unreadable)
-                notes.append("; ".join(_recover(journal, is_readable=record is not None)))
+                notes.append("; ".join(_recover(journal) if record else _give_up(journal)))
         finally:
             opened.close()
     return notes
 
 
-def _recover(journal: EditJournal, *, is_readable: bool) -> list[str]:
-    record = journal.record
+def _give_up(journal: EditJournal) -> list[str]:
+    """End a journal that cannot be read, and keep its files."""
     folder = folder_after(journal, done=False)
-    if not is_readable:
-        journal.unlock_index()
-        journal.retire(folder)
-        return [
-            f"cannot read the journal of an unfinished edit; moved it to {folder}: before you commit, check "
-            "`git status` and `git diff` against its files"
-        ]
+    journal.unlock_index()
+    journal.retire(folder)
+    return [
+        f"cannot read the journal of an unfinished edit; moved it to {folder}: before you commit, check "
+        "`git status` and `git diff` against its files"
+    ]
+
+
+def _recover(journal: EditJournal) -> list[str]:
+    record = journal.record
     name = f"{record.event} {record.id}"
     if record.state == DONE:
         _archive_folder(journal)
@@ -287,9 +302,11 @@ def _recover(journal: EditJournal, *, is_readable: bool) -> list[str]:
             sentence = f"{name} has been rolled back: {error}"
         else:
             committed = f" was committed as {made[:12]} and" if made else ""
-            if record.moves_to == (record.head or ""):
-                committed = ""
-            return [f"{name}{committed} is now complete", *others]
+            return [
+                f"{name}{'' if record.moves_to == (record.head or '') else committed} is now complete",
+                *others,
+            ]
+    folder = folder_after(journal, done=False)
     return [sentence, *roll_back(journal).remarks(folder)]
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from dataclasses import field, replace
+from pathlib import Path
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import RepoagentError
@@ -104,10 +107,11 @@ class CommitWithdrawn(RepoagentError):
     """The commit contained other work, and could not be made again without it."""
 
 
-def remove_other_work(journal: EditJournal, made: Commit, verdict: HookVerdict) -> tuple[str, list[str]]:
-    """Make the commit again without other work that hooks added; return its id and sentences for the user. Message,
-    people and times stay, and only reference transaction hooks run. A commit with another one on top stays. One that
-    is signed, or that a hook prevents, is withdrawn: CommitWithdrawn."""
+def remove_other_work(
+    journal: EditJournal, made: Commit, verdict: HookVerdict, key: str | None
+) -> tuple[str, list[str]]:
+    """Make the commit again without other work that hooks added; return its id and sentences for the user. It stays if
+    another commit is on top. If a hook or the signature prevents it, it is withdrawn: CommitWithdrawn."""
     if not verdict.corrections:
         return made.oid, []
     worktree, names = journal.worktree, ", ".join(verdict.taken_out)
@@ -121,26 +125,48 @@ def remove_other_work(journal: EditJournal, made: Commit, verdict: HookVerdict) 
         return made.oid, [stays]
     index = journal.path(COMMITTED)
     index.with_name(f"{index.name}.lock").unlink(missing_ok=True)
-    raw = git(worktree.top, "cat-file", "commit", made.oid)
-    problem = "it is signed" if b"\ngpgsig" in raw.partition(b"\n\n")[0] else ""
     try:
-        if not problem:
-            reset_to(worktree, index, made.oid)
-            put_entries(worktree, index, verdict.corrections)
-            stdin = b"tree " + write_tree(worktree, index).encode() + raw[raw.index(b"\n") :]
-            command = ("hash-object", "-t", "commit", "-w", "--stdin")
-            new = git(worktree.top, *command, stdin=stdin, read_only=False).decode().strip()
-            reason = "repoagent: commit again without the other work that a hook added"
-            git(worktree.top, "update-ref", "-m", reason, "HEAD", new, made.oid, read_only=False)
-            return new, []
+        return _commit_again(worktree, index, made, verdict.corrections, key), []
     except GitError as error:
         if error.returncode < 0:
             journal.remove_stale_ref_locks()
-        problem = error.stderr or str(error)
-    withdraw(worktree, made)
-    raise CommitWithdrawn(
-        f"a hook added {names} to the commit, and repoagent could not make the commit again without that: {problem}"
-    )
+        withdraw(worktree, made)
+        raise CommitWithdrawn(
+            f"a hook added {names} to the commit, and repoagent could not make the commit again without that: "
+            f"{error.stderr or error}"
+        ) from error
+
+
+def _commit_again(
+    worktree: WorkTree, index: Path, made: Commit, entries: Mapping[str, Entry | None], key: str | None
+) -> str:
+    """Replace the tip `made` by the same commit with `entries`: same message, people and times, signed again if it was.
+    Only reference transaction hooks run. Raises GitError."""
+    reset_to(worktree, index, made.oid)
+    put_entries(worktree, index, entries)
+    tree = write_tree(worktree, index)
+    raw = git(worktree.top, "cat-file", "commit", made.oid)
+    header, _, message = raw.partition(b"\n\n")
+    env: dict[str, str] = {}
+    if b"\ngpgsig" not in header:
+        command = ["hash-object", "-t", "commit", "-w", "--stdin"]
+        stdin = b"tree " + tree.encode() + raw[raw.index(b"\n") :]
+    else:  # `commit-tree -S` takes author, committer and dates from the environment
+        fields = dict(line.split(b" ", 1) for line in header.split(b"\n") if not line.startswith(b" "))
+        stdin = message
+        for role in ("author", "committer"):
+            name, _, rest = fields[role.encode()].partition(b" <")
+            email, _, date = rest.partition(b"> ")
+            env[f"GIT_{role.upper()}_NAME"] = os.fsdecode(name)
+            env[f"GIT_{role.upper()}_EMAIL"] = os.fsdecode(email)
+            env[f"GIT_{role.upper()}_DATE"] = "@" + date.decode()
+        encoding = fields.get(b"encoding", b"UTF-8").decode()
+        parents = [argument for parent in made.parents for argument in ("-p", parent)]
+        command = ["-c", f"i18n.commitEncoding={encoding}", "commit-tree", f"-S{key or ''}", *parents, tree]
+    new = git(worktree.top, *command, stdin=stdin, env=env, read_only=False).decode().strip()
+    reason = "repoagent: commit again without the other work that a hook added"
+    git(worktree.top, "update-ref", "-m", reason, "HEAD", new, made.oid, read_only=False)
+    return new
 
 
 def steps_after_hooks(journal: EditJournal, made: Commit, verdict: HookVerdict) -> tuple[Step, ...]:

@@ -190,24 +190,10 @@ def _plan_change(versions: Versions, change: FileChange) -> Iterator[PlannedPath
     source, target = change.old_path or change.path, change.path or change.old_path
     if source is None or target is None:
         raise ValueError("a change without a path")
-    head, staged, bits = versions.in_head(source), versions.staged(source), versions.index.get(source)
-    changed = versions.status.changed.get(source)
-    base = None
-    if change.old is not None:
-        # git has compared the file with the index, unless the entry is flagged
-        marked = bits is None or bits.skip_worktree or bits.assume_unchanged
-        known = not marked and not (changed and (changed.unstaged or changed.intent_to_add))
-        base = staged if known and not versions.in_place else versions.blob(source, change.old)
-    after = None
-    if change.new is not None:
-        mode = change.new.mode
-        if base is not None and mode == change.old_mode:
-            mode = base.mode  # if core.fileMode is off, only the index has the mode
-        if base is not None and change.after == change.before and source == target:
-            after = Entry(mode, base.oid)
-        else:
-            after = to_blob(versions.worktree, target, Content(change.new.data, mode), staged)
+    base = _base(versions, source, change)
+    after = _after(versions, source, target, change, base)
     work = _in_work_tree(versions, target, after)
+    head, staged, bits = versions.in_head(source), versions.staged(source), versions.index.get(source)
     if change.is_rename:
         left = _in_work_tree(versions, source, None)
         yield PlannedPath(source, head, staged, base, left, None, None, bits)
@@ -218,6 +204,32 @@ def _plan_change(versions: Versions, change: FileChange) -> Iterator[PlannedPath
     yield PlannedPath(
         target, head, staged, base, work, commit, stage, bits, source if change.is_rename else None
     )
+
+
+def _base(versions: Versions, path: str, change: FileChange) -> Entry | None:
+    if change.old is None:
+        return None
+    if not versions.in_place and path in versions.index:
+        # git has compared the file with the index, unless the entry is flagged
+        marks, changed = versions.index[path], versions.status.changed.get(path)
+        marked = marks.skip_worktree or marks.assume_unchanged
+        if not marked and not (changed and (changed.unstaged or changed.intent_to_add)):
+            return versions.staged(path)
+    return versions.blob(path, change.old)
+
+
+def _after(
+    versions: Versions, source: str, target: str, change: FileChange, base: Entry | None
+) -> Entry | None:
+    if change.new is None:
+        return None
+    mode = change.new.mode
+    if base is not None and mode == change.old_mode:
+        mode = base.mode  # if core.fileMode is off, only the index has the mode
+    if base is not None and change.after == change.before and source == target:
+        return Entry(mode, base.oid)
+    stored = to_blob(versions.worktree, target, Content(change.new.data, mode), versions.staged(source))
+    return Entry(mode, stored.oid)
 
 
 def _in_work_tree(versions: Versions, path: str, after: Entry | None) -> Entry | None:

@@ -320,7 +320,7 @@ class Transaction(BaseTransaction):
             return
         self._kept_folder = finish.folder_after(self._open, done=True)
         try:
-            self.result = finish.complete(self._open, made)
+            self.result = finish.complete(self._open, made, key=self.options.sign)
         except hook_changes.CommitWithdrawn as error:
             self._withdrawn = f"\n{error}"
             super()._finish(None)

@@ -256,7 +256,15 @@ def _at_number(hunk: Hunk, matches: Sequence[Match], chosen: dict[int, Match]) -
 
 
 def _ambiguous(hunk: Hunk, matches: Sequence[Match], index: FileIndex) -> PatchError:
-    rows = list(dict.fromkeys(match.first for match in matches))
+    rows = [match.first for match in matches]
+    if len(set(rows)) < len(rows):  # one location for the hunk, and several for what it changes
+        changed: set[int] = set()
+        for match in matches:
+            try:
+                changed |= {change.start for change in match.changes()[:1]}
+            except PatchError:
+                continue
+        rows = sorted(changed or set(rows))
     numbers = ", ".join(str(row + 1) for row in rows[:8]) + (", …" if len(rows) > 8 else "")
     where = f"in {len(rows)} places (lines {numbers})" if len(rows) > 1 else f"in two ways at line {numbers}"
     row = rows[0]

@@ -10,7 +10,7 @@ from dataclasses import replace
 from repoagent.patch.locate.exact import EXACT, TRAILING_SPACE, WHITESPACE, index_of, is_blank
 from repoagent.patch.model import FilePatch, Revision, decode
 from repoagent.patch.parse import formats, markers, retractions
-from repoagent.patch.parse.blocks import CODE, DIFF, ENVELOPE, MOST_BLOCKS, SEARCH_REPLACE, Block, blocks
+from repoagent.patch.parse.blocks import CODE, DIFF, ENVELOPE, SEARCH_REPLACE, Block, blocks, too_large
 from repoagent.patch.refusal import PatchError
 
 _REACH = 4000  # characters below a diff to search
@@ -31,7 +31,7 @@ def parse(
     """All patches of an answer, in order. Raises PatchError for one that cannot be parsed. A fence without a file name
     is a whole file only if it is the only block, or if `loose` (see `patch_spans`); then its names are None."""
     parts = blocks(answer, loose=loose, known=known)
-    if len(parts) > MOST_BLOCKS:
+    if too_large(answer, parts):
         raise PatchError("too-large", "the answer is too large. Send the change in parts.")
     parts = [part for block in parts for part in _split_at_prose(block)]
     patches: list[FilePatch] = []
@@ -62,8 +62,15 @@ def parse(
                 "rest may be missing. Use four backticks for the outer fence, or send a diff.",
             )
         else:
-            whole = "".join(line.removesuffix("\r") + "\n" for line in block.lines)
             whole_name = None if kind == CODE else block.name
+            if (
+                loose and not whole_name
+            ):  # without an extension: `bin/wait-for`, or the only word after a language
+                words = [word.strip("\"'`") for word in (block.fence.info if block.fence else "").split()]
+                whole_name = next(
+                    (word for word in words if "/" in word), words[1] if len(words) == 2 else None
+                )
+            whole = "".join(line.removesuffix("\r") + "\n" for line in block.lines)
             parsed = [FilePatch(None, whole_name, "whole-file", whole=whole, cut=not block.closed)]
         since += [prose, block.prose]
         if parsed:

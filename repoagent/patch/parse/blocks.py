@@ -4,7 +4,7 @@ what a fence contains (`_classified`) and where it ends, then where bare patches
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 
 from repoagent.dataclass import dataclass
@@ -13,7 +13,8 @@ from repoagent.patch.parse import markers
 
 DIFF, SEARCH_REPLACE, ENVELOPE, WHOLE_FILE, CODE = "diff", "search-replace", "envelope", "whole-file", "code"
 _DEPTH = 8  # nested quotations, lists and the like
-MOST_BLOCKS = 20_000  # only junk has more
+_MOST_LINES = 4_000_000
+_MOST_BLOCKS = 20_000
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,10 @@ def patch_spans(answer: str, *, loose: bool = False) -> list[Block]:
 
 
 def blocks(answer: str, *, loose: bool = False, known: Collection[str] = ()) -> list[Block]:
-    """All patches, and fences of code without a file name; cut off after `MOST_BLOCKS`."""
+    """All patches, and fences of code without a file name; none, or cut off, if there are too many (see
+    `too_large`)."""
+    if answer.count("\n") > _MOST_LINES:
+        return []
     raw = answer.split("\n")
     lines, decoration = markers.undecorated(raw)
     result: list[Block] = []
@@ -60,9 +64,14 @@ def blocks(answer: str, *, loose: bool = False, known: Collection[str] = ()) -> 
             block = replace(block, lines=["\ufeff" + block.lines[0], *block.lines[1:]])  # of a new file
         result.append(replace(block, start=start + column, end=min(end, len(answer)), tolerances=tolerances))
         row, start = block.after, end
-        if len(result) > MOST_BLOCKS:
+        if len(result) > _MOST_BLOCKS:
             break
     return result
+
+
+def too_large(answer: str, parsed: Sequence[Block]) -> bool:
+    """Whether there are more lines or blocks than the parser accepts. Only junk has that many."""
+    return len(parsed) > _MOST_BLOCKS or answer.count("\n") > _MOST_LINES
 
 
 def _blocks(lines: Sequence[str], loose: bool, known: Collection[str], depth: int = 0) -> Iterator[Block]:
@@ -102,14 +111,8 @@ def _unfenced(lines: Sequence[str], at: int, known: Collection[str]) -> Block | 
             if closed or markers.SEARCH.match(lines[number]):
                 after = number + closed
                 break
-    elif markers.directive(lines[at])[0] == "Begin Patch":
-        kind, after, closed = ENVELOPE, len(lines), False
-        for number in range(at + 1, len(lines)):
-            keyword = markers.directive(lines[number])[0]
-            closed = keyword == "End Patch"
-            if closed or keyword == "Begin Patch":
-                after = number + closed
-                break
+    elif markers.DIRECTIVE.match(lines[at]):
+        kind, (after, closed) = ENVELOPE, _envelope_end(lines, at)
     elif markers.starts_diff(lines, at):
         kind, after = DIFF, _diff_end(lines, at)
         closed = after < len(lines)
@@ -152,14 +155,11 @@ def _unwrapped(lines: Sequence[str], at: int, floor: int) -> tuple[Sequence[str]
     tolerance."""
     line = lines[at]
     if markers.is_quoted(line):
-        first, after = at, at + 1
-        while first > floor and markers.is_quoted(lines[first - 1]):
-            first -= 1
-        number = after  # blank lines between quoted ones belong to them
-        while number < len(lines) and (markers.is_quoted(lines[number]) or not lines[number].strip()):
-            number += 1
-            after = number if lines[number - 1].strip() else after
+        first, after = _run(lines, at, floor, markers.is_quoted)
         return markers.unquoted(lines[first:after]), first, after, "quoted"
+    if markers.number_before(line):
+        _, after = _run(lines, at, at, markers.number_before)
+        return markers.without_numbers(lines[at:after]) or [], at, after, "numbered"
     margin = line[: len(line) - len(line.lstrip(" \t"))]
     if margin:
         after = at + 1
@@ -169,9 +169,32 @@ def _unwrapped(lines: Sequence[str], at: int, floor: int) -> tuple[Sequence[str]
     return None, at, at + 1, ""
 
 
+def _run(lines: Sequence[str], at: int, floor: int, same: Callable[[str], object]) -> tuple[int, int]:
+    """The range of lines around `at`, from `floor` on, that match `same`, with blank lines between."""
+    first = at
+    while first > floor and same(lines[first - 1]):
+        first -= 1
+    after = number = at + 1
+    while number < len(lines) and (same(lines[number]) or not lines[number].strip()):
+        number += 1
+        after = number if lines[number - 1].strip() else after
+    return first, after
+
+
 # What a fence contains
 
-_SHELLS = {"", "sh", "bash", "zsh", "shell", "console", "terminal"}
+_SHELLS = {
+    "",
+    "sh",
+    "bash",
+    "zsh",
+    "shell",
+    "console",
+    "terminal",
+    "shell-session",
+    "shellsession",
+    "sh-session",
+}
 _HEREDOC = re.compile(r"[ \t]*(?:\$ )?(?:sudo )?(?:cd .*(?:&&|;) *)?(?:cat|tee|patch|git apply)\b.*<<")
 _MARKDOWN = (".md", ".markdown", ".mdx")
 _AHEAD = 400  # lines of a hunk to search below a fence in it
@@ -181,6 +204,9 @@ def _fenced(lines: Sequence[str], at: int, fence: markers.Fence, known: Collecti
     """The block of the fence that opens at line `at`, without its margin."""
     end = _fence_end(lines, at, fence)
     closed = end is not None
+    if end is None:
+        end = _late_end(lines, at, fence)
+        closed = end is not None and bool(fence.margin)  # else it may be a line of a truncated hunk
     body = lines[at + 1 : end if end is not None else len(lines)]
     margin = fence.margin
     if margin:
@@ -315,6 +341,20 @@ def _may_close(inner: markers.Fence, fence: markers.Fence) -> bool:
     return inner.margin == fence.margin or is_left
 
 
+def _late_end(lines: Sequence[str], at: int, fence: markers.Fence) -> int | None:
+    """The first bare fence with more indentation, for one that is not closed at its column."""
+    for number in range(at + 1, len(lines)):
+        inner = markers.fence_on(lines[number])
+        if inner is None or not inner.mark.startswith(fence.mark):
+            continue
+        if inner.info:
+            if not inner.margin:
+                return None
+        elif fence.margin or len(inner.margin) > 1:
+            return number
+    return None
+
+
 def _is_marker(line: str) -> bool:
     return line[:1] in "<>+-" and (markers.SEARCH.match(line) or markers.REPLACE.match(line)) is not None
 
@@ -369,6 +409,36 @@ _HEADER = re.compile(
 _NUMBERED = re.compile(r"[ \t]*\d{1,7}[ \t]*[|:│→ \t]")
 
 
+def _envelope_end(lines: Sequence[str], at: int) -> tuple[int, bool]:
+    """The line after an unfenced envelope, and whether it is complete: with a begin marker by its end marker; else it
+    ends as a diff does."""
+    begun = markers.directive(lines[at])[0] == "Begin Patch"
+    number = at + 1
+    while number < len(lines):
+        name = markers.directive(lines[number])[0]
+        if name == "End Patch":
+            return number + 1, True
+        if name == "Begin Patch":
+            break
+        if begun or name:
+            number += 1
+            continue
+        after = _diff_end(lines, number) if lines[number].startswith(("@@", " ", "+", "-")) else number
+        if after == number:
+            below = next((line for line in lines[number : number + 4] if line.strip()), "")
+            if lines[number].strip() or not (
+                markers.directive(below)[0] or below.startswith(("@@", " ", "+", "-"))
+            ):
+                break
+            after = number + 1
+        number = after
+    if begun:
+        return number, False
+    while number > at + 1 and not lines[number - 1].strip():
+        number -= 1
+    return number, number < len(lines)
+
+
 def _diff_end(lines: Sequence[str], at: int) -> int:
     """The line after an unfenced diff. After all declared lines, or without counts a blank one, `- x` is a bullet. A
     bare line belongs to a hunk if a change follows in its paragraph or the header expects one: too many lines (refused
@@ -395,6 +465,10 @@ def _diff_end(lines: Sequence[str], at: int) -> int:
         elif not line.strip():
             blanks += 1
             number += 1
+            continue
+        elif markers.is_mail(line) and (diff_line := _diff_line_of_mail(lines, number)):
+            number = diff_line
+            last, blanks, left = number - 1, 0, None
             continue
         else:
             decider = max(decider, number + 1)
@@ -464,3 +538,13 @@ def _decides(line: str) -> str:
     if line.startswith(("@@", "```", "~~~", "--- ", "+++ ")) or markers.COMMAND.match(line):
         return "end"
     return "change" if line[:1] in {"+", "-"} else ""
+
+
+def _diff_line_of_mail(lines: Sequence[str], at: int) -> int:
+    """The `diff` line of a mail or commit that begins at line `at`; 0 without one before the next mail."""
+    for number in range(at + 1, len(lines)):
+        if lines[number].startswith("diff --git "):
+            return number
+        if markers.is_mail(lines[number]) or lines[number].startswith("```"):
+            return 0
+    return 0

@@ -20,6 +20,10 @@ _MODE = re.compile(r"(new file mode|deleted file mode|new mode|old mode) (\d{6})
 _MOVE = re.compile(r"(rename|copy) (from|to) (.+)$")
 _MAIL_HEAD = re.compile(r"(?:From|Date|Subject|Author|AuthorDate|Commit|Merge|X-[\w-]+|Message-I[dD]): ")
 _MOST_HEADINGS = 16
+_OLD_NUMBER = re.compile(r"@@+[ \t]*-(\d{1,9})(?:,\d{1,9})?[ \t]*@@+(.*)$")
+_LINE_NUMBER = re.compile(
+    r"@@+[ \t]*(?:lines?[ \t]+)?(\d{1,9})(?:[ \t]*[-,][ \t]*\d{1,9})?[ \t]*@@+(.*)$", re.I
+)
 _DOTS = re.compile(r"[ \t]*[\[(]?(?:\.{3,}|…)[\])]?[ \t]*\r?$")
 _NAME = re.compile(r"(?:[ab]/|[^ ]*/)?[^ /]+\.\w{1,12}$")
 _EMPTY = FilePatch(None, None)
@@ -51,7 +55,7 @@ def _parse_file(lines: Sequence[str], at: int) -> tuple[FilePatch | None, int]:
     patch, first = _EMPTY, at
     hunks: list[Hunk] = []
     sides: set[str] = set()  # "old" if there was a `---` line, "new" for `+++`
-    unread = False
+    similar = unread = False
     while at < len(lines):
         line = lines[at]
         if markers.is_signature(lines, at):
@@ -85,10 +89,19 @@ def _parse_file(lines: Sequence[str], at: int) -> tuple[FilePatch | None, int]:
             if hunk.lines:
                 hunks.append(hunk)
         else:
+            if sides and not hunks and not unread and markers.number_before(line):
+                hunk, after = _read_hunk(lines, at, 1)  # without an `@@` line, with a number before each line
+                if hunk.changes:
+                    hunks, at = [hunk], after
+                    continue
             unread = unread or (bool(sides) and line.strip() != "")
+            similar = similar or line.startswith("similarity index ")
             patch, at = _with_extended_header(patch, line), at + 1
     if not hunks and patch == _EMPTY:
         return None, at
+    if similar and patch.action == "edit" and patch.old and patch.new:
+        is_rename = patch.old.removeprefix("a/") != patch.new.removeprefix("b/")
+        patch = replace(patch, action="rename") if is_rename else patch
     if hunks:
         missing = frozenset({"header"} if len(sides) < 2 else ())
         return replace(patch, hunks=tuple(hunks), tolerances=patch.tolerances | missing), at
@@ -219,7 +232,7 @@ def _read_hunk(lines: Sequence[str], at: int, number: int, *, envelope: bool = F
     if not raw:
         return hunk, at
     if not any(line.startswith((ADD, DELETE)) for line in raw):
-        without = markers.without_numbers(raw, hunk.start)
+        without = markers.without_numbers(raw, hunk.counts, hunk.start)
         if without is not None:
             raw, hunk = without, replace(hunk, tolerances=hunk.tolerances | {"numbered"})
     if hunk.counts == (0, 0):
@@ -234,6 +247,8 @@ def _with_header(hunk: Hunk, line: str) -> Hunk:
         tolerances = hunk.tolerances - {"numbers"}
         section = section.strip(" .\t\r")
         return replace(hunk, start=int(start), counts=counts, section=section, tolerances=tolerances)
+    if partial := _OLD_NUMBER.match(line) or _LINE_NUMBER.match(line):
+        return replace(hunk, start=int(partial[1]), section=partial[2].strip(" .\t\r"))
     return replace(hunk, section=line.strip("@ .…\r\t"))
 
 
@@ -344,6 +359,9 @@ def parse_envelope(lines: Sequence[str], *, closed: bool) -> list[FilePatch]:
     ]
 
 
+_CONFLICT = re.compile(r"<{7} (?!SEARCH|ORIGINAL)\S|<{7}$")
+_CONFLICT_END = re.compile(r">{7} (?!REPLACE|UPDATED)\S|>{7}$")
+_LINE_NUMBER = re.compile(r":(?:start|end)_line:[ \t]*\d{1,9}[ \t]*$")
 _MOST_DIVIDERS = 40
 
 
@@ -389,8 +407,23 @@ def _broken(name: str | None) -> PatchError:
 
 def _search_replace_hunk(body: Sequence[str], opening: str, name: str | None) -> Hunk:
     """The text between the markers as a hunk, with all its readings."""
-    # prefer dividers that are as long as the opening marker
-    dividers = [row for row, line in enumerate(body) if markers.DIVIDER.match(line)]
+    at = 0
+    while at < min(2, len(body)) and _LINE_NUMBER.match(body[at]):
+        at += 1
+    if at and at < len(body) and re.fullmatch(r"-{5,9}\s*", body[at]):
+        at += 1
+    body = body[at:]
+    # Ignore dividers inside a conflict in the text; prefer dividers that are as long as the opening marker.
+    dividers: list[int] = []
+    depth = 0
+    last = max((row for row, line in enumerate(body) if _CONFLICT_END.match(line)), default=-1)
+    for row, line in enumerate(body):
+        if row < last and _CONFLICT.match(line):
+            depth += 1
+        elif _CONFLICT_END.match(line) and depth:
+            depth -= 1
+        elif not depth and markers.DIVIDER.match(line):
+            dividers.append(row)
     length = len(opening) - len(opening.lstrip(opening[0]))
     dividers = [row for row in dividers if len(body[row].rstrip()) == length] or dividers
     if not dividers or len(dividers) > _MOST_DIVIDERS:

@@ -153,9 +153,11 @@ def _common_prefix(texts: Sequence[str]) -> str:
     return first[:same]
 
 
-def without_numbers(lines: Sequence[str], start: int | None = None) -> list[str] | None:
+def without_numbers(
+    lines: Sequence[str], counts: tuple[int, int] | None = None, start: int | None = None
+) -> list[str] | None:
     r"""The lines without the one or two numbers before each; None if they have none. Examples: `12 | -old`, `12: -old`,
-    `12\t-old`, ` 12 -old`, `12 13 same`. `start` is the header's, for the lines of one hunk."""
+    `12\t-old`, ` 12 -old`, `12 13 same`. `counts` and `start` are of the header, for the lines of one hunk."""
     nonblank = [line for line in lines if line.strip()]
     if not nonblank or not all(_START_NUMBER.match(line) for line in nonblank):
         return None
@@ -173,6 +175,9 @@ def without_numbers(lines: Sequence[str], start: int | None = None) -> list[str]
         declared = declared and any(line.startswith(" ") for line in texts)
         weak = remove is _without_one_number and not all(map(_SEPARATED.match, nonblank)) and not declared
         if len(signs) > weak:
+            return result
+        lengths = sum(line[:1] != "+" for line in result), sum(line[:1] != "-" for line in result)
+        if counts and lengths == counts:
             return result
     return None
 
