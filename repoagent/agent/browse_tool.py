@@ -18,7 +18,7 @@ from repoagent.agent.state import Tool, check_arguments, failing
 from repoagent.agent.web_fetch import LARGEST, PORTS, Net, Page, Url, fetch, ip_address, not_public, read_url
 from repoagent.dataclass import dataclass
 from repoagent.errors import UsageError
-from repoagent.git.program import start_program
+from repoagent.git.process import start_program
 from repoagent.llm.model import fence
 from repoagent.storage.secrets import mask
 

@@ -13,8 +13,19 @@ from typing import Literal, Protocol
 
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.parse_reply import Parsed, advice, parse
-from repoagent.agent.repetition import REPEATED, repetition
-from repoagent.agent.state import EDIT, ENDS, OWN, QUIET, State, Step, Tool, steps, succeeded
+from repoagent.agent.state import (
+    EDIT,
+    ENDS,
+    OWN,
+    QUIET,
+    REPEATED,
+    State,
+    Step,
+    Tool,
+    repetition,
+    steps,
+    succeeded,
+)
 from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError, Refused, RepoagentError, UsageError
 from repoagent.llm.complete import OnWait, complete

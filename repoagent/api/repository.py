@@ -353,9 +353,8 @@ class Repository:
         hunks) if it does not apply or is not allowed; UsageError, CheckFailed, Busy.
         """
         from repoagent.api.results import edit_result
-        from repoagent.edit.apply import apply, parse_bindings
+        from repoagent.edit.apply import apply, parse_bindings, read_patch_input
         from repoagent.edit.commit import without_claims
-        from repoagent.edit.patch_input import read_patch_input
         from repoagent.edit.request import Target
         from repoagent.edit.ui import NonInteractive
 

@@ -61,7 +61,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
 }
 HIDDEN = {
     "help": ("help:command", "Show help for a command, or a page of the documentation."),
-    "mine": ("mine:command", "Index the repository's history."),
+    "mine": ("history:mine_command", "Index the repository's history."),
     "completion": ("repoagent.cli.completion:command", "Print the completion script for a shell."),
 }
 COMMANDS = {name: entry for group in [*GROUPS.values(), HIDDEN] for name, entry in group.items()}

@@ -100,8 +100,7 @@ def _open_standard_streams() -> None:
 def _settle(error: BaseException, arguments: Sequence[str]) -> int:
     """Print the message for `error` and return its exit code."""
     from repoagent.cli.ui.terminal import Terminal, to_nowhere
-    from repoagent.cli.ui.terminal_text import clean, fold, paint
-    from repoagent.display_text import redact
+    from repoagent.display_text import clean, fold, paint, redact
 
     if isinstance(error, BrokenPipeError) and _output_closed():
         return BROKEN_PIPE

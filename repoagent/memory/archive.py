@@ -34,11 +34,10 @@ from repoagent.git.worktree import WorkTree
 from repoagent.llm.conversation import Turn, loads
 from repoagent.memory.edit_records import EditRecord, group_turns
 from repoagent.memory.identity import record as identities
-from repoagent.memory.identity.git_renames import blob_at, same_through_history
-from repoagent.memory.identity.index import EARLIER, PATH, IdentityIndex, open_index
+from repoagent.memory.identity.memory_index import EARLIER, PATH, IdentityIndex, open_index
 from repoagent.memory.identity.record import Identity, Memory
+from repoagent.memory.identity.renames import blob_at, keep_content, same_through_history
 from repoagent.memory.identity.resolve import WorkTreeFile, file_at, find
-from repoagent.memory.identity.similarity import keep_content
 from repoagent.memory.identity.store import memory_lock, rekeying, release_key
 from repoagent.memory.notes import COMPACTED, USER, Note, add_notes, entries, says_nothing_new
 from repoagent.storage import json_files

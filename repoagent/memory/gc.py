@@ -29,7 +29,7 @@ from repoagent.git.worktree import WorkTree
 from repoagent.memory.archive import lock_memory, turns_of
 from repoagent.memory.compaction import compact_before, old_count
 from repoagent.memory.edit_records import Exchange, exchange_of, group_turns
-from repoagent.memory.identity.index import open_index
+from repoagent.memory.identity.memory_index import open_index
 from repoagent.memory.identity.record import Memory, load
 from repoagent.memory.identity.store import memories, memory_lock
 from repoagent.memory.listing import FileLocator, measured, tops

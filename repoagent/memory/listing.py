@@ -18,9 +18,9 @@ from repoagent.dataclass import dataclass
 from repoagent.git.index import paths_by_blob
 from repoagent.git.process import git
 from repoagent.git.worktree import WorkTree, is_full_id
-from repoagent.memory.identity.git_renames import changed_files, renames_since
-from repoagent.memory.identity.index import BLOB, EARLIER, KEY, PATH, Hint, IdentityIndex, open_index
+from repoagent.memory.identity.memory_index import BLOB, EARLIER, KEY, PATH, Hint, IdentityIndex, open_index
 from repoagent.memory.identity.record import FILE
+from repoagent.memory.identity.renames import changed_files, renames_since
 from repoagent.memory.identity.resolve import MANY, file_at, find, key_of
 from repoagent.memory.notes import entries
 from repoagent.storage import json_files

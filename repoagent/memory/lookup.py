@@ -15,7 +15,7 @@ from repoagent.git.worktree import WorkTree, relative
 from repoagent.llm.conversation import Turn, read
 from repoagent.memory.edit_records import EditRecord, group_turns, read_edits
 from repoagent.memory.editing import ArchivedParts, archived_parts
-from repoagent.memory.identity.index import EARLIER, PATH, folders, open_index
+from repoagent.memory.identity.memory_index import EARLIER, PATH, folders, open_index
 from repoagent.memory.identity.record import Memory
 from repoagent.memory.identity.resolve import file_at
 from repoagent.memory.identity.store import recognize, resolve

@@ -345,7 +345,7 @@ _MARKS = re.compile(  # words that change the meaning of an otherwise equal sent
 
 def says_nothing_new(new: str, old: str) -> bool:
     """Whether `old` says all that `new` does: the same words in order, numbers, identifiers and negations."""
-    from repoagent.memory.search.tokenize import is_common, stem, words_of
+    from repoagent.memory.search.passages import is_common, stem, words_of
 
     def essence(text: str) -> tuple[list[str], list[str]]:
         words = [stem(word) for word in words_of(text).raw if not is_common(word) and len(word) > 1]

@@ -240,7 +240,7 @@ def ranked(known: Sequence[Exchange], request: str) -> list[int]:
 
 
 def _terms(text: str) -> frozenset[str]:
-    from repoagent.memory.search.tokenize import is_common, words_of
+    from repoagent.memory.search.passages import is_common, words_of
 
     words = words_of(text)
     parts = (

@@ -17,7 +17,7 @@ from repoagent.errors import Refused
 from repoagent.git.worktree import WorkTree, layout
 from repoagent.llm.usage import SpendEntry, read, state_folder
 from repoagent.memory.edit_records import EditRecord
-from repoagent.memory.identity.index import folders
+from repoagent.memory.identity.memory_index import folders
 from repoagent.review.finding import read_log
 from repoagent.storage import json_files
 from repoagent.storage.atomic import read_regular

@@ -230,7 +230,7 @@ def check_history(worktree: WorkTree) -> Iterator[Check]:
 
 
 def check_memory(worktree: WorkTree) -> Iterator[Check]:
-    from repoagent.memory.identity.index import open_index
+    from repoagent.memory.identity.memory_index import open_index
 
     problems: list[str] = []
     where = layout(worktree)

@@ -13,9 +13,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from repoagent.syntax.parser import flaws, parse_bytes, parse_within
-from repoagent.syntax.rules import RULES, Rules
+from repoagent.syntax.rules import RULES, Rules, tail_rules
 from repoagent.syntax.symbol import Symbol, clean, line_range
-from repoagent.syntax.tail_rules import tail_rules
 
 if TYPE_CHECKING:
     import tree_sitter

@@ -21,7 +21,7 @@ from repoagent.agent.parse_reply import DATA
 from repoagent.agent.state import EDIT, OWN, Tool
 from repoagent.dataclass import dataclass
 from repoagent.errors import Refused
-from repoagent.git.program import start_program
+from repoagent.git.process import start_program
 from repoagent.llm.model import fence, printable
 from repoagent.storage import json_files
 from repoagent.storage.layout import Warn

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from repoagent.agent.actions import Action
 from repoagent.agent.parse_reply import parse
-from repoagent.agent.repetition import NEAR, PATIENCE, repetition
-from repoagent.agent.state import Step
+from repoagent.agent.state import NEAR, PATIENCE, Step, repetition
 from repoagent.llm.conversation import Turn
 from repoagent.llm.model import fence
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.edit.apply import bound_source, from_here, parse_bindings
-from repoagent.edit.patch_input import read_patch_input
+from repoagent.edit.apply import bound_source, from_here, parse_bindings, read_patch_input
 from repoagent.errors import Refused, UsageError
 from repoagent.git.files import Source, blob_hash, read_source
 from repoagent.git.worktree import open_worktree

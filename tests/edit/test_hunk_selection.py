@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from repoagent.edit.hunk_selection import Piece, pieces, select, split
+from repoagent.edit.review_and_commit import Piece, pieces, select, split
 from repoagent.errors import Refused
 from repoagent.git.files import EXECUTABLE, SYMLINK, Content, FileChange
 from repoagent.patch.render import Hunk, header_of

@@ -13,8 +13,8 @@ from subprocess import PIPE
 import pytest
 
 from repoagent.errors import Refused
-from repoagent.git import program as program_module
-from repoagent.git.program import Program, start_program
+from repoagent.git import process
+from repoagent.git.process import Program, start_program
 from tests.llm.helpers import gone, soon
 
 
@@ -63,7 +63,7 @@ def test_an_interrupt_at_the_start_leaves_no_pipe_open(
         yield
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(program_module, "uninterrupted", interrupted)
+    monkeypatch.setattr(process, "uninterrupted", interrupted)
     with pytest.raises(KeyboardInterrupt), start("sleep 60", tmp_path):
         pass
     gc.collect()

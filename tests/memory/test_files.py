@@ -18,7 +18,7 @@ from repoagent.errors import Refused
 from repoagent.llm.model import Usage
 from repoagent.memory.edit_records import EditRecord, append_edit, read_edits
 from repoagent.memory.identity.record import Identity, Rekeying, Seen, from_dict
-from repoagent.memory.identity.similarity import last_contents
+from repoagent.memory.identity.renames import last_contents
 from repoagent.memory.identity.store import memories, remember, resolve
 from repoagent.memory.notes import add_note, read_notes
 from tests.memory.conftest import Workspace, text

@@ -15,9 +15,8 @@ from repoagent.cli.commands import run_options, run_output
 from repoagent.cli.commands.run_ui import RunTerminal
 from repoagent.cli.ui.progress import Words, Working
 from repoagent.cli.ui.table import cut_end
-from repoagent.cli.ui.terminal_text import clean, display_width, one_line
 from repoagent.dataclass import dataclass
-from repoagent.display_text import plural
+from repoagent.display_text import clean, display_width, one_line, plural
 from repoagent.errors import Exit, Refused, RepoagentError
 from repoagent.git.worktree import current_branch
 from repoagent.git.worktree import layout as layout_of

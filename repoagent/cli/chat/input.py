@@ -28,8 +28,8 @@ from prompt_toolkit.styles import Style
 
 from repoagent.cli import Ended
 from repoagent.cli.ui.terminal import Terminal
-from repoagent.cli.ui.terminal_text import one_line
 from repoagent.dataclass import dataclass
+from repoagent.display_text import one_line
 from repoagent.errors import RepoagentError, UsageError
 from repoagent.git.process import git
 from repoagent.git.worktree import WorkTree

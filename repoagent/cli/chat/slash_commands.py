@@ -23,8 +23,7 @@ from repoagent.cli.commands.run_options import flags_of
 from repoagent.cli.commands.run_output import commit_summary
 from repoagent.cli.ui.table import Page
 from repoagent.cli.ui.terminal import waiting
-from repoagent.cli.ui.terminal_text import clean
-from repoagent.display_text import plural
+from repoagent.display_text import clean, plural
 from repoagent.errors import NothingDone, Refused, UsageError
 from repoagent.git.process import git
 from repoagent.llm.model import display_name, fence

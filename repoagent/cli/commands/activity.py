@@ -16,9 +16,8 @@ import click
 
 from repoagent.cli.session import Session, find_layout, json_option, pass_session, select, write_json
 from repoagent.cli.ui.table import Cell, Column, Page
-from repoagent.cli.ui.terminal_text import clean, one_line
 from repoagent.dataclass import dataclass
-from repoagent.display_text import list_some, plural
+from repoagent.display_text import clean, list_some, one_line, plural
 from repoagent.errors import Exit, NothingDone, UsageError
 from repoagent.reports import activity as reports
 

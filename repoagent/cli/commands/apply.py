@@ -64,8 +64,7 @@ def command(session: Session, /, **values: Any) -> Exit:
     from repoagent.cli.app import settle
     from repoagent.cli.ui.progress import Working
     from repoagent.cli.ui.terminal_interface import TerminalInterface
-    from repoagent.edit.apply import apply, parse_bindings
-    from repoagent.edit.patch_input import read_patch_input
+    from repoagent.edit.apply import apply, parse_bindings, read_patch_input
     from repoagent.edit.request import Target
     from repoagent.git.worktree import layout, open_worktree, relative
 
@@ -118,7 +117,7 @@ def _read(file: str | None) -> bytes:
 
 
 def _name(file: str | None) -> str:
-    from repoagent.edit.patch_input import STANDARD_INPUT
+    from repoagent.edit.apply import STANDARD_INPUT
 
     return STANDARD_INPUT if file in {None, "-"} else str(file)
 

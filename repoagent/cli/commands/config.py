@@ -14,7 +14,7 @@ import click
 from repoagent.cli.options import Command
 from repoagent.cli.session import Session, find_layout, json_option, pass_session, write_json
 from repoagent.cli.ui.table import Cell, Column, Page
-from repoagent.cli.ui.terminal_text import clean
+from repoagent.display_text import clean
 from repoagent.errors import NothingDone, UsageError
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import click
 
 from repoagent.cli.session import Session, json_option, open_repository, pass_session, select, write_json
 from repoagent.cli.ui.table import Cell, Column, Page, bar
-from repoagent.cli.ui.terminal_text import clean
+from repoagent.display_text import clean
 from repoagent.errors import Exit, ModelError, UsageError
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ import click
 from repoagent.cli.app import LazyGroup
 from repoagent.cli.session import Repository, pass_repository, select
 from repoagent.cli.ui.table import Cell, Column, Page
-from repoagent.cli.ui.terminal_text import clean, fold, one_line
-from repoagent.display_text import plural
+from repoagent.display_text import clean, fold, one_line, plural
 from repoagent.errors import Exit, NothingDone, Refused, RepoagentError, UsageError
 
 if TYPE_CHECKING:

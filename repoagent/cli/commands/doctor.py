@@ -8,8 +8,7 @@ import click
 
 from repoagent.cli.session import Session, json_option, pass_session, select, write_json
 from repoagent.cli.ui.table import Page
-from repoagent.cli.ui.terminal_text import display_width, one_line
-from repoagent.display_text import plural
+from repoagent.display_text import display_width, one_line, plural
 from repoagent.errors import Exit
 
 STYLES = {"ok": "green", "warning": "yellow", "error": "red"}

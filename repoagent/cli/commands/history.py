@@ -1,7 +1,9 @@
-"""`repoagent history`: who works on a file, and what each commit did to it."""
+"""`repoagent history`: who works on a file, and what each commit did to it; `repoagent mine`: index the history."""
 
 from __future__ import annotations
 
+import os
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,9 +15,8 @@ from repoagent.cli.commands import model_calls
 from repoagent.cli.options import max_cost_option, record_option, rows_option
 from repoagent.cli.session import Repository, Session, json_option, open_repository, pass_session, write_json
 from repoagent.cli.ui.table import Cell, Column, Page
-from repoagent.cli.ui.terminal_text import clean, display_width, one_line
-from repoagent.display_text import plural
-from repoagent.errors import ModelError, RepoagentError
+from repoagent.display_text import clean, display_width, one_line, plural
+from repoagent.errors import Exit, ModelError, RepoagentError
 from repoagent.history.commit_details import NAMES, did, lines_of
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from repoagent.history.commit_summaries import Outcome, Summary
     from repoagent.history.file_history import HistoryReport
+    from repoagent.history.index.index import State
 
 EPILOG = """\b
 Examples:
@@ -205,3 +207,63 @@ def _summarize(
         "garbled": garbled,
         **(model_calls.spent_object(ready) or {}),
     }
+
+
+@click.command()
+@click.option("--rebuild", is_flag=True, help="Discard the index and start over.")
+@click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
+@click.option("--background", is_flag=True, hidden=True)
+@json_option
+@pass_session
+def mine_command(
+    session: Session, /, *, rebuild: bool, quiet: bool, background: bool, as_json: bool
+) -> int | None:
+    """Index the repository's history, newest commits first; later runs index only what is new.
+
+    `repoagent neighbors` also does this, in small steps. You can interrupt it at any time and continue later. The index
+    is .repoagent/history.db; you may delete it.
+    """
+    from repoagent.cli import Ended
+    from repoagent.git.worktree import layout, open_worktree
+    from repoagent.history.index.index import open_index
+
+    if background:
+        os.setsid()  # not ended by ^C or when the terminal is closed
+        os.nice(10)
+    worktree = open_worktree(Path.cwd())
+    terminal = session.terminal()
+    with open_index(worktree, warn=(lambda _: None) if quiet else terminal.warn) as index:
+        index.resolve("HEAD")
+        silent = quiet or as_json or not terminal.moves
+        try:
+            with nullcontext() if silent else terminal.working("mining") as working:
+
+                def show_progress(done: int) -> None:
+                    if working is not None:
+                        working.progress(f"mining: {done:,} commits")
+
+                index.update(progress=show_progress, rebuild=rebuild, insist=True)
+        except Ended:
+            raise
+        except KeyboardInterrupt:
+            if as_json:
+                raise
+            terminal.note(f"interrupted ({_mined(index.state())}); continue with `repoagent mine`")
+            return int(Exit.INTERRUPTED)
+        state = index.state()
+    if as_json:
+        content = {"path": layout(worktree).history, **state._asdict(), "complete": state.complete}
+        write_json(terminal, content)
+    elif not quiet:
+        terminal.result(f"{_mined(state)}\n")
+    return None
+
+
+def _mined(state: State) -> str:
+    how = {
+        "whole": "complete",
+        "mining": "older commits to follow",
+        "unreadable": "git could not read older commits",
+    }[state.end]
+    new = f", {state.new:,} new to index" if state.new else ""
+    return f"{plural(state.commits, 'commit')} indexed, {how}{new} ({state.size / 1e6:.1f} MB)"

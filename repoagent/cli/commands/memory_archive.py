@@ -15,8 +15,7 @@ import click
 from repoagent.cli.commands.memory import amount, find
 from repoagent.cli.session import Repository, pass_repository, select
 from repoagent.cli.ui.table import Cell, Column, Page
-from repoagent.cli.ui.terminal_text import one_line
-from repoagent.display_text import plural
+from repoagent.display_text import one_line, plural
 from repoagent.errors import Exit, NothingDone, Refused, UsageError
 
 if TYPE_CHECKING:

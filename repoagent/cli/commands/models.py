@@ -10,7 +10,7 @@ import click
 
 from repoagent.cli.session import Session, find_layout, json_option, pass_session, select, write_json
 from repoagent.cli.ui.table import Page
-from repoagent.cli.ui.terminal_text import clean
+from repoagent.display_text import clean
 from repoagent.errors import Exit
 from repoagent.llm.model import display_name
 

@@ -14,7 +14,7 @@ import click
 from repoagent.cli.options import rows_option
 from repoagent.cli.session import Session, json_option, pass_session, select
 from repoagent.cli.ui.table import Cell, Column, Page, ago, bar
-from repoagent.cli.ui.terminal_text import one_line
+from repoagent.display_text import one_line
 from repoagent.errors import UsageError
 from repoagent.history import render
 from repoagent.history.render import is_weak, rate

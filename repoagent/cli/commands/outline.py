@@ -18,8 +18,7 @@ from repoagent.cli import options as shared
 from repoagent.cli.options import Command
 from repoagent.cli.session import Session, json_option, pass_session, select, write_json
 from repoagent.cli.ui.table import Page
-from repoagent.cli.ui.terminal_text import clean, paint
-from repoagent.display_text import list_some, plural
+from repoagent.display_text import clean, list_some, paint, plural
 from repoagent.errors import Exit, UsageError
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from repoagent.cli.commands import model_calls
 from repoagent.cli.commands.outline import bytes_of
 from repoagent.cli.session import Session, emit, find_worktree, select
 from repoagent.cli.ui.table import Page
-from repoagent.cli.ui.terminal_text import clean, one_line
-from repoagent.display_text import plural
+from repoagent.display_text import clean, one_line, plural
 from repoagent.errors import NothingDone, Refused, RepoagentError, UsageError
 
 if TYPE_CHECKING:

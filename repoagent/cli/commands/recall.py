@@ -15,7 +15,7 @@ import click
 from repoagent.cli.options import rows_option
 from repoagent.cli.session import Repository, pass_repository, select
 from repoagent.cli.ui.table import Page, fit
-from repoagent.cli.ui.terminal_text import clean, display_width
+from repoagent.display_text import clean, display_width
 from repoagent.errors import Exit, NothingDone, UsageError
 
 if TYPE_CHECKING:

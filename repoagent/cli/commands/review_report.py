@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from repoagent.cli.ui.table import Page, ago, fit
-from repoagent.cli.ui.terminal_text import clean, display_width, one_line
-from repoagent.display_text import plural
+from repoagent.display_text import clean, display_width, one_line, plural
 from repoagent.errors import Busy, Refused
 from repoagent.review.change import split_lines
 from repoagent.review.finding import RULES, Finding, Level, Report, save_last

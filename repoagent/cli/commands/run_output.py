@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 
 from repoagent.agent.approvals.policy import Verdict
 from repoagent.cli.ui.outcome import ModelOutput, check_object, show_check, spending, usage_object
-from repoagent.cli.ui.terminal_text import clean
 from repoagent.dataclass import dataclass
-from repoagent.display_text import list_some, plural
+from repoagent.display_text import clean, list_some, plural
 from repoagent.edit.ui import Decision, Proposal
 from repoagent.errors import Busy, Exit, NothingDone, RepoagentError
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from repoagent.agent.approvals.policy import ApprovalRequest, Asker, Verdict
 from repoagent.cli.ui.table import front
 from repoagent.cli.ui.terminal_interface import TerminalInterface, first_line
-from repoagent.cli.ui.terminal_text import clean, display_width
 from repoagent.dataclass import dataclass
+from repoagent.display_text import clean, display_width
 from repoagent.edit.ui import Decision, Proposal
 
 if TYPE_CHECKING:

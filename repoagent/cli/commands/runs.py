@@ -13,8 +13,7 @@ from repoagent.cli.app import LazyGroup
 from repoagent.cli.options import together
 from repoagent.cli.session import Repository, pass_repository, select, write_json
 from repoagent.cli.ui.table import Cell, Column, Page
-from repoagent.cli.ui.terminal_text import clean, one_line
-from repoagent.display_text import plural
+from repoagent.display_text import clean, one_line, plural
 from repoagent.errors import Busy, Exit, NothingDone, Refused
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ import click
 from repoagent.cli.options import edit_request, flag, is_given, parse_check, refuse_conflicts
 from repoagent.cli.session import Session, json_option, pass_session, select
 from repoagent.cli.ui.table import Cell, Column, Page
-from repoagent.cli.ui.terminal_text import clean, one_line
-from repoagent.display_text import list_some, plural
+from repoagent.display_text import clean, list_some, one_line, plural
 from repoagent.errors import Exit, Refused, UsageError
 from repoagent.split.folder_index import VERSION, display_path, quoted_path
 from repoagent.storage.json_files import dumps

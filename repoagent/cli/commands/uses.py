@@ -11,8 +11,7 @@ import click
 from repoagent.cli.options import rows_option
 from repoagent.cli.session import Repository, pass_repository
 from repoagent.cli.ui.table import Cell, Column, Page
-from repoagent.cli.ui.terminal_text import one_line
-from repoagent.display_text import plural
+from repoagent.display_text import one_line, plural
 from repoagent.errors import Exit
 from repoagent.uses.report import definition_lines, files_in_short, lines_of, marks, notes, within
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from difflib import SequenceMatcher
 from itertools import groupby
 
-from repoagent.cli.ui.terminal_text import clean, paint, width
+from repoagent.display_text import clean, paint, width
 
 Segment = tuple[str, tuple[str, ...]]  # a text and its styles
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@(.*)", re.DOTALL)

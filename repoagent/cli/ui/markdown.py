@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from repoagent.cli.ui.terminal_text import clean, display_width, paint
+from repoagent.display_text import clean, display_width, paint
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt

@@ -7,8 +7,8 @@ from collections.abc import Collection
 from dataclasses import asdict, field
 from typing import TYPE_CHECKING
 
-from repoagent.cli.ui.terminal_text import clean, fold, one_line, paint
 from repoagent.dataclass import dataclass
+from repoagent.display_text import clean, fold, one_line, paint
 from repoagent.errors import RepoagentError
 
 if TYPE_CHECKING:

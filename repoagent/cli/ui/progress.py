@@ -12,8 +12,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from repoagent import tracing
-from repoagent.cli.ui.terminal_text import clean, one_line, paint
 from repoagent.dataclass import dataclass
+from repoagent.display_text import clean, one_line, paint
 
 if TYPE_CHECKING:
     from pathlib import Path

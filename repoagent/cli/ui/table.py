@@ -11,8 +11,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from repoagent.cli.ui.terminal_text import display_width, fold, paint, width
-from repoagent.display_text import plural
+from repoagent.display_text import display_width, fold, paint, plural, width
 
 if TYPE_CHECKING:
     from repoagent.cli.ui.terminal import Terminal

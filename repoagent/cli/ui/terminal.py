@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
-from repoagent.cli.ui.terminal_text import clean, fold, paint
+from repoagent.display_text import clean, fold, paint
 from repoagent.errors import NothingDone, RepoagentError, UsageError
 
 if TYPE_CHECKING:

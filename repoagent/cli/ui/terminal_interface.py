@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 from repoagent.cli.ui.outcome import ModelOutput
 from repoagent.cli.ui.progress import Words
 from repoagent.cli.ui.terminal import Terminal, waited
-from repoagent.cli.ui.terminal_text import one_line
 from repoagent.dataclass import dataclass
-from repoagent.display_text import plural
+from repoagent.display_text import one_line, plural
 from repoagent.edit.ui import Decision, Proposal, summary, tolerated
 from repoagent.errors import CheckFailed, Refused, RepoagentError
 from repoagent.git.files import FileChange
@@ -333,7 +332,7 @@ HUNK_CHOICES = {  # git's letters
 def choose_hunks(terminal: Terminal, changes: Sequence[FileChange]) -> tuple[FileChange, ...]:
     """Ask about each part of `changes`, or of a split hunk, and return the chosen parts. Raises UsageError without a
     terminal, NothingDone if the input ends."""
-    from repoagent.edit.hunk_selection import pieces, select, split
+    from repoagent.edit.review_and_commit import pieces, select, split
     from repoagent.patch.render import header_of, hunks_of
 
     queue = list(pieces(changes))

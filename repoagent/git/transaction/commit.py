@@ -22,8 +22,7 @@ from repoagent.git.objects import (
     read_commit,
     switch_to_new,
 )
-from repoagent.git.process import GitError, git, uninterrupted
-from repoagent.git.program import Program
+from repoagent.git.process import GitError, Program, git, uninterrupted
 from repoagent.git.transaction import other_files
 from repoagent.git.transaction.hook_changes import withdraw
 from repoagent.git.transaction.journal import COMMITTING, EditJournal

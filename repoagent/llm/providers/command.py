@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 from repoagent.dataclass import dataclass
 from repoagent.display_text import redact
 from repoagent.errors import ModelError
-from repoagent.git.program import start_program
+from repoagent.git.process import start_program
 from repoagent.llm.media import refuse_any
 from repoagent.llm.model import Model, OnText, Reply, Request, Retryable, Usage, render
 from repoagent.llm.providers import command_agents as agents

@@ -1,2 +1,2 @@
-"""Find the memory of a file. Read record.py first, then index.py, similarity.py, resolve.py (with git_renames.py) and
+"""Find the memory of a file. Read record.py first, then memory_index.py, renames.py, resolve.py and
 store.py."""

@@ -23,10 +23,10 @@ from repoagent.errors import Refused
 from repoagent.git.files import blob_hash, read_source
 from repoagent.git.index import paths_by_blob
 from repoagent.git.worktree import WorkTree
-from repoagent.memory.identity import git_renames, similarity
-from repoagent.memory.identity.index import BLOB, EARLIER, KEY, PATH, IdentityIndex
+from repoagent.memory.identity import renames
+from repoagent.memory.identity.memory_index import BLOB, EARLIER, KEY, PATH, IdentityIndex
 from repoagent.memory.identity.record import REWRITTEN, Identity
-from repoagent.memory.identity.similarity import RENAME
+from repoagent.memory.identity.renames import RENAME
 from repoagent.storage.layout import Layout
 
 CLEARLY = 0.05  # least difference in similarity to prefer one content
@@ -191,9 +191,9 @@ class _Search:
         gone = [memory for memory in known if self._is_gone(memory)]
         source = self._source_in_git({None} if is_large else {memory.identity.commit for memory in gone})
         if source is not None:
-            staged = git_renames.blob_at(file.worktree, f":0:{file.path}")
+            staged = renames.blob_at(file.worktree, f":0:{file.path}")
             # the renamed file, and not another one?
-            if source.has(file) or (staged is not None and similarity.is_alike(staged, file.data)):
+            if source.has(file) or (staged is not None and renames.is_alike(staged, file.data)):
                 if not self._is_elsewhere(source):
                     yield source.moved(f"renamed from {source.path} in git")
                 return
@@ -227,7 +227,7 @@ class _Search:
         """The memory of the missing file that git has as the source; `commits` are as for `former_names`."""
         if not commits:
             return None
-        for path, blob in git_renames.former_names(self.file.worktree, self.file.path, commits):
+        for path, blob in renames.former_names(self.file.worktree, self.file.path, commits):
             for memory in self.having(PATH, path):
                 if memory.path == path and self._is_gone(memory) and self._was_in_git(memory, blob):
                     return memory
@@ -239,14 +239,14 @@ class _Search:
         """1.0 for a version that the memory has seen, else the similarity of `file` to the last seen content."""
         if file.blob in memory.identity.blobs:
             return 1.0
-        scores = (similarity.similarity(content, file.data) for content in self._contents(memory))
+        scores = (renames.similarity(content, file.data) for content in self._contents(memory))
         return min(max(scores, default=0.0), 0.999)
 
     def _contents(self, memory: _Candidate) -> list[bytes]:
-        return similarity.last_contents(self.layout.memory / memory.folder, self.file.worktree)
+        return renames.last_contents(self.layout.memory / memory.folder, self.file.worktree)
 
     def _is_worked_over(self, memory: _Candidate, file: WorkTreeFile) -> bool:
-        return any(similarity.worked_over(content, file.data) for content in self._contents(memory))
+        return any(renames.worked_over(content, file.data) for content in self._contents(memory))
 
     # -- the file of a memory now --
 
@@ -285,7 +285,7 @@ class _Search:
         """Whether a missing file, by inode and content, is at a changed, earlier or equal path."""
         worktree, identity = self.file.worktree, memory.identity
         keys, equal = identity.keys.keys() - {self.file.key}, paths_by_blob(worktree).get(identity.blob, ())
-        for path in chain(identity.earlier_paths, equal, git_renames.changed_files(worktree)):
+        for path in chain(identity.earlier_paths, equal, renames.changed_files(worktree)):
             if path not in (self.file.path, memory.path) and key_at(worktree, path) in keys:
                 current = file_at(worktree, path)
                 if current is not None and self.closeness(memory, current) >= RENAME:
@@ -297,15 +297,15 @@ class _Search:
         file, worktree = self.file, self.file.worktree
         if any(other.has(file) for other in self.having(KEY, file.key)):
             return False
-        if not any(similarity.shares_lines(content, file.data) for content in self._contents(memory)):
+        if not any(renames.shares_lines(content, file.data) for content in self._contents(memory)):
             return False
-        in_git = (git_renames.blob_at(worktree, f"{version}:{file.path}") for version in ("HEAD", ":0"))
+        in_git = (renames.blob_at(worktree, f"{version}:{file.path}") for version in ("HEAD", ":0"))
         blobs = {blob_hash(data, worktree.object_format) for data in in_git if data is not None}
         if not any(self._was_in_git(memory, blob) for blob in blobs) or self._is_overwritten(memory):
             return False
-        if any(new == file.path for _, new in git_renames.renames_since(worktree, "HEAD")):
+        if any(new == file.path for _, new in renames.renames_since(worktree, "HEAD")):
             return False
-        changed = [path for path in git_renames.changed_files(worktree) if path != file.path]
+        changed = [path for path in renames.changed_files(worktree) if path != file.path]
         if len(changed) > _COMPARED:
             return False
         others = (path for path in (*memory.identity.earlier_paths, *changed) if path != file.path)
@@ -317,20 +317,20 @@ class _Search:
     def _is_in_history(self, memory: _Candidate) -> bool:
         """Whether the file is a version from git's history of the file at this path."""
         file, commit = self.file, memory.identity.commit
-        if not commit or not git_renames.same_through_history(file.worktree, file.path, file.data, commit):
+        if not commit or not renames.same_through_history(file.worktree, file.path, file.data, commit):
             return False
         return not self._has_moved_away(memory) and not self._is_elsewhere(memory)
 
     def _is_committed(self) -> bool:
         """Whether HEAD contains this file: then it may have existed at the same time as the missing one."""
-        data = git_renames.blob_at(self.file.worktree, f"HEAD:{self.file.path}")
-        return data is not None and similarity.similarity(data, self.file.data) >= RENAME
+        data = renames.blob_at(self.file.worktree, f"HEAD:{self.file.path}")
+        return data is not None and renames.similarity(data, self.file.data) >= RENAME
 
     def _was_in_git(self, memory: _Candidate, blob: str) -> bool:
         """Whether the memory has seen the `blob` that git had at its path."""
         if blob in memory.identity.blobs:
             return True
-        data = git_renames.as_in_work_tree(self.file.worktree, blob, memory.path)
+        data = renames.as_in_work_tree(self.file.worktree, blob, memory.path)
         if data is None:
             return False
         version = WorkTreeFile(self.file.worktree, memory.path, data, "")
@@ -339,8 +339,8 @@ class _Search:
     def _renames(self, memory: _Candidate) -> list[tuple[bool, str]]:
         """(is an own path, new path) for each rename in git since the last edit of a memory's file."""
         paths = {memory.path, *memory.identity.earlier_paths}
-        renames = git_renames.renames_since(self.file.worktree, memory.identity.commit or "HEAD")
-        return [(old in paths, new) for old, new in renames]
+        in_git = renames.renames_since(self.file.worktree, memory.identity.commit or "HEAD")
+        return [(old in paths, new) for old, new in in_git]
 
     def _is_renamed_from(self, memory: _Candidate) -> bool:
         """Whether git sees this file as renamed from a path of a memory."""

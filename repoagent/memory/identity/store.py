@@ -12,8 +12,8 @@ from pathlib import Path, PurePosixPath
 from repoagent.errors import Busy, Refused
 from repoagent.git.files import read_source
 from repoagent.git.worktree import WorkTree
-from repoagent.memory.identity import record, similarity
-from repoagent.memory.identity.index import KEY, IdentityIndex, folders, load_or_warn, open_index
+from repoagent.memory.identity import record, renames
+from repoagent.memory.identity.memory_index import KEY, IdentityIndex, folders, load_or_warn, open_index
 from repoagent.memory.identity.record import REWRITTEN, Identity, Memory, Rekeying
 from repoagent.memory.identity.resolve import MemoryMatch, WorkTreeFile, file_at, find, find_unchanged, key_at
 from repoagent.storage.atomic import sweep
@@ -135,11 +135,11 @@ def _store(
 def _save(folder: Path, before: Identity | None, after: Identity, file: WorkTreeFile | None) -> None:
     """Save the content of `file`, then the identity. The caller has locked the memory."""
     if file is not None:
-        similarity.keep_content(folder, file.worktree, file.data)
+        renames.keep_content(folder, file.worktree, file.data)
     if after != before:
         record.save(folder, after)
     if before is not None and not before.places.keys() <= after.places.keys():
-        similarity.drop_contents(folder, after.places)
+        renames.drop_contents(folder, after.places)
 
 
 def rekeying(reason: str, file: WorkTreeFile) -> Rekeying:
@@ -224,9 +224,9 @@ def relink(
             raise Refused(
                 f"{path} already has a memory ({match.folder}); link that memory to another file first"
             )
-        contents = similarity.last_contents(memory.folder, worktree)
+        contents = renames.last_contents(memory.folder, worktree)
         is_same_text = not file.key or file.blob in identity.blobs
-        is_same_text = is_same_text or any(similarity.is_alike(content, file.data) for content in contents)
+        is_same_text = is_same_text or any(renames.is_alike(content, file.data) for content in contents)
         reason = f"{record.LINKED if is_same_text else record.LINKED_ANEW}, formerly {former_path}"
         tied, strangers = identity.at(path, top), [other for other in identity.strangers if other != path]
         former = file_at(worktree, former_path)

@@ -19,10 +19,9 @@ from typing import Any, TypeVar
 
 from repoagent.errors import Refused
 from repoagent.llm.conversation import NewerConversation
-from repoagent.memory.identity.index import load_or_warn, packed, unpacked
+from repoagent.memory.identity.memory_index import load_or_warn, packed, unpacked
 from repoagent.memory.search import passages
-from repoagent.memory.search.passages import Passage
-from repoagent.memory.search.tokenize import words_of
+from repoagent.memory.search.passages import Passage, words_of
 from repoagent.storage import database
 from repoagent.storage.atomic import read_regular
 from repoagent.storage.layout import Layout, Warn

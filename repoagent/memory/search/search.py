@@ -17,12 +17,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from repoagent.dataclass import dataclass
-from repoagent.memory.identity.index import load_or_warn, packed, unpacked
+from repoagent.memory.identity.memory_index import load_or_warn, packed, unpacked
 from repoagent.memory.identity.record import came_along
 from repoagent.memory.search import index
 from repoagent.memory.search.index import Progress, memory_of
-from repoagent.memory.search.passages import Kind, Passage
-from repoagent.memory.search.tokenize import LONGEST, is_common, tokens, words_in, words_of
+from repoagent.memory.search.passages import LONGEST, Kind, Passage, is_common, tokens, words_in, words_of
 from repoagent.storage.layout import Layout, Warn, to_stderr
 
 WIDTH = 200  # characters

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from repoagent.cli.commands.neighbors import table
 from repoagent.cli.ui.table import Page, ago, bar, shorten
-from repoagent.cli.ui.terminal_text import clean, display_width
+from repoagent.display_text import clean, display_width
 from repoagent.history.cochange import Neighbor
 from repoagent.history.neighbors import Neighborhood
 from repoagent.history.render import CommitHeader

@@ -14,7 +14,7 @@ from repoagent.cli.commands.review_report import Brief, show
 from repoagent.cli.commands.review_report import lines as lines_at
 from repoagent.cli.ui.table import Page
 from repoagent.cli.ui.terminal import Terminal
-from repoagent.cli.ui.terminal_text import clean, display_width
+from repoagent.display_text import clean, display_width
 from repoagent.review.finding import Level, Location, Report
 from tests.review.samples import finding, report, reports
 

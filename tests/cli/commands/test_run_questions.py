@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from repoagent.agent.approvals.policy import ApprovalRequest
 from repoagent.cli.commands.run_ui import folded, refuse_all
-from repoagent.cli.ui.terminal_text import display_width
+from repoagent.display_text import display_width
 from tests.cli.screens import Screen, python
 
 CODE = """

@@ -14,7 +14,7 @@ import pytest
 
 from repoagent.cli.commands.runs import table_lines
 from repoagent.cli.ui.table import Page
-from repoagent.cli.ui.terminal_text import display_width
+from repoagent.display_text import display_width
 from repoagent.llm.conversation import Turn, append
 from repoagent.storage.layout import Layout
 from repoagent.tasks.runs.directory import Record, RunDirectory

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from repoagent.cli.ui.markdown import Markdown
-from repoagent.cli.ui.terminal_text import display_width
+from repoagent.display_text import display_width
 
 STYLE = re.compile(r"\x1b\[[0-9;]*m")
 PARTS = st.sampled_from(

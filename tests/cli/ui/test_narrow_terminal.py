@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from repoagent.cli.ui.terminal_text import display_width
+from repoagent.display_text import display_width
 from tests.conftest import GitRepo
 from tests.edit.conftest import GREET, Open, Run, Script
 

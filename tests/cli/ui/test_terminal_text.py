@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from repoagent.cli.ui.diff import render
 from repoagent.cli.ui.progress import Words
 from repoagent.cli.ui.table import Column, Page
-from repoagent.cli.ui.terminal_text import clean, display_width, fold, paint
+from repoagent.display_text import clean, display_width, fold, paint
 from repoagent.git.files import Content, FileChange
 from repoagent.patch.render import canonical_diff
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.memory.identity import similarity
+from repoagent.memory.identity import renames
 from tests.conftest import GitRepo
 from tests.memory.conftest import edited, text
 from tests.memory.identity.matrix import Stage
@@ -328,7 +328,7 @@ def test_vim(stage: Stage, options: str) -> None:
 
 def test_a_huge_file(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only its beginning is stored and compared."""
-    monkeypatch.setattr(similarity, "LIMIT", 20_000)
+    monkeypatch.setattr(renames, "LIMIT", 20_000)
     data = text("huge", 1600)
     stage.write("h.txt", data)
     stage.know("h", "h.txt")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repoagent.memory.identity.similarity import similarity
+from repoagent.memory.identity.renames import similarity
 from tests.conftest import GitRepo
 from tests.memory.conftest import text
 

@@ -12,8 +12,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from repoagent.memory.search.index import in_memory
+from repoagent.memory.search.passages import stem, words_of
 from repoagent.memory.search.search import Search, parse, ranked, snippet
-from repoagent.memory.search.tokenize import stem, words_of
 
 ANY = st.text() | st.text(alphabet="\"'*()-:^+{}ANDORNEAnot \n\0\ud800éß日本_.", max_size=40)
 

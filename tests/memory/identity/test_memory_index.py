@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from repoagent.errors import Refused
-from repoagent.memory.identity import index
+from repoagent.memory.identity import memory_index
 from repoagent.memory.identity.record import Identity, save
 from repoagent.memory.identity.store import listing, resolve
 from repoagent.storage import database
@@ -23,7 +23,7 @@ from tests.memory.conftest import Workspace, atomic_save, edited, fail, kill_aft
 @pytest.fixture(autouse=True)
 def few(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """However few memories there are, their hints are in the file, unless the parameter is larger."""
-    monkeypatch.setattr(index, "FEW", getattr(request, "param", 0))
+    monkeypatch.setattr(memory_index, "FEW", getattr(request, "param", 0))
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def execute(file: Path, *statements: str) -> None:
 
 
 def test_few_memories_need_no_file(workspace: Workspace, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(index, "FEW", 8)
+    monkeypatch.setattr(memory_index, "FEW", 8)
     atomic_save(workspace.worktree.top / "a.py", edited(text("a")))
     assert workspace.folder("a.py") and file.exists()  # an existing one is kept up to date
     file.unlink()
@@ -109,10 +109,10 @@ def test_damage_that_shows_late_is_reported_and_mended(workspace: Workspace, fil
     warnings: list[str] = []
     with (
         pytest.raises(Refused, match=r"memory\.db .* run the command again"),
-        index.open_index(workspace.layout, warnings.append) as opened,
+        memory_index.open_index(workspace.layout, warnings.append) as opened,
     ):
         execute(file, "DROP TABLE hint")
-        opened.names(index.PATH, "a.py")
+        opened.names(memory_index.PATH, "a.py")
     assert len(warnings) == 1 and "memory.db" in warnings[0]
     assert workspace.folder("a.py")
 
@@ -172,7 +172,7 @@ def test_kills_while_it_is_made_and_written(workspace: Workspace) -> None:
         workspace.repo.write(path, text(path))
         save(workspace.layout.memory / name, Identity(path).seen(f"{len(name):040}", "/elsewhere"))
     code = (
-        "import sys, os; from pathlib import Path; import repoagent.memory.identity.index as i; i.FEW = 0\n"
+        "import sys, os; from pathlib import Path; import repoagent.memory.identity.memory_index as i; i.FEW = 0\n"
         "from repoagent.memory.identity.store import remember; from repoagent.git.worktree import layout, open_worktree\n"
         "w = open_worktree(Path(sys.argv[1])); print('on', flush=True)\n"
         "while True:\n"
@@ -184,8 +184,8 @@ def test_kills_while_it_is_made_and_written(workspace: Workspace) -> None:
         kill_after(moment, code, str(workspace.worktree.top))
     found = dict(listing(workspace.layout, warn=fail))
     assert {path: name for path, name in found.items() if path in names} == names
-    with index.open_index(workspace.layout, fail) as opened:
-        assert all(name in opened.names(index.PATH, path) for path, name in names.items())
+    with memory_index.open_index(workspace.layout, fail) as opened:
+        assert all(name in opened.names(memory_index.PATH, path) for path, name in names.items())
 
 
 def test_a_look_at_a_known_file_reads_no_other(workspace: Workspace) -> None:
