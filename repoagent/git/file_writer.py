@@ -89,8 +89,8 @@ def write_file(
 ) -> None:
     """Replace the content `old` of `path` with `new` (None: no file), keeping owner, mode, ACL and attributes.
     `temporary` is an unused name in its folder. A new file gets `permissions`, or those of the umask. Missing folders
-    are made, and empty ones removed after a deletion. Raises Moved if the content is not `old` or changes meanwhile,
-    and SystemFailed."""
+    are made, and empty ones removed after a deletion. Raises Moved if the content is not `old`, or changes during
+    the call, and SystemFailed."""
     try:
         with open_location(top, path, temporary, create=old is None) as location:
             if old is not None and new is not None:

@@ -97,7 +97,7 @@ class FileChange:
 
     @classmethod
     def at(cls, path: str, old: Content | None, new: Content | None) -> FileChange:
-        """The change of `path` from `old` to `new`; None is no file."""
+        """The change of `path` from `old` to `new`; None means no file."""
         return cls(path if old else None, path if new else None, old, new)
 
     @property
@@ -164,7 +164,7 @@ class FileLocation:
 
     def look(self, name: str) -> Content | None:
         """The content of `name`, None if missing. Raises Refused for a folder or special file, even one that appears
-        meanwhile."""
+        during the call."""
         special = Refused(f"{self.path} is not a regular file: repoagent edits only regular files")
         try:
             status = os.stat(name, dir_fd=self.folder, follow_symlinks=False)

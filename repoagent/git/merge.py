@@ -65,7 +65,7 @@ def merge(
 def carry(
     worktree: WorkTree, current: Content | None, before: Content | None, after: Content | None
 ) -> Content | Conflict | None:
-    """Apply the change from `before` to `after` to the file `current`, keeping all else; None is no file. The mode
+    """Apply the change from `before` to `after` to the file `current`, keeping all else; None means no file. The mode
     changes only if the change includes it."""
     if same(current, before) or same(current, after):
         target = after
@@ -173,7 +173,7 @@ def lines_text(lines: Sequence[tuple[int, int]]) -> str:
 def project(
     worktree: WorkTree, version: Entry | None, before: Entry | None, after: Entry | None
 ) -> Entry | Conflict | None:
-    """Merge the change from `before` to `after` into the entry `version`; None is no file."""
+    """Merge the change from `before` to `after` into the entry `version`; None means no file."""
     if version == before:
         return after
     if version == after:

@@ -217,7 +217,7 @@ class SummaryCache:
         return None if stored is not None and self.refresh and not stored.edited else stored
 
     def keep(self, key: str, summary: Summary) -> Summary:
-        """Store and return a summary, or return one stored meanwhile. Raises Busy or Refused."""
+        """Store and return a summary, or return the one that another process stored first. Raises Busy or Refused."""
         if self.layout is not None:
             ensure(self.layout)
             folder = folder_of(self.layout)

@@ -116,7 +116,7 @@ def put(
     those removed.
 
     Files in `edited` (by name, with the text that they are based on) are not written. Raises Refused if a system call
-    fails (the index is then the old or the new one), or if the user saves a segment meanwhile; that file is kept.
+    fails (the index is then the old or the new one), or if the user saves a segment during the call; that file is kept.
     """
     hashes = {segment.file: segment.sha256 for segment in index.segments}
     present = {}

@@ -242,8 +242,9 @@ class Window:
     ) -> State:
         """The state for the next call: with a new checkpoint if one is due or `force` is set.
 
-        `ask` sends turns and returns the reply and its metadata (model, tokens). If that fails or is no checkpoint, the
-        program makes one from the `known` facts and the first lines of the replies. Raises what writing a file raises.
+        `ask` sends turns and returns the reply and its metadata (model, tokens). If that fails, or the reply is not a
+        checkpoint, the program makes one from the `known` facts and the first lines of the replies. Raises what
+        writing a file raises.
         """
         mark = newest(state.turns)
         replies = any(turn.role == "assistant" for turn in state.turns[mark[0] if mark else 0 :])

@@ -56,7 +56,8 @@ def show_outcome(
 
 
 def show_json(outcome: EditOutcome | ApplyOutcome, terminal: Terminal, **more: object) -> None:
-    """Print the outcome as JSON, with the fields `more`. If the change was written, a failure to print is no error."""
+    """Print the outcome as JSON, with the fields `more`. Once the change is written, a failure to
+    print is not an error."""
     from repoagent.api.results import change_fields
 
     result = outcome.result

@@ -34,7 +34,7 @@ _COARSE_NS = 2_000_000_000  # some file systems keep times to two seconds
 
 @dataclass(frozen=True)
 class PlannedPath:
-    """One path of the commit, as entries with filters applied; None is no file. `base` is the file before the change,
+    """One path of the commit, as entries with filters applied (None: no file). `base` is the file before the change,
     `work` after it, with other work on top. The change merged into `head` gives `commit`, into `staged` gives `stage`.
     For a renamed file `base`, `head` and `staged` are those at the old path `renamed`. `bits` are the index flags."""
 

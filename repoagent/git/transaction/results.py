@@ -46,7 +46,7 @@ KEPT_FOLDER = "\0"  # in a sentence: the folder that the journal becomes at the 
 
 @dataclass(frozen=True)
 class OtherChanges:
-    """Changes by other programs meanwhile: `restored` lost work, `left` newer content as it is; the files in
+    """Changes by other programs during a transaction: `restored` lost work, `left` newer content as it is; the files in
     `conflicts` still contain the edit. `sentences` tell the user."""
 
     restored: tuple[str, ...] = ()

@@ -37,8 +37,8 @@ def new_edit_id() -> str:
 
 
 class BaseTransaction(ABC):
-    """A change to files as a context manager: leaving it early restores everything but what other programs changed
-    meanwhile. `Transaction` ends with a commit, `MoveTransaction` moves HEAD to one. Without `commits` files are
+    """A change to files as a context manager: leaving it early restores everything but what other programs have
+    changed since. `Transaction` ends with a commit, `MoveTransaction` moves HEAD to one. Without `commits` files are
     written, no lock is taken; `in_place`: the files have the change already."""
 
     def __init__(

@@ -293,7 +293,7 @@ class _Search:
         return False
 
     def _is_replaced(self, memory: _Candidate) -> bool:
-        """Whether a program rewrote a file in git as a new one that shares lines and is no other file."""
+        """Whether a program rewrote a file in git as a new one that shares lines with it and has no memory."""
         file, worktree = self.file, self.file.worktree
         if any(other.has(file) for other in self.having(KEY, file.key)):
             return False
