@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from repoagent.agent.describe_tools import schemas
 
+from repoagent.agent.describe_tools import schemas
 from repoagent.agent.state import Tool
 from repoagent.llm.complete import complete
 from repoagent.llm.model import Blocks, Message, Part, Reply, Request, Retryable
