@@ -81,8 +81,12 @@ class LimitReached(RepoagentError):
 
 
 class CheckFailed(RepoagentError):
-    """A check or a git hook failed; nothing was changed. `printed` is its output, unless the message contains it;
-    `shown`: the user has seen its end."""
+    """A check or a git hook failed; nothing was changed.
+
+    `printed` is its output, unless the message already contains it. `shown` is true if the user has seen the end of
+    that
+    output.
+    """
 
     exit_code = Exit.CHECK_FAILED
     printed: str = ""

@@ -33,7 +33,7 @@ class _Sensitive(RepoagentError):
 
 
 class Unasked(_Sensitive, Refused):
-    """The sensitive files `paths` were not requested, and there is no user to ask."""
+    """The change contains the sensitive files `paths`, which were not requested, and there is no user to ask."""
 
 
 class Unwanted(_Sensitive, NothingDone):
@@ -50,9 +50,12 @@ def review_and_commit(
 ) -> CommitOutcome:
     """Review the draft with the user, write it, run the check and commit, all or nothing.
 
-    Raises SentBack for a rejection with a reason, and for a failed check or hook; NothingDone for a plain rejection or
-    an empty draft; Refused if the change no longer applies, or contains sensitive files that were not requested (it is
-    saved as a patch file); NotNow, NoCommit and Busy if it cannot be committed now.
+    Raises SentBack if the user rejects the change with a reason or a check or hook fails, and NothingDone if the user
+    rejects it without a reason or the draft is empty. Raises Refused if the change no longer applies or contains
+    sensitive
+    files that were not requested; the change is then saved as a patch file. Raises NotNow, NoCommit or Busy if it
+    cannot be
+    committed now.
     """
     remarks = (*remarks, *rebind(session, edit_id))
     proposal = agreed(session, edit_id, message, ui, remarks=remarks)
@@ -82,7 +85,10 @@ def agreed(
     *,
     remarks: tuple[str, ...] = (),
 ) -> Proposal:
-    """Propose the draft until the user accepts it; a dry run does not ask. Raises what `review_and_commit` raises."""
+    """Propose the draft to the user until it is accepted, and return the accepted proposal.
+
+    A dry run does not ask. Raises what `review_and_commit` raises.
+    """
     if not session.draft.edits:
         raise NothingDone("no changes: the files already match the model's answer.")
     proposal = _propose(session, session.draft.edits, message, remarks)
@@ -121,9 +127,11 @@ def agreed(
 
 
 def rebind(session: EditSession, edit_id: str) -> tuple[str, ...]:
-    """Apply the draft to the present content of files that have changed since they were read, by exact matches alone.
+    """Apply the draft to the current content of files that have changed since they were read.
 
-    Returns notes for the user. If the change no longer applies, saves it as a patch file and raises Refused.
+    Only exact matches are accepted. Returns notes for the user. If the change no longer applies, saves it as a patch
+    file
+    and raises Refused.
     """
     edits, known = session.draft.edits, session.draft.sources
     touched = [path for change in edits for path in (change.old_path, change.path) if path]
@@ -185,8 +193,9 @@ def _save_patch(session: EditSession, diff: str, edit_id: str) -> str:
 def read_back(diff: str, changes: Sequence[FileChange]) -> DiffStat:
     """Parse `diff`, the canonical diff of `changes`, with an independent parser and count its lines.
 
-    The user sees the diff, but repoagent writes bytes. Raises ValueError if the hunks, applied to the old bytes, do not
-    produce the new bytes: that is a bug, and nothing may be written.
+    Raises ValueError if the hunks, applied to the old bytes, do not produce the new bytes. That is a bug, and nothing
+    may
+    be written.
     """
     from unidiff.errors import UnidiffParseError
     from unidiff.patch import PatchSet
@@ -226,7 +235,10 @@ def read_back(diff: str, changes: Sequence[FileChange]) -> DiffStat:
 
 @dataclass(frozen=True)
 class Piece:
-    """A hunk of change number `change`, its rename, its new mode, or the file as a whole."""
+    """A part of a change that the user can accept on its own: a hunk, the rename, the new mode or the whole file.
+
+    `change` is the index of the change.
+    """
 
     change: int
     kind: Literal["file", "rename", "mode", "hunk"]
@@ -255,7 +267,7 @@ def _is_whole(change: FileChange) -> bool:
 
 
 def split(piece: Piece) -> tuple[Piece, ...]:
-    """The parts of a hunk between lines of context; the piece itself if it cannot be split."""
+    """Split a hunk into its runs of changed lines; a piece that cannot be split is returned alone."""
     if piece.hunk is None:
         return (piece,)
     ranges = piece.hunk.ranges
@@ -268,7 +280,7 @@ def split(piece: Piece) -> tuple[Piece, ...]:
 
 
 def select(changes: Sequence[FileChange], accepted: Collection[Piece]) -> list[FileChange]:
-    """`changes`, reduced byte for byte to the `accepted` pieces or parts of pieces; omits empty changes.
+    """Reduce `changes` to the `accepted` pieces or parts of pieces, byte for byte; omit changes that become empty.
 
     Raises Refused if an accepted piece needs a path that a rejected piece would have freed.
     """

@@ -71,8 +71,10 @@ def rewrite(
     on_wait: Callable[[float, str], None],
     on_again: Callable[[str], None],
 ) -> RewriteResult:
-    """Ask the model for the change, and once more if its diff is rejected, with the reason passed to `on_again`; the
-    other callbacks are those of `complete`. Writes nothing but the requests that were sent.
+    """Ask the model for the change, and ask once more if its diff is rejected.
+
+    `on_again` is called with the reason for the rejection; the other callbacks are those of `complete`. Writes no files
+    except a record of the requests sent.
 
     Raises NothingDone if the model changes nothing, Refused if its diff does not fit or would break the conversation,
     UsageError if the conversation exceeds the context window, and what `complete` raises.
@@ -104,8 +106,10 @@ def rewrite(
 
 
 def commit_rewrite(layout: Layout, done: RewriteResult) -> Change:
-    """Write a rewritten conversation. Raises what `change` raises; if the file has changed since, saves the diff and
-    raises ConcurrentChange."""
+    """Write a rewritten conversation to its file.
+
+    Raises what `change` raises. If the file has changed since the rewrite, saves the diff and raises ConcurrentChange.
+    """
     ref = done.original.ref
     try:
         return change(layout, ref, done.original.data, done.after, "edit")

@@ -1,4 +1,4 @@
-"""A model's look-up tools (`read`, `search`, `files`, ...), and the search and the listing of files behind them."""
+"""The look-up tools of a model (`read`, `search`, `files`, ...), and the functions that search and list files."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ USES_SHOWN = 20  # files of a symbol, or symbols of a file
 
 
 def look_up(session: EditSession, name: str) -> Tool:
-    """The tool `name`, one of LOOK_UPS. A RepoagentError becomes an observation for the model."""
+    """The look-up tool `name`, one of LOOK_UPS. The tool reports a RepoagentError to the model as an observation."""
     answer, text = LOOK_UPS[name]
 
     def perform(action: Action) -> Observation:
@@ -95,7 +95,7 @@ def _read(session: EditSession, action: Action) -> Observation:
 
 
 def media_in(data: bytes, path: str) -> Media | None:
-    """A file's image or PDF; None for text. Raises UsageError if it is broken or unsupported."""
+    """The content of a file as an image or PDF; None for text. Raises UsageError if it is broken or unsupported."""
     from repoagent.llm.media import media_of, type_of
 
     if type_of(data) is None and decode(data) is not None:
@@ -207,7 +207,7 @@ _SPECIAL = re.compile(r"[\\^$.|?*+()\[\]{}]")
 
 @dataclass(frozen=True)
 class Matches:
-    """Matching lines as `path:line:text`, and a remark on omitted lines or on how they were found."""
+    """Matching lines as `path:line:text`, and a remark on omitted lines or on how the lines were found."""
 
     rows: tuple[str, ...] = ()
     remark: str = ""
@@ -216,10 +216,11 @@ class Matches:
 def search(
     top: Path, pattern: str, why_not: WhyNot, path: str = "", *, at: str | None = None, output: bool = False
 ) -> Matches:
-    """Find at most MATCH_LIMIT lines that match a Perl regular expression or, if none does, contain it as plain text.
+    """Find at most MATCH_LIMIT lines that match a Perl regular expression or, if none do, contain it as plain text.
 
-    Searches tracked and untracked files, or only the file `path`, ignored or not; `at` is a commit to search in, "" for
-    the index. With `output`, `path` is a file of command output in the folder `top`, and case is ignored. Raises
+    Searches tracked and untracked files, or only the file `path`, even if it is ignored. `at` is a commit to search in,
+    or
+    "" for the index. With `output`, `path` is a file of command output in the folder `top`, and case is ignored. Raises
     UsageError for an invalid pattern, or one that takes too long.
     """
     if len(pattern) > LONGEST or re.search("[\0\n\ud800-\udfff]", pattern):
@@ -334,10 +335,11 @@ class Listing:
 def list_files(
     top: Path, why_not: WhyNot, path: str = "", pattern: str = "", *, most: int = LISTED
 ) -> Listing:
-    """List the files and folders of the folder `path` ("" is the top) or, with a `pattern` (a glob; without a slash it
-    matches names at any depth), all matching files below `path`.
+    """List the content of the folder `path` ("" is the top), or all files below it that match `pattern`.
 
-    Raises UsageError for an unknown path or a pattern that is too long, Refused for a path outside the repository.
+    `pattern` is a glob; without a slash it matches names at any depth. Raises UsageError for an unknown path or a
+    pattern
+    that is too long, Refused for a path outside the repository.
     """
     path = path.strip().removeprefix("./").rstrip("/")
     path = "" if path == "." else path

@@ -33,7 +33,10 @@ class DiffStat:
 
 @dataclass(frozen=True)
 class Proposal:
-    """A change that applies and awaits review. `remarks` include those about `concerns`, the sensitive files."""
+    """A change that applies and awaits review.
+
+    `concerns` are its sensitive files; `remarks` for the user include those about `concerns`.
+    """
 
     changes: tuple[FileChange, ...]
     diff: str
@@ -47,7 +50,7 @@ class Proposal:
 
 @dataclass(frozen=True)
 class Decision:
-    """The user's decision; after `revise` (an edited diff) the user is asked again."""
+    """The user's decision. After `revise`, which means that the user edited the diff, the user is asked again."""
 
     kind: Literal["yes", "no", "revise"]
     reason: str = ""  # of a "no", for the model
@@ -80,7 +83,8 @@ class UserInterface(Protocol):
 
 
 def tolerances_text(placement: Placement) -> str:
-    """The tolerances with which a hunk was placed, except those that nearly all answers need; "" if there are none."""
+    """Describe the tolerances with which a hunk was placed, except those that nearly all answers need; "" if there are
+    none."""
     names = ({placement.level, *placement.tolerances} & TOLERANCES.keys()) - USUAL
     if placement.level == "new-file" and "whitespace" in names:
         return SPACED
@@ -92,7 +96,7 @@ def tolerated(placements: Sequence[Placement]) -> list[Placement]:
 
 
 def summary(placements: Sequence[Placement]) -> str:
-    """The places of the hunks, with their tolerances: "src/app.py:12, src/app.py:40"."""
+    """List where the hunks were applied, with any tolerances: "src/app.py:12, src/app.py:40"."""
     return ", ".join(
         f"{placement.path}:{placement.line}"
         + (f" ({words})" if (words := tolerances_text(placement)) else "")
@@ -102,9 +106,11 @@ def summary(placements: Sequence[Placement]) -> str:
 
 @dataclass
 class NonInteractive:
-    """A `UserInterface` without a user: accepts a change if `agree` returns True, and no unrequested sensitive files.
+    """A `UserInterface` without a user, which accepts a change if `agree` returns True.
 
-    `hear` is called with progress notes, `on_text` with each piece of a reply. `sentences` has the permanent messages.
+    Sensitive files that were not requested are refused. `hear` is called with progress notes, `on_text` with each piece
+    of
+    a reply. `sentences` collects the permanent messages.
     """
 
     agree: Callable[[Proposal], bool] = lambda proposal: True

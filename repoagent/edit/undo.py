@@ -61,8 +61,10 @@ def _change(worktree: WorkTree, edit: Edit, event: str, options: Options | None)
 
 
 def last_request(worktree: WorkTree) -> LastRequest:
-    """The request of the last edit, even if that edit was undone. Raises NothingDone if there is no edit, Refused if no
-    memory contains its request."""
+    """The request of the last edit, even if that edit was undone.
+
+    Raises NothingDone if there is no edit, Refused if the request is no longer stored.
+    """
     edits = list_edits(worktree)
     if not edits:
         raise NothingDone("no edit to try again: this work tree has none yet")

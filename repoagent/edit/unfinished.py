@@ -1,5 +1,8 @@
-"""Unfinished edits: each has a conversation file, and a lock while it runs. The same request on the same bytes resumes
-it, so that no reply is paid for twice. `settle` cleans up after crashes."""
+"""Unfinished edits, each with a conversation file and, while it runs, a lock.
+
+Repeating a request on the same bytes resumes its edit, so that no reply is paid for twice. `settle` cleans up after
+crashes.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +39,10 @@ def edit_lock(dirs: Layout, edit_id: str) -> Iterator[None]:
 
 
 def find_unfinished(dirs: Layout, wanted: str) -> str | None:
-    """The id of the newest interrupted edit whose request has the mark `wanted`, or None. Removes the conversations of
-    edits that were killed before their first reply."""
+    """The id of the newest interrupted edit whose request has the fingerprint `wanted`; None if there is none.
+
+    Also removes the conversations of edits that were killed before their first reply.
+    """
     for file in sorted(dirs.conversations.glob(f"{PREFIX}*.md"), reverse=True):
         turns = turns_of(file)
         edit_id = file.stem.removeprefix(PREFIX)
@@ -50,7 +55,7 @@ def find_unfinished(dirs: Layout, wanted: str) -> str | None:
 
 
 def turns_of(file: Path) -> tuple[Turn, ...]:
-    """The turns of the conversation; one placeholder turn if it is malformed or has a newer format."""
+    """The turns of the conversation in `file`; a single placeholder turn if it is malformed or has a newer format."""
     from repoagent.llm import conversation
 
     try:
@@ -89,8 +94,8 @@ def _is_dead(dirs: Layout, edit_id: str) -> bool:
 def settle(worktree: WorkTree, say: Warn, warn: Warn) -> None:
     """Complete or roll back interrupted changes, complete the records of killed commands, and remove their files.
 
-    Calls `say` with a sentence for each, and `warn` for a failure, after which a later command retries. Raises what
-    `git.transaction.finish.recover` raises.
+    Calls `say` with a sentence for each of these, and `warn` with one for each failure, which a later command retries.
+    Raises what `git.transaction.finish.recover` raises.
     """
     from repoagent.storage.layout import has_leftovers
 

@@ -1,7 +1,9 @@
-"""Replace one file of the work tree atomically, with its metadata, and without losing what another program saves. The
-new file is exchanged with the old one in one system call (renameat2, on macOS renameatx_np), and back if that was not
-the expected one. A file that cannot be exchanged (hard links, mount points) is overwritten in place. A `Step` is one
-such write."""
+"""Replace one file of the work tree atomically, keeping its metadata and anything another program saves meanwhile.
+
+The new file is exchanged with the old one in one system call (renameat2 on Linux, renameatx_np on macOS), and exchanged
+back if the old file has unexpected content. A file that cannot be exchanged (hard links, mount points) is overwritten
+in place. A `Step` is one such write.
+"""
 
 from __future__ import annotations
 
@@ -38,8 +40,10 @@ _UNKNOWN = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP}
 
 
 def exchange(folder: int, first: str, second: str) -> bool:
-    """Exchange two files of the open folder; False if the system or file system cannot do that. Raises OSError for any
-    other failure (EBUSY for a mount point)."""
+    """Exchange two files of the open folder; return False if the system or file system cannot do that.
+
+    Raises OSError for any other failure, such as EBUSY for a mount point.
+    """
     import ctypes  # 8 ms, and only writing needs it
 
     library = ctypes.CDLL(None, use_errno=True)
@@ -59,7 +63,7 @@ def exchange(folder: int, first: str, second: str) -> bool:
 
 
 class Moved(Refused):
-    """Files have changed since the edit was made. `current` has their content, by path."""
+    """Files have changed since the edit was made. `current` maps their paths to their current content."""
 
     def __init__(self, current: dict[str, Content | None]) -> None:
         self.current = current
@@ -68,7 +72,7 @@ class Moved(Refused):
 
 
 class CannotReplace(OSError):
-    """The file must be written in place to keep its metadata."""
+    """The file cannot be replaced without losing metadata, so it must be written in place."""
 
 
 BACKUP_SUFFIX = ".old"  # appended to the name of the temporary file, for a copy of the replaced file
@@ -87,10 +91,14 @@ def write_file(
     *,
     permissions: int | None = None,
 ) -> None:
-    """Replace the content `old` of `path` with `new` (None: no file), keeping owner, mode, ACL and attributes.
-    `temporary` is an unused name in its folder. A new file gets `permissions`, or those of the umask. Missing folders
-    are made, and empty ones removed after a deletion. Raises Moved if the content is not `old`, or changes during
-    the call, and SystemFailed."""
+    """Replace the content `old` of `path` with `new` (None: no file), keeping owner, mode, ACL and extended attributes.
+
+    `temporary` is an unused file name in the same folder. A new file gets `permissions`, by default according to the
+    umask.
+    Missing folders are created; folders left empty by a deletion are removed. Raises Moved if the content is not `old`
+    or
+    changes during the call, SystemFailed if a system call fails.
+    """
     try:
         with open_location(top, path, temporary, create=old is None) as location:
             if old is not None and new is not None:
@@ -234,8 +242,10 @@ def _create_temporary_like(location: FileLocation, old: Content, new: Content) -
 
 
 def copy_metadata(location: FileLocation, model: int) -> None:
-    """Copy owner, mode, ACL and extended attributes of the open file `model` to the temporary file. Raises
-    CannotReplace if that is not permitted."""
+    """Copy owner, mode, ACL and extended attributes from the open file `model` to the temporary file.
+
+    Raises CannotReplace if that is not permitted.
+    """
     copy = location.open(location.temporary, os.O_RDONLY)
     try:
         status, created = os.fstat(model), os.fstat(copy)
@@ -346,9 +356,13 @@ def _lease(descriptor: int, kind: int) -> None:
 
 @dataclass(frozen=True)
 class Step:
-    """The write of one file. `temporary` is the name of the new file until it is in place. For a change that is in the
-    work tree already, `old` and `new` are the present content, `was` and `done` that before and after the change. If
-    `new` comes from a hook or a save of the user, `wrote` is what the step wrote."""
+    """The write of one file, from `old` to `new`.
+
+    `temporary` is the name of the new file until it replaces the old one. For a change that is already in the work
+    tree,
+    `old` and `new` are the current content, `was` is the content before the change and `done` the content after it. If
+    `new` comes from a hook or from a save by the user, `wrote` is what the step itself wrote.
+    """
 
     path: str
     old: Content | None
@@ -363,8 +377,11 @@ class Step:
 def steps_of(
     changes: Iterable[FileChange], edit_id: str, in_place: Mapping[str, Content | None] | None = None
 ) -> tuple[Step, ...]:
-    """The steps of the changes; a rename is a new file and a deletion. `in_place` has what files contain that changed
-    since, if the work tree has the changes already."""
+    """The steps for the changes; a rename becomes a new file and a deletion.
+
+    `in_place` means that the work tree already has the changes. It maps paths to the content of files that have changed
+    since.
+    """
     sides: list[tuple[str, Content | None, Content | None]] = []
     for change in changes:
         if change.path is not None:
@@ -382,7 +399,7 @@ def steps_of(
 
 
 def with_permissions(top: Path, steps: Sequence[Step], changes: Sequence[FileChange]) -> tuple[Step, ...]:
-    """The steps, with the permissions of renamed and deleted files."""
+    """The steps, with `permissions` set for renamed and deleted files."""
     sources = {
         change.path: change.old_path
         for change in changes
@@ -407,7 +424,7 @@ def refuse_moved(top: Path, steps: Sequence[Step]) -> None:
 
 
 def new_folders(top: Path, steps: Sequence[Step]) -> tuple[str, ...]:
-    """The folders that the steps create, inner ones first."""
+    """The folders that the steps will create, inner ones first."""
     parents = {
         parent.as_posix()
         for step in steps
@@ -418,8 +435,10 @@ def new_folders(top: Path, steps: Sequence[Step]) -> tuple[str, ...]:
 
 
 def revert_step(top: Path, step: Step) -> bool:
-    """Restore `old` if the file has what the step wrote; False if another program changed it. Another program's version
-    that a kill left under a temporary name comes back."""
+    """Restore `old` if the file still has what the step wrote; return False if another program has changed it.
+
+    If a killed process left another program's version under a temporary name, that version is restored instead.
+    """
     save: Path | None = None
     for name in (step.temporary, step.temporary + BACKUP_SUFFIX):  # remove our files that a kill has left
         path = (Path(step.path).parent / name).as_posix()

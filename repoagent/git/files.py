@@ -1,4 +1,4 @@
-"""The files of a work tree: valid paths, contents, changes, and the error for a missing file."""
+"""The files of a work tree: their paths, contents and changes, and the error for a missing file."""
 
 from __future__ import annotations
 
@@ -27,8 +27,10 @@ _COMPARED_NAMES = 100  # whose folders are compared, too
 
 
 def check_path(path: str) -> None:
-    """Raise Refused unless `path` is relative, without `..` and `.git`, nor a name that another file system reads as
-    `.git` (core.protectHFS, core.protectNTFS)."""
+    """Raise Refused unless `path` is a valid path in a work tree: relative, without `..` or `.git`.
+
+    Names that another file system reads as `.git` are refused too (core.protectHFS, core.protectNTFS).
+    """
     try:
         os.fsencode(path)
         is_encodable = True
@@ -47,8 +49,10 @@ def check_path(path: str) -> None:
 
 
 def is_ignored(worktree: WorkTree, paths: Collection[str]) -> set[str]:
-    """Those of `paths` that git ignores, existing or not; never tracked ones. Raises GitError behind a link or in a
-    submodule."""
+    """The given `paths` that git ignores, whether or not they exist; tracked files are never included.
+
+    Raises GitError for a path behind a symbolic link or in a submodule.
+    """
     if not paths:
         return set()
     # "./" prevents a name like ":(top)x" from being parsed as a pathspec
@@ -58,7 +62,7 @@ def is_ignored(worktree: WorkTree, paths: Collection[str]) -> set[str]:
 
 
 def is_tracked(worktree: WorkTree, paths: Collection[str]) -> set[str]:
-    """Those of `paths` that are in the index; a folder never is."""
+    """The given `paths` that are in the index; folders are never included."""
     names = list(paths)
     tracked: set[str] = set()
     for start in range(0, len(names), _PATHS_A_CALL):
@@ -75,7 +79,10 @@ SUBMODULE = "160000"
 
 @dataclass(frozen=True)
 class Content:
-    """Raw bytes in the work tree (git's filters not applied; of a link, its target) and git's mode."""
+    """The raw bytes of a file in the work tree, without git's filters, and its git mode.
+
+    The bytes of a symbolic link are its target.
+    """
 
     data: bytes
     mode: str = REGULAR

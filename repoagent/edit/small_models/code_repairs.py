@@ -39,8 +39,10 @@ def leading_imports(path: str, lines: Lines) -> tuple[list[str], list[str]]:
 
 
 def import_row(path: str, lines: Lines) -> int | None:
-    """The row (from 0) at which to insert an import: after the last import at the beginning of the file or, in Python,
-    the docstring; None if uncertain."""
+    """The row (from 0) at which to insert an import; None if uncertain.
+
+    The import follows the last one at the beginning of the file or, in Python without imports, the docstring.
+    """
     if _import_pattern(path) is not _PYTHON:
         rows = [row for row, line in enumerate(lines) if _SCRIPT.match(line)]
         return rows[-1] + 1 if rows else None
@@ -92,7 +94,7 @@ def _bound(lines: Lines) -> set[str]:
 def reindented(lines: Lines, old: Lines) -> list[str]:
     """Indent `lines` like `old`, which they replace, if all lines are shifted equally or only the first one is.
 
-    Compares the lines that occur exactly once in both; if their shifts differ, returns `lines` unchanged and leaves the
+    Compares the lines that occur exactly once in both. If their shifts differ, returns `lines` unchanged and leaves the
     mistake to the parse check.
     """
     if not old:  # an earlier answer deleted them
@@ -150,8 +152,10 @@ _MARKUP = re.compile(r"\.(?:md|markdown|html?|xml|vue|svelte)$")
 
 
 def with_remarks(path: str, old: Lines, new: Lines, request: str) -> list[str]:
-    """`new` without the hunks that only drop comments, or only change blank lines or trailing white space, unless the
-    request may intend that."""
+    """Return `new` without hunks that only drop comments, or only change blank lines or trailing white space.
+
+    If the request may intend such changes, returns `new` unchanged.
+    """
 
     def is_remark(line: str) -> bool:
         text = line.strip()
@@ -190,11 +194,13 @@ _LITERAL = re.compile(r"""(["'])(?:[^"'\\\n{}]|\\.)*\1""")  # without braces, wh
 
 
 def with_unasked_put_back(path: str, old: Lines, new: Lines, request: str, source: Lines) -> list[str]:
-    """`new` without changes that were not requested.
+    """Return `new` without changes that were not requested.
 
-    Restores definitions that the request says to keep; definitions of `source` (the file as read) that are missing
-    although the request does not name them; lines that were replaced by unrelated ones, if the request only adds
-    something; and string literals, if it is a rename.
+    Restores:
+    - definitions that the request says to keep
+    - definitions of `source` (the file as read) that are missing although the request does not name them
+    - lines that were replaced by unrelated ones, if the request only adds something
+    - string literals, if the request is a rename
     """
     lines = list(new)
     if words := frozen_words(request):

@@ -1,4 +1,4 @@
-"""Excerpts for small models: parts of a long file, cut at definitions, that are shown and rewritten as a whole."""
+"""Excerpts for small models: parts of a long file, cut at definitions, which the model sees and rewrites as a whole."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ _ADDS = (
 def mentioned(
     symbols: Sequence[Symbol], words: str, limit: int, *, plain: bool = False, sure: bool = False
 ) -> list[Symbol]:
-    """The definitions whose names occur in a text.
+    """The definitions whose names occur in the text `words`.
 
-    A name that is also a common word counts only next to "function" and the like, as `name` or name(), or if the text
-    contains only names (`plain`). Of other names that may be words, only the first counts; with `sure`, none. If a
+    A name that is also a common word counts only next to a word like "function", written as `name` or name(), or if the
+    text contains only names (`plain`). Of other names that may be words, only the first counts; with `sure`, none. If a
     container and its members are named, only the members count. A container of more than `limit` lines is cut after its
     first member.
     """
@@ -125,8 +125,11 @@ class Window:
 def find_windows(
     path: str, data: bytes, instruction: str, ranges: Sequence[tuple[int, int]], limit: int
 ) -> tuple[Window, ...]:
-    """The parts of the file that a request is about, of about `limit` lines together, in file order; none if unclear.
-    Without `ranges`, the lines that the user named, the names and quotations in `instruction` decide."""
+    """The parts of the file that a request is about, in file order; empty if unclear.
+
+    `ranges` are the line ranges that the user named; without any, the names and quotations in `instruction` decide. The
+    parts have at most about `limit` lines in total.
+    """
     lines, symbols = _outlined(path, data)
     if not lines:
         return ()
@@ -158,7 +161,7 @@ def question(path: str, data: bytes, instruction: str) -> str:
 
 
 def answered_windows(path: str, data: bytes, answer: str, limit: int) -> tuple[Window, ...]:
-    """The parts named in the answer to `question`; none if it names no definitions, or too many lines."""
+    """The parts named in the answer to `question`; empty if the answer names no definitions or too many lines."""
     lines, symbols = _outlined(path, data)
     return _windows(path, lines, symbols, _spans(mentioned(symbols, answer, limit, plain=True)), limit)
 
@@ -244,7 +247,7 @@ def _trimmed(first: int, last: int, lines: Sequence[str]) -> tuple[int, int]:
 
 
 def window_now(window: Window, before: Source, after: Source) -> Window:
-    """The window at the lines of another version of its file; at least one line."""
+    """Translate `window` from the lines of `before` to those of `after`; the result has at least one line."""
     texts = [decode(source.data or b"") for source in (before, after)]
     old, new = (() if text is None else text.lines for text in texts)
     first, last = rows_now(window, old, new)
@@ -266,11 +269,10 @@ def rows_now(window: Window, before: Sequence[str], after: Sequence[str]) -> tup
 
 
 def file_excerpt(source: Source, windows: Sequence[Window] | None, instruction: str) -> str:
-    """The prompt block for a file to rewrite as a whole, or for its parts `windows`, preceded by the definitions that
-    the request names as examples.
+    """The prompt block for a file, or for its parts `windows`, that the model must rewrite as a whole.
 
-    It omits the outline and the rest of the file: Qwen2.5-Coder-1.5B would also rewrite what is near the part, and
-    invent bodies for the outline.
+    The block begins with the definitions that the request names as examples. It omits the outline and the rest of the
+    file: Qwen2.5-Coder-1.5B would also rewrite nearby code, and invent bodies for the outline.
     """
     from repoagent.syntax.languages import language_of
 

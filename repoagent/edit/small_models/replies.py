@@ -1,6 +1,7 @@
-"""Turn the code blocks of a small model's answer into patches: a whole file, the shown part, or definitions by name.
+"""Turn the code blocks of a small model's answer into patches.
 
-Small models write code without saying where it belongs. Code with more than one candidate is refused.
+A code block replaces a whole file, the shown part of a file, or definitions by name. Small models write code without
+saying where it belongs; code with more than one candidate is refused.
 """
 
 from __future__ import annotations
@@ -103,8 +104,9 @@ def _code(path: str, lines: Sequence[str]) -> _Code:
 def named_pieces(new: _Code, old: _Code) -> list[tuple[Rows, list[str]]]:
     """For each definition of `new`, in order: the rows of `old` that it replaces, and its lines.
 
-    A definition that `old` lacks is added after the previous one (or before the next). Empty unless a definition exists
-    in `old`, none exists twice, and all other lines are in `old` or only mark omitted code.
+    A definition that `old` lacks is added after the previous one, or before the next. The result is empty unless at
+    least
+    one definition exists in `old`, none exists twice, and all other lines are in `old` or only mark omitted code.
     """
     if not new.top or not new.adds_nothing(new.top, (0, len(new.lines)), old):
         return []
@@ -146,7 +148,9 @@ def named_pieces(new: _Code, old: _Code) -> list[tuple[Rows, list[str]]]:
 @dataclass(frozen=True)
 class ShownFile:
     """The current lines of an editable file, and the `parts` that the model saw (empty if it saw the whole file).
-    `source` has the lines as read, before the edits of earlier answers."""
+
+    `source` has the lines as read, before the edits of earlier answers.
+    """
 
     path: str
     lines: tuple[str, ...]
@@ -252,11 +256,12 @@ def read_reply(
     may_create: Callable[[str], bool],
     missing: Sequence[str] = (),
 ) -> list[FilePatch]:
-    """Turn each code block of a reply into a patch by finding the file and the lines that it replaces; return diffs and
-    the like unchanged.
+    """Turn each code block of a reply into a patch by finding the file and the lines that it replaces.
 
-    `missing` are the files to create. Code that matches no file is dropped if other code matches one. Raises
-    PatchRefused if the code for a file lacks the only part that the model saw.
+    Diffs and other patches are returned unchanged. `missing` are the files to create. Code that matches no file is
+    dropped
+    if other code matches one. Raises PatchRefused if the model saw only one part of a file and its code lacks that
+    part.
     """
     assigned: list[FilePatch] = []
     unmatched: list[FilePatch] = []
