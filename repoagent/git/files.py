@@ -94,8 +94,11 @@ class Content:
 
 @dataclass(frozen=True)
 class FileChange:
-    """One file before and after a change. Paths are relative to the top, decoded with `os.fsdecode`. A new file has no
-    `old_path` and `old`, a deleted one no `path` and `new`; the paths of a rename differ."""
+    """One file before and after a change.
+
+    Paths are relative to the top of the work tree, decoded with `os.fsdecode`. `old_path` and `old` are None for a new
+    file, `path` and `new` for a deleted one; the paths of a rename differ.
+    """
 
     old_path: str | None
     path: str | None
@@ -141,14 +144,14 @@ class FileChange:
 
     @property
     def name(self) -> str:
-        """The new path, or that of a deleted file."""
+        """The path for messages: the new path, or the old path of a deleted file."""
         return self.path or self.old_path or ""
 
     def reversed(self) -> FileChange:
         return FileChange(self.path, self.old_path, self.new, self.old)
 
     def with_data(self, before: bytes | None, after: bytes | None) -> FileChange:
-        """The change with other bytes, and the same paths and modes."""
+        """The same change of paths and modes, with these bytes instead."""
         old = None if before is None else Content(before, self.old_mode or REGULAR)
         new = None if after is None else Content(after, self.mode or REGULAR)
         return FileChange(self.old_path, self.path, old, new)
@@ -162,7 +165,10 @@ _FILE_FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 @dataclass(frozen=True)
 class FileLocation:
-    """A file by its open folder and its name in it; `temporary` is the name of our temporary file next to it."""
+    """A file, identified by its open folder and its name in that folder.
+
+    `temporary` is the name of repoagent's temporary file next to it.
+    """
 
     folder: int
     name: str
@@ -170,8 +176,10 @@ class FileLocation:
     temporary: str
 
     def look(self, name: str) -> Content | None:
-        """The content of `name`, None if missing. Raises Refused for a folder or special file, even one that appears
-        during the call."""
+        """The content of the file `name` in the folder; None if it is missing.
+
+        Raises Refused for a folder or a special file, even if it appears during the call.
+        """
         special = Refused(f"{self.path} is not a regular file: repoagent edits only regular files")
         try:
             status = os.stat(name, dir_fd=self.folder, follow_symlinks=False)
@@ -215,8 +223,10 @@ def open_location(
     create: bool = False,
     enter: Callable[[str, int], None] | None = None,
 ) -> Iterator[FileLocation]:
-    """Open the folder of `path`, following no link; `create` makes missing folders. `enter` is called with each folder
-    on the way and its descriptor."""
+    """Open the folder that contains `path` without following symbolic links; `create` makes missing folders.
+
+    `enter` is called with the path and the descriptor of each folder on the way.
+    """
     *folders, name = path.split("/")
     descriptor = os.open(top, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -235,7 +245,7 @@ def open_location(
 
 
 def look(top: Path, path: str) -> Content | None:
-    """The content of `path`, None if missing. Raises Refused for a folder or a special file."""
+    """The content of `path`; None if it is missing. Raises Refused for a folder or a special file."""
     try:
         with open_location(top, path) as location:
             return location.look(location.name)
@@ -244,8 +254,10 @@ def look(top: Path, path: str) -> Content | None:
 
 
 def same(first: Content | None, second: Content | None) -> bool:
-    """Whether the bytes are equal, and both are links or both files. The executable bit means nothing if core.fileMode
-    is off."""
+    """Whether two contents have equal bytes, and both are links or both are files.
+
+    The executable bit is ignored, since it is meaningless if core.fileMode is off.
+    """
     if first is None or second is None:
         return first is second
     return first.data == second.data and first.is_link == second.is_link
@@ -272,8 +284,10 @@ _BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 @dataclass(frozen=True)
 class Source:
-    """A file on disk; `blob` is its id by `git hash-object --no-filters`. Of a missing file, `content` is None and
-    `blob` ""."""
+    """A file on disk. `blob` is the hash of its raw bytes, as computed by `git hash-object --no-filters`.
+
+    For a missing file, `content` is None and `blob` is "".
+    """
 
     path: str
     content: Content | None
@@ -285,7 +299,7 @@ class Source:
 
     @property
     def binary(self) -> bool:
-        """Whether git would call it binary; UTF-16 with a byte-order mark is text here."""
+        """Whether git would treat the file as binary; UTF-16 with a byte-order mark counts as text here."""
         head = (self.data or b"")[:_BINARY_PREFIX]
         return b"\0" in head and not head.startswith(_BYTE_ORDER_MARKS)
 
@@ -297,13 +311,17 @@ def blob_hash(data: bytes, object_format: str = "sha1") -> str:
 
 
 def empty_tree(worktree: WorkTree) -> str:
-    """The id of a tree without files, which need not be stored."""
+    """The id of a tree without files. The tree need not exist in the repository."""
     return hashlib.new(worktree.object_format, b"tree 0\0", usedforsecurity=False).hexdigest()
 
 
 def read_source(worktree: WorkTree, path: str) -> Source:
-    """Read `path` without following links. Raises Refused for an invalid, linked, special, unreadable or too large
-    file, a folder, and a file of another repository."""
+    """Read the file `path` without following symbolic links.
+
+    Raises Refused for an invalid path, a path in another repository, a symbolic link or a path behind one, a folder,
+    and a
+    special, unreadable or too large file.
+    """
     check_path(path)
 
     enter = partial(_refuse_other_repository, worktree, path)
@@ -394,8 +412,10 @@ def _trusts_executable_bit(worktree: WorkTree) -> bool:
 
 
 class NoSuchFile(UsageError):
-    """A file is missing. `reason` is a clause about it, `near` are existing files, likeliest first; all paths are
-    absolute."""
+    """A file is missing.
+
+    `reason` is a clause that says why, and `near` are similar existing files, likeliest first. All paths are absolute.
+    """
 
     def __init__(
         self,
@@ -426,8 +446,10 @@ class NoSuchFile(UsageError):
 
 
 def no_such_file(name: str | Path, folder: Path, *, reason: str = "", remedy: str = "") -> NoSuchFile:
-    """The error for the missing file `name`, relative to `folder`, with similar names that git tracks or does not
-    ignore."""
+    """The error for the missing file `name`, relative to `folder`. Its message suggests files with similar names.
+
+    Files that git ignores are not suggested.
+    """
     path = Path(os.path.normpath(Path(os.path.realpath(folder), name)))
     try:
         top = open_worktree(folder).top

@@ -14,7 +14,7 @@ from repoagent.git.worktree import WorkTree
 
 @dataclass(frozen=True)
 class Entry:
-    """Mode and blob id in a tree or index."""
+    """An entry in a tree or an index: git's mode and the blob id."""
 
     mode: str
     oid: str
@@ -28,8 +28,12 @@ class Staged:
 
 
 def index_path(worktree: WorkTree) -> Path:
-    """This work tree's index. Raises Refused if GIT_INDEX_FILE names another one, as in hooks of `git commit -a` or `--
-    path`: a commit from there would be lost, or seem to be reverted in this index."""
+    """The path of this work tree's index.
+
+    Raises Refused if GIT_INDEX_FILE names another index, as in hooks of `git commit -a` or `git commit -- PATH`: a
+    commit
+    made there would be lost, or this index would seem to revert it.
+    """
     path = worktree.git_dir / "index"
     other = os.environ.get("GIT_INDEX_FILE")
     if other and os.path.realpath(worktree.top / other) != os.path.realpath(path):
@@ -46,7 +50,7 @@ def entry(mode: str, oid: str) -> Entry | None:
 
 
 def read_entries(worktree: WorkTree, paths: Collection[str], file: Path | None = None) -> dict[str, Staged]:
-    """The entries of `paths` in the index, or in the index `file`, without unmerged ones."""
+    """The entries of `paths` in the index, or in the index `file`, except unmerged ones."""
     env = None if file is None else _env(file)
     out = git(worktree.top, "ls-files", "-v", "--stage", "-z", "--", *paths, env=env)
     entries: dict[str, Staged] = {}
@@ -59,7 +63,7 @@ def read_entries(worktree: WorkTree, paths: Collection[str], file: Path | None =
 
 
 def staged_entries(worktree: WorkTree, paths: Collection[str], file: Path | None = None) -> dict[str, Entry]:
-    """Like `read_entries`, without the flags."""
+    """Like `read_entries`, but without the index flags."""
     return {path: staged.entry for path, staged in read_entries(worktree, paths, file).items()}
 
 
@@ -74,8 +78,10 @@ def paths_by_blob(worktree: WorkTree) -> dict[str, list[str]]:
 
 
 def copy_index(worktree: WorkTree, target: Path) -> None:
-    """Copy the index to `target`, or remove `target` if there is none. Its time is kept: git rereads each file that is
-    not older than the index."""
+    """Copy the index to `target`, or remove `target` if there is no index.
+
+    Keeps the modification time: git rereads each file that is not older than the index.
+    """
     target.unlink(missing_ok=True)
     try:
         with index_path(worktree).open("rb") as index:
@@ -89,7 +95,7 @@ def copy_index(worktree: WorkTree, target: Path) -> None:
 
 
 def reset_to(worktree: WorkTree, file: Path, commit: str | None) -> None:
-    """Reset the index `file` to `commit` (None: empty it) without touching the work tree."""
+    """Reset the index `file` to `commit`, or empty it if `commit` is None, without touching the work tree."""
     arguments = ("-i", "--reset", "--end-of-options", commit) if commit else ("--empty",)
     git(worktree.top, "read-tree", *arguments, env=_env(file), read_only=False)
 
@@ -100,7 +106,10 @@ def put_entries(
     entries: Mapping[str, Entry | None],
     bits: Mapping[str, Staged] | None = None,
 ) -> None:
-    """Set `entries` in the index `file`; None removes one. git clears flags, so they are set again from `bits`."""
+    """Set `entries` in the index `file`; an entry that is None is removed.
+
+    git clears the flags of the entries, so they are set again from `bits`.
+    """
     if not entries:
         return
 
@@ -128,8 +137,10 @@ def put_entries(
 
 
 def refresh(worktree: WorkTree, file: Path, paths: Collection[str]) -> None:
-    """Record sizes and times of `paths` in the index `file`, so that `git status` need not read them. Files that git
-    cannot read are left out."""
+    """Record the sizes and times of `paths` in the index `file`, so that `git status` need not read the files.
+
+    Files that git cannot read are skipped.
+    """
     if paths:
         git(
             worktree.top, "add", "--refresh", "--ignore-errors", "--", *paths,
@@ -148,8 +159,12 @@ def _env(file: Path) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Changed:
-    """A tracked path with uncommitted work: its entries in HEAD and index (None: missing, or only an intent to add),
-    and whether the file differs from the index."""
+    """A tracked path with uncommitted work.
+
+    `head` and `staged` are its entries in HEAD and in the index, None if missing or only an intent to add. `unstaged`
+    is
+    true if the file differs from the index.
+    """
 
     head: Entry | None
     staged: Entry | None
@@ -160,7 +175,7 @@ class Changed:
 
 @dataclass(frozen=True)
 class Status:
-    """`git status`: HEAD's commit (None: unborn), its branch (None: detached), and the changed paths."""
+    """The result of `git status`: HEAD's commit (None: unborn), its branch (None: detached), and the changed paths."""
 
     head: str | None
     branch: str | None
@@ -175,12 +190,15 @@ class Status:
 
 
 def read_status(worktree: WorkTree) -> Status:
-    """The status of tracked files, each of which git checks."""
+    """The status of the tracked files, all of which git checks for changes."""
     return _read(worktree, "no")[0]
 
 
 def read_status_and_untracked(worktree: WorkTree) -> tuple[Status, list[str]]:
-    """Also lists files neither tracked nor ignored; a nested repository is its folder with a trailing slash."""
+    """Return what `read_status` returns, and the files that are neither tracked nor ignored.
+
+    A nested repository is listed as its folder, with a trailing slash.
+    """
     return _read(worktree, "all")
 
 

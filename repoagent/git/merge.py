@@ -23,8 +23,12 @@ _Hunk = tuple[_Lines, _Lines]
 
 @dataclass(frozen=True)
 class Conflict:
-    """A change that cannot be merged. `lines` are conflicting ranges (first, last) of the text before the change,
-    `version` those of the other version; both are empty for binaries, links and missing files."""
+    """A change that cannot be merged.
+
+    `lines` are the conflicting ranges (first, last) of the text before the change, `version` those of the other
+    version.
+    Both are empty for binary files, links and missing files.
+    """
 
     lines: tuple[tuple[int, int], ...] = ()
     version: tuple[tuple[int, int], ...] = field(default=(), compare=False)
@@ -39,8 +43,11 @@ def merge(
     after_wins: bool = False,
     exact: bool = False,
 ) -> bytes | Conflict:
-    """Merge the change from `before` to `after` into `version`; with `after_wins` it wins conflicts. Adjacent changes
-    conflict, as in git; with `exact` only those that `_meet`, for taking a change out of other work."""
+    """Merge the change from `before` to `after` into `version`; with `after_wins`, the change wins conflicts.
+
+    Changes to adjacent lines conflict, as in git. With `exact`, which is for removing a change from other work, only
+    changes that cannot be separated conflict.
+    """
     if version == before:
         return after
     if after in (before, version):
@@ -65,8 +72,10 @@ def merge(
 def carry(
     worktree: WorkTree, current: Content | None, before: Content | None, after: Content | None
 ) -> Content | Conflict | None:
-    """Apply the change from `before` to `after` to the file `current`, keeping all else; None means no file. The mode
-    changes only if the change includes it."""
+    """Apply the change from `before` to `after` to the file content `current`, and return the result.
+
+    All other changes are kept. None means no file. The mode changes only if the change includes it.
+    """
     if same(current, before) or same(current, after):
         target = after
     elif (
@@ -164,7 +173,7 @@ def _inclusive(lines: _Lines) -> _Lines:
 
 
 def lines_text(lines: Sequence[tuple[int, int]]) -> str:
-    """Line ranges in words: "line 3 and lines 7-9"."""
+    """Format line ranges in words: "line 3 and lines 7-9"."""
     return " and ".join(
         f"line {first}" if first == last else f"lines {first}-{last}" for first, last in lines
     )

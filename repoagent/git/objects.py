@@ -37,7 +37,7 @@ def to_blob(worktree: WorkTree, path: str, content: Content, staged: Entry | Non
 
 
 def store(worktree: WorkTree, data: bytes) -> str:
-    """Store a blob without filters; return its id."""
+    """Store `data` as a blob, without git's filters; return its id."""
     return _store(worktree, data, "--no-filters")
 
 
@@ -55,7 +55,7 @@ def _store(worktree: WorkTree, data: bytes, conversion: str, *settings: str) -> 
 
 
 def from_blob(worktree: WorkTree, path: str, entry: Entry) -> Content:
-    """What a checkout of `entry` would write to `path`."""
+    """The content that a checkout of `entry` would write to `path`."""
     if entry.mode == SYMLINK:
         return Content(read_blobs(worktree, [entry.oid])[entry.oid], entry.mode)
     data = git(worktree.top, "cat-file", "--filters", f"--path={path}", entry.oid)
@@ -84,8 +84,12 @@ def _contents(names: Sequence[str], out: bytes) -> dict[str, bytes]:
 def local_blobs(
     top: Path, names: Collection[str], *, largest: int = sys.maxsize, most: int = sys.maxsize
 ) -> dict[str, bytes]:
-    """The blobs with these full or abbreviated ids, without those that this clone lacks, that exceed `largest` bytes,
-    or that come after `most` bytes. Fetches nothing."""
+    """The blobs with these full or abbreviated ids, keyed as given. Fetches nothing.
+
+    Blobs are left out if this clone lacks them, if they are larger than `largest` bytes, or if they come after the
+    first
+    `most` bytes in total.
+    """
 
     def ask(*arguments: str) -> bytes:
         stdin = "".join(f"{name}\n" for name in wanted).encode()
@@ -115,8 +119,12 @@ _RAW = ("-r", "-z", "--raw", "--no-abbrev", "--no-renames")
 
 @dataclass(frozen=True)
 class Commit:
-    """`changed` has the entries that differ from the first parent (None: removed), `was` the parent's at the same
-    paths."""
+    """A commit.
+
+    `changed` maps paths to the entries that differ from its first parent (None: removed), `was` maps the same paths to
+    the
+    parent's entries.
+    """
 
     oid: str
     parents: tuple[str, ...]
@@ -129,13 +137,15 @@ class Commit:
 
 
 def head_commit(worktree: WorkTree) -> str | None:
-    """The commit at HEAD; None if unborn."""
+    """The id of the commit at HEAD; None if HEAD is unborn."""
     return resolve_commit(worktree.top, "HEAD", ok=(0, 1))
 
 
 def resolve_commit(top: Path, name: str, ok: Sequence[int] = (0, 1, 128)) -> str | None:
-    """The full id of the commit `name`; None if there is none. Fetches nothing. Raises GitError for an exit code not in
-    `ok`."""
+    """The full id of the commit `name`; None if there is no such commit. Fetches nothing.
+
+    Raises GitError if git exits with a code that is not in `ok`.
+    """
     verify = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
     return git(top, *verify, env=OFFLINE, ok=ok).decode().strip() or None
 
@@ -145,7 +155,7 @@ def no_such_commit(name: str) -> UsageError:
 
 
 def read_commit(worktree: WorkTree, commit: str = "HEAD") -> Commit:
-    """Raises GitError if it does not exist."""
+    """Read a commit. Raises GitError if it does not exist."""
     arguments = ("--root", "--always", *_RAW, "--format=%H %P", "--end-of-options", commit, "--")
     header, _, raw = os.fsdecode(git(worktree.top, "diff-tree", *arguments)).partition("\0")
     oid, *parents = header.split()
@@ -157,14 +167,17 @@ def read_commit(worktree: WorkTree, commit: str = "HEAD") -> Commit:
 def changes_between(
     worktree: WorkTree, first: str, second: str
 ) -> dict[str, tuple[Entry | None, Entry | None]]:
-    """The paths at which two commits differ, with both entries."""
+    """The paths at which two commits differ, each with its entries in both."""
     out = git(worktree.top, "diff-tree", *_RAW, first, second)
     return {path: (old, new) for path, old, new in _differences(os.fsdecode(out))}
 
 
 def files_in(worktree: WorkTree, commits: Collection[str]) -> list[tuple[str, str]]:
-    """Path and blob id of each file in the trees of `commits`, once for consecutive trees. Reads no blobs, which a
-    partial clone may lack. Raises Refused or GitError for a missing tree."""
+    """The path and blob id of each file in the trees of `commits`.
+
+    A file that is the same in the preceding tree is not listed again. Reads no blobs, which a partial clone may lack.
+    Raises Refused or GitError if a tree is missing.
+    """
     stdin = "".join(f"{commit}\n" for commit in commits).encode()
     listed = git(worktree.top, "log", "--no-walk", "--format=%T", "--stdin", stdin=stdin, env=OFFLINE)
     trees = list(dict.fromkeys(listed.decode().split()))
@@ -185,7 +198,7 @@ def _differences(raw: str) -> Iterator[tuple[str, Entry | None, Entry | None]]:
 
 
 def first_parents(worktree: WorkTree, count: int) -> list[tuple[str, str | None]]:
-    """The last `count` commits along first parents, newest first, each with its parent (None for a root)."""
+    """The last `count` commits of HEAD along first parents, newest first, each with its parent (None for a root)."""
     out = git(worktree.top, "rev-list", "--first-parent", "--parents", f"-n{count}", "HEAD", "--")
     lines = (line.split() for line in out.decode().splitlines())
     return [(commit, parents[0] if parents else None) for commit, *parents in lines]
@@ -196,13 +209,13 @@ def has_object(worktree: WorkTree, oid: str) -> bool:
 
 
 def contains(worktree: WorkTree, tip: str, commit: str) -> bool:
-    """Whether `commit` is `tip` or an ancestor of it; False if one does not exist."""
+    """Whether `commit` is `tip` or one of its ancestors; False if either commit does not exist."""
     arguments = ("merge-base", "--is-ancestor", commit, tip)
     return git_output(worktree.top, *arguments, ok=(0, 1, 128)).returncode == 0
 
 
 def refuse_invalid_branch(worktree: WorkTree, name: str) -> None:
-    """Raise Refused unless a branch `name` can be created, and deleted again."""
+    """Raise Refused unless a branch `name` can be created, and deleted again if no commit is made."""
     ref = git(worktree.top, "symbolic-ref", "--quiet", "HEAD", ok=(0, 1)).strip()
     head = (worktree.git_dir / "HEAD").read_bytes().removeprefix(b"ref:").strip()
     if head.startswith(b"refs/heads/") and head not in (ref, b"refs/heads/.invalid"):
@@ -225,16 +238,22 @@ def refuse_invalid_branch(worktree: WorkTree, name: str) -> None:
 
 
 def switch_to_new(worktree: WorkTree, name: str, index: Path, came_from: str, mark: str) -> None:
-    """Run `git switch -c NAME` with `index`, which has HEAD's content, while the real one is locked. `mark` in HEAD's
-    reflog identifies it later."""
+    """Run `git switch -c NAME`, letting git read `index` while the real index is locked.
+
+    `index` has HEAD's content. `mark` goes into HEAD's reflog, so that the switch can be recognized later.
+    """
     action = f"checkout: moving from {came_from} to {name} ({mark})"
     env = {"GIT_INDEX_FILE": str(index), "GIT_REFLOG_ACTION": action}
     git(worktree.top, "switch", "--quiet", "-c", name, env=env, read_only=False)
 
 
 def switch_back(worktree: WorkTree, name: str, head: str | None, branch: str | None, mark: str) -> None:
-    """Undo `switch_to_new`, even half done, if the branch is still at `head` and HEAD on it or on `branch`. A branch
-    that another program has made since stays."""
+    """Undo `switch_to_new`, even if git was killed halfway.
+
+    Does nothing unless the branch `name` is still at `head` and HEAD is on it or on `branch`. A branch that another
+    program
+    has created since stays.
+    """
     ref = f"refs/heads/{name}"
     current = git(worktree.top, "symbolic-ref", "--quiet", "HEAD", ok=(0, 1)).decode().strip()
     commit = git(worktree.top, "rev-parse", "--quiet", "--verify", ref, ok=(0, 1)).decode().strip()
@@ -256,8 +275,10 @@ def switch_back(worktree: WorkTree, name: str, head: str | None, branch: str | N
 
 
 def reset_ref(worktree: WorkTree, *arguments: str) -> None:
-    """Run `git update-ref` to revert our own update; a reference-transaction hook cannot prevent it. Raises GitError
-    for another value than expected."""
+    """Run `git update-ref` to revert repoagent's own update; a reference-transaction hook cannot prevent it.
+
+    Raises GitError if the reference does not have the expected value.
+    """
     try:
         git(worktree.top, "update-ref", *arguments, read_only=False)
     except GitError:

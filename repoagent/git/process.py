@@ -62,7 +62,10 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Defer ^C, and other terminating signals with a handler, to the end of the block; git does not receive it."""
+    """Defer ^C, and other terminating signals that have a handler, to the end of the block.
+
+    git does not receive these signals.
+    """
     if _interrupts.held_back or threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -83,7 +86,7 @@ def uninterrupted() -> Iterator[None]:
 
 
 class GitError(RepoagentError):
-    """git failed, with `returncode` and `stderr`."""
+    """git failed with the exit code `returncode` and the standard error `stderr`."""
 
     def __init__(self, args: Sequence[str | bytes], returncode: int, stderr: bytes) -> None:
         self.command = tuple(os.fsdecode(a) for a in args)
@@ -102,8 +105,10 @@ class Output(NamedTuple):  # each run makes this class, and a dataclass would ta
 def environment(
     args: Sequence[str | bytes], *, read_only: bool, extra: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """The environment for `git ARGS`: the inherited one and our settings. Hooks (only in calls that write) see the
-    user's variables for pathspecs and patches."""
+    """The environment for `git ARGS`: the inherited one plus repoagent's settings.
+
+    Hooks, which run only in calls that write, see the user's variables for pathspecs and patches.
+    """
     env = dict(os.environ, LC_ALL="C", GIT_PAGER="cat", GIT_TERMINAL_PROMPT="0")
     env.pop("GIT_PAGER_IN_USE", None)  # set by `git -p repoagent`: git would color the output
     if read_only:
@@ -131,8 +136,10 @@ def git_output(
     read_only: bool = True,
     ok: Sequence[int] = (0,),
 ) -> Output:
-    """Run `git ARGS` in `cwd`. Raises GitError for an exit code not in `ok`. `read_only` takes no optional locks; pass
-    False for a call that writes."""
+    """Run `git ARGS` in `cwd` and return its output. Raises GitError for an exit code not in `ok`.
+
+    With `read_only`, git takes no optional locks; pass False for a call that writes.
+    """
     command = _command(args, read_only=read_only)
     began = tracing.begin()
     own_session = _interrupts.held_back
@@ -176,7 +183,10 @@ def git(
 def git_stream(
     cwd: str | Path, *args: str | bytes, env: Mapping[str, str] | None = None
 ) -> Iterator[IO[bytes]]:
-    """Yield the standard output of `git ARGS` as a stream. Leaving the block early kills git. Raises GitError."""
+    """Run `git ARGS` and yield its standard output as a stream.
+
+    Leaving the block early kills git. Raises GitError if git fails.
+    """
     command = _command(args, read_only=True)
     began = tracing.begin()
     with subprocess.Popen(
@@ -210,8 +220,10 @@ _POLL = 0.1  # seconds between two looks whether a silent program has ended
 
 
 class Program:
-    """A running program that may print `most` bytes to each stream. `errors` is what `output` has read of standard
-    error; `ended` is the limit for which it was killed."""
+    """A running program that may print `most` bytes to each stream.
+
+    `errors` is the standard error that `output` has read so far. `ended` is the limit for which the program was killed.
+    """
 
     ended: Literal["", "late", "large"] = ""
 
@@ -219,8 +231,12 @@ class Program:
         self.process, self.most, self.errors = process, most, bytearray()
 
     def output(self, silence: float) -> Iterator[bytes]:
-        """Standard output as it arrives, to its end, or until the program has ended and `silence` seconds pass: a
-        background process may hold the pipe."""
+        """Yield standard output as it arrives, until it ends.
+
+        Because a background process may hold the pipe, also stops if the program has ended and nothing arrives for
+        `silence`
+        seconds.
+        """
         sizes: Counter[int] = Counter()
         with selectors.DefaultSelector() as selector:
             for pipe in filter(None, (self.process.stdout, self.process.stderr)):
@@ -244,7 +260,7 @@ class Program:
                         yield data
 
     def kill(self, limit: Literal["", "late", "large"] = "") -> None:
-        """Kill the program and its background processes for `limit`."""
+        """Kill the program and its background processes; `limit` is the limit that it exceeded, if any."""
         self.ended = limit or self.ended
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
@@ -262,8 +278,10 @@ def start_program(
     seconds: float,
     most: int,
 ) -> Iterator[Program]:
-    """Run `command` (a string: by the shell) for at most `seconds`, and kill all its processes after the block. Raises
-    what `failure` makes of the reason if it cannot start. `stderr` is as for Popen."""
+    """Run `command` (a string is run by the shell) for at most `seconds`, and kill all its processes after the block.
+
+    `stderr` is as for `Popen`. If the program cannot start, raises the exception that `failure` returns for the reason.
+    """
     with contextlib.ExitStack() as stack:
         with uninterrupted():  # a ^C right after the start must not lose the process to kill
             try:

@@ -1,5 +1,7 @@
-"""Run `git commit` with a temporary index, as if the user ran it. HEAD, not the exit code, decides whether there is a
-commit: a hook may commit, and git may be killed."""
+"""Run `git commit` with a temporary index, as if the user ran it.
+
+HEAD, not the exit code, decides whether there is a commit: a hook may commit, and git may be killed.
+"""
 
 from __future__ import annotations
 
@@ -54,8 +56,10 @@ def encode(worktree: WorkTree, message: str | bytes, errors: str = "strict") -> 
 
 
 def prepare(journal: EditJournal, status: Status, message: bytes, options: Options) -> None:
-    """Durably save what hooks could lose. Then write the message, and an index with HEAD plus the change, to the
-    journal's folder, and create the new branch of `options`."""
+    """Durably save what hooks could lose, then write the message and an index with HEAD plus the change to the journal.
+
+    Creates the new branch of `options`, if any.
+    """
     worktree, branch = journal.worktree, options.branch
     own = {planned.path for planned in journal.record.planned}
     others = tuple(path for path in status.changed if path not in own)
@@ -100,8 +104,10 @@ OnOutput = Callable[[bytes], None]
 
 
 def run_commit(journal: EditJournal, options: Options, listen: OnOutput | None = None) -> tuple[int, bytes]:
-    """Run `git commit` with the index and message of the journal; return exit code and output. `listen` gets the output
-    as it arrives. The journal stays locked. After ^C, waits for git."""
+    """Run `git commit` with the index and message of the journal; return its exit code and output.
+
+    `listen` is called with the output as it arrives. The journal stays locked while git runs. After ^C, waits for git.
+    """
     worktree, message = journal.worktree, journal.path(MESSAGE)
     # As few settings as possible, since hooks see them. Garbage collection would read our index instead of the user's,
     # and could remove blobs that are only staged there: another git command does it later. git and hooks write our
@@ -170,8 +176,10 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 
 def verified_commit(journal: EditJournal) -> Commit | None:
-    """The commit after a successful `git commit`; None if a hook removed the change from it, and it was withdrawn.
-    Raises Busy if another program moved HEAD; a commit on the wrong parent is withdrawn first."""
+    """The commit after a successful `git commit`; None if a hook removed the change from it.
+
+    A commit without the change, or on the wrong parent, is withdrawn. Raises Busy if another program moved HEAD.
+    """
     worktree, record = journal.worktree, journal.record
     tip = read_commit(worktree)
     made = tip if tip.parent == record.head else find_commit(journal)
@@ -186,7 +194,7 @@ def verified_commit(journal: EditJournal) -> Commit | None:
 
 
 def find_commit(journal: EditJournal) -> Commit | None:
-    """The commit that the transaction made on top of its start, or None."""
+    """The commit that the transaction made on top of its starting commit; None if there is none."""
     worktree, began = journal.worktree, journal.record.head
     if head_commit(worktree) in (None, began):
         return None
@@ -220,8 +228,10 @@ def has_moved(journal: EditJournal) -> bool:
 def committed_since(
     journal: EditJournal, made: Commit, stage: Mapping[str, Entry | None]
 ) -> dict[str, Entry | None]:
-    """The entries for the user's index because of commits of hooks on top of `made`, unless something else is staged
-    there. `stage` has the planned entries."""
+    """The entries that the user's index needs because hooks committed on top of `made`.
+
+    A path is left out if something else is staged there. `stage` has the other planned entries.
+    """
     worktree, index = journal.worktree, journal.path(other_files.COMMITTED)
     if head_commit(worktree) in (made.oid, None) or not index.exists():
         return {}

@@ -1,5 +1,9 @@
-"""Complete a transaction, roll it back or, after a crash, recover by one of the two. The journal of a finished edit
-becomes a folder in `edits/`, for undo; bytes that could not be restored go to a folder in `kept/`."""
+"""Complete a transaction, roll it back or, after a crash, recover by doing one of the two.
+
+The journal of a finished edit becomes a folder in `edits/`, for undo. Bytes that could not be restored go to a folder
+in
+`kept/`.
+"""
 
 from __future__ import annotations
 
@@ -47,8 +51,10 @@ def edit_folder(worktree: WorkTree, edit_id: str) -> Path:
 
 
 def folder_after(journal: EditJournal, *, done: bool) -> Path:
-    """The folder that the journal becomes if it has something to keep: the edit's if one was completed (`done`), else a
-    new one in `kept/`."""
+    """The folder that the journal becomes after the transaction, if it has anything to keep.
+
+    This is the edit's folder if an edit was completed (`done`), otherwise a new one in `kept/`.
+    """
     if done and journal.record.event == "edit":
         return edit_folder(journal.worktree, journal.record.id)
     folder = layout(journal.worktree).private / "kept" / journal.name
@@ -60,8 +66,10 @@ def folder_after(journal: EditJournal, *, done: bool) -> Path:
 
 
 def archive(journal: EditJournal, **values: Any) -> None:
-    """Durably log the edit, with these `values` in its record, and end the journal. If it cannot be ended, the next
-    command does it."""
+    """Durably log the edit, with these `values` in its record, and end the journal.
+
+    If the journal cannot be ended now, the next command ends it.
+    """
     record = replace(journal.record, **values)
     line = {
         "version": 1,
@@ -80,7 +88,7 @@ def archive(journal: EditJournal, **values: Any) -> None:
 
 
 def end_if_archived(journal: EditJournal) -> bool:
-    """Whether the edit was logged before the process failed; if so, end its journal."""
+    """If the edit was logged before the process failed, end its journal. Returns whether it was."""
     record, log = journal.record, layout(journal.worktree).edits
     lines = [line for line in json_files.read_records(log) if line.get("id") == record.id]
     if not lines or lines[-1].get("event") != record.event:
@@ -141,9 +149,14 @@ def _retire_to(journal: EditJournal, folder: Path) -> None:
 def complete(
     journal: EditJournal, made: Commit, *, key: str | None = None, leave: Collection[str] = ()
 ) -> CommitResult:
-    """Complete the transaction after the commit `made`: remove other work that hooks added, update files and index,
-    release the lock, archive. `key` signs a commit that has to be made again; index entries `leave` stay. After Busy,
-    GitError or OSError call it again; after CommitWithdrawn roll back."""
+    """Complete the transaction after the commit `made`.
+
+    Removes other work that hooks added, updates the user's files and index, releases the lock, and archives the
+    journal.
+    `key` signs a commit that has to be made again; the index entries of `leave` are not changed. After Busy, GitError
+    or
+    OSError, call this again; after CommitWithdrawn, roll back.
+    """
     record = journal.record
     verdict = hook_changes.judge_commit(journal, made)
     since = committed_since(journal, made, verdict.stage)
@@ -164,8 +177,12 @@ def complete(
 
 
 def roll_back(journal: EditJournal) -> OtherChanges:
-    """Restore the state before the transaction, and end the journal. From a file saved since only the edit is removed,
-    or nothing if that fails; the result reports both."""
+    """Restore the state from before the transaction, and end the journal.
+
+    If a file was saved since, only the edit is removed from it; if that fails, the file stays unchanged. The result
+    reports
+    both cases.
+    """
     worktree, record = journal.worktree, journal.record
     others = OtherChanges()
     for number, step in reversed(list(enumerate(other_files.steps_to_revert(journal)))):
@@ -247,9 +264,11 @@ def _is_reformatted(current: Content | None, wrote: Content | None) -> bool:
 
 
 def recover(worktree: WorkTree) -> list[str]:
-    """Complete or roll back interrupted transactions; return sentences for the user. Runs before every command. Skips a
-    journal whose owner still runs. Raises Busy if git holds the index lock, Refused for a journal of a newer
-    version."""
+    """Complete or roll back interrupted transactions; return sentences for the user.
+
+    Runs at the start of every command. A journal whose owner is still running is skipped. Raises Busy if git holds the
+    index lock, Refused for a journal from a newer version.
+    """
     root = layout(worktree).journal
     if not root.is_dir():
         return []

@@ -25,8 +25,10 @@ _COARSE_NS = 20_000_000
 
 @dataclass
 class HookVerdict:
-    """What to set in the user's index (`stage`) and to correct in the commit. `folded` are paths with a hook's accepted
-    work, `taken_out` those from which other work is removed."""
+    """The entries to set in the user's index (`stage`) and to correct in the commit (`corrections`).
+
+    `folded` are the paths where a hook's work is accepted, `taken_out` those from which other work is removed.
+    """
 
     stage: dict[str, Entry | None]
     corrections: dict[str, Entry | None] = field(default_factory=dict)
@@ -35,7 +37,7 @@ class HookVerdict:
 
 
 def judge_commit(journal: EditJournal, made: Commit) -> HookVerdict:
-    """Compare the commit with the plan."""
+    """Compare the commit with the plan, and return the verdict."""
     worktree, record = journal.worktree, journal.record
     verdict = HookVerdict(stage={planned.path: planned.stage for planned in record.planned})
     plans = {planned.path: planned for planned in record.planned}
@@ -97,21 +99,25 @@ def _judge_own(
 
 
 def withdraw(worktree: WorkTree, made: Commit) -> None:
-    """Move HEAD back from `made` to its parent. Raises GitError if it is not there."""
+    """Move HEAD back from the commit `made` to its parent. Raises GitError if HEAD is not at `made`."""
     target = ("HEAD", made.parent) if made.parent else ("-d", "HEAD")
     reason = "repoagent: withdraw a commit that is not the planned one"
     reset_ref(worktree, "-m", reason, *target, made.oid)
 
 
 class CommitWithdrawn(RepoagentError):
-    """The commit contained other work, and could not be made again without it."""
+    """The commit was withdrawn: it contained other work, and could not be made again without it."""
 
 
 def remove_other_work(
     journal: EditJournal, made: Commit, verdict: HookVerdict, key: str | None
 ) -> tuple[str, list[str]]:
-    """Make the commit again without other work that hooks added; return its id and sentences for the user. It stays if
-    another commit is on top. If a hook or the signature prevents it, it is withdrawn: CommitWithdrawn."""
+    """Make the commit again without other work that hooks added; return its id and sentences for the user.
+
+    The commit stays unchanged if another one is on top. If it cannot be made again because of a hook or the signature,
+    it is
+    withdrawn and CommitWithdrawn is raised.
+    """
     if not verdict.corrections:
         return made.oid, []
     worktree, names = journal.worktree, ", ".join(verdict.taken_out)
@@ -170,8 +176,10 @@ def _commit_again(
 
 
 def steps_after_hooks(journal: EditJournal, made: Commit, verdict: HookVerdict) -> tuple[Step, ...]:
-    """The steps for undo, with what hooks changed and added, read from the commit: the user may have saved the file
-    since."""
+    """The steps for undo, including what hooks changed and added.
+
+    The hooks' version is read from the commit, because the user may have saved the file since.
+    """
     worktree, record = journal.worktree, journal.record
 
     def content(path: str, entry: Entry | None) -> Content | None:
@@ -202,8 +210,10 @@ def steps_after_hooks(journal: EditJournal, made: Commit, verdict: HookVerdict) 
 def step_after_hook(
     worktree: WorkTree, step: Step, now: Content | None, before: Content | None, after: Content | None
 ) -> Step:
-    """`step`, whose change was in the work tree already, after a hook turned `before` into `after`; `now` is the file.
-    Only the hook's changes become part of it; none on a conflict."""
+    """Update `step`, whose change was already in the work tree, for a hook that turned `before` into `after`.
+
+    `now` is the current content of the file. Only the hook's changes become part of the step; on a conflict, none do.
+    """
     done = step.done
     if same(step.new, done):
         return replace(step, new=now, done=now)
