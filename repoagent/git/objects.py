@@ -86,9 +86,8 @@ def local_blobs(
 ) -> dict[str, bytes]:
     """The blobs with these full or abbreviated ids, keyed as given. Fetches nothing.
 
-    Blobs are left out if this clone lacks them, if they are larger than `largest` bytes, or if they come after the
-    first
-    `most` bytes in total.
+    Blobs are left out if this clone lacks them, if they are larger than `largest` bytes, or if the result would exceed
+    `most` bytes.
     """
 
     def ask(*arguments: str) -> bytes:

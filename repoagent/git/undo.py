@@ -1,6 +1,8 @@
-"""Undo and redo an edit: only its own changes are reverted or reapplied, in files and index. If its commit is the tip
-of its branch and on no other ref, the branch moves to the parent (`MoveTransaction`); otherwise a new commit reverts
-it. An edit without a commit is reverted in the files and unstaged."""
+"""Undo and redo an edit: only its own changes are reverted or reapplied, in the files and the index.
+
+If the edit's commit is the tip of its branch and on no other ref, the branch moves to the parent (`MoveTransaction`);
+otherwise a new commit reverts it. An edit without a commit is reverted in the files and unstaged.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +35,10 @@ from repoagent.storage.layout import to_stderr
 
 @dataclass(frozen=True)
 class UndoResult:
-    """`commit` is HEAD's commit now (None: there is none). If `moved`, the branch was set to it; otherwise it is new,
-    unless the edit had none."""
+    """The result of an undo or a redo. `commit` is HEAD's current commit (None: there is none).
+
+    If `moved`, the branch was set to this commit. Otherwise the commit is new, unless the edit had none.
+    """
 
     edit: Edit
     commit: str | None
@@ -43,8 +47,12 @@ class UndoResult:
 
 
 def undo(worktree: WorkTree, edit_id: str | None = None, options: Options | None = None) -> UndoResult:
-    """Undo an edit, by default the last. Raises NothingDone if there is none, Refused if later changes are on the same
-    lines or its commit is not on this branch, and what a Transaction raises."""
+    """Undo an edit, by default the last one.
+
+    Raises NothingDone if there is none, Refused if later changes are on the same lines or the edit's commit is not on
+    this
+    branch, and what a Transaction raises.
+    """
     plan = _read(worktree, edit_id, "undo")
     edit = plan.edit
     if edit.no_commit:
@@ -65,8 +73,12 @@ def undo(worktree: WorkTree, edit_id: str | None = None, options: Options | None
 
 
 def redo(worktree: WorkTree, edit_id: str | None = None, options: Options | None = None) -> UndoResult:
-    """Redo an edit, by default the last undone; raises as `undo`. At the parent of its old commit the branch moves
-    forward to that, else a new commit gets its message."""
+    """Redo an edit, by default the last one that was undone. Raises the same errors as `undo`.
+
+    If HEAD is at the parent of the edit's old commit, the branch moves forward to that commit; otherwise a new commit
+    is
+    made with its message.
+    """
     plan = _read(worktree, edit_id, "redo")
     edit = plan.edit
     if edit.no_commit:
@@ -202,8 +214,10 @@ Planned = Callable[[Status], Iterator[PlannedPath]]
 
 
 class MoveTransaction(BaseTransaction):
-    """Write the files, then move HEAD's branch from `ends[0]` to `ends[1]` (if equal, only the index changes).
-    `planned` returns the index entries."""
+    """Write the files, then move HEAD's branch from `ends[0]` to `ends[1]`; if these are equal, change only the index.
+
+    `planned` returns the index entries to change.
+    """
 
     def __init__(
         self,
@@ -298,8 +312,10 @@ def _plan_move(
 def unstage_changes(
     worktree: WorkTree, changes: Sequence[FileChange], steps: Sequence[Step], event: str, edit_id: str
 ) -> bool:
-    """Write `changes`, which revert `steps`, and unstage what is staged of the steps, even during a merge. False, with
-    nothing done, if nothing is. Raises what a Transaction raises."""
+    """Write `changes`, which revert `steps`, and unstage the parts of `steps` that are staged, even during a merge.
+
+    Returns False, with nothing done, if no part is staged. Raises what a Transaction raises.
+    """
     planned = partial(_plan_unstage, worktree, steps=steps)
     if not any(planned(read_status(worktree))):
         return False

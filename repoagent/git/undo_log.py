@@ -1,4 +1,5 @@
-"""The log of edits in this work tree: what each changed, whether it is undone, and which commit has it."""
+"""The log of edits in this work tree: what each one changed, whether it has been undone, and which commit contains it.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ _SEARCHED = 1000  # commits searched for edits whose commit was rewritten
 
 @dataclass(frozen=True)
 class Edit:
-    """One edit, in `commit` on top of `parent`; `time` is that of its last event, in ISO 8601."""
+    """One edit, in `commit` on top of `parent`. `time` is the time of its last event, in ISO 8601."""
 
     id: str
     time: str
@@ -35,7 +36,7 @@ class Edit:
 
 
 def list_edits(worktree: WorkTree) -> list[Edit]:
-    """All edits in this work tree, by the time when each was last made, undone or redone."""
+    """All edits in this work tree, ordered by when each was last made, undone or redone."""
     edits: dict[str, Edit] = {}
     for line in json_files.read_records(layout(worktree).edits):
         if not line.keys() >= _KEYS:
@@ -55,8 +56,10 @@ def list_edits(worktree: WorkTree) -> list[Edit]:
 
 
 def find_edit(worktree: WorkTree, edit_id: str | None, *, undone: bool) -> Edit:
-    """The edit with this id, by default the last one that is (`undone`) or is not undone. Raises NothingDone if there
-    are none, Refused if it is not among them."""
+    """The edit `edit_id`, by default the last one; with `undone`, among the undone edits, else among the others.
+
+    Raises NothingDone if there are none, Refused if the edit is not among them.
+    """
     edits = list_edits(worktree)
     if edit_id is None:
         matching = [edit for edit in edits if edit.undone == undone]
@@ -74,7 +77,7 @@ def find_edit(worktree: WorkTree, edit_id: str | None, *, undone: bool) -> Edit:
 
 
 def edit_record(worktree: WorkTree, edit: Edit) -> Record:
-    """The record of an edit, with its bytes. Raises Refused if it has been removed."""
+    """The record of an edit, with the bytes of its files. Raises Refused if the record has been removed."""
     folder = edit_folder(worktree, edit.id)
     record = load(folder) if folder.is_dir() else None
     if record is None:
@@ -83,7 +86,10 @@ def edit_record(worktree: WorkTree, edit: Edit) -> Record:
 
 
 def commit_of(worktree: WorkTree, edit: Edit) -> str:
-    """The commit in HEAD's history with the edit, even after an amend or rebase. Raises Refused if there is none."""
+    """The commit in HEAD's history that contains the edit, even after an amend or a rebase.
+
+    Raises Refused if there is none.
+    """
     if edit.commit and contains(worktree, "HEAD", edit.commit):
         return edit.commit
     committed = _commits_by_trailer(worktree, edit.id)
@@ -108,8 +114,10 @@ def commit_of(worktree: WorkTree, edit: Edit) -> str:
 
 
 def list_undoable(worktree: WorkTree) -> list[tuple[Edit, str | None, str]]:
-    """The edits that can be undone here, newest first, each with its present commit and subject (None and "" without a
-    commit)."""
+    """The edits that can be undone here, newest first, each with its current commit and the commit's subject.
+
+    Without a commit, these are None and "".
+    """
     committed = _commits_by_trailer(worktree)
     undoable: list[tuple[Edit, str | None, str]] = []
     for edit in reversed(list_edits(worktree)):
@@ -141,7 +149,7 @@ def _commits_by_trailer(worktree: WorkTree, edit_id: str = "[^ ]+") -> dict[str,
 
 
 def is_whole(worktree: WorkTree, edit: Edit, commit: str) -> bool:
-    """Whether the commit has exactly what the edit committed; message and parent may differ."""
+    """Whether the commit contains exactly what the edit committed; its message and parent may differ."""
     if commit == edit.commit or edit.commit is None:
         return commit == edit.commit
     if not has_object(worktree, edit.commit):
@@ -151,7 +159,10 @@ def is_whole(worktree: WorkTree, edit: Edit, commit: str) -> bool:
 
 
 def is_shared(worktree: WorkTree, commit: str) -> bool:
-    """Whether a ref other than HEAD's branch and private ones, or another work tree, has the commit."""
+    """Whether the commit is also reachable from another work tree or from a ref other than HEAD's branch.
+
+    Private refs, such as the stash, do not count.
+    """
     head = git_output(worktree.top, "symbolic-ref", "--quiet", "HEAD", ok=(0, 1)).stdout.decode().strip()
     no_links = "--format=%(if)%(symref)%(then)%(else)%(refname)%(end)"  # the target of a link is listed too
     refs = git(worktree.top, "for-each-ref", no_links, f"--contains={commit}")
@@ -167,8 +178,10 @@ def is_shared(worktree: WorkTree, commit: str) -> bool:
 
 
 def is_as_stored(worktree: WorkTree, made: Commit) -> bool:
-    """Whether git shows the parents that the commit records: not in a shallow, grafted or replaced history, where HEAD
-    would move elsewhere."""
+    """Whether git shows the parents that the commit records.
+
+    It does not in a shallow, grafted or replaced history, where HEAD would move elsewhere.
+    """
     raw = git(worktree.top, "cat-file", "commit", made.oid, env={"GIT_NO_REPLACE_OBJECTS": "1"})
     lines = raw.partition(b"\n\n")[0].splitlines()
     return [line[7:].decode() for line in lines if line.startswith(b"parent ")] == list(made.parents)

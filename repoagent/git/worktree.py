@@ -1,5 +1,7 @@
-"""Find the work tree as git does, with one git call; read HEAD, recent subjects, languages and the operation in
-progress."""
+"""Find the work tree as git does, with one git call, and read facts about it.
+
+The facts are HEAD, recent subjects, languages and the operation in progress.
+"""
 
 from __future__ import annotations
 
@@ -38,9 +40,14 @@ class NoWorkTree(UsageError):
 
 
 class WorkTree(NamedTuple):  # each run makes this class, and a dataclass would take 1 ms more
-    """A work tree and its repository. `top` contains no links. `git_dir` is its own, `common_dir` shared with linked
-    work trees. `main_top` is that of the main work tree; None if it is bare or unknown. `object_format` is "sha1" or
-    "sha256"."""
+    """A work tree and its repository.
+
+    top: the root folder, without symbolic links in its path.
+    git_dir: the git directory that is private to this work tree.
+    common_dir: the git directory that is shared with linked work trees.
+    main_top: the top of the main work tree; None if it is bare or unknown.
+    object_format: "sha1" or "sha256".
+    """
 
     top: Path
     git_dir: Path
@@ -54,13 +61,17 @@ class WorkTree(NamedTuple):  # each run makes this class, and a dataclass would 
 
 
 def open_worktree(start: Path) -> WorkTree:
-    """The work tree with the folder or file `start`, honoring GIT_DIR and GIT_WORK_TREE, which are made absolute in
-    this process. Raises UsageError if there is none, if git refuses it, or if git is older than OLDEST_GIT."""
+    """The work tree that contains the folder or file `start`, honoring GIT_DIR and GIT_WORK_TREE.
+
+    Makes these variables absolute in the environment of this process. Raises UsageError if there is no work tree, if
+    git
+    refuses it, or if git is older than OLDEST_GIT.
+    """
     return open_at_head(start)[0]
 
 
 def open_at_head(start: Path) -> tuple[WorkTree, str | None]:
-    """Like `open_worktree`, with HEAD's commit (None: unborn), in one git call."""
+    """Like `open_worktree`, but also return HEAD's commit id (None: unborn), in one git call."""
     cwd = start if start.is_dir() else start.parent
     (bare, git_folder, common_folder, object_format, *tops), head = _rev_parse(cwd)
     if not tops and bare == "true":
@@ -77,8 +88,10 @@ def open_at_head(start: Path) -> tuple[WorkTree, str | None]:
 
 
 def bare_repository(cwd: Path) -> Path | None:
-    """The folder that git would use as a bare repository in `cwd`, unless `.git` or GIT_DIR names one. A clone may
-    contain such a folder as files, with settings that someone else wrote."""
+    """The folder that git would use as a bare repository in `cwd`; None if `.git` or GIT_DIR names the repository.
+
+    A clone may contain such a folder as tracked files, with settings that someone else wrote.
+    """
     if "GIT_DIR" in os.environ:
         return None
     start = Path(os.path.realpath(cwd))
@@ -98,7 +111,8 @@ def bare_repository(cwd: Path) -> Path | None:
 
 
 def settings_folder(cwd: Path) -> Path:
-    """Where to read git's settings: "/" in a `bare_repository`, whose settings may name programs."""
+    """The folder in which to read git's settings: `cwd`, or "/" in a `bare_repository`, whose settings may name
+    programs."""
     return cwd if bare_repository(cwd) is None else Path("/")
 
 
@@ -190,15 +204,19 @@ def _pin_environment(worktree: WorkTree) -> None:
 
 
 def layout(worktree: WorkTree) -> Layout:
-    """The paths of repoagent's files, shared and private to this work tree."""
+    """The paths of repoagent's files, both shared ones and those private to this work tree."""
     if worktree.main_top is None:
         return Layout(worktree.common_dir / "repoagent", worktree.git_dir)
     return Layout(worktree.main_top / ".repoagent", worktree.git_dir)
 
 
 def relative(worktree: WorkTree, path: Path | str, cwd: Path) -> str:
-    """`path`, as written in `cwd`, relative to the top; "." for the top. Links on the way are resolved, one at the end
-    is not. Raises UsageError for a path outside."""
+    """Convert `path`, as written in `cwd`, to a path relative to the top; "." for the top itself.
+
+    Symbolic links to folders on the way are resolved; one at the end is not. Raises UsageError for a path outside the
+    work
+    tree.
+    """
     full = cwd / path
     if full.name in ("", ".."):  # Path has dropped a final "." already
         real = Path(os.path.realpath(full))
@@ -211,8 +229,14 @@ def relative(worktree: WorkTree, path: Path | str, cwd: Path) -> str:
 
 
 class Facts(NamedTuple):
-    """What a prompt says about a work tree: HEAD's branch (None: detached), the last subjects, newest first, without
-    merges, languages with their number of files, most frequent first, `operation()`, and unmerged paths."""
+    """What a prompt says about a work tree.
+
+    branch: the short name of HEAD's branch; None if detached.
+    subjects: the subjects of the last commits, newest first, without merges.
+    languages: the languages with their number of files, most frequent first.
+    operation: the result of `operation()`.
+    unmerged: the unmerged paths.
+    """
 
     branch: str | None
     subjects: tuple[str, ...]
@@ -222,7 +246,7 @@ class Facts(NamedTuple):
 
 
 def gather_facts(worktree: WorkTree) -> Facts:
-    """Raises GitError if git cannot read the repository."""
+    """Gather the facts for a prompt. Raises GitError if git cannot read the repository."""
     # read twice as many commits, in case every second one is a merge
     command = ("log", "-z", f"-n{2 * _SUBJECTS + 1}", "--encoding=UTF-8", "--format=%P%n%s")
     try:
@@ -251,7 +275,7 @@ def gather_facts(worktree: WorkTree) -> Facts:
 
 
 def head_blobs(worktree: WorkTree, paths: Collection[str]) -> dict[str, str]:
-    """The blob id in HEAD of each of `paths` that it has."""
+    """The blob ids of `paths` in HEAD; paths that are not in HEAD are left out."""
     if not paths:
         return {}
     listing = git_output(worktree.top, "ls-tree", "-z", "--full-tree", "HEAD", "--", *paths, ok=(0, 128))
@@ -260,7 +284,7 @@ def head_blobs(worktree: WorkTree, paths: Collection[str]) -> dict[str, str]:
 
 
 def operation(worktree: WorkTree) -> str | None:
-    """ "rebase", "am", "merge", "cherry-pick", "revert", "squash", "bisect", or None."""
+    """The operation in progress: "rebase", "am", "merge", "cherry-pick", "revert", "squash", "bisect", or None."""
     folder = worktree.git_dir
     if (folder / "rebase-apply" / "applying").exists():
         return "am"
@@ -290,8 +314,10 @@ def current_branch(worktree: WorkTree) -> str | None:
 
 
 def head_ref(worktree: WorkTree) -> str | None:
-    """The reference that a commit moves (None: detached). From the HEAD file, or from git for reftable and symbolic
-    refs."""
+    """The reference that a commit moves; None if HEAD is detached.
+
+    Reads the HEAD file, or asks git for reftable repositories and symbolic refs.
+    """
     file = worktree.git_dir / "HEAD"
     text = b"" if file.is_symlink() else file.read_bytes()
     ref = text.removeprefix(b"ref:").strip()

@@ -1,6 +1,8 @@
-"""The journal of a transaction: a record with all that completing it or rolling it back needs, and git's `index.lock`.
-The bytes of files are stored before the record refers to them. The lock is a hard link to a file of the journal: it
-appears atomically, and names its holder."""
+"""The journal of a transaction: git's `index.lock`, and a record of everything needed to complete it or roll it back.
+
+The bytes of files are stored before the record refers to them. The lock is a hard link to a file of the journal, so it
+appears atomically and names its holder.
+"""
 
 from __future__ import annotations
 
@@ -34,9 +36,14 @@ _COARSE_NS = 2_000_000_000  # some file systems keep times to two seconds
 
 @dataclass(frozen=True)
 class PlannedPath:
-    """One path of the commit, as entries with filters applied (None: no file). `base` is the file before the change,
-    `work` after it, with other work on top. The change merged into `head` gives `commit`, into `staged` gives `stage`.
-    For a renamed file `base`, `head` and `staged` are those at the old path `renamed`. `bits` are the index flags."""
+    """One path of the commit, as entries with git's filters applied; None means no file.
+
+    `base` is the file before the change, and `work` the file after it, including other work on top. Merging the change
+    into
+    `head` gives `commit`; merging it into `staged` gives `stage`. For a renamed file, `base`, `head` and `staged` are
+    the
+    entries at the old path `renamed`. `bits` are the index flags.
+    """
 
     path: str
     head: Entry | None
@@ -60,7 +67,7 @@ class PlannedPath:
 
     @property
     def has_other_work(self) -> bool:
-        """Whether the file has other uncommitted work, made before or after the edit."""
+        """Whether the file has uncommitted work besides the edit, made before or after it."""
         return self.head != self.base or self.staged != self.head or self.commit != self.work
 
 
@@ -75,9 +82,15 @@ class SavedFile:
 
 @dataclass(frozen=True)
 class Record:
-    """One transaction. `head` and `branch` are HEAD's at its start; `moves_to` is the commit to which HEAD moves if
-    none is made ("": unborn). `in_place`: the files have the change already, and undo uses `was` and `done`.
-    `uncommitted` are all tracked paths with other work, `saved` those copied; hooks `started` then (ns)."""
+    """One transaction.
+
+    head, branch: HEAD's commit and branch at the start.
+    moves_to: the commit to which HEAD moves if no new one is made; "" for an unborn branch.
+    in_place: the files already have the change, and undo uses `was` and `done` of each step.
+    uncommitted: all tracked paths with other work.
+    saved: the files among them that were copied.
+    started: when hooks started, in nanoseconds since 1970.
+    """
 
     id: str
     event: str
@@ -99,7 +112,7 @@ class Record:
 
 
 class EditJournal(stored.Journal):
-    """The open journal. Until `store`, the record may be newer than on disk."""
+    """The open journal of a transaction. Until `store` is called, the record may be newer than the one on disk."""
 
     def __init__(self, journal: stored.Journal, worktree: WorkTree, record: Record) -> None:
         super().__init__(journal.folder, journal.descriptor)
@@ -107,11 +120,11 @@ class EditJournal(stored.Journal):
         self.record = record
 
     def change(self, **values: Any) -> None:
-        """Change the record in memory only."""
+        """Change fields of the record in memory only."""
         self.record = replace(self.record, **values)
 
     def store(self, **values: Any) -> None:
-        """Change and durably save the record; contents must be stored first."""
+        """Change fields of the record and durably save it. The contents of files must be stored first."""
         self.change(**values)
         self.save(to_dict(self.record))
 
@@ -155,14 +168,19 @@ class EditJournal(stored.Journal):
         return file.exists() and _read_lock(lock_path(self.worktree)) == _read_lock(file)
 
     def unlock_index(self) -> None:
-        """Remove the lock if it is ours."""
+        """Remove git's index lock if this journal holds it."""
         if self.has_lock():
             lock_path(self.worktree).unlink()
 
     def remove_stale_ref_locks(self) -> None:
-        """Remove the reference locks of a killed git; with them git refuses every later commit. Call this when that git
-        has ended. A lock is stale if it was created since, contains what git would have written (nothing, the start, a
-        commit on top of it), and stays: a running git holds it for milliseconds."""
+        """Remove the reference locks that a killed git left behind; with them, git would refuse every later commit.
+
+        Call this only after that git has ended. A lock is stale if it was created after git started, contains what git
+        would
+        have written (nothing, the starting commit or a commit on top of it), and stays for a while; a running git holds
+        it only
+        for milliseconds.
+        """
         worktree, record = self.worktree, self.record
         if record.started is None:
             return
@@ -181,7 +199,10 @@ class EditJournal(stored.Journal):
 
 
 def create(worktree: WorkTree, record: Record) -> EditJournal:
-    """Raises Busy if a journal with this name exists, SystemFailed if it cannot be created."""
+    """Durably create the journal of a transaction.
+
+    Raises Busy if a journal with this name exists, SystemFailed if it cannot be created.
+    """
     name = f"{record.id}-{record.event}"
     # users of git may see the text of the lock
     text = f"repoagent {record.id}: an edit is being committed by process {os.getpid()}\n"
@@ -220,8 +241,10 @@ _ITEMS: dict[str, type[Any]] = {"steps": Step, "planned": PlannedPath, "saved": 
 
 
 def load(folder: Path) -> Record | None:
-    """The record in a journal's folder, with its bytes; None if missing or unreadable. Raises Refused for a newer
-    version."""
+    """The record in a journal's folder, with the bytes that it refers to; None if it is missing or unreadable.
+
+    Raises Refused for a record of a newer version.
+    """
 
     def field(value: Any) -> object:
         if isinstance(value, dict):

@@ -1,6 +1,9 @@
-"""The user's uncommitted work: copied before hooks run, and restored if they lost it. Hooks that stash or check files
-out may not restore them: the file is then missing, or as in HEAD, or after `git stash --keep-index` as committed. Any
-other content is a newer save and stays. Index, MERGE_MSG and AUTO_MERGE are the user's, too."""
+"""The user's uncommitted work, which is copied before hooks run and restored if they lose it.
+
+Hooks that stash files or check them out may fail to restore them. The file is then missing or has HEAD's content; after
+`git stash --keep-index` it has the committed content. Any other content is a newer save and stays. The index, MERGE_MSG
+and AUTO_MERGE belong to the user, too.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,7 @@ def has_hooks(worktree: WorkTree) -> bool:
 
 
 def snapshot_files(top: Path, edit_id: str, paths: Sequence[str]) -> tuple[SavedFile, ...]:
-    """The content of `paths`, up to a total size, to be restored after hooks."""
+    """The current content of `paths`, up to a total size, to be restored after hooks."""
     saved = []
     budget = _MAX_BYTES
     for number, path in enumerate(paths):
@@ -66,8 +69,10 @@ def snapshot_files(top: Path, edit_id: str, paths: Sequence[str]) -> tuple[Saved
 
 
 def restore_other_files(journal: EditJournal) -> OtherChanges:
-    """Restore files that lost the user's work. Newer content stays, and the earlier one goes to `found-before-N` in the
-    journal's folder."""
+    """Restore files in which hooks lost the user's work.
+
+    Newer content stays; the earlier content is then saved in the journal's folder as `found-before-N`.
+    """
     worktree, record = journal.worktree, journal.record
     restored, left, sentences = [], [], []
     for saved in record.saved:
@@ -112,7 +117,7 @@ def _is_as_in_head(worktree: WorkTree, record: Record, saved: SavedFile, current
 
 
 def keep_copy(journal: EditJournal, name: str, content: Content) -> str:
-    """Save the bytes in the journal's folder, unless they are there; return the file's name."""
+    """Save the bytes in the journal's folder unless they are already there; return the file's name."""
     number = 0
     while (file := journal.path(f"{name}-{number}")).exists():
         if read_stored(journal.folder, file.name) == content.data:
@@ -135,7 +140,7 @@ def save_pending_messages(journal: EditJournal) -> None:
 
 
 def restore_pending_messages(journal: EditJournal) -> None:
-    """Restore MERGE_MSG and AUTO_MERGE if they have disappeared, and remove the copies."""
+    """Restore MERGE_MSG and AUTO_MERGE if they have disappeared, and remove their copies from the journal."""
     for name in _PENDING_MESSAGES:
         copy = journal.path(f"waiting-{name}")
         if not copy.exists():
@@ -147,9 +152,12 @@ def restore_pending_messages(journal: EditJournal) -> None:
 
 
 def restore_mixed_files(journal: EditJournal, written: Mapping[str, Content | None]) -> OtherChanges:
-    """Restore the user's work that hooks lost in the edit's files. What that replaces goes to `found-own-N` in the
-    journal's folder, as does lost work that cannot be restored. `written` is each file when hooks started: other than
-    the step's, it is a save by another program, and stays."""
+    """Restore the user's work that hooks lost in the edit's files.
+
+    The replaced content is saved in the journal's folder as `found-own-N`, and so is lost work that cannot be restored.
+    `written` has the content of each file when hooks started. Content that differs from the step's was saved by another
+    program, and stays.
+    """
     worktree = journal.worktree
     restored, sentences = [], []
     for step, planned in _mixed(journal.record):
@@ -191,8 +199,11 @@ def restore_mixed_files(journal: EditJournal, written: Mapping[str, Content | No
 
 
 def steps_to_revert(journal: EditJournal) -> list[Step]:
-    """The steps, with what they wrote themselves. If hooks were killed between a stash and its pop, a file is missing
-    or as committed; the step then reverts that."""
+    """The steps, with the content that they wrote themselves instead of the content after hooks.
+
+    If hooks were killed between a stash and its pop, a file may be missing or have the committed content. The step then
+    reverts that state.
+    """
     record, top = journal.record, journal.worktree.top
     written = [
         step if step.wrote is None else replace(step, new=step.wrote, wrote=None) for step in record.steps
@@ -223,7 +234,7 @@ def _checked_out(worktree: WorkTree, planned: PlannedPath) -> Content | None:
 
 
 def copy_user_index(worktree: WorkTree, file: Path) -> None:
-    """Copy the index into a journal's folder; any lock there was left by a killed git."""
+    """Copy the index to `file` in a journal's folder. Any lock there was left by a killed git, and is removed."""
     file.with_name(f"{file.name}.lock").unlink(missing_ok=True)
     copy_index(worktree, file)
 
@@ -231,8 +242,11 @@ def copy_user_index(worktree: WorkTree, file: Path) -> None:
 def update_user_index(
     journal: EditJournal, other: Mapping[str, Entry | None] | None = None, leave: Collection[str] = ()
 ) -> None:
-    """Write the entries of the change, and the `other` ones, to the user's index, except at `leave`; then release the
-    lock. Raises Busy if another program holds it; recovery then completes this."""
+    """Write the entries of the change and the `other` entries to the user's index, then release the lock.
+
+    The paths in `leave` are not written. Raises Busy if another program holds the lock; recovery completes the update
+    later.
+    """
     worktree, record = journal.worktree, journal.record
     if not journal.has_lock():
         journal.lock_index()

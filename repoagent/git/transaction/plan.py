@@ -1,5 +1,7 @@
-"""Plan a commit that is HEAD plus the change, whatever else is staged or changed, even in the same file. Refuses states
-in which it would contain more or less."""
+"""Plan a commit that is HEAD plus the change, whatever else is staged or changed, even in the same file.
+
+Refuses states of the work tree in which the commit would contain more or less than the change.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,11 @@ _ONLY_WRITE = ", or use --no-commit to only write the files"
 
 @dataclass(frozen=True)
 class Plan:
-    """The commit on top of `head` (None: the first). `uncommitted` are all tracked paths with other work, which a
-    `--check` command sees too; `notes` are for the user."""
+    """The planned commit on top of `head` (None: the first commit).
+
+    `uncommitted` are all tracked paths with other uncommitted work, which a `--check` command sees too. `notes` are
+    sentences for the user.
+    """
 
     head: str | None
     branch: str | None
@@ -35,13 +40,16 @@ class Plan:
 
     @property
     def dirty(self) -> tuple[str, ...]:
-        """The paths of the edit with other uncommitted work, which stays uncommitted."""
+        """The paths of the edit that also have other uncommitted work, which stays uncommitted."""
         return tuple(planned.path for planned in self.paths if planned.has_other_work)
 
 
 @dataclass(frozen=True)
 class Versions:
-    """The entries in HEAD, index and work tree for the paths of a change; the last fields are as in `make_plan`."""
+    """The entries in HEAD, the index and the work tree for the paths of a change.
+
+    `include_dirty`, `offer` and `in_place` are as in `make_plan`.
+    """
 
     worktree: WorkTree
     status: Status
@@ -52,7 +60,7 @@ class Versions:
 
     @property
     def ways_out(self) -> str:
-        """The remedies in a refusal, as the end of a sentence."""
+        """The remedies to name in a refusal, as the end of a sentence."""
         if self.in_place is not None:
             return _COMMIT_WHOLE
         return _COMMIT_FIRST + (_WAYS_OUT if self.offer else "")
@@ -65,17 +73,18 @@ class Versions:
         return self.status.changed[path].head if path in self.status.changed else self.staged(path)
 
     def staged(self, path: str) -> Entry | None:
-        """The index entry; None if it is missing or only an intent to add."""
+        """The index entry of `path`; None if it is missing or only an intent to add."""
         if path in self.status.changed:
             return self.status.changed[path].staged
         return self.index[path].entry if path in self.index else None
 
     def blob(self, path: str, content: Content | None) -> Entry | None:
-        """The entry for content of the work tree, stored with filters."""
+        """The entry for `content` from the work tree, stored with git's filters applied."""
         return None if content is None else to_blob(self.worktree, path, content, self.staged(path))
 
     def nested(self, target: str) -> Iterator[str]:
-        """The changed tracked files in the way of `target`: at a path that it needs as a folder, or below it."""
+        """The changed tracked files in the way of `target`, at a path that it needs as a folder or below `target`
+        itself."""
         for path, changed in self.status.changed.items():
             is_nested = target.startswith(path + "/") or path.startswith(target + "/")
             if is_nested and (changed.head or changed.staged):
@@ -83,8 +92,10 @@ class Versions:
 
 
 def refuse_operation(worktree: WorkTree, *, offer: bool = True) -> None:
-    """Raise Refused if a commit would become part of a merge, rebase or the like, or if HEAD is on no branch. `offer`
-    suggests --no-commit."""
+    """Raise Refused if a commit would become part of a merge, rebase or the like, or if HEAD is on no branch.
+
+    With `offer`, the message suggests --no-commit.
+    """
     refuse_no_branch(worktree, offer=offer)
     name = operation(worktree)
     if name not in (None, "bisect"):
@@ -95,7 +106,10 @@ def refuse_operation(worktree: WorkTree, *, offer: bool = True) -> None:
 
 
 def refuse_no_branch(worktree: WorkTree, *, offer: bool = True) -> None:
-    """Raise Refused if HEAD names a reference that is not a branch; detached is allowed."""
+    """Raise Refused if HEAD names a reference that is not a branch. A detached HEAD is allowed.
+
+    With `offer`, the message suggests --no-commit.
+    """
     ref = head_ref(worktree)
     if ref is not None and not ref.startswith("refs/heads/"):
         raise Refused(
@@ -105,7 +119,7 @@ def refuse_no_branch(worktree: WorkTree, *, offer: bool = True) -> None:
 
 
 def refuse_unmerged(status: Status, *, offer: bool = True) -> None:
-    """Raise Refused if the index has conflicts. `offer` suggests --no-commit."""
+    """Raise Refused if the index has conflicts. With `offer`, the message suggests --no-commit."""
     if status.unmerged:
         raise Refused(
             f"unresolved merge conflicts in {', '.join(status.unmerged[:3])}: resolve them and run `git add` "
@@ -114,7 +128,10 @@ def refuse_unmerged(status: Status, *, offer: bool = True) -> None:
 
 
 def sparse_advice(path: str) -> str:
-    """The message for a tracked file that the sparse checkout excludes; plain `git restore` skips it."""
+    """The message for a tracked file that the sparse checkout excludes.
+
+    It advises an option of `git restore`, which otherwise skips the file.
+    """
     return (
         f"{path} is tracked, but excluded by the sparse checkout: restore it first with "
         f"`git restore --ignore-skip-worktree-bits {shlex.quote(path)}`, or its whole folder with "
@@ -162,9 +179,12 @@ def make_plan(
     offer: bool = True,
     in_place: InPlace | None = None,
 ) -> Plan:
-    """Store the blobs of the commit and return the plan. `include_dirty` commits whole files; `offer` suggests that in
-    refusals. Raises Inseparable for other uncommitted work on the same lines, AlreadyCommitted if HEAD has all
-    changes."""
+    """Store the blobs of the commit and return the plan.
+
+    `include_dirty` commits whole files; with `offer`, refusals suggest that. Raises Inseparable if the same lines have
+    other
+    uncommitted work, AlreadyCommitted if HEAD already contains all changes.
+    """
     paths = sorted({path for change in changes for path in (change.old_path, change.path) if path})
     versions = Versions(worktree, status, read_entries(worktree, paths), include_dirty, offer, in_place)
     for change in changes:
@@ -262,7 +282,7 @@ def _carry(
 
 
 def conflict_lines(conflict: Conflict) -> str:
-    """Where a conflict is, such as " on line 3"; "" if unknown."""
+    """Describe where a conflict is, such as " on line 3"; "" if unknown."""
     return f" on {lines_text(conflict.lines)}" if conflict.lines else ""
 
 

@@ -13,8 +13,12 @@ from repoagent.git.files import Content
 
 @dataclass(frozen=True)
 class Options:
-    """As in `git commit`. `sign` is a key ("": the default one, None: as configured), `fixup` a commit, `branch` a new
-    branch. `include_dirty` commits whole files, `no_commit` only writes them."""
+    """Options for a commit, named as in `git commit` where git has them.
+
+    `sign` is a key, "" for the default key, or None to follow the configuration. `fixup` is a commit, `branch` a new
+    branch.
+    `include_dirty` commits whole files; `no_commit` only writes them.
+    """
 
     no_commit: bool = False
     no_verify: bool = False
@@ -28,8 +32,13 @@ class Options:
 
 @dataclass(frozen=True)
 class CommitResult:
-    """The commit. `folded` are paths with a hook's changes, `taken_out` those from which a hook's other work was
-    removed, `restored` those whose lost work was restored. `output` is what git and hooks printed."""
+    """The commit.
+
+    folded: the paths with a hook's changes.
+    taken_out: the paths from which other work that a hook added was removed.
+    restored: the paths whose lost work was restored.
+    output: what git and the hooks printed.
+    """
 
     commit: str
     parent: str | None
@@ -46,8 +55,13 @@ KEPT_FOLDER = "\0"  # in a sentence: the folder that the journal becomes at the 
 
 @dataclass(frozen=True)
 class OtherChanges:
-    """Changes by other programs during a transaction: `restored` lost work, `left` newer content as it is; the files in
-    `conflicts` still contain the edit. `sentences` tell the user."""
+    """Changes by other programs during a transaction.
+
+    restored: the paths whose lost work was restored.
+    left: the paths with newer content, which stays.
+    conflicts: the paths that still contain the edit.
+    sentences: a description of the changes for the user.
+    """
 
     restored: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
@@ -63,16 +77,16 @@ class OtherChanges:
         )
 
     def notes(self, folder: Path) -> tuple[str, ...]:
-        """The sentences, with the journal's final `folder`, where kept bytes are."""
+        """The sentences for the user, naming the journal's final `folder`, where saved bytes are."""
         return tuple(sentence.replace(KEPT_FOLDER, str(folder)) for sentence in self.sentences)
 
     def remarks(self, folder: Path) -> tuple[str, ...]:
-        """`notes`, and a sentence about restored files."""
+        """The sentences of `notes`, and one about restored files."""
         return (*self.notes(folder), *restored_notes(self.restored))
 
 
 def merged(first: Sequence[str], second: Sequence[str]) -> tuple[str, ...]:
-    """Both sequences, in order and without duplicates."""
+    """Both sequences joined in order, without duplicates."""
     return tuple(dict.fromkeys([*first, *second]))
 
 
@@ -85,7 +99,7 @@ def restored_notes(paths: Sequence[str]) -> tuple[str, ...]:
 
 
 class Inseparable(Refused):
-    """A change cannot be separated from uncommitted work in `path`."""
+    """A change cannot be separated from uncommitted work in the file `path`."""
 
     def __init__(self, sentence: str, path: str) -> None:
         super().__init__(sentence)
@@ -93,8 +107,12 @@ class Inseparable(Refused):
 
 
 class HookFailed(CheckFailed):
-    """git or a hook refused the commit and printed `output`; all is restored, except as in `remarks`. `by_git`: another
-    edit would not help (no identity or signature, cancelled in the editor, withdrawn)."""
+    """git or a hook refused the commit and printed `output`. Everything was restored, except as stated in `remarks`.
+
+    `by_git` means that another edit would not help: there is no identity or signature, the user cancelled in the
+    editor,
+    or the commit was withdrawn.
+    """
 
     def __init__(self, output: bytes, *, by_git: bool = False, remarks: Sequence[str] = ()) -> None:
         self.output = output
@@ -106,7 +124,7 @@ class HookFailed(CheckFailed):
 
 
 def and_unchanged(remarks: Sequence[str]) -> str:
-    """The end of a sentence about a failure: everything was restored, except as in `remarks`."""
+    """The end of a sentence about a failure, which says that everything was restored except as stated in `remarks`."""
     if not remarks:
         return ", and everything was restored"
     return f". {'. '.join(remarks)}. Everything else was restored"
@@ -117,7 +135,7 @@ class AlreadyCommitted(NothingDone):
 
 
 class UnfinishedTransaction(Refused):
-    """It could be neither completed nor rolled back; the next command does that."""
+    """A transaction could be neither completed nor rolled back; the next command will try again."""
 
     def __init__(self, event: str, edit_id: str, error: Exception) -> None:
         super().__init__(
@@ -128,8 +146,11 @@ class UnfinishedTransaction(Refused):
 
 @dataclass(frozen=True)
 class InPlace:
-    """A change that is in the work tree already. `current` has the paths changed since (None: no file); these changes
-    stay uncommitted, except in `whole`."""
+    """A change that is already in the work tree.
+
+    `current` maps the paths that have changed since to their content (None: no file). These further changes stay
+    uncommitted, except in the paths of `whole`.
+    """
 
     current: Mapping[str, Content | None] = field(default_factory=dict)
     whole: Collection[str] = ()

@@ -37,9 +37,14 @@ def new_edit_id() -> str:
 
 
 class BaseTransaction(ABC):
-    """A change to files as a context manager: leaving it early restores everything but what other programs have
-    changed since. `Transaction` ends with a commit, `MoveTransaction` moves HEAD to one. Without `commits` files are
-    written, no lock is taken; `in_place`: the files have the change already."""
+    """A change to files as a context manager; leaving it early restores everything.
+
+    What other programs have changed in the meantime is kept. `Transaction` ends with a commit, `MoveTransaction` moves
+    HEAD
+    to an existing one. If `commits` is false, only files are written and no lock is taken. `in_place` means that the
+    files
+    already have the change.
+    """
 
     def __init__(
         self,
@@ -93,7 +98,7 @@ class BaseTransaction(ABC):
         return self
 
     def write(self) -> None:
-        """Raises Moved, with nothing written, if a file has changed since the change was made."""
+        """Write the files. Raises Moved, with nothing written, if one has changed since the change was made."""
         top, in_place = self._worktree.top, self._in_place
         steps = file_writer.steps_of(self._changes, self.id, None if in_place is None else in_place.current)
         file_writer.refuse_moved(top, steps)
@@ -129,7 +134,7 @@ class BaseTransaction(ABC):
 
     @property
     def left(self) -> tuple[str, ...]:
-        """The files that still contain the edit, because its lines were changed since."""
+        """The files that still contain the edit, because another program has changed its lines since."""
         return self.other_changes.conflicts
 
     @abstractmethod
@@ -176,8 +181,12 @@ class BaseTransaction(ABC):
 
 
 class Transaction(BaseTransaction):
-    """A change that becomes one commit, as in the module's docstring. `plan` is what would be committed, `result` what
-    was. With `in_place` the files keep the change even without a commit."""
+    """A change that becomes one commit; see the module's docstring for its use.
+
+    `plan` is what would be committed, `result` what was committed. With `in_place`, the files keep the change even
+    without a
+    commit.
+    """
 
     def __init__(
         self,
@@ -201,8 +210,12 @@ class Transaction(BaseTransaction):
         self._withdrawn = ""
 
     def commit(self, message: str | bytes, *, at_once: bool = False) -> results.CommitResult:
-        """Make the commit, with the user's hooks, signature and identity. `at_once`: nothing ran since entering, so the
-        status is not read again. Raises HookFailed, with everything restored, and Busy if HEAD was moved."""
+        """Make the commit, with the user's hooks, signature and identity.
+
+        `at_once` promises that nothing has run since the transaction was entered, so the status is not read again.
+        Raises
+        HookFailed, with everything restored, if git or a hook refuses, and Busy if another program moved HEAD.
+        """
         text = commit.encode(self._worktree, message)
         if self._status is None or not at_once:
             self._status = self._read_status()
