@@ -222,8 +222,8 @@ _POLL = 0.1  # seconds between two looks whether a silent program has ended
 class Program:
     """A running program that may print `most` bytes to each stream.
 
-    `errors` is the standard error that `output` has read so far. `ended` names the limit
-    that the program exceeded ("late" or "large"), "" if none.
+    `errors` is the standard error that `output` has read so far. `ended` names the limit that the program exceeded
+    ("late" or "large"), "" if none.
     """
 
     ended: Literal["", "late", "large"] = ""

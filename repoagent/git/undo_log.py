@@ -1,5 +1,4 @@
-"""The log of edits in this work tree: what each one changed, whether it has been undone, and which commit contains it.
-"""
+"""The log of edits in this work tree: what each one changed, whether it was undone, and which commit contains it."""
 
 from __future__ import annotations
 
