@@ -84,8 +84,7 @@ class CheckFailed(RepoagentError):
     """A check or a git hook failed; nothing was changed.
 
     `printed` is its output, unless the message already contains it. `shown` is true if the user has seen the end of
-    that
-    output.
+    that output.
     """
 
     exit_code = Exit.CHECK_FAILED

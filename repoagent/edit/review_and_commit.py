@@ -52,10 +52,8 @@ def review_and_commit(
 
     Raises SentBack if the user rejects the change with a reason or a check or hook fails, and NothingDone if the user
     rejects it without a reason or the draft is empty. Raises Refused if the change no longer applies or contains
-    sensitive
-    files that were not requested; the change is then saved as a patch file. Raises NotNow, NoCommit or Busy if it
-    cannot be
-    committed now.
+    sensitive files that were not requested; the change is then saved as a patch file. Raises NotNow, NoCommit or Busy
+    if it cannot be committed now.
     """
     remarks = (*remarks, *rebind(session, edit_id))
     proposal = agreed(session, edit_id, message, ui, remarks=remarks)
@@ -130,8 +128,7 @@ def rebind(session: EditSession, edit_id: str) -> tuple[str, ...]:
     """Apply the draft to the current content of files that have changed since they were read.
 
     Only exact matches are accepted. Returns notes for the user. If the change no longer applies, saves it as a patch
-    file
-    and raises Refused.
+    file and raises Refused.
     """
     edits, known = session.draft.edits, session.draft.sources
     touched = [path for change in edits for path in (change.old_path, change.path) if path]
@@ -194,8 +191,7 @@ def read_back(diff: str, changes: Sequence[FileChange]) -> DiffStat:
     """Parse `diff`, the canonical diff of `changes`, with an independent parser and count its lines.
 
     Raises ValueError if the hunks, applied to the old bytes, do not produce the new bytes. That is a bug, and nothing
-    may
-    be written.
+    may be written.
     """
     from unidiff.errors import UnidiffParseError
     from unidiff.patch import PatchSet

@@ -219,9 +219,8 @@ def search(
     """Find at most MATCH_LIMIT lines that match a Perl regular expression or, if none do, contain it as plain text.
 
     Searches tracked and untracked files, or only the file `path`, even if it is ignored. `at` is a commit to search in,
-    or
-    "" for the index. With `output`, `path` is a file of command output in the folder `top`, and case is ignored. Raises
-    UsageError for an invalid pattern, or one that takes too long.
+    or "" for the index. With `output`, `path` is a file of command output in the folder `top`, and case is ignored.
+    Raises UsageError for an invalid pattern, or one that takes too long.
     """
     if len(pattern) > LONGEST or re.search("[\0\n\ud800-\udfff]", pattern):
         raise UsageError(f"the pattern must be one line of at most {LONGEST} characters: shorten it")
@@ -338,8 +337,7 @@ def list_files(
     """List the content of the folder `path` ("" is the top), or all files below it that match `pattern`.
 
     `pattern` is a glob; without a slash it matches names at any depth. Raises UsageError for an unknown path or a
-    pattern
-    that is too long, Refused for a path outside the repository.
+    pattern that is too long, Refused for a path outside the repository.
     """
     path = path.strip().removeprefix("./").rstrip("/")
     path = "" if path == "." else path

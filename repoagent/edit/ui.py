@@ -109,8 +109,7 @@ class NonInteractive:
     """A `UserInterface` without a user, which accepts a change if `agree` returns True.
 
     Sensitive files that were not requested are refused. `hear` is called with progress notes, `on_text` with each piece
-    of
-    a reply. `sentences` collects the permanent messages.
+    of a reply. `sentences` collects the permanent messages.
     """
 
     agree: Callable[[Proposal], bool] = lambda proposal: True

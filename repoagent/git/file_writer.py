@@ -94,10 +94,8 @@ def write_file(
     """Replace the content `old` of `path` with `new` (None: no file), keeping owner, mode, ACL and extended attributes.
 
     `temporary` is an unused file name in the same folder. A new file gets `permissions`, by default according to the
-    umask.
-    Missing folders are created; folders left empty by a deletion are removed. Raises Moved if the content is not `old`
-    or
-    changes during the call, SystemFailed if a system call fails.
+    umask. Missing folders are created; folders left empty by a deletion are removed. Raises Moved if the content is not
+    `old` or changes during the call, SystemFailed if a system call fails.
     """
     try:
         with open_location(top, path, temporary, create=old is None) as location:
@@ -359,9 +357,8 @@ class Step:
     """The write of one file, from `old` to `new`.
 
     `temporary` is the name of the new file until it replaces the old one. For a change that is already in the work
-    tree,
-    `old` and `new` are the current content, `was` is the content before the change and `done` the content after it. If
-    `new` comes from a hook or from a save by the user, `wrote` is what the step itself wrote.
+    tree, `old` and `new` are the current content, `was` is the content before the change and `done` the content after
+    it. If `new` comes from a hook or from a save by the user, `wrote` is what the step itself wrote.
     """
 
     path: str

@@ -319,8 +319,7 @@ def read_source(worktree: WorkTree, path: str) -> Source:
     """Read the file `path` without following symbolic links.
 
     Raises Refused for an invalid path, a path in another repository, a symbolic link or a path behind one, a folder,
-    and a
-    special, unreadable or too large file.
+    and a special, unreadable or too large file.
     """
     check_path(path)
 

@@ -31,8 +31,7 @@ def index_path(worktree: WorkTree) -> Path:
     """The path of this work tree's index.
 
     Raises Refused if GIT_INDEX_FILE names another index, as in hooks of `git commit -a` or `git commit -- PATH`: a
-    commit
-    made there would be lost, or this index would seem to revert it.
+    commit made there would be lost, or this index would seem to revert it.
     """
     path = worktree.git_dir / "index"
     other = os.environ.get("GIT_INDEX_FILE")
@@ -162,8 +161,7 @@ class Changed:
     """A tracked path with uncommitted work.
 
     `head` and `staged` are its entries in HEAD and in the index, None if missing or only an intent to add. `unstaged`
-    is
-    true if the file differs from the index.
+    is true if the file differs from the index.
     """
 
     head: Entry | None

@@ -26,8 +26,7 @@ class Conflict:
     """A change that cannot be merged.
 
     `lines` are the conflicting ranges (first, last) of the text before the change, `version` those of the other
-    version.
-    Both are empty for binary files, links and missing files.
+    version. Both are empty for binary files, links and missing files.
     """
 
     lines: tuple[tuple[int, int], ...] = ()

@@ -121,8 +121,7 @@ class Commit:
     """A commit.
 
     `changed` maps paths to the entries that differ from its first parent (None: removed), `was` maps the same paths to
-    the
-    parent's entries.
+    the parent's entries.
     """
 
     oid: str
@@ -250,8 +249,7 @@ def switch_back(worktree: WorkTree, name: str, head: str | None, branch: str | N
     """Undo `switch_to_new`, even if git was killed halfway.
 
     Does nothing unless the branch `name` is still at `head` and HEAD is on it or on `branch`. A branch that another
-    program
-    has created since stays.
+    program has created since stays.
     """
     ref = f"refs/heads/{name}"
     current = git(worktree.top, "symbolic-ref", "--quiet", "HEAD", ok=(0, 1)).decode().strip()

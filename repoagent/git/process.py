@@ -235,8 +235,7 @@ class Program:
         """Yield standard output as it arrives, until it ends.
 
         Because a background process may hold the pipe, also stops if the program has ended and nothing arrives for
-        `silence`
-        seconds.
+        `silence` seconds.
         """
         sizes: Counter[int] = Counter()
         with selectors.DefaultSelector() as selector:

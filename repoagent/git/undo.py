@@ -50,8 +50,7 @@ def undo(worktree: WorkTree, edit_id: str | None = None, options: Options | None
     """Undo an edit, by default the last one.
 
     Raises NothingDone if there is none, Refused if later changes are on the same lines or the edit's commit is not on
-    this
-    branch, and what a Transaction raises.
+    this branch, and what a Transaction raises.
     """
     plan = _read(worktree, edit_id, "undo")
     edit = plan.edit
@@ -76,8 +75,7 @@ def redo(worktree: WorkTree, edit_id: str | None = None, options: Options | None
     """Redo an edit, by default the last one that was undone. Raises the same errors as `undo`.
 
     If HEAD is at the parent of the edit's old commit, the branch moves forward to that commit; otherwise a new commit
-    is
-    made with its message.
+    is made with its message.
     """
     plan = _read(worktree, edit_id, "redo")
     edit = plan.edit

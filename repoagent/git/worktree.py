@@ -64,8 +64,7 @@ def open_worktree(start: Path) -> WorkTree:
     """The work tree that contains the folder or file `start`, honoring GIT_DIR and GIT_WORK_TREE.
 
     Makes these variables absolute in the environment of this process. Raises UsageError if there is no work tree, if
-    git
-    refuses it, or if git is older than OLDEST_GIT.
+    git refuses it, or if git is older than OLDEST_GIT.
     """
     return open_at_head(start)[0]
 
@@ -214,8 +213,7 @@ def relative(worktree: WorkTree, path: Path | str, cwd: Path) -> str:
     """Convert `path`, as written in `cwd`, to a path relative to the top; "." for the top itself.
 
     Symbolic links to folders on the way are resolved; one at the end is not. Raises UsageError for a path outside the
-    work
-    tree.
+    work tree.
     """
     full = cwd / path
     if full.name in ("", ".."):  # Path has dropped a final "." already

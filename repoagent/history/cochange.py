@@ -84,9 +84,10 @@ class View(Protocol):
 class Neighbor(NamedTuple):
     """A file that changed, or is likely to change, with the queried ones.
 
-    `score` is 0 to 1. It changed in `together` of their last `commits` commits; `last` is the date (seconds since 1970)
-    of the newest of these, `evidence` has their numbers, newest first, at most 20. `reasons`, the strongest first:
-    "together", "through" (with their partners), "name", "folder"; last "recent" (in one of the newest commits).
+    It changed in `together` of the last `commits` commits of the queried files. `score` is between 0 and 1. `last` is
+    the date of the newest common commit, in seconds since 1970; `evidence` has the numbers of the common commits,
+    newest first, at most 20. `reasons`, the strongest first, can be "together", "through" (with their partners), "name"
+    and "folder", and finally "recent" (the file changed in one of the newest commits).
     """
 
     file: int
@@ -102,11 +103,11 @@ class Neighbor(NamedTuple):
 def neighbors(
     view: View, files: Sequence[int], paths: Sequence[bytes], *, limit: int = 20, min_score: float = 0.0
 ) -> list[Neighbor]:
-    """At most `limit` neighbors of the queried `files`, best first, ties by path: existing files other than `paths`,
-    the queried paths.
+    """At most `limit` neighbors of the queried `files`, best first; ties are ordered by path.
 
-    A file without history counts by its name and folder. The evidence of several files is averaged. The author of the
-    newest commit is taken for the current user.
+    Only existing files are returned, and none of `paths`, the queried paths. A queried file without history counts by
+    its name and folder. The evidence of several files is averaged. The author of the newest commit is taken for the
+    current user.
     """
     query = frozenset(files)
     histories = view.many(list(dict.fromkeys(files)), COMMITS) if files else {}
@@ -199,11 +200,11 @@ def _best(scores: Mapping[int, float], paths: Mapping[int, bytes], limit: int) -
 def direct(
     history: Sequence[Commit], query: frozenset[int], newest: int
 ) -> tuple[dict[int, float], dict[int, float]]:
-    """For each other file in `history` (the commits of the queried files, newest first): its share of those commits, 0
-    to 1, and a weight for how recently it changed with them. `newest` is the newest commit's number.
+    """The share of the commits in `history` that changed each other file (0 to 1), and a weight for how recently.
 
-    A commit weighs less the more of `history` is newer; its weight is divided among its other files. One that touches
-    several queried files counts for each.
+    `history` has the commits of the queried files, newest first; `newest` is the number of the newest commit. A commit
+    weighs less the more commits of `history` are newer, and its weight is divided among its other files. A commit that
+    touches several queried files counts once for each.
     """
     share: defaultdict[int, float] = defaultdict(float)
     current: defaultdict[int, float] = defaultdict(float)
@@ -277,11 +278,11 @@ _WORD = re.compile(rb"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
 
 def stem(path: bytes) -> bytes:
-    """The name that a file shares with its test, header or page, in lower case without separators; empty only for an
-    empty path.
+    """The name that a file shares with its test, header or page, in lower case without separators.
 
-    The extension and markers of tests and generated companions are cut (`test_`, `.spec`, `.d`, `t1234-`);
-    `__init__.py`, `mod.rs`, `index.ts` and the like take the name of their folder.
+    Drops the extension and the markers of tests and generated companions (`test_`, `.spec`, `.d`, `t1234-`).
+    `__init__.py`, `mod.rs`, `index.ts` and the like take the name of their folder. The name is empty only for an empty
+    path.
     """
     folder, _, name = path.rpartition(b"/")
     base = _without_markers(name)

@@ -25,8 +25,11 @@ _SHORTEST = 7  # bytes of a definition that is recognized after a rename, such a
 
 @dataclass(frozen=True)
 class Touched:
-    """Qualified names of the definitions touched, in text order, `renamed` as (old, new); without members of an added
-    or removed one. `spaces`: only white space differs; `outside`: the file has definitions, and none was touched."""
+    """Qualified names of the definitions that a commit touched, in text order; `renamed` has pairs (old, new).
+
+    Members of an added or removed definition are not listed. `spaces` is true if only white space differs, `outside` if
+    the file has definitions and none was touched.
+    """
 
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
@@ -134,8 +137,13 @@ _LINK, _PROGRAM, _MODULE = "120000", "100755", "160000"
 
 @dataclass(frozen=True)
 class Step:
-    """One commit and its changes to the file. `touched` is None if unknown; `files` is how many files the commit
-    changed (None: unknown), `was` the path before a rename, `summary` a model's."""
+    """One commit and its changes to the file.
+
+    touched: the definitions that changed; None if unknown.
+    files: the number of files that the commit changed; None if unknown.
+    was: the path before a rename.
+    summary: a summary by a model.
+    """
 
     commit: FileCommit
     touched: Touched | None = None
@@ -185,8 +193,10 @@ def without_withheld(steps: Iterable[Step], why_not: Callable[[str], str | None]
 
 
 def did(step: Step, *, names: int = NAMES) -> str:
-    """What the commit changed in the file, in words and without line counts; "" for nothing to say. Not sanitized for a
-    terminal."""
+    """Describe what the commit changed in the file, without line counts; "" if there is nothing to say.
+
+    The result is not sanitized for a terminal.
+    """
     commit, phrases = step.commit, []
     if commit.status == "R":
         phrases.append(f"moved from {step.was}" if step.was else "moved here")

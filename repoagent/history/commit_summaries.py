@@ -61,8 +61,10 @@ Patch = dict[str, bytes]  # the change of one commit to its first parent: paths,
 
 
 class Question(NamedTuple):
-    """A commit to summarize, described by `text`: the model writes a line for each of `paths`; the line for `path` is
-    required, unless `path` is "" (a directory)."""
+    """A commit to summarize, described by `text`.
+
+    The model writes a line for each of `paths`. The line for `path` is required, unless `path` is "" (a directory).
+    """
 
     commit: str
     path: str
@@ -117,7 +119,8 @@ def add_summaries(steps: Iterable[Step], summaries: Mapping[str, Summary]) -> tu
 
 
 def add_saved(folder: Path, steps: Sequence[Step]) -> tuple[Step, ...]:
-    """`steps` with the saved summaries of their commits, without unreadable ones: a prompt can do without them."""
+    """Add the saved summaries of their commits to `steps`. Unreadable summaries are left out: a prompt can do without
+    them."""
     summaries = {}
     for step in steps:
         try:
@@ -275,8 +278,10 @@ def request(questions: Sequence[Question], max_output_tokens: int) -> Request:
 
 
 def answers(reply: str, questions: Sequence[Question]) -> dict[str, tuple[str, dict[str, str]]]:
-    """The line for each commit in `reply`, by id, and those for its files. A commit is left out if its own line or the
-    queried file's line is missing, ambiguous, empty or too long."""
+    """For each commit in `reply`, by id: its line, and the lines for its files by path.
+
+    A commit is left out if its own line or the queried file's line is missing, ambiguous, empty or too long.
+    """
     from repoagent.llm.model import without_thought
 
     texts: dict[tuple[int, int], set[str]] = {}
@@ -354,11 +359,10 @@ def summarize(
     on_batch: Callable[[int, int], None] = lambda done, total: None,
     on_wait: OnWait = lambda seconds, reason: None,
 ) -> None:
-    """Ask the model, and save each answer at once in its file and in `outcome`, so that both are complete even after an
-    interrupt. A failed call saves nothing.
+    """Ask the model for summaries, and save each answer at once in its file and in `outcome`.
 
-    `on_batch` gets the number of commits done and the total. Raises what `complete` raises, and Refused if an answer
-    cannot be saved.
+    Both are thus complete even after an interrupt. A failed call saves nothing. `on_batch` is called with the number of
+    commits done and the total. Raises what `complete` raises, and Refused if an answer cannot be saved.
     """
     from repoagent.llm.complete import complete
     from repoagent.llm.model import public

@@ -54,8 +54,11 @@ class FileHistory:
 def file_log(
     worktree: WorkTree | Path, path: str, limit: int, *, revision: str = "HEAD", seconds: float = SECONDS
 ) -> FileHistory:
-    """All commits of `path` (a file or a directory, relative to the top); lines are counted in the newest `limit`.
-    Without a complete index git walks the history for `seconds` of wall time. Raises GitError if git fails."""
+    """All commits of `path`, a file or a directory relative to the top; lines are counted only in the newest `limit`.
+
+    If there is no complete index, git walks the history for at most `seconds` of wall time. Raises GitError if git
+    fails.
+    """
     top = worktree if isinstance(worktree, Path) else worktree.top
     if isinstance(worktree, WorkTree) and layout(worktree).history.is_file():
         import sqlite3
@@ -77,10 +80,10 @@ def read_log(
     revision: str = "HEAD",
     since: int | None = None,
 ) -> FileHistory:
-    """The last `limit` commits that changed a file or directory, by one `git log`; lines are not counted.
+    """The last `limit` commits that changed a file or directory, from one `git log`; lines are not counted.
 
-    Merges count only if no other commit has changed the path; renames are followed; names are those of `.mailmap`.
-    After `seconds` of wall time (None: no limit) the commits so far are the result, marked as partial; following
+    Merges count only if no other commit has changed the path. Renames are followed, and names are those of `.mailmap`.
+    After `seconds` of wall time (None: no limit), returns the commits found so far, marked as partial; following
     renames may take as long again. Commits before `since` (seconds since 1970) are left out. Raises GitError if git
     fails.
     """
@@ -144,10 +147,10 @@ def is_shallow(top: Path) -> bool:
 def indexed_log(
     worktree: WorkTree, path: str, limit: int, revision: str, *, seconds: float = INDEX_SECONDS
 ) -> FileHistory | None:
-    """Like `file_log`, but without a walk: git describes the commits that the index has of the file. None if the index
-    is not complete, or the file cannot be followed through these commits.
+    """Like `file_log`, but without walking the history: git describes only the commits that the index has for the file.
 
-    Raises GitError if an object is missing, and what a damaged index raises.
+    Returns None if the index is not complete, or if the file cannot be followed through these commits. Raises GitError
+    if an object is missing, and any exception that a damaged index causes.
     """
     from repoagent.history.index.index import open_index
 

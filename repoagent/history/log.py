@@ -32,12 +32,16 @@ COUNTS = re.compile(rb"(\d+|-)\t(\d+|-)\t(.*)", re.DOTALL)
 
 @dataclass(frozen=True)
 class FileCommit:
-    """One commit that changed a file; "" where there is no file or the value is unknown.
+    """One commit that changed a file. A string is "" if there is no file or the value is unknown.
 
-    `date` is the author date in ISO 8601. `added` and `removed` are lines of this file, None if not counted or binary.
-    `path` is the file's path in the commit, `status` git's letter (A, M, D, T; R for a rename), `was` the path before a
-    rename. `before` and `after` are blob ids, the modes git's, in octal. `touched` lists the paths that changed: the
-    file's own, or those below a directory.
+    date: the author date in ISO 8601.
+    added, removed: the numbers of lines in this file; None if not counted or binary.
+    path: the path of the file in the commit.
+    status: git's letter (A, M, D, T; R for a rename).
+    was: the path before a rename.
+    before, after: blob ids.
+    old_mode, new_mode: git's modes, in octal.
+    touched: the paths that changed: the file's own, or those below a directory.
     """
 
     commit: str

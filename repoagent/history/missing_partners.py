@@ -26,8 +26,11 @@ EVIDENCE = 20
 
 
 class Missing(NamedTuple):
-    """A file that changed in `together` of the last `commits` commits to the changed files. `confidence` is weighted,
-    not their ratio."""
+    """A file that is probably missing from a change.
+
+    It changed in `together` of the last `commits` commits to the changed files. `confidence` is weighted; it is not the
+    ratio of these numbers.
+    """
 
     file: int
     path: bytes
@@ -40,12 +43,11 @@ class Missing(NamedTuple):
 def missing(
     view: View, files: Sequence[int], *, limit: int = 3, threshold: float, author: int | None = None
 ) -> list[Missing]:
-    """At most `limit` existing files, other than `files`, whose confidence is `threshold` or more, highest first; none
-    if nothing is known about `files`.
+    """At most `limit` existing files, other than `files`, whose confidence is at least `threshold`, highest first.
 
     `files` are the ids of the changed files, including deleted ones; new files have none. `threshold` is the result of
-    `calibrate`; all files but the first must exceed it by 0.2. `author` is the change's author as in `Commit.author`;
-    None if unknown.
+    `calibrate`; all results but the first must exceed it by 0.2. `author` is the change's author as in `Commit.author`;
+    None if unknown. The result is empty if nothing is known about `files`.
     """
     asked = frozenset(files)
     if not asked or limit < 1:
@@ -112,11 +114,12 @@ AVERAGE = (0.7, 0.55, 0.45, *[0.0] * 47)
 
 
 def calibrate(view: View, *, false_alarms: float = 0.05) -> float:
-    """The threshold for `missing` at which at most a fraction `false_alarms` (below 1) of the newest commits would have
-    caused a warning: 0.4 to 1.0, which no file reaches.
+    """The threshold for `missing` that limits false alarms: 0.4 to 1.0, which no file reaches.
 
-    Each of the 200 newest commits with at most 30 files (below 40 of these: 1.0) is assumed complete and judged only by
-    earlier commits; 50 commits of an average repository are added as a prior. It can be cached for twenty commits.
+    At most a fraction `false_alarms` (below 1) of the newest commits would have caused a warning. Each of the 200
+    newest commits with at most 30 files is assumed complete and judged only by earlier commits. With fewer than 40 such
+    commits, the result is 1.0. 50 commits of an average repository are added as a prior. The result can be cached for
+    twenty commits.
     """
     newest = [commit for commit in view.latest(JUDGED) if commit.files and commit.size <= USUAL]
     alarms = [alarm for alarm in surest(view, newest) if alarm is not None]
@@ -128,8 +131,10 @@ def calibrate(view: View, *, false_alarms: float = 0.05) -> float:
 
 
 def surest(view: View, commits: Sequence[Commit]) -> list[float | None]:
-    """The confidence of the surest missing partner of each commit, judged only by earlier commits: 0.0 if below 0.4,
-    None for a commit none of whose files existed before."""
+    """The confidence of the most likely missing file of each commit, judged only by earlier commits.
+
+    It is 0.0 if below 0.4, and None if none of the commit's files existed before.
+    """
     histories = view.many(sorted({file for commit in commits for file in commit.files}), DEPTH)
     numbers = {file: [-commit.number for commit in history] for file, history in histories.items()}
     last: dict[int, int] = {}  # the newest commit of a file: it was alive until then

@@ -57,11 +57,11 @@ class Edge(NamedTuple):
 
 
 class Neighborhood(NamedTuple):
-    """The files that changed with `paths` (relative to the top; a folder ends with a slash) in the history of
-    `revision`, whose commit is `commit` ("" before the first).
+    """The files that changed with `paths` in the history of `revision`.
 
-    `rows` are sorted by score. `looked_at` is the number of commits to the queried files. `ids` has the full id of each
-    commit in the evidence of a row or an edge.
+    `paths` are relative to the top; a folder ends with a slash. `commit` is the id of the revision's commit, "" before
+    the first commit. `rows` are sorted by score. `looked_at` is the number of commits to the queried files. `ids` maps
+    the number of each commit in the evidence of a row or an edge to its full id.
     """
 
     paths: tuple[bytes, ...]
@@ -85,9 +85,9 @@ def neighborhood(
     min_score: float = 0.0,
     picture: bool = False,
 ) -> Neighborhood:
-    """The files that changed with `paths` (files or folders, relative to the top) and exist at `revision`.
+    """The existing files at `revision` that changed with `paths`, which are files or folders relative to the top.
 
-    `commit` is the full id of the revision's commit, if known. `picture` adds the edges between all of them. Raises
+    `commit` is the full id of the revision's commit, if known. `picture` adds the edges between all these files. Raises
     UsageError for an unknown revision and for paths without a file, Refused for a path in a git directory.
     """
     from repoagent.storage.database import Unusable
@@ -105,9 +105,11 @@ def neighborhood(
 def recent_neighborhood(
     worktree: WorkTree, paths: Sequence[str], *, limit: int, since: int | None = None
 ) -> Neighborhood:
-    """The neighbors of files according to their own last commits at HEAD after `since` (seconds since 1970). The number
-    of commits is limited, not the time: the same repository gives the same answer, whatever the index contains.
-    Raises what `neighborhood` raises."""
+    """The neighbors of files according to the files' own last commits at HEAD after `since` (seconds since 1970).
+
+    The search is limited by the number of commits, not by time: the same repository gives the same answer, whatever the
+    index contains. Raises what `neighborhood` raises.
+    """
     from repoagent.history.recent_commits import QuickLook
 
     with ExitStack() as stack:

@@ -66,8 +66,8 @@ class QuickLook:
 class RecentView:
     """The output of a `QuickLook` as a `View` for the co-change score.
 
-    `late`: there may be more commits. The existing files are those in the revision's tree or, for HEAD, in git's index,
-    which also contains newly added files.
+    `late` means that there may be more commits. The existing files are those in the revision's tree or, for HEAD, in
+    git's index, which also contains newly added files.
     """
 
     def __init__(self, top: Path, revision: str, log: bytes, *, late: bool) -> None:

@@ -57,9 +57,13 @@ def rate(together: int, commits: int) -> Rate | None:
 
 
 def is_weak(row: Neighbor) -> bool:
-    """Whether a row has too little evidence to be shown by default: at most one common commit out of many, and a low
-    score. In requests, flask and ripgrep that hides 11% to 27% of the rows; 1% to 2% of these change in the next
-    commit, of the others 9% to 13%."""
+    """Whether a row has too little evidence to be shown by default.
+
+    Such a row has a low score, and at most one common commit out of many.
+
+    In requests, flask and ripgrep, this hides 11% to 27% of the rows. Of the hidden rows, 1% to 2% change in the next
+    commit; of the others, 9% to 13%.
+    """
     return row.together <= 1 and row.commits >= _MANY and row.score < _LOW
 
 
@@ -131,11 +135,11 @@ def history_block(
     people: Authors | None = None,
     budget: int | None = None,
 ) -> str:
-    """A line about the authors, then one per commit, newest first: date, short id, author, subject, changes to the
-    file, lines added and removed; "" for no commits.
+    """Format a line about the authors, then one line per commit, newest first; "" for no commits.
 
-    At most `limit` commits, and with a `budget` (tokens of four bytes) the newest and most informative that fit.
-    Authors, subjects and symbols are untrusted: control characters are replaced and long values are cut, so a line
+    The line of a commit has its date, short id, author, subject, changes to the file, and lines added and removed.
+    There are at most `limit` commits; with a `budget` (tokens of four bytes), only the newest and most informative that
+    fit. Authors, subjects and symbols are untrusted: control characters are replaced and long values are cut, so a line
     cannot forge another one.
     """
     from repoagent.history.commit_details import did, lines_of
@@ -287,8 +291,10 @@ class CommitHeader:
 
 
 def read_headers(top: Path, ids: Iterable[str]) -> dict[str, CommitHeader]:
-    """The commits with these full ids, by id, except pruned ones. Invalid UTF-8 is decoded with replacement characters.
-    Raises GitError if git fails."""
+    """The commits with these full ids, by id; pruned commits are left out.
+
+    Invalid UTF-8 is decoded with replacement characters. Raises GitError if git fails.
+    """
     commits = list(dict.fromkeys(ids))
     if not commits:
         return {}

@@ -34,8 +34,14 @@ _PRICES = frozenset(item.name for item in fields(Price))
 
 @dataclass(frozen=True)
 class ModelInfo:
-    """The properties of a model; None if unknown. `context` and `max_output` are in tokens, `parameters` in billions;
-    `media` has "image" and "pdf"; `protocol` is how tools are offered. `sources` has the origin of price and format."""
+    """The properties of a model, None if unknown.
+
+    context, max_output: limits in tokens.
+    parameters: the number of parameters in billions.
+    media: the accepted media, "image" and "pdf".
+    protocol: how tools are offered.
+    sources: the origin of the price and of the format.
+    """
 
     price: Price | None = None
     context: int | None = None
@@ -48,8 +54,11 @@ class ModelInfo:
 
 
 def model_info(spec: str, own: Table | None = None) -> ModelInfo:
-    """Look up `spec`, first in `own`, the `models` table of the user's configuration, then in models.toml. Raises
-    UsageError for an incomplete price or unknown media in `own`."""
+    """The properties of the model `spec`, from `own` or else from models.toml.
+
+    `own` is the `models` table of the user's configuration. Raises UsageError for an incomplete price or unknown media
+    in `own`.
+    """
     provider, _, model = parse_spec(spec)
     sdk_name = f"{provider.sdk}/{family_name(model)}" if provider.sdk else spec  # the name in models.toml
     mine = _row(spec, own or {})
@@ -112,7 +121,7 @@ def _data() -> Mapping[str, Any]:
 
 
 def data_date() -> str:
-    """As ISO 8601."""
+    """The date of the data in models.toml, as ISO 8601."""
     return str(_data()["date"])
 
 
@@ -133,7 +142,7 @@ def short_names() -> Mapping[str, str]:
 
 
 def named(name: str) -> str:
-    """The target of an alias or a short name, without any configuration; otherwise `name` itself."""
+    """Expand an alias or a short name, ignoring the user's configuration; return any other name unchanged."""
     return {**short_names(), **aliases()}.get(name.lower(), name)
 
 
@@ -177,8 +186,10 @@ _VERSION = re.compile(r"claude-[a-z]+-(\d+)(?:-(\d+))?(?:-|$)|claude-(\d+)(?:-(\
 
 
 def family_name(name: str) -> str:
-    """The name without platform prefixes and suffixes: `us.anthropic.claude-sonnet-5-5-v1:0` and
-    `claude-sonnet-5-5@20260901` become `claude-sonnet-5-5`. Other names are unchanged."""
+    """Strip platform prefixes and suffixes from the name of a Claude model; return other names unchanged.
+
+    For example, `us.anthropic.claude-sonnet-5-5-v1:0` becomes `claude-sonnet-5-5`.
+    """
     match = _FAMILY.search(re.sub(r"(?<=\d)\.(?=\d)", "-", name.lower()))
     return match[0] if match else name
 
@@ -196,11 +207,11 @@ def context_tokens(name: str) -> int | None:
 
 
 def thinks(name: str) -> bool:
-    """Whether the model has `thinking: adaptive` and no temperature: Claude 4.6 and later."""
+    """Whether the model supports `thinking: adaptive` and accepts no temperature: true for Claude 4.6 and later."""
     version = _version(name)
     return version is not None and version >= (4, 6)
 
 
 def has_effort(name: str) -> bool:
-    """Whether the model has `output_config.effort`: Claude 4.6 and later, and unknown models."""
+    """Whether the model supports `output_config.effort`: true for Claude 4.6 and later, and for unknown models."""
     return _version(name) is None or thinks(name)

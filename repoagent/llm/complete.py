@@ -40,8 +40,10 @@ FALLBACK_WAIT = 20.0  # seconds; if the server asks for a longer wait, use the n
 
 @dataclass
 class Fallback:
-    """Calls `models` in order of preference. A model that failed is not called again in this run: failures rarely pass
-    fast."""
+    """Calls the first of `models` that has not failed.
+
+    A failed model is not called again in this run, because failures rarely clear up that fast.
+    """
 
     models: Sequence[Model]
     _at: int = 0
@@ -53,7 +55,10 @@ class Fallback:
 
     @property
     def takes(self) -> frozenset[str]:
-        """Those of the current model; "tools" only if all models support them: any of them may answer."""
+        """The settings that the current model supports.
+
+        They include "tools" only if all models support tools, since any of them may answer.
+        """
         tools = all("tools" in model.takes for model in self.models)
         return self.current.takes if tools else self.current.takes - {"tools"}
 
@@ -87,9 +92,11 @@ _SURE_CHARACTERS = 4  # of an unfinished line, white space not counted
 
 
 def join(text: str, more: str) -> str:
-    """`text` joined with its continuation `more`, without obvious repetitions: some models reopen the code fence, some
-    restart the unfinished line. If in doubt, nothing is removed: a patch with a repetition is refused, but one with
-    missing text may apply."""
+    """Join `text` and its continuation `more`, without obvious repetitions.
+
+    Some models reopen the code fence, and some restart the unfinished line. If in doubt, nothing is removed: a patch
+    with a repetition is refused, but one with missing text may apply.
+    """
     first, newline, rest = more.lstrip("\n").partition("\n")
     fence = _FENCE.fullmatch(first)
     # only a fence with the same language: a bare one may close the open fence
@@ -152,14 +159,15 @@ def complete(
     sleep: Callable[[float], None] = time.sleep,
     jitter: Callable[[], float] = random.random,
 ) -> Reply:
-    """The complete reply to `request`: its `stop` is "end", its `usage` covers all attempts, including failed ones.
+    """Return the complete reply to `request`, after retries and continuations.
 
-    Masks keys and tokens in the request. `on_text` gets the text as it arrives; `on_void(text)` withdraws that of a
-    failed attempt; `on_wait(seconds, reason)` is called before each pause. Without `continues`, a truncated reply is
-    returned with the `stop` "length": a small model that reaches the limit is usually in a loop.
+    Its `stop` is "end"; its `usage` covers all attempts, including failed ones. Masks keys and tokens in the request.
+    `on_text` is called with the text as it arrives, `on_void(text)` to withdraw the text of a failed attempt, and
+    `on_wait(seconds, reason)` before each pause. Without `continues`, a truncated reply is returned with the `stop`
+    "length": a small model that reaches the limit is usually in a loop.
 
-    Raises LimitReached before a call that would exceed a limit of `meter`; ModelError if the model is unreachable,
-    refuses, writes nothing, or is still cut off after three continuations.
+    Raises LimitReached before a call that would exceed a limit of `meter`. Raises ModelError if the model is
+    unreachable, refuses or writes nothing, or if its reply is still cut off after three continuations.
     """
     text = ""
     usage = Usage()
@@ -292,8 +300,11 @@ def _masked(parts: tuple[Part, ...]) -> tuple[Part, ...]:
 
 
 def call_as_text(text: str, tools: Sequence[Schema], name: str, arguments: object) -> tuple[str, str]:
-    """A native tool call as a tag, and the text to append to the reply's `text`: this tag on a line of its own, after a
-    closing fence if one is open. A call to an unknown tool keeps its name, so that it can be corrected."""
+    """Convert a native tool call to a tag; return the tag, and the text that appends it to the reply's `text`.
+
+    The tag gets a line of its own, after a closing fence if a code fence is open. A call to an unknown tool keeps its
+    name, so that the model can be corrected.
+    """
     tool = next((tool for tool in tools if tool.name == name), None)
     if tool is not None and isinstance(arguments, Mapping):
         tag = tool.tag(arguments)

@@ -58,8 +58,10 @@ class NewerConversation(Refused):
 
 @dataclass(frozen=True)
 class Turn:
-    """One message. `meta` is for users and programs (time, model, kind); its names have letters, digits, `_`, `.` and
-    `-`."""
+    """One message of a conversation.
+
+    `meta` is for users and programs (time, model, kind); its names consist of letters, digits, `_`, `.` and `-`.
+    """
 
     role: Speaker
     text: str
@@ -102,8 +104,11 @@ def turn_offsets(text: str) -> tuple[int, ...]:
 
 
 def read(path: Path) -> Conversation | None:
-    """The conversation in a file; None if there is no file. Bytes that are not UTF-8 become lone surrogates. Raises
-    what `loads` raises, and Refused if it is not a regular file."""
+    """Read the conversation in a file; return None if there is no file.
+
+    Bytes that are not UTF-8 become lone surrogates. Raises what `loads` raises, and Refused if it is not a regular
+    file.
+    """
     from repoagent.storage.atomic import read_regular
 
     data = read_regular(path)
@@ -125,9 +130,11 @@ def _named(path: Path) -> Iterator[None]:
 
 
 def append(path: Path, *turns: Turn, again: bool = False, before: Iterable[Turn] = ()) -> None:
-    """Append `turns` to the file in one write; a missing file is created, starting with the turns in `before`. With
-    `again`, after a crash, turns that were already written, completely or in part, are not added twice. Raises what
-    `read` raises, and Busy if another process holds the lock for too long."""
+    """Append `turns` to the file in one write; a missing file is created, starting with the turns in `before`.
+
+    With `again`, for use after a crash, turns that were already written, completely or in part, are not added twice.
+    Raises what `read` raises, and Busy if another process holds the lock for too long.
+    """
     from repoagent.storage.atomic import append_line, read_regular, write_whole
     from repoagent.storage.locks import locked
 
@@ -184,12 +191,14 @@ def to_messages(
     answers: Mapping[int, str] = MappingProxyType({}),
     attached: Mapping[str, Media | str] = MappingProxyType({}),
 ) -> tuple[Message, ...]:
-    """`turns` as alternating messages, the user's first; consecutive turns of one role become one message, and blank
-    turns are omitted.
+    """Convert `turns` to alternating messages, the user's first.
 
-    An observation is part of a user message, in a tag with a nonce that no turn contains: its text cannot close the tag
-    or imitate another speaker. `blocks` has the blocks of replies by turn number, `answers` the ids of the calls that
-    observations answer. `attached` has the image or PDF of a turn by its reference, or the reason why it is not sent.
+    Consecutive turns of one role become one message, and blank turns are omitted. An observation is part of a user
+    message, in a tag with a nonce that no turn contains, so its text cannot close the tag or imitate another speaker.
+
+    blocks: the blocks of replies, by turn number.
+    answers: the ids of the calls that observations answer, by turn number.
+    attached: the image or PDF of a turn by its reference, or the reason why it is not sent.
     """
     numbered = [(number, turn) for number, turn in enumerate(turns) if turn.text.strip()]
     nonce = _unused(nonce, [turn.text for _, turn in numbered])
@@ -222,8 +231,10 @@ def to_messages(
 
 
 def observation_openings(messages: Iterable[Message]) -> tuple[str, ...]:
-    """The text that begins every observation in `messages`; () if there are none. A reply is stopped at this text: an
-    observation that a model invents begins the same way."""
+    """The text that begins every observation in `messages`, as a tuple; () if there are no observations.
+
+    A reply is stopped at this text, because an observation that a model invents begins the same way.
+    """
     for message in messages:
         for part in message.parts:
             if part.name == "observation" and (match := _OPENING.match(part.text)):

@@ -1,4 +1,4 @@
-"""Images and PDFs for a model: type, size and tokens, limits of providers, and the copies for conversations.
+"""Images and PDFs for a model: their type, size and tokens, the limits of providers, and the copies for conversations.
 
 A copy is named after its hash, so that each later request has the same bytes, even in a resumed run.
 """
@@ -37,8 +37,12 @@ _PAGE_BYTES = 50_000  # of a page, if the pages could not be counted; a low esti
 
 @dataclass(frozen=True)
 class Media:
-    """The content and type of a file. `name` is for the user and the model. `width` and `height` of a PNG are in
-    pixels, 0 for other types; `pages` is 0 if the pages of a PDF were not counted because it is too large."""
+    """The content and type of an image or a PDF.
+
+    name: the name for the user and the model.
+    width, height: the size of an image in pixels; 0 if unknown.
+    pages: the number of pages of a PDF; 0 if they were not counted because it is too large.
+    """
 
     type: MediaType
     data: bytes = field(repr=False)
@@ -57,7 +61,7 @@ class Media:
 
     @property
     def tokens(self) -> int:
-        """The estimated number of tokens, on the high side; the largest number for an image of unknown size."""
+        """The estimated number of tokens, on the high side; the maximum for an image of unknown size."""
         if not self.is_image:
             return _PAGE * (self.pages or -(-len(self.data) // _PAGE_BYTES))
         if not self.width:
@@ -68,7 +72,7 @@ class Media:
 
     @property
     def base64_size(self) -> int:
-        """The number of bytes to send."""
+        """The number of bytes to send, in base64."""
         return 4 * -(-len(self.data) // 3)
 
     def described(self) -> str:
@@ -99,8 +103,14 @@ def type_of(data: bytes) -> MediaType | None:
 
 @dataclass(frozen=True)
 class MediaLimits:
-    """The known limits of a provider. `image_bytes` and `request_bytes` count base64, `side` is in pixels, `pages` is
-    the total of all PDFs. `no_pdf` says why PDFs are rejected, "" if they are accepted."""
+    """The known limits of a provider.
+
+    image_bytes, request_bytes: sizes in base64.
+    images: the number of images.
+    side: the longest side of an image in pixels.
+    pages: the total number of pages of all PDFs.
+    no_pdf: the reason why PDFs are rejected; "" if they are accepted.
+    """
 
     image_bytes: int = sys.maxsize
     request_bytes: int = sys.maxsize
@@ -111,7 +121,7 @@ class MediaLimits:
 
 
 def refuse_any(request: Request, spec: str, why: str = "") -> None:
-    """Raise UsageError if anything is attached: the model `spec` accepts only text."""
+    """Raise UsageError if anything is attached, because the model `spec` accepts only text."""
     if request.media:
         also = f" ({why})" if why else ""
         raise UsageError(
@@ -170,12 +180,17 @@ _LARGEST_COUNTED = 32_000_000  # bytes; pypdf takes up to 0.2 s per million
 
 
 class BrokenMedia(ValueError):
-    """The content is not a complete file of its type. The message continues a sentence that begins with its name."""
+    """The content is not a complete file of its type.
+
+    The message continues a sentence that begins with the file's name.
+    """
 
 
 def page_count(data: bytes) -> int:
-    """The number of pages; 0 for a file that is too large to count. Raises BrokenMedia for an encrypted, truncated or
-    unreadable file."""
+    """Count the pages of a PDF; return 0 if it is too large to count them.
+
+    Raises BrokenMedia for an encrypted, truncated or unreadable file.
+    """
     if b"%%EOF" not in data[-_TAIL:]:
         raise BrokenMedia(_CUT)
     if len(data) > _LARGEST_COUNTED:
@@ -196,8 +211,11 @@ def page_count(data: bytes) -> int:
 
 
 def media_of(data: bytes, name: str) -> Media | None:
-    """The image or PDF in `data`, recognized by its content alone; None for anything else. Raises UsageError for a
-    broken or truncated PNG or PDF and for an encrypted PDF; the server examines other images."""
+    """The image or PDF in `data`, recognized by its content alone; None for anything else.
+
+    Raises UsageError for a broken or truncated PNG or PDF and for an encrypted PDF. Other images are left for the
+    server to check.
+    """
     kind, width, height = type_of(data), 0, 0
     if kind is None:
         return None
@@ -220,7 +238,10 @@ _REFERENCE = re.compile(r"(([0-9a-f]{32})\.[a-z]{3,4}) (\d{1,9}) (.+)", re.DOTAL
 
 
 class Reference(NamedTuple):
-    """The attachment recorded in a turn; `hash` is the start of its hash, `path` the name of the file."""
+    """The attachment recorded in a turn.
+
+    `copy` is the name of the copy, `hash` the start of its hash, and `path` the name of the original file.
+    """
 
     copy: str
     hash: str
@@ -236,8 +257,10 @@ def reference(turn: Turn) -> Reference | None:
 
 @dataclass(frozen=True)
 class Attachments:
-    """The copies of attachments in `folder`. `why_not` returns why the model cannot accept files together, "" if it
-    can."""
+    """The copies of attachments in `folder`.
+
+    `why_not` returns the reason why the model cannot accept several files in one request, "" if it can.
+    """
 
     folder: Path
     why_not: Callable[[Sequence[Media]], str]
@@ -253,7 +276,7 @@ class Attachments:
         return f"{name} {media.tokens} {media.name}"
 
     def of(self, turns: Sequence[Turn]) -> Mapping[str, Media | str]:
-        """The attachments of `turns` by reference, or a sentence that says why one cannot be sent."""
+        """The attachments of `turns` by reference; for one that cannot be sent, a sentence that says why."""
         attached: dict[str, Media | str] = {}
         for turn in turns:
             if item := reference(turn):

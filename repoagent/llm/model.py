@@ -29,8 +29,10 @@ def display_name(spec: str) -> str:
 
 
 def public(spec: str) -> str:
-    """`spec` as it may be published, in a commit for example: of a file, only its name; of a command, only the program
-    and the model that it reported."""
+    """Reduce `spec` to what may be published, for example in a commit.
+
+    Of a file, only its name remains; of a command, only the program and the model that it reported.
+    """
     provider, name, model = parse_spec(spec)
     if provider.argument not in {"command", "file"}:
         return spec
@@ -48,9 +50,15 @@ Stop = Literal["end", "length", "refusal"]
 
 @dataclass(frozen=True)
 class Part:
-    """A named part of a prompt. `cache`: a prompt-cache breakpoint follows. `media`: an image or PDF follows the text,
-    in a user message. `answers` is the id of the tool call whose result this is, `failed` whether it failed; both are
-    used only if the call is sent natively (`Blocks`)."""
+    """A named part of a prompt.
+
+    cache: whether a prompt-cache breakpoint follows.
+    media: an image or PDF that follows the text, in a user message.
+    answers: the id of the tool call whose result this is.
+    failed: whether that call failed.
+
+    `answers` and `failed` are used only if the call is sent natively (see `Blocks`).
+    """
 
     text: str
     name: str = ""
@@ -69,8 +77,10 @@ class Part:
 class Blocks:
     """A reply in its API's own form, to be sent back unchanged: thinking with signatures, and tool calls.
 
-    spec: the model that wrote it. prefix: a hash of the request that it answers, for which alone a signature is valid;
-    "" if nothing is signed. calls: the id of each call, and its tag in the text.
+    spec: the model that wrote the reply.
+    prefix: a hash of the request that the reply answers; signatures are valid only for this request. "" if nothing is
+    signed.
+    calls: the id of each call, and its tag in the text.
     """
 
     spec: str
@@ -97,7 +107,7 @@ def strings(value: object, without: Collection[str] = ()) -> list[str]:
 
 @dataclass(frozen=True)
 class Message:
-    """A message. While `blocks` are valid, they are sent instead of its text to the model that wrote them."""
+    """A message. While its `blocks` are valid, they are sent instead of the text to the model that wrote them."""
 
     role: Role
     parts: tuple[Part, ...]
@@ -105,7 +115,7 @@ class Message:
 
     @property
     def text(self) -> str:
-        """Without images and PDFs."""
+        """The text of all parts, without images and PDFs."""
         return "".join(part.text for part in self.parts)
 
 
@@ -121,7 +131,7 @@ class Schema:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """As JSON Schema."""
+        """The arguments as JSON Schema."""
         properties = {name: {"type": "string"} for name in self.arguments}
         return {"type": "object", "properties": properties, "required": list(self.required)}
 
@@ -130,9 +140,11 @@ class Schema:
 class Request:
     """A model call: the system parts, and the messages, which alternate and end with the user's.
 
-    key: identifies the request regardless of the prompt's wording; cassettes are searched for it. grammar: GBNF for
-    llama.cpp. temperature: overrides the user's setting. tools: native tools, for a model whose `takes` contains
-    "tools". stop: texts that no honest reply contains; a reply that stops at one of them includes it.
+    key: identifies the request regardless of the prompt's wording; cassettes are searched for it.
+    grammar: a GBNF grammar, for llama.cpp.
+    temperature: overrides the user's setting.
+    tools: native tools, for a model whose `takes` contains "tools".
+    stop: texts that no honest reply contains; a reply that stops at one of them includes it.
     """
 
     system: tuple[Part, ...]
@@ -153,8 +165,11 @@ class Request:
 
 @dataclass(frozen=True)
 class Wishes:
-    """The user's settings for a model; None leaves the choice to the provider. effort: low, medium, high, xhigh
-    or max. cache: lifetime of a cached prefix, "5m", "1h" or "off"."""
+    """The user's settings for a model; None leaves the choice to the provider.
+
+    effort: "low", "medium", "high", "xhigh" or "max".
+    cache: the lifetime of a cached prefix, "5m", "1h" or "off".
+    """
 
     effort: str | None = None
     temperature: float | None = None
@@ -163,7 +178,10 @@ class Wishes:
 
 @dataclass(frozen=True)
 class Usage:
-    """Tokens of one attempt. `input` excludes cached tokens. `dollars` is the cost if the provider reports it."""
+    """The tokens of one attempt.
+
+    `input` excludes cached tokens. `dollars` is the cost if the provider reports it.
+    """
 
     input: int = 0
     output: int = 0
@@ -174,7 +192,7 @@ class Usage:
 
     @property
     def total(self) -> int:
-        """All tokens, including cached ones."""
+        """The total number of tokens, including cached ones."""
         return self.input + self.output + self.cache_read + self.cache_write
 
     def __add__(self, other: Usage) -> Usage:
@@ -201,8 +219,11 @@ OnText = Callable[[str], None]
 
 
 def non_blank(parts: Iterable[Part]) -> list[Part]:
-    """The parts in a form that servers accept: blank text is joined to its neighbor, and each image or PDF becomes a
-    separate part. A cache breakpoint stays at the end of its part."""
+    """Return the parts in a form that servers accept.
+
+    Blank text is joined to its neighbor, and each image or PDF becomes a separate part. A cache breakpoint stays at the
+    end of its part.
+    """
     result: list[Part] = []
     blank = ""
     for part in parts:
@@ -223,8 +244,11 @@ def non_blank(parts: Iterable[Part]) -> list[Part]:
 def with_results(
     request: Request, is_valid: Callable[[Blocks], bool]
 ) -> Iterator[tuple[Message, Blocks | None, list[Part]]]:
-    """Yield each message, its blocks if they are valid and can be sent (else None), and its parts that answer calls in
-    the previous blocks. The APIs reject a call without its result, so neither is sent without the other."""
+    """Yield each message with its blocks, and with those of its parts that answer calls in the previous blocks.
+
+    The blocks are None unless they are valid and can be sent. The APIs reject a call without its result, so neither is
+    sent without the other.
+    """
     calls: list[str] = []
     for message, following in zip(request.messages, (*request.messages[1:], None), strict=True):
         blocks = message.blocks
@@ -239,7 +263,7 @@ def with_results(
 
 
 class Model(Protocol):
-    """A model, which makes one attempt per request; `llm.complete.complete` adds retries, continuations and limits."""
+    """A model, which makes one attempt per request. `llm.complete.complete` adds retries, continuations and limits."""
 
     @property
     def takes(self) -> frozenset[str]:
@@ -257,14 +281,18 @@ class Model(Protocol):
         ...
 
     def complete(self, request: Request, on_text: OnText) -> Reply:
-        """Send `request`, call `on_text` with each piece of text, and return the reply. Raises Retryable for a
-        transient failure, ModelError for any other."""
+        """Send `request`, call `on_text` with each piece of text, and return the reply.
+
+        Raises Retryable for a transient failure, ModelError for any other failure.
+        """
         ...
 
 
 class Retryable(ModelError):
-    """A transient failure. `retry_after` is the wait in seconds that the server asks for, `usage` that of the failed
-    attempt."""
+    """A transient failure.
+
+    `retry_after` is the wait in seconds that the server asks for, if any; `usage` is the usage of the failed attempt.
+    """
 
     def __init__(self, message: str, *, retry_after: float | None = None, usage: Usage | None = None) -> None:
         super().__init__(message)
@@ -273,8 +301,11 @@ class Retryable(ModelError):
 
 
 def fence(content: str, label: str = "content") -> str:
-    """Quote `content` for a prompt in a tag; `label` is its name and attributes (`file path="a.py"`). If the content
-    has a similar tag, both tags get an id. The same content is always quoted the same way, for caching."""
+    """Quote `content` for a prompt in a tag with the name and attributes `label`, such as `file path="a.py"`.
+
+    If the content has a similar tag, the opening and the closing tag get an id. The same content is always quoted the
+    same way, for caching.
+    """
     label = re.sub(r"[\x00-\x1f\x7f<>]", "?", label).strip() or "content"
     name = label.split()[0]
     has_tag = re.search(rf"<\s*/?\s*{re.escape(name)}", content, re.IGNORECASE)
@@ -322,9 +353,11 @@ def tools_text(tools: Sequence[Schema]) -> str:
 
 
 def render(request: Request) -> str:
-    """The whole prompt: the system parts, the native tools, then each message under a heading with its role. The
-    headings contain a hash of the content, so no text can imitate one. An image or PDF becomes a line with its type and
-    hash."""
+    """Render the whole prompt: the system parts, the native tools, then each message under a heading with its role.
+
+    The headings contain a hash of the content, so no text can imitate one. An image or PDF becomes a line with its type
+    and hash.
+    """
     system = "".join(part.text for part in request.system)
     tools = tools_text(request.tools)
     turns = [(message.role, "".join(part.in_words for part in message.parts)) for message in request.messages]

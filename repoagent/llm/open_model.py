@@ -47,7 +47,8 @@ class AbsentModel:
 
 @dataclass(frozen=True)
 class ModelChoice:
-    """A chosen model, the `origin` of the setting, and how the spec was derived from it ("alias fast")."""
+    """A chosen model. `origin` is the source of the setting; `why` says how the spec was derived from it ("alias
+    fast")."""
 
     spec: str
     origin: str
@@ -55,8 +56,10 @@ class ModelChoice:
 
 
 def choose_model(settings: Settings, role: str = "edit") -> ModelChoice:
-    """The model for edits, or for the role "summary". Raises NoModel without one and without a key for the default;
-    UsageError for circular aliases."""
+    """The model for edits, or for the role "summary".
+
+    Raises NoModel if none is configured and there is no key for the default; UsageError for circular aliases.
+    """
     key = "summary.model" if role == "summary" and settings.text_or_none("summary.model") else "model"
     origin = settings.origin(key)
     if origin == "default":
@@ -74,8 +77,10 @@ def _aliases(settings: Settings) -> dict[str, str]:
 
 
 def resolve(settings: Settings, name: str) -> str:
-    """The spec for `name`: a spec, an alias, or a family (for its newest model). Raises UsageError for circular
-    aliases."""
+    """The spec for `name`, which may be a spec, an alias, or a family (for its newest model).
+
+    Raises UsageError for circular aliases.
+    """
     table = _aliases(settings)
     seen: list[str] = []
     while name in table:
@@ -96,12 +101,12 @@ def open_model(
     say: Callable[[str], None] = ignore,
     on_progress: Callable[[str, float], None] = ignore,
 ) -> Model:
-    """The model `spec`, or the one configured for `role`, with its fallbacks.
+    """Open the model `spec`, or the one configured for `role`, with its fallbacks.
 
-    `record` is the cassette to append to, `reply` the file with the reply to a `manual` prompt. `say` gets a sentence
-    if the repository's configuration names the model, and for each setting that the model does not support;
-    `on_progress` gets what a local model is doing, and the fraction done. Sends nothing and imports no heavy module.
-    Raises ModelError for an unknown model or an unusable cassette, UsageError for an invalid setting.
+    `record` is the cassette to append to, `reply` the file with the reply to a `manual` prompt. `say` is called with a
+    sentence if the repository's configuration names the model, and for each setting that the model does not support.
+    `on_progress` is called with what a local model is doing, and the fraction done. Sends nothing and imports no heavy
+    module. Raises ModelError for an unknown model or an unusable cassette, UsageError for an invalid setting.
     """
     if spec:
         first = resolve(settings, spec)
@@ -259,8 +264,10 @@ def _media_problem(settings: Settings, spec: str, media: Collection[Media]) -> t
 
 
 def check_attachments(settings: Settings, spec: str, media: Collection[Media]) -> str:
-    """A warning if it is unknown whether `spec` takes the attachments, else "". They are sent in either case. Raises
-    UsageError for a model that is known not to take them."""
+    """Return a warning if it is unknown whether `spec` accepts the attachments, else "".
+
+    They are sent in either case. Raises UsageError if the model is known not to accept them.
+    """
     if provider_of(spec).text_only:  # the model raises the error itself
         return ""
     problem, is_certain = _media_problem(settings, spec, media)
@@ -272,8 +279,10 @@ def check_attachments(settings: Settings, spec: str, media: Collection[Media]) -
 def attachment_refusal(
     settings: Settings, spec: str, media: Sequence[Media], context: int | None = None
 ) -> str:
-    """Why `media` cannot be sent together to `spec`, whose window is `context` tokens; "" if they can. If that is
-    unknown, this returns a reason too: the user did not attach them, and a rejected request would end the run."""
+    """The reason why `media` cannot be sent together to `spec`, whose window is `context` tokens; "" if they can.
+
+    There is also a reason if this is unknown: the user did not attach them, and a rejected request would end the run.
+    """
     problem, _ = _media_problem(settings, spec, media)
     if problem:
         return problem

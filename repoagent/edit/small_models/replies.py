@@ -105,8 +105,7 @@ def named_pieces(new: _Code, old: _Code) -> list[tuple[Rows, list[str]]]:
     """For each definition of `new`, in order: the rows of `old` that it replaces, and its lines.
 
     A definition that `old` lacks is added after the previous one, or before the next. The result is empty unless at
-    least
-    one definition exists in `old`, none exists twice, and all other lines are in `old` or only mark omitted code.
+    least one definition exists in `old`, none exists twice, and all other lines are in `old` or only mark omitted code.
     """
     if not new.top or not new.adds_nothing(new.top, (0, len(new.lines)), old):
         return []
@@ -259,9 +258,8 @@ def read_reply(
     """Turn each code block of a reply into a patch by finding the file and the lines that it replaces.
 
     Diffs and other patches are returned unchanged. `missing` are the files to create. Code that matches no file is
-    dropped
-    if other code matches one. Raises PatchRefused if the model saw only one part of a file and its code lacks that
-    part.
+    dropped if other code matches one. Raises PatchRefused if the model saw only one part of a file and its code lacks
+    that part.
     """
     assigned: list[FilePatch] = []
     unmatched: list[FilePatch] = []

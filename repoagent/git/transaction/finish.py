@@ -1,8 +1,7 @@
 """Complete a transaction, roll it back or, after a crash, recover by doing one of the two.
 
 The journal of a finished edit becomes a folder in `edits/`, for undo. Bytes that could not be restored go to a folder
-in
-`kept/`.
+in `kept/`.
 """
 
 from __future__ import annotations
@@ -152,10 +151,8 @@ def complete(
     """Complete the transaction after the commit `made`.
 
     Removes other work that hooks added, updates the user's files and index, releases the lock, and archives the
-    journal.
-    `key` signs a commit that has to be made again; the index entries of `leave` are not changed. After Busy, GitError
-    or
-    OSError, call this again; after CommitWithdrawn, roll back.
+    journal. `key` signs a commit that has to be made again; the index entries of `leave` are not changed. After Busy,
+    GitError or OSError, call this again; after CommitWithdrawn, roll back.
     """
     record = journal.record
     verdict = hook_changes.judge_commit(journal, made)
@@ -180,8 +177,7 @@ def roll_back(journal: EditJournal) -> OtherChanges:
     """Restore the state from before the transaction, and end the journal.
 
     If a file was saved since, only the edit is removed from it; if that fails, the file stays unchanged. The result
-    reports
-    both cases.
+    reports both cases.
     """
     worktree, record = journal.worktree, journal.record
     others = OtherChanges()

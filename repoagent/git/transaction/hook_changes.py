@@ -115,8 +115,7 @@ def remove_other_work(
     """Make the commit again without other work that hooks added; return its id and sentences for the user.
 
     The commit stays unchanged if another one is on top. If it cannot be made again because of a hook or the signature,
-    it is
-    withdrawn and CommitWithdrawn is raised.
+    it is withdrawn and CommitWithdrawn is raised.
     """
     if not verdict.corrections:
         return made.oid, []

@@ -39,10 +39,8 @@ class PlannedPath:
     """One path of the commit, as entries with git's filters applied; None means no file.
 
     `base` is the file before the change, and `work` the file after it, including other work on top. Merging the change
-    into
-    `head` gives `commit`; merging it into `staged` gives `stage`. For a renamed file, `base`, `head` and `staged` are
-    the
-    entries at the old path `renamed`. `bits` are the index flags.
+    into `head` gives `commit`; merging it into `staged` gives `stage`. For a renamed file, `base`, `head` and `staged`
+    are the entries at the old path `renamed`. `bits` are the index flags.
     """
 
     path: str
@@ -176,10 +174,8 @@ class EditJournal(stored.Journal):
         """Remove the reference locks that a killed git left behind; with them, git would refuse every later commit.
 
         Call this only after that git has ended. A lock is stale if it was created after git started, contains what git
-        would
-        have written (nothing, the starting commit or a commit on top of it), and stays for a while; a running git holds
-        it only
-        for milliseconds.
+        would have written (nothing, the starting commit or a commit on top of it), and stays for a while; a running git
+        holds it only for milliseconds.
         """
         worktree, record = self.worktree, self.record
         if record.started is None:

@@ -182,8 +182,7 @@ def make_plan(
     """Store the blobs of the commit and return the plan.
 
     `include_dirty` commits whole files; with `offer`, refusals suggest that. Raises Inseparable if the same lines have
-    other
-    uncommitted work, AlreadyCommitted if HEAD already contains all changes.
+    other uncommitted work, AlreadyCommitted if HEAD already contains all changes.
     """
     paths = sorted({path for change in changes for path in (change.old_path, change.path) if path})
     versions = Versions(worktree, status, read_entries(worktree, paths), include_dirty, offer, in_place)

@@ -16,8 +16,7 @@ class Options:
     """Options for a commit, named as in `git commit` where git has them.
 
     `sign` is a key, "" for the default key, or None to follow the configuration. `fixup` is a commit, `branch` a new
-    branch.
-    `include_dirty` commits whole files; `no_commit` only writes them.
+    branch. `include_dirty` commits whole files; `no_commit` only writes them.
     """
 
     no_commit: bool = False
@@ -110,8 +109,7 @@ class HookFailed(CheckFailed):
     """git or a hook refused the commit and printed `output`. Everything was restored, except as stated in `remarks`.
 
     `by_git` means that another edit would not help: there is no identity or signature, the user cancelled in the
-    editor,
-    or the commit was withdrawn.
+    editor, or the commit was withdrawn.
     """
 
     def __init__(self, output: bytes, *, by_git: bool = False, remarks: Sequence[str] = ()) -> None:

@@ -40,10 +40,8 @@ class BaseTransaction(ABC):
     """A change to files as a context manager; leaving it early restores everything.
 
     What other programs have changed in the meantime is kept. `Transaction` ends with a commit, `MoveTransaction` moves
-    HEAD
-    to an existing one. If `commits` is false, only files are written and no lock is taken. `in_place` means that the
-    files
-    already have the change.
+    HEAD to an existing one. If `commits` is false, only files are written and no lock is taken. `in_place` means that
+    the files already have the change.
     """
 
     def __init__(
@@ -184,8 +182,7 @@ class Transaction(BaseTransaction):
     """A change that becomes one commit; see the module's docstring for its use.
 
     `plan` is what would be committed, `result` what was committed. With `in_place`, the files keep the change even
-    without a
-    commit.
+    without a commit.
     """
 
     def __init__(
@@ -213,8 +210,7 @@ class Transaction(BaseTransaction):
         """Make the commit, with the user's hooks, signature and identity.
 
         `at_once` promises that nothing has run since the transaction was entered, so the status is not read again.
-        Raises
-        HookFailed, with everything restored, if git or a hook refuses, and Busy if another program moved HEAD.
+        Raises HookFailed, with everything restored, if git or a hook refuses, and Busy if another program moved HEAD.
         """
         text = commit.encode(self._worktree, message)
         if self._status is None or not at_once:

@@ -43,9 +43,13 @@ _WAIT = 0.25  # seconds to wait for another process that updates the index
 
 
 class State(NamedTuple):
-    """How much of the history is indexed: `commits` on all branches, without merges, in `size` bytes. `new` commits
-    that the revision reaches are not. `end` is "mining" (older ones are missing), "whole", or "unreadable" (git
-    could not read them)."""
+    """How much of the history is indexed.
+
+    commits: the number of indexed commits on all branches, without merges.
+    new: the number of commits that the revision reaches and that are not indexed.
+    end: "mining" if older commits are missing, "unreadable" if git could not read them, else "whole".
+    size: the size of the index in bytes.
+    """
 
     commits: int
     end: str = "mining"
@@ -145,8 +149,11 @@ class Index:
         return State(0)
 
     def view(self, revision: str = "HEAD") -> IndexView:
-        """A snapshot of the indexed history that `revision` reaches. Raises UsageError for an unknown revision,
-        NoCommits before the first commit, Unusable if nothing has been indexed."""
+        """A snapshot of the indexed history that `revision` reaches.
+
+        Raises UsageError for an unknown revision, NoCommits before the first commit, Unusable if nothing has been
+        indexed.
+        """
         tip = self._tip(revision)
         connection = self._reader()
         if connection is None:
@@ -240,8 +247,10 @@ class Index:
 
 
 def open_index(worktree: WorkTree, *, warn: Warn = to_stderr) -> Index:
-    """The index of the repository of `worktree`, shared by all its work trees. Nothing is read or created yet. `warn`
-    gets a sentence if the index had to be recreated."""
+    """The index of the repository of `worktree`, which all its work trees share.
+
+    Nothing is read or created yet. `warn` is called with a sentence if the index later has to be recreated.
+    """
     return Index(worktree, warn)
 
 

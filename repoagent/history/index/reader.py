@@ -210,8 +210,10 @@ class Reach(NamedTuple):
 
 
 def reach(connection: sqlite3.Connection, top: Path, tip: bytes) -> Reach:
-    """What the commit `tip` (a hexadecimal id) reaches; an unknown tip takes one git process. Raises UsageError if git
-    cannot walk from it."""
+    """The commits that can be reached from `tip`, a hexadecimal commit id. An unknown tip takes one git process.
+
+    Raises UsageError if git cannot walk the history from it.
+    """
     if (stored := known(connection, tip)) is not None:
         return stored
     low, ended = get(connection, "low"), get(connection, "ended") == WHOLE

@@ -24,8 +24,10 @@ Known = Callable[[bytes], "tuple[int, int] | None"]  # file and kind of the oute
 
 
 class Batch:
-    """The paths and files of a sequence of commits: newest first with `back`, else oldest first. `known` returns what
-    earlier batches found for a path."""
+    """The paths and files of a sequence of commits, newest first with `back`, else oldest first.
+
+    `known` returns what earlier batches found for a path.
+    """
 
     def __init__(self, known: Known, next_file: int, *, back: bool) -> None:
         self.known, self.next_file, self.back = known, next_file, back

@@ -70,9 +70,12 @@ class Prompt:
 
 
 def prompt_of(request: Request, cache: str, spec: str = "", refused: Collection[str] = ()) -> Prompt:
-    """The request for the model `spec`, with its last four cache breakpoints: the longest prefixes save the most. A
-    reply is sent as its blocks while they are valid. A signature is bound to the model and to everything before it:
-    after an edited or omitted turn, later replies are sent as text, and so are those with a prefix in `refused`."""
+    """Convert `request` for the model `spec`.
+
+    Only the last four cache breakpoints remain, since the longest prefixes save the most. A reply is sent as its blocks
+    while they are valid. A signature is bound to the model and to everything before it, so after an edited or omitted
+    turn, later replies are sent as text. So are those with a prefix in `refused`.
+    """
     mark: dict[str, Any] = {"cache_control": {"type": "ephemeral"} | ({"ttl": "1h"} if cache == "1h" else {})}
     mark = {} if cache == "off" else mark
     system = _blocks(request.system, mark)
@@ -231,8 +234,11 @@ _ADVICE = {
 
 @dataclass(frozen=True)
 class AnthropicModel:
-    """A Claude model. `name` is the platform's name for it; `refused` has the prefixes whose thinking the server
-    rejected."""
+    """A Claude model.
+
+    `name` is the platform's name for it. `refused` has the hashes of prompt prefixes for which the server rejected the
+    thinking.
+    """
 
     name: str
     wishes: Wishes = field(default_factory=Wishes)
@@ -258,7 +264,7 @@ class AnthropicModel:
         return catalog.thinks(self.name)
 
     def complete(self, request: Request, on_text: OnText) -> Reply:
-        """See `llm.model.Model`. Raises UsageError for an image or PDF that is not accepted."""
+        """Make one attempt; see `llm.model.Model`. Raises UsageError for an image or PDF that is not accepted."""
         refuse_over(request, media_limits(self.platform, self.context_tokens), self.spec)
         received = StreamedReply(request.tools)
         prompt = prompt_of(request, self.wishes.cache, self.spec, self.refused)
@@ -389,7 +395,7 @@ class AnthropicBackend(Backend):
         return may_have_credentials()
 
     def check(self, settings: Settings, model: str, *, online: bool = True) -> Status:
-        """Like `Backend.check`, but never contacts a cloud: the user may have to log in."""
+        """Like `Backend.check`, but never contacts a cloud platform, since the user might have to log in first."""
         names = _KEY_VARIABLES if self.name == "anthropic" else clouds.CLOUDS[self.name].evidence
         variable = next((name for name in names if os.environ.get(name)), "")
         origin = f"environment {variable}" if variable else ""  # the most likely one

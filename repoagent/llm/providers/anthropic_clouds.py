@@ -19,8 +19,13 @@ if TYPE_CHECKING:
 
 
 class Cloud(NamedTuple):
-    """What messages say about a cloud platform. `address` has the variables that set its address, `evidence` those that
-    show that there are credentials; `remedies` are by HTTP status."""
+    """What messages say about a cloud platform.
+
+    login: how to log in.
+    address: the variables that set the platform's address.
+    remedies: advice by HTTP status.
+    evidence: the variables that show that there are credentials.
+    """
 
     name: str
     login: str

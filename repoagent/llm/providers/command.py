@@ -45,8 +45,11 @@ _LOGIN = re.compile(
 
 @dataclass(frozen=True)
 class CommandModel:
-    """Runs `command` in a shell: a known agent restricted to answering, in an empty folder (see `command_agents`), any
-    other command unchanged in the current folder."""
+    """Runs `command` in a shell.
+
+    A known agent is restricted to answering and runs in an empty folder (see `command_agents`); any other command runs
+    unchanged in the current folder.
+    """
 
     command: str
     timeout: float = 600.0  # seconds
@@ -59,7 +62,10 @@ class CommandModel:
         return f"command:{self.command}"
 
     def complete(self, request: Request, on_text: OnText) -> Reply:
-        """See `llm.model.Model`. Never leaves a process behind. Raises UsageError if an image or PDF is attached."""
+        """Make one attempt; see `llm.model.Model`. Never leaves a process behind.
+
+        Raises UsageError if an image or PDF is attached.
+        """
         refuse_any(request, f"command:{agents.masked_command(self.command)}")
         prompt = render(request)
         agent = agents.known_agent(self.command)

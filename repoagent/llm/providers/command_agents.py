@@ -34,7 +34,10 @@ def plain_text(text: str) -> str:
 
 @dataclass
 class ProgramReply:
-    """The reply of a program. `error` is its own failure message; `known`: the reply was identified in the output."""
+    """The reply of a program.
+
+    `error` is the program's own failure message. `known` is true if the reply could be identified in the output.
+    """
 
     text: str = ""
     stop: Stop = "end"
@@ -91,7 +94,7 @@ class Reader:
 
 
 def claude(reply: ProgramReply, event: Event) -> str:
-    """Read an event of `claude -p --output-format stream-json` (or json); return the text to show."""
+    """Read an event of `claude -p --output-format stream-json` (or `json`) into `reply`; return the text to show."""
     kind = event.get("type")
     if kind == "system" and event.get("subtype") == "init":
         reply.model = str(event.get("model") or "")
@@ -119,8 +122,10 @@ def claude(reply: ProgramReply, event: Event) -> str:
 
 
 def codex(reply: ProgramReply, event: Event) -> str:
-    """Read an event of `codex exec --json`. The last message is the reply; an error counts unless the turn completes
-    later."""
+    """Read an event of `codex exec --json` into `reply`; return the text to show.
+
+    The last message is the reply. An error counts unless the turn completes later.
+    """
     kind = event.get("type")
     if kind == "item.completed" and event["item"].get("type") == "agent_message":
         reply.known, reply.text = True, str(event["item"]["text"])
@@ -142,11 +147,14 @@ def _counts(event: Event, *names: str) -> list[Any]:
 
 @dataclass(frozen=True)
 class Agent:
-    """How to run a coding agent so that it only answers, and the `handler` that reads its events.
+    """How to run a coding agent so that it only answers.
 
-    adds: pairs of arguments (in shell syntax), which are added, and words, of which each prevents that. The agent runs
-    in an empty folder, so that no file in a repository can instruct it, unless the command contains a word of
-    `works_here`. drops: environment variables that prevent it from starting. install, login: instructions.
+    handler: reads the agent's events.
+    install, login: instructions.
+    adds: pairs of arguments to add (in shell syntax) and the words in the command that prevent this.
+    works_here: words in the command that let the agent run in the current folder. Otherwise it runs in an empty one, so
+    that no file in a repository can instruct it.
+    drops: environment variables that prevent the agent from starting.
     """
 
     handler: Handler
@@ -200,7 +208,7 @@ def known_agent(command: str) -> Agent | None:
 
 
 def full_command(command: str) -> str:
-    """The command line to run for `command`; for an agent, with the arguments of `adds`."""
+    """The command line to run for `command`; for an agent, it includes the arguments in `adds`."""
     if (agent := known_agent(command)) is None:
         return command
     options = {word.partition("=")[0] for word in simple_words(command)}
@@ -209,15 +217,17 @@ def full_command(command: str) -> str:
 
 
 def runs_in_empty_folder(command: str) -> bool:
-    """True for an agent, unless its options refer to the current folder."""
+    """Whether `command` runs in an empty folder: true for an agent, unless its options refer to the current folder."""
     agent = known_agent(command)
     options = {word.partition("=")[0] for word in simple_words(command)}
     return agent is not None and not options & {*agent.works_here.split()}
 
 
 def simple_words(command: str) -> list[str]:
-    """The words of a command without leading assignments; [] if it needs a shell (a pipe, a redirection, a
-    substitution)."""
+    """The words of a command without its leading assignments.
+
+    Returns [] if the command needs a shell for a pipe, a redirection or a substitution.
+    """
     lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
     lexer.whitespace_split = True
     lexer.commenters = ""

@@ -31,9 +31,11 @@ if TYPE_CHECKING:
 class Endpoint:
     """The server for the models `NAME/model`.
 
-    base_url: including `/v1`. key_variables: for the key; the first one set is used. local: a server on this machine.
-    traits: deviations from the common protocol; see endpoints.toml. socket: the Unix socket to connect to instead of
-    the host.
+    base_url: the URL including `/v1`.
+    key_variables: environment variables for the key; the first one set is used.
+    local: whether the server runs on this machine.
+    traits: deviations from the common protocol; see endpoints.toml.
+    socket: the Unix socket to connect to instead of the host.
     """
 
     name: str
@@ -45,12 +47,12 @@ class Endpoint:
 
     @property
     def address(self) -> str:
-        """The URL without a password, for messages."""
+        """The URL to show in messages, without a password."""
         return display_address(self.base_url)
 
     @property
     def address_setting(self) -> str:
-        """The settings that determine the address, for messages."""
+        """The names of the settings that determine the address, for messages."""
         variable = self.hint("address_variable")
         setting = f"providers.{self.name}.base_url in your configuration"
         return f"{variable} or {setting}" if variable else setting
@@ -64,7 +66,10 @@ class Endpoint:
         return str(_known().get(self.name, {}).get(kind, ""))
 
     def no_response(self, error: Exception, seconds: float | None, secrets: list[str]) -> ModelError:
-        """The error for a request that got no response: a plain ModelError if a local server is not running."""
+        """The error for a request that got no response.
+
+        If a local server is not running, this is a plain ModelError, so that the request is not repeated.
+        """
         from repoagent.llm.providers.errors import causes, unreachable
 
         if self.local and any(isinstance(cause, ConnectionRefusedError) for cause in causes(error)):
@@ -80,13 +85,16 @@ def _known() -> Mapping[str, Mapping[str, Any]]:
 
 
 def endpoint_names() -> tuple[str, ...]:
-    """The names in endpoints.toml, in its order."""
+    """The names of the servers in endpoints.toml, in the order of the file."""
     return tuple(_known())
 
 
 def endpoint(name: str, configured: Mapping[str, Mapping[str, Any]]) -> Endpoint | None:
-    """The endpoint `name`; None if neither endpoints.toml nor `configured`, the `providers` table of the user's
-    configuration, defines its address. Raises UsageError for an invalid entry or address."""
+    """The endpoint `name`; None if its address is not defined.
+
+    `configured` is the `providers` table of the user's configuration, which overrides the environment and
+    endpoints.toml. Raises UsageError for an invalid entry or address.
+    """
     known = _known().get(name, {})
     user = configured.get(name, {})
     variable = str(known.get("address_variable", ""))
@@ -153,7 +161,7 @@ def display_address(address: str) -> str:
 
 
 def find_key(endpoint: Endpoint) -> tuple[str, str]:
-    """The key from the first environment variable that is set, and the name of the variable; "" if none is."""
+    """The key in the first environment variable that is set, and the variable's name; both are "" if none is set."""
     for variable in endpoint.key_variables:
         if secret := os.environ.get(variable):
             return secret, variable
@@ -171,8 +179,10 @@ def list_models(endpoint: Endpoint, *, seconds: float = 5.0) -> list[str]:
 
 
 def context_of(endpoint: Endpoint, name: str, *, seconds: float = 2.0) -> int | None:
-    """The context window in tokens that a local server currently gives the model; None if it reports none, and for any
-    other server. Never raises."""
+    """The context window in tokens that a local server currently gives the model. Never raises.
+
+    Returns None if the server does not report a window or is not local.
+    """
     if endpoint.local:
         # if the server does not run or is of another kind, the first call reports it
         with suppress(ModelError, AttributeError, TypeError):

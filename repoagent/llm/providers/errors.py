@@ -97,8 +97,10 @@ _WAIT = re.compile(r"(?:(?:retry|try again) in |\"retrydelay\": ?\")(?:(\d+)m(?!
 
 @dataclass(frozen=True)
 class ServerError:
-    """An error from a server. `status` is the HTTP status or, for a 200, the status in its body. `text` is the whole
-    body in lower case."""
+    """An error from a server.
+
+    `status` is the HTTP status or, if that is 200, the status in the body. `text` is the whole body in lower case.
+    """
 
     status: int
     message: str
@@ -116,13 +118,16 @@ class ServerError:
 
     @property
     def is_about_model(self) -> bool:
-        """Whether the server does not have the model."""
+        """Whether the error says that the server does not have the model."""
         return re.search(_NO_MODEL, self.text) is not None
 
 
 def parse_error(status: int, body: object, code: str = "") -> ServerError:
-    """Parse the error `body` of any server: {"error": {…}}, {"error": "text"}, the value in either, {"detail": …},
-    {"message": {…}}, a list of one of these, plain text, or HTML. `code` is from a header."""
+    """Parse the error `body` of any server. `code` is the error code from a header.
+
+    The body may be {"error": {…}}, {"error": "text"}, the value of "error" itself, {"detail": …}, {"message": {…}}, a
+    list of one of these, plain text, or HTML.
+    """
     if isinstance(body, str):
         with suppress(ValueError):
             body = json.loads(body)
@@ -163,8 +168,10 @@ def rejection(
     request: Request,
     secrets: Collection[str] = (),
 ) -> ModelError:
-    """The error for a server's error: a Retryable if the same request may succeed later. `advice` has remedies by
-    status."""
+    """The exception for a server's error: a Retryable if the same request may succeed later, else a ModelError.
+
+    `advice` maps HTTP statuses to remedies.
+    """
     status, hint, wait = error.meaning, headers.get("x-should-retry"), None
     message = brief(error.message, secrets) or "no reason given"
     is_transient = status in {408, 409, 424, 429} or status >= 500
@@ -252,7 +259,7 @@ def brief(text: str, secrets: Collection[str] = ()) -> str:
 
 
 def without_page(text: str) -> str:
-    """`text`, or "a web page" if it is one."""
+    """Return `text`, or "a web page" if it is HTML."""
     return "a web page" if re.match(r"\s*<(!doctype|html|head|body|\?xml)", text, re.IGNORECASE) else text
 
 

@@ -21,9 +21,11 @@ _IMPORT_SECONDS = 30.0  # to wait for an import at exit, on a loaded machine too
 
 
 def new_http_client(endpoint: Endpoint | None = None) -> httpx2.Client:
-    """A client that uses the proxies and certificates set in the environment, but no proxy for a local `endpoint`. Idle
-    connections stay open for 60 seconds, long enough for a check between two calls. Raises ModelError for unusable
-    settings."""
+    """A client that uses the proxies and certificates set in the environment, but no proxy for a local `endpoint`.
+
+    Idle connections stay open for 60 seconds, long enough for a check between two calls. Raises ModelError for unusable
+    settings.
+    """
     import httpx2
 
     options: dict[str, Any] = {}
@@ -52,8 +54,11 @@ def open_early(http: httpx2.Client, address: str) -> None:
 
 
 def in_background(work: Callable[[], object], name: str) -> None:
-    """Start an import in a thread; a ModelError is ignored, since the first call raises it again. At exit, the program
-    waits for it: the interpreter crashes if it is finalized while C modules load."""
+    """Start an import in a background thread.
+
+    A ModelError is ignored, since the first call raises it again. At exit, the program waits for the import, because
+    the interpreter crashes if it is finalized while C modules load.
+    """
 
     def run() -> None:
         with suppress(ModelError):
