@@ -50,7 +50,7 @@ class Proposal:
 
 @dataclass(frozen=True)
 class Decision:
-    """The user's decision. After `revise`, which means that the user edited the diff, the user is asked again."""
+    """The user's decision. `revise` means that the user edited the diff, and is asked again."""
 
     kind: Literal["yes", "no", "revise"]
     reason: str = ""  # of a "no", for the model
@@ -83,8 +83,7 @@ class UserInterface(Protocol):
 
 
 def tolerances_text(placement: Placement) -> str:
-    """Describe the tolerances with which a hunk was placed, except those that nearly all answers need; "" if there are
-    none."""
+    """Describe the tolerances with which a hunk was placed, except very common ones; "" if there are none."""
     names = ({placement.level, *placement.tolerances} & TOLERANCES.keys()) - USUAL
     if placement.level == "new-file" and "whitespace" in names:
         return SPACED

@@ -151,7 +151,7 @@ class FileChange:
         return FileChange(self.path, self.old_path, self.new, self.old)
 
     def with_data(self, before: bytes | None, after: bytes | None) -> FileChange:
-        """The same change of paths and modes, with these bytes instead."""
+        """A copy of the change with other bytes, and the same paths and modes."""
         old = None if before is None else Content(before, self.old_mode or REGULAR)
         new = None if after is None else Content(after, self.mode or REGULAR)
         return FileChange(self.old_path, self.path, old, new)

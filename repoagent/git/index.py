@@ -148,7 +148,7 @@ def refresh(worktree: WorkTree, file: Path, paths: Collection[str]) -> None:
 
 
 def write_tree(worktree: WorkTree, file: Path) -> str:
-    """Store the index `file` as a tree; return its id."""
+    """Store the index `file` as a tree; return the tree's id."""
     return git(worktree.top, "write-tree", env=_env(file), read_only=False).decode().strip()
 
 

@@ -118,7 +118,7 @@ _RAW = ("-r", "-z", "--raw", "--no-abbrev", "--no-renames")
 
 @dataclass(frozen=True)
 class Commit:
-    """A commit.
+    """A commit and its changes.
 
     `changed` maps paths to the entries that differ from its first parent (None: removed), `was` maps the same paths to
     the parent's entries.

@@ -158,7 +158,7 @@ def is_whole(worktree: WorkTree, edit: Edit, commit: str) -> bool:
 
 
 def is_shared(worktree: WorkTree, commit: str) -> bool:
-    """Whether the commit is also reachable from another work tree or from a ref other than HEAD's branch.
+    """Whether the commit is also reachable from another work tree's HEAD or from a ref other than HEAD's branch.
 
     Private refs, such as the stash, do not count.
     """

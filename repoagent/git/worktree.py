@@ -110,8 +110,10 @@ def bare_repository(cwd: Path) -> Path | None:
 
 
 def settings_folder(cwd: Path) -> Path:
-    """The folder in which to read git's settings: `cwd`, or "/" in a `bare_repository`, whose settings may name
-    programs."""
+    """The folder in which to read git's settings: `cwd`, or "/" if that is in a bare repository.
+
+    The settings of a bare repository may name programs to run.
+    """
     return cwd if bare_repository(cwd) is None else Path("/")
 
 

@@ -200,7 +200,7 @@ def _best(scores: Mapping[int, float], paths: Mapping[int, bytes], limit: int) -
 def direct(
     history: Sequence[Commit], query: frozenset[int], newest: int
 ) -> tuple[dict[int, float], dict[int, float]]:
-    """The share of the commits in `history` that changed each other file (0 to 1), and a weight for how recently.
+    """For each other file, its share of the commits in `history` (0 to 1), and a weight for how recently it changed.
 
     `history` has the commits of the queried files, newest first; `newest` is the number of the newest commit. A commit
     weighs less the more commits of `history` are newer, and its weight is divided among its other files. A commit that

@@ -119,8 +119,10 @@ def add_summaries(steps: Iterable[Step], summaries: Mapping[str, Summary]) -> tu
 
 
 def add_saved(folder: Path, steps: Sequence[Step]) -> tuple[Step, ...]:
-    """Add the saved summaries of their commits to `steps`. Unreadable summaries are left out: a prompt can do without
-    them."""
+    """Add the saved summaries to the `steps` of their commits.
+
+    Unreadable summaries are left out, because a prompt can do without them.
+    """
     summaries = {}
     for step in steps:
         try:

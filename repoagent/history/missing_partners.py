@@ -114,7 +114,7 @@ AVERAGE = (0.7, 0.55, 0.45, *[0.0] * 47)
 
 
 def calibrate(view: View, *, false_alarms: float = 0.05) -> float:
-    """The threshold for `missing` that limits false alarms: 0.4 to 1.0, which no file reaches.
+    """The threshold for `missing` that limits false alarms, from 0.4 to 1.0; no file reaches 1.0.
 
     At most a fraction `false_alarms` (below 1) of the newest commits would have caused a warning. Each of the 200
     newest commits with at most 30 files is assumed complete and judged only by earlier commits. With fewer than 40 such
@@ -131,7 +131,7 @@ def calibrate(view: View, *, false_alarms: float = 0.05) -> float:
 
 
 def surest(view: View, commits: Sequence[Commit]) -> list[float | None]:
-    """The confidence of the most likely missing file of each commit, judged only by earlier commits.
+    """For each commit, the confidence of the file that is most likely missing, judged only by earlier commits.
 
     It is 0.0 if below 0.4, and None if none of the commit's files existed before.
     """

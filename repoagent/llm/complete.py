@@ -55,9 +55,9 @@ class Fallback:
 
     @property
     def takes(self) -> frozenset[str]:
-        """The settings that the current model supports.
+        """The fields of `Wishes` that the current model supports, and "tools" if all models support tools.
 
-        They include "tools" only if all models support tools, since any of them may answer.
+        Any of the models may answer a request with tools.
         """
         tools = all("tools" in model.takes for model in self.models)
         return self.current.takes if tools else self.current.takes - {"tools"}

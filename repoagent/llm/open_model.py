@@ -47,8 +47,10 @@ class AbsentModel:
 
 @dataclass(frozen=True)
 class ModelChoice:
-    """A chosen model. `origin` is the source of the setting; `why` says how the spec was derived from it ("alias
-    fast")."""
+    """A chosen model.
+
+    `origin` is the source of the setting; `why` says how the spec was derived from it ("alias fast").
+    """
 
     spec: str
     origin: str

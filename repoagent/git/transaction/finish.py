@@ -87,7 +87,7 @@ def archive(journal: EditJournal, **values: Any) -> None:
 
 
 def end_if_archived(journal: EditJournal) -> bool:
-    """If the edit was logged before the process failed, end its journal. Returns whether it was."""
+    """End the journal if its edit was logged before the process failed; return whether it was logged."""
     record, log = journal.record, layout(journal.worktree).edits
     lines = [line for line in json_files.read_records(log) if line.get("id") == record.id]
     if not lines or lines[-1].get("event") != record.event:

@@ -80,12 +80,12 @@ class SavedFile:
 
 @dataclass(frozen=True)
 class Record:
-    """One transaction.
+    """The record of one transaction.
 
     head, branch: HEAD's commit and branch at the start.
     moves_to: the commit to which HEAD moves if no new one is made; "" for an unborn branch.
     in_place: the files already have the change, and undo uses `was` and `done` of each step.
-    uncommitted: all tracked paths with other work.
+    uncommitted: all tracked paths with uncommitted work besides the edit.
     saved: the files among them that were copied.
     started: when hooks started, in nanoseconds since 1970.
     """

@@ -28,8 +28,8 @@ _ONLY_WRITE = ", or use --no-commit to only write the files"
 class Plan:
     """The planned commit on top of `head` (None: the first commit).
 
-    `uncommitted` are all tracked paths with other uncommitted work, which a `--check` command sees too. `notes` are
-    sentences for the user.
+    `uncommitted` are all tracked paths with uncommitted work besides the change, which a `--check` command sees too.
+    `notes` are sentences for the user.
     """
 
     head: str | None
@@ -83,8 +83,7 @@ class Versions:
         return None if content is None else to_blob(self.worktree, path, content, self.staged(path))
 
     def nested(self, target: str) -> Iterator[str]:
-        """The changed tracked files in the way of `target`, at a path that it needs as a folder or below `target`
-        itself."""
+        """The changed tracked files in the way of `target`: below it, or at a path that it needs as a folder."""
         for path, changed in self.status.changed.items():
             is_nested = target.startswith(path + "/") or path.startswith(target + "/")
             if is_nested and (changed.head or changed.staged):

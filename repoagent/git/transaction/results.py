@@ -31,7 +31,7 @@ class Options:
 
 @dataclass(frozen=True)
 class CommitResult:
-    """The commit.
+    """The result of a commit.
 
     folded: the paths with a hook's changes.
     taken_out: the paths from which other work that a hook added was removed.
@@ -108,8 +108,8 @@ class Inseparable(Refused):
 class HookFailed(CheckFailed):
     """git or a hook refused the commit and printed `output`. Everything was restored, except as stated in `remarks`.
 
-    `by_git` means that another edit would not help: there is no identity or signature, the user cancelled in the
-    editor, or the commit was withdrawn.
+    `by_git` means that another edit would not help: there is no identity or signature, the user may have cancelled in
+    the editor, or the commit was withdrawn.
     """
 
     def __init__(self, output: bytes, *, by_git: bool = False, remarks: Sequence[str] = ()) -> None:
