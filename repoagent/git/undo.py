@@ -212,9 +212,9 @@ Planned = Callable[[Status], Iterator[PlannedPath]]
 
 
 class MoveTransaction(BaseTransaction):
-    """Write the files, then move HEAD's branch from `ends[0]` to `ends[1]`; if these are equal, change only the index.
+    """A transaction that writes the files, then moves HEAD's branch from `ends[0]` to `ends[1]`.
 
-    `planned` returns the index entries to change.
+    If both are equal, only the index changes. `planned` returns the index entries to change.
     """
 
     def __init__(

@@ -40,7 +40,7 @@ FALLBACK_WAIT = 20.0  # seconds; if the server asks for a longer wait, use the n
 
 @dataclass
 class Fallback:
-    """Calls the first of `models` that has not failed.
+    """A model that calls the first of `models` that has not failed.
 
     A failed model is not called again in this run, because failures rarely clear up that fast.
     """

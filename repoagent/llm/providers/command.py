@@ -45,7 +45,7 @@ _LOGIN = re.compile(
 
 @dataclass(frozen=True)
 class CommandModel:
-    """Runs `command` in a shell.
+    """A model that runs `command` in a shell.
 
     A known agent is restricted to answering and runs in an empty folder (see `command_agents`); any other command runs
     unchanged in the current folder.
