@@ -27,10 +27,13 @@ if TYPE_CHECKING:
 class Provider:
     """What is known about a provider without importing its module.
 
-    backend: its `Backend`, as `module:class` below repoagent/llm. usage, summary: the form of a spec and what it stands
-    for, in help and completion. argument: what follows the separator (a command line may contain a key). requires: the
-    modules that the extra of the same name installs. sdk: the name of its models in models.toml. address_variables:
-    environment variables that redirect its requests.
+    backend: its `Backend`, as `module:class` below repoagent/llm.
+    usage, summary: for help and completion, the form of a spec and what the spec stands for.
+    argument: the kind of text after the separator; a command line may contain a key.
+    answered_by: who writes the replies.
+    requires: the modules that the extra of the same name installs.
+    sdk: the name under which models.toml lists its models.
+    address_variables: the environment variables that redirect its requests.
     """
 
     name: str
@@ -46,7 +49,7 @@ class Provider:
 
     @property
     def text_only(self) -> bool:
-        """Whether it accepts neither images nor PDFs; `Model.complete` raises UsageError for them."""
+        """Whether the provider accepts neither images nor PDFs. If so, `Model.complete` raises UsageError for them."""
         return self.argument != "name"
 
     @property
@@ -96,14 +99,15 @@ class Spec(NamedTuple):
 
     @property
     def backend(self) -> Backend:
-        """The provider's backend; imports its module."""
+        """The provider's backend. Imports the provider's module."""
         module, _, name = self.provider.backend.partition(":")
         implementation: type[Backend] = getattr(import_module(f"repoagent.llm.{module}"), name)
         return implementation(self.name)
 
 
 def parse_spec(spec: str) -> Spec:
-    """Split `spec`. Without a provider's name it belongs to SERVERS, even if no such server exists."""
+    """Split `spec` into its parts. If it does not begin with a provider's name, it belongs to SERVERS, even if no such
+    server exists."""
     for provider in PROVIDERS.values():
         prefix = f"{provider.name}{provider.separator}"
         if spec == prefix or (provider.separator and spec.startswith(prefix)):
@@ -126,8 +130,11 @@ def provider_names(settings: Settings) -> list[str]:
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """The options for opening a model. `reply` is the file with the user's reply; `on_progress` gets what a local model
-    is doing and the fraction done, 0 to 1."""
+    """The options for opening a model.
+
+    `reply` is the file that contains the user's reply. `on_progress` is called with what a local model is doing and the
+    fraction done, from 0 to 1.
+    """
 
     settings: Settings
     wishes: Wishes
@@ -144,9 +151,11 @@ class ModelOptions:
 class Status:
     """Whether a model or a provider can be used.
 
-    key: the source of its key, never the key itself. problem: why it cannot be used, with the remedy after a colon; ""
-    if no reason is known. tried: whether a server was queried or a file read. runs: the command line, if it differs
-    from the spec. context: the window in tokens, if reported.
+    key: the source of its key, never the key itself; "" if there is none.
+    problem: why it cannot be used, with the remedy after a colon; "" if no reason is known.
+    tried: whether a server was queried or a file was read.
+    runs: the command line, if it differs from the spec.
+    context: the window in tokens, if the server or file reports it.
     """
 
     key: str = ""
@@ -157,8 +166,11 @@ class Status:
 
 
 class Backend:
-    """Opens and checks the models of the provider `name`. `model` is the part of a spec after the name. Methods raise
-    ModelError, and UsageError for wrong settings."""
+    """Opens and checks the models of the provider `name`.
+
+    `model` is the part of a spec after the provider's name. Methods raise ModelError, and UsageError for wrong
+    settings.
+    """
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -191,7 +203,7 @@ class Backend:
 
 
 def missing_extra(name: str) -> str:
-    """What to report about a provider whose libraries are not installed; "" if they are. Imports none of them."""
+    """Return an error message if the libraries of the provider `name` are not installed, else "". Imports none of them."""
     try:
         if all(find_spec(module) for module in PROVIDERS[name].requires):
             return ""

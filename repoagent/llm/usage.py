@@ -67,8 +67,14 @@ class Price:
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of a run; None for no limit. `cost` is in US dollars; `turns` limits the attempts, `day` the cost of
-    all runs in a day, `seconds` the time since the meter was created."""
+    """The limits of a run; None means no limit.
+
+    turns: the number of attempts.
+    tokens: the number of tokens.
+    cost: the cost of the run in US dollars.
+    day: the cost of all runs in a day, in US dollars.
+    seconds: the time since the meter was created.
+    """
 
     turns: int | None = None
     tokens: int | None = None
@@ -87,8 +93,11 @@ class Limits:
 
 @dataclass
 class Meter:
-    """Counts every attempt of a run, including failed ones, and its cost. The attempts of a `part` are counted and
-    limited here as well. What is `lent` to a process counts as used until its usage is counted."""
+    """Counts every attempt of a run, including failed ones, and its cost.
+
+    The attempts of a `part` are also counted and limited here. The limits `lent` to a process count as used until its
+    actual usage is counted.
+    """
 
     limits: Limits = field(default_factory=Limits)
     price_of: Callable[[str], Price | None] = lambda spec: None
@@ -108,7 +117,8 @@ class Meter:
 
     @property
     def left(self) -> Limits:
-        """What remains of these limits and of those of the whole, each at least 0. `day` is the limit itself."""
+        """What remains of these limits and of those of `whole`, each at least 0. `day` is not reduced by what has been
+        spent."""
         used = self._used()
         left = {
             name: None if limit is None else limit - used[name] for name, limit in vars(self.limits).items()
@@ -129,8 +139,8 @@ class Meter:
     def before_attempt(self, estimate: Usage, spec: str) -> None:
         """Count one attempt with the model `spec` and an input of about `estimate`.
 
-        Raises LimitReached, and counts nothing, if it would exceed a limit; UsageError if cost is limited and the
-        model's price is unknown. The last call of a run may exceed the limits on tokens and cost by one reply.
+        Raises LimitReached, without counting the attempt, if it would exceed a limit; UsageError if the cost is limited
+        and the model's price is unknown. The last call of a run may exceed the limits on tokens and cost by one reply.
         """
         limits, used = self.limits, self._used()
         if limits.turns is not None and used["turns"] >= limits.turns:
@@ -161,7 +171,7 @@ class Meter:
             self.book.add(spec, usage, cost)
 
     def count(self, usage: Usage, cost: float | None, attempts: int = 0) -> None:
-        """Count usage that is in the log already. `attempts` are those of another process."""
+        """Count usage that is already in the log. `attempts` is the number of attempts by another process."""
         self.usage += usage
         self.attempts += attempts
         self._dollars += cost or 0.0
@@ -234,9 +244,9 @@ class SpendEntry:
 
 @dataclass(frozen=True)
 class SpendLog:
-    """The log of spending in `folder`: one file per day, one line per attempt.
+    """The log of spending in `folder`, with one file per day and one line per attempt.
 
-    must: a failure to write the log is an error, not a warning, because a limit depends on it.
+    `must`: a failure to write the log is an error, not a warning, because a limit depends on the log.
     """
 
     folder: Path

@@ -46,7 +46,8 @@ SOCKET = "model.sock"  # llama.cpp recognizes a socket by this extension
 
 
 def model_file(path: str) -> Path:
-    """The absolute path of the model file at `path` (`~` is allowed). Raises ModelError if it is not a GGUF file."""
+    """Return the absolute path of the model file at `path`, in which `~` is expanded. Raises ModelError if it is not a
+    GGUF file."""
     try:
         file = Path(path).expanduser().absolute()
         if not file.is_file():
@@ -101,8 +102,10 @@ _lock = threading.RLock()
 
 
 def loaded_engine(path: str, window: int) -> Engine:
-    """The process that has loaded the model with a window of `window` tokens. Raises ModelError if the file is not a
-    model or cannot be loaded, or if the library is missing."""
+    """Return the process that has loaded the model file `path` with a window of `window` tokens; start it if necessary.
+
+    Raises ModelError if the file is not a model, if it cannot be loaded, or if the library is missing.
+    """
     if importlib.util.find_spec("xllamacpp") is None:
         raise ModelError(f"a local/ model needs xllamacpp: {install_extra('local')}")
     file = model_file(path)
@@ -180,8 +183,10 @@ def _wait(engine: Engine, path: str) -> None:
 
 @dataclass(frozen=True)
 class LocalModel:
-    """The GGUF file at `path`, with a window of `context` tokens. `on_prompt` gets fractions while the model reads the
-    prompt, which may take minutes."""
+    """A model in the GGUF file `path`, with a window of `context` tokens (None: the default).
+
+    `on_prompt` is called with the fraction done while the model reads the prompt, which may take minutes.
+    """
 
     path: str
     wishes: Wishes = field(default_factory=Wishes)
@@ -199,7 +204,8 @@ class LocalModel:
         return DEFAULT_WINDOW if self.context is None else self.context
 
     def complete(self, request: Request, on_text: OnText) -> Reply:
-        """See `llm.model.Model`. The first call loads the file. Raises UsageError if an image or PDF is attached."""
+        """Answer `request`, as in `llm.model.Model`. The first call loads the file. Raises UsageError if an image or a
+        PDF is attached."""
         refuse_any(request, self.spec, "images are not supported with model files")
         engine = loaded_engine(self.path, self.context_tokens)
         socket = str(engine.folder / SOCKET)

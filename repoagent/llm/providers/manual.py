@@ -28,8 +28,11 @@ TIMEOUT = 5.0  # seconds; pyperclip has no time limit
 
 
 def clipboard(new: str | None = None) -> str | None:
-    """The text in the clipboard, after copying `new` there; None on failure or after TIMEOUT. It may differ from `new`:
-    pyperclip ignores failures of its helper programs."""
+    """Copy `new` to the clipboard, unless it is None, and return the clipboard's text; None on failure or after
+    TIMEOUT.
+
+    The text may differ from `new`, because pyperclip ignores failures of its helper programs.
+    """
     import pyperclip
 
     texts: list[str] = []
@@ -50,10 +53,11 @@ def clipboard(new: str | None = None) -> str | None:
 
 @dataclass
 class ManualModel:
-    """Writes the prompt to a file in `folder` (None: the temporary folder) and, at a terminal, to the clipboard.
+    """Writes each prompt to a file in `folder` (None: the temporary folder) and, at a terminal, copies it to the
+    clipboard.
 
-    The first reply is read from the file `reply` ("-": standard input), if set; any other is pasted or in the clipboard
-    at a terminal, else it is all of `source`.
+    The first reply is read from the file `reply` ("-": standard input), if set. At a terminal, any other reply is
+    pasted or read from the clipboard; otherwise, it is the whole text of `source`.
     """
 
     folder: Path | None = None

@@ -65,10 +65,13 @@ def connect(endpoint: Endpoint) -> tuple[httpx2.Client, dict[str, str], list[str
 
 @dataclass
 class OpenAIModel:
-    """A model on a server with OpenAI's protocol. `name` is the server's name for it.
+    """A model on a server that speaks OpenAI's protocol.
 
-    read_seconds: the time limit without any data. extra: more fields of each request. on_event: gets each event of a
-    stream. without: the fields that the server rejects, which later calls omit.
+    name: the server's name for the model.
+    read_seconds: the time limit without any data; None for no limit.
+    extra: additional fields of each request.
+    on_event: called with each event of a stream.
+    without: the fields that the server rejects, which later calls omit.
     """
 
     endpoint: Endpoint
@@ -95,7 +98,7 @@ class OpenAIModel:
 
     @cached_property
     def context_tokens(self) -> int | None:
-        """The window that a local server reports; None for any other server."""
+        """The window in tokens that a local server reports; None for any other server."""
         return context_of(self.endpoint, self.name)
 
     def complete(self, request: Request, on_text: OnText) -> Reply:

@@ -67,8 +67,10 @@ def chat_body(
 def responses_body(
     spec: str, name: str, request: Request, wishes: Wishes, without: set[str]
 ) -> dict[str, Any]:
-    """The body for the Responses API, except the fields in `without`. Nothing is stored: reasoning is returned
-    encrypted."""
+    """Return the body of a request to the Responses API, except the fields in `without`.
+
+    The provider stores nothing: it returns its reasoning encrypted.
+    """
     effort = wishes.effort
     optional = {
         "store": False,
@@ -168,10 +170,10 @@ _NAMES = {"reasoning_effort": "effort", "reasoning": "effort"}
 
 
 def learn(error: ServerError, body: Mapping[str, Any], without: set[str]) -> str | None:
-    """Add to `without` the optional fields of `body` that the server rejects; return a message that continues a
-    sentence beginning with the model's name, or None if it rejects no field.
+    """Add the optional fields of `body` that the server rejects to `without`.
 
-    A field that the error only mentions is left out too: that costs an attempt, and the next error is reported.
+    Return a message that continues a sentence beginning with the model's name, or None if the server rejects no field.
+    A field that the error merely mentions is added too: at worst this costs an attempt, and the next error is reported.
     """
     if error.status not in {400, 422}:
         return None

@@ -55,8 +55,11 @@ class ThoughtSplitter:
 class StreamedChat:
     """The part of a Chat Completions reply that has arrived. Invalid fields count as absent.
 
-    began: part of a reply has arrived, which costs money. finish: why it ended. error: the server's error. other:
-    content that is not an event. garbled: a complete tool call is not JSON.
+    began: whether part of a reply has arrived, which costs money.
+    finish: why the reply ended.
+    error: the server's error.
+    other: content that is not an event.
+    garbled: whether a complete tool call is not JSON.
     """
 
     def __init__(self, tools: Sequence[Schema] = (), on_event: Any = None) -> None:
@@ -233,8 +236,10 @@ class StreamedChat:
             self._cost = None if usage.get("is_byok") else float(cost)
 
     def usage(self, request: Request, *, in_dollars: bool = False) -> Usage:
-        """The usage of the attempt, estimated if the server has not reported it. `in_dollars`: the reported cost is in
-        dollars."""
+        """Return the usage of the attempt, estimated if the server has not reported it.
+
+        `in_dollars` says whether the reported cost is in US dollars.
+        """
         if not self.began:
             return Usage()
         counts = self.counts
