@@ -41,8 +41,10 @@ log = logging.getLogger("repoagent.mcp")
 def perform(
     tool: Tool, service: Service, arguments: Mapping[str, Any], cancelled: threading.Event, progress: Progress
 ) -> tuple[str, Media | None]:
-    """Run a tool; returns its text and image. Raises UsageError for invalid arguments or outside a work tree, and what
-    the tool raises."""
+    """Run a tool; return its text and, if there is one, its image.
+
+    Raises UsageError for invalid arguments or outside a work tree, and whatever the tool raises.
+    """
     from jsonschema import Draft202012Validator
 
     from repoagent.edit.guards.off_limits import gate
@@ -63,8 +65,11 @@ def perform(
 
 
 def serve(service: Service, end: Callable[[int], None]) -> None:
-    """Serve on standard input and output until the client closes them. On a terminating signal, call `end` with its
-    number once no call is writing, or after GRACE seconds; the next command then recovers the unfinished edit."""
+    """Serve on standard input and output until the client closes them.
+
+    On a terminating signal, call `end` with the signal's number once no call is writing, or after GRACE seconds. In the
+    latter case, the next command recovers the unfinished edit.
+    """
     server = _Server(service, end)
     try:
         anyio.run(server.run)
@@ -106,7 +111,7 @@ class _Server:
         self.leave()
 
     def leave(self) -> None:
-        """End when the client has left: wait for the call that writes, but not for reads."""
+        """End after the client has left. Wait for a call that writes, but not for calls that read."""
         self.cancel_calls()
         if not self.service.writing.acquire(timeout=GRACE) or threading.active_count() > 1:
             sys.stderr.flush()

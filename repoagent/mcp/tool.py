@@ -25,12 +25,12 @@ PATH_LENGTH = 4096
 
 
 def text(description: str, maximum: int = PATH_LENGTH) -> Schema:
-    """The schema of a string that is not empty."""
+    """Return the schema of a non-empty string of at most `maximum` characters."""
     return {"type": "string", "minLength": 1, "maxLength": maximum, "description": description}
 
 
 def integer(description: str, minimum: int, maximum: int) -> Schema:
-    """The schema of an integer between inclusive limits."""
+    """Return the schema of an integer from `minimum` to `maximum`, inclusive."""
     return {"type": "integer", "minimum": minimum, "maximum": maximum, "description": description}
 
 
@@ -39,7 +39,7 @@ def boolean(description: str) -> Schema:
 
 
 def array(item: Schema, description: str, minimum: int = 0, maximum: int = 100) -> Schema:
-    """The schema of a list of `minimum` to `maximum` values with the schema `item`."""
+    """Return the schema of a list of `minimum` to `maximum` values, each with the schema `item`."""
     return {
         "type": "array", "items": item, "minItems": minimum, "maxItems": maximum, "description": description
     }  # fmt: skip
@@ -53,8 +53,10 @@ class Progress(Protocol):
 
 @dataclass(frozen=True)
 class Service:
-    """The options of the server. `max_cost`, in US dollars, limits a review by `model`; a call that writes holds
-    `writing`."""
+    """The options of the server.
+
+    `review` may call `model`; `max_cost`, in US dollars, limits its cost. A call that writes holds the lock `writing`.
+    """
 
     cwd: Path
     write: bool = False
@@ -65,7 +67,11 @@ class Service:
 
 @dataclass(frozen=True)
 class Call:
-    """A tool call. `why_not`: why a file may not be shown; `cancelled` is set once the client no longer waits."""
+    """A tool call.
+
+    `why_not` returns the reason why a file may not be shown. `cancelled` is set once the client no longer waits for the
+    answer.
+    """
 
     service: Service
     cancelled: threading.Event
@@ -81,8 +87,10 @@ class Call:
         return Repository.of(self.worktree, to_stderr)
 
     def path(self, path: str, *, folder: bool = False) -> str:
-        """`path` normalized; with `folder`, it may be "." for the top. Raises Refused for a path outside the work tree
-        or in `.git`, and for a withheld file."""
+        """Return `path` normalized. With `folder`, it may be a folder, and "." means the top of the work tree.
+
+        Raises Refused for a path outside the work tree or in `.git`, and for a withheld file.
+        """
         from repoagent.git.files import check_path
 
         path = path.removeprefix("./").rstrip("/") or path
@@ -96,8 +104,11 @@ class Call:
 
 @dataclass(frozen=True)
 class Tool:
-    """`perform` runs in a thread, with valid arguments, and returns a text, with an image if there is one; its
-    RepoagentErrors are sent to the client. `open_world`: it may call a model."""
+    """A tool of the server.
+
+    `perform` runs in a thread, with valid arguments, and returns a text and possibly an image; its RepoagentErrors are
+    sent to the client. `writes`: the tool may change files. `open_world`: it may call a model.
+    """
 
     name: str
     title: str
@@ -109,8 +120,10 @@ class Tool:
 
 
 def tool(title: str, description: str, **properties: Schema) -> Callable[[Callable[..., Answer]], Tool]:
-    """Turn a function of a `Call` into a tool, with its other parameters as arguments. One without a default is
-    required; a default of None is left out of the schema."""
+    """Turn a function of a `Call` into a tool whose arguments are the other parameters, described by `properties`.
+
+    A parameter without a default is required; a default of None is left out of the schema.
+    """
 
     def make(function: Callable[..., Answer]) -> Tool:
         _, *parameters = inspect.signature(function).parameters.values()

@@ -37,8 +37,10 @@ _REVISION = text("The commit, tag or branch whose history to use.")
 
 
 def make_tools(service: Service) -> dict[str, Tool]:
-    """The tools of a server by name. Without `service.write`, `apply` only checks a patch; without `service.model`,
-    `review` asks no model."""
+    """Return the tools of a server by name.
+
+    Without `service.write`, `apply` only checks a patch; without `service.model`, `review` calls no model.
+    """
     review_arguments = review.arguments
     if service.model is None:
         others = {name: entry for name, entry in review.arguments["properties"].items() if name != "ask"}
@@ -57,7 +59,7 @@ def make_tools(service: Service) -> dict[str, Tool]:
 
 
 def sendable(text: str) -> str:
-    """The text as valid UTF-8, without keys and tokens, and clipped."""
+    """Return the text as valid UTF-8, clipped and with keys and tokens masked."""
     from repoagent.storage.secrets import mask
 
     if not text.isascii():  # bytes of a name in another encoding become U+FFFD
@@ -66,7 +68,7 @@ def sendable(text: str) -> str:
 
 
 def clip(text: str, limit: int = MAX_TEXT) -> str:
-    """The text, or its first whole lines and how much is omitted."""
+    """Return the text, or its first whole lines and a note that says how much is omitted."""
     if len(text) <= limit:
         return text
     cut = text.rfind("\n", 0, limit) + 1 or limit
@@ -331,7 +333,7 @@ def apply(
     commit: bool = True,
     check_only: bool = False,
 ) -> str:
-    """A dry run first determines the files that the patch changes: each must be in `sources`."""
+    """Apply or check a patch. A dry run first determines the files that it changes; each of them must be in `sources`."""
     from repoagent.edit.commit import without_claims, without_controls
     from repoagent.edit.unfinished import settle
     from repoagent.git.transaction.results import Options
