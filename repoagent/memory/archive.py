@@ -109,7 +109,8 @@ def _masked(path: str, data: bytes) -> bytes:
 
 @contextmanager
 def lock_memory(folder: Path, *, timeout: float = 10.0) -> Iterator[None]:
-    """Lock the texts of the memory in `folder`. Raises Busy or Refused."""
+    """Lock the texts of the memory in `folder`. Raises Busy if a lock is not released in time, Refused if it cannot be
+    created."""
     with ExitStack() as locks:
         for name in (CONVERSATION, NOTES):  # in the order in which compacting takes them
             locks.enter_context(
@@ -119,7 +120,10 @@ def lock_memory(folder: Path, *, timeout: float = 10.0) -> Iterator[None]:
 
 
 def pack(memory: Memory, warn: Warn, *, conversations: bool = True) -> ArchivedMemory:
-    """What may be shared of a memory: no secrets, no data about this machine. Raises Busy, Refused."""
+    """Return the parts of a memory that may be shared, without secrets or data about this machine.
+
+    Raises Busy if the memory's locks are not released in time, Refused if they cannot be created.
+    """
     folder, files, masked = memory.folder, dict[str, bytes](), 0
     with lock_memory(folder):
         paths = [NOTES, CONVERSATION, EDITS]
@@ -181,7 +185,10 @@ def dumps(parcels: Sequence[ArchivedMemory]) -> bytes:
 
 
 def read_archive(stream: IO[bytes], name: str) -> list[ArchivedMemory]:
-    """Read the archive `name`. Raises NoArchive, or NewerFormat if a newer repoagent wrote it."""
+    """Read an archive, whose `name` is for messages.
+
+    Raises NoArchive if it is invalid, truncated or too large, NewerFormat if a newer repoagent wrote it.
+    """
     memories: dict[str, dict[str, bytes]] = {}
     manifest = b""
     try:
@@ -254,9 +261,10 @@ def import_memories(
     dry_run: bool = False,
     warn: Warn = to_stderr,
 ) -> list[Arrival]:
-    """Import memories; `source` marks their notes ("imported from team"). Raises Busy, Refused.
+    """Import memories; with `dry_run`, write nothing. `source` marks their notes ("imported from team").
 
-    After a kill, each new memory is complete or missing; importing again adds the rest.
+    If the process is killed, each new memory is complete or missing, and importing again adds the rest. Raises Busy if
+    a lock is not released in time, Refused if a memory cannot be written.
     """
     if not dry_run:
         ensure(layout)
@@ -389,7 +397,11 @@ def _missing_notes(folder: Path, parcel: ArchivedMemory, source: str) -> list[No
 
 
 def restore(layout: Layout, folder: Path) -> Memory:
-    """Move back a memory that `memory gc` archived in `folder`. Raises NoArchive, Refused or Busy."""
+    """Restore a memory that `memory gc` archived in `folder`.
+
+    Raises NoArchive if it has no readable identity, Refused if a memory with this name exists, Busy if the lock is not
+    released in time.
+    """
     identity = identities.load(folder)
     if identity is None:
         raise NoArchive(f"{folder} is not an archived memory: it has no readable {identities.FILE}")

@@ -59,7 +59,8 @@ def _parse(data: bytes) -> tuple[list[Exchange], list[int]]:
 def compact(memory: Memory, *, keep_bytes: int = 0, warn: Warn = to_stderr) -> CompactionResult | None:
     """Move the oldest exchanges to the archive until at most `keep_bytes` remain; the last LEAST always stay.
 
-    Each leaves a note. None if there is nothing to move. Raises what `llm.conversation.read` raises, and Busy.
+    Each of them leaves a note. Return None if there is nothing to move. Raises Busy if the lock is not released in
+    time, Refused if the archive cannot be written, and what `llm.conversation.read` raises.
     """
     if read(memory.conversation) is None:  # raises if it is broken, with the path
         return None
@@ -87,7 +88,10 @@ def compact_above(memory: Memory, limit: int) -> CompactionResult | None:
 def compact_before(
     memory: Memory, is_old: Callable[[str], bool], *, warn: Warn = to_stderr
 ) -> CompactionResult | None:
-    """`compact` the exchanges before the first one for whose ISO 8601 time `is_old` is false."""
+    """Move exchanges to the archive, oldest first, and stop before the first one for which `is_old(time)` is false.
+
+    `time` is ISO 8601, "" if unknown. Return None if there is nothing to move. Raises what `compact` raises.
+    """
     with _locked(memory):
         data = read_regular(memory.conversation)
         if data is None:

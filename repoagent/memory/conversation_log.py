@@ -34,7 +34,11 @@ _Unparsable = (BrokenConversation, NewerConversation)
 
 @dataclass(frozen=True)
 class Change:
-    """A change by a command. `before` and `after` are hashes of texts; it reverses the change `of`."""
+    """A change to a conversation by a command.
+
+    `before` and `after` are hashes of its text. If the change undoes or redoes another one, `of` is the id of that
+    change.
+    """
 
     id: str
     time: str
@@ -106,8 +110,11 @@ def _locked(layout: Layout, ref: ConversationRef) -> Iterator[bytes | None]:
 def change(
     layout: Layout, ref: ConversationRef, before: bytes | None, after: bytes | None, command: str
 ) -> Change:
-    """Replace `before` with `after` in `ref`; None means no conversation. Raises Busy or Refused,
-    ConcurrentChange if the text is no longer `before`."""
+    """Replace the text `before` of the conversation `ref` with `after`; None means that there is no conversation.
+
+    Raises ConcurrentChange if the text is no longer `before`, Busy if the lock is not released in time, Refused if the
+    file cannot be written.
+    """
     with _locked(layout, ref) as present:
         if present != before:
             raise ConcurrentChange(
@@ -149,7 +156,13 @@ def _write(
 
 @dataclass(frozen=True)
 class Reversal:
-    """The reversed change and the new one; whether later turns were kept, and a conversation exists."""
+    """The result of undoing or redoing a change.
+
+    change: the reversed change.
+    result: the change that reversed it.
+    merged: whether turns that were added later were preserved.
+    present: whether the conversation now exists.
+    """
 
     change: Change
     result: Change
@@ -158,8 +171,11 @@ class Reversal:
 
 
 def reverse(layout: Layout, ref: ConversationRef, command: str, *, warn: Warn = to_stderr) -> Reversal:
-    """Undo the last change by a command (UNDO), or redo the last undone one (REDO). Raises Busy,
-    NothingDone if there is none, Refused if later changes did more than add turns."""
+    """Undo the last change by a command (UNDO), or redo the last undone one (REDO).
+
+    Raises NothingDone if there is none, Refused if later changes did more than add turns, Busy if the lock is not
+    released in time.
+    """
     if all(entry.key != ref.key for entry in changes(layout, warn=warn)):
         if ref.path.exists():
             raise NothingDone(f"nothing to {command}: no command has changed {ref.name}")
@@ -239,10 +255,10 @@ _FOLLOWS: dict[str | None, set[str]] = {  # the roles that may follow a role; No
 
 
 def check(before: str, after: str, *, user_turns: bool = False) -> str:
-    """Why the text `after` may not replace the conversation `before`, as a sentence; "" if it may.
+    """Return why the text `after` may not replace the conversation `before`, as a sentence; "" if it may.
 
-    The lines before the first turn must stay, and without `user_turns` all user turns, in order; other turns
-    may change or go. Raises what `loads` raises if `before` is not a conversation.
+    The lines before the first turn must stay. All user turns must stay in order, unless `user_turns` is set; other
+    turns may be changed or removed. Raises what `loads` raises if `before` is not a conversation.
     """
     old = loads(before)
     try:
@@ -291,8 +307,8 @@ def copy(
 ) -> Change:
     """Copy the first `turns` turns of `source` to `ref` with secrets masked; `command` is "save", "branch" or "load".
 
-    Raises UsageError for a copy to itself or too few turns, Refused if `ref` exists without `replaces`, and what
-    `change` raises.
+    Raises UsageError if `ref` is the source itself or `source` has fewer turns, Refused if `ref` exists and `replaces`
+    is not set, and what `change` raises.
     """
     if source.ref.key == ref.key:
         raise UsageError(f"{ref.name} would be a copy of itself; name another conversation")

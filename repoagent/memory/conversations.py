@@ -95,7 +95,10 @@ def names(layout: Layout) -> list[str]:
 
 
 def named(layout: Layout, name: str, *, own: bool = False) -> ConversationRef:
-    """The conversation `name`, which need not exist. `own` refuses reserved names. Raises UsageError."""
+    """Return the conversation `name`, which need not exist.
+
+    Raises UsageError if the name is invalid, or if it is reserved and `own` is set.
+    """
     name = checked(name)
     if own:
         refuse_reserved(name)
@@ -129,7 +132,10 @@ def last_spoken(layout: Layout, *, warn: Warn = to_stderr) -> ConversationRef | 
 
 @dataclass(frozen=True)
 class ConversationResolver:
-    """Resolves names typed in the folder `cwd`. `why_not` tells why a file may not be read, "" if it may."""
+    """Resolves the conversation names that a user types in the folder `cwd`.
+
+    `why_not` returns the reason why a file may not be read, or "" if it may.
+    """
 
     layout: Layout
     worktree: WorkTree
@@ -138,16 +144,17 @@ class ConversationResolver:
     warn: Warn = to_stderr
 
     def ref(self, text: str, *, own: bool = False) -> ConversationRef:
-        """The conversation NAME or file:PATH. Raises UsageError, and what `file` raises."""
+        """Return the conversation NAME or file:PATH. Raises UsageError for an invalid name, and what `file` raises."""
         if text.startswith(FILE):
             path = text.removeprefix(FILE)
             return self.file(f"./{path}" if path.startswith(FILE) else path)
         return named(self.layout, text, own=own)
 
     def file(self, path: str, *, make: bool = False) -> ConversationRef:
-        """The conversation about the file `path`, relative to `cwd` or else to the top; `make` creates a memory.
+        """Return the conversation about the file `path`, relative to `cwd` or else to the top of the work tree.
 
-        A deleted file's is found by its path. Raises Refused without a memory or permission, UsageError for no file.
+        With `make`, a memory is created if the file has none. The conversation of a deleted file is found by its path.
+        Raises Refused if there is no memory or the file may not be read, UsageError if there is no such file.
         """
         if not path:
             raise UsageError("missing file name: use file:PATH")
@@ -212,7 +219,8 @@ def read_stored(ref: ConversationRef) -> StoredConversation | None:
 
 
 def parse_stored(ref: ConversationRef, data: bytes) -> StoredConversation:
-    """Parse `data`. Raises BrokenConversation or NewerConversation with the path."""
+    """Parse `data` as the conversation `ref`. Raises BrokenConversation or NewerConversation, whose message has the
+    path."""
     try:
         return StoredConversation(ref, data, file_format.loads(data.decode("utf-8", "surrogateescape")))
     except (file_format.BrokenConversation, file_format.NewerConversation) as error:
@@ -265,9 +273,14 @@ def with_about(text: str, path: str) -> str:
 
 @dataclass(frozen=True)
 class ConversationEntry:
-    """One conversation in a list. `size` is in bytes, `last` the ISO 8601 time of the last turn that has one.
-    `state` is an edit's state: "at work", "unfinished" (the same request resumes it) or "kept"; else "".
-    `problem` is the error if it cannot be read, else "". `about` is the file that it is, or was, about."""
+    """One conversation in a list.
+
+    size: the size in bytes.
+    last: the ISO 8601 time of the last turn that has one.
+    state: for an edit, "at work", "unfinished" (the same request resumes it) or "kept"; else "".
+    problem: the error if the conversation cannot be read, else "".
+    about: the file that the conversation is, or was, about.
+    """
 
     ref: ConversationRef
     turns: int = 0

@@ -32,12 +32,14 @@ def outcome(state: str, commit: str | None) -> str:
 
 @dataclass(frozen=True)
 class EditRecord:
-    """One edit to one file. `time` is ISO 8601 with a zone; the blobs are hashes of the raw bytes in the work
-    tree, "" if there is no file.
+    """One edit to one file.
 
-    `levels` tells how each hunk was placed ("exact", …). `cost` is in US dollars, None if unknown. `state` is
-    free text: "committed", "written" (no commit), "proposed", "refused", "undone", "redone". `reasons` are the
-    codes of the last refusal, if nothing was written.
+    time: ISO 8601, with a time zone.
+    source_blob, result_blob: hashes of the raw bytes in the work tree; "" if there is no file.
+    cost: in US dollars; None if unknown.
+    levels: the level at which each hunk matched ("exact", …).
+    state: free text, such as "committed", "written" (without a commit), "proposed", "refused", "undone" or "redone".
+    reasons: the codes of the last refusal, if nothing was written.
     """
 
     id: str
@@ -81,7 +83,7 @@ def read_edits(path: Path, *, warn: Warn = to_stderr) -> list[EditRecord]:
 
 @dataclass(frozen=True)
 class Exchange:
-    """A request and its result. `turns` are empty if only the edit's record exists."""
+    """A request and its result. `turns` is empty if only the record of the edit exists."""
 
     id: str
     time: str
@@ -96,7 +98,10 @@ class Exchange:
 
 
 def exchanges(memory: Memory, *, warn: Warn = to_stderr) -> list[Exchange]:
-    """The exchanges that are not archived, oldest first; an unreadable conversation is left out."""
+    """Return the exchanges that are not archived, oldest first.
+
+    If the conversation cannot be read, warns and returns only the exchanges in the edit records.
+    """
     records = {record.id: record for record in read_edits(memory.edits, warn=warn)}
     try:
         conversation = read(memory.conversation)

@@ -32,9 +32,9 @@ class EditConflict(Refused):
 
 
 def save_notes(memory: Memory, worktree: WorkTree, before: bytes, after: bytes) -> bool:
-    """Save notes edited from `before` to `after`; return whether they were merged with concurrent changes.
+    """Save notes that a user edited from `before` to `after`; return whether they were merged with concurrent changes.
 
-    Raises EditConflict, and what `notes.rewrite_notes` raises.
+    Raises EditConflict if both changed the same lines, and what `notes.rewrite_notes` raises.
     """
 
     def change(current: bytes) -> tuple[bytes, bool]:
@@ -51,7 +51,10 @@ def save_notes(memory: Memory, worktree: WorkTree, before: bytes, after: bytes) 
 
 
 def keep_text(memory: Memory | None, name: str, data: bytes) -> Path:
-    """Keep a text that could not be saved in the archive, else in a temporary file; return its path."""
+    """Preserve a text that could not be saved: write it to the archive or, failing that, to a temporary file.
+
+    Return the path of the file.
+    """
     if memory is not None:
         path = memory.folder / "archive" / f"edited-{datetime.now(timezone.utc):%Y%m%dT%H%M%SZ}-{name}"
         with suppress(Refused):  # perhaps why it could not be saved
@@ -76,7 +79,7 @@ class ArchivedParts:
 
 
 def part_file(memory: Memory, part: Part) -> Path:
-    """The file of one part; it may be missing."""
+    """Return the path of the file for `part`, which need not exist."""
     return {"notes": memory.notes, "conversation": memory.conversation, "edits": memory.edits}[part]
 
 
@@ -91,7 +94,10 @@ def part_sizes(memory: Memory, parts: Collection[Part] = PARTS) -> dict[Part, in
 
 
 def clear(memory: Memory, parts: Collection[Part] = PARTS) -> ArchivedParts | None:
-    """Move `parts`, each atomically, to a new archive folder; None if all are empty. Raises Busy, Refused."""
+    """Move `parts` to a new folder in the archive, each of them atomically; return None if all are empty.
+
+    Raises Busy if a lock is not released in time, Refused if a file cannot be moved.
+    """
     sizes = part_sizes(memory, parts)
     if not sizes:
         return None
@@ -125,7 +131,10 @@ def archived_parts(memory: Memory) -> list[ArchivedParts]:
 
 
 def restore(memory: Memory, archived: ArchivedParts) -> None:
-    """Restore archived parts before content added since. Raises what `clear` and `loads` raise."""
+    """Restore archived parts, placing them before content added since.
+
+    Raises what `clear` raises, and what `loads` raises if a conversation cannot be read.
+    """
     for part in archived.parts:
         target = part_file(memory, part)
         source = archived.folder / target.name

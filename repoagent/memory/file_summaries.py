@@ -42,7 +42,7 @@ _LINE = 200  # most characters of the purpose of a file
 
 @dataclass(frozen=True)
 class PartSummary:
-    """The summary of a part ("" for white space); `asked`: this run called a model for it."""
+    """The summary of a part, which is "" for white space. `asked`: whether this run called a model for it."""
 
     part: SummaryPart
     summary: Summary
@@ -51,7 +51,7 @@ class PartSummary:
 
 @dataclass(frozen=True)
 class FileSummary:
-    """The summary of a file; `asked`: this run called a model for it or to join its parts."""
+    """The summary of a file. `asked`: whether this run called a model for it or to join the summaries of its parts."""
 
     file: SourceFile
     words: int
@@ -122,7 +122,7 @@ class _Work:
             self.part_words = next((part for most, part in ((300, 120), (800, 300)) if words <= most), 600)
 
     def of_part(self, part: SummaryPart) -> _Question | None:
-        """The question about a part; None if the part is only white space."""
+        """Return the question that asks for the summary of a part; None if the part is only white space."""
         text = self.file.text(part.start, part.end)
         if not text.strip():
             return None
@@ -145,7 +145,7 @@ class _Work:
         return _question(kind, about, self.part_words, [part.sha256], data=data, task=task)
 
     def of_whole(self, summaries: Sequence[str]) -> _Question:
-        """The question that joins the summaries of the parts."""
+        """Return the question that asks to combine the summaries of the parts."""
         texts = [clipped(text, self.part_words, self.joined // len(summaries)) for text in summaries]
         task = (
             f"These are the summaries of the parts of the file {self.name}, in order. Combine them into one summary of "
@@ -172,7 +172,7 @@ class Plan:
 def plan(
     files: Sequence[SourceFile], cache: SummaryCache, *, words: int = WORDS, context_tokens: int | None = None
 ) -> Plan:
-    """The estimated cost of summarizing `files`. Raises Refused if a cache file is a link or a folder."""
+    """Return the estimated cost of summarizing `files`. Raises Refused if a cache file is a link or a folder."""
     todo: dict[str, _Question] = {}
     joins: dict[str, _Question] = {}
     parts = 0
@@ -206,10 +206,10 @@ def summarize(
     on_part: OnPart = ignore,
     on_wait: OnWait = ignore,
 ) -> FileSummary:
-    """The summary of `file`, in about `words` words. Without a model, `plan` must have counted no calls.
+    """Return the summary of `file`, in about `words` words. Without a model, `plan` must have counted no calls.
 
-    Each answer is stored at once. Raises what `llm.complete.complete` raises, ModelError for an unusable
-    answer, Refused if one cannot be stored.
+    Each answer is stored at once. Raises ModelError for an unusable answer, Refused if an answer cannot be stored, and
+    what `llm.complete.complete` raises.
     """
 
     def answer(question: _Question, number: int) -> tuple[Summary, bool]:
@@ -254,7 +254,8 @@ def summarize(
 
 
 def summary_block(layout: Layout, path: str, data: bytes) -> str:
-    """The summary of the file `path` with the bytes `data`, for a prompt; "" if it is missing, old or unreadable."""
+    """Return the summary of the file `path` with the bytes `data`, for a prompt; "" if it is missing, outdated or
+    unreadable."""
     since = ""
     try:
         summary, last = _of_version(layout, path, data)
@@ -274,7 +275,7 @@ def summary_block(layout: Layout, path: str, data: bytes) -> str:
 
 
 def purpose(layout: Layout, path: str, data: bytes) -> str:
-    """The first sentence of the summary of exactly this version; "" if there is none."""
+    """Return the first sentence of the summary of exactly this version of the file; "" if there is none."""
     try:
         summary, _ = _of_version(layout, path, data)
     except Refused:

@@ -41,7 +41,10 @@ ONE_CALL = 32_768  # bytes of a file or part that is summarized in one call
 
 @dataclass(frozen=True)
 class Summary:
-    """The summary of a text. `edited`: a user changed what `model` wrote; `path` is None without a file."""
+    """The summary of a text.
+
+    `edited`: whether a user changed the text that `model` wrote. `path` is its file; None if the summary is not stored.
+    """
 
     text: str
     about: str = ""
@@ -57,7 +60,7 @@ def place_of(folder: Path, key: str) -> Path:
 
 
 def read_summary(folder: Path, key: str, warn: Warn = to_stderr) -> Summary | None:
-    """The summary with this key, or None; a broken file is renamed. Raises Refused."""
+    """Return the summary with this key, or None. A broken file is renamed. Raises Refused for a link or a newer format."""
     path = place_of(folder, key)
     data = read_regular(path)
     if data is None:
@@ -105,8 +108,11 @@ def _one_line(text: str) -> str:
 
 @dataclass(frozen=True)
 class SummaryPart:
-    """Bytes `start` to `end` (exclusive), lines `first_line` to `last_line` (from 1), the definitions around the first
-    line, and a hash of the bytes."""
+    """A part of a file: the bytes `start` to `end` (exclusive), and the lines `first_line` to `last_line` (from 1,
+    inclusive).
+
+    `scope` names the definitions around the first line, outermost first. `sha256` is the hash of the bytes.
+    """
 
     start: int
     end: int
@@ -145,7 +151,8 @@ class SourceFile:
 
 @dataclass(frozen=True)
 class SummaryRecord:
-    """The last summary of a path: the file's hash, the summary's key, the words wanted, the parts."""
+    """The last summary of a path: the hash of the file, the key of the summary, the requested number of words, and the
+    parts."""
 
     path: str
     sha256: str
@@ -155,7 +162,10 @@ class SummaryRecord:
 
 
 def cut(file: SourceFile, room: int = ONE_CALL) -> tuple[SummaryPart, ...]:
-    """Cut `file` into parts of at most `room` bytes if possible; an edit changes few of them. UTF-16 is one part."""
+    """Cut `file` into parts of at most `room` bytes, if possible, so that an edit changes few of them.
+
+    A UTF-16 file is one part; an empty file has none.
+    """
     data = file.data
     if not data:
         return ()
@@ -174,7 +184,8 @@ def cut(file: SourceFile, room: int = ONE_CALL) -> tuple[SummaryPart, ...]:
 
 
 def read_record(folder: Path, path: str, warn: Warn = to_stderr) -> SummaryRecord | None:
-    """The last summary of `path`, or None; a broken file is renamed. Raises Refused."""
+    """Return the last summary of `path`, or None. A broken file is renamed. Raises Refused for a link or a newer
+    format."""
     value = json_files.read_document(_record_file(folder, path), version=VERSION, warn=warn)
     try:
         record = None if value is None else json_files.decode(SummaryRecord, value)
@@ -202,7 +213,8 @@ def folder_of(layout: Layout) -> Path:
 
 @dataclass
 class SummaryCache:
-    """The summaries of a repository; `refresh` reuses only those of this run or by a user."""
+    """The summaries of a repository. With `refresh`, only those of this run and those that a user has corrected are
+    reused."""
 
     layout: Layout | None
     refresh: bool = False
@@ -217,7 +229,10 @@ class SummaryCache:
         return None if stored is not None and self.refresh and not stored.edited else stored
 
     def keep(self, key: str, summary: Summary) -> Summary:
-        """Store and return a summary, or return the one that another process stored first. Raises Busy or Refused."""
+        """Store a summary and return it, or return the one that another process stored first.
+
+        Raises Busy if the lock is not released in time, Refused if the summary cannot be written.
+        """
         if self.layout is not None:
             ensure(self.layout)
             folder = folder_of(self.layout)

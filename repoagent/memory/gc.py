@@ -46,7 +46,13 @@ _STAMP = "conversations-looked-through"
 
 @dataclass(frozen=True)
 class GcCandidate:
-    """A memory without a file here: its size, last change (Unix time), why it stays, and where it went."""
+    """A memory whose file is not in this work tree.
+
+    size: the size in bytes.
+    used: the time of its last change, in seconds since 1970.
+    why: the reason not to archive it, or "".
+    archive: the folder that it was moved to, or None.
+    """
 
     memory: Memory
     size: int
@@ -67,10 +73,11 @@ def collect(
     apply: bool = False,
     warn: Warn = to_stderr,
 ) -> tuple[list[GcCandidate], int]:
-    """The memories without a file, by path, and the number of all; `apply` archives those unchanged for `days`.
+    """Return the memories without a file, sorted by path, and the total number of memories.
 
-    A memory stays if its path or a version is in a work tree, on a branch or in a stash, or if it is in use. Raises
-    Refused if the archive cannot be written.
+    With `apply`, those that have not changed for `days` days are archived. A memory stays if its path or one of its
+    versions is in a work tree, on a branch or in a stash, or if it is in use. Raises Refused if the archive cannot be
+    written.
     """
     cutoff = time.time() - days * _DAY
     with open_index(layout, warn) as index:
@@ -144,7 +151,8 @@ def _uses(layout: Layout, worktree: WorkTree, orphans: Sequence[Memory]) -> Iter
 
 @dataclass(frozen=True)
 class ForgottenCounts:
-    """Old exchanges, conversations of unfinished edits, copies for undo, and runs; and their total size."""
+    """The numbers of old exchanges, conversations of unfinished edits, copies for undo and runs, and their total size
+    in bytes."""
 
     exchanges: int = 0
     unfinished: int = 0
@@ -159,7 +167,7 @@ class ForgottenCounts:
 def forget_conversations(
     layout: Layout, days: int, *, apply: bool = True, warn: Warn = to_stderr
 ) -> ForgottenCounts:
-    """Remove conversations older than `days` days, or only count them; locked ones stay."""
+    """Remove conversations older than `days` days; without `apply`, only count them. Locked conversations stay."""
     cutoff = time.time() - days * _DAY
     counts, size = Counter[str](), 0
     for memory in memories(layout, warn=warn):

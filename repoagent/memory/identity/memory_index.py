@@ -1,8 +1,8 @@
 """Find candidate memories without reading all of them.
 
-The identity files are authoritative. `memory.db` only lists the memory folders that may belong to a path, a key or a
-blob. It is derived from the identity files: those whose stamp has changed are read again by `refresh`. If there are few
-memories, the tables are in the process's memory.
+The identity files are authoritative. `memory.db` is derived from them and only lists the memory folders that may belong
+to a path, a key or a blob. `refresh` rereads the identity files whose stamp has changed. If there are few memories, an
+in-memory database is used instead.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ CREATE INDEX hint_name ON hint (name);
 
 
 class IdentityIndex:
-    """An open index. A folder is identified by its name inside the memory folder."""
+    """An open index, in which a memory is identified by the name of its folder."""
 
     def __init__(self, connection: sqlite3.Connection, layout: Layout, warn: Warn) -> None:
         self.connection, self.layout, self.warn = connection, layout, warn
@@ -116,9 +116,10 @@ def _hints(identity: Identity) -> set[Hint]:
 
 @contextmanager
 def open_index(layout: Layout, warn: Warn, *, refresh: bool = True) -> Iterator[IdentityIndex]:
-    """Open the index; without `refresh` it may be out of date. If `memory.db` cannot be used, warns and reads all.
+    """Open the index; without `refresh`, it may be out of date.
 
-    Unusable identity files are skipped with a warning. Raises Refused if the memory folder is a link or a file.
+    If `memory.db` cannot be used, warns and reads all identity files. Skips unusable identity files with a warning.
+    Raises Refused if the memory folder is a link or a file.
     """
     path = layout.memory_index
     try:
