@@ -203,7 +203,10 @@ class Backend:
 
 
 def missing_extra(name: str) -> str:
-    """Return an error message if the libraries of the provider `name` are not installed, else "". Imports none of them."""
+    """Return an error message if the libraries of the provider `name` are not installed, else "".
+
+    Imports none of them.
+    """
     try:
         if all(find_spec(module) for module in PROVIDERS[name].requires):
             return ""

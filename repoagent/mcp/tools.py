@@ -333,7 +333,7 @@ def apply(
     commit: bool = True,
     check_only: bool = False,
 ) -> str:
-    """Apply or check a patch. A dry run first determines the files that it changes; each of them must be in `sources`."""
+    """Apply or check a patch. A dry run first determines the files that it changes; each must be in `sources`."""
     from repoagent.edit.commit import without_claims, without_controls
     from repoagent.edit.unfinished import settle
     from repoagent.git.transaction.results import Options

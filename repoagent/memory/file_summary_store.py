@@ -60,7 +60,10 @@ def place_of(folder: Path, key: str) -> Path:
 
 
 def read_summary(folder: Path, key: str, warn: Warn = to_stderr) -> Summary | None:
-    """Return the summary with this key, or None. A broken file is renamed. Raises Refused for a link or a newer format."""
+    """Return the summary with this key, or None. A broken file is renamed.
+
+    Raises Refused for a link or a newer format.
+    """
     path = place_of(folder, key)
     data = read_regular(path)
     if data is None:

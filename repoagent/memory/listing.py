@@ -34,7 +34,10 @@ _CHANGED = 50  # most new files that are compared with a missing one
 
 @dataclass(frozen=True)
 class FileLocation:
-    """Where a memory's file is: its recorded `path` here, and its current path `at` if that differs."""
+    """The location of a memory's file. `path` is its recorded path in this work tree.
+
+    `at` is its current path if that differs, which is absolute for a file that only another work tree has.
+    """
 
     state: State
     path: str
@@ -141,7 +144,8 @@ _USED = ("conversation.md", "edits.jsonl", "notes.md")  # identity.json also cha
 
 
 class Measure(NamedTuple):
-    """The total size in bytes, the numbers of edits and notes, and the last addition (Unix time)."""
+    """The size and last use of a memory. `size` is in bytes, `used` the time of the last addition in seconds since
+    1970."""
 
     size: int
     edits: int
@@ -168,8 +172,11 @@ def rows(
     order: Order = "path",
     limit: int | None = None,
 ) -> Iterator[Row]:
-    """Yield at most `limit` rows for these files and folders in these states (empty: all); each file is located when
-    its row is reached. Raises Refused for a linked memory folder."""
+    """Yield at most `limit` rows for the files and folders in `paths` with these `states`; an empty collection means
+    all.
+
+    Each file is located when its row is reached. Raises Refused if the memory folder is a link or a file.
+    """
     memory = str(layout.memory)
     with open_index(layout, warn) as index:
         locator = FileLocator(layout, worktree, index)

@@ -29,7 +29,12 @@ _NAME = re.compile(r"[a-z0-9-]*-[0-9a-f]{8}")
 
 @dataclass(frozen=True)
 class MemoryTarget:
-    """The file that a user named: path here, bytes (None if it does not exist), memory, and name as typed."""
+    """The file that a user named as `typed`.
+
+    path: its path in this work tree.
+    data: its bytes; None if it does not exist.
+    memory: its memory; None if it has none.
+    """
 
     path: str
     data: bytes | None
@@ -40,9 +45,10 @@ class MemoryTarget:
 def find_target(
     layout: Layout, worktree: WorkTree, name: str, cwd: Path, *, warn: Warn, rekey: bool = False
 ) -> MemoryTarget:
-    """Find the file or memory `name`, relative to `cwd` or else to the top. `rekey` updates it as an edit does.
+    """Find the file or memory `name`, relative to `cwd` or, if nothing is at that path, to the top of the work tree.
 
-    Raises UsageError for a folder, no match, or memories of several deleted files; Refused for an unreadable file.
+    With `rekey`, a memory found by inode or content is updated, as an edit would do. Raises UsageError for a folder, if
+    nothing matches, or if memories of several deleted files match; Refused if the file cannot be read.
     """
     if os.path.lexists(cwd / name):
         is_memory = Path(os.path.realpath(cwd / name)).parent == layout.memory
@@ -133,7 +139,7 @@ class NoteStatus:
 
 @dataclass(frozen=True)
 class FileMemory:
-    """The contents of a memory. `broken` tells why its conversation cannot be read."""
+    """The contents of a memory. `broken` is the error if its conversation cannot be read, else ""."""
 
     memory: Memory
     location: FileLocation
@@ -153,7 +159,8 @@ class FileMemory:
 def load_file_memory(
     layout: Layout, worktree: WorkTree, memory: Memory, data: bytes | None, *, warn: Warn
 ) -> FileMemory:
-    """Load a memory; `data` is None if its file is gone. Unreadable parts are reported and left out."""
+    """Load a memory. `data` is the content of its file, None if the file is gone. Unreadable parts are reported and
+    left out."""
     identity = memory.identity
     with open_index(layout, warn) as index:
         location = FileLocator(layout, worktree, index).locate(memory.folder.name, identity.path)

@@ -44,8 +44,12 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True)
 class Note:
-    """One note. `day` is "YYYY-MM-DD", `blob` abbreviates the hash of the version, `source` is a model, USER,
-    PROGRAM (an event) or COMPACTED; "" if left out."""
+    """One note on a file. Fields that a user left out are "".
+
+    day: "YYYY-MM-DD".
+    blob: the abbreviated hash of the version that the note describes.
+    source: the author, which is a model's name, USER, PROGRAM (the note records an event) or COMPACTED.
+    """
 
     text: str
     day: str = ""
@@ -108,7 +112,7 @@ def entries(data: bytes) -> list[NoteEntry]:
 
 
 def parse_notes(text: str) -> list[str]:
-    """The bullets and paragraphs of a text."""
+    """Return the notes in a text: its bullets and paragraphs."""
     paragraphs = _paragraphs(text.splitlines(), lambda line: line == "# Notes")
     return [note for note, _, _ in paragraphs if note]
 
@@ -130,16 +134,18 @@ def _paragraphs(lines: list[str], is_heading: Callable[[str], bool]) -> Iterator
 
 
 def add_note(path: Path, text: str, *, blob: str = "", day: date | None = None, source: str = "") -> Note:
-    """Add a note; return it, or the existing one that says the same. Raises what `add_notes` raises."""
+    """Add a note to the file `path`; return it, or the existing note that says the same. Raises what `add_notes`
+    raises."""
     note = make_note(text, blob=blob, day=day, source=source)
     return next(iter(add_notes(path, [note])), note)
 
 
 def add_notes(path: Path, notes: Iterable[Note], *, is_stale: IsStale | None = None) -> list[Note]:
-    """Add those `notes` that are new; return, for each, the one in the file that says the same.
+    """Add those `notes` that are new; return, for each of them, the note in the file that says the same.
 
-    Stale notes are not compared. Above LIMIT the oldest stale notes move to the archive, then events, then those of
-    models; the user's stay. Raises Busy if the lock or the file is not free in time, Refused if it cannot be written.
+    Stale notes are not compared. Above LIMIT notes, the oldest stale notes move to the archive, then the oldest events,
+    then the oldest notes by models; the user's notes stay. Raises Busy if the lock is not released in time or another
+    program keeps saving the file, Refused if the file cannot be written.
     """
     wanted = [note for note in notes if note.text]
 
@@ -169,7 +175,7 @@ def add_notes(path: Path, notes: Iterable[Note], *, is_stale: IsStale | None = N
 
 
 def drop_note(path: Path, text: str) -> bool:
-    """Remove the note `text`; return whether it was there. Raises what `add_notes` raises."""
+    """Remove the note `text` from the file; return whether it was there. Raises what `add_notes` raises."""
 
     def change(data: bytes) -> tuple[bytes, bool]:
         dropped = [entry for entry in entries(data) if entry.note.text == _one_line(text)]
@@ -179,8 +185,11 @@ def drop_note(path: Path, text: str) -> bool:
 
 
 def rewrite_notes(path: Path, change: Callable[[bytes], tuple[bytes, _Result]]) -> _Result:
-    """Rewrite the file with `change`, under its lock; return the second item of what that returns. `change` is called
-    again if another program saves first. Raises what `add_notes` raises."""
+    """Rewrite the file with `change`, holding its lock; return the second item of what `change` returns.
+
+    `change` gets the current bytes. It is called again if another program saves the file first. Raises what `add_notes`
+    raises.
+    """
     with locked(path.with_name(path.name + ".lock"), label=f"the notes {path.parent.name}/{path.name}"):
         for _ in range(_TRIES):
             before = read_regular(path)
@@ -262,10 +271,10 @@ def missing_names(text: str, data: bytes) -> tuple[str, ...]:
 def stale_notes(
     notes: Iterable[Note], data: bytes, older: Older | None = None
 ) -> dict[Note, tuple[str, ...]]:
-    """The notes about code that `data` no longer contains, each with the missing names.
+    """Return the notes about code that `data` no longer contains, each with the missing names.
 
-    Only names in the version that a note describes count; if it is unknown, all names must be missing. `older`
-    is called at most once.
+    Only names in the version that a note describes count; if that version is unknown, all names must be missing.
+    `older` is called at most once.
     """
     doubtful = {
         note: absent
@@ -288,12 +297,12 @@ def stale_notes(
 
 
 def older_texts(worktree: WorkTree) -> Older:
-    """Reads blobs from git's object database, offline; versions that it lacks are left out."""
+    """Return a function that reads blobs from git's object database, offline. It leaves out missing blobs."""
     return partial(local_blobs, worktree.top)
 
 
 def staleness(memory: Memory, data: bytes, older: Older | None = None) -> IsStale:
-    """Tells whether a note describes an older version of the file than `data`."""
+    """Return a function that tells whether a note describes an older version of the file than `data`."""
 
     def is_stale(note: Note) -> bool:
         if note.source == COMPACTED:
@@ -305,7 +314,8 @@ def staleness(memory: Memory, data: bytes, older: Older | None = None) -> IsStal
 
 @dataclass(frozen=True)
 class AddedNotes:
-    """The notes in the file now, the number of new ones, and whether secrets were masked."""
+    """The result of adding notes: the notes as they are now in the file, how many are new, and whether secrets were
+    masked."""
 
     notes: tuple[Note, ...]
     new: int
@@ -313,7 +323,7 @@ class AddedNotes:
 
 
 def check_notes(texts: list[str]) -> None:
-    """Raise UsageError for no notes, too many, or one too long for a prompt."""
+    """Raise UsageError if there are no notes, if there are too many, or if one is too long for a prompt."""
     if not any(text.strip() for text in texts):
         raise UsageError('empty note; use `repoagent memory note FILE "TEXT"`')
     if len(texts) > MOST:
@@ -327,7 +337,10 @@ def check_notes(texts: list[str]) -> None:
 
 
 def add_user_notes(memory: Memory, worktree: WorkTree, texts: list[str], data: bytes | None) -> AddedNotes:
-    """Add the user's notes; `data` is None for a deleted file. Raises what `add_notes` raises."""
+    """Add the user's notes on the current version of the file, `data` (None for a deleted file).
+
+    Raises what `add_notes` raises.
+    """
     blob = "" if data is None else blob_hash(data, worktree.object_format)
     masked = [mask(text) for text in texts]
     notes = [make_note(text, blob=blob, source=USER) for text in masked]
@@ -344,7 +357,11 @@ _MARKS = re.compile(  # words that change the meaning of an otherwise equal sent
 
 
 def says_nothing_new(new: str, old: str) -> bool:
-    """Whether `old` says all that `new` does: the same words in order, numbers, identifiers and negations."""
+    """Whether `old` says everything that `new` does.
+
+    They must have the same words in the same order, apart from common words, and the same numbers, identifiers and
+    negations.
+    """
     from repoagent.memory.search.passages import is_common, stem, words_of
 
     def essence(text: str) -> tuple[list[str], list[str]]:

@@ -37,7 +37,8 @@ def block(
     older: Older | None = None,
     warn: Warn = to_stderr,
 ) -> str:
-    """Notes, then the last edits, oldest first, in at most `budget_tokens`; "" if there are none."""
+    """Return the notes and then the last edits, oldest first, in at most `budget_tokens` (estimated); "" if there are
+    none."""
     edits = read_edits(memory.edits, warn=warn)[-_EDITS:]
     lines = [
         f"- {edit.time[:10]}: {cut(edit.request, _LONGEST_REQUEST)} ({outcome(edit.state, edit.commit)})"
@@ -57,10 +58,10 @@ def mark_foreign(memory: Memory, text: str) -> str:
 def notes_block(
     memory: Memory, budget_tokens: int, *, data: bytes | None = None, older: Older | None = None
 ) -> str:
-    """The notes in the file's order, in at most `budget_tokens` (estimated); "" if there are none.
+    """Return the notes in the order of the file, in at most `budget_tokens` (estimated); "" if there are none.
 
-    The user's notes are preferred, then the newest. With `data`, the current bytes of the file, stale notes are
-    apart; `older` is as in `notes.stale_notes`.
+    If not all of them fit, the user's notes are preferred, then the newest. With `data`, the current bytes of the file,
+    stale notes are listed separately; `older` is as in `notes.stale_notes`.
     """
     return mark_foreign(memory, _notes(memory, budget_tokens, data=data, older=older))
 
@@ -184,10 +185,10 @@ _TITLE = "Earlier requests for this file and their outcomes:"
 
 
 def exchanges_block(memory: Memory, request: str, budget_tokens: int) -> str:
-    """The exchanges that matter for `request`, oldest first, in at most `budget_tokens` (estimated).
+    """Return the exchanges that matter for `request`, oldest first, in at most `budget_tokens` (estimated).
 
-    The last few get a line; the last one and those that share the most words with the request, weighted by rarity
-    (Robertson and Zaragoza 2009), are shown in detail.
+    The last few get a line each. The last one and those that share the most words with the request are shown in detail;
+    words are weighted by rarity (Robertson and Zaragoza 2009). Return "" if there are none.
     """
     known = exchanges(memory)
     if not known:

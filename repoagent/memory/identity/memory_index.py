@@ -55,7 +55,7 @@ class IdentityIndex:
         return self._loaded[name]
 
     def paths(self) -> list[tuple[str, str]]:
-        """(folder, path) of every memory."""
+        """Return (folder, path) for each memory."""
         rows = self.connection.execute("SELECT name, path FROM memory WHERE path IS NOT NULL")
         return [(unpacked(name), unpacked(path)) for name, path in rows]
 

@@ -48,10 +48,12 @@ class Seen:
 class Identity:
     """The file that a memory is about. Paths are relative to the top of the work tree.
 
-    `path` is its last seen path in any work tree; `places` maps the top of each work tree to the path and
-    version last seen there, since a file may have a different name and content on another branch. `keys` maps
-    "<device>:<inode>" to the top of the work tree, oldest first. `blobs` are the versions seen, newest last.
-    `commit` is HEAD at the last edit. `strangers` are paths that a user has declared to be other files.
+    path: the path last seen in any work tree.
+    places: for the top of each work tree, the path and version last seen there, which may differ between branches.
+    keys: for each "<device>:<inode>", the top of its work tree, oldest first.
+    blobs: the versions seen, newest last.
+    commit: HEAD at the last edit.
+    strangers: paths that a user has declared to be other files.
     """
 
     path: str
@@ -74,7 +76,8 @@ class Identity:
         return self.blobs[-1] if self.blobs else ""
 
     def is_of_older_text(self, day: str, blob: str) -> bool:
-        """Whether a note of `day` (YYYY-MM-DD) about `blob` is about a text replaced since."""
+        """Whether a note of `day` (YYYY-MM-DD) on the version `blob` is about a text that has been completely replaced
+        since."""
         breaks = [step for step in self.rekeyings if step.reason.startswith((REWRITTEN, LINKED_ANEW))]
         if not breaks or day > breaks[-1].time[:10]:
             return False
@@ -142,7 +145,7 @@ class Memory:
 
 
 def came_along(folder: Path) -> bool:
-    """Whether git tracks any of a memory's files: then its author is unknown."""
+    """Whether git tracks any of a memory's files. If so, their author is unknown."""
     try:
         return bool(git(folder, "ls-files", "-z", "--cached", "--", "."))
     except (GitError, OSError):  # a bare repository tracks no files
@@ -150,7 +153,10 @@ def came_along(folder: Path) -> bool:
 
 
 def load(folder: Path, *, warn: Warn = to_stderr) -> Identity | None:
-    """The identity in `folder`; None if there is none, or if it is broken and now renamed. Raises Refused."""
+    """Load the identity in `folder`. Return None if there is none, or if it is broken; a broken file is renamed.
+
+    Raises Refused if the file has a newer format or is not a regular file.
+    """
     value = json_files.read_document(folder / FILE, version=VERSION, warn=warn)
     identity = None if value is None else from_dict(value)
     if value is not None and identity is None:

@@ -31,10 +31,10 @@ LIMIT = 4 * 1024 * 1024  # bytes that are stored and compared
 
 
 def similarity(before: bytes, after: bytes) -> float:
-    """The share of the larger content that is also in the smaller one, in any order, 0.0 to 1.0.
+    """Return the share of the larger content that is also in the smaller one, in any order, from 0.0 to 1.0.
 
-    Equal lines and pieces of 64 bytes count, as in git's diffcore-delta, but not carriage returns before
-    newlines. 0.0 if the sizes alone rule out `RENAME`. Only the first LIMIT bytes count.
+    Equal lines and pieces of 64 bytes count, as in git's diffcore-delta; carriage returns before newlines do not.
+    Return 0.0 if the sizes alone rule out `RENAME`. Only the first LIMIT bytes are compared.
     """
     before, after = before[:LIMIT], after[:LIMIT]
     if before == after:
@@ -49,7 +49,7 @@ def similarity(before: bytes, after: bytes) -> float:
 
 
 def worked_over(before: bytes, now: bytes) -> bool:
-    """Whether `now` is `before` reformatted, extended or shortened: most lines or words are the same."""
+    """Whether `now` is `before` reformatted, extended or shortened, so that most lines or words are the same."""
     now = now[:LIMIT]
     if _shares(_lines(before), _lines(now), _SAME_LINES, min):
         return True
@@ -166,10 +166,10 @@ def _ids_at(worktree: WorkTree, path: str, commits: Collection[str]) -> list[byt
 
 
 def former_names(worktree: WorkTree, path: str, commits: set[str | None]) -> Iterator[tuple[str, str]]:
-    """The earlier names of `path` in the index and at most _DEPTH commits, newest first, each with its last blob.
+    """Yield the earlier names of `path` in the index and at most _DEPTH commits, newest first, each with its last blob.
 
-    `commits` are those at which files that may be renamed to it were last seen (None: unknown). If all contain
-    `path`, history is not read.
+    `commits` are those at which files that may have been renamed to `path` were last seen (None: unknown). If all of
+    them contain `path`, history is not read.
     """
     yield from _followed(path, _ask_renames(worktree, "diff-index", "--cached", *_RENAMES, "HEAD", "--"))
     since = {commit for commit in commits if commit is not None}
@@ -192,7 +192,8 @@ def _followed(path: str, raw: bytes | None) -> Iterator[tuple[str, str]]:
 
 
 def same_through_history(worktree: WorkTree, path: str, data: bytes, since: str) -> bool:
-    """Whether `path` has `data` at HEAD and was neither added, removed nor renamed after commit `since`."""
+    """Whether `path` has the content `data` at HEAD and was neither added, removed nor renamed after the commit
+    `since`."""
     blob = _ask(worktree, "hash-object", "--stdin", "--path", path, stdin=data)
     if blob is None or _ids_at(worktree, path, (since, "HEAD"))[1:] != [blob.strip()]:
         return False
@@ -210,7 +211,7 @@ def changed_files(worktree: WorkTree) -> Iterator[str]:
 
 
 def renames_since(worktree: WorkTree, commit: str) -> list[tuple[str, str]]:
-    """(old, new) for each tracked file renamed since `commit`, also if another file is at the old path."""
+    """Return (old, new) for each tracked file renamed since `commit`, even if another file is now at the old path."""
     listing = ("diff-index", "--name-status", "-z", commit, "--")
     fields = _names(_ask_renames(worktree, *listing, similar=("-B", "-M")))
     changed = [(letter, next(fields), next(fields) if letter[0] in "RC" else "") for letter in fields]

@@ -72,7 +72,10 @@ def file_at(worktree: WorkTree, path: str) -> WorkTreeFile | None:
 
 @dataclass(frozen=True)
 class MemoryMatch:
-    """A memory's folder; `moved`: its file had another path; `reason` is "" if path and content match."""
+    """The folder of the memory that matches a file.
+
+    `moved`: whether the file had another path before. `reason` is "" if path and content match.
+    """
 
     folder: str
     reason: str = ""
@@ -103,7 +106,7 @@ def find(layout: Layout, index: IdentityIndex, file: WorkTreeFile) -> MemoryMatc
 
 
 def find_unchanged(layout: Layout, index: IdentityIndex, file: WorkTreeFile) -> MemoryMatch | None:
-    """The memory that has seen this content at this path. The index may be out of date."""
+    """Return the memory that has seen this content at this path, or None. The index may be out of date."""
     at_path = _Search(layout, index, file).at_path
     return next((memory.stays() for memory in at_path if file.blob in memory.identity.blobs), None)
 
@@ -130,7 +133,7 @@ class _Search:
 
     @property
     def at_path(self) -> list[_Candidate]:
-        """The memories of this path."""
+        """The memories whose path is that of the file."""
         return [memory for memory in self.having(PATH, self.file.path) if memory.path == self.file.path]
 
     # -- the candidates, most reliable first --

@@ -26,10 +26,10 @@ from repoagent.storage.locks import locked
 def resolve(
     layout: Layout, worktree: WorkTree, path: str, data: bytes, *, warn: Warn = to_stderr
 ) -> Memory | None:
-    """The memory of the file `path` with the raw bytes `data`; None if it has none.
+    """Return the memory of the file `path` with the raw bytes `data`; None if it has none.
 
-    A memory found by another path, inode or version is updated; if that fails, it is returned with a warning. A known
-    file at its path takes one query of the index and two small reads.
+    A memory found by another path, inode or version is updated; if that fails, it is returned with a warning. For a
+    known file at its known path, this takes one query of the index and two small reads.
     """
     file = WorkTreeFile(worktree, path, data, key_at(worktree, path))
     found = _look(layout, file, warn)
@@ -52,7 +52,8 @@ def resolve(
 def resolve_all(
     layout: Layout, worktree: WorkTree, contents: Iterable[tuple[str, bytes | None]]
 ) -> dict[str, Memory]:
-    """The memory of each file that has one, by path; the content is None if there is no file."""
+    """Return the memory of each file that has one, by path. `contents` has each path and its content, None if there is
+    no file."""
     memories = ((path, resolve(layout, worktree, path, data)) for path, data in contents if data is not None)
     return {path: memory for path, memory in memories if memory is not None}
 
@@ -87,9 +88,11 @@ def remember(
     commit: str | None = None,
     warn: Warn = to_stderr,
 ) -> Memory:
-    """Tie `path`, whose raw bytes are `data`, to its memory after a write or commit; create one if there is none.
+    """Associate `path`, whose raw bytes are `data`, with its memory after a write or commit; create one if there is
+    none.
 
-    `memory` is the result of `resolve` before the write, for the old path of a renamed file. Raises Busy, Refused.
+    `memory` is the result of `resolve` before the write, for the old path of a renamed file. `commit` is the new
+    commit, or HEAD. Raises Busy if the lock is not released in time, Refused if the memory cannot be written.
     """
     ensure(layout)
     file = WorkTreeFile(worktree, path, data, key_at(worktree, path))
@@ -148,7 +151,7 @@ def rekeying(reason: str, file: WorkTreeFile) -> Rekeying:
 
 
 def release_key(layout: Layout, index: IdentityIndex, file: WorkTreeFile, owner: str) -> None:
-    """Take the inode of `file` from memories other than `owner`, except those of its hard links."""
+    """Remove the inode of `file` from memories other than `owner`, except those of its hard links."""
     key, top = file.key, str(file.worktree.top)
     for name in index.names(KEY, key) if key else ():
         other = index.identity(name)
@@ -159,7 +162,7 @@ def release_key(layout: Layout, index: IdentityIndex, file: WorkTreeFile, owner:
 
 
 def memories(layout: Layout, *, warn: Warn = to_stderr) -> list[Memory]:
-    """All memories, by path; reads each one. Raises Refused if the memory folder is a link or a file."""
+    """Read all memories and return them, sorted by path. Raises Refused if the memory folder is a link or a file."""
     try:
         with open_folder(layout.memory):
             names = sorted(folders(layout.memory))
@@ -177,7 +180,10 @@ def listing(layout: Layout, *, warn: Warn = to_stderr) -> list[tuple[str, str]]:
 
 
 def memory_lock(layout: Layout) -> AbstractContextManager[None]:
-    """The lock for all identities of a repository. Raises Busy after ten seconds, or Refused."""
+    """Return the lock for all identities of a repository.
+
+    Entering it raises Busy after ten seconds, Refused if it cannot be created.
+    """
     return locked(layout.memory_lock, label="this repository's memory")
 
 
@@ -204,9 +210,10 @@ def clear_unborn(layout: Layout) -> None:
 def relink(
     layout: Layout, worktree: WorkTree, memory: Memory, path: str, *, warn: Warn = to_stderr
 ) -> Memory:
-    """Tie `memory` to `path`, an existing file or one of its earlier paths. A file at the former path is another one.
+    """Associate `memory` with `path`, an existing file or one of the memory's earlier paths; return the updated memory.
 
-    Raises Refused if there is no such file or it has another memory, and what `read_source` and `memory_lock` raise.
+    If a file still exists at the former path, it is recorded as a different file. Raises Refused if there is no such
+    file or it has another memory, and what `read_source` and `memory_lock` raise.
     """
     name, top = memory.folder.name, str(worktree.top)
     with memory_lock(layout), open_index(layout, warn) as index:

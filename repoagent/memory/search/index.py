@@ -84,7 +84,10 @@ def in_memory() -> sqlite3.Connection:
 
 
 def snapshot_files(layout: Layout) -> Files:
-    """Stat all regular files that are to be searched. Conversations of running edits end up in memories."""
+    """Stat all regular files that are to be searched.
+
+    Conversations of running edits are left out: they end up in memories.
+    """
     files: Files = {}
     root = str(layout.root)
     for folder, inner, names in os.walk(root) if not layout.root.is_symlink() else ():
@@ -131,7 +134,7 @@ def update(
     warn: Warn,
     progress: Progress | None = None,
 ) -> None:
-    """Update the index in one transaction, so that readers see it before or after the update."""
+    """Update the index in one transaction, so that readers see it as it was before or after the update."""
     with database.transaction(connection):
         began = time.time_ns()
         known: dict[str, tuple[int, str, str]] = {}  # row, stamp, and the file that the memory is about
@@ -211,7 +214,10 @@ def query_index(
     warn: Warn,
     progress: Progress | None = None,
 ) -> _Result:
-    """Run `query` on an up-to-date index, if necessary a temporary one. Raises Busy after a minute."""
+    """Run `query` on an up-to-date index, which is temporary if necessary.
+
+    Raises Busy if another process keeps the index locked for more than a minute.
+    """
     path = layout.recall
     try:
         for _ in range(3):

@@ -39,8 +39,10 @@ class Passage(NamedTuple):
 
 
 def of_file(path: str, text: str, about: str) -> Iterator[Passage]:
-    """The passages of the file `path` below `.repoagent`, about the file `about`. Raises
-    NewerConversation."""
+    """Yield the passages of the file `path`, relative to `.repoagent`.
+
+    `about` is the file of its memory, "" if unknown. Raises NewerConversation if a newer repoagent wrote it.
+    """
     parts = path.split("/")
     if parts[0] == "conversations":
         yield from conversation(text, "", parts[-1].removesuffix(".md"))
@@ -80,7 +82,10 @@ def edits(text: str, file: str) -> Iterator[Passage]:
 
 
 def conversation(text: str, file: str, name: str = "") -> Iterator[Passage]:
-    """The turns of a conversation; a broken one is treated as plain text. Raises NewerConversation."""
+    """Yield the turns of a conversation; a broken conversation is treated as plain text.
+
+    Raises NewerConversation if a newer repoagent wrote it.
+    """
     try:
         turns = loads(text).turns
     except BrokenConversation:
@@ -181,8 +186,12 @@ _COMMON = re.compile(
 
 
 class Words(NamedTuple):
-    """The words of a text. `parts` are their stems, in order; `names` the compound names among them, each as
-    one word; `raw` is `parts` before stemming."""
+    """The words of a text.
+
+    parts: the stems of the words, in order.
+    names: the compound names among the words, each as one word.
+    raw: the words before stemming, in order.
+    """
 
     parts: tuple[str, ...]
     names: tuple[str, ...]

@@ -43,12 +43,18 @@ _ARCHIVED = 0.5  # factor for archived passages
 
 @dataclass(frozen=True)
 class Hit:
-    """A note, edit, conversation or summary that matches. `file` is the path it is about; if that is "", `name`
-    is, for example, "commit 3f2a9c1be04d". `date` is "YYYY-MM-DD" or "". `snippet` is one line, and `marks` the
-    positions (start, end) of the query's words in it. The text is in the plain file `path`, on `line` (from 1).
-    `stale`: whether it is a note about a version that has been completely replaced since. `also`: other files
-    with the same text, usually from one edit. A higher `score` is better; only scores for the same query are
-    comparable."""
+    """A note, edit, conversation or summary that matches.
+
+    file: the path of the file that it is about, or "".
+    name: if `file` is "", what it is about instead, such as "commit 3f2a9c1be04d".
+    date: "YYYY-MM-DD" or "".
+    snippet: an excerpt on one line.
+    marks: the positions (start, end) of the query's words in the snippet.
+    score: higher is better; only scores for the same query are comparable.
+    path, line: the plain file that contains the text, and the line (from 1).
+    stale: whether it is a note about a version that has been completely replaced since.
+    also: other files with the same text, usually from one edit.
+    """
 
     file: str
     kind: Kind
@@ -73,9 +79,15 @@ class SearchResult:
 
 @dataclass(frozen=True)
 class Search:
-    """Search options: at most `limit` hits, of these kinds, about these files or files in these folders (()
-    means all), in snippets of `width` characters; the age of a passage is counted back from `today`. The plain
-    file `without` is not searched: for example, the conversation that the query comes from."""
+    """Search options.
+
+    limit: the largest number of hits.
+    kinds: the kinds of hits; () means all.
+    files: the files or folders that hits are about; () means all.
+    width: the length of a snippet in characters.
+    today: the day from which the age of a passage is counted back.
+    without: a plain file that is not searched, such as the conversation that the query comes from.
+    """
 
     limit: int = _RESULTS
     kinds: Sequence[Kind] = ()
@@ -89,7 +101,10 @@ DEFAULT_SEARCH = Search()
 
 
 def search(layout: Layout, query: str, *, how: Search = DEFAULT_SEARCH, warn: Warn = to_stderr) -> list[Hit]:
-    """The hits for any text, best first. Raises Busy after a minute, UsageError without FTS5."""
+    """Return the hits for `query`, which may be any text, best first.
+
+    Raises Busy if another process is still building the index after a minute, UsageError if SQLite lacks FTS5.
+    """
     return list(answer(layout, query, how, warn=warn).hits)
 
 
@@ -182,7 +197,7 @@ def parse(text: str) -> Query:
 
 
 def match(query: Query) -> str:
-    """The query in FTS5 syntax: any of its words, and all of its phrases. Words need no escaping."""
+    """Return the query in FTS5 syntax: any of its words, and all of its phrases. Words need no escaping."""
     any_of = [f'"{word}"' for word in query.words]
     any_of += [f'names : "{name}"' for name in (*query.names, *query.joined)]
     any_of += [f'path : "{name}"' for name in query.names]
@@ -306,7 +321,7 @@ def _order(item: Ranked) -> tuple[float, str, int, str]:
 
 
 class Snippet(NamedTuple):
-    """A text on one line, the (start, end) of the query's words, and the number of `lines` before."""
+    """A text on one line, with the positions (start, end) of the query's words and the number of `lines` before it."""
 
     text: str
     marks: tuple[tuple[int, int], ...]
@@ -314,7 +329,7 @@ class Snippet(NamedTuple):
 
 
 def snippet(text: str, query: Query, width: int = WIDTH) -> Snippet:
-    """At most `width` characters of `text`, from where it has the most words of the query."""
+    """Return at most `width` characters of `text`, from where it has the most words of the query."""
     wanted, names = set(query.words), {*query.names, *query.joined}
     matches = [
         token
