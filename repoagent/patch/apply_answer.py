@@ -1,5 +1,7 @@
-"""The entry point: apply all hunks of an answer to its files, or none. Imports the parser late, so that the request to
-the model is sent earlier."""
+"""The entry point: apply all hunks of an answer to its files, or none.
+
+The parser is imported on first use, so that the request to the model is sent earlier.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,10 @@ LARGEST = 4 * 1024 * 1024  # characters of an answer: parsing takes about forty 
 
 @dataclass(frozen=True)
 class Applied:
-    """One change per file, the placement of each hunk, and one canonical diff. `unclosed`: a fence is not closed."""
+    """The result of applying an answer: one change per file, the placement of each hunk, and one canonical diff.
+
+    `unclosed`: whether a fence is not closed.
+    """
 
     changes: tuple[FileChange, ...]
     placements: tuple[Placement, ...]
@@ -37,9 +42,16 @@ def apply_answer(
     strict: bool = False,
     parses_worse: Callable[[str, bytes, bytes], str | None] | None = None,
 ) -> Applied:
-    """Apply the patches of an answer to `sources` (the content of every known file), in memory. `scope` are the files
-    that may be changed (None: all), `strict` accepts exact matches only, `parses_worse(path, before, after)` says why a
-    parser rejects a result. Raises NoPatch, or PatchRefused with all problems."""
+    """Apply all patches of an answer in memory, or none of them.
+
+    sources: the content of every known file.
+    scope: the files that may be changed; None means all.
+    may_create: called with a path; returns whether a new file may be created there.
+    strict: whether only exact matches are accepted.
+    parses_worse: called with (path, before, after); returns a sentence if a parser rejects the result.
+
+    Raises NoPatch if the answer contains no patch, PatchRefused with all problems.
+    """
     return apply_patches(
         read_answer(answer, known=sources),
         sources,
@@ -53,8 +65,11 @@ def apply_answer(
 def read_answer(
     answer: str, *, loose: bool = False, known: Collection[str] = (), ended: bool = False
 ) -> tuple[FilePatch, ...]:
-    """The patches in an answer, as written; `loose` is as in `patch_spans`. `known` are names of files; `ended`: the
-    model ended the answer, so an unclosed fence is complete. Raises PatchRefused for a malformed or too long one."""
+    """Return the patches in an answer, as written.
+
+    `loose` is as in `patch_spans`. `known` has the names of known files. `ended`: the model ended the answer, so an
+    unclosed fence is complete. Raises PatchRefused for an answer that is malformed or too long.
+    """
     from repoagent.patch.parse.answer import parse
 
     if len(answer) > LARGEST:
@@ -76,7 +91,8 @@ def apply_patches(
     parses_worse: Callable[[str, bytes, bytes], str | None] | None = None,
     exists: Callable[[str], bool] | None = None,
 ) -> Applied:
-    """Apply patches from `read_answer`, as `apply_answer` does; `exists` finds files outside `sources`."""
+    """Apply patches from `read_answer`, as `apply_answer` does. `exists` returns whether a file outside `sources`
+    exists."""
     from repoagent.patch.combine import combine
     from repoagent.patch.parse.retractions import without_withdrawn
     from repoagent.patch.render import canonical_diff

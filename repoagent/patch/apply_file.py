@@ -29,12 +29,14 @@ _MOVES = {"rename": "renamed", "copy": "copied"}
 
 
 class DuplicateHunks(PatchError):
-    """Two identical hunks are for two locations, of which the file has only one."""
+    """Two identical hunks are meant for two locations, but the file has only one such location."""
 
 
 def apply_targets(group: Sequence[Target], files: Files, before: Content | None = None) -> Outcome:
-    """Apply all patches to one file, each to the same content (`before`, by default the source's). Raises PatchError or
-    PatchErrors."""
+    """Apply all patches to one file, each to the same content: `before`, or by default that of the source.
+
+    Raises PatchError or PatchErrors if they cannot be applied.
+    """
     first = group[0]
     if any((target.source, target.path) != (first.source, first.path) for target in group):
         raise PatchError(
@@ -281,7 +283,7 @@ def _check_reverted(matches: Sequence[Match], parts: Sequence[splice.Splice]) ->
 
 
 def encoded(text: Text) -> bytes:
-    """Raises PatchError for a character that the encoding lacks."""
+    """Return the bytes of `text`. Raises PatchError for a character that its encoding lacks."""
     try:
         return text.encode()
     except UnicodeEncodeError as error:
@@ -335,7 +337,10 @@ def _new_file(group: Sequence[Target], files: Files) -> Outcome:
 def check_result(
     path: str, before: bytes, after: bytes, parses_worse: ParsesWorse | None, *, may_empty: bool = False
 ) -> None:
-    """Raise PatchError for new bytes that are empty or parse worse. `may_empty`: the patch deletes every line."""
+    """Raise PatchError if the new content is empty or parses worse than the old content.
+
+    `may_empty`: it may be empty, because the patch deletes every line.
+    """
     if not may_empty and not _is_empty(before) and _is_empty(after):
         raise PatchError(
             "empties-file",

@@ -20,9 +20,12 @@ Located = tuple[Target, Hunk, Ranges]  # a hunk with the rows that it changes; N
 
 
 def combine(group: Sequence[Target], files: Files) -> Outcome | list[Problem]:
-    """The outcome of all patches to a file, or their problems. If all fit the same text, they are parts of one change.
-    Else they are steps, or a later one replaces an earlier one at the same place, if the prose says so or the last
-    makes all changes; if both are possible, results must be equal."""
+    """Return the outcome of all patches to a file, or their problems.
+
+    If all patches fit the same text, they are parts of one change. Otherwise, each is applied to the result of the
+    previous one, or a later patch replaces an earlier one at the same location, if the prose says so or if the last one
+    makes all changes. If both are possible, the results must be equal.
+    """
     name = group[0].name
     source = files.sources.get(group[0].source or "")
     text = decode(source.data) if source is not None else None

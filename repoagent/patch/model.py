@@ -17,8 +17,12 @@ CONTEXT, DELETE, ADD = " ", "-", "+"
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of a hunk. `bare`: without a first column; `cr`: ends in a carriage return; `rewritten`: context that
-    the answer deletes and adds again, so the file must have it exactly."""
+    """One line of a hunk.
+
+    bare: whether it has no first column.
+    cr: whether it ends in a carriage return.
+    rewritten: whether it is context that the answer deletes and adds again, so that the file must contain it exactly.
+    """
 
     kind: str
     text: str
@@ -33,9 +37,16 @@ class Line:
 
 @dataclass(frozen=True)
 class Hunk:
-    """`start` and `counts` are from its header, None if absent. `old_marker`, `new_marker`: the last line of that side
-    has no newline; `at_end`: it is the last of the file. `headings` are the texts after `@@`, outermost first,
-    `section` the last. The file decides between `alternatives`, all readings of the text."""
+    """One hunk of a patch.
+
+    start: the old line number in its header (from 1), or None.
+    counts: the old and new lengths in its header, or None.
+    headings: the texts after `@@`, outermost first; `section` is the last one.
+    old_marker, new_marker: whether the last line of that side is marked as having no newline.
+    at_end: whether the last line is marked as the last of the file.
+    tolerances: those that parsing the hunk needed.
+    alternatives: all readings of the same text, between which the file decides.
+    """
 
     lines: tuple[Line, ...]
     number: int = 1
@@ -51,12 +62,12 @@ class Hunk:
 
     @cached_property
     def old(self) -> tuple[Line, ...]:
-        """Context and deleted lines: the file must contain them."""
+        """The lines that the file must contain: context and deleted lines."""
         return tuple(line for line in self.lines if line.kind != ADD)
 
     @cached_property
     def new(self) -> tuple[Line, ...]:
-        """Context and added lines."""
+        """The lines after the change: context and added lines."""
         return tuple(line for line in self.lines if line.kind != DELETE)
 
     @property
@@ -69,7 +80,7 @@ class Hunk:
 
     @property
     def changes(self) -> bool:
-        """Whether it changes a line, or the newline at the end of the file."""
+        """Whether the hunk changes a line, or the newline at the end of the file."""
         return self.old_marker != self.new_marker or any(line.kind != CONTEXT for line in self.lines)
 
     @property
@@ -78,7 +89,7 @@ class Hunk:
 
     @property
     def is_short(self) -> bool:
-        """Whether its header declares more lines than there are, as in a truncated answer."""
+        """Whether the header declares more lines than the hunk has, as in a truncated answer."""
         if self.counts is None:
             return False
         missing = (self.counts[0] - len(self.old), self.counts[1] - len(self.new))
@@ -86,7 +97,7 @@ class Hunk:
 
     @property
     def is_complete(self) -> bool:
-        """Whether it has the declared lines, or more and ends with context."""
+        """Whether the hunk has the declared lines, or has more and ends with context."""
         if self.exact_counts:
             return True
         return (
@@ -98,8 +109,14 @@ class Hunk:
 
 
 class Revision(IntEnum):
-    """What the text before a patch says of earlier ones: nothing, that it is a better VERSION, that it seems to correct
-    them, that it is the corrected patch (NEW), or that they are withdrawn."""
+    """What the text before a patch says about earlier patches.
+
+    NEUTRAL: nothing.
+    VERSION: this patch is a better version.
+    CORRECTS: this patch seems to correct them.
+    NEW: this is the corrected patch.
+    WITHDRAWS: they are withdrawn.
+    """
 
     NEUTRAL = 0
     VERSION = 1
@@ -110,10 +127,17 @@ class Revision(IntEnum):
 
 @dataclass(frozen=True)
 class FilePatch:
-    """The patch to one file in one block. `old` and `new` are names as written (None: absent); `action` is "edit",
-    "create", "delete", "rename" or "copy"; `form` "diff", "envelope", "search-replace" or "whole-file". `whole` is the
-    new text of the file, or of its lines `rows` (half-open, from 0). `cut`: the answer seems to end in it. `revision`
-    is the effect of the `prose` before its block; `alternative`: that offers a choice."""
+    """The patch to one file in one block of an answer.
+
+    old, new: the names as written; None if absent.
+    action: "edit", "create", "delete", "rename" or "copy".
+    form: "diff", "envelope", "search-replace" or "whole-file".
+    whole: the new text of the file, or of its lines `rows` (half-open, from 0).
+    cut: whether the answer seems to end inside the patch.
+    revision: the effect of `prose`, the text before the block, on earlier patches.
+    alternative: whether that text offers the patch as one of several choices.
+    tolerances: those that parsing the name and the patch as a whole needed.
+    """
 
     old: str | None
     new: str | None
@@ -134,7 +158,7 @@ class FilePatch:
 
     @property
     def name(self) -> str:
-        """The new name as written, else the old one, else ""."""
+        """The new name as written, or else the old one; "" if there is neither."""
         return self.new or self.old or ""
 
     @property
@@ -143,7 +167,10 @@ class FilePatch:
 
 
 def unchanged_as_context(lines: Sequence[Line]) -> tuple[Line, ...]:
-    """`lines` with context for equal `-x` and `+x` at the ends of a run of changed lines, and for elisions."""
+    """Return `lines` with identical lines `-x` and `+x` as context.
+
+    This applies to lines at an end of a run of changed lines, and to elisions.
+    """
     result: list[Line] = []
     at = 0
     while at < len(lines):
@@ -210,12 +237,12 @@ _COMMENTED_CODE = re.compile(rf"\s*{_COMMENT}\s{{2,}}{_COMMENT}")  # a comment i
 
 
 def is_elision(text: str) -> bool:
-    """Whether a line stands for omitted code: `...`, `# ...`, `// ... existing code ...`."""
+    """Whether a line is a placeholder for omitted code: `...`, `# ...`, `// ... existing code ...`."""
     return len(text) < 160 and _ELISION.match(text) is not None
 
 
 def is_explicit_elision(text: str) -> bool:
-    """Whether it cannot be literal: a comment about omitted code, or dots at column 0."""
+    """Whether a line is an elision that cannot be literal text: a comment about omitted code, or dots at column 0."""
     if _COMMENTED_CODE.match(text) or text.startswith("...."):  # AsciiDoc delimits blocks with four dots
         return False
     return is_elision(text) and (_SAYS_OMITTED.search(text) is not None or not text[:1].isspace())
@@ -231,8 +258,10 @@ _SURROGATE = re.compile("[\udc80-\udcff]")
 
 @dataclass(frozen=True)
 class Text:
-    """Decoded lines, split at newlines, or without any at carriage returns. `endings[i]` is LF, CRLF, CR, or "" at the
-    end."""
+    """The decoded lines of a file, split at newlines or, in a file without newlines, at carriage returns.
+
+    `endings[i]` is LF, CRLF, CR, or "" for a last line without an ending.
+    """
 
     lines: tuple[str, ...]
     endings: tuple[str, ...]
@@ -242,20 +271,22 @@ class Text:
 
     @property
     def final_newline(self) -> bool:
-        """True for an empty file."""
+        """Whether the last line ends in a newline; True for an empty file."""
         return not self.endings or bool(self.endings[-1])
 
     def encode(self) -> bytes:
-        """Raises UnicodeEncodeError for a character that the encoding lacks."""
+        """Return the file's bytes. Raises UnicodeEncodeError for a character that the encoding lacks."""
         joined = "".join(chain.from_iterable(zip(self.lines, self.endings, strict=True)))
         return self.bom + joined.encode(self.encoding, self.errors)
 
 
 @lru_cache(maxsize=4)
 def decode(data: bytes) -> Text | None:
-    """The lines, None if binary; `decode(data).encode() == data`. UTF-16 needs a byte-order mark. Mostly valid UTF-8
-    keeps other bytes as surrogate escapes; anything else is Latin-1. NULs are binary, unless fewer than lines in
-    UTF-8."""
+    """Decode `data`, or return None if it is binary. `decode(data).encode() == data` is always true.
+
+    UTF-16 is recognized by its byte-order mark. Mostly valid UTF-8 keeps invalid bytes as surrogate escapes; anything
+    else is Latin-1. NULs make a file binary, unless the rest is UTF-8 and there are fewer NULs than lines.
+    """
     bom, encoding = next((entry for entry in _BOMS if data.startswith(entry[0])), (b"", ""))
     encoding = encoding or "utf-8"
     body = data[len(bom) :]
@@ -278,7 +309,7 @@ def decode(data: bytes) -> Text | None:
 
 
 def raw_text(data: bytes) -> Text:
-    """The lines as git counts them: split at LF only, with byte-order mark and carriage returns."""
+    """Return the lines as git counts them: split at LF only, with the byte-order mark and carriage returns."""
     *lines, last = data.decode("utf-8", "surrogateescape").split("\n")
     endings = ["\n"] * len(lines)
     if last:
@@ -287,7 +318,7 @@ def raw_text(data: bytes) -> Text:
 
 
 def split_lines(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Lines without endings, and the endings, as in `Text`."""
+    """Return the lines of a text without their endings, and the endings, as in `Text`."""
     newline = "\n" if "\n" in text or "\r" not in text else "\r"
     lines = text.split(newline)
     tail = lines.pop()
@@ -303,12 +334,12 @@ def split_lines(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def in_encoding_of(text: Text, line: str) -> str:
-    """A line of an answer in the encoding of `text`: for Latin-1, surrogates become characters."""
+    """Convert a line of an answer to the encoding of `text`: for Latin-1, surrogate escapes become characters."""
     if text.encoding != "latin-1":
         return line
     return _SURROGATE.sub(lambda match: chr(ord(match[0]) - 0xDC00), line)
 
 
 def with_line_numbers(lines: Iterable[tuple[int, str]]) -> str:
-    """Each line (from 0) after its number (from 1)."""
+    """Return the lines as text, each after its number; numbers count from 0 in `lines` and from 1 in the text."""
     return "\n".join(f"{number + 1:>6}  {text}" for number, text in lines)

@@ -23,7 +23,10 @@ _REMARK = re.compile(
 
 
 def unquote(name: str) -> str:
-    """A name in a header without git's C-quoting, and without a tab and what follows, or else trailing space."""
+    """Return a name in a header without git's C-quoting, and without a tab and the text after it.
+
+    If there is no tab, trailing white space is removed.
+    """
     name = name.rstrip("\r")
     if not name.startswith('"'):
         before, tab, _ = name.partition("\t")
@@ -43,7 +46,7 @@ def unquote(name: str) -> str:
 
 
 def plain_name(name: str) -> str:
-    """The name after `---` or `+++`, without quoting, `file://`, Markdown, date and remark."""
+    """Return the name after `---` or `+++`, without quoting, `file://`, Markdown, and any date or remark after it."""
     if name.startswith('"'):
         return unquote(name)
     has_tab = "\t" in name
@@ -72,8 +75,11 @@ _SHORT_NAME = re.compile(r"(?:git|repoag|gi[0-9a-f]{4}|re[0-9a-f]{4})~\d+")
 
 
 def bad_path(path: str, *, known: bool = False) -> str | None:
-    """Why `path` may never be written or deleted, or None. An existing (`known`) name may contain anything. Names that
-    some file system reads as `.git` are `.git`. Links are the caller's matter."""
+    """Return the reason why `path` may never be written or deleted, or None.
+
+    The name of an existing file (`known`) may contain anything. Names that some file system treats as `.git` are
+    treated as `.git`. Checks only the string: the caller must handle symbolic links.
+    """
     if not path:
         return "the path is empty"
     if not known:  # some system, or a reader, would confuse these names with others
@@ -127,8 +133,11 @@ def spellings(old: str | None, new: str | None) -> tuple[list[str], list[str]]:
 
 
 def known_path(names: Collection[str], known: Collection[str]) -> str | None:
-    r"""The known path for `names` (spellings of one name): as written; with `/` for `\`, without date; by the longest
-    common tail, if unique; with trailing spaces."""
+    r"""Return the known path for `names`, which are spellings of one name, or None.
+
+    Tries, in this order: the names as written; the names with `/` for `\` and without a date; the longest common tail,
+    if it is unique; a path with trailing spaces.
+    """
     for name in names:
         if name in known:
             return name
@@ -148,8 +157,10 @@ def known_path(names: Collection[str], known: Collection[str]) -> str | None:
 
 
 def same_tail(name: str, known: Collection[str]) -> list[str]:
-    """The known paths with the longest tail in common with `name`; one must be a tail of the other. A name with `..`
-    has none."""
+    """Return the known paths that share the longest tail with `name`.
+
+    Either the path or the name must be a tail of the other. A name with `..` has no tail.
+    """
     if ".." in name.split("/") or not name.strip("/"):
         return []
     tails = [path for path in known if f"/{path}".endswith(f"/{name}") or f"/{name}".endswith(f"/{path}")]
@@ -244,7 +255,7 @@ _COMMENT = re.compile(r"[ \t]*(?:#+|//+|--|/\*+|<!--|;+|%)\s*(.*?)\s*(?:\*/|-->)
 
 
 def name_in_comment(line: str, known: Collection[str] = ()) -> str | None:
-    """The file name alone in a comment, or on the first line of a fence: `# src/a.py`."""
+    """Return the file name that stands alone in a comment or on the first line of a fence, such as `# src/a.py`."""
     if len(line) > 400:
         return None
     match = _COMMENT.match(line)
@@ -277,7 +288,7 @@ _IN_PART = re.compile(
 
 
 def name_claimed_whole(line: str) -> str | None:
-    """The file that a sentence presents as complete: "Here's the full updated `x.py`:", also in bold."""
+    """Return the file name that a sentence presents as complete: "Here's the full updated `x.py`:", also in bold."""
     text = line.strip()
     claim = _CLAIM.fullmatch(text) if len(text) <= 400 and text.rstrip("*").endswith(":") else None
     if claim is None or not re.search(rf"\b(?:{_WHOLE})\b", claim["what"], re.IGNORECASE):

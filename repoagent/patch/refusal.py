@@ -1,4 +1,4 @@
-"""Reasons for a refusal, as data for programs and sentences for models; the names of tolerances."""
+"""The reasons for a refusal, as data for programs and as sentences for models, and the names of tolerances."""
 
 from __future__ import annotations
 
@@ -20,9 +20,13 @@ MOST_SHOWN, LONGEST_SHOWN = 20, 4000  # problems, and characters of each, in the
 
 @dataclass(frozen=True)
 class Problem:
-    """A reason why nothing was applied. `path` is the known file (or the name in the answer); `hunk` counts from 1
-    within the file (0: the whole); `reason` is a fixed code such as "not-found"; `text` says what is wrong and what to
-    send."""
+    """A reason why nothing was applied.
+
+    path: the known file, or the name in the answer.
+    hunk: the number of the hunk within the file, from 1; 0 for the whole file.
+    reason: a fixed code such as "not-found".
+    text: the error and what to send instead.
+    """
 
     path: str
     hunk: int
@@ -44,7 +48,7 @@ class Problem:
 
 
 class PatchRefused(Refused):
-    """A patch does not fit or is not allowed; nothing was applied. `str(error)` is for the model."""
+    """A patch does not fit or is not allowed, so nothing was applied. `str(error)` is the text for the model."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
@@ -59,7 +63,7 @@ class PatchRefused(Refused):
 
     @property
     def sentence(self) -> str:
-        """All problems for the user, one line each."""
+        """All problems for the user, one line each, without the advice for the model."""
         return "\n".join([NOTHING, *(problem.brief for problem in self.problems[:MOST_SHOWN])])
 
     def details(self) -> dict[str, object]:
@@ -79,7 +83,7 @@ class NoPatch(Refused):
 
 
 class PatchError(Exception):
-    """Internal: a hunk or patch cannot be applied. Becomes a `Problem` once the file is known."""
+    """A hunk or patch cannot be applied. This internal error becomes a `Problem` once the file is known."""
 
     def __init__(self, reason: str, text: str, hunk: int = 0) -> None:
         super().__init__(text)

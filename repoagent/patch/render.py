@@ -23,9 +23,12 @@ _ESCAPES = {7: "a", 8: "b", 9: "t", 10: "n", 11: "v", 12: "f", 13: "r", 34: '"',
 
 
 def differing(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Range]:
-    """The ranges (i1, i2, j1, j2) where `old[i1:i2]` became `new[j1:j2]`, in order. By Myers' greedy algorithm ("An
-    O(ND) Difference Algorithm and Its Variations", 1986); with many edits, divided at lines unique on both sides (Bram
-    Cohen's patience diff); else by difflib, and a large range counts as replaced."""
+    """Return the ranges (i1, i2, j1, j2) where `old[i1:i2]` became `new[j1:j2]`, in order.
+
+    The sequences are compared by Myers' greedy algorithm ("An O(ND) Difference Algorithm and Its Variations", 1986).
+    With many edits, they are divided at the lines that are unique on both sides (Bram Cohen's patience diff). If there
+    are none, difflib compares a small range, and a large one counts as replaced.
+    """
     ranges: list[Range] = []
     work: list[Range] = [(0, len(old), 0, len(new))]
     while work:
@@ -125,8 +128,11 @@ def _unique_in_order(old: Sequence[Hashable], new: Sequence[Hashable]) -> Pairs:
 
 
 def canonical_diff(changes: Iterable[FileChange], *, hash_name: str = "sha1") -> str:
-    """One git-style diff of all changes. Bytes that are not UTF-8 are surrogate escapes. Content with a NUL is a `GIT
-    binary patch` with blob ids by `hash_name`, the object format."""
+    """Return one git-style diff of all changes.
+
+    Bytes that are not UTF-8 become surrogate escapes. Content with a NUL byte becomes a `GIT binary patch`, whose blob
+    ids use `hash_name`, the repository's object format.
+    """
     return "".join(
         text
         for change in changes
@@ -135,7 +141,7 @@ def canonical_diff(changes: Iterable[FileChange], *, hash_name: str = "sha1") ->
 
 
 def header_of(change: FileChange, hash_name: str = "sha1") -> str:
-    """The diff of one change without its hunks."""
+    """Return the diff of one change without its hunks: the header lines and, if it is binary, the binary patch."""
     before, after = change.before or b"", change.after or b""
     old, new = change.old_path or change.name, change.path or change.name
     lines = [b"diff --git " + quoted("a/" + old) + b" " + quoted("b/" + new)]
@@ -178,7 +184,7 @@ def _header_name(prefix: str, path: str) -> bytes:
 
 
 def quoted(path: str) -> bytes:
-    """A path as in a git header: in C quotes unless it is plain printable ASCII."""
+    """Return a path as in a git header: in C quotes unless it is plain printable ASCII."""
     raw = path.encode("utf-8", "surrogateescape")
     if all(32 <= byte < 127 and byte not in (34, 92) for byte in raw):
         return raw
@@ -191,8 +197,10 @@ def quoted(path: str) -> bytes:
 
 @dataclass(frozen=True)
 class Hunk:
-    """`ranges` in which `after` differs from `before`; with context it shows the lines `start` to `end` (exclusive,
-    from 0) of `before`."""
+    """The `ranges` in which `after` differs from `before`, and the context around them.
+
+    With context, the hunk shows the lines `start` to `end` (from 0, exclusive) of `before`.
+    """
 
     before: Sequence[bytes]
     after: Sequence[bytes]
@@ -203,7 +211,7 @@ class Hunk:
 
     @property
     def text(self) -> str:
-        """The hunk with its header line."""
+        """The text of the hunk with its header line."""
         (i1, _, j1, _), (_, i2, _, j2) = self.ranges[0], self.ranges[-1]
         new = _extent(j1 - i1 + self.start, j2 - i2 + self.end)
         lines: list[bytes] = []
@@ -219,7 +227,7 @@ class Hunk:
 
 
 def hunks_of(change: FileChange) -> Iterator[Hunk]:
-    """The hunks of one change; none if its content has a NUL byte."""
+    """Yield the hunks of one change; none if its content has a NUL byte."""
     before, after = change.before or b"", change.after or b""
     if b"\0" in before or b"\0" in after:
         return

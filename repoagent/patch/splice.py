@@ -1,5 +1,7 @@
-"""Splice placed hunks and whole-file answers into a file; every other byte stays. `rebase` explains another indentation
-of a hunk, and applies it to added lines."""
+"""Splice placed hunks and whole-file answers into a file; every other byte stays the same.
+
+`rebase` finds out how a hunk is indented differently from the file, and indents the added lines accordingly.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ from repoagent.patch.render import differing
 
 @dataclass(frozen=True)
 class Splice:
-    """Replaces the lines `start:end` of the file. `endings` is set if the hunk determines them."""
+    """Replaces the lines `start:end` of the file with `lines`. `endings` is set if the hunk determines the line
+    endings."""
 
     start: int
     end: int
@@ -28,7 +31,10 @@ class Splice:
 
 
 def splices(match: Match, text: Text, others: Sequence[Match] = ()) -> list[Splice]:
-    """The splices of a placed hunk; `others` are all matches in the file. Raises as `rebase` and `Match.changes`."""
+    """Return the splices of a placed hunk, in order. `others` are all matches in the file, including this one.
+
+    Raises what `rebase` and `Match.changes` raise.
+    """
     match = replace(match, hunk=rebase(match, text.lines, others))
     # Carriage returns in the hunk count if they are on the same lines as in the file.
     explicit = any(line.cr for line in match.hunk.lines) and all(
@@ -63,7 +69,10 @@ def overlap(first: int, second: int, row: int) -> PatchError:
 
 
 def spliced(text: Text, parts: Sequence[Splice], final_newline: bool | None = None) -> Text:
-    """`text` with `parts` (from `merged`) applied. None keeps the final newline, or the lack of one."""
+    """Return `text` with `parts` (from `merged`) applied.
+
+    If `final_newline` is None, the newline at the end, or the lack of one, is kept.
+    """
     lines: list[str] = []
     endings: list[str] = []
     at = 0
@@ -100,7 +109,7 @@ def spliced(text: Text, parts: Sequence[Splice], final_newline: bool | None = No
 
 
 def end_of_file(matches: Iterable[Match], text: Text) -> bool | None:
-    r"""Whether the new file ends in a newline by the `\ No newline` marks; None without one."""
+    r"""Return whether the new file ends in a newline, by its `\ No newline` marks; None without such a mark."""
     for match in matches:
         marked = match.hunk.old_marker or match.hunk.new_marker
         if marked and (not text.lines or (match.rows and match.rows[-1] == len(text.lines) - 1)):
@@ -109,8 +118,11 @@ def end_of_file(matches: Iterable[Match], text: Text) -> bool | None:
 
 
 def whole_splices(whole: str, text: Text, rows: tuple[int, int] | None = None) -> list[Splice]:
-    """The differences between a file (or its `rows`) and the new text. Raises PatchError for a text that is empty, a
-    part of the file, another file, or has a new line such as `...` for several old ones."""
+    """Return the differences between a file, or its `rows`, and the new text.
+
+    Raises PatchError for a text that is empty or looks like a part of the file or like another file, or if a new line
+    such as `...` replaces several old lines.
+    """
     new, _ = split_lines(whole.removeprefix("\ufeff"))
     first, last = rows or (0, len(text.lines))
     old = text.lines[first:last]
@@ -154,7 +166,8 @@ def elided(line: str) -> PatchError:
 
 
 def looks_whole(whole: str, lines: Sequence[str]) -> bool:
-    """Whether a fence without a name can be the whole file: it has the first, the last and most other lines."""
+    """Whether a fence without a name can be the whole file: it has the first, the last and most other lines of the
+    file."""
     present = [line.strip() for line in lines if not is_blank(line)]
     offered = [line.strip() for line in whole.split("\n") if not is_blank(line)]
     if not present or not offered:
@@ -164,8 +177,8 @@ def looks_whole(whole: str, lines: Sequence[str]) -> bool:
 
 
 def check_claimed_whole(whole: str, text: Text) -> None:
-    """Raise PatchError if a text that prose calls the whole file keeps too little of it, or lacks its first or last
-    lines."""
+    """Raise PatchError if a text that the prose calls the whole file keeps too little of the file, or lacks its first
+    or last lines."""
     new, _ = split_lines(whole.removeprefix("\ufeff"))
     old = text.lines
     common = _common_count(map(str.strip, old), map(str.strip, new))
@@ -226,9 +239,12 @@ def _quoted(match: Match, lines: Sequence[str]) -> Iterator[tuple[Line, Pair]]:
 
 
 def rebase(match: Match, lines: Sequence[str], others: Sequence[Match] = ()) -> Hunk:
-    """The match's hunk with the file's indentation in added lines. Quoted lines show how it differs: by a prefix, the
-    spaces of a level, or spaces for tabs. Raises PatchError ("indentation") if they contradict each other or leave it
-    open. `others` are all matches in the file."""
+    """Return the match's hunk with the file's indentation in its added lines.
+
+    The lines that the hunk quotes show how the indentation differs: by a prefix, by the number of spaces for each
+    level, or by spaces instead of tabs. Raises PatchError ("indentation") if they contradict each other or are
+    ambiguous. `others` are all matches in the file.
+    """
     hunk = match.hunk
     quoted = list(_quoted(match, lines))
     new = {indent_of(line.text) for line in hunk.added if not is_blank(line.text)}

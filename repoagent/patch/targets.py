@@ -48,7 +48,7 @@ class Files:
         return PatchError("unknown-file", text + more)
 
     def scope_names(self, near: str = "") -> str:
-        """The files in scope for an error message; of many, those with names similar to `near`."""
+        """Return the files in scope for an error message; of many, only those with names similar to `near`."""
         if len(self.scope) <= _MANY:
             return ", ".join(sorted(self.scope)) or "none"
         from rapidfuzz import process
@@ -60,8 +60,10 @@ class Files:
 
 @dataclass(frozen=True)
 class Target:
-    """A patch with the known path before the change (`source`, None for a new file) and after it (`path`, None for a
-    deleted one)."""
+    """A patch with its known path before the change (`source`) and after it (`path`).
+
+    `source` is None for a new file, and `path` is None for a deleted file.
+    """
 
     patch: FilePatch
     source: str | None
@@ -81,8 +83,11 @@ class Outcome:
 def resolve(
     patches: Sequence[FilePatch], files: Files
 ) -> tuple[list[list[Target]], list[Problem], list[FilePatch]]:
-    """The patches grouped by file, in order; a problem for each name that does not resolve; and the patches that edit a
-    file under the name that an earlier one gives it."""
+    """Group the patches by file, in order.
+
+    Return the groups, a problem for each name that does not resolve, and the patches that edit a file under the name
+    that an earlier patch gives it.
+    """
     groups: dict[str, list[Target]] = {}
     problems: list[Problem] = []
     later: list[FilePatch] = []

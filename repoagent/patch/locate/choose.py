@@ -1,4 +1,5 @@
-"""Find the possible locations of each hunk, at the strictest level with any, and choose one, or say why none can be."""
+"""Find the possible locations of each hunk, at the strictest level that yields any, and choose one of them or explain
+why none can be chosen."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ _COMPARED = 300  # characters of a line to compare
 
 
 def place_hunks(hunks: Sequence[Hunk], text: Text, *, strict: bool = False) -> list[Match]:
-    """The location of each hunk that changes something. Raises PatchError or PatchErrors."""
+    """Return the location of each hunk that changes something. Raises PatchError or PatchErrors if a hunk cannot be
+    placed."""
     index = exact.index_of(text.lines)
     if not strict:
         hunks = exact.unescape(hunks, text.lines)
@@ -70,8 +72,11 @@ def place_hunks(hunks: Sequence[Hunk], text: Text, *, strict: bool = False) -> l
 
 
 def find_matches(hunk: Hunk, index: FileIndex, *, strict: bool = False) -> list[Match]:
-    """All matches at the strictest level with any; `strict`: exact only. Raises PatchError if all old lines are blank.
-    A hunk that is already applied is not matched loosely."""
+    """Return all matches of `hunk` at the strictest level that yields any; `strict` allows only exact matches.
+
+    A hunk that is already applied is not matched loosely. Raises PatchError if all old lines are blank and the header
+    does not locate them.
+    """
     if all(exact.is_blank(line.text) for line in hunk.old):
         if not index.lines and not hunk.deleted:
             return [Match(replace(hunk, lines=hunk.added), (), exact.EXACT)]
@@ -102,7 +107,8 @@ def find_matches(hunk: Hunk, index: FileIndex, *, strict: bool = False) -> list[
 
 
 def matches_at(hunk: Hunk, index: FileIndex, level: str) -> list[Match]:
-    """The matches of all interpretations at one level; those with the same effect count once."""
+    """Return the matches of all interpretations of a hunk at one level. Interpretations with the same effect count
+    once."""
     options = list(interpretations(hunk))
     matches = [
         Match(option, tuple(range(start, start + len(option.old))), level)
@@ -118,9 +124,11 @@ def matches_at(hunk: Hunk, index: FileIndex, level: str) -> list[Match]:
 
 
 def interpretations(hunk: Hunk) -> Iterator[Hunk]:
-    """The possible meanings of a hunk, likeliest first. A blank line without first column is context, or new between
-    two added lines, or not part of it at an end. If lines lost their first column, those that start with a space may
-    have, too."""
+    """Yield the possible meanings of a hunk, likeliest first.
+
+    A blank line without a first column is context, a new line between two added lines or, at an end of the hunk, not
+    part of it. If some lines lost their first column, those that start with a space may have lost theirs too.
+    """
     yield hunk
     if not any(line.bare for line in hunk.lines):
         return
@@ -159,9 +167,12 @@ def _without_blank_ends(lines: tuple[Line, ...]) -> tuple[Line, ...]:
 def choose(
     hunks: Sequence[Hunk], options: Sequence[Sequence[Match]], index: FileIndex
 ) -> list[Match | PatchError]:
-    """One match for each hunk, or why none could be chosen. Criteria in order: end of file; heading after `@@`; order
-    of hunks; line number, shifted as previous hunks. One that no match satisfies is ignored, except the heading. For
-    loose matches the order does not count, and others decide among the best only."""
+    """Choose one match for each hunk, or return the reason why none could be chosen.
+
+    The criteria are, in this order: the mark of the end of the file; the heading after `@@`; the order of the hunks;
+    the line number, shifted as the previous hunks were. A criterion that no match satisfies is ignored, except for the
+    heading. For loose matches, the order does not count, and the other criteria decide only among the best matches.
+    """
     chosen: dict[int, Match] = {
         number: matches[0] for number, matches in enumerate(options) if len(matches) == 1
     }
@@ -281,8 +292,10 @@ def _ambiguous(hunk: Hunk, matches: Sequence[Match], index: FileIndex) -> PatchE
 
 
 def applied_rows(hunk: Hunk, index: FileIndex) -> list[int]:
-    """The rows where the file has the new side; [] if that proves too little: a deletion needs context on both sides,
-    an addition more than brackets and blank lines."""
+    """Return the rows at which the file already has the new side of the hunk; [] if that would prove too little.
+
+    A deletion needs context on both sides. An addition must add more than brackets and blank lines.
+    """
     if not any(exact.weight(line.text) > 1 for line in hunk.added):
         kinds = [line.kind for line in hunk.lines]
         if hunk.added or not hunk.deleted or kinds[0] != CONTEXT or kinds[-1] != CONTEXT:
@@ -338,8 +351,11 @@ def _mismatch(hunk: Hunk, index: FileIndex, *, nearest: bool = True) -> PatchErr
 
 
 def under_heading(section: str, matches: Sequence[Match], index: FileIndex) -> Sequence[Match] | None:
-    """The matches below the nearest possible heading, None if no line is one. Its section ends at a line with no more
-    indentation that starts with a letter, or the first character of a heading (a quote in JSON)."""
+    """Return the matches in a section that begins with the heading `section`; None if no line is such a heading.
+
+    A section ends at a line with the same or less indentation that starts with a letter or with the first character of
+    a heading (a quote in JSON).
+    """
     key, lines, keys = exact.squeezed(section), index.lines, index.keys(exact.WHITESPACE)
     headings = {row for row, line in enumerate(keys) if line.startswith(key)} if len(key) > 2 else set()
     if not headings:

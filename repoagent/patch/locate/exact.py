@@ -34,7 +34,7 @@ def _punctuation(text: str) -> str:
 
 
 def squeezed(text: str) -> str:
-    """The key at level WHITESPACE: no white space."""
+    """Return the key of a line at level WHITESPACE, without any white space."""
     return "".join(_punctuation(text).split())
 
 
@@ -48,7 +48,7 @@ LEVELS: dict[str, Callable[[str], str]] = {
 
 
 class FileIndex:
-    """The lines of a file, for look-up by text. Keys and rows are computed on demand."""
+    """The lines of a file, indexed for look-up by text. Keys and rows are computed on demand."""
 
     def __init__(self, lines: Sequence[str]) -> None:
         self.lines = lines
@@ -79,7 +79,7 @@ class FileIndex:
         return self._rows[level, key]
 
     def find(self, texts: Sequence[str], level: str) -> list[int]:
-        """All rows (from 0) at which the lines `texts` begin."""
+        """Return all rows (from 0) at which the lines `texts` begin; [] if `texts` is empty."""
         if not texts or len(texts) > len(self.lines):
             return []
         keys, counts = [LEVELS[level](text) for text in texts], self.counts(level)
@@ -93,13 +93,16 @@ class FileIndex:
 
 @lru_cache(maxsize=4)
 def index_of(lines: tuple[str, ...]) -> FileIndex:
-    """Cached, because the answer is parsed in several ways."""
+    """Return the index of a file's lines, cached because the answer is parsed in several ways."""
     return FileIndex(lines)
 
 
 def find_old(old: Sequence[Line], index: FileIndex, level: str) -> list[int]:
-    """The rows at which a hunk's old side begins. At level WHITESPACE, quoted text and quotation marks in deleted lines
-    must be equal."""
+    """Return the rows at which a hunk's old side begins.
+
+    At level WHITESPACE, the text inside quotes in deleted lines must be equal, and so must the quotation marks, unless
+    no row satisfies that.
+    """
     rows = index.find([line.text for line in old], level)
     if level != WHITESPACE:
         return rows
@@ -127,7 +130,7 @@ def same_literals(left: str, right: str) -> bool:
 
 @lru_cache(maxsize=10_000)
 def weight(text: str) -> int:
-    """How distinctive a line is: its letters and digits, at most 20."""
+    """Return how distinctive a line is: its number of letters and digits, at most 20."""
     return min(20, sum(char.isalnum() for char in text))
 
 
@@ -136,7 +139,7 @@ def indent_of(text: str) -> str:
 
 
 def depth_of(text: str) -> int:
-    """The columns of its indentation."""
+    """Return the number of columns by which a line is indented."""
     return len(indent_of(text).expandtabs(4))
 
 
@@ -146,9 +149,14 @@ def is_blank(text: str) -> bool:
 
 @dataclass(frozen=True)
 class Placement:
-    """The location of a hunk: hunk and first line (of the old file) from 1. `level` is how it matched, "search-replace"
-    for such a block that fits exactly, "whole-part" for lines sent as a whole, or for the file "whole-file",
-    "new-file", "deleted", "renamed", "copied", "mode". `tolerances` are sorted."""
+    """The location of a hunk.
+
+    hunk: the number of the hunk within its file, from 1.
+    line: the first line in the old file, from 1.
+    level: the level of the match, "search-replace" for a SEARCH/REPLACE block that fits exactly, or "whole-part" for
+        lines sent as a whole; for the file itself, "whole-file", "new-file", "deleted", "renamed", "copied" or "mode".
+    tolerances: all tolerances that it needed, sorted.
+    """
 
     path: str
     hunk: int
@@ -159,7 +167,7 @@ class Placement:
 
 @dataclass(frozen=True)
 class Change:
-    """Replaces the rows `start:end` of the file."""
+    """Replaces the rows `start:end` of the file with `added`."""
 
     start: int
     end: int
@@ -168,8 +176,11 @@ class Change:
 
 @dataclass(frozen=True)
 class Match:
-    """A possible location: `rows[i]` is the row (from 0) of `hunk.old[i]`, None if there is none. `hunk` is the reading
-    that fits; `behind` is how far a loose match's score is below the best."""
+    """A possible location of a hunk.
+
+    `rows[i]` is the row (from 0) of `hunk.old[i]`, None if the file has no such row. `hunk` is the reading of the hunk
+    that fits. `behind` is how far a loose match's score is below the best score.
+    """
 
     hunk: Hunk
     rows: tuple[int | None, ...]
@@ -185,7 +196,10 @@ class Match:
         return next((row for row in reversed(self.rows) if row is not None), 0)
 
     def changes(self) -> list[Change]:
-        """Raises PatchError for an addition without a located line next to it."""
+        """Return the changes in the file's lines.
+
+        Raises PatchError for an addition without a located line next to it.
+        """
         result: list[Change] = []
         position = at = 0
         lines = self.hunk.lines
@@ -205,7 +219,7 @@ class Match:
         return result
 
     def claimed(self) -> tuple[tuple[int, int], ...]:
-        """The ranges of rows that the match changes, or deletes and adds again."""
+        """Return the ranges (start, end) of rows that the match changes, or deletes and adds again."""
         rewritten = (
             (row, row + 1)
             for line, row in zip(self.hunk.old, self.rows, strict=True)
@@ -246,9 +260,12 @@ _DECODERS: tuple[tuple[str, Callable[[str], str]], ...] = (
 
 
 def unescape(hunks: Sequence[Hunk], lines: Sequence[str]) -> list[Hunk]:
-    """The hunks without HTML escapes or typographic punctuation, if the file has quoted lines only without them; then
-    added lines are decoded too, unless they have characters that would have been escaped. Raises PatchError if it is
-    unclear whether an added line is escaped."""
+    """Return the hunks without HTML escapes or typographic punctuation that something added to the whole answer.
+
+    The file must prove this: it contains some of the quoted lines only in unescaped form, and none as written. Added
+    lines are then unescaped too, unless they contain characters that would have been escaped. Raises PatchError if it
+    is unclear whether an added line is escaped.
+    """
     result = list(hunks)
     in_file: frozenset[str] | None = None
     for name, decode in _DECODERS:

@@ -1,5 +1,7 @@
-"""Loose alignment: deleted lines must exist; context may be slightly wrong, missing or extra. Also hunks in parts: with
-omitted code (`...`), or from several places."""
+"""Loose alignment: deleted lines must exist, but context may be slightly wrong, missing or extra.
+
+Also matches hunks in parts: those with omitted code (`...`), and those that join several locations.
+"""
 
 from __future__ import annotations
 
@@ -302,8 +304,10 @@ Rows = tuple[int, ...]
 
 
 def match_in_parts(hunk: Hunk, index: FileIndex, loosest: str = exact.WHITESPACE) -> list[Match]:
-    """The matches of a hunk whose parts are in the file in the same order, with other lines between. `loosest` is the
-    loosest level for a part."""
+    """Return the matches of a hunk whose parts occur in the file in the same order, with other lines between them.
+
+    `loosest` is the loosest level allowed for a part.
+    """
     if any(line.kind == CONTEXT and is_elision(line.text) for line in hunk.lines):
         return _match_elided(hunk, index, loosest)
     return _match_joined(hunk, index, loosest)

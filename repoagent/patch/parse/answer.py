@@ -1,5 +1,8 @@
-"""Parse an answer: one `FilePatch` for each file of each block. The prose around patches may withdraw or correct
-earlier ones, or offer a choice; the file decides between readings of a hunk."""
+"""Parse an answer: one `FilePatch` for each file of each block.
+
+The prose around patches may withdraw or correct earlier patches, or offer a choice. If a hunk can be read in several
+ways, the lines of the file decide.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +31,11 @@ _LOST = re.compile(
 def parse(
     answer: str, *, loose: bool = False, known: Collection[str] = (), ended: bool = False
 ) -> list[FilePatch]:
-    """All patches of an answer, in order. Raises PatchError for one that cannot be parsed. A fence without a file name
-    is a whole file only if it is the only block, or if `loose` (see `patch_spans`); then its names are None."""
+    """Return all patches of an answer, in order. Raises PatchError for a patch that cannot be parsed.
+
+    A fence without a file name is a whole file only if it is the only block, or if `loose` (see `patch_spans`); then
+    its names are None. `ended`: the answer is complete, so hunks without counts in an unclosed fence are too.
+    """
     parts = blocks(answer, loose=loose, known=known)
     if too_large(answer, parts):
         raise PatchError("too-large", "the answer is too large. Send the change in parts.")
@@ -232,8 +238,10 @@ def _without_false_cut(patches: list[FilePatch], block: Block, *, ended: bool) -
 
 
 def decide_readings(patch: FilePatch, data: bytes) -> FilePatch:
-    """`patch` with the reading of each SEARCH/REPLACE block that fits `data`. Raises PatchError if two or none fit, and
-    for a hunk without `+` and `-`."""
+    """Return `patch` with the reading of each SEARCH/REPLACE block that fits `data`.
+
+    Raises PatchError if two readings fit or none of several does, and for a hunk without `+` and `-`.
+    """
     if all(hunk.changes and not hunk.alternatives for hunk in patch.hunks):
         return patch
     text = decode(data)

@@ -1,5 +1,8 @@
-"""Find the blocks of an answer: fences, bare diffs, SEARCH/REPLACE, envelopes, named whole files. First `blocks`, then
-what a fence contains (`_classified`) and where it ends, then where bare patches end."""
+"""Find the blocks of an answer: fences, bare diffs, SEARCH/REPLACE, envelopes, named whole files.
+
+`blocks` comes first, then the functions that find what a fence contains (`_classified`) and where it ends, then those
+that find where bare patches end.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +22,14 @@ _MOST_BLOCKS = 20_000
 
 @dataclass(frozen=True)
 class Block:
-    """A patch of the answer: its range of lines and of characters, its lines unwrapped, without fences, and the `prose`
-    before it in its fence. `unclear_end`: a Markdown file may go on after the fence that closes it."""
+    """A patch in the answer.
+
+    first, after: its range of lines.
+    start, end: its range of characters.
+    lines: its lines, unwrapped and without fences.
+    prose: the text before it in its fence.
+    unclear_end: whether a Markdown file may go on after the fence that closes it.
+    """
 
     first: int
     after: int
@@ -37,8 +46,11 @@ class Block:
 
 
 def patch_spans(answer: str, *, loose: bool = False) -> list[Block]:
-    """The blocks of `answer` that are patches, in order. `loose`: whole files or functions were requested, so a fence
-    without a name may be one ("code"), and one may open at the end of a sentence."""
+    """Return the blocks of `answer` that are patches, in order.
+
+    `loose`: the prompt requested whole files or functions, so a fence without a name may be one (kind "code"), and a
+    fence may open at the end of a sentence.
+    """
     return [
         block
         for block in blocks(answer, loose=loose)
@@ -47,8 +59,10 @@ def patch_spans(answer: str, *, loose: bool = False) -> list[Block]:
 
 
 def blocks(answer: str, *, loose: bool = False, known: Collection[str] = ()) -> list[Block]:
-    """All patches, and fences of code without a file name; none, or cut off, if there are too many (see
-    `too_large`)."""
+    """Return all patches in an answer, and fences of code without a file name.
+
+    If the answer has too many lines, return none; if it has too many blocks, leave out the rest (see `too_large`).
+    """
     if answer.count("\n") > _MOST_LINES:
         return []
     raw = answer.split("\n")
@@ -70,7 +84,7 @@ def blocks(answer: str, *, loose: bool = False, known: Collection[str] = ()) -> 
 
 
 def too_large(answer: str, parsed: Sequence[Block]) -> bool:
-    """Whether there are more lines or blocks than the parser accepts. Only junk has that many."""
+    """Whether the answer has more lines or blocks than the parser accepts. Only junk has that many."""
     return len(parsed) > _MOST_BLOCKS or answer.count("\n") > _MOST_LINES
 
 

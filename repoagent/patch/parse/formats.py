@@ -1,5 +1,7 @@
-"""Parse the formats: unified diffs, envelopes, SEARCH/REPLACE. Counts and line numbers are recorded, but never used
-alone to find the end of a hunk."""
+"""Parse the formats of patches: unified diffs, envelopes and SEARCH/REPLACE blocks.
+
+Counts and line numbers are recorded, but never used alone to find the end of a hunk.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ def _sent_with_crlf(lines: Sequence[str]) -> bool:
 
 
 def parse_diff(lines: Sequence[str]) -> list[FilePatch]:
-    """The patches of one block. Raises PatchError for a combined diff."""
+    """Return the patches in the lines of one block. Raises PatchError for a combined diff."""
     if _sent_with_crlf(lines):
         lines = [line.removesuffix("\r") for line in lines]
     patches: list[FilePatch] = []
@@ -317,8 +319,10 @@ _ACTIONS = {"Add File": "create", "Update File": "edit", "Delete File": "delete"
 
 
 def parse_envelope(lines: Sequence[str], *, closed: bool) -> list[FilePatch]:
-    """The patches of the format of `apply_patch` tools. `closed`: its fence is, or more text follows. Raises PatchError
-    for changes before the first file."""
+    """Return the patches in an envelope, the format of `apply_patch` tools.
+
+    `closed`: whether its fence is closed or more text follows. Raises PatchError for changes before the first file.
+    """
     if _sent_with_crlf(lines):
         lines = [line.removesuffix("\r") for line in lines]
     patches: list[FilePatch] = []
@@ -368,8 +372,11 @@ _MOST_DIVIDERS = 40
 def parse_search_replace(
     lines: Sequence[str], name: str | None, known: Collection[str] = ()
 ) -> list[FilePatch]:
-    """The blocks in order, adjacent ones for one file as one patch; without a name they are for the previous file.
-    Raises PatchError for markers out of order or missing."""
+    """Return the SEARCH/REPLACE blocks in order, with adjacent ones for the same file as one patch.
+
+    A block without a name is for the file of the previous block, or `name` for the first. Raises PatchError for markers
+    that are out of order or missing.
+    """
     sections: list[tuple[str | None, list[Hunk]]] = []
     body: list[str] | None = None
     opening = before = ""

@@ -38,7 +38,7 @@ _FENCE = re.compile(r"([ \t]{0,16})((?:[-*+]|\d{1,3}[.)])[ \t]{1,4})?(`{3,}|~{3,
 
 @dataclass(frozen=True)
 class Fence:
-    """The text before a fence, its mark, its info string, and its column."""
+    """A line that opens or closes a fence: the text before the fence, its mark, its info string, and its column."""
 
     margin: str
     mark: str
@@ -47,13 +47,15 @@ class Fence:
 
 
 def interesting(line: str) -> bool:
-    """Whether a patch may begin here. Fast; no false negatives."""
+    """Whether a patch may begin on this line. Fast; there are false positives, but no false negatives."""
     return _INTERESTING.match(line) is not None
 
 
 def fence_on(line: str, *, late: bool = False) -> Fence | None:
-    """The fence on a line; one at the end of a sentence counts if `late`. After a list marker the margin is as wide as
-    that."""
+    """Return the fence on a line, or None; a fence at the end of a sentence counts only if `late`.
+
+    After a list marker, the margin is as wide as the marker.
+    """
     if len(line) > LONGEST or not ("```" in line or "~~~" in line):
         return None
     match = _FENCE.match(line)
@@ -72,12 +74,12 @@ def is_bare_fence(line: str) -> bool:
 
 
 def is_bullet(line: str) -> bool:
-    """Whether a line with `+` or `-` looks like a list item or a rule."""
+    """Whether a line that begins with `+` or `-` looks like a list item or a horizontal rule."""
     return _BULLET.match(line) is not None
 
 
 def directive(line: str) -> tuple[str, str]:
-    """The envelope directive, and its argument; "" if there is none."""
+    """Return the envelope directive on a line, and its argument; both are "" if the line is not a directive."""
     match = DIRECTIVE.match(line)
     if match is None:
         return "", ""
@@ -94,7 +96,7 @@ def is_file_header(lines: Sequence[str], at: int) -> bool:
 
 
 def is_lone_header(lines: Sequence[str], at: int) -> bool:
-    """Whether it is a `--- name` or `+++ name` without the other half, above an `@@` line."""
+    """Whether line `at` is a `--- name` or `+++ name` without its other half, above an `@@` line."""
     if not lines[at].startswith(("--- ", "+++ ")) or not lines[at][4:].strip():
         return False
     below = at + 1 + (at + 1 < len(lines) and not lines[at + 1].strip())
@@ -102,12 +104,12 @@ def is_lone_header(lines: Sequence[str], at: int) -> bool:
 
 
 def is_half_header(line: str) -> bool:
-    """Whether it is a `--- a/name` or `+++ b/name` that is almost certainly a header."""
+    """Whether a line is a `--- a/name` or `+++ b/name` that is almost certainly a header."""
     return len(line) <= LONGEST and _SURE_HALF.match(line) is not None
 
 
 def is_signature(lines: Sequence[str], at: int) -> bool:
-    """Whether the output of `git format-patch` ends here: `-- ` and a version, then nothing or a blank line."""
+    """Whether the output of `git format-patch` ends at line `at`: `-- ` and a version, then nothing or a blank line."""
     if lines[at].rstrip() != "--" or at + 1 == len(lines) or len(lines[at + 1]) > 60:
         return False
     if at + 2 < len(lines) and lines[at + 2].strip() and not lines[at + 2].startswith(("```", "~~~")):
@@ -116,7 +118,7 @@ def is_signature(lines: Sequence[str], at: int) -> bool:
 
 
 def is_mail(line: str) -> bool:
-    """Whether an email of `git format-patch`, or a commit in `git log -p`, begins here."""
+    """Whether an email of `git format-patch`, or a commit in the output of `git log -p`, begins on this line."""
     return _MAIL.match(line) is not None
 
 
@@ -156,8 +158,11 @@ def _common_prefix(texts: Sequence[str]) -> str:
 def without_numbers(
     lines: Sequence[str], counts: tuple[int, int] | None = None, start: int | None = None
 ) -> list[str] | None:
-    r"""The lines without the one or two numbers before each; None if they have none. Examples: `12 | -old`, `12: -old`,
-    `12\t-old`, ` 12 -old`, `12 13 same`. `counts` and `start` are of the header, for the lines of one hunk."""
+    r"""Return the lines without the one or two line numbers before each of them; None if they are not numbered.
+
+    Examples: `12 | -old`, `12: -old`, `12\t-old`, ` 12 -old`, and for both sides `12 13 same`. For the lines of one
+    hunk, `counts` and `start` are those in its header.
+    """
     nonblank = [line for line in lines if line.strip()]
     if not nonblank or not all(_START_NUMBER.match(line) for line in nonblank):
         return None
@@ -229,7 +234,7 @@ def is_quoted(line: str) -> bool:
 
 
 def unquoted(lines: Sequence[str]) -> list[str]:
-    """The lines without one `>`, and the space after it if it belongs to the quotation."""
+    """Return the lines without one level of `>`, and without the space after it if it belongs to the quotation."""
     tight = any(_TIGHT_QUOTE.match(line) for line in lines)
     result = []
     for line in lines:
@@ -241,7 +246,7 @@ def unquoted(lines: Sequence[str]) -> list[str]:
 
 
 def undecorated(lines: Sequence[str]) -> tuple[list[str], frozenset[str]]:
-    """The lines without zero-width characters at their start, and the tolerance."""
+    """Return the lines without zero-width characters at their start, and the tolerance that this needed."""
     plain = [
         line if line.isascii() else _ZERO_WIDTH_START.sub(r"\1", line, count=1).lstrip(ZERO_WIDTH)
         for line in lines
@@ -251,8 +256,11 @@ def undecorated(lines: Sequence[str]) -> tuple[list[str], frozenset[str]]:
 
 
 def unwrapped(lines: Sequence[str]) -> tuple[Sequence[str], frozenset[str]]:
-    """The lines of a block without quotation, numbers or indentation, and the tolerances. Not if a line begins with `+`
-    or `-` or is a header."""
+    """Return the lines of a block without quotation marks, line numbers or indentation, and the tolerances that this
+    needed.
+
+    Nothing is removed if a line begins with `+` or `-` or is a header.
+    """
     tolerances: set[str] = set()
     for _ in range(_DEPTH):
         if any(
@@ -282,7 +290,7 @@ def margin_of(lines: Sequence[str]) -> str:
 
 
 def without_margin(lines: Sequence[str], margin: str) -> list[str]:
-    """The lines without as much of `margin` as they have."""
+    """Return the lines without `margin`, or without as much of it as they have."""
     if not margin:
         return list(lines)
     return [

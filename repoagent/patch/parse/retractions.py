@@ -1,4 +1,4 @@
-"""Whether the prose around patches withdraws or corrects earlier ones, or offers a choice."""
+"""Find out whether the prose around patches withdraws or corrects earlier patches, or offers a choice."""
 
 from __future__ import annotations
 
@@ -171,7 +171,10 @@ _KEEPS_REST = (
 
 
 def revision_of(prose: str) -> Revision:
-    """The effect of the text between two patches on the first; CORRECTS if it both withdraws and keeps a part."""
+    """Return the effect of the text between two patches on the first one.
+
+    The effect is CORRECTS if the text both withdraws the first patch and keeps a part of it.
+    """
     revisions = [_revision_of_sentence(sentence) for sentence in _sentences(prose)]
     revision = max(revisions, default=Revision.NEUTRAL)
     if revision is Revision.NEW and Revision.CORRECTS in revisions:
@@ -224,7 +227,7 @@ def is_only_last(prose: str) -> bool:
 
 
 def withdraws_last(prose: str) -> bool:
-    """Whether the text after the last patch withdraws it: "scratch that"."""
+    """Whether the text after the last patch withdraws that patch, as in "scratch that"."""
     return any(
         _has(_WITHDRAWS_LAST, text) and not (_has(_CONDITIONAL, text) or _has(_ONLY_LAST, text))
         for text in _sentences(prose)
@@ -232,7 +235,7 @@ def withdraws_last(prose: str) -> bool:
 
 
 def withdraws_all(prose: str) -> bool:
-    """Whether a withdrawal is about all earlier patches."""
+    """Whether a withdrawal is about all earlier patches, not just the last one."""
     return any(
         _has(_END_OF_THOUGHTS, text) or any(_has(_ALL, phrase) for phrase in _withdrawals(text))
         for text in _sentences(prose)
@@ -240,19 +243,20 @@ def withdraws_all(prose: str) -> bool:
 
 
 def keeps_rest(prose: str) -> bool:
-    """Whether the text keeps the parts of an earlier patch that the later one omits."""
+    """Whether the text keeps the parts of an earlier patch that the later patch omits."""
     return _has(_KEEPS_REST, prose[-_CHOICE_REACH:])
 
 
 def offers_choice(prose: str) -> bool:
-    """Whether the text offers a choice: "alternatively", "option B"."""
+    """Whether the text offers a patch as one of several choices: "alternatively", "option B"."""
     if any(_has(_ALTERNATIVE, text) for text in _sentences(prose[-_CHOICE_REACH:])):
         return True
     return any(_has(_CONDITIONAL, text) and _has(_USE, text) for text in _sentences(prose))
 
 
 def without_withdrawn(patches: Sequence[FilePatch], known: Collection[str]) -> list[FilePatch]:
-    """The patches that the prose does not withdraw. Raises PatchRefused if it is unclear what it does."""
+    """Return the patches that the prose does not withdraw. Raises PatchRefused if it is unclear which patches it
+    withdraws."""
     if not any(patch.revises for patch in patches):
         return list(patches)
     rounds: list[list[FilePatch]] = []  # split before each block whose prose may withdraw earlier patches
