@@ -1,5 +1,6 @@
-"""The events of a repository, from the memories, `edits.jsonl` of each work tree, the review log, the run folders, and
-the spend log.
+"""The events of a repository.
+
+They are read from the memories, `edits.jsonl` of each work tree, the review log, the run folders and the spend log.
 """
 
 from __future__ import annotations
@@ -30,8 +31,12 @@ _AGAIN: Mapping[str, Kind] = {"undone": "undo", "redone": "redo"}
 
 @dataclass(frozen=True)
 class Event:
-    """`state`: that of the `EditRecord` or of run.json ("unfinished" for a run that has not ended), "reviewed" for a
-    review. `cost`: in US dollars, None if unknown. `reasons`: why an edit was refused."""
+    """An edit, undo, redo, review or run.
+
+    state: that of the `EditRecord` or of run.json; "unfinished" for a run that has not ended, "reviewed" for a review.
+    reasons: why an edit was refused.
+    cost: in US dollars; None if unknown.
+    """
 
     time: datetime
     kind: Kind
@@ -49,15 +54,18 @@ class Event:
 
 @dataclass(frozen=True)
 class Activity:
-    """The events and the model calls, including failed ones, both oldest first."""
+    """The events of a repository, and what was `spent` on model calls, including failed ones. Both are oldest first."""
 
     events: tuple[Event, ...]
     spent: tuple[SpendEntry, ...]
 
 
 def gather(worktree: WorkTree, *, since: date | None, warn: Warn) -> Activity:
-    """The activity since the day `since` (None: all of it), in all work trees of the repository. A model call counts if
-    it was made in one of them or for a known edit. Skips invalid lines; `warn` gets a sentence per unusable file."""
+    """Return the activity since the day `since` (None: all of it), in all work trees of the repository.
+
+    A model call counts if it was made in one of the work trees or for a known edit. Skips invalid lines; `warn` gets a
+    sentence for each unusable file.
+    """
     where = layout(worktree)
     tops, git_dirs = work_trees(worktree)
     sources = [
@@ -74,8 +82,10 @@ def gather(worktree: WorkTree, *, since: date | None, warn: Warn) -> Activity:
 
 
 def work_trees(worktree: WorkTree) -> tuple[set[str], list[Path]]:
-    """The top folders of all work trees, spelled as in the spend log, and their git directories, that of `worktree`
-    first."""
+    """Return the top folders of all work trees, spelled as in the spend log, and their git directories.
+
+    The git directory of `worktree` comes first.
+    """
     tops = {str(worktree.top)} | ({str(worktree.main_top)} if worktree.main_top is not None else set())
     git_dirs = dict.fromkeys((worktree.git_dir, worktree.common_dir))
     for file in sorted(worktree.common_dir.glob("worktrees/*/gitdir")):
@@ -184,19 +194,22 @@ def _time(value: object) -> datetime | None:
 
 
 def was_applied(event: Event) -> bool:
-    """Also if it was undone later."""
+    """Whether an edit changed its files, even if it was undone later."""
     return event.state in (*APPLIED, "undone", "redone")
 
 
 def unapplied(activity: Activity) -> list[tuple[str, int]]:
-    """The states of edits that changed nothing, and their counts, "refused" and "failed" first."""
+    """Return the states of edits that changed nothing, with their counts; "refused" and "failed" come first."""
     states = (event.state for event in activity.events if event.kind == "edit" and not was_applied(event))
     count = Counter(state for state in states if state != "answered")
     return sorted(count.items(), key=lambda item: (item[0] not in ("refused", "failed"), -item[1], item[0]))
 
 
 def refusals(activity: Activity) -> list[tuple[str, int]]:
-    """Why edits were not applied, with counts, the most frequent first; an edit counts once for each of its reasons."""
+    """Return the reasons why edits were not applied, with counts, the most frequent first.
+
+    An edit counts once for each of its reasons.
+    """
     count: Counter[str] = Counter()
     for event in activity.events:
         if event.kind == "edit" and not was_applied(event) and event.state != "answered":

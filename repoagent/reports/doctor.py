@@ -1,4 +1,7 @@
-"""The checks of `repoagent doctor`, which change nothing: functions of the work tree (None outside one), see CHECKS."""
+"""The checks of `repoagent doctor`, which change nothing.
+
+CHECKS lists them: each is a function of the work tree, which is None outside a repository.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,7 @@ _LOW_SPACE, _NO_SPACE = 1 << 30, 50 << 20  # bytes
 
 
 class Check(NamedTuple):
-    """The `result` of a check, and its remedy (`advice`) unless the level is ok."""
+    """The `result` of a check and, unless its level is "ok", the remedy (`advice`)."""
 
     name: str
     level: Level
@@ -48,7 +51,7 @@ class Check(NamedTuple):
 
 
 def problem(name: str, sentence: str, level: Level = "warning") -> Check:
-    """A check from an error message: the cause and, after the last semicolon or colon, the remedy."""
+    """Make a check from an error message: the cause and, after the last semicolon or colon, the remedy."""
     first = sentence.strip().splitlines()[0]
     for mark in ("; ", ": "):
         cause, separator, remedy = first.rpartition(mark)
@@ -58,7 +61,10 @@ def problem(name: str, sentence: str, level: Level = "warning") -> Check:
 
 
 def examine(start: Path) -> list[Check]:
-    """Run all checks in the folder `start`, outside a repository or in a broken one those that need none."""
+    """Run all checks in the folder `start`.
+
+    Outside a repository, or in a broken one, only the checks that need no repository run.
+    """
     checks = list(run_check("program", check_program))
     has_git = not any(check.name == "git" and check.level == "error" for check in checks)
     worktree = None
@@ -80,7 +86,7 @@ def examine(start: Path) -> list[Check]:
 
 
 def run_check(name: str, function: Callable[..., Iterable[Check]], *arguments: object) -> Iterator[Check]:
-    """An exception becomes a result with the level "error"."""
+    """Yield the results of a check. An exception becomes a result with the level "error"."""
     try:
         yield from function(*arguments)
     except RepoagentError as failure:
@@ -149,7 +155,7 @@ def check_worktree(worktree: WorkTree) -> Iterator[Check]:
 
 
 def check_folder(worktree: WorkTree) -> Iterator[Check]:
-    """Whether `.repoagent/` is usable and private."""
+    """Check that `.repoagent/` is usable and private."""
     name, root = ".repoagent", layout(worktree).root
     if not os.path.lexists(root):
         yield Check(name, "ok", "does not exist yet; the first edit creates it")
@@ -252,7 +258,7 @@ def _settings(worktree: WorkTree | None) -> Settings:
 
 
 def check_configuration(worktree: WorkTree | None) -> Iterator[Check]:
-    """Unreadable sources, ignored values, and wrong or unencrypted addresses in place of the providers' own."""
+    """Check the configuration for unreadable sources, ignored values, and addresses that are invalid or unencrypted."""
     from repoagent.config.settings import user_file
     from repoagent.llm.providers.endpoints import display_address
 
@@ -282,7 +288,7 @@ def check_configuration(worktree: WorkTree | None) -> Iterator[Check]:
 
 
 def check_models(worktree: WorkTree | None) -> Iterator[Check]:
-    """The key and the library for each role's model and each fallback; no model is called."""
+    """Check that the key and the library for each role's model and each fallback are present. No model is called."""
     from repoagent.llm.model import display_name
     from repoagent.llm.open_model import choose_model, resolve
     from repoagent.llm.registry import Status, parse_spec

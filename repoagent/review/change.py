@@ -15,8 +15,11 @@ Kind = Literal["staged", "worktree", "range", "commit", "diff"]
 
 
 class Lines(NamedTuple):
-    """A hunk without context. `removed` starts at line `old`, `added` at line `new` (from 1; for an empty side, the
-    number of the line before it). Lines have their line endings."""
+    """A hunk without context. Lines include their line endings.
+
+    `removed` starts at line `old`, and `added` at line `new`, both from 1. For an empty side, this is the number of the
+    line before it.
+    """
 
     old: int
     removed: tuple[bytes, ...]
@@ -25,7 +28,7 @@ class Lines(NamedTuple):
 
 
 class ChangedFile(NamedTuple):
-    """One file of the change. Blobs (full object names) and modes (octal) are "" if there are none."""
+    """One file of the change. Blobs are full object names, and modes are octal; both are "" if missing."""
 
     path: str  # after the change, or before it if deleted; relative to the top, decoded with os.fsdecode
     status: Status
@@ -42,14 +45,14 @@ def split_lines(text: bytes) -> list[bytes]:
 
 
 class Texts:
-    """Reads the texts of changed files on demand. This base class has none."""
+    """Reads the texts of changed files on demand. This base class has no texts."""
 
     def old(self, file: ChangedFile) -> bytes | None:
-        """The old text; None if there is none."""
+        """The old text; None if it does not exist or is unavailable."""
         return None
 
     def new(self, file: ChangedFile) -> bytes | None:
-        """The new text, as git stores it; None if there is none."""
+        """The new text, as git stores it; None if it does not exist or is unavailable."""
         old = b"" if file.status == "added" else self.old(file)
         return None if old is None or file.status == "deleted" else apply_hunks(old, self.lines(file))
 
@@ -86,7 +89,7 @@ def hunk_header(line: bytes) -> tuple[int, int, int, int] | None:
 
 
 def read_hunk(lines: Sequence[bytes], at: int) -> tuple[list[Lines], int]:
-    """The changed parts of the hunk whose header is line `at`, and the index of the line after it."""
+    """Parse the hunk whose header is line `at`; return its changed parts and the index of the line after it."""
     header = hunk_header(lines[at])
     if header is None:
         return [], at + 1
@@ -130,7 +133,7 @@ def read_hunk(lines: Sequence[bytes], at: int) -> tuple[list[Lines], int]:
 
 
 def diff_sections(patch: bytes) -> Iterator[tuple[Lines, ...]]:
-    """Yield the hunks of each section of the output of `git diff`."""
+    """Yield the hunks of each file in the output of `git diff`."""
     lines = split_lines(patch)
     hunks: list[Lines] | None = None
     at = 0

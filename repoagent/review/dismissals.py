@@ -45,8 +45,11 @@ def dismissed_path(layout: Layout) -> Path:
 
 
 def record_verdict(layout: Layout, finding_id: str, state: State, *, reason: str = "") -> Finding:
-    """Record a verdict on a finding of the last report; "open" shows it again. `finding_id` may be abbreviated. Raises
-    UsageError if there is no such finding, Busy or Refused if the record cannot be written."""
+    """Record a verdict on a finding of the last report; the verdict "open" shows the finding again.
+
+    `finding_id` may be abbreviated. Raises UsageError if there is no such finding, Busy or Refused if the record cannot
+    be written.
+    """
     from repoagent.storage.secrets import mask
 
     finding = find_in(read_last(layout), finding_id)
@@ -60,7 +63,7 @@ def record_verdict(layout: Layout, finding_id: str, state: State, *, reason: str
 
 
 def verdicts(layout: Layout, *, warn: Warn = to_stderr) -> dict[str, Verdict]:
-    """The latest verdict on each finding by its id, from oldest to newest."""
+    """Return the latest verdict on each finding by the finding's id, ordered from oldest to newest."""
     return _latest(json_files.read_records(dismissed_path(layout), warn=warn))
 
 
@@ -96,8 +99,11 @@ def _latest(records: Iterable[dict[str, Any]]) -> dict[str, Verdict]:
 def split_dismissed(
     change: Change, findings: Sequence[Finding], known: Mapping[str, Verdict]
 ) -> tuple[list[Finding], list[Finding]]:
-    """The open findings, and those dismissed by a verdict in `known`, a comment at their lines, or a trailer of the
-    change. Trailers of a foreign change and comments that it adds do not count."""
+    """Return the open findings and the dismissed ones.
+
+    A finding is dismissed by a verdict in `known`, by a comment at its lines, or by a trailer in the change's message.
+    Trailers of a foreign change do not count, nor do comments that it adds.
+    """
     hidden_ids = {verdict.id for verdict in known.values() if verdict.state != "open"}
     trailers = [] if is_foreign(change) else ignored(change.message)
 
@@ -114,7 +120,7 @@ def split_dismissed(
         return lines
 
     def comments(location: Location) -> list[str]:
-        """What comments on the lines of `location`, or on the line before, dismiss."""
+        """Return the rules that comments on the lines of `location`, or on the line before, dismiss."""
         if location.start < 1:
             return []
         nearby = lines_of(location.path, old=location.old)[max(0, location.start - 2) : location.end]

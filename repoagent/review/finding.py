@@ -1,5 +1,6 @@
-"""The rules of a review, its findings, the report that contains them, and the saved last report, in which later
-commands look up a finding by its id.
+"""The rules of a review, its findings, and the report that contains them.
+
+The last report is saved, so that later commands can look up a finding by its id.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def level_of(rule: str, settings: Settings) -> Level | None:
 
 
 def parse_levels(values: tuple[str, ...]) -> dict[str, str]:
-    """The values of `--rule` as settings by key. Raises UsageError unless they are ID=LEVEL."""
+    """Return the values of `--rule` as settings by key. Raises UsageError for a value that is not ID=LEVEL."""
     levels: dict[str, str] = {}
     words = (OFF, *(level.word for level in Level))
     for text in values:
@@ -79,8 +80,11 @@ def parse_levels(values: tuple[str, ...]) -> dict[str, str]:
 
 
 class Location(NamedTuple):
-    """Lines `start` to `end` (from 1, inclusive) of the file after the change, or before it if `old`; 0 and 0 for the
-    whole file. `path` is relative to the top, decoded with os.fsdecode."""
+    """Lines `start` to `end` (from 1, inclusive) of a file; 0 and 0 for the whole file.
+
+    They are lines of the file after the change, or before it if `old`. `path` is relative to the top of the work tree,
+    decoded with os.fsdecode.
+    """
 
     path: str
     start: int = 0
@@ -129,7 +133,7 @@ class Finding(NamedTuple):
 
 
 class Outcome(NamedTuple):  # a dataclass would take 1 ms more of each commit
-    """What the checks or a model found. For `notes` and `unseen` see `Report`."""
+    """What the checks or a model found. `notes` and `unseen` are as in `Report`."""
 
     findings: tuple[Finding, ...] = ()
     notes: tuple[str, ...] = ()
@@ -144,7 +148,7 @@ class Outcome(NamedTuple):  # a dataclass would take 1 ms more of each commit
 
 @dataclass(frozen=True, repr=False)
 class Report:
-    """The result of one review. The findings are in the order in which they are shown: by level, file and line."""
+    """The result of one review. The findings are ordered as they are shown: by level, then by file and line."""
 
     title: str  # "the staged change", "main..topic (3 commits)"
     files: int
@@ -179,7 +183,7 @@ def reviews_dir(layout: Layout) -> Path:
 
 
 def read_log(layout: Layout, *, warn: Warn = to_stderr) -> Iterator[dict[str, Any]]:
-    """A record of each past review, the oldest first; those of a newer version are skipped."""
+    """Return the records of past reviews, oldest first. Skips records of other versions."""
     from repoagent.storage import json_files
 
     records = json_files.read_records(reviews_dir(layout) / "log.jsonl", warn=warn)
@@ -212,7 +216,10 @@ def save_last(layout: Layout, report: Report) -> None:
 
 
 def read_last(layout: Layout, *, warn: Warn = to_stderr) -> Report | None:
-    """The last report: its title, commits and findings, also dismissed ones; None if there is none that can be read."""
+    """Return the last report, with its title, commits and findings, including dismissed ones.
+
+    Return None if there is none or it cannot be read.
+    """
     from repoagent.storage import json_files
 
     value = json_files.read_document(reviews_dir(layout) / LAST, version=VERSION, warn=warn)
@@ -270,7 +277,7 @@ def as_data(finding: Finding) -> dict[str, Any]:
 
 
 def from_data(value: Mapping[str, Any]) -> Finding:
-    """The finding in data from `as_data`. Raises KeyError, TypeError or ValueError for other data."""
+    """Return the finding in data from `as_data`. Raises KeyError, TypeError or ValueError for invalid data."""
     item, confidence = value["suggestion"], value["confidence"]
     if item is not None:
         item = Suggestion(

@@ -38,8 +38,10 @@ def can_be_fixed(finding: Finding) -> bool:
 
 
 def suggested_change(worktree: WorkTree, finding: Finding) -> FileChange | None:
-    """The finding's suggestion as a change to the current file; None without one, and if its lines are missing or
-    ambiguous."""
+    """Return the finding's suggestion as a change to the current file.
+
+    Return None if there is no suggestion, or if its lines are missing or ambiguous.
+    """
     suggestion, location = finding.suggestion, finding.location
     if suggestion is None or location.old or suggestion.location != location:
         return None
@@ -67,8 +69,11 @@ def _start(finding: Finding, data: bytes) -> int | None:
 
 
 def fix_request(worktree: WorkTree, finding: Finding, options: EditRequest) -> EditRequest:
-    """The request that asks a model to fix the finding, which is quoted as data: it may contain text by the change's
-    author. `options` are those of the command line. Raises Refused if the code is not in the work tree."""
+    """Return the request that asks a model to fix the finding. `options` are those of the command line.
+
+    The finding is quoted as data, since it may contain text by the change's author. Raises Refused if the code is not
+    in the work tree.
+    """
     location = finding.location
     source = read_source(worktree, location.path)
     target = Target(location.path)

@@ -35,9 +35,13 @@ class PushedRef(NamedTuple):
 def changes_of(
     name: str, arguments: Sequence[str], worktree: WorkTree, head: str | None, stdin: bytes
 ) -> tuple[list[tuple[Change, tuple[str, ...]]], list[str]]:
-    """The changes for the git hook `name`, each with phrases for the parts that cannot be reviewed, and notes for the
-    user: for pre-push the commits that `stdin` lists, otherwise the staged change, for commit-msg with the message in
-    the file `arguments[0]`. Raises UsageError if that cannot be read, and what `read_change` raises."""
+    """Return the changes for the git hook `name`, each with phrases for the parts that cannot be reviewed, and notes.
+
+    The notes are for the user. For pre-push, the changes are the pushed commits that `stdin` lists. For any other hook,
+    they are the commits that the `pre-commit` program passes in environment variables, or else the staged change; for
+    commit-msg, the staged change has the message in the file `arguments[0]`. Raises UsageError if the message cannot be
+    read, and what `read_change` raises.
+    """
 
     def pushed(begin: str, end: str, title: str, *, own: bool) -> tuple[Change, tuple[str, ...]]:
         change, unseen = read_change(worktree, head, ChangeSelector("range", f"{begin}..{end}"))
@@ -74,9 +78,11 @@ def changes_of(
 
 
 def pushed_refs(worktree: WorkTree, remote: str, lines: bytes) -> tuple[list[PushedRef], list[str]]:
-    """The refs of a push to `remote` (a name or a URL), and a sentence for each part that cannot be reviewed. Each of
-    `lines` has the local ref, its object, the remote ref and its object. Skips deleted refs, objects that are not
-    commits, and commits that the remote is known to have: nothing is fetched."""
+    """Return the refs of a push to `remote` (a name or a URL), and a sentence for each part that cannot be reviewed.
+
+    Each of `lines` has the local ref, its object, the remote ref and its object. Skips deleted refs, objects that are
+    not commits, and commits that the remote is known to have: nothing is fetched.
+    """
     pushed: dict[tuple[str, str], PushedRef] = {}
     notes = []
     tips: list[str] | None = None

@@ -71,8 +71,11 @@ _WITH_SUM = re.compile(rf"(.*\n){_SUM}([0-9a-f]+)\n", re.DOTALL)
 
 
 def hook_script(name: str, command: Sequence[str], *, strict: bool = False) -> str:
-    """The text of the hook `name`, which runs `command` (a path and arguments) or, if that is missing, the program on
-    PATH. With `strict` any failure stops git. By the checksum at its end, any version recognizes an edited hook."""
+    """Return the text of the hook `name`.
+
+    The hook runs `command` (a path and arguments) or, if that is missing, the program on PATH. With `strict`, any
+    failure stops git. The last line is a checksum, by which any version of repoagent recognizes an edited hook.
+    """
     text = _TEMPLATE.format(
         mark=MARK, version=VERSION, name=name, findings=FINDINGS, program=shlex.quote(command[0]),
         command=shlex.join(command), strict=" --strict" if strict else "", missing=1 if strict else 0,
@@ -138,9 +141,12 @@ def install(
     strict: bool = False,
     everywhere: bool = False,
 ) -> list[str]:
-    """Install the hooks `names`, which run `command` (see `hook_script`); return a sentence for each. Before anything
-    is written, raises Refused with the remedy if another program's or the team's hook is there, if git would not run
-    the hook, or if all repositories share the folder (unless `everywhere`)."""
+    """Install the hooks `names`, which run `command` (see `hook_script`); return a sentence for each.
+
+    Raises Refused, with the remedy, before anything is written: if another program's or the team's hook is there, if
+    git would not run the hook, or if all repositories share the folder (unless `everywhere`). Also raises Refused if a
+    hook cannot be written.
+    """
     if hooks.off:
         raise Refused(f"git runs no hooks here: {hooks.off}; fix that first")
     chosen = [hook for hook in hooks.files if hook.name in names]
@@ -186,8 +192,10 @@ def _why_not(hooks: Hooks, hook: HookFile, *, everywhere: bool) -> str:
 
 
 def uninstall(hooks: Hooks, names: Sequence[str]) -> list[str]:
-    """Remove repoagent's hooks among `names` and restore those that they replaced; return a sentence for each. Raises
-    Refused if one was edited by hand (before anything is removed), or if one cannot be removed."""
+    """Remove repoagent's hooks among `names` and restore the hooks that they replaced; return a sentence for each.
+
+    Raises Refused before anything is removed if a hook was edited by hand, and also if a hook cannot be removed.
+    """
     chosen = [hook for hook in hooks.files if hook.name in names]
     for hook in chosen:
         if hook.state == "changed":

@@ -1,4 +1,4 @@
-"""Whether a file is generated, vendored, a lock file or a test, and whether only its comments changed."""
+"""Find out whether a file is generated, vendored, a lock file or a test, and whether only its comments changed."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def is_test(path: str) -> bool:
 
 
 def attributes(top: Path, change: Change, paths: Sequence[str]) -> Attributes:
-    """What `.gitattributes` says about these paths: after the change, for a foreign one before it."""
+    """Return what `.gitattributes` says about these paths after the change or, for a foreign change, before it."""
     if not paths:
         return Attributes()
     source = {
@@ -131,8 +131,11 @@ def is_comment(path: str, line: bytes) -> bool:
 
 
 def only_comments(change: Change, *files: ChangedFile) -> bool:
-    """Whether only comments and empty lines changed in these files; in Python also docstrings and layout, in prose a
-    few corrected words. This reads the files, so call it only if a rule has a finding."""
+    """Whether only comments and empty lines changed in these files.
+
+    In Python, docstrings and layout count as comments; in prose, a few corrected words do. This reads the files, so
+    call it only if a rule has a finding.
+    """
     for file in files:
         if file.status != "modified" or file.old_mode != file.new_mode:
             return False

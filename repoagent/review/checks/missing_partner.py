@@ -1,6 +1,6 @@
 """partner-missing: a file that usually changes together with the changed files is missing.
 
-The threshold of confidence is calibrated on single commits, so a short branch is checked commit by commit. A partner is
+The confidence threshold is calibrated on single commits, so a short branch is checked commit by commit. A partner is
 missing if no commit of the branch touches it.
 """
 
@@ -184,7 +184,7 @@ def _finding(top: Path, view: IndexView, partner: _Partner, threshold: float, le
 
 
 def evidence_of(top: Path, ids: Sequence[str]) -> tuple[Evidence, ...]:
-    """The commits with these full ids as evidence; skips those that no longer exist."""
+    """Return the commits with these full ids as evidence. Skips commits that no longer exist."""
     from datetime import datetime
 
     from repoagent.history.render import read_headers

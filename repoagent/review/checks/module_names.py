@@ -180,7 +180,7 @@ _MEMBER = re.compile(rb"(?<![\w$.])([A-Za-z_$][\w$]*)\.([A-Za-z_$][\w$]*)(?![\w$
 
 
 def script_names(text: bytes) -> dict[str, int]:
-    """The names that a script exports, with their lines; includes ANY if it may export others."""
+    """Return the names that a script exports, with their lines. They include ANY if the script may export others."""
     names = {ANY: 1} if _OPEN_ENDED.search(text) else {}
     line_of = _line_numbers(text)
     for match in _EXPORTS.finditer(text):
@@ -195,7 +195,7 @@ def script_names(text: bytes) -> dict[str, int]:
 
 
 def script_uses(path: str, text: bytes, module: str, names: Collection[str]) -> list[Use]:
-    """Where the script `path` imports `names` from the file `module`, or reads them as members of that module."""
+    """Return the places where the script `path` imports `names` from the file `module` or reads them as its members."""
     uses: list[Use] = []
     owners: set[bytes] = set()
     line_of = _line_numbers(text)

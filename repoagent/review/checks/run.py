@@ -1,4 +1,4 @@
-"""Run the static checks, which read the changed texts and share a time limit. Each is a generator of findings."""
+"""Run the static checks, which read the changed texts and share a time limit. Each check is a generator of findings."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LARGEST = 2 << 20  # bytes of a text that checks read
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CheckContext:
-    """What a check reads, and what it adds besides its findings."""
+    """What a check reads, and the lists to which it adds besides its findings."""
 
     worktree: WorkTree
     change: Change

@@ -86,7 +86,7 @@ _EXAMPLE = re.compile(r"secret|passw|token", re.IGNORECASE)  # a made-up value o
 
 
 def find_secrets(context: CheckContext) -> Iterator[Finding]:
-    """Yield one finding for each file to which a key, a token or a password is added; the value is never shown."""
+    """Yield one finding for each file to which a key, a token or a password is added. The value is never shown."""
     for file in context.files:
         path = file.path
         if file_kinds.is_lock(path) or file_kinds.is_vendored_path(path) or file_kinds.is_test(path):
@@ -218,7 +218,10 @@ def find_parse_errors(context: CheckContext) -> Iterator[Finding]:
 
 @cache
 def no_longer_parses(path: str, old: bytes, new: bytes) -> tuple[str, str] | None:
-    """The language, and the error with its line; None if the new text parses, or the old one did not either."""
+    """Return the language, and the error with its line.
+
+    Return None if the new text parses, or if the old text did not parse either.
+    """
     from repoagent.syntax.languages import language_of
 
     language = language_of(path, new)

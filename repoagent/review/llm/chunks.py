@@ -1,6 +1,6 @@
-"""Cut a change into blocks for a model, changed lines with their context, and combine them into calls.
+"""Cut a change into blocks for a model, and combine them into calls. A block has changed lines with their context.
 
-A `FileView` has the lines of both sides of a file as prompts show and quote them; `Versions` reads any file in the
+A `FileView` has the lines of both sides of a file as prompts show and quote them. `Versions` reads any file in the
 reviewed version, whatever the work tree contains.
 """
 
@@ -54,8 +54,10 @@ _DATA = re.compile(
 
 @dataclass(frozen=True)
 class FileView:
-    """The lines of a changed file by number, from 1, as `text_of` shows them; a side whose text is unavailable has only
-    the changed lines."""
+    """The lines of a changed file by number, from 1, as `text_of` shows them.
+
+    A side whose text is unavailable has only the changed lines.
+    """
 
     file: ChangedFile
     hunks: tuple[Lines, ...]
@@ -127,7 +129,11 @@ def _numbered(data: bytes | None, hunks: tuple[Lines, ...], *, old: bool) -> dic
 
 
 class Row(NamedTuple):
-    """A line as shown: "+" added, "-" removed (with its number in the old file), " " unchanged."""
+    """A line as shown in a prompt.
+
+    `sign` is "+" for an added line, "-" for a removed one, " " for an unchanged one. The number of a removed line is
+    that in the old file.
+    """
 
     sign: str
     number: int
@@ -227,8 +233,10 @@ def _cut(rows: list[Row], starts: Container[int]) -> Iterator[tuple[Row, ...]]:
 
 
 def pack(blocks: Iterable[Block], budget: int) -> list[tuple[Block, ...]]:
-    """Combine the blocks, in order, into parts of at most about `budget` tokens; a larger block is a separate part. A
-    file that fits into one part is not split, unless much of the previous part would stay empty."""
+    """Combine the blocks, in order, into parts of at most about `budget` tokens. A larger block is a part of its own.
+
+    A file that fits into one part is not split, unless much of the previous part would stay empty.
+    """
     parts: list[list[Block]] = []
     remaining = files = 0
     for _, group in groupby(blocks, key=lambda block: block.path):
@@ -248,13 +256,13 @@ def pack(blocks: Iterable[Block], budget: int) -> list[tuple[Block, ...]]:
 
 
 def review_order(path: str) -> tuple[int, str]:
-    """The sort key of a file: source, tests, configuration and data, prose."""
+    """Return the sort key of a file: source comes first, then tests, configuration and data, and prose."""
     kind = 3 if _PROSE.search(path) else 2 if _DATA.search(path) else int(file_kinds.is_test(path))
     return kind, path
 
 
 def why_skipped(file: ChangedFile, attributes: file_kinds.Attributes, why_not: WhyNot) -> str | None:
-    """The reason to skip a file, whatever its content, as a phrase."""
+    """Return the reason to skip a file, whatever its content, as a phrase; None if there is none."""
     path, name = file.path, file.path.rpartition("/")[2].lower()
     if why_not(path) or (file.old_path and why_not(file.old_path)):
         return "listed in .repoagentignore, or named like a file that holds secrets"
@@ -272,7 +280,7 @@ def why_skipped(file: ChangedFile, attributes: file_kinds.Attributes, why_not: W
 
 
 def why_content_skipped(data: bytes) -> str | None:
-    """The reason to skip a file because of its content, as a phrase."""
+    """Return the reason to skip a file because of its content, as a phrase; None if there is none."""
     if reason := why_content_is_off_limits(data):
         return "a Git LFS pointer" if "LFS" in reason else "generated"
     is_long = len(data) > LONG_LINES * (data.count(b"\n") + 1) and len(data) > 5_000
