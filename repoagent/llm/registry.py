@@ -166,10 +166,9 @@ class Status:
 
 
 class Backend:
-    """Opens and checks the models of the provider `name`.
+    """Opens and checks the models of the provider `name`. `model` is the part of a spec after the provider's name.
 
-    `model` is the part of a spec after the provider's name. Methods raise ModelError, and UsageError for wrong
-    settings.
+    Methods raise ModelError, and UsageError for wrong settings.
     """
 
     def __init__(self, name: str) -> None:

@@ -95,8 +95,8 @@ class Limits:
 class Meter:
     """Counts every attempt of a run, including failed ones, and its cost.
 
-    The attempts of a `part` are also counted and limited here. The limits `lent` to a process count as used until its
-    actual usage is counted.
+    The attempts of a `part` are also counted and limited here. The limits `lent` to a process count as used until they
+    are removed and the actual usage is counted.
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -117,7 +117,7 @@ class Meter:
 
     @property
     def left(self) -> Limits:
-        """What remains of these limits and of those of `whole`, each at least 0. `day` is not reduced by what has been
+        """What remains of these limits and those of `whole`, each at least 0. `day` is not reduced by what has been
         spent."""
         used = self._used()
         left = {

@@ -4,10 +4,10 @@
     memory/NAME/identity.json        path, earlier paths and versions; nothing about the exporting machine
     memory/NAME/notes.md             and conversation.md, edits.jsonl, archive/*.md: as in `.repoagent`
 
-Exported texts are read under the memory's locks, with secrets masked. Archives are untrusted: each is first read
-completely, up to a limit; other files in it are ignored. A memory is attached to the file at its path if they share a
-version. Imported notes are marked by their source ("person, imported from team.tar.gz"); they are compared without this
-mark, so importing twice adds nothing.
+Exported texts are read under the memory's locks, with secrets masked. Archives are untrusted, so each is read
+completely first, up to a limit; files not listed above are ignored. A memory is attached to the file at its path if
+they share a version. Imported notes are marked by their source ("person, imported from team.tar.gz"); they are compared
+without this mark, so importing twice adds nothing.
 """
 
 from __future__ import annotations

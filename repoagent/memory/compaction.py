@@ -59,8 +59,8 @@ def _parse(data: bytes) -> tuple[list[Exchange], list[int]]:
 def compact(memory: Memory, *, keep_bytes: int = 0, warn: Warn = to_stderr) -> CompactionResult | None:
     """Move the oldest exchanges to the archive until at most `keep_bytes` remain; the last LEAST always stay.
 
-    Each of them leaves a note. Return None if there is nothing to move. Raises Busy if the lock is not released in
-    time, Refused if the archive cannot be written, and what `llm.conversation.read` raises.
+    Each moved exchange leaves a note. Return None if there is nothing to move. Raises Busy if the lock is not released
+    in time, Refused if the archive cannot be written, and what `llm.conversation.read` raises.
     """
     if read(memory.conversation) is None:  # raises if it is broken, with the path
         return None

@@ -1,4 +1,4 @@
-"""The log of changes to conversations by commands, which can be undone and redone.
+"""Log the changes that commands make to conversations, and undo and redo them.
 
 Each change is made under locks, recorded in the log, and written atomically. Undo restores the previous text byte for
 byte if nothing has been written since; it keeps turns that were added since, and refuses after any other change.

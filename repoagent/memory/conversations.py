@@ -144,7 +144,10 @@ class ConversationResolver:
     warn: Warn = to_stderr
 
     def ref(self, text: str, *, own: bool = False) -> ConversationRef:
-        """Return the conversation NAME or file:PATH. Raises UsageError for an invalid name, and what `file` raises."""
+        """Return the conversation that `text` names as NAME or file:PATH.
+
+        Raises UsageError for an invalid name, and what `file` raises.
+        """
         if text.startswith(FILE):
             path = text.removeprefix(FILE)
             return self.file(f"./{path}" if path.startswith(FILE) else path)

@@ -111,10 +111,12 @@ def _one_line(text: str) -> str:
 
 @dataclass(frozen=True)
 class SummaryPart:
-    """A part of a file: the bytes `start` to `end` (exclusive), and the lines `first_line` to `last_line` (from 1,
-    inclusive).
+    """A part of a file.
 
-    `scope` names the definitions around the first line, outermost first. `sha256` is the hash of the bytes.
+    start, end: its bytes; `end` is exclusive.
+    first_line, last_line: its lines, from 1; both are inclusive.
+    scope: the definitions around the first line, outermost first.
+    sha256: the hash of the bytes.
     """
 
     start: int
@@ -187,8 +189,10 @@ def cut(file: SourceFile, room: int = ONE_CALL) -> tuple[SummaryPart, ...]:
 
 
 def read_record(folder: Path, path: str, warn: Warn = to_stderr) -> SummaryRecord | None:
-    """Return the last summary of `path`, or None. A broken file is renamed. Raises Refused for a link or a newer
-    format."""
+    """Return the last summary of `path`, or None. A broken file is renamed.
+
+    Raises Refused for a link or a newer format.
+    """
     value = json_files.read_document(_record_file(folder, path), version=VERSION, warn=warn)
     try:
         record = None if value is None else json_files.decode(SummaryRecord, value)

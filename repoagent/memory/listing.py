@@ -144,8 +144,12 @@ _USED = ("conversation.md", "edits.jsonl", "notes.md")  # identity.json also cha
 
 
 class Measure(NamedTuple):
-    """The size and last use of a memory. `size` is in bytes, `used` the time of the last addition in seconds since
-    1970."""
+    """The size and last use of a memory.
+
+    size: the total size of its files in bytes.
+    edits, notes: the numbers of its edits and notes.
+    used: the time of the last addition, in seconds since 1970.
+    """
 
     size: int
     edits: int
@@ -172,8 +176,7 @@ def rows(
     order: Order = "path",
     limit: int | None = None,
 ) -> Iterator[Row]:
-    """Yield at most `limit` rows for the files and folders in `paths` with these `states`; an empty collection means
-    all.
+    """Yield at most `limit` rows for the files and folders in `paths` with these `states`; if empty, for all.
 
     Each file is located when its row is reached. Raises Refused if the memory folder is a link or a file.
     """

@@ -134,8 +134,10 @@ def _paragraphs(lines: list[str], is_heading: Callable[[str], bool]) -> Iterator
 
 
 def add_note(path: Path, text: str, *, blob: str = "", day: date | None = None, source: str = "") -> Note:
-    """Add a note to the file `path`; return it, or the existing note that says the same. Raises what `add_notes`
-    raises."""
+    """Add a note to the file `path`; return it, or the existing note that says the same.
+
+    Raises what `add_notes` raises.
+    """
     note = make_note(text, blob=blob, day=day, source=source)
     return next(iter(add_notes(path, [note])), note)
 
@@ -359,7 +361,7 @@ _MARKS = re.compile(  # words that change the meaning of an otherwise equal sent
 def says_nothing_new(new: str, old: str) -> bool:
     """Whether `old` says everything that `new` does.
 
-    They must have the same words in the same order, apart from common words, and the same numbers, identifiers and
+    Both must have the same words in the same order, apart from common words, and the same numbers, identifiers and
     negations.
     """
     from repoagent.memory.search.passages import is_common, stem, words_of

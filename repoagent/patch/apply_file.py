@@ -339,7 +339,7 @@ def check_result(
 ) -> None:
     """Raise PatchError if the new content is empty or parses worse than the old content.
 
-    `may_empty`: it may be empty, because the patch deletes every line.
+    `may_empty`: the new content may be empty, because the patch deletes every line.
     """
     if not may_empty and not _is_empty(before) and _is_empty(after):
         raise PatchError(

@@ -23,8 +23,8 @@ def combine(group: Sequence[Target], files: Files) -> Outcome | list[Problem]:
     """Return the outcome of all patches to a file, or their problems.
 
     If all patches fit the same text, they are parts of one change. Otherwise, each is applied to the result of the
-    previous one, or a later patch replaces an earlier one at the same location, if the prose says so or if the last one
-    makes all changes. If both are possible, the results must be equal.
+    previous one, or a later patch replaces an earlier one at the same location, if the prose says so or if the last
+    patch makes all changes of the others. If both are possible, the results must be equal.
     """
     name = group[0].name
     source = files.sources.get(group[0].source or "")

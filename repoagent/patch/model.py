@@ -113,9 +113,9 @@ class Revision(IntEnum):
 
     NEUTRAL: nothing.
     VERSION: this patch is a better version.
-    CORRECTS: this patch seems to correct them.
+    CORRECTS: this patch seems to correct the earlier ones.
     NEW: this is the corrected patch.
-    WITHDRAWS: they are withdrawn.
+    WITHDRAWS: the earlier patches are withdrawn.
     """
 
     NEUTRAL = 0
@@ -167,9 +167,9 @@ class FilePatch:
 
 
 def unchanged_as_context(lines: Sequence[Line]) -> tuple[Line, ...]:
-    """Return `lines` with identical lines `-x` and `+x` as context.
+    """Return `lines` with each pair of identical lines `-x` and `+x` replaced by context.
 
-    This applies to lines at an end of a run of changed lines, and to elisions.
+    Only elisions and pairs at the start or end of a run of changed lines are replaced.
     """
     result: list[Line] = []
     at = 0

@@ -120,8 +120,8 @@ def end_of_file(matches: Iterable[Match], text: Text) -> bool | None:
 def whole_splices(whole: str, text: Text, rows: tuple[int, int] | None = None) -> list[Splice]:
     """Return the differences between a file, or its `rows`, and the new text.
 
-    Raises PatchError for a text that is empty or looks like a part of the file or like another file, or if a new line
-    such as `...` replaces several old lines.
+    Raises PatchError if the text is empty, looks like a part of the file or like another file, or has a new line such
+    as `...` in place of several old lines.
     """
     new, _ = split_lines(whole.removeprefix("\ufeff"))
     first, last = rows or (0, len(text.lines))

@@ -1,6 +1,6 @@
 """Install git hooks that run reviews, and uninstall them.
 
-A hook of another program or of the team is left alone: the refusal says which line to add to it. Earlier versions kept
+A hook of another program or of the team is left alone; the error says which line to add to it. Earlier versions kept
 an existing hook next to their own and ran it first; uninstalling restores it.
 """
 

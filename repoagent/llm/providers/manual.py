@@ -28,8 +28,7 @@ TIMEOUT = 5.0  # seconds; pyperclip has no time limit
 
 
 def clipboard(new: str | None = None) -> str | None:
-    """Copy `new` to the clipboard, unless it is None, and return the clipboard's text; None on failure or after
-    TIMEOUT.
+    """Copy `new` to the clipboard if it is set; return the clipboard's text, or None on failure or after TIMEOUT.
 
     The text may differ from `new`, because pyperclip ignores failures of its helper programs.
     """
@@ -53,11 +52,11 @@ def clipboard(new: str | None = None) -> str | None:
 
 @dataclass
 class ManualModel:
-    """Writes each prompt to a file in `folder` (None: the temporary folder) and, at a terminal, copies it to the
-    clipboard.
+    """Writes each prompt to a file in `folder` (None: the temporary folder).
 
-    The first reply is read from the file `reply` ("-": standard input), if set. At a terminal, any other reply is
-    pasted or read from the clipboard; otherwise, it is the whole text of `source`.
+    At a terminal, the prompt is also copied to the clipboard. The first reply is read from the file `reply` ("-":
+    standard input), if set. Any other reply is pasted or read from the clipboard at a terminal; otherwise, it is the
+    whole text of `source`.
     """
 
     folder: Path | None = None

@@ -68,7 +68,7 @@ class OpenAIModel:
     """A model on a server that speaks OpenAI's protocol.
 
     name: the server's name for the model.
-    read_seconds: the time limit without any data; None for no limit.
+    read_seconds: the longest wait for data, in seconds; None for no limit.
     extra: additional fields of each request.
     on_event: called with each event of a stream.
     without: the fields that the server rejects, which later calls omit.

@@ -52,8 +52,8 @@ def resolve(
 def resolve_all(
     layout: Layout, worktree: WorkTree, contents: Iterable[tuple[str, bytes | None]]
 ) -> dict[str, Memory]:
-    """Return the memory of each file that has one, by path. `contents` has each path and its content, None if there is
-    no file."""
+    """Return the memory of each file that has one, by path. `contents` has paths and contents, None if there is no
+    file."""
     memories = ((path, resolve(layout, worktree, path, data)) for path, data in contents if data is not None)
     return {path: memory for path, memory in memories if memory is not None}
 
@@ -88,8 +88,7 @@ def remember(
     commit: str | None = None,
     warn: Warn = to_stderr,
 ) -> Memory:
-    """Associate `path`, whose raw bytes are `data`, with its memory after a write or commit; create one if there is
-    none.
+    """Associate `path`, whose raw bytes are `data`, with its memory after a write or commit. Create one if it has none.
 
     `memory` is the result of `resolve` before the write, for the old path of a renamed file. `commit` is the new
     commit, or HEAD. Raises Busy if the lock is not released in time, Refused if the memory cannot be written.
@@ -182,7 +181,7 @@ def listing(layout: Layout, *, warn: Warn = to_stderr) -> list[tuple[str, str]]:
 def memory_lock(layout: Layout) -> AbstractContextManager[None]:
     """Return the lock for all identities of a repository.
 
-    Entering it raises Busy after ten seconds, Refused if it cannot be created.
+    Acquiring it raises Busy after ten seconds, Refused if it cannot be created.
     """
     return locked(layout.memory_lock, label="this repository's memory")
 

@@ -34,7 +34,7 @@ def _punctuation(text: str) -> str:
 
 
 def squeezed(text: str) -> str:
-    """Return the key of a line at level WHITESPACE, without any white space."""
+    """Return the key of a line at level WHITESPACE: its text without white space."""
     return "".join(_punctuation(text).split())
 
 
@@ -155,7 +155,7 @@ class Placement:
     line: the first line in the old file, from 1.
     level: the level of the match, "search-replace" for a SEARCH/REPLACE block that fits exactly, or "whole-part" for
         lines sent as a whole; for the file itself, "whole-file", "new-file", "deleted", "renamed", "copied" or "mode".
-    tolerances: all tolerances that it needed, sorted.
+    tolerances: all tolerances that the hunk needed, sorted.
     """
 
     path: str

@@ -33,8 +33,8 @@ def parse(
 ) -> list[FilePatch]:
     """Return all patches of an answer, in order. Raises PatchError for a patch that cannot be parsed.
 
-    A fence without a file name is a whole file only if it is the only block, or if `loose` (see `patch_spans`); then
-    its names are None. `ended`: the answer is complete, so hunks without counts in an unclosed fence are too.
+    A fence without a file name is a whole file only if it is the only block, or if `loose` (see `patch_spans`); the
+    names of its patch are None. If the answer has `ended`, hunks without counts in an unclosed fence are complete.
     """
     parts = blocks(answer, loose=loose, known=known)
     if too_large(answer, parts):

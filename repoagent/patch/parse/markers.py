@@ -246,7 +246,7 @@ def unquoted(lines: Sequence[str]) -> list[str]:
 
 
 def undecorated(lines: Sequence[str]) -> tuple[list[str], frozenset[str]]:
-    """Return the lines without zero-width characters at their start, and the tolerance that this needed."""
+    """Return the lines without zero-width characters at their start, and the tolerance used."""
     plain = [
         line if line.isascii() else _ZERO_WIDTH_START.sub(r"\1", line, count=1).lstrip(ZERO_WIDTH)
         for line in lines
@@ -256,8 +256,7 @@ def undecorated(lines: Sequence[str]) -> tuple[list[str], frozenset[str]]:
 
 
 def unwrapped(lines: Sequence[str]) -> tuple[Sequence[str], frozenset[str]]:
-    """Return the lines of a block without quotation marks, line numbers or indentation, and the tolerances that this
-    needed.
+    """Return the lines of a block without quotation marks, line numbers or indentation, and the tolerances used.
 
     Nothing is removed if a line begins with `+` or `-` or is a header.
     """

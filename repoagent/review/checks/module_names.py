@@ -195,7 +195,7 @@ def script_names(text: bytes) -> dict[str, int]:
 
 
 def script_uses(path: str, text: bytes, module: str, names: Collection[str]) -> list[Use]:
-    """Return the places where the script `path` imports `names` from the file `module` or reads them as its members."""
+    """Return where the script `path` imports `names` from the file `module`, or reads them as members of it."""
     uses: list[Use] = []
     owners: set[bytes] = set()
     line_of = _line_numbers(text)

@@ -31,7 +31,7 @@ LARGEST = 2 << 20  # bytes of a text that checks read
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CheckContext:
-    """What a check reads, and the lists to which it adds besides its findings."""
+    """The input of a check, and the lists to which the check adds."""
 
     worktree: WorkTree
     change: Change
