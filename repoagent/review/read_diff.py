@@ -1,4 +1,5 @@
-"""Read the change to review: its two sides, its files with one `git diff --raw`, and each text once, on demand."""
+"""Read the change to review: find its two sides, list its files with one `git diff --raw`, and read each text once, on
+demand."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ _SAME = (
 
 
 class ChangeSelector(NamedTuple):
-    """Which change the user named."""
+    """The user's choice of the change to review."""
 
     how: How = "staged"
     value: str = ""  # the range, the base or the commit
@@ -64,8 +65,10 @@ def merge_base(top: Path, *commits: str) -> str | None:
 
 
 def paths_by_commit(top: Path, tip: str, base: str, most: int) -> tuple[list[frozenset[str]], bool]:
-    """The paths that each of at most `most` commits (no merges) reachable from `tip` but not from `base` changed; and
-    whether some may be missing, because git took more than 0.15 s or failed."""
+    """The paths that each commit changed, and whether some may be missing because git failed or took more than 0.15 s.
+
+    The commits are at most `most` that are reachable from `tip` but not from `base`, without merges.
+    """
     from repoagent.history.log import TimedGit
 
     try:
@@ -110,8 +113,11 @@ def _earlier_on_branch(worktree: WorkTree, base: str, other_parents: Sequence[st
 
 
 def amended_parents(worktree: WorkTree, head: str) -> tuple[str, ...] | None:
-    """The parents of HEAD in a hook of `git commit --amend`, otherwise None. git does not tell a hook, but it sets
-    GIT_AUTHOR_DATE ("@1700000000 +0100"): an amended commit keeps its date, that of a new one is the current time."""
+    """The parents of HEAD if this process is a hook of `git commit --amend`, otherwise None.
+
+    git does not tell a hook about --amend, but it sets GIT_AUTHOR_DATE ("@1700000000 +0100"): an amended commit keeps
+    its author date, while that of a new commit is the current time.
+    """
     date = os.environ.get("GIT_AUTHOR_DATE", "").removeprefix("@")
     seconds = date.split(" ")[0]
     is_current = seconds.isdecimal() and int(seconds) >= int(time.time()) - 2
@@ -135,8 +141,8 @@ def author_ident(worktree: WorkTree) -> bytes:
 
 
 def compare(worktree: WorkTree, head: str | None, selector: ChangeSelector) -> Change:
-    """The change that `selector` names, without its files; `head` is the commit at HEAD. Raises UsageError for an
-    unknown revision."""
+    """The change that `selector` names, without its files. `head` is the commit at HEAD, None before the first one.
+    Raises UsageError for an unknown revision."""
     how, value = selector.how, selector.value
     if how in ("staged", "worktree"):
         return _uncommitted(worktree, head, staged=how == "staged")
@@ -241,8 +247,8 @@ def _parse_raw(out: bytes) -> tuple[list[ChangedFile], list[str]]:
 
 @dataclass(eq=False)
 class GitTexts(Texts):
-    """The texts of `git diff ARGUMENTS -- PATHSPECS` in `cwd`, which lists `files` in this order. With `all_as_text`,
-    attributes that mark a text as binary are ignored."""
+    """The texts of `git diff ARGUMENTS -- PATHSPECS`, run in `cwd`. `files` are those that git lists, in its order.
+    With `all_as_text`, attributes that mark a text as binary are ignored."""
 
     top: Path
     arguments: Sequence[str]

@@ -92,8 +92,8 @@ _GITLAB_SEVERITY = {Level.NOTE: "info", Level.WARNING: "minor", Level.ERROR: "ma
 
 
 def render_gitlab(report: Report) -> str:
-    """The report as a GitLab array of issues. GitLab requires a line, and unique fingerprints: equal ids are numbered,
-    and a finding on a whole file gets line 1."""
+    """The report as a GitLab array of issues. A finding on a whole file gets line 1, since GitLab requires a line, and
+    equal fingerprints are numbered, since they must be unique."""
     ids: Counter[str] = Counter()
     issues = []
     for finding in report.findings:
@@ -120,8 +120,8 @@ SARIF_MESSAGE = 8_000  # characters
 
 
 def render_sarif(report: Report) -> str:
-    """The report as SARIF 2.1.0 (OASIS): one run, with the most important results first and the dismissed ones as
-    suppressed; a notification has the number of results above the limit of GitHub code scanning."""
+    """The report as SARIF 2.1.0 (OASIS): one run, with the most important results first and dismissed ones marked as
+    suppressed. A notification gives the number of results omitted because of the limit of GitHub code scanning."""
     findings = sorted(report.findings, key=lambda finding: -finding.level)
     everything = [(finding, False) for finding in findings] + [
         (finding, True) for finding in report.dismissed

@@ -1,7 +1,7 @@
 """A report as a comment on a pull request: counts, and the findings by file with suggestions.
 
-Foreign text outside of code is escaped: a backslash escapes markup, and a zero width space follows signs such as @ and
-#, because code hosts link @name, #1 and URLs in the rendered page.
+Foreign text outside of code is escaped. A backslash escapes markup; a zero width space follows signs such as @ and #,
+because code hosts link @name, #1 and URLs in the rendered page.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def as_text(text: str) -> str:
 
 
 def as_code(text: str, *, table: bool = False) -> str:
-    """One line of text as a code span, "" for none; in a `table`, bars are escaped."""
+    """`text`, which is one line, as a code span; in a `table`, bars are escaped. An empty text stays empty."""
     text = text.replace("\n", " ")
     if not text.strip():
         return ""

@@ -23,7 +23,7 @@ _NOTHING = {
 
 
 class ReviewSession(NamedTuple):  # a dataclass would take 1 ms more of each commit
-    """Where to review, and how to ask a model."""
+    """The work tree, settings and callbacks of a review, and the options for asking a model."""
 
     worktree: WorkTree
     layout: Layout
@@ -40,8 +40,8 @@ def review(
     change: Change, session: ReviewSession, unseen: Sequence[str] = (), *,
     ask: bool = False, strict: bool = False, narrowed: bool = False,
 ) -> Report:  # fmt: skip
-    """Review `change`, which may be `narrowed` to named files; `unseen` has the parts that could not be read. With
-    `ask`, a model reviews it too; with `strict`, an error of the model is raised."""
+    """Review `change`, which may be `narrowed` to named files. `unseen` names the parts that could not be read. With
+    `ask`, a model reviews it too; with `strict`, an error in the model's part is raised."""
     from repoagent.review import untrusted_change
     from repoagent.review.checks.missing_partner import find_missing_partners
     from repoagent.review.checks.run import static_findings

@@ -36,7 +36,7 @@ class _FileSection:
     lines: list[Lines] = field(default_factory=list)
 
     def read_header(self, line: bytes) -> None:
-        """Take what git writes between `diff --git` and the first hunk."""
+        """Parse a line between `diff --git` and the first hunk."""
         if match := _INDEX.fullmatch(line):
             self.blobs = (_blob_name(match[1]), _blob_name(match[2]))
             if match[3]:
@@ -51,7 +51,8 @@ class _FileSection:
             setattr(self, "old" if match[2] == b"from" else "new", unquote(os.fsdecode(match[3])))
 
     def matches(self, pathspecs: tuple[str, ...]) -> bool:
-        """Whether a path equals a pathspec, is below it, or matches it as a pattern: git cannot match names here."""
+        """Whether the old or new path equals a pathspec, is below it, or matches it as a pattern. git itself cannot
+        match paths that are only in a diff."""
         return not pathspecs or any(
             f"{path}/".startswith(f"{spec.rstrip('/')}/") or fnmatchcase(path, spec)
             for path in (self.old, self.new)
@@ -79,8 +80,8 @@ class _DiffTexts(Texts):
 
 
 def read_stdin_change(worktree: WorkTree, head: str | None, selector: ChangeSelector) -> Change:
-    """The change in `selector.diff`, with the texts of the blobs that its `index` lines name, if they exist. Raises
-    UsageError for a text that is not a diff, and for a hunk that does not match its header."""
+    """The change in `selector.diff`. Its texts are read from the blobs that the `index` lines name, if they exist.
+    Raises UsageError for a text that is not a diff, and for a hunk that does not match its header."""
     sections = [section for section in _sections(selector.diff) if section.matches(selector.pathspecs)]
     if not sections and selector.diff.strip() and not selector.pathspecs:
         raise UsageError("standard input is not a unified diff; use the output of `git diff`")

@@ -1,5 +1,8 @@
-"""review-relaxed: what a foreign change brings, such as configuration and dismissals, does not count for its own
-review, and is a finding if it makes later reviews more lenient."""
+"""review-relaxed: a change by someone else must not relax its own review.
+
+Configuration, dismissals and ignore patterns in such a foreign change do not apply to its own review. Each one that
+would make later reviews more lenient is a finding of this rule.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,7 @@ def is_foreign(change: Change) -> bool:
 
 @lru_cache(maxsize=1)
 def whole(change: Change, worktree: WorkTree) -> Change:
-    """The change with all its files, regardless of pathspecs. Raises Refused for a change of review state."""
+    """The change with all its files, regardless of pathspecs. Raises Refused if the change contains review state."""
     from repoagent.review.read_diff import GitTexts, files_without_renames
 
     if change.kind != "diff":
@@ -54,8 +57,8 @@ def whole(change: Change, worktree: WorkTree) -> Change:
 
 
 def texts_of(change: Change, worktree: WorkTree, path: str) -> tuple[bytes, bytes] | None:
-    """The old and the new text of `path`, b"" for a missing one; None if they do not differ in the whole change. Raises
-    Refused for a change of review state, and if a partial clone lacks a text."""
+    """The old and the new text of `path`, b"" if there is none; None if they do not differ in the whole change. Raises
+    Refused if the change contains review state, or if a partial clone lacks a text."""
     change = whole(change, worktree)
     for file in change.files:
         if path in (file.path, file.old_path):
@@ -70,8 +73,8 @@ def texts_of(change: Change, worktree: WorkTree, path: str) -> tuple[bytes, byte
 
 
 def settings_before(change: Change, worktree: WorkTree, layout: Layout, settings: Settings) -> Settings:
-    """The settings for the review, for a foreign change with the repository's old configuration. Raises UsageError if
-    that is invalid."""
+    """The settings for the review; for a foreign change, with the repository's old configuration. Raises UsageError if
+    that configuration is invalid."""
     if not is_foreign(change):
         return settings
     from repoagent.config.layers import with_repository

@@ -172,7 +172,8 @@ class Block:
         return f"{self.path}:{numbers[0]}" + (f"-{numbers[-1]}" if numbers[-1] > numbers[0] else "")
 
     def first(self, *, old: bool) -> int:
-        """The number of the first line on the new side, or on the `old` one, to which cached numbers are relative."""
+        """The number of the block's first line on the new side, or on the `old` one. Cached line numbers are relative
+        to it."""
         return next((row.number for row in self.rows if (row.sign == "-") is old), 0)
 
     def key(self, question: str) -> str:
@@ -334,8 +335,8 @@ class Versions:
         self.at = change.head or ("" if change.kind == "staged" else None)
 
     def read(self, path: str) -> Source:
-        """The file after the change; its `data` is None if it does not exist. Raises Refused if it is not a regular
-        file of the repository, or missing from a partial clone."""
+        """The file at `path` after the change; its `data` is None if it does not exist. Raises Refused if it is not a
+        regular file of the repository, or if a partial clone lacks it."""
         check_path(path)
         file = self.files.get(path)
         if file is not None and (data := self.change.texts.new(file)) is not None:

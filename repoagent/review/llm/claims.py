@@ -1,5 +1,6 @@
-"""Parse a model's `<finding>` tag into a claim, and verify the claim against the change: it becomes a finding only if
-the code that it quotes is on a changed line. The quote decides, not the line number.
+"""Parse a model's `<finding>` tag into a claim, and verify the claim against the change.
+
+A claim becomes a finding only if the code that it quotes is on a changed line; its line number does not decide.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ _CODE = frozenset({"quote", "replace"})
 
 @dataclass(frozen=True)
 class Claim:
-    """An unverified finding from a model. The lines count from 1, in the old file if `old`; 0 and 0 if there are none.
-    `replace` is None without a suggestion."""
+    """An unverified finding from a model. `first` and `last` count from 1, in the old file if `old` is set; both are 0
+    if the model gave no line numbers. `replace` is None if it suggests no replacement."""
 
     rule: str
     path: str
@@ -223,8 +224,8 @@ def _suggestion(claim: Claim, match: range, view: FileView) -> Suggestion | None
 
 
 def merge_findings(findings: Sequence[Finding]) -> list[Finding]:
-    """The findings without duplicates: of two with the same rule and overlapping lines, the more serious or more
-    detailed one. Ids are made unique, since the same text may occur twice in one symbol."""
+    """The findings without duplicates: of two findings with the same rule and overlapping lines, the more serious or
+    more detailed one is kept. Ids are made unique, since the same text may occur twice in one symbol."""
     merged: list[Finding] = []
     for finding in findings:
         location = finding.location

@@ -84,7 +84,8 @@ class FindingCollector:
         return Observation("objection", text, ok=False)
 
     def insist(self, state: State) -> Observation | None:
-        """For a reply without tags: accept it if it says that there are no findings, else ask once for the format."""
+        """Handle a reply without tags: accept it if it says that there are no findings, otherwise ask once for the
+        required format."""
         if self.claims or self.dropped or self.rejected or _NOTHING.match(state.turns[-1].text.strip()):
             self._accept()
             return None
@@ -116,7 +117,7 @@ def tools_for(
 
 
 class Clock:
-    """The time limit of a review; each method raises LimitReached."""
+    """The time limit of a review. Each method raises LimitReached when the limit is or would be exceeded."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -132,14 +133,14 @@ class Clock:
             raise LimitReached(f"{limit}; raise review.max_seconds to continue")
 
     def wait(self, seconds: float, reason: str) -> None:
-        """Refuse a pause that would exceed the limit."""
+        """Raise LimitReached if a pause of `seconds` would exceed the limit."""
         if seconds > self.remaining:
             limit = f"review.max_seconds ({self.seconds:g} s)"
             raise LimitReached(f"{reason}; waiting {seconds:.0f} s would exceed {limit}")
 
     @contextmanager
     def alarm(self) -> Iterator[None]:
-        """Interrupt the block when the time is up, even while it waits for the network."""
+        """Raise LimitReached in the block when the time is up, even while it waits for the network."""
         self.check()
         if threading.current_thread() is not threading.main_thread():
             yield
@@ -162,9 +163,12 @@ def review_chunk(
     session: ReviewSession, setup: ModelSetup, prompt: Prompt, lookups: Sequence[Tool], collector: FindingCollector, *,
     clock: Clock, max_calls: int, key: str,
 ) -> None:  # fmt: skip
-    """Ask about one chunk until the model finishes. `max_calls` limits the meter's count for the whole review; `key`
-    identifies the chunk in a cassette. Raises ModelError if a call fails or the model ignores the required form,
-    LimitReached at a limit, and UsageError for a prompt that does not fit the model."""
+    """Ask the model about one chunk until it finishes.
+
+    `max_calls` limits the calls of the whole review, as counted by the meter; `key` identifies the chunk in a cassette.
+    Raises ModelError if a call fails or the model ignores the required form, LimitReached at a limit, and UsageError if
+    the prompt does not fit the model.
+    """
     offered = (*lookups, collector.tool)
     to_messages = partial(messages_of, tools=offered, blocks_of=partial(blocks_of, session.layout))
 

@@ -1,4 +1,4 @@
-"""The prompts of a review: the part that is the same for all calls, then that for this call, with foreign text as
+"""The prompts of a review: first the part that all calls share, then the part for one call, with foreign text marked as
 data."""
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ REQUEST = "Review the lines that changed."
 
 
 def instructions(rules: Sequence[str], tools: Sequence[Tool]) -> str:
-    """How to review and how to answer; the same for every call."""
+    """The part of a prompt that says how to review and how to answer. It is the same for every call."""
     folder = files("repoagent.review.llm") / "prompts"
     texts = {name: (folder / f"{name}.md").read_text(encoding="utf-8") for name in ("review", *rules, "form")}
     kinds = [f"- {texts[rule].strip()}" for rule in rules]
@@ -49,7 +49,7 @@ def instructions(rules: Sequence[str], tools: Sequence[Tool]) -> str:
 
 
 class Prompts:
-    """The prompts for a review of the files `paths`. `warnings` are about the context files and the dismissals."""
+    """The prompts for a review of the files `paths`. `warnings` concern the context files and the dismissals."""
 
     def __init__(
         self, change: Change, session: ReviewSession, protocol: str, paths: Sequence[str], why_not: WhyNot

@@ -37,7 +37,7 @@ CACHE_DAYS = 60
 
 
 def open_model(session: ReviewSession) -> ModelSetup:
-    """The model for reviews with its meter; see `review_settings`. Raises what `model_setup` raises."""
+    """The model for reviews and its meter, from `review_settings`. Raises what `model_setup` raises."""
     settings = review_settings(session.settings)
     ready = model_setup(settings, session.record, session.reply, session.warn)
     if settings.origin("max_turns") == "default":  # a limit for an edit; a review has max_calls
@@ -46,8 +46,8 @@ def open_model(session: ReviewSession) -> ModelSetup:
 
 
 def review_settings(settings: Settings) -> Settings:
-    """The settings with `review.model` as the model, unless the command line names one, and a timeout of at most
-    `review.max_seconds`."""
+    """The settings for a review: `review.model` is the model unless the command line names one, and the timeout is at
+    most `review.max_seconds`."""
     entries = dict(settings.entries)
     model = settings.text_or_none("review.model")
     if model is not None and not settings.origin("model").startswith("flag "):
@@ -59,7 +59,7 @@ def review_settings(settings: Settings) -> Settings:
 
 
 def prompts(change: Change, session: ReviewSession) -> list[Prompt]:
-    """The prompt of the first call about each part, as if no answer were cached."""
+    """The prompt of the first call about each part, as if no answer were cached. Nothing is sent."""
     review = _Review(change, session)
     budget = max(LEAST_TOKENS, session.settings.whole("review.context_limit"))
     _, common = review.prompts(None)
@@ -67,8 +67,11 @@ def prompts(change: Change, session: ReviewSession) -> list[Prompt]:
 
 
 def model_findings(change: Change, session: ReviewSession) -> Outcome:
-    """A model's findings on `change`; parts with a cached answer are not asked about again. If there is no model, no
-    network, no time or no money left, the answer has the error, and `unseen` and `notes` name what is missing."""
+    """A model's findings on `change`. Parts with a cached answer are not asked about again.
+
+    Without a model or a network, or when the time or money runs out, the error is not raised but returned in the
+    outcome, whose `unseen` and `notes` name what was not reviewed.
+    """
     if not levels_of(session.settings) or not change.files:
         return Outcome()
     review = _Review(change, session)
@@ -102,12 +105,12 @@ class _Review:
         self.error: RepoagentError | None = None
 
     def leave_out(self, blocks: Sequence[Block]) -> None:
-        """Note blocks that were skipped for lack of time, money or a model."""
+        """Record as unseen the blocks that were skipped for lack of time, money or a model."""
         names = list_names([block.name for block in blocks])
         self.unseen.append(f"{names} (the model's review is incomplete)")
 
     def prompts(self, window: int | None) -> tuple[Sequence[Any], Prompts]:
-        """The tools of the model, and what all prompts share."""
+        """The model's tools, and the content that all prompts share."""
         versions = Versions(self.session.worktree, self.change)
         lookups = tools_for(self.session, versions, self.why_not, window)
         protocol = instructions(tuple(self.levels), (*lookups, FindingCollector({}, {}).tool))
@@ -203,8 +206,8 @@ def _first_line(error: RepoagentError) -> str:
 
 
 class AnswerCache:
-    """The answers of one model under one set of rules: a file for each block, named by a hash of the question. Answers
-    from a cassette (`replay:`) are not cached."""
+    """The cached answers of one model under one set of rules: a file for each block, named by a hash of the question.
+    Answers from a cassette (`replay:`) are not cached."""
 
     def __init__(self, session: ReviewSession, spec: str, rules: Sequence[str]) -> None:
         self.session, self.spec = session, spec
