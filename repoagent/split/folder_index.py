@@ -34,9 +34,13 @@ LOCK = ".lock"
 
 @dataclass(frozen=True)
 class IndexedSource:
-    """The source file at the time of the split. `path` is relative to the top of the work tree, absolute outside of
-    one, "" for standard input; `blob` is git's id of the raw bytes. `encoding` is utf-8, unknown-8bit or binary;
-    `line_ending` lf, crlf, cr, mixed or none."""
+    """The source file at the time of the split.
+
+    path: relative to the top of the work tree, absolute outside of one, "" for standard input
+    blob: git's id of the raw bytes
+    encoding: utf-8, unknown-8bit or binary
+    line_ending: lf, crlf, cr, mixed or none
+    """
 
     path: str
     blob: str
@@ -278,8 +282,8 @@ def base_bytes(index: Index) -> bytes:
 
 
 def segment_base(index: Index, segment: Segment) -> bytes:
-    """The text that the segment's file is based on: its part of the source, or of an earlier source (`based_on`).
-    Raises Refused if it is missing or was changed."""
+    """The text that the segment's file is based on: its part of the source, or of an earlier source (see `based_on`).
+    Raises Refused if that text is missing or was changed."""
     if not segment.based_on:
         return base_bytes(index)[segment.start : segment.end]
     path = index.folder / segment.kept_base
@@ -291,7 +295,7 @@ def segment_base(index: Index, segment: Segment) -> bytes:
 
 def edited_segments(index: Index, *, missing_ok: bool = False) -> list[tuple[Segment, bytes]]:
     """The segments whose files have unmerged edits, in order, each with the content of its file. Raises Refused for a
-    missing file, unless `missing_ok` or a killed command was about to write it."""
+    missing file, unless `missing_ok` is set or a killed command was about to write the file."""
     edited = []
     for segment in index.segments:
         data = read_regular(index.folder / segment.file)

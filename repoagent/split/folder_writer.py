@@ -43,11 +43,11 @@ _LISTED = 5  # files in a message
 
 
 def create(text: SourceText, options: SplitOptions, folder: Path | None = None) -> Index:
-    """Write the split of `text` into `folder` (None: the default one), which is new, empty, or contains an earlier
-    split of the same file.
+    """Write the split of `text` into `folder`; None means the default folder. It must be new, empty, or contain an
+    earlier split of the same file.
 
-    Writes nothing and raises Refused if it contains anything else or edits that are not merged, or if a system call
-    fails; UsageError if it is not a folder or is in a git directory.
+    Raises Refused if the folder contains anything else or unmerged edits, or if a system call fails; UsageError if it
+    is not a folder or is in a git directory. Nothing is written in these cases.
     """
     if folder is None:
         folder = default_folder(text)
@@ -112,11 +112,12 @@ def _existing_split(folder: Path, text: SourceText) -> Index | None:
 def put(
     index: Index, base: bytes, old: Index | None, edited: Mapping[str, bytes]
 ) -> tuple[list[str], list[str]]:
-    """Write the split of `base` into its folder and replace `old`, inside `lock_split`. Returns the files written and
-    those removed.
+    """Write the split of `base` into its folder and replace `old`. Returns the files written and those removed. Call it
+    inside `lock_split`.
 
-    Files in `edited` (by name, with the text that they are based on) are not written. Raises Refused if a system call
-    fails (the index is then the old or the new one), or if the user saves a segment during the call; that file is kept.
+    Files in `edited`, which maps names to the texts that they are based on, are not written. Raises Refused if a system
+    call fails (the index is then the old or the new one), or if the user saves a segment during the call; that file is
+    not overwritten.
     """
     hashes = {segment.file: segment.sha256 for segment in index.segments}
     present = {}
@@ -151,8 +152,8 @@ def put(
 
 
 def finish(index: Index) -> Index:
-    """Complete the update of a killed command; return the index without pending files. Raises Refused for a file that
-    was saved since then, because the text that it is based on is unknown."""
+    """Complete an update that a kill interrupted, and return the index without pending files. Raises Refused for a file
+    that was saved since then, because the text that it is based on is unknown."""
     whole = replace(index, pending={})
     staged = index.folder / STAGED
     if not index.pending and (_is_base(index, index.folder / BASE) or not _is_base(index, staged / BASE)):

@@ -102,8 +102,8 @@ def lines_of(data: bytes) -> list[bytes]:
 
 
 def read_segment_edits(index: Index, cwd: Path) -> SegmentEdits:
-    """Read the edited segments of a split; `cwd` is for paths in messages. Raises NothingDone if no text was edited,
-    Refused for a segment that cannot be merged as saved."""
+    """Read the edited segments of a split; paths in messages are relative to `cwd`. Raises NothingDone if no text was
+    edited, and Refused for a segment that cannot be merged as saved."""
     folder = folder_index.display_path(index.folder, cwd)
     if not index.source.path:
         raise Refused(

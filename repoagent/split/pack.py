@@ -18,14 +18,14 @@ Boundary = Literal["start", "node", "embedded", "blank", "indent", "line", "byte
 
 @dataclass(frozen=True)
 class Segment:
-    """A segment and its file ("" without one); in order, the segments make up the whole source.
+    """A segment and its file ("" without one). In order, the segments make up the whole source.
 
-    `start` and `end` (exclusive) are byte offsets. Lines count from 1, and the last is included; two segments share a
-    line only if it was cut. `scope` names the symbols that begin earlier and contain the first line, outermost first;
-    `symbols` begin in the segment. An `oversize` one is longer than the target because it cannot be cut.
+    `start` and `end` (exclusive) are byte offsets. Lines count from 1, and the last one is included; two segments share
+    a line only if it was cut. `scope` names the symbols that begin earlier and contain the first line, outermost first;
+    `symbols` begin in the segment. An `oversize` segment is longer than the target because it cannot be cut.
 
-    `based_on` is "" unless both the file and its part of the source were edited: then it is the hash of `kept_base`.
-    Only such a segment may be empty, if its part of the source was removed.
+    `based_on` is "" unless both the file and its part of the source were edited; then it is the hash of `kept_base`,
+    the text that the file is based on. Only such a segment may be empty, if its part of the source was removed.
     """
 
     file: str
@@ -61,10 +61,11 @@ _STEPS: Final = 64
 def pack(
     candidates: Sequence[Candidate], first: int, last: int, limit: int, kept: Collection[int] = ()
 ) -> list[Candidate]:
-    """The candidates (in text order, each offset once) at which to cut the text from `first` to `last`, in linear time.
+    """The candidates at which to cut the text from `first` to `last`. Takes linear time.
 
-    No segment is longer than `limit` unless two neighboring candidates are farther apart. `kept` has the cuts of an
-    earlier split, which are preferred if they are still good.
+    `candidates` must be in text order, each offset once. No segment is longer than `limit` unless two neighboring
+    candidates are farther apart. `kept` has the offsets of an earlier split's cuts, which are preferred if they are
+    still good.
     """
     if last - first <= limit or not candidates:
         return []

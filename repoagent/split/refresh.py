@@ -65,8 +65,9 @@ def refresh(
     written again.
 
     Pass `text` if the file was renamed or comes from standard input. `target`, `natural` and `language` replace the
-    options of the split. `joined` has the hashes that edited files had when they were joined; only these are
-    overwritten. Raises Busy, and what `read_index` and `find_text` raise, before any change.
+    options of the split. `joined` maps edited files to their hashes when they were joined; an edited file is
+    overwritten only if its hash is still the same. Raises Busy, and what `read_index` and `find_text` raise, before any
+    change.
     """
     if not folder_index.index_path(path).is_file():
         folder_index.read_index(path)  # raises the error
@@ -232,8 +233,8 @@ class OffsetMap:
 
 def changes(old: bytes, new: bytes, cuts: Collection[int] = ()) -> list[Change]:
     """The replacements that turn `old` into `new`, in order, with at least one equal line between any two of them. An
-    insertion or deletion with several equivalent positions is placed so that one of `cuts`, offsets in `old`, is at
-    its edge."""
+    insertion or deletion with several equivalent positions is placed with its edge at one of `cuts`, which are offsets
+    in `old`."""
     if old == new:
         return []
     same = common_prefix(old, new)

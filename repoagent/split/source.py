@@ -48,8 +48,8 @@ def find_worktree(cwd: Path) -> WorkTree | None:
 
 
 def find_text(name: str, cwd: Path) -> SourceText:
-    """Read the file `name`, relative to `cwd`; outside of a work tree, symbolic links are followed. Raises UsageError
-    if it is missing or a folder, Refused if it cannot or must not be read."""
+    """Read the file `name`, relative to `cwd`. Outside of a work tree, symbolic links are followed. Raises UsageError
+    if the file is missing or a folder, Refused if it cannot or must not be read."""
     full = cwd / name
     folder = Path(os.path.realpath(full.parent))
     worktree = find_worktree(cwd)
@@ -66,7 +66,7 @@ def find_text(name: str, cwd: Path) -> SourceText:
 
 
 def current_source(index: Index, cwd: Path) -> SourceText:
-    """The current text of the source of a split. Raises UsageError if the source was standard input or is missing."""
+    """The current text of the source of a split. Raises UsageError if the source is missing or was standard input."""
     path, shown = index.source.path, folder_index.display_path(index.folder, cwd)
     if not path:
         raise UsageError(

@@ -45,12 +45,12 @@ def cut(
     language: str | None = None,
     kept: Sequence[int] = (),
 ) -> tuple[list[Span], Callable[[], Sequence[Symbol]]]:
-    """The spans of the segments of `data`, in order, at most `target` bytes each unless they cannot be cut; and a
-    function that returns the symbols of the file, which takes longer. `describe` takes both.
+    """The spans of the segments of `data`, in order, and a function that returns the symbols of the file, which takes
+    longer. `describe` takes both. A span has at most `target` bytes unless it cannot be cut.
 
     Without `language`, `path` and the first lines determine it. `natural` gives each outermost unit (a definition, a
-    section, a key) its own segment. `kept` has the cuts of an earlier split, relocated to this text. Raises UsageError
-    for a `language` without a grammar.
+    section, a key) its own segment. `kept` has the offsets of an earlier split's cuts, relocated to this text. Raises
+    UsageError for a `language` without a grammar.
     """
     if not data:
         return [], tuple
