@@ -22,17 +22,17 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFE
 
 
 def write_whole(path: Path, data: bytes, *, private: bool = True, settled: bool = True) -> None:
-    """Durably write `data` to the file `path`, and create missing folders. A link at `path` is replaced.
+    """Durably write `data` to the file `path`, and create missing folders. A symbolic link at `path` is replaced, not
+    followed.
 
-    With `private`, its mode is 0600; else the umask decides. Without `settled`, the name becomes durable only
-    with the folder's next sync. Raises Refused if the folder is not a real one (see folders.py) or a system
-    call fails.
+    With `private`, the mode is 0600; otherwise the umask decides. Without `settled`, the name becomes durable only with
+    the folder's next sync. Raises Refused if the folder is not a real one (see folders.py) or a system call fails.
     """
     os.close(write_locked(path, data, private=private, settled=settled))
 
 
 def write_locked(path: Path, data: bytes, *, private: bool = True, settled: bool = True) -> int:
-    """Write as `write_whole` does; return a descriptor that locks the new file."""
+    """Write as `write_whole` does, and return a descriptor that locks the new file."""
     with open_folder(path.parent, create=True) as parent:
         try:
             descriptor, temporary = _create_locked(parent, private=private)
@@ -89,9 +89,9 @@ def sweep(path: Path) -> None:
 def append_line(path: Path, data: bytes, *, marker: bytes = b"") -> None:
     """Append `data` as one line, durably and completely, or not at all.
 
-    A line cut short by a crash is ended first. With `marker`, that byte takes the place of the first one until
-    all others are durable. Raises Busy if another process holds the lock for 10 s, and Refused as `write_whole`
-    does.
+    If a crash left an incomplete last line, a newline is added to it first. With `marker`, that byte takes the place of
+    the first byte of the line until all others are durable. Raises Busy if another process holds the lock for 10 s, and
+    Refused as `write_whole` does.
     """
     line = data if data.endswith(b"\n") else data + b"\n"
     with locked_file(path) as descriptor:
@@ -118,7 +118,8 @@ def append_line(path: Path, data: bytes, *, marker: bytes = b"") -> None:
 
 @contextmanager
 def locked_file(path: Path) -> Iterator[int]:
-    """Open or create the file `path` for appending, locked against other writers. Raises Busy, Refused."""
+    """Open the file `path` for appending, and lock it against other writers during the block. It is created if missing.
+    Raises Busy if another process holds the lock for 10 s, and Refused as `write_whole` does."""
 
     def busy(_: bytes) -> str:
         return f"another process has been writing {path} for more than {_APPEND_TIMEOUT:g} s: try again"
@@ -131,8 +132,8 @@ def locked_file(path: Path) -> Iterator[int]:
 
 
 def read_regular(path: Path, *, most: int | None = None) -> bytes | None:
-    """The content of `path`; None if there is no such file. Raises Refused for more than `most` bytes, what is no
-    regular file, or a link from `.repoagent` on."""
+    """The content of `path`; None if there is no such file. Raises Refused if it has more than `most` bytes or is not a
+    regular file, or if a component of the path, from `.repoagent` on, is a symbolic link."""
     try:
         with open_folder(path.parent) as parent:
             descriptor = os.open(path.name, os.O_RDONLY | _SAFE, dir_fd=parent)
@@ -154,7 +155,8 @@ def read_regular(path: Path, *, most: int | None = None) -> bytes | None:
 
 
 def move(path: Path, to: Path) -> bool:
-    """Rename a file or folder and sync both parents; False if it does not exist. Raises Refused."""
+    """Rename a file or folder and sync both parents; return False if it does not exist. Raises Refused if a system call
+    fails."""
     try:
         with open_folder(path.parent) as old, open_folder(to.parent, create=True) as new:
             os.rename(path.name, to.name, src_dir_fd=old, dst_dir_fd=new)
@@ -168,7 +170,8 @@ def move(path: Path, to: Path) -> bool:
 
 
 def set_aside(path: Path) -> Path:
-    """Rename a file of any type to a free NAME.broken-N. Raises FileNotFoundError, Refused."""
+    """Rename a file of any type to NAME.broken-N with the lowest free N, and return the new path. Raises
+    FileNotFoundError if it does not exist, Refused if a system call fails."""
     with open_folder(path.parent) as parent:
         try:
             is_folder = stat.S_ISDIR(os.stat(path.name, dir_fd=parent, follow_symlinks=False).st_mode)

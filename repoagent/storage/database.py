@@ -30,7 +30,8 @@ class Unusable(Refused):
 
 
 class Schema(NamedTuple):
-    """`application` is the id in the file's header, `tables` the statements that create its tables."""
+    """The schema of a database: its application id in the file's header, and the SQL statements that create its
+    tables."""
 
     application: int
     version: int
@@ -44,7 +45,8 @@ class Schema(NamedTuple):
         connection.execute(f"PRAGMA user_version = {self.version}")
 
     def is_in(self, connection: sqlite3.Connection, path: Path) -> bool:
-        """Whether the file has these tables; False if it is empty. Raises Damaged, Unusable."""
+        """Whether the file has these tables; False if it is empty. Raises Unusable for a newer version of the schema,
+        and Damaged for any other file."""
         objects = "SELECT count(*) FROM sqlite_schema"
         programs = f"{objects} WHERE type IN ('trigger', 'view')"  # we create none, and others' need not end
         application, version, tables, foreign = (

@@ -30,8 +30,8 @@ def system_failed(verb: str, path: Path, error: OSError) -> SystemFailed:
 
 @contextmanager
 def open_folder(path: Path, *, create: bool = False) -> Iterator[int]:
-    """Yield a descriptor of the folder `path`; with `create`, create missing folders. Raises Refused for a link or
-    file from `.repoagent` on, and FileNotFoundError."""
+    """Yield a descriptor of the folder `path`; with `create`, create missing folders. Raises Refused if a component
+    from `.repoagent` on is a symbolic link or not a folder, and FileNotFoundError if there is no such folder."""
     current, below = _split(path)
     try:
         if create:
@@ -67,7 +67,7 @@ def open_folder(path: Path, *, create: bool = False) -> Iterator[int]:
 
 
 def resolve_above(path: Path) -> Path:
-    """`path` with links resolved above `.repoagent` only, so that `open_folder` refuses those below."""
+    """`path` with symbolic links resolved only above `.repoagent`, so that `open_folder` refuses those below."""
     above, below = _split(path)
     return Path(os.path.realpath(above), *below)
 

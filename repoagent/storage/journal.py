@@ -52,7 +52,7 @@ class Journal:
         return self.folder / name
 
     def keep(self, name: str, data: bytes) -> None:
-        """Store `data` as the file `name`; the name becomes durable with the next `save`."""
+        """Store `data` as the file `name` in the journal's folder. The name becomes durable with the next `save`."""
         write_whole(self.path(name), data, settled=False)
 
     def save(self, record: Mapping[str, Any]) -> None:
@@ -60,7 +60,7 @@ class Journal:
         json_files.write_document(self.path(_RECORD), record, version=VERSION)
 
     def retire(self, target: Path | None = None) -> None:
-        """End the journal: move the folder to `target`, or remove it. The lock remains until `close`."""
+        """End the journal: move its folder to `target`, or remove it. The lock remains until `close`."""
         destination = target or _temporary_name(self.folder.parent, self.name)
         destination.parent.mkdir(parents=True, exist_ok=True)
         self.folder.rename(destination)
@@ -74,7 +74,7 @@ class Journal:
 
 
 def read_stored(folder: Path, name: str) -> bytes:
-    """The data that `Journal.keep` stored. Raises IncompleteJournal if it is missing."""
+    """The data that `Journal.keep` stored as `name`. Raises IncompleteJournal if the file is missing."""
     data = read_regular(folder / name)
     if data is None:
         raise IncompleteJournal(f"{folder / name} is missing: cannot restore anything from this journal")
@@ -87,7 +87,8 @@ def record(folder: Path) -> dict[str, Any] | None:
 
 
 def create_journal(root: Path, name: str, first: Mapping[str, Any], files: Mapping[str, bytes]) -> Journal:
-    """Durably create and lock the journal `name` in `root`. Raises Busy if it exists, Refused."""
+    """Durably create and lock the journal `name` in the folder `root`, with its `first` record and `files`. Raises Busy
+    if it exists, Refused if a system call fails."""
     unborn, descriptor = _begin(root, name)
     journal = Journal(unborn, descriptor)
     try:
@@ -106,7 +107,8 @@ def create_journal(root: Path, name: str, first: Mapping[str, Any], files: Mappi
 
 @contextmanager
 def scratch(root: Path, name: str) -> Iterator[Path]:
-    """Yield a private folder, removed after the block or, after a crash, by `abandoned`. Raises Refused."""
+    """Yield a private folder in `root`, which is removed after the block or, after a crash, by `abandoned`. Raises
+    Refused if it cannot be created."""
     folder, descriptor = _begin(root, name)
     try:
         yield folder
@@ -193,7 +195,8 @@ def _take(owner: Path) -> int | None:
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove a journal's folder, the owner's file last, which shows that the owner has ended."""
+    """Remove a journal's folder and its files. The owner's file goes last, because it shows that the owner has
+    ended."""
     for file in sorted(folder.iterdir(), key=lambda file: file.name == _OWNER):
         file.unlink(missing_ok=True)
     folder.rmdir()

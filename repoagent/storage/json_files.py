@@ -37,7 +37,8 @@ def now() -> str:
 
 
 def dumps(value: Mapping[str, Any], *, indent: int | None = None) -> bytes:
-    """`value` as JSON; non-ASCII is escaped only if it has a lone surrogate, which UTF-8 cannot encode."""
+    """`value` as JSON. Non-ASCII characters are escaped only if one of them is a lone surrogate, which UTF-8 cannot
+    encode."""
     separators = None if indent else (",", ":")
     try:
         return json.dumps(value, ensure_ascii=False, indent=indent, separators=separators).encode()
@@ -46,12 +47,14 @@ def dumps(value: Mapping[str, Any], *, indent: int | None = None) -> bytes:
 
 
 def write_document(path: Path, value: Mapping[str, Any], *, version: int, indent: int | None = 1) -> None:
-    """Write `value` atomically, `version` first. `indent` None is ten times faster. Raises Refused."""
+    """Write `value` atomically, with `version` first. Without `indent`, this is ten times faster. Raises Refused as
+    `write_whole` does."""
     write_whole(path, dumps({"version": version, **value}, indent=indent) + b"\n")
 
 
 def read_document(path: Path, *, version: int, warn: Warn = to_stderr) -> dict[str, Any] | None:
-    """The JSON object in `path`; None if it is missing, or broken and now renamed. Raises Refused."""
+    """The JSON object in `path`; None if the file is missing or broken. A broken file is renamed to NAME.broken-N, with
+    a warning. Raises NewerFormat if its version is above `version`, Refused if it cannot be read."""
     data = read_regular(path)
     if data is None:
         return None
@@ -75,12 +78,13 @@ def parse(data: bytes) -> dict[str, Any] | None:
 
 
 def append_record(path: Path, record: Mapping[str, Any]) -> None:
-    """Append `record` as one line. Raises what `append_line` raises."""
+    """Append `record` as one line of JSON. Raises what `append_line` raises."""
     append_line(path, dumps(record))
 
 
 def read_records(path: Path, *, warn: Warn = to_stderr) -> Iterator[dict[str, Any]]:
-    """The records in `path`, oldest first. Broken lines are skipped and counted in a warning."""
+    """The records in `path`, oldest first; none if there is no such file. Broken lines are skipped, and counted in one
+    warning."""
     data = read_regular(path)
     if data is None:
         return
@@ -106,10 +110,10 @@ def record_of(line: bytes) -> dict[str, Any] | None:
 
 
 def decode(cls: type[T], value: Mapping[str, Any]) -> T:
-    """The dataclass `cls` from a JSON object; unknown fields are ignored, except in nested dataclasses.
+    """Convert a JSON object to the dataclass `cls`. Unknown fields are ignored, except in nested dataclasses.
 
-    Fields are text, numbers, bools, Literals, tuples, mappings or dataclasses, each perhaps optional. Raises
-    TypeError for a missing field without a default or a wrong type.
+    A field is text, a number, a bool, a Literal, a tuple, a mapping or a dataclass; each may be optional. Raises
+    TypeError if a field without a default is missing, or a field has the wrong type.
     """
     hints = _hints(cls).items()
     return cls(**{name: _decoded(name, hint, value[name]) for name, hint in hints if name in value})
@@ -139,10 +143,11 @@ LONGEST = 4_000  # characters of a string in a line
 
 
 def record(layout: Layout, *events: Mapping[str, object]) -> None:
-    """Append `events` to the audit, a line each, with one write and sync. Raises Busy or Refused.
+    """Append `events` to the audit log, one line each, with one write and one sync. Raises Busy or Refused if the log
+    cannot be written.
 
-    Usual keys: kind ("decision", "command", "write"), run, command or path, before and after (blobs), allowed,
-    by (who or what allowed it), exit, seconds, reason.
+    Usual keys: kind ("decision", "command", "write"), run, command or path, before and after (blobs), allowed, by (who
+        or what allowed it), exit, seconds, reason.
     """
     head = {"version": VERSION, "time": datetime.now().astimezone().isoformat(timespec="milliseconds")}
     lines = [dumps({**head, **{key: _plain(value) for key, value in event.items()}}) for event in events]

@@ -26,7 +26,8 @@ class _Below:
 
 
 class Layout:
-    """All work trees share `root`, `git_dir` is of this one; `private` survives `git clean -fdx`."""
+    """The paths of repoagent's files. All work trees share `root`; `git_dir` belongs to this one, and the files below
+    `private` survive `git clean -fdx`."""
 
     __slots__ = ("git_dir", "root")  # a dataclass would take 1 ms more at each start
 
@@ -56,7 +57,8 @@ class Layout:
 
 
 def has_leftovers(layout: Layout) -> bool:
-    """Whether a command was killed or runs: an entry is pending, or a lock names its holder."""
+    """Whether a command may have been killed or may still be running: an entry for the memory is pending, or a lock
+    file names its holder."""
     if any(folder.is_dir() and any(folder.iterdir()) for folder in (layout.pending, layout.locks)):
         return True
     try:
@@ -66,7 +68,8 @@ def has_leftovers(layout: Layout) -> bool:
 
 
 def ensure(layout: Layout) -> None:
-    """Create the root folder with a `.gitignore` for its content, unless there is one. Raises Refused."""
+    """Create the root folder with a `.gitignore` that ignores its content. An existing `.gitignore` is not changed.
+    Raises Refused if either has the wrong type or cannot be created."""
     path = layout.root / ".gitignore"
     with open_folder(layout.root, create=True) as root:
         try:
@@ -92,7 +95,7 @@ _redirect: list[Warn] = []  # at most one, which replaces standard error
 
 
 def to_stderr(sentence: str) -> None:
-    """The default `Warn`: prints each warning once, to standard error, unless `send_to` redirects it."""
+    """Print each warning once, to standard error, unless `send_to` redirects it. This is the default `Warn`."""
     if _redirect:
         _redirect[0](sentence)
     elif sentence not in _printed:

@@ -26,7 +26,8 @@ _POLL_SECONDS = (0.002, 0.05)  # first and longest wait between two tries
 def locked(path: Path, *, timeout: float = 10.0, label: str) -> Iterator[None]:
     """Hold the lock file `path` during the block; `label` names the locked object in messages ("the memory").
 
-    Raises Busy, naming the holder, after `timeout` seconds; Refused for a link, or a file system without locks.
+    Raises Busy, naming the holder, if the lock is not free within `timeout` seconds; Refused if `path` is a link, or
+    its file system does not support locks.
     """
 
     def busy(text: bytes) -> str:
@@ -55,10 +56,11 @@ def locked(path: Path, *, timeout: float = 10.0, label: str) -> Iterator[None]:
 
 
 def open_locked(path: Path, timeout: float, busy: Callable[[bytes], str], flags: int = 0) -> int:
-    """Open, or create, and lock the file `path` (with extra `flags` for open); return its descriptor.
+    """Open and lock the file `path`, which is created if missing, and return its descriptor. `flags` are added to those
+    of `open`.
 
-    `busy` makes the message of Busy from the beginning of the file, which may name the holder. Raises as
-    `locked` does.
+    Raises Busy if the lock is not free within `timeout` seconds; `busy` makes the message from the beginning of the
+    file, which may name the holder. Raises Refused as `locked` does.
     """
     deadline = time.monotonic() + timeout
     flags |= os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -102,7 +104,8 @@ def flock_until(descriptor: int, deadline: float, path: Path) -> bool:
 
 
 def lock_holder(path: Path) -> str | None:
-    """The holder of the lock file `path`; None if it is free or unknown. Delays no waiting process."""
+    """A description of the process that holds the lock file `path`; None if the lock is free or its holder unknown.
+    Does not delay waiting processes."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

@@ -34,7 +34,8 @@ _NO_SECRETS = {"PWD", "OLDPWD"}
 
 
 def secrets_of(env: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The variables (of `env`, or the environment) whose names mark them as secrets, without paths."""
+    """The environment variables whose names mark them as secrets, from `env` or the process. Short values and paths of
+    existing files are left out."""
     return {
         name: value
         for name, value in (os.environ if env is None else env).items()
@@ -64,10 +65,10 @@ UNAVAILABLE = (
 
 
 def may_hold_secrets(text: str) -> bool:
-    """Whether anything in `text` looks random or is a private key's header: a millisecond per 64 KB.
+    """Whether anything in `text` looks random or is a private key's header. Takes a millisecond per 64 KB.
 
-    The rules take a third of a second to load, and few texts need them. Identifiers, hashes, UUIDs and names
-    with a short hash do not look random.
+    This avoids loading the rules, which takes a third of a second, for the many texts that do not need them.
+    Identifiers, hashes, UUIDs and names with a short hash do not look random.
     """
     return _PRIVATE_KEY in text or any(map(_looks_random, set(_RUN.findall(text))))
 
@@ -84,10 +85,10 @@ def _looks_random(run: str) -> bool:
 
 
 def find_secrets(text: str) -> list[str]:
-    """The keys, tokens and private keys that Kingfisher finds in `text`; [] if it is not installed.
+    """The keys, tokens and private keys that Kingfisher finds in `text`; [] if Kingfisher is not installed.
 
-    A match of a generic rule, or of one half of a key pair, must look random too: such rules match the examples
-    in every manual. Keys are not validated online.
+    A match of a generic rule, or of one half of a key pair, must also look random, because such rules match the
+    examples in every manual. Keys are not validated online.
     """
     scanner = _scanner()
     findings = [] if scanner is None else scanner.scan(text.encode("utf-8", "replace"))
@@ -233,8 +234,8 @@ _values: dict[str, str] = {}  # secrets by placeholder; never stored
 def mask(text: str) -> str:
     """`text` with a placeholder for each key or token; the number of lines stays the same.
 
-    What was found once is masked everywhere from then on. In a multi-line secret, all lines but header and footer are
-    masked.
+    A secret that was found once is masked everywhere from then on. In a multi-line secret, all lines but the header and
+    footer are masked.
     """
     (_look_once if len(text) <= SHORT else _look)(text)
     # longest first: a secret may contain another one
