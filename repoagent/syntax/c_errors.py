@@ -1,8 +1,8 @@
-"""Find syntax errors in C and C++ that no macro can explain, from the tokens alone: the grammar does not know a file's
-macros and rejects much code that compiles.
+"""Find syntax errors in C and C++ that no macro can explain, from the tokens alone.
 
-They are unbalanced brackets (one branch of each `#if ... #else` counts), unterminated literals and comments, characters
-that C does not use, statements without a `;`, and prose.
+The grammar does not know a file's macros, so it rejects much code that compiles. This module finds only unbalanced
+brackets (one branch of each `#if ... #else` counts), unterminated literals and comments, characters that C does not
+use, statements without a `;`, and prose.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ _LONGEST = 500  # tokens of a statement; an enum, for example, may have more
 
 
 class CFault(NamedTuple):
-    """A syntax error that no macro can explain; `line` counts from 0. `of` is the text of that line, by which the error
-    is recognized if the line moves; `bracket` marks unbalanced brackets, whose cause may be elsewhere."""
+    """A syntax error that no macro can explain. `line` counts from 0; `of` is the text of that line, which identifies
+    the error if the line moves. `bracket` marks unbalanced brackets, whose cause may be elsewhere."""
 
     line: int
     message: str

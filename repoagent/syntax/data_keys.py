@@ -1,6 +1,7 @@
 """The outline of data files: keys of JSON and YAML, elements of XML, list entries by their names.
 
-This reads the text where possible, because the tree is several times slower and a data file has a key on every line.
+The text is read directly where possible, because parsing it is several times slower and a data file has a key on every
+line.
 """
 
 from __future__ import annotations

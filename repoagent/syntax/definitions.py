@@ -74,7 +74,8 @@ def _macro_items(node: Node, text: bytes, language: str) -> Iterator[Node]:
 
 
 class Definition(NamedTuple):
-    """A definition: `outer` is `node` with its wrapper, `parts` are the parts of its name, outermost scope first."""
+    """A definition: `outer` is `node` with its wrapper, and `parts` are the parts of its name, outermost scope
+    first."""
 
     node: Node
     outer: Node

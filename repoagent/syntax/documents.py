@@ -22,8 +22,8 @@ _MARKDOWN_LEVEL = re.compile(r"_h(\d)_(?:marker|underline)$")
 
 
 def markdown_symbols(root: tree_sitter.Node, text: bytes) -> tuple[Symbol, ...]:
-    """One symbol per heading; those in quotations and lists do not divide the file and do not count. The sections of
-    the grammar end too early at underlined headings, so only its headings are read."""
+    """One symbol per heading. Headings in quotations and lists do not count, because they do not divide the file. The
+    sections of the grammar end too early at underlined headings, so only its headings are read."""
     headings: list[tuple[int, int, str]] = []
     pending = [root]
     while pending:
@@ -57,7 +57,7 @@ _SHORTER = 2  # characters by which an underline may be shorter than its title
 
 
 def is_plain_text(path: str) -> bool:
-    """Whether the name is that of a text whose headings are found without a grammar."""
+    """Whether the name is that of a text file whose headings can be found without a grammar."""
     name = path.rsplit("/", 1)[-1]
     return name.lower().endswith(_UNDERLINED + _ASCIIDOC) or name in _TEXT_NAMES
 
@@ -188,8 +188,9 @@ class _Part(NamedTuple):
 
 
 def page_symbols(root: tree_sitter.Node, text: bytes) -> tuple[Symbol, ...]:
-    """The headings with their sections, elements with an id and landmarks of an HTML page. A heading extends to the
-    next one of the same or a higher level, or to the end of its section or of the enclosing element with an id."""
+    """The symbols of an HTML page: headings with their sections, elements with an id, and landmarks. A heading extends
+    to the next one of the same or a higher level, or to the end of its section or of the enclosing element with an id.
+    """
     hints = sorted(match.start() for pattern in _HINTS for match in pattern.finditer(text))
     hints.append(len(text) + 1)
     parts: list[_Part] = []

@@ -26,9 +26,12 @@ _CAPSULE = b"tree_sitter.Language"
 
 
 class LanguageSpec(NamedTuple):
-    """A language: what identifies its files (`shebangs` are `#!` programs), and where its grammar is: `function` in
-    `tree_sitter_PACKAGE`, or `library` in tree-sitter-languages; "" if it is missing there, and for Scala and Julia,
-    whose old scanners overflow their buffer or crash the process."""
+    """A language, the files that it applies to, and its grammar. `shebangs` are the programs in `#!` lines.
+
+    The grammar comes from `function` in `tree_sitter_PACKAGE`, or is `library` in tree-sitter-languages. `library` is
+    "" if the grammar is missing there, and for Scala and Julia, whose old scanners overflow their buffer or crash the
+    process.
+    """
 
     suffixes: tuple[str, ...]
     names: tuple[str, ...]
@@ -162,7 +165,7 @@ UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
 def language_of(path: str, data: bytes) -> str | None:
-    """Like `guess_language`; None if the grammar is not installed."""
+    """The language of a file, as from `guess_language`, but None if its grammar is not installed."""
     language = guess_language(path, data)
     return language if language in LANGUAGES or (language is not None and is_available(language)) else None
 
@@ -173,8 +176,11 @@ def is_binary(data: bytes) -> bool:
 
 
 def guess_language(path: str, data: bytes) -> str | None:
-    """The language of a file, a key of `LANGUAGES` or `LONG_TAIL`; None if it is unknown or the file is binary. The
-    first 64 kB are enough `data`, for the `#!` line (`run.sh` may be a zsh script) and to recognize C++ headers."""
+    """The language of a file, a key of `LANGUAGES` or `LONG_TAIL`; None if it is unknown or the file is binary.
+
+    The first 64 kB of the file are enough `data`. It serves to read the `#!` line, which takes precedence (`run.sh` may
+    be a zsh script), and to recognize C++ headers.
+    """
     if is_binary(data):
         return None
     name = path.rsplit("/", 1)[-1]
@@ -199,7 +205,7 @@ def guess_language(path: str, data: bytes) -> str | None:
 @cache
 def grammar(language: str) -> tree_sitter.Language:
     """The grammar of `language`, loaded on first use in 1 to 15 ms. Raises UsageError for an unknown language, and for
-    a grammar that is not installed, with the command to install it."""
+    a grammar that is not installed; the message has the command to install it."""
     import tree_sitter
 
     if language not in _SPECS:

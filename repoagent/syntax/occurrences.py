@@ -1,6 +1,6 @@
-"""Find the occurrences of names in a file, with their roles in the syntax tree; without a grammar, as plain words.
+"""Find the occurrences of names in a file, with their roles in the syntax tree, or as plain words without a grammar.
 
-The same tables serve all grammars: they have the nodes that define, bind or look up names.
+The same tables of the nodes that define, bind or look up names serve all grammars.
 """
 
 from __future__ import annotations
