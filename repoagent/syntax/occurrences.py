@@ -54,7 +54,8 @@ class Occurrences(NamedTuple):
 
 
 def is_prose(path: str) -> bool:
-    """Whether the name is that of a file in an unknown language, or in one without identifiers such as Markdown."""
+    """Whether the name is that of a file in an unknown language, or in a language without identifiers, such as
+    Markdown."""
     language = guess_language(path, b"")
     return language is None or language in PROSE
 
@@ -64,8 +65,11 @@ _CODE_AFTER = (b"(", b"`")
 
 
 def occurrences(path: str, data: bytes, names: Collection[str], *, parse: bool = True) -> Occurrences:
-    """The occurrences of `names` in a file, except in comments and in strings that are not keys. If the file is not or
-    cannot be parsed, each word counts; in a document, only words that look like code. Empty for a binary file."""
+    """The occurrences of `names` in a file, except in comments and in strings that are not keys.
+
+    With `parse` off, or if the file cannot be parsed, each word counts; in a document, only words that look like code
+    do. Empty for a binary file.
+    """
     if is_binary(data):
         return Occurrences(())
     text = source_text(data)

@@ -1,4 +1,4 @@
-"""The outline of a file, its symbols by name, and the symbols that a change removes."""
+"""Outline a file, find its symbols by name, and find the symbols that a change removes."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ SHEETS = frozenset({"css", "scss"})
 
 
 def outline(path: str, data: bytes) -> tuple[Symbol, ...]:
-    """The symbols of a file in order, containers before their contents; () for a language without a grammar, a binary
-    file, and a file that takes too long to parse. Syntax errors hide symbols near them, but raise nothing."""
+    """The symbols of a file in order, containers before their contents. Returns () for a binary file, for a language
+    without a grammar, and if parsing takes too long. Syntax errors hide symbols near them, but raise nothing."""
     result = read_outline(path, data, languages.language_of(path, data))
     return result[0] if result is not None else ()
 
@@ -65,8 +65,11 @@ def symbols_of(tree: tree_sitter.Tree, text: bytes, language: str) -> tuple[Symb
 
 
 class Outline(NamedTuple):
-    """The outline of a file. `flaws` is the number of syntax errors. Without an outline, `reason` says why as a clause,
-    and `kind` is "no grammar", "binary", "unreadable", "too large" or "too slow"; both are "" otherwise."""
+    """The outline of a file. `flaws` is the number of syntax errors.
+
+    If there is no outline, `reason` is a clause that says why, and `kind` is "no grammar", "binary", "unreadable", "too
+    large" or "too slow". Otherwise both are "".
+    """
 
     path: str
     language: str
@@ -125,10 +128,13 @@ _MOST_LISTED = 8
 
 
 def find_symbols(path: str, data: bytes, name: str) -> tuple[Symbol, ...]:
-    """The symbols with this name: `Class.method` (also with `::` or `#`), the end of such a path, a bare name, or
-    `NAME:LINE` for the one on this line. A declaration counts only without a definition. Several are returned only if
-    they are short, such as overloads. Raises UsageError, with the candidates or the nearest names, if no symbol or
-    several long ones match, and if the file has no outline."""
+    """The symbols in a file that match `name`: `Class.method` (also with `::` or `#`), the end of such a path, a bare
+    name, or `NAME:LINE` for the symbol on that line.
+
+    A declaration matches only if there is no definition. Several symbols are returned only if they are short, such as
+    overloads. Raises UsageError, with the candidates or the nearest names, if no symbol or several long ones match, or
+    if the file has no outline.
+    """
     symbols = outline(path, data)
     if not symbols:
         why = "has no symbols" if languages.language_of(path, data) else "is in a language without a grammar"
@@ -166,7 +172,7 @@ def pick_symbol(path: str, symbols: Sequence[Symbol], name: str) -> Symbol:
 
 
 def nearly_named(path: str, data: bytes, name: str) -> str:
-    """The only qualified name that ends in `name`, apart from case and leading underscores, or ""."""
+    """The qualified name that ends in `name`, ignoring case and leading underscores; "" unless there is exactly one."""
 
     def plain(name: str) -> str:
         return ".".join(part.lstrip("_") for part in name.lower().split("."))
@@ -204,8 +210,8 @@ def _list(symbols: Sequence[Symbol]) -> str:
 
 
 def definitions(path: str, data: bytes) -> tuple[str, ...]:
-    """The qualified names of the functions, classes and their members, types and macros of a file, in order and without
-    duplicates; not those local to functions."""
+    """The qualified names of the functions, classes and their members, types and macros in a file, in order and without
+    duplicates. Names that are local to functions are left out."""
     names: dict[str, None] = {}
     local_below: int | None = None
     for symbol in outline(path, data):

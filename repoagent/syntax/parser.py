@@ -36,8 +36,11 @@ _recent: deque[tuple[bytes, str, tree_sitter.Tree]] = deque(maxlen=2)
 
 
 class Flaw(NamedTuple):
-    """A syntax error in a tree; lines count from 0, `last` is inclusive. `missing` is the token that the parser
-    inserted on `line` of the construct from `first` to `last`, "" for text that it could not parse."""
+    """A syntax error in a tree. Lines count from 0, and `last` is inclusive.
+
+    `missing` is the token that the parser inserted on `line`, in the construct from `first` to `last`; it is "" for
+    text that could not be parsed.
+    """
 
     line: int
     first: int
@@ -48,8 +51,11 @@ class Flaw(NamedTuple):
 
 
 def source_text(data: bytes) -> bytes:
-    """`data` as UTF-8, the only encoding that all grammars read well, without a byte-order mark: from UTF-16 with such
-    a mark, else from UTF-8 or Latin-1. Byte offsets refer to the result; line numbers are the same for both."""
+    """`data` as UTF-8 without a byte-order mark, the only encoding that all grammars read well.
+
+    UTF-16 with a byte-order mark is transcoded; anything else that is not valid UTF-8 is decoded as Latin-1. Byte
+    offsets refer to the result; line numbers are the same for both.
+    """
     if data.startswith(languages.UTF16_MARKS):
         return data.decode("utf-16", "replace").encode()
     try:
@@ -60,9 +66,11 @@ def source_text(data: bytes) -> bytes:
 
 
 def parse_within(data: bytes, language: str, seconds: float) -> tree_sitter.Tree | None:
-    """The syntax tree of `source_text(data)`, whose slices are the texts of nodes (`Node.text` copies a chunk of the
-    file each time). None if it takes longer than `seconds` (6 MB/s, but recovery from errors is slow), and for text
-    that nests too deeply. Raises UsageError for a language without a grammar."""
+    """The syntax tree of `source_text(data)`; None if it nests too deeply or takes longer than `seconds` to parse.
+
+    The parser reads about 6 MB/s, but error recovery is slow. Slice the source text to get the text of a node:
+    `Node.text` copies a chunk of the file each time. Raises UsageError for a language without a grammar.
+    """
     end = time.monotonic() + seconds
     return _parsed(source_text(data), language, _CHUNK, lambda: time.monotonic() > end)
 
@@ -74,7 +82,7 @@ def parse_bytes(text: bytes, language: str, part: tree_sitter.Range | None = Non
 
 
 def clear_cache() -> None:
-    """Forget the trees of large texts."""
+    """Drop the cached trees of large texts."""
     _recent.clear()
 
 
@@ -149,7 +157,8 @@ def flaws(tree: tree_sitter.Tree, text: bytes) -> Iterator[Flaw]:
 
 
 def error_count(path: str, data: bytes) -> int | None:
-    """The number of flaws of a file; None without a grammar, and if it is binary, too large or too slow to check."""
+    """The number of syntax errors in a file; None if there is no grammar, or if the file is binary, too large or too
+    slow to check."""
     language = languages.language_of(path, data)
     if language is None or len(data) > CHECK_BYTES:
         return None

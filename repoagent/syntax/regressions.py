@@ -23,9 +23,12 @@ _MOST = 2000  # flaws; a file with more is not compared
 
 
 def parses_worse(path: str, before: bytes | None, after: bytes) -> str | None:
-    """A sentence about the syntax error that the change from `before` (None for a new file) adds, with its line. If
-    the file did not parse before, only flaws that the change itself adds count. The result is None without a grammar,
-    for templates and huge files, if Python accepts the text, and in C and C++ if a macro may explain the error."""
+    """A sentence about the syntax error that the change from `before` to `after` adds, with its line; None if it adds
+    none. `before` is None for a new file.
+
+    If the file did not parse before, only errors that the change itself adds count. Also None without a grammar, for
+    templates and huge files, if Python accepts the text, and in C and C++ if a macro may explain the error.
+    """
     message, certain = _new_error(path, before, after)
     return message if certain else None
 

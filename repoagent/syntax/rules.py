@@ -1,4 +1,4 @@
-"""The nodes that are definitions in each language: one table of rules per language.
+"""The nodes that are definitions in each language, as one table of rules per language.
 
 These are not tree-sitter queries, which visit every node of a tree. A walk that opens only nodes that may contain a
 definition visits a tenth of them.
@@ -25,10 +25,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Rules:
-    """How to find the definitions of a language: `kinds` maps a node type to the kind of symbol, or to a function that
-    decides it. Nodes in `opened` are always opened, with `deep` all nodes; others only if a pattern of `hints` matches
-    in them or, with `scripts`, if they contain a named function. `wrappers` are nodes around a definition that belong
-    to it; those in `lists` only if they contain no other definition. `comments` belong to the next definition."""
+    """The rules to find the definitions of a language.
+
+    kinds: maps a node type to the kind of symbol, or to a function that decides it
+    opened: nodes that are always opened; others are opened only if they contain a match of `hints`
+    scripts: also open nodes that contain a named function
+    deep: open all nodes
+    wrappers: nodes around a definition that belong to it
+    lists: wrappers that belong to a definition only if they contain no other one
+    comments: nodes that belong to the next definition
+    """
 
     kinds: dict[str, str | Matcher]
     opened: frozenset[str] = frozenset()
@@ -40,7 +46,8 @@ class Rules:
     comments: frozenset[str] = frozenset({"comment"})
 
     def hint_offsets(self, text: bytes) -> list[int]:
-        """The offsets in `text` at which a definition may begin, in order, and one past its end."""
+        """The offsets in `text` at which a definition may begin, in order, followed by an offset past the end of
+        `text`."""
         offsets = [match.start() for pattern in self.hints for match in pattern.finditer(text)]
         if self.scripts:
             offsets += script_functions(text)
@@ -52,7 +59,8 @@ def words(words: str) -> frozenset[str]:
 
 
 def kind_table(**types: str) -> dict[str, str | Matcher]:
-    """A table of node types from their names by kind; a kind may end in `_` if it is a keyword."""
+    """A table that maps node types to kinds. Each argument names a kind, with a trailing `_` if it is a keyword, and
+    lists its node types."""
     return {type_: kind.rstrip("_") for kind, names in types.items() for type_ in names.split()}
 
 
@@ -62,7 +70,7 @@ def _hints(*patterns: bytes) -> tuple[re.Pattern[bytes], ...]:
 
 
 def child_at(node: Node | None, index: int) -> Node | None:
-    """The named child at that index, or None (the binding raises)."""
+    """The named child at `index`, or None if there is none; the tree-sitter binding would raise."""
     return node.named_children[index] if node is not None and node.named_child_count > index else None
 
 
@@ -71,7 +79,7 @@ def field_of(node: Node | None, name: str) -> Node | None:
 
 
 def named(kind: str, name: str = "name", body: str = "") -> Matcher:
-    """Match a node with a name in the field `name` and, if set, a body in the field `body`."""
+    """Return a matcher for nodes with a name in the field `name` and, if `body` is set, a body in that field."""
 
     def match(node: Node, _outer: Node | None, _text: bytes) -> Match | None:
         named = node.child_by_field_name(name)
@@ -114,8 +122,8 @@ def _value_kind(value: Node | None) -> str | None:
 
 
 def assigned(left: str, right: str) -> Matcher:
-    """Match `const f = () => …`, `exports.f = function …`, `f: function …`, `const api = { f() {} }`, and exported
-    constants."""
+    """Return a matcher for assigned definitions: `const f = () => …`, `exports.f = function …`, `f: function …`, `const
+    api = { f() {} }`, and exported constants."""
 
     def match(node: Node, outer: Node | None, text: bytes) -> Match | None:
         name, value = node.child_by_field_name(left), node.child_by_field_name(right)
@@ -378,8 +386,8 @@ _MINIFIED = 400  # bytes; the start of a longer line is not read
 
 
 def script_functions(text: bytes) -> list[int]:
-    """Offsets in or near all named JavaScript functions, unsorted; not those of functions that are arguments
-    (`map((x) => …)`) and bodies of control structures."""
+    """Offsets in or near all named JavaScript functions, unsorted. Functions that are arguments (`map((x) => …)`) and
+    bodies of control structures are not included."""
     offsets = []
     for match in _ARROW.finditer(text):
         at = match.start()

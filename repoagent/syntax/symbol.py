@@ -34,7 +34,8 @@ class Symbol:
 
 
 def nested(parent: Symbol | None, name: str, kind: str, lines: tuple[int, int], signature: str) -> Symbol:
-    """A symbol, at the top level if `parent` is None; its lines are clipped to those of `parent`."""
+    """A symbol inside `parent`, with its lines clipped to those of `parent`, or at the top level if `parent` is
+    None."""
     first, last = lines
     if parent is None:
         return Symbol(name, kind, name, first, max(first, last), signature, 0)
@@ -44,8 +45,11 @@ def nested(parent: Symbol | None, name: str, kind: str, lines: tuple[int, int], 
 
 
 def symbols_by_level(items: Sequence[tuple[int, int, str, str]], total: int, kind: str) -> tuple[Symbol, ...]:
-    """The symbols for `items` (row from 0, level, name, signature) in a text of `total` lines. Each extends to the row
-    before the next item of the same or a lower level, and contains the items in between."""
+    """The nested symbols for `items` in a text of `total` lines. An item has a row (from 0), a level, a name and a
+    signature.
+
+    Each symbol extends to the row before the next item of the same or a lower level, and contains the items in between.
+    """
     ends = [total] * len(items)
     waiting: list[int] = []
     for number, (row, level, _, _) in enumerate(items):
@@ -64,7 +68,8 @@ def symbols_by_level(items: Sequence[tuple[int, int, str, str]], total: int, kin
 
 
 def line_range(node: tree_sitter.Node, comments: Sequence[tree_sitter.Node], text: bytes) -> tuple[int, int]:
-    """The first and last line (from 1) of `node` with the comments directly above it at the same column."""
+    """The first and last line of `node`, counted from 1, including the comments directly above it at the same
+    column."""
     (first, column), (last, end) = node.start_point, node.end_point
     last -= end == 0 and last > first
     if comments and text[node.start_byte - column : node.start_byte].strip():
@@ -94,8 +99,8 @@ def clean(text: bytes, width: int = WIDTH) -> str:
 
 
 def render_outline(symbols: Sequence[Symbol], *, limit: int = 400) -> str:
-    """One line per symbol: its lines and its signature, indented by depth. Of more than `limit`, the deepest levels are
-    omitted first, then the end; the last line has the number omitted."""
+    """One line per symbol with its line range and signature, indented by depth. For more than `limit` symbols, the
+    deepest levels are omitted first, then the end; the last line gives the number omitted."""
     shown = list(symbols)
     for depth in range(max((symbol.depth for symbol in symbols), default=0), 0, -1):
         if len(shown) <= limit:
