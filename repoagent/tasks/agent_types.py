@@ -27,7 +27,8 @@ _NAME = re.compile(r"[a-z][a-z0-9]*(?:[_-][a-z0-9]+)*")
 
 @dataclass(frozen=True)
 class AgentType:
-    """None for `tools`, `model` or `mode` means those of the parent; every agent also has `toolset.ALWAYS`."""
+    """A type of agent. For `tools`, `model` and `mode`, None means the parent's. Every agent also has the tools in
+    `toolset.ALWAYS`."""
 
     name: str
     description: str
@@ -69,15 +70,15 @@ _LIMITS: dict[str, tuple[str, type[int] | type[float]]] = {
 
 
 def narrowed(type_: AgentType, tools: Set[str], mode: Mode, left: Limits) -> AgentType:
-    """The type, restricted to the `tools`, the `mode` and what is `left` of its parent's limits."""
+    """The type, restricted to `tools`, to `mode` and to the remaining limits of its parent, `left`."""
     allowed = frozenset(tools) if type_.tools is None else type_.tools & tools
     mode = min(mode, type_.mode or mode, key=WIDENING.index)
     return replace(type_, tools=allowed, mode=mode, limits=type_.limits.within(left))
 
 
 def find_agent_types(user_folder: Path, warn: Warn) -> dict[str, AgentType]:
-    """The agent types by name: built-in ones, and `agents/*.md` in `user_folder`; the first of two with the same name
-    wins. `warn` gets a sentence for each skipped type."""
+    """The agent types by name: the built-in ones, then `agents/*.md` in `user_folder`. The first of two with the same
+    name wins. `warn` gets a sentence for each skipped type."""
     types = dict(BUILT_IN)
     folder = MarkdownFolder(user_folder / "agents")
 

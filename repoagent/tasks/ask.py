@@ -1,4 +1,5 @@
-"""The files for a question, and the request. The content of a file decides whether it is text, an image or a PDF."""
+"""Read the files for a question, and build the request. The content of a file decides whether it is text, an image or a
+PDF."""
 
 from __future__ import annotations
 
@@ -30,8 +31,8 @@ _HEAD = (
 
 @dataclass(frozen=True)
 class AttachedFile:
-    """A file to send: its `text`, with secrets masked, or `media`. `digest`: the SHA-256 of its bytes; `note`: a remark
-    for the user."""
+    """A file to send: its `text`, with secrets masked, or its `media`. `digest` is the SHA-256 of its bytes, and `note`
+    is a remark for the user."""
 
     name: str
     digest: str
@@ -42,10 +43,10 @@ class AttachedFile:
 
 
 def read_files(names: Sequence[Path], worktree: WorkTree | None, cwd: Path) -> list[AttachedFile]:
-    """Read the files, each once, with names relative to `cwd`; a pipe (`<(git diff)`) is read to its end.
+    """Read the files, each once. Names are relative to `cwd`, and a pipe (`<(git diff)`) is read to its end.
 
-    Raises UsageError if one is missing, a folder, too large or cannot be sent; Refused if `.repoagentignore` lists it,
-    or if its name suggests secrets and it is not the only file.
+    Raises UsageError if a file is missing, is a folder, is too large or cannot be sent; Refused if `.repoagentignore`
+    lists it, or if its name suggests secrets and it is not the only file.
     """
     attached = []
     for name in dict.fromkeys(names):
@@ -76,7 +77,7 @@ def read_files(names: Sequence[Path], worktree: WorkTree | None, cwd: Path) -> l
 
 
 def read_stream(stream: IO[bytes]) -> AttachedFile | None:
-    """None if standard input is empty. Raises UsageError as `read_files` does."""
+    """Read a file from standard input; return None if it is empty. Raises UsageError as `read_files` does."""
     data = stream.read(LARGEST + 1)
     return _attached_file(data, STREAM) if data else None
 
@@ -100,8 +101,8 @@ def _attached_file(data: bytes, name: str) -> AttachedFile:
 def build_request(
     words: str, files: Sequence[AttachedFile], system: str, *, max_output_tokens: int
 ) -> Request:
-    """Documents come before the question, because models answer better in that order; without files, the prompt is
-    the words alone."""
+    """The request with the user's `words`, the files and a system prompt. Documents come before the question, because
+    models answer better in that order. Without files, the prompt contains only the words."""
     parts = [Part(_HEAD, "protocol")] if files else []
     for file in files:
         if file.media is None:

@@ -45,11 +45,11 @@ def resume_hint(context: RunContext) -> str:
 
 
 def commit_run(context: RunContext, summary: str) -> CommitOutcome | None:
-    """Commit the run's changes, which are already in the files; None if nothing is left to commit.
+    """Commit the run's changes, which are already in the files; return None if nothing is left to commit. What others
+    changed in the files stays uncommitted. `summary` becomes the message if the model wrote none.
 
-    `summary` becomes the message if the model wrote none. What others changed in the files stays uncommitted. Raises
-    SentBack if a hook fails or the user rejects something, Inseparable if a file can only be committed whole and the
-    user did not agree, Refused during a rebase; the files keep the change.
+    Raises SentBack if a hook fails or the user rejects something, Inseparable if a file can only be committed whole and
+    the user did not agree, and Refused during a rebase. The files keep the change in these cases.
     """
     change_set = context.change_set
     overlapping = {} if context.request.commit.include_dirty else change_set.overlapping
@@ -160,7 +160,7 @@ def _accepted(context: RunContext, changes: Sequence[FileChange]) -> list[str]:
 
 
 def all_accepted(context: RunContext) -> bool:
-    """Whether the user has accepted all of the run's changes as they are now."""
+    """Whether the user has accepted all of the run's changes in their current form."""
     changes = context.change_set.present()
     accepted = _accepted(context, changes)
     unknown = context.unreviewed or context.change_set.candidates
@@ -168,8 +168,8 @@ def all_accepted(context: RunContext) -> bool:
 
 
 def commit_edit(context: RunContext, edit_id: str, mark: str) -> tuple[tuple[FileChange, ...], bool]:
-    """Commit the draft of the edit `mark` after the user's review; returns its changes, and whether the user accepted
-    them."""
+    """Commit the draft of the edit that `mark` identifies, after the user's review. Returns its changes, and whether
+    the user accepted them."""
     tool_context = context.tool_context
 
     def make_commit() -> CommitOutcome:

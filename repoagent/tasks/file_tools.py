@@ -1,4 +1,4 @@
-"""A run's file tools: `edit`, which writes a patch immediately, the tools that read files and the run's outputs,
+"""A run's file tools: `edit`, which writes a patch immediately; the tools that read files and the run's outputs;
 `keep`, `restore` and `write`."""
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ NOTES_TOKENS = 800
 
 
 def writing_tool(context: RunContext, after: Callable[[Sequence[str]], str]) -> Tool:
-    """The tool `edit`; `after` gets the written paths, and returns text for the model."""
+    """The tool `edit`. `after` gets the written paths, and returns text for the model."""
     tool_context, change_set = context.tool_context, context.change_set
     inner = edit_tool(tool_context)
     masked = masked_tool(inner, tool_context)
@@ -272,7 +272,6 @@ def _with_notes(context: RunContext, path: str, observation: Observation) -> Obs
 
 
 def change_tools(context: RunContext) -> tuple[Tool, ...]:
-    """The tools `keep` and `restore`."""
     change_set = context.change_set
 
     def path_of(action: Action) -> str:
@@ -311,7 +310,7 @@ def change_tools(context: RunContext) -> tuple[Tool, ...]:
 
 
 def scratch_tool(folder: Path) -> Tool:
-    """The tool `write`, for the $TMPDIR of commands."""
+    """The tool `write`, which writes files in `folder`, the $TMPDIR of commands."""
 
     def perform(action: Action) -> Observation:
         name = action.args.get("path", "").strip()

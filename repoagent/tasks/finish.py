@@ -35,7 +35,7 @@ _REFUSING = frozenset({"check", "hook", "before_finish", "sensitive"})  # kinds 
 
 
 def repair_plan(context: RunContext) -> None:
-    """Set an unreadable plan aside with a warning, and rebuild it from the conversation."""
+    """Rename an unreadable plan with a warning, and rebuild it from the conversation."""
     path = context.run_dir.plan
     try:
         read_plan(path)
@@ -50,13 +50,13 @@ def repair_plan(context: RunContext) -> None:
 
 
 def turns_since_user(state: State) -> Sequence[Turn]:
-    """The turns from the user's last prompt on, which is not a message."""
+    """The turns from the user's last prompt on; messages sent during the run do not count as prompts."""
     prompts = [at for at, turn in enumerate(state.turns) if turn.role == "user" and not is_extra(turn)]
     return state.turns[prompts[-1] :] if prompts else state.turns
 
 
 def unfinished_work(context: RunContext) -> Sequence[str]:
-    """Why the run is not finished, for the model."""
+    """The reasons why the run is not finished, for the model."""
     reasons = []
     repair_plan(context)
     if context.change_set.changes and context.may_commit:
@@ -70,8 +70,12 @@ def unfinished_work(context: RunContext) -> Sequence[str]:
 
 @dataclass
 class Finishing:
-    """The state of `finish`. check: its result, if it passed. refused: the last refusal in this process (by a check, by
-    a hook or because of a sensitive file), with the number of turns at that time."""
+    """The state of the tool `finish`.
+
+    check: the result of the check, if it passed
+    refused: the number of turns at the last refusal in this process (by a check, by a hook or because of a sensitive
+        file), and that refusal
+    """
 
     context: RunContext
     hooks: UserHooks
@@ -219,8 +223,8 @@ class Finishing:
         return Observation(refusal.kind, f"{refusal}\n{advice}", ok=False, shown=refusal.shown)
 
     def failed_check(self) -> CheckFailed | None:
-        """The error that ends a run that has neither changed nor run anything since its check or hook failed, because a
-        retry would fail again; None for another run."""
+        """The error that ends the run if nothing has been changed or run since its check or hook failed, because a
+        retry would fail again; None otherwise."""
         if self.refused is None:
             return None
         at, _ = self.refused

@@ -28,7 +28,8 @@ T = TypeVar("T")
 
 
 def front_matter(text: str) -> tuple[dict[str, Any], str]:
-    """The front matter and the rest. Raises Refused, worded as the end of a sentence ("has no front matter")."""
+    """Split `text` into its front matter and the rest. Raises Refused if the front matter is missing or malformed,
+    worded as the end of a sentence ("has no front matter")."""
     text = text.replace("\r\n", "\n")
     front = _FRONT.match(text)
     if front is None:
@@ -72,9 +73,9 @@ def text_field(fields: Mapping[str, Any], key: str) -> str:
 class MarkdownFolder:
     """A folder of Markdown files.
 
-    top: of the repository that contains the folder, which links may not leave; None for a folder of the user.
-    why_not: which files of the repository are hidden, by their path relative to `top`. option: names the folder, which
-    must then exist; "" for a default folder.
+    top: the top of the repository that contains the folder, which links may not leave; None for a folder of the user
+    why_not: says which files of the repository are hidden, by their path relative to `top`
+    option: the option that names the folder, which must then exist; "" for a default folder
     """
 
     path: Path
@@ -84,25 +85,26 @@ class MarkdownFolder:
 
     @property
     def own(self) -> bool:
-        """Whether it belongs to the user; text of a repository's folder is data, not instructions."""
+        """Whether the folder belongs to the user. The text in a repository's folder is treated as data, not as
+        instructions."""
         return self.top is None
 
     def shown(self, path: Path) -> str:
-        """`path` for a message: relative to the top of the repository, or as `~/...`."""
+        """`path` for a message: relative to the top of the repository, or as `~/...` if it is in the user's home."""
         for start, prefix in ((self.top, ""), (Path(os.environ.get("HOME") or "/nowhere"), "~/")):
             if start is not None and path.is_relative_to(start):
                 return prefix + path.relative_to(start).as_posix()
         return str(path)
 
     def hides(self, path: Path) -> str | None:
-        """Why `path` is hidden from models."""
+        """Why `path` is hidden from models; None if it is not."""
         if self.why_not is None or self.top is None or not path.is_relative_to(self.top) or path == self.top:
             return None
         return self.why_not(path.relative_to(self.top).as_posix())
 
     def inside(self, path: Path) -> Path:
-        """The real path. Raises Refused, worded as the end of a sentence, if it is outside of the repository or hidden
-        from models."""
+        """The real path of `path`. Raises Refused, worded as the end of a sentence, if it is outside of the repository
+        or hidden from models."""
         real = Path(os.path.realpath(path))
         if self.top is None:
             return real
@@ -120,8 +122,8 @@ class MarkdownFolder:
         return real
 
     def read(self, path: Path, limit: int, *, within: Path | None = None) -> str | None:
-        """The text of at most `limit` bytes; None if the file does not exist. Raises Refused, worded as the end of a
-        sentence ("is not text"), also for links out of `within`."""
+        """The text of `path`; None if the file does not exist. Raises Refused, worded as the end of a sentence ("is not
+        text"), if it has more than `limit` bytes, is a link out of `within`, or may not be read."""
         real = self.inside(path)
         if within is not None and not real.is_relative_to(os.path.realpath(within)):
             raise Refused("is a link that leads outside its folder")
@@ -152,7 +154,8 @@ class MarkdownFolder:
 def read_all(
     folder: MarkdownFolder, kind: str, read: Callable[[Path], T | None], warn: Callable[[str], None]
 ) -> Iterator[T]:
-    """Yield the result of `read` for each entry, sorted by name; warn about each entry that it refuses."""
+    """Yield the result of `read` for each entry of the folder, sorted by name. Warns about each entry that `read`
+    refuses."""
     option, shown = folder.option, folder.shown(folder.path)
     if option and not (folder.path.is_absolute() and folder.path.is_dir()):
         warn(f"{option} lists {shown}, which is not the absolute path of a folder; skipped its {kind}s")

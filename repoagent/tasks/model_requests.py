@@ -27,7 +27,8 @@ WINDOW = 128_000  # tokens, if the context window of the model is unknown
 
 
 def system_parts(context: RunContext, tools: Sequence[Tool], further: Sequence[Part]) -> tuple[Part, ...]:
-    """The constant parts of a request: instructions, context files, and `further` blocks (skills, agent types)."""
+    """The constant parts of a request: instructions, context files, and the blocks in `further` (skills, agent
+    types)."""
     names = ["run.md"]
     if context.request.plan_only:
         names.append("plan.md")
@@ -48,7 +49,7 @@ def system_parts(context: RunContext, tools: Sequence[Tool], further: Sequence[P
 
 @dataclass(frozen=True)
 class ModelRequests:
-    """The requests of one run; all start with `system` and `tools`."""
+    """The requests of one run, which all start with `system` and `tools`."""
 
     context: RunContext
     system: tuple[Part, ...]
@@ -56,7 +57,7 @@ class ModelRequests:
 
     @property
     def window(self) -> Window:
-        """What fits the current model, which may be a fallback."""
+        """The window that selects the turns that fit the current model, which may be a fallback."""
         setup, empty = self.context.model_setup, Request(self.system, (), tools=self.tools)
         budget = room(setup.context_tokens or WINDOW, setup.max_output_tokens, empty)
         return Window(budget, [tool.name for tool in self.context.tools], self.context.run_dir.checkpoint)
@@ -79,7 +80,7 @@ class ModelRequests:
         return state
 
     def store(self, request: Request, reply: Reply) -> dict[str, str]:
-        """Store the exact prompt and the reply; returns metadata for the conversation."""
+        """Store the exact prompt and the reply, and return metadata for the conversation."""
         cached = reply.usage.cache_read
         return keep_call(self.context.layout, request, reply) | ({"cached": str(cached)} if cached else {})
 

@@ -32,7 +32,8 @@ _WAIT = 1.0  # seconds to wait for another process of the same run
 
 
 def write(worktree: WorkTree, changes: Sequence[FileChange], name: str) -> None:
-    """Write all of `changes` or none. Raises Moved if a file has changed since, Refused or Busy."""
+    """Write all of `changes` or none. Raises Moved if a file has changed since, and Refused or Busy if the files cannot
+    be written."""
     from repoagent.git.transaction.results import Options
     from repoagent.git.transaction.transaction import Transaction
 
@@ -46,7 +47,7 @@ def write_reverse(
     worktree: WorkTree, changes: Sequence[FileChange], undone: Sequence[FileChange], name: str
 ) -> None:
     """Write `changes`, which revert those in `undone`, and unstage what the user has staged of the latter. Raises what
-    `write` raises, and Refused if that cannot be separated from other staged changes."""
+    `write` raises, and Refused if the staged parts cannot be separated from other staged changes."""
     from repoagent.git.file_writer import steps_of
     from repoagent.git.undo import unstage_changes
 
@@ -57,8 +58,8 @@ def write_reverse(
 
 
 def revert(change_set: ChangeSet, paths: Sequence[str], write: Write) -> Overlaps:
-    """Undo the run's changes to `paths` and keep what others did to the files. Returns the files in which others
-    changed the same lines, which stay unchanged. If `write` raises, nothing is changed."""
+    """Undo the run's changes to `paths` and keep what others did to the files. Files in which others changed the same
+    lines stay unchanged and are returned. If `write` raises, nothing is changed."""
     change_set.drop_vanished()  # after a kill between the write and the save of the change set
     reverse: dict[str, FileChange] = {}
     overlaps: dict[str, Lines] = {}
@@ -92,7 +93,8 @@ def _reverted(worktree: WorkTree, change: FileChange, current: Content | None) -
 
 
 class RemainingChanges(NamedTuple):
-    """Paths of a run's uncommitted changes: `left` in the files, `gone` from them, or `committed` by the user."""
+    """The paths of a run's changes that are `left` uncommitted in the files, `gone` from the files, or `committed` by
+    the user."""
 
     left: tuple[str, ...] = ()
     gone: tuple[str, ...] = ()
@@ -117,7 +119,7 @@ def remaining_changes(worktree: WorkTree, change_set: ChangeSet) -> RemainingCha
 
 
 def uncommitted_files(worktree: WorkTree, run_dir: RunDirectory) -> tuple[str, ...]:
-    """The run's uncommitted changes that are still in the work tree, in the order of first change."""
+    """The paths of the run's uncommitted changes that are still in the work tree, in the order of first change."""
     return tuple(change.name for change in _settled(worktree, run_dir).present())
 
 
@@ -134,8 +136,12 @@ def _settled(worktree: WorkTree, run_dir: RunDirectory) -> ChangeSet:
 
 
 class RestoreResult(NamedTuple):
-    """paths: the restored files. left: files left unchanged, because someone changed the same lines. copies: the saved
-    content of files that were restored whole."""
+    """The result of restoring a run's changes.
+
+    paths: the restored files
+    left: files left unchanged, because someone changed the same lines
+    copies: the saved content of files that were restored whole
+    """
 
     paths: tuple[str, ...]
     left: Overlaps
@@ -146,8 +152,8 @@ def restore_changes(worktree: WorkTree, run_dir: RunDirectory, *, whole: bool = 
     """Undo all of a run's changes, in the index too, and keep what others did to the files. Files in which someone
     changed the same lines are restored only with `whole`, after copies of them are saved.
 
-    Raises Refused for a run that came with the repository, Busy while it runs, and what `write_reverse` raises; with
-    `whole`, other files may already be restored then.
+    Raises Refused for a run that came with the repository, Busy while the run is running, and what `write_reverse`
+    raises. Nothing is changed then, except that with `whole` other files may already be restored.
     """
     refuse_foreign(run_dir)
     with locked(run_dir.lock, timeout=_WAIT, label=f"run {run_dir.name}"):
@@ -176,7 +182,7 @@ def restore_changes(worktree: WorkTree, run_dir: RunDirectory, *, whole: bool = 
 
 
 def conflict_message(left: Overlaps, whole: str) -> str:
-    """Why files were not restored; `whole` is the command that restores them."""
+    """A message that says why files were not restored. `whole` is the command that restores them."""
     return (
         f"could not undo the run's changes to {overlaps_text(left)}, because the same lines were changed afterwards; "
         f"undo them by hand, or use `{whole}`, which undoes the later changes too and keeps a copy"

@@ -37,14 +37,19 @@ if TYPE_CHECKING:
 class RunRequest:
     """The parameters of one run.
 
-    prompt: "" only to resume a run. name: of the conversation and of the run's directory.
-    kind: "run" or "chat", or the type of a subagent ("explore", ...); parent: the run that started this subagent.
-    check: a command that must succeed before the run may finish. tools: names of the allowed tools, None for all.
-    instructions: the agent type's, for the prompt. allow: command patterns, in addition to the configuration.
-    confine: whether commands run in a sandbox, if there is one. allow_sensitive: whether files that git or a server
-    executes may be changed without a separate question. agent: "model", or a name in the entry-point group
-    `repoagent.agents`. worktree, branch: of the linked work tree that was created for the run.
-    options: set by the user; kept in `run.json` for a resume.
+    prompt: the user's words; "" only to resume a run
+    name: the name of the conversation and of the run's directory
+    kind: "run" or "chat", or the type of a subagent ("explore", ...)
+    parent: the run that started this subagent
+    check: a command that must succeed before the run may finish
+    tools: the names of the allowed tools, None for all
+    instructions: those of the agent type, for the prompt
+    allow: command patterns allowed in addition to the configuration
+    confine: whether commands run in a sandbox, if there is one
+    allow_sensitive: whether files that git or a server executes may be changed without a separate question
+    agent: "model", or a name in the entry-point group `repoagent.agents`
+    worktree, branch: those of the linked work tree that was created for the run
+    options: those set by the user, stored in `run.json` for a resume
     """
 
     prompt: str
@@ -79,7 +84,8 @@ def write_spec(run_dir: RunDirectory, request: RunRequest, limits: Limits) -> No
 
 
 def read_spec(run_dir: RunDirectory) -> tuple[RunRequest, Limits]:
-    """Raises UsageError if the run is not a subagent, Refused if its specification is malformed."""
+    """Read the parameters and limits of a subagent. Raises UsageError if the run is not a subagent, Refused if its
+    specification is malformed."""
     value = json_files.read_document(run_dir.subagent, version=SPEC_VERSION)
     if value is None:
         raise UsageError(f"{run_dir.name} is not a subagent run")
@@ -94,7 +100,7 @@ def read_spec(run_dir: RunDirectory) -> tuple[RunRequest, Limits]:
 
 
 def edit_request(request: RunRequest, settings: Settings, targets: tuple[Target, ...] = ()) -> EditRequest:
-    """The permissions of an edit; `targets` are files that the user has agreed to change."""
+    """The permissions of an edit in this run. `targets` are files that the user has agreed to change."""
     return EditRequest(
         request.prompt,
         targets,
@@ -124,10 +130,15 @@ Kind = Literal["done", "answered", "unfinished"]
 class RunOutcome:
     """How a run ended.
 
-    kind: "unfinished" if the last reply had no action while something was left to do, or the last edit was refused.
-    text: the answer or summary; words: the rest of the last reply; messages: earlier messages to the user.
-    left: changed paths that are not committed; left_out: files that commands created, outside the change.
-    check: its result, if it passed. turns: model calls. seconds: without the time spent waiting for the user.
+    kind: "unfinished" if the last reply had no action while something was left to do, or the last edit was refused
+    text: the answer or summary
+    words: the rest of the last reply
+    messages: earlier messages to the user
+    left: changed paths that are not committed
+    left_out: files that commands created, which are not part of the change
+    check: the result of the check, if it passed
+    turns: the number of model calls
+    seconds: the duration without the time spent waiting for the user
     """
 
     kind: Kind
@@ -160,11 +171,14 @@ class RunInterface(UserInterface, Protocol):
 class RunContext:
     """The state of one run.
 
-    shown: the files that the model has seen, with the blob that it saw last; notes_shown: those whose notes it has
-    seen. commits: made by this process; branch: at its start. accepted: files whose change the user accepted, with
-    that content (None: no file); deletions: files that the user agreed to delete. unreviewed: whether the user has not
-    accepted part of the change. changes_at_refusal: the run's changes when its last edit was refused; None if it was
-    applied.
+    shown: the files that the model has seen, with the blob that it saw last
+    notes_shown: the files whose notes it has seen
+    commits: those made by this process
+    branch: the branch at the start of this process
+    accepted: files whose change the user accepted, with the accepted content, None for a deleted file
+    deletions: files that the user agreed to delete
+    unreviewed: whether the user has not accepted part of the change
+    changes_at_refusal: the run's changes when its last edit was refused; None if it was not refused
     """
 
     worktree: WorkTree
@@ -194,7 +208,8 @@ class RunContext:
 
     @property
     def may_commit(self) -> bool:
-        """Whether this run commits at its end; a read-only run leaves changes made in another mode."""
+        """Whether this run commits at its end. A read-only run does not, even if it has changes made in another
+        mode."""
         return not self.request.commit.no_commit and self.gate.mode != "read-only"
 
     @property
@@ -205,7 +220,8 @@ class RunContext:
         )
 
     def note_edit(self, *, ok: bool, reasons: Iterable[str]) -> None:
-        """Remember whether the last edit was refused: not if it had nothing to do, or if the user rejected it."""
+        """Remember whether the last edit was refused. An edit that had nothing to do, or that the user rejected, does
+        not count as refused."""
         reasons = set(reasons)
         applied = ok or (reasons and reasons <= NOTHING_TO_DO | {"person"})
         self.changes_at_refusal = None if applied else frozenset(self.change_set.changes)
@@ -218,7 +234,7 @@ class RunContext:
         self.tool_context.not_ignored = frozenset()
 
     def write(self, changes: Sequence[FileChange]) -> None:
-        """See `restore.write`."""
+        """Write all of `changes` or none. Raises what `restore.write` raises."""
         from repoagent.edit.commit import new_edit_id
         from repoagent.tasks.restore import write
 
@@ -229,8 +245,8 @@ class RunContext:
 
 
 def shown_in(state: State, written: Mapping[str, str]) -> dict[str, str]:
-    """The files that a conversation shows, with the blob that was shown last or, if the run has edited the file since,
-    its blob in `written`; a deleted file is left out."""
+    """The files that a conversation shows, each with the blob that was shown last. A file that the run has edited since
+    has its blob in `written` instead; a deleted file is left out."""
     shown: dict[str, str] = {}
     reply = ""
     for turn in state.turns:
@@ -256,8 +272,8 @@ def shown_in(state: State, written: Mapping[str, str]) -> dict[str, str]:
 
 @dataclass
 class NonInteractiveRun(NonInteractive):
-    """The interface for a program. Without `allow`, approval requests are rejected; `on_event` gets each action and
-    observation."""
+    """The interface of a run without a user. `allow` answers approval requests, which are rejected without it;
+    `on_event` gets each action and observation."""
 
     allow: Callable[[ApprovalRequest], bool] | None = None
     on_event: Callable[[LoopEvent], None] | None = None

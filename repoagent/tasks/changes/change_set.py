@@ -1,6 +1,6 @@
 """A run's changes: for each file, the bytes before its first edit and after its last one, stored in `changes/`.
 
-Three-way merges separate them from what others change in the same file, so that the run's change can be committed or
+Three-way merges separate the run's change from what others change in the same file, so that it can be committed or
 undone alone, unless the run changed the same lines again after someone else did. The index is untrusted.
 """
 
@@ -47,10 +47,14 @@ def is_at_result(change: FileChange, path: str, current: Content | None) -> bool
 
 @dataclass
 class ChangeSet:
-    """changes: in the order of first change. candidates: changes that commands made in untracked files or at an unknown
-    time; see `keep`. overlapping: paths in which the run changed lines again after someone else had. pending: announced
-    by `will_write`, perhaps not written yet. edit: identifies the last written edit, so that it is not repeated after
-    a kill."""
+    """The record of a run's changes.
+
+    changes: in the order of first change
+    candidates: changes that commands made in untracked files or at an unknown time; see `keep`
+    overlapping: paths in which the run changed lines again after someone else had
+    pending: changes announced by `will_write`, perhaps not written yet
+    edit: identifies the last written edit, so that it is not repeated after a kill
+    """
 
     worktree: WorkTree
     folder: Path
@@ -61,12 +65,12 @@ class ChangeSet:
     edit: str = ""
 
     def will_write(self, changes: Iterable[FileChange], edit: str = "") -> None:
-        """Call before the files are written, so that a kill before `wrote` loses nothing."""
+        """Announce changes before the files are written, so that a kill before `wrote` loses nothing."""
         self.pending, self.edit = tuple(changes), edit
         self._save()
 
     def wrote(self, changes: Sequence[FileChange]) -> None:
-        """Add written changes; an empty list cancels the pending ones."""
+        """Add changes that the run has written. An empty list cancels the pending ones."""
         self.keep(paths_of(changes))
         self.pending = ()
         self.edit = self.edit if changes else ""
@@ -82,8 +86,8 @@ class ChangeSet:
         )
 
     def will_commit(self, edit_id: str, mark: str = "", *, settled: bool = False) -> None:
-        """Announce the commit of the edit `mark`, or of all changes, so that a kill neither loses nor repeats it. With
-        `settled`, record that it was made."""
+        """Announce the commit of the edit that `mark` identifies or, without a mark, of all changes, so that a kill
+        neither loses nor repeats it. With `settled`, record that the commit was made."""
         value = {"edit": edit_id, "mark": mark, "settled": settled}
         json_files.write_document(self.folder / _COMMIT, value, version=VERSION)
 
@@ -93,8 +97,8 @@ class ChangeSet:
         self.will_commit(edit_id, mark, settled=True)
 
     def settle_commit(self) -> str | None:
-        """After a kill: return the commit of the run's last edit (None if it was undone), and drop the changes in it.
-        Call after the journals are settled, because they record the commits."""
+        """After a kill, return the commit of the run's last edit and drop the changes in it. Returns None if there is
+        none or it was undone. Call this after the journals are settled, because they record the commits."""
         path = self.folder / _COMMIT
         path = path if path.exists() else path.with_name("landing.json")  # of the first version
         value = json_files.read_document(path, version=VERSION)
@@ -119,7 +123,8 @@ class ChangeSet:
         self._save()
 
     def keep(self, paths: Collection[str]) -> bool:
-        """Turn candidates into changes, with the current content of the files. Returns whether there were any."""
+        """Turn the candidates in `paths` into changes, with the current content of the files. Returns whether there
+        were any."""
         kept = [change for change in self.candidates if change.name in paths]
         if kept:
             self.candidates = tuple(change for change in self.candidates if change not in kept)
@@ -132,7 +137,7 @@ class ChangeSet:
         return bool(kept)
 
     def drop(self, paths: Iterable[str]) -> None:
-        """Forget the changes after they were undone, committed or left to the user."""
+        """Forget the changes to `paths` after they were undone, committed or left to the user."""
         dropped = set(paths)
         self.changes = tuple(change for change in self.changes if change.name not in dropped)
         self.candidates = tuple(change for change in self.candidates if change.name not in dropped)
@@ -146,11 +151,11 @@ class ChangeSet:
         return vanished
 
     def present(self) -> tuple[FileChange, ...]:
-        """The parts of the changes that are in the files now, without what others did to them."""
+        """The parts of the changes that are in the files now, without what others did to the files."""
         return tuple(part for change in self.changes if (part := self.remaining(change)) is not None)
 
     def remaining(self, change: FileChange) -> FileChange | None:
-        """The part of a change that is in its file now, without lines that someone undid."""
+        """The part of a change that is in its file now, without lines that someone undid; None if no part is left."""
         current = look(self.worktree.top, change.name)
         if (change.path is None) != (current is None):
             return None  # someone removed the file, or created it again
@@ -166,7 +171,7 @@ class ChangeSet:
         return None if part.is_noop else part
 
     def others_content(self, changes: Iterable[FileChange]) -> dict[str, Content | None]:
-        """The content of each path in `changes` that someone else has changed since."""
+        """The current content of each path in `changes` that someone else has changed since."""
         contents = {}
         for change in changes:
             expected = {change.old_path: None, change.path: change.new}
@@ -234,8 +239,8 @@ class ChangeSet:
 
 
 def open_change_set(worktree: WorkTree, folder: Path) -> ChangeSet:
-    """The changes stored in `folder`; settles writes that a kill interrupted. Raises NewerFormat if the index has a
-    newer version, Refused if it is malformed or bytes are missing."""
+    """Read the changes stored in `folder`, and settle writes that a kill interrupted. Raises NewerFormat if the index
+    has a newer version, Refused if it is malformed or bytes are missing."""
     value = json_files.read_document(folder / INDEX, version=VERSION)
     if value is None:
         return ChangeSet(worktree, folder)
@@ -335,5 +340,5 @@ def described(changes: Sequence[FileChange]) -> str:
 
 
 def overlaps_text(overlaps: Overlaps) -> str:
-    """For example "f.txt (line 3), g.txt"."""
+    """The overlapping files and lines for a message, such as "f.txt (line 3), g.txt"."""
     return ", ".join(path + (f" ({lines_text(lines)})" if lines else "") for path, lines in overlaps.items())

@@ -37,7 +37,7 @@ Audit = Callable[[Sequence[Mapping[str, object]]], None]
 
 
 def write_event(change: FileChange, kind: str, **details: object) -> dict[str, object]:
-    """The audit event for a written file, with its blob ids by the hash algorithm `kind`."""
+    """The audit event for a written file. Its blob ids are computed with the hash algorithm `kind`."""
     before = None if change.before is None else blob_hash(change.before, kind)
     after = None if change.after is None else blob_hash(change.after, kind)
     return {"kind": "write", **details, "path": change.name, "before": before, "after": after}
@@ -45,8 +45,12 @@ def write_event(change: FileChange, kind: str, **details: object) -> dict[str, o
 
 @dataclass
 class Guard:
-    """Undoes mass deletions and files that take effect when a folder is opened, unless the user agrees. `agreed` gets
-    the paths; with `sensitive`, files that take effect on opening are not asked about."""
+    """Asks the user about mass deletions and files that take effect when a folder is opened, and undoes them unless the
+    user agrees.
+
+    `agreed` gets the paths to which the user agreed. With `sensitive`, files that take effect on opening may be written
+    without asking.
+    """
 
     change_set: ChangeSet
     say: Say
@@ -57,8 +61,11 @@ class Guard:
     _allowed: set[str] = field(default_factory=set, init=False)
 
     def after(self, done: Sequence[FileChange], acting: Mapping[str, bool]) -> Iterator[str]:
-        """Check an ended command, whose changes `done` are in the change set, and yield text for the model. `acting`:
-        the files it wrote that take effect when a folder is opened, mapped to whether they are new."""
+        """Check what an ended command changed, and yield text for the model. Its changes, `done`, must be in the change
+        set.
+
+        `acting` has the files it wrote that take effect when a folder is opened, mapped to whether they are new.
+        """
         all_changes = (*self.change_set.changes, *self.change_set.candidates)
         moved = {change.after for change in all_changes if change.before is None}
         names = [
@@ -131,8 +138,9 @@ class Guard:
 
 
 class Watch:
-    """Call it before a command (`background`: whether another may have written since the last call), and the returned
-    function after it, which describes the changes to the model."""
+    """Describes what commands change. Call it before a command, and call the function that it returns after the
+    command, to get a description for the model. `background` says whether a background command may have written since
+    the last call."""
 
     def __init__(
         self,
@@ -142,8 +150,8 @@ class Watch:
         audit: Audit = lambda _: None,
         guard: Guard | None = None,
     ) -> None:
-        """`say` gets a sentence about each change to the user's uncommitted work, to submodules or to sensitive files,
-        and each change in the background; `audit` gets the written files."""
+        """Set up the callbacks: `say` gets a sentence about each change to the user's uncommitted work, to submodules
+        or to sensitive files, and each change in the background; `audit` gets an event for each written file."""
         self.worktree, self.change_set = worktree, change_set
         self.say, self.audit, self.guard = say, audit, guard
         self._look_at_executed = watch_executed(worktree.top, say, tracked_folders(worktree))

@@ -1,5 +1,6 @@
-"""Sensitive files, which git, an editor or another program executes by itself. Commands in the sandbox may not write
-them; `edit.guards.risky_changes` asks before an edit.
+"""Sensitive files, which git, an editor or another program executes by itself.
+
+Commands in the sandbox may not write them; `edit.guards.risky_changes` asks before an edit.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ Signature = tuple[int, int, int]
 
 
 def files_obeyed_by_git(worktree: WorkTree) -> tuple[Path, ...]:
-    """Absolute paths of files that git obeys here and in submodules, even if they do not exist. Calls git twice, and
-    once per submodule."""
+    """The absolute paths of files that git obeys in this work tree and its submodules, even if they do not exist. Calls
+    git twice, and once per submodule."""
     top = worktree.top
     hooks = [name.rstrip("/") for reason, patterns in LIST if reason == BY_HOOKS for name in patterns]
     present = [name for name in hooks if os.path.lexists(top / name)]
@@ -64,9 +65,11 @@ def _obeyed(worktree: WorkTree, options: Sequence[str] = ()) -> Iterator[Path]:
 
 
 def files_run_on_opening(worktree: WorkTree) -> tuple[Path, ...]:
-    """The files that an editor, a shell or a coding agent obeys when a folder is opened: at the top ON_OPENING_PATHS,
-    even if they do not exist, and any others there; below it tracked files and the .git of repositories in folders with
-    tracked files, at most MOST."""
+    """The files that an editor, a shell or a coding agent obeys when a folder is opened.
+
+    At the top, these are ON_OPENING_PATHS, even if they do not exist, and any other such files. Below it, they are
+    tracked files, and the .git of repositories in folders with tracked files, at most MOST in total.
+    """
     top = worktree.top
     paths = list_files(worktree, "--cached")
     acting = sorted(name for name in os.listdir(top) if _ACTING.fullmatch(name))  # noqa: PTH208  (names only)
@@ -84,7 +87,7 @@ _ACTING = re.compile(rf"(?:[^/]*/)*?(?:{_EITHER})(?=/|\Z)")
 
 
 def submodule_paths(worktree: WorkTree) -> list[str]:
-    """Of the index, checked out or not."""
+    """The paths of the submodules in the index, checked out or not."""
     entries = git(worktree.top, "ls-files", "-z", "--stage").split(b"\0")
     return [os.fsdecode(entry.partition(b"\t")[2]) for entry in entries if entry.startswith(b"160000 ")]
 
@@ -113,11 +116,11 @@ def folders_above(paths: Iterable[str]) -> set[str]:
 def watch_executed(
     top: Path, say: Callable[[str], None], folders: Sequence[str] = ()
 ) -> Callable[..., dict[str, bool]]:
-    """Watch the common sensitive files, many of which git ignores, and repositories in `folders` and in those passed to
-    the returned function, because git would obey their configuration.
+    """Watch the common sensitive files, many of which git ignores, and repositories, because git would obey their
+    configuration. The repositories are those in `folders`, and those passed to the returned function.
 
-    That function calls `say` with a warning for each file written since the last call, and returns those that take
-    effect when a folder is opened, mapped to whether they are new.
+    The returned function calls `say` with a warning for each file written since the last call. It returns the files
+    that take effect when a folder is opened, mapped to whether they are new.
     """
     known = dict(_usual_files(top))
     known.update(_repositories(top, folders))

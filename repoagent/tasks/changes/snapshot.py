@@ -1,5 +1,7 @@
-"""Snapshots of the work tree before and after a command. The one before is stored: after a kill it is unknown whether
-the command or the user changed a file, so such changes become candidates.
+"""Snapshots of the work tree before and after a command.
+
+The snapshot before the command is stored. After a kill it is unknown whether the command or the user changed a file, so
+such changes become candidates.
 """
 
 from __future__ import annotations
@@ -30,8 +32,8 @@ _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 
 
 class FileState(NamedTuple):
-    """An uncommitted or untracked path, with its signature (None if it is unknown or there is no file). The content of
-    a file that exceeds the limits is not read; such a file is not `followed`."""
+    """The state of an uncommitted or untracked path. `signature` is None if it is unknown or there is no file. The
+    content of a file that exceeds the limits is not read; such a file is not `followed`."""
 
     signature: tuple[int, ...] | None
     content: Content | None
@@ -53,7 +55,8 @@ class Snapshot(NamedTuple):
 
 
 def take_snapshot(worktree: WorkTree, known: Mapping[str, FileState]) -> Snapshot:
-    """Read all uncommitted and untracked paths, except files with the same signature in `known`, the last snapshot."""
+    """Read all uncommitted and untracked paths. Files with the same signature in `known`, the previous snapshot, are
+    not read again."""
     status, untracked = read_status_and_untracked(worktree)
     changed = {path: entry for path, entry in status.changed.items() if not entry.submodule}
     tracked = sorted(changed, key=lambda path: not changed[path].unstaged)  # unstaged files first
@@ -89,7 +92,8 @@ def _read(
 def differences(
     worktree: WorkTree, earlier: Snapshot, later: Snapshot
 ) -> Iterator[tuple[str, Content | None, Content | None, bool]]:
-    """Yield each path that differs, its old and new content, and whether both are known (else they are None)."""
+    """Yield each path that differs, its old and new content, and whether both contents are known; if not, they are
+    None."""
     for path in sorted({*earlier.files, *later.files}):
         before, after = earlier.files.get(path), later.files.get(path)
         if before and after and before.signature == after.signature is not None:
@@ -133,12 +137,12 @@ def store_snapshot(change_set: ChangeSet, files: Mapping[str, FileState]) -> Non
 
 
 def discard_snapshot(change_set: ChangeSet) -> None:
-    """Call when the changes of the command are in the change set."""
+    """Remove the stored snapshot. Call this when the changes of the command are in the change set."""
     (change_set.folder / _SNAPSHOT).unlink(missing_ok=True)
 
 
 def settle_command(change_set: ChangeSet) -> str:
-    """Add what has changed since the snapshot of an interrupted command to the candidates; returns text for the
+    """After an interrupted command, add what has changed since its snapshot to the candidates. Returns text for the
     model."""
     value = json_files.read_document(change_set.folder / _SNAPSHOT, version=VERSION)
     if value is None or not isinstance(stored := value.get("files"), dict):
