@@ -1,5 +1,5 @@
-"""The confinement of a run's commands: the sandbox, the files that are hidden from them and from git's output, and
-explanations for the model of what fails because of it."""
+"""The confinement of a run's commands: the sandbox, the files that are hidden from commands and from git's output, and
+explanations for the model of errors that the confinement causes."""
 
 from __future__ import annotations
 
@@ -32,15 +32,18 @@ from repoagent.tasks.runs.directory import RunDirectory
 
 @dataclass
 class HiddenFiles:
-    """The files of `worktree` that `why_not` gives a reason to hide."""
+    """The files of `worktree` for which `why_not` gives a reason to hide them."""
 
     worktree: WorkTree
     why_not: Callable[[str], str | None]
     _index: tuple[tuple[int, ...], dict[str, Known], list[str]] = ((), {}, [])
 
     def __call__(self) -> Mapping[str, Known]:
-        """Their paths; "tracked" for a tracked secret, "excluded" for another tracked file, "" for the rest. A folder
-        hidden as a whole is one path; ignored folders and other repositories are read one level deep."""
+        """Map each hidden path to "tracked" for a tracked secret, "excluded" for another tracked file, or "" for the
+        rest.
+
+        A folder that is hidden as a whole is one path. Ignored folders and other repositories are read one level deep.
+        """
         tracked, submodules = self._tracked()
         untracked = list_files(self.worktree, "--others", "--exclude-standard")
         ignored = list_files(self.worktree, "--others", "--ignored", "--exclude-standard", "--directory")
@@ -77,8 +80,12 @@ class HiddenFiles:
 
 @dataclass(frozen=True)
 class Confinement:
-    """How commands are confined. hidden: the files that no model may see; hidden_in_main: those of the main work tree,
-    which can be read from a linked one. sandbox: None if none is available."""
+    """How commands are confined.
+
+    hidden: the files that no model may see
+    hidden_in_main: the same for the main work tree, which can be read from a linked one
+    sandbox: None if none is available
+    """
 
     policy: Policy
     hidden: HiddenFiles
@@ -96,14 +103,14 @@ class Confinement:
         return self.wrap(argv, may="shown"), scrubbed(os.environ, self.policy)
 
     def writable(self) -> list[str]:
-        """For a message."""
+        """The folders that commands may write to, for a message."""
         top = os.path.realpath(self.policy.top)
         roots = writable_roots(self.policy)
         return [*("the work tree" if root == top else named(root) for root in roots), "$TMPDIR"]
 
     def wrap(self, argv: Sequence[str], report: Path | None = None, may: May = "all") -> list[str]:
-        """The command that runs `argv` in the sandbox, without hidden files unless `may` is "all". A sandbox that fails
-        writes to `report`."""
+        """The command that runs `argv` in the sandbox, in which hidden files are not visible unless `may` is "all". If
+        the sandbox fails, it writes to `report`."""
         if self.sandbox is None:
             return unconfined(argv, self.policy, report)
         policy = self.policy
@@ -115,8 +122,8 @@ class Confinement:
 
 
 def hidden_paths(hidden: HiddenFiles, may: May) -> list[str]:
-    """The paths hidden from a command. One that does more than read sees tracked key files, because tests need them;
-    known keys are masked in its output."""
+    """The paths that are hidden from a command. A command that does more than read sees tracked key files, because
+    tests need them; known keys are masked in its output."""
     return [
         path
         for path, known in hidden().items()
@@ -143,7 +150,7 @@ def create_confinement(
 def confined_check(
     settings: Settings, worktree: WorkTree, scratch: Path, argv: Sequence[str]
 ) -> tuple[list[str], Mapping[str, str]] | None:
-    """See `Confinement.program`."""
+    """The command and environment for a check in the sandbox; None without a sandbox."""
     sandbox = find()
     if sandbox is None:
         return None
@@ -188,9 +195,11 @@ def _policy(worktree: WorkTree, settings: Settings, scratch: Path) -> Policy:
 def hiding_variables(
     worktree: WorkTree, file: Path, excluded: Iterable[str], env: Mapping[str, str]
 ) -> dict[str, str]:
-    """Write the attributes file `file`: the user's attributes, and lines that mark secrets and `excluded` files as
-    binary, which keeps them out of patches of old commits, too. Returns the variables to add to `env` so that git uses
-    it; a `.gitattributes` in the repository takes precedence."""
+    """Write the attributes file `file`, and return the variables to add to `env` so that git uses it.
+
+    It has the user's attributes, and marks secrets and `excluded` files as binary, which keeps them out of patches of
+    old commits, too. A `.gitattributes` in the repository takes precedence.
+    """
     command = ("config", "--type=path", "--get", "core.attributesFile")
     configured = git_output(worktree.top, *command, ok=(0, 1)).stdout
     default = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "git" / "attributes"
@@ -213,7 +222,7 @@ def hiding_variables(
 
 
 def are_blobs(worktree: WorkTree, names: Sequence[str]) -> bool:
-    """Whether git would show one of `names` as a blob, even if its file is hidden."""
+    """Whether one of `names` is the object name of a blob, which git would show even if its file is hidden."""
     if any("\n" in name for name in names):
         return True
     queries = "".join(f"{name}^{{}}\n" for name in names).encode("utf-8", "surrogateescape")
@@ -237,7 +246,8 @@ _DENIED = r"|permission denied|\bEACCES\b"  # without mounts
 
 
 def explainer(confinement: Confinement) -> Callable[[str], str]:
-    """A function that explains the errors in a command's output that a limit of the sandbox caused, each limit once."""
+    """Return a function that explains the errors in a command's output that limits of the sandbox caused. It explains
+    each limit once."""
     sandbox, explanations = confinement.sandbox, {}
     if sandbox is not None:
         without_mounts = not sandbox.mounting

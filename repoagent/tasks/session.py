@@ -62,8 +62,11 @@ _SHORT = 0.1  # of a model's window: `compact` refuses a shorter conversation
 def run(
     worktree: WorkTree, request: RunRequest, settings: Settings, ui: RunInterface, ready: ModelSetup
 ) -> RunOutcome:
-    """Start or resume a run. Raises Refused for a run that came with the repository; otherwise conversation and changes
-    are kept for a resume after an error (LimitReached, ModelError, CheckFailed, Stopped, ...)."""
+    """Start or resume a run. Raises Refused for a run that came with the repository.
+
+    It also raises LimitReached, ModelError, CheckFailed, Stopped and other errors that end the run; the conversation
+    and the changes are then kept for a resume.
+    """
     started = time.monotonic()
     store = layout(worktree)
     ensure(store)
@@ -104,8 +107,8 @@ def run(
 def compact(
     worktree: WorkTree, request: RunRequest, settings: Settings, ui: RunInterface, ready: ModelSetup
 ) -> tuple[int, int]:
-    """Have the model summarize the conversation (the program does if the model fails). Returns the estimated tokens
-    of the turns before and after. Raises NothingDone if the conversation is short, Busy while a turn runs."""
+    """Have the model summarize the conversation; if it fails, the program writes the summary. Returns the estimated
+    tokens of the turns before and after. Raises NothingDone if the conversation is short, Busy while a turn runs."""
     run_dir = RunDirectory(layout(worktree), request.name)
     before = read_run(run_dir, warn=ui.say).record
     record = Record(kind=request.kind, mode=request.mode, worktree=str(worktree.top))
@@ -149,7 +152,7 @@ def open_session(  # noqa: PLR0917
     run_dir: RunDirectory,
     record: Record,
 ) -> Iterator[RunSession]:
-    """Hold the run for the block, with its tools and earlier changes."""
+    """Open a session that holds the run for the block, with the run's tools and earlier changes."""
     with live_run(run_dir, record, warn=ui.say) as live, ExitStack() as stack:
         confinement = create_confinement(worktree, settings, request, run_dir)
         form = ready.form.form if ready.form.form in ("diff", "search") else "diff"
@@ -188,7 +191,7 @@ class RunSession:
     asked_to_finish: bool = False  # after a reply without an action
 
     def go(self) -> Outcome:
-        """Raises NothingDone if the model rejects the task, after reverting its changes."""
+        """Run until the end. Raises NothingDone if the model rejects the task, after reverting its changes."""
         try:
             agent = self._start()
             outcome = run_loop(

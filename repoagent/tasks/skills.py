@@ -43,19 +43,19 @@ class Skill:
 
     @property
     def own(self) -> bool:
-        """See `MarkdownFolder.own`."""
+        """Whether the skill belongs to the user; see `MarkdownFolder.own`."""
         return self.source.own
 
     def line(self, longest: int = LONGEST) -> str:
-        """With at most `longest` characters of the description."""
+        """The skill's line in a list, with at most `longest` characters of its description."""
         return f"- {self.name}: {cut(self.description, longest)}"
 
 
 def skill_folders(
     top: Path, root: Path, user_folder: Path, further: Sequence[str] = (), why_not: WhyNot | None = None
 ) -> tuple[MarkdownFolder, ...]:
-    """The skill folders in order of precedence: below `user_folder`, `further` ones (`run.skills`), then the
-    repository's, below `.repoagent` (`root`) and OF_OTHERS."""
+    """The skill folders in order of precedence: the one below `user_folder`, then those in `further` (the option
+    `run.skills`), then the repository's, below `root` (`.repoagent`) and OF_OTHERS."""
     named = [Path(os.path.expanduser(name)) for name in further]  # noqa: PTH111  (a Path raises for an unknown user)
     return (
         MarkdownFolder(user_folder / "skills"),
@@ -66,7 +66,8 @@ def skill_folders(
 
 
 def find_skills(folders: Iterable[MarkdownFolder], warn: Warn) -> tuple[Skill, ...]:
-    """The skills in `folders`, sorted by name; the first of two with the same name wins, with a warning."""
+    """The skills in `folders`, sorted by name. The first of two with the same name wins. `warn` gets a sentence for
+    each skipped skill."""
     skills: dict[str, Skill] = {}
     real_paths: set[str] = set()
     for source in folders:
@@ -104,7 +105,7 @@ def find_skills(folders: Iterable[MarkdownFolder], warn: Warn) -> tuple[Skill, .
 
 
 def skills_block(skills: Sequence[Skill]) -> str:
-    """The list for a prompt; the repository's skills are in a fence."""
+    """The list of skills for a prompt. The repository's skills are in a fence, which marks them as data."""
     if not skills:
         return ""
     chosen = sorted(skills, key=lambda skill: not skill.own)[:MOST]

@@ -59,8 +59,8 @@ NOT_REPEATED = frozenset({"run", "python", "delegate", "browse", "kill", "wait"}
 def start_conversation(
     context: RunContext, state: State, confinement: Confinement, adopted: str = ""
 ) -> State:
-    """Add the prompt, notices (first `adopted`, the report on earlier subagents) and the facts that have changed; note
-    the branch.
+    """Add the prompt, notices and the facts that have changed to the conversation, and record the branch. The first
+    notice is `adopted`, the report on earlier subagents.
 
     Raises UsageError if there is neither a conversation nor a prompt.
     """
@@ -144,8 +144,8 @@ def _with_interrupted(context: RunContext, state: State) -> State:
 
 
 def check_can_commit(worktree: WorkTree, request: RunRequest) -> None:
-    """Raise what the commit at the end of a run would raise for any change: Refused during a merge or a rebase,
-    UsageError without a committer, Busy while the index is locked. A chat is not checked."""
+    """Raise the errors that the commit at the end of a run would raise for any change: Refused during a merge or a
+    rebase, UsageError without a committer, Busy while the index is locked. Does nothing for a chat."""
     commits = not request.commit.no_commit and not request.plan_only and request.mode != "read-only"
     if request.kind != "run" or not commits:
         return
@@ -165,7 +165,8 @@ def current_folder(top: Path) -> str:
 
 
 def environment_text(context: RunContext, confinement: Confinement) -> str:
-    """The facts about the run for the model: system, limits on commands, mode, check, tests and the top folder."""
+    """A text for the model about the run's environment: system, limits on commands, mode, check, tests and the top
+    folder."""
     tools = {tool.name for tool in context.tools}
     runs, edits = "run" in tools, EDIT in tools
     try:

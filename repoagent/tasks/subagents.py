@@ -60,7 +60,7 @@ _ENDS = {
 
 
 def die_with_parent() -> None:
-    """End this process when its parent ends, even if that was killed."""
+    """Make this process end when its parent ends, even if the parent was killed."""
     parent = os.environ.pop("REPOAGENT_PARENT", "")
     if not parent.isdecimal():
         return
@@ -74,8 +74,8 @@ def die_with_parent() -> None:
 
 
 class Subagent:
-    """A repoagent process run in `top` with `arguments`, in its own process group. `last`: its final event;
-    `error`: the last line of its standard error."""
+    """A subagent: a repoagent process run in `top` with `arguments`, in its own process group. `last` is its final
+    event, and `error` the last line of its standard error."""
 
     def __init__(self, name: str, kind: str, arguments: Sequence[str], top: Path) -> None:
         self.name, self.kind = name, kind
@@ -113,7 +113,7 @@ class Subagent:
             self.error = lines[-1].rstrip()
 
     def used(self, record: Record) -> tuple[Usage, float | None, int]:
-        """Its usage, cost and calls, from its final event, or from its `record` if it was killed."""
+        """The subagent's usage, cost and number of calls, from its final event, or from `record` if it was killed."""
         last = self.last or {}
         if "usage" not in last:
             return Usage(record.tokens, estimated=True), record.cost, record.turns
@@ -152,7 +152,7 @@ class Subagent:
 
 
 def merge_changes(context: RunContext, count: Callable[[Record], None]) -> str:
-    """Merge the changes of subagents after a kill; returns a report for the model. `count` gets the record of each
+    """Merge the changes of subagents after a kill, and return a report for the model. `count` gets the record of each
     subagent whose result is not in the conversation yet."""
     texts = []
     conversation = "\n".join(turn.text for turn in context.state.turns if turn.role == "observation")
@@ -294,7 +294,8 @@ class SubagentPool:
         return self._answer_of(number)
 
     def needs(self, action: Action) -> Needs:
-        """A subagent that only reads may start after a failed action of the reply."""
+        """The earlier actions of the reply that must not have failed: "nothing" if the subagent only reads, otherwise
+        "writes"."""
         type_ = self.types.get(action.args.get("kind", "explore").strip())
         return "nothing" if type_ is not None and type_.mode == "read-only" else "writes"
 
@@ -333,7 +334,8 @@ class SubagentPool:
 
 
 def delegate_tools(subagents: SubagentPool, wait: Tool | None) -> tuple[Tool, ...]:
-    """The tools `delegate` and `wait`; the new `wait` also does the work of `wait`, which waits for commands."""
+    """The tools `delegate` and `wait`. The parameter `wait` is the tool that waits for commands; the new `wait` waits
+    for commands and subagents."""
 
     def wait_for(action: Action) -> Observation:
         if wait is not None and "child" not in action.args:

@@ -1,4 +1,5 @@
-"""The tools of a run and what they need: the gate, the command runner, skills, agent types, plug-ins, hooks."""
+"""Assemble the tools of a run and what they need: the gate, the command runner, skills, agent types, plug-ins and
+hooks."""
 
 from __future__ import annotations
 
@@ -84,7 +85,7 @@ def keep_rules(top: Path, patterns: Sequence[str]) -> None:
 
 @dataclass
 class Toolset:
-    """The tools, the parts of the prompt about them, and what they depend on."""
+    """The tools of a run, the parts of the prompt about them, and the objects that they depend on."""
 
     tools: tuple[Tool, ...]
     parts: list[Part]
@@ -95,7 +96,7 @@ class Toolset:
     subagents: SubagentPool | None = None
 
     def notices(self) -> Iterator[str]:
-        """What ended in the background since the last call."""
+        """Reports on background work that has ended since the last call."""
         for source in (self.runner, self.kernel, self.subagents):
             if source is not None:
                 yield from source.notices()
@@ -104,7 +105,7 @@ class Toolset:
 def create_toolset(
     context: RunContext, confinement: Confinement, turns: Sequence[Turn], stack: ExitStack
 ) -> Toolset:
-    """`turns` show whether the run had a Python kernel before; `stack` closes what the tools open."""
+    """Create the tools. `turns` show whether the run had a Python kernel before; `stack` closes what the tools open."""
     request, settings, tool_context = context.request, context.settings, context.tool_context
     top, say = context.worktree.top, context.ui.say
     read_only = request.plan_only or context.gate.mode == "read-only"
@@ -126,7 +127,7 @@ def create_toolset(
         return "\n".join(filter(None, [text, changed_since()]))
 
     def watched(tool: Tool) -> Tool:
-        """A plug-in that reports the files it changes, as a command does."""
+        """Wrap a plug-in so that it reports the files it changes, as a command does."""
 
         def perform(action: Action) -> Observation:
             changed_since = runner.look()
@@ -136,7 +137,8 @@ def create_toolset(
         return replace(tool, perform=perform)
 
     def limited(tool: Tool) -> Tool:
-        """The tool with secrets masked, and the rest of a long output in a file; `edit` masks its own text."""
+        """Wrap a tool so that it masks secrets, and writes the rest of a long output to a file. `edit` masks its own
+        text."""
 
         def perform(action: Action) -> Observation:
             observation = tool.perform(action)

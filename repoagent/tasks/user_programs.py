@@ -53,8 +53,8 @@ EVENTS: tuple[Event, ...] = ("before_turn", "after_edit", "before_finish")
 
 @dataclass(frozen=True)
 class Ran:
-    """The result of a program, without secrets of the environment. `ended`: why it was killed, worded as the end of a
-    sentence, "" if it was not."""
+    """The result of a program; its output contains no secrets of the environment. `ended` says why it was killed,
+    worded as the end of a sentence, "" if it was not."""
 
     code: int
     output: str
@@ -68,7 +68,7 @@ class Ran:
 
     @property
     def failure(self) -> str:
-        """Worded as the end of a sentence."""
+        """How the program failed, worded as the end of a sentence."""
         return self.ended or f"failed with exit code {self.code}"
 
 
@@ -81,9 +81,9 @@ def start(
     env: Mapping[str, str] = os.environ,
     together: bool = False,
 ) -> Ran:
-    """Run `command` (a string is run by the shell) in `top`, for at most `timeout` seconds; `together` merges standard
-    error into the output. Kills all its processes before returning, even after ^C. Raises Refused if the command
-    cannot be started."""
+    """Run `command` in `top`, for at most `timeout` seconds; a string is run by the shell. `together` merges standard
+    error into the output. All its processes are killed before this returns, even after ^C. Raises Refused if the
+    command cannot be started."""
     started = time.monotonic()
     name = command if isinstance(command, str) else command[0]
     with start_program(
@@ -103,8 +103,8 @@ def start(
 
 @dataclass(frozen=True)
 class Description:
-    """A program's description of itself. `args`: the meaning of each argument, None if any are accepted. `body`: what
-    to write between the tags, "" if nothing."""
+    """A program's description of itself. `args` maps each argument to its meaning, and is None if any are accepted.
+    `body` says what to write between the tags, "" if nothing."""
 
     name: str
     text: str
@@ -115,7 +115,7 @@ class Description:
 
     @property
     def prompt(self) -> str:
-        """The tool's line in the prompt."""
+        """The line that describes the tool in the prompt."""
         if self.text.startswith(f"<{self.name}"):
             return self.text
         quotes = str.maketrans('<>"', "'''")
@@ -127,8 +127,12 @@ class Description:
 def plugin_tools(
     top: Path, programs: Sequence[str], *, used: Collection[str], decide: Decide, warn: Warn, audit: Audit
 ) -> tuple[Tool, ...]:
-    """The tools of `programs` (`run.tools`); `warn` gets a sentence for each skipped one. used: names of other tools.
-    decide: `Gate.decide`, called before each call of a tool that does more than read."""
+    """The tools of `programs`, from the option `run.tools`.
+
+    used: the names of other tools
+    decide: `Gate.decide`, called before each call of a tool that does more than read
+    warn: gets a sentence for each skipped program
+    """
     tools: dict[str, Tool] = {}
     for entry in programs:
         try:
@@ -167,7 +171,8 @@ def _program(entry: str, top: Path) -> Path:
 
 
 def read_description(output: str) -> Description:
-    """The description that a program printed. Raises Refused, worded as the end of a sentence, for an invalid one."""
+    """Parse the description that a program printed. Raises Refused, worded as the end of a sentence, if it is
+    invalid."""
     try:
         value = json.loads(output)
     except (ValueError, RecursionError) as error:
@@ -242,7 +247,7 @@ def _tool(path: Path, description: Description, top: Path, decide: Decide, audit
 
 
 def observed(name: str, ran: Ran) -> Observation:
-    """The observation for a program's output: JSON with `text`, `ok` and `data`, or plain text."""
+    """Convert a program's output to an observation. The output is JSON with `text`, `ok` and `data`, or plain text."""
     text, ok = ran.output, ran.ok
     data: dict[str, object] = {}
     record = None
@@ -261,7 +266,7 @@ def observed(name: str, ran: Ran) -> Observation:
 
 
 class HookAnswer(NamedTuple):
-    """Whether a hook succeeded, and its output for the model."""
+    """The result of a hook: whether it succeeded, and its output for the model."""
 
     ok: bool = True
     text: str = ""
@@ -269,8 +274,11 @@ class HookAnswer(NamedTuple):
 
 @dataclass(frozen=True)
 class UserHooks:
-    """The hook commands of the configuration for the run `run` at `top`; call the object to run one of them. confined:
-    returns the confined command and environment to use while there are unreviewed changes, otherwise None."""
+    """The hook commands in the configuration, for the run `run` at `top`. Call the object to run one of them.
+
+    `confined` takes a command, and returns the confined command and its environment while there are unreviewed changes,
+    otherwise None.
+    """
 
     top: Path
     run: str
@@ -280,7 +288,7 @@ class UserHooks:
     timeout: float = HOOK_TIMEOUT
 
     def __call__(self, event: Event, turn: int = 0, paths: Sequence[str] | None = None) -> HookAnswer:
-        """`paths` are those that an edit or the run has changed."""
+        """Run the hook for `event`, if there is one. `paths` are those that an edit or the run has changed."""
         command = self.commands.get(event)
         if command is None:
             return HookAnswer()

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 def run_in_worktree(
     worktree: WorkTree, request: RunRequest, settings: Settings, ui: RunInterface, ready: ModelSetup
 ) -> RunOutcome:
-    """Run in the earlier linked work tree, in a new one if the request has a `worktree` or `branch`, otherwise in
-    `worktree`. A linked work tree without uncommitted changes is removed at the end. Raises what `session.run`,
-    `create_linked` and `reopen_linked` raise."""
+    """Start or resume a run in its earlier linked work tree, in a new one if the request has a `worktree` or `branch`,
+    otherwise in `worktree`. A linked work tree without uncommitted changes is removed at the end. Raises what
+    `session.run`, `create_linked` and `reopen_linked` raise."""
     from repoagent.tasks.session import run
 
     run_dir, before = _record_of(worktree, request.name)
@@ -83,8 +83,8 @@ def _record_of(worktree: WorkTree, name: str) -> tuple[RunDirectory, Record]:
 
 
 def create_linked(worktree: WorkTree, branch: str, folder: Path | None, name: str) -> WorkTree:
-    """Create one at HEAD on the new branch `branch`: in `folder`, or by default in the git directory. Raises Refused if
-    the branch or folder exists, or if there is no commit yet."""
+    """Create a linked work tree at HEAD on the new branch `branch`, in `folder` or by default in the git directory.
+    Raises Refused if the branch or folder exists, or if there is no commit yet."""
     if head_commit(worktree) is None:
         raise Refused("a linked work tree needs a commit to start from; create the first commit")
     refuse_invalid_branch(worktree, branch)
@@ -106,9 +106,12 @@ def find_linked(worktree: WorkTree, folder: str) -> WorkTree | None:
 
 
 def reopen_linked(worktree: WorkTree, folder: str, branch: str) -> WorkTree | None:
-    """The linked work tree at `folder`, created again on `branch` if it is gone; None without a folder, or if the
-    branch is now checked out in `worktree`. Raises Refused if git cannot create it: the branch is checked out
-    elsewhere, or git still lists the folder, which may be on a disk that is not mounted."""
+    """The linked work tree at `folder`, recreated on `branch` if it is gone. Returns None without a folder, or if the
+    branch is now checked out in `worktree`.
+
+    Raises Refused if git cannot recreate it, because the branch is checked out elsewhere, or because git still lists
+    the folder, which may be on a disk that is not mounted.
+    """
     if (existing := find_linked(worktree, folder)) is not None:
         return existing
     if not folder or not branch or Path(folder) == worktree.top or current_branch(worktree) == branch:
@@ -119,8 +122,8 @@ def reopen_linked(worktree: WorkTree, folder: str, branch: str) -> WorkTree | No
 
 
 def close_linked(worktree: WorkTree, linked: WorkTree, branch: str, *, done: bool = True) -> str:
-    """Remove the linked work tree of a run that is `done` if it is in the git directory and has no uncommitted changes,
-    and its branch if that has no commit of its own. Returns a note for the user."""
+    """Remove the linked work tree of a run that is `done`, if it is in the git directory and has no uncommitted
+    changes, and its branch, if that has no commit of its own. Returns a note for the user, "" for none."""
     if not done or not _is_own(worktree, linked.top):
         return ""
     try:
@@ -136,9 +139,9 @@ def close_linked(worktree: WorkTree, linked: WorkTree, branch: str, *, done: boo
 
 
 def delete_linked(worktree: WorkTree, name: str, folder: str, branch: str) -> str:
-    """Remove the linked work tree that was created for the run `name`; its branch, and a folder that the user chose,
-    are kept. Returns a note about them. Raises Refused, and removes nothing, if the work tree has uncommitted changes
-    or the run came with the repository."""
+    """Remove the linked work tree that was created for the run `name`, and return a note for the user. The branch is
+    kept, and so is a folder that the user chose. Raises Refused, and removes nothing, if the work tree has uncommitted
+    changes or the run came with the repository."""
     existing = find_linked(worktree, folder)
     if not folder or os.path.realpath(folder) != os.path.realpath(_worktrees_folder(worktree) / name):
         if existing is None or not branch:

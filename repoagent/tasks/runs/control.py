@@ -1,8 +1,8 @@
-"""A run in progress, which holds its lock, writes its progress and reads requests before each model call; and functions
-that send it requests, wait for its end, and delete it.
+"""Control runs: a run in progress holds its lock, writes its progress and reads requests before each model call; other
+processes send it requests, wait for its end, or delete it.
 
-Requests are files in the run's directory: messages and stops. A message is delivered at least once: its file is removed
-when the conversation contains it.
+Requests are files in the run's directory: messages and stops. A message is delivered at least once, because its file is
+removed only when the conversation contains it.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ class Stopped(RepoagentError):
 
 
 def message(run: Run, text: str) -> Path:
-    """Write `text` to the inbox of a run, and return its path. Raises UsageError for text that is empty or too long,
-    NotRunning if the run has ended, Refused if the message cannot be written."""
+    """Write `text` to the inbox of a run, and return the path of the message. Raises UsageError if the text is empty or
+    too long, NotRunning if the run has ended, Refused if the message cannot be written."""
     if not text.strip():
         raise UsageError("the message is empty")
     data = text.encode("utf-8", "surrogateescape")
@@ -93,8 +93,8 @@ def _messages(folder: Path) -> list[str]:
 
 
 def stop(run: Run) -> list[Run]:
-    """Ask a run and its subagents to stop, and return them. Raises NotRunning, and Refused if the request cannot be
-    written."""
+    """Ask a run and its subagents to stop, and return them. Raises NotRunning if the run has ended, Refused if the
+    request cannot be written."""
     targets = _with_subagents(run)
     for target in targets:
         if not os.path.lexists(target.run_dir.stop):  # of any type: it is never opened
@@ -103,9 +103,11 @@ def stop(run: Run) -> list[Run]:
 
 
 def terminate_run(run: Run) -> list[Run]:
-    """Send SIGTERM to the processes of a run and its subagents, and return the runs that got it: those whose process
-    holds their lock, with the process id and start time in run.json. Raises NotRunning, and Refused if a process may
-    not be signaled."""
+    """Send SIGTERM to the processes of a run and its subagents, and return the runs that got it.
+
+    A process gets it only if it holds the lock of the run, and matches the process id and start time in run.json.
+    Raises NotRunning if the run has ended, Refused if a process may not be signaled.
+    """
     ended = []
     for target in _with_subagents(run):
         try:
@@ -145,8 +147,9 @@ def _refuse_ended(run: Run, arguments: str = "") -> None:
 
 
 def delete(run: Run) -> bool:
-    """Remove the directory of a run, and delete its conversation if its name was generated. Returns whether that can be
-    undone. Raises Busy if the run is still running, Refused if the directory cannot be removed."""
+    """Remove the directory of a run, and delete its conversation if its name was generated. Returns whether the
+    conversation can be restored. Raises Busy if the run is still running, Refused if the directory cannot be
+    removed."""
     run_dir = run.run_dir
     data = None
     with ExitStack() as stack:
@@ -165,7 +168,8 @@ def delete(run: Run) -> bool:
 
 
 def remove_orphaned(run_dir: RunDirectory) -> None:
-    """Remove the directory of a deleted run if the run, by writing to it, created it again without a lock file."""
+    """Remove the directory of a deleted run that created it again by writing to it. Such a directory has no lock
+    file."""
     if run_dir.folder.is_dir() and not os.path.lexists(run_dir.lock):
         _remove(run_dir)
 
@@ -199,7 +203,7 @@ def _clear(path: Path) -> None:
 
 
 class LiveRun:
-    """A run in progress, for one thread; see `live_run`."""
+    """A run in progress, created by `live_run`. Use it in one thread only."""
 
     def __init__(self, run_dir: RunDirectory, record: Record, earlier: Record, warn: Warn) -> None:
         self.run_dir, self._earlier, self._warn = run_dir, earlier, warn
@@ -219,16 +223,17 @@ class LiveRun:
 
     @property
     def lost(self) -> bool:
-        """Whether the run's directory was removed or moved; another process may have resumed the run since."""
+        """Whether the run's directory was removed or moved. Another process may have resumed the run since."""
         return _lock_identity(self.run_dir) != self._lock
 
     def turn(self, *, turns: int, activity: str, usage: Usage, cost: float | None) -> None:
-        """Add the progress of this process to that of earlier ones. `activity` is the next step."""
+        """Record the progress of this process, added to that of earlier ones. `activity` is the next step; `cost` is
+        None if a price is unknown."""
         spent = self._with_earlier(turns, usage.total, cost)
         self._update(activity=first_line(mask(activity)), **spent)
 
     def adopted(self, child: Record) -> None:
-        """Add the usage of a subagent that an earlier process started but did not count."""
+        """Add the usage of a subagent that an earlier process of this run started but did not count."""
         self._earlier = replace(self._earlier, **self._with_earlier(child.turns, child.tokens, child.cost))
 
     def _with_earlier(self, turns: int, tokens: int, cost: float | None) -> dict[str, Any]:
@@ -237,15 +242,15 @@ class LiveRun:
         return {"turns": before.turns + turns, "tokens": before.tokens + tokens, "cost": cost}
 
     def committed(self, commits: Sequence[str]) -> None:
-        """`commits` are all those of this process."""
+        """Record the commits of this process; `commits` has all of them, not only new ones."""
         self._update(commits=tuple(dict.fromkeys((*self._earlier.commits, *commits))))
 
     def control(self) -> dict[str, str]:
-        """At most AT_ONCE new messages, in order: their texts by file name. The next call of this method or of
-        `confirm` confirms that the conversation contains them. Links and files above LARGEST are renamed with a
-        warning.
+        """Return at most AT_ONCE new messages, in order, as a mapping from file names to texts.
 
-        Raises Stopped if the user stops the run, Refused if the inbox is not a folder.
+        The next call of this method or of `confirm` confirms that the conversation contains them. Links and files above
+        LARGEST are renamed with a warning. Raises Stopped if the user stops the run, Refused if the inbox is not a
+        folder.
         """
         self.confirm()
         if any(map(os.path.lexists, self._stops)):
@@ -271,7 +276,7 @@ class LiveRun:
         return texts
 
     def confirm(self) -> None:
-        """Remove the files of the messages that `control` returned: the conversation contains them."""
+        """Confirm that the conversation contains the messages that `control` returned, and remove their files."""
         for name in self._handed_out:
             _clear(self.run_dir.inbox / name)
         self._handed_out = []
@@ -279,8 +284,8 @@ class LiveRun:
     def ended(
         self, state: str, text: str, *, commits: Sequence[str] = (), exit_code: int | None = None
     ) -> None:
-        """Record the end; only the first call counts. `state` is one of `directory.ENDS`; `exit_code` overrides its
-        exit code."""
+        """Record the end of the run; only the first call counts. `state` is one of `directory.ENDS`, and `text` says
+        how the run ended. `exit_code` overrides the exit code of the state."""
         if self.record.ended or self.lost:
             return
         self.confirm()
@@ -294,7 +299,7 @@ class LiveRun:
         self._write(settled=True)
 
     def failed(self, error: BaseException) -> None:
-        """Record the end by `error`; only warns if the record cannot be written."""
+        """Record that the run ended with `error`. Only warns if the record cannot be written."""
         code = error.exit_code if isinstance(error, RepoagentError) else Exit.INTERNAL
         text = str(error)
         match error:
@@ -330,8 +335,8 @@ class LiveRun:
 
 @contextmanager
 def live_run(run_dir: RunDirectory, record: Record, *, warn: Warn = to_stderr) -> Iterator[LiveRun]:
-    """Hold the run for the block: create its directory or resume it. Records the error that ends the block, or that the
-    run failed if `LiveRun.ended` was not called.
+    """Hold the run for the block: create its directory or resume it. At the end, record the error that ended the block,
+    or that the run failed if `LiveRun.ended` was not called.
 
     Raises Busy, which names the process that holds the run, and Refused if the run's files cannot be used.
     """

@@ -67,7 +67,7 @@ class RunDirectory:
 
 
 def new_name(kind: str = "run") -> str:
-    """Generated names sort by time (UTC)."""
+    """Generate the name of a new run or chat. Such names sort by time (UTC)."""
     return f"{kind}-{datetime.now(timezone.utc):%Y%m%d-%H%M%S}-{os.urandom(3).hex()}"
 
 
@@ -143,10 +143,14 @@ _START_TIME = 19  # index of the word in /proc/PID/stat after the name: field 22
 class Record:
     """The content of `run.json`. Times are ISO 8601 with their zone.
 
-    prompt: only its first line. parent: the run that delegated to this one. pid, host, pid_start: of the process.
-    started, process_started: when the run, and its current or last process, started. turns, tokens, cost: totals of
-    all its processes; cost is in US dollars, None if the price of a call is unknown. options: set by the user, None for
-    a hidden value. branch: of a linked work tree. text: how it ended.
+    prompt: only its first line
+    parent: the run that delegated to this one
+    pid, host, pid_start: identify the process
+    started, process_started: when the run, and its current or last process, started
+    turns, tokens, cost: totals of all its processes; cost is in US dollars, None if the price of a call is unknown
+    options: those set by the user, None for a hidden value
+    branch: that of a linked work tree
+    text: how it ended
     """
 
     prompt: str = ""
@@ -176,7 +180,7 @@ class Record:
 
 
 def from_dict(value: Mapping[str, Any]) -> Record:
-    """Read a record, even one of an earlier version. Raises Refused if a field has the wrong type."""
+    """Read a record, even one written by an earlier version. Raises Refused if a field has the wrong type."""
     value = {**{name: value[old] for name, old in _EARLIER.items() if old in value}, **value}
     options = value.pop("options", None)
     try:
@@ -187,7 +191,7 @@ def from_dict(value: Mapping[str, Any]) -> Record:
 
 
 def first_line(text: str, most: int = _PROMPT) -> str:
-    """The first line that is not blank, shortened to `most` characters."""
+    """The first line of `text` that is not blank, shortened to `most` characters."""
     return cut(next((line for line in text.splitlines() if line.strip()), ""), most)
 
 
@@ -197,12 +201,12 @@ def cut(text: str, most: int = LONGEST) -> str:
 
 
 def now() -> str:
-    """The time in UTC with milliseconds."""
+    """The current time in UTC as ISO 8601 text with milliseconds."""
     return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
 
 
 def moment(text: str) -> float:
-    """An ISO 8601 time, in UTC if it has no zone, as seconds since the epoch; 0.0 for none."""
+    """Convert an ISO 8601 time, in UTC if it has no zone, to seconds since the epoch; 0.0 if `text` is not a time."""
     try:
         time = datetime.fromisoformat(text)
         return (time if time.tzinfo else time.replace(tzinfo=timezone.utc)).timestamp()
@@ -211,7 +215,7 @@ def moment(text: str) -> float:
 
 
 def host() -> str:
-    """The name of this machine, "-" if it has none."""
+    """The name of this machine, or "-" if it has none."""
     return os.uname().nodename or "-"
 
 
@@ -234,8 +238,8 @@ def pid_start(pid: int) -> str:
 
 
 def terminate(record: Record) -> bool:
-    """Send SIGTERM to the process of a run that holds its lock; False if its id now belongs to another process. Raises
-    PermissionError if it belongs to another user."""
+    """Send SIGTERM to the process of a run that holds its lock. Returns False if the process has ended, or its id now
+    belongs to another process. Raises PermissionError if the process belongs to another user."""
     if not record.pid_start or pid_start(record.pid) != record.pid_start:
         return False
     try:

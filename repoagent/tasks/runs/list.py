@@ -26,9 +26,12 @@ _NAMED = 5  # runs listed in a message
 
 @dataclass(frozen=True)
 class Run:
-    """A run and its current state: "running"; how it ended (`directory.ENDS`); "killed" if its process is gone without
-    recording an end; "conversation" if only that exists; "unreadable" with the `problem`. `process_started` is in
-    seconds since the epoch."""
+    """A run and its current state.
+
+    state: "running"; how it ended (`directory.ENDS`); "killed" if its process is gone without recording an end;
+        "conversation" if only its conversation exists; "unreadable" with the `problem`
+    process_started: when its current or last process started, in seconds since the epoch
+    """
 
     run_dir: RunDirectory
     record: Record
@@ -42,7 +45,7 @@ class Run:
 
     @property
     def short(self) -> str:
-        """The last part of a generated name; any other name as it is."""
+        """The last part of a generated name; any other name unchanged."""
         head, _, last = self.name.rpartition("-")
         return last if head.startswith(directory.OF_RUNS) and len(last) == 6 else self.name
 
@@ -52,7 +55,7 @@ class Run:
 
     @property
     def starting(self) -> bool:
-        """Whether it has not written its record yet."""
+        """Whether the run is in progress but has not written its record yet."""
         return self.is_live and not self.record.started
 
     @property
@@ -85,18 +88,18 @@ def _is_empty(run_dir: RunDirectory) -> bool:
 
 
 def read_run(run_dir: RunDirectory, *, warn: Warn = to_stderr) -> Run:
-    """The run in `run_dir`, which may have a conversation and no directory."""
+    """The current state of the run in `run_dir`. A run may have a conversation but no directory."""
     return _run(run_dir, warn) if run_dir.folder.is_dir() else _conversation_only(run_dir)
 
 
 def find(layout: Layout, name: str, *, warn: Warn = to_stderr) -> Run:
-    """The run with this name, short name or unique prefix of either, or, for "last", the newest run that has started
-    and is not a subagent. Raises UsageError if no run matches or more than one does."""
+    """The run with this name, short name or unique prefix of either. "last" means the newest run that has started and
+    is not a subagent. Raises UsageError if no run matches or more than one does."""
     return chosen(runs(layout, warn=warn), name)
 
 
 def chosen(all_runs: Sequence[Run], name: str) -> Run:
-    """`find` among `all_runs`, newest first."""
+    """Like `find`, but among `all_runs`, which are sorted newest first."""
     if not all_runs:
         raise UsageError('no runs yet; start one with `repoagent run "TASK"`')
     for run in all_runs:
@@ -129,8 +132,8 @@ def children(run: Run, among: Iterable[Run]) -> list[Run]:
 
 
 def tree(all_runs: Sequence[Run]) -> list[tuple[int, Run]]:
-    """Runs in the given order with depth 0, and subagents below their parent, oldest first, with depth 1; each once,
-    even if runs name each other as parents."""
+    """Runs in the given order with depth 0, each followed by its subagents with depth 1, oldest first. Lists each run
+    once, even if runs name each other as parents."""
     names = {run.name for run in all_runs}
     top_level = {run.name for run in all_runs if run.record.parent not in names}
     below: dict[str, list[tuple[int, Run]]] = {}
