@@ -55,8 +55,8 @@ _LEFT_OUT = {
 
 
 class Bounds(NamedTuple):
-    """Limits on the files that are parsed and read, and on their bytes: counts, so that a busy machine gives the same
-    answer."""
+    """Limits on the files that are parsed and read, and on their bytes. They are counts, not times, so that a busy
+    machine gives the same answer."""
 
     parsed: int = 60
     parsed_bytes: int = 2 << 20
@@ -67,7 +67,7 @@ class Bounds(NamedTuple):
 
 
 class Scan(NamedTuple):
-    """The names in one file."""
+    """The names in one file: where they occur, and the symbols that they may refer to."""
 
     occurrences: Mapping[str, Sequence[Occurrence]]  # by name
     defined: Mapping[str, Sequence[Symbol]]  # symbols with these names that others can use
@@ -84,7 +84,9 @@ def find(
     bounds: Bounds = Bounds(),  # noqa: B008
 ) -> tuple[tuple[Uses, ...], tuple[str, ...]]:
     """The uses of each symbol, from one search for all of them, and a phrase for each reason why files were not read.
-    `why_not` says which files are withheld, `near` how likely files are to change together with one, for the ranking.
+
+    `why_not` says which files are withheld. `near`, by which files are ranked, says how likely they are to change
+    together with a file.
     """
     names = {query.name for query in queries}
     listed, is_cut = _files_with(worktree.top, names)

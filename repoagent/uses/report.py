@@ -44,10 +44,13 @@ def answer(
     limit: int = 20,
     path_of: Callable[[str], str] = lambda text: text,
 ) -> Answer:
-    """The uses of `text`: `NAME`, `Class.method`, `FILE:NAME`, or a FILE, for what other files use of it. At most
-    `limit` files of a symbol, or symbols of a file, are listed; files that change with the definition come first.
-    `path_of` makes a path as the user wrote it relative to the top. Raises UsageError if `text` is neither a symbol
-    nor a file, Refused for a file that may not be read."""
+    """The uses of `text`, which is `NAME`, `Class.method`, `FILE:NAME`, or a FILE, for all of its symbols that other
+    files use.
+
+    At most `limit` files of a symbol, or symbols of a file, are listed; files that change with the definition come
+    first. `path_of` turns a path as the user wrote it into one relative to the top. Raises UsageError if `text` is
+    neither a symbol nor a file, Refused for a file that may not be read.
+    """
 
     def near(path: str) -> Mapping[str, float]:
         rows = neighborhood(worktree, [path], limit=NEAR).rows
@@ -153,7 +156,7 @@ def definition_lines(uses: Uses) -> Iterator[str]:
 
 
 def lines_of(row: UsesIn) -> str:
-    """The first LINES line numbers, as text."""
+    """The first LINES line numbers of the file, as text."""
     return ", ".join(map(str, row.lines[:LINES])) + (", ..." if len(row.lines) > LINES else "")
 
 

@@ -41,8 +41,11 @@ _AFTER = re.compile(rf"\s+{_SORT}", re.IGNORECASE)
 def start_search(
     worktree: WorkTree, text: str, why_not: WhyNot, known: Collection[str] = ()
 ) -> Callable[[], str]:
-    """Start a run's search for the symbols in `text` that are not `known`; a large repository is not searched. Calling
-    the result waits for it and returns a notice for the model, "" if there are none; that may raise GitError."""
+    """Start a run's search for the symbols in `text` that are not `known`. A large repository is not searched.
+
+    Calling the result waits for the search, and returns a notice for the model, "" if there is nothing to report. That
+    call may raise GitError.
+    """
     try:
         is_large = (worktree.git_dir / "index").stat().st_size > INDEX
     except FileNotFoundError:  # no file is tracked
@@ -69,8 +72,11 @@ def uses_block(
     *,
     known: Collection[str] = (),
 ) -> str:
-    """For each symbol that the request names, except the `known` ones, a line with the files that use it, other than
-    `files` (those to edit), and a line with its tests; "" if there are none. For `targets` see `named_symbols`."""
+    """For each symbol that the request names, except the `known` ones, a line with the files that use it and a line
+    with its tests; "" if there are none.
+
+    `files` are those to edit, which are not listed as uses. For `targets` see `named_symbols`.
+    """
     symbols = named_symbols(worktree, instruction, files, targets, why_not)
     symbols = [uses for uses in symbols if uses.symbol not in known]
     lines = [line for uses in symbols if (line := _elsewhere(uses, files))]
@@ -84,8 +90,11 @@ def named_symbols(
     targets: Sequence[tuple[str, str]],
     why_not: WhyNot,
 ) -> list[Uses]:
-    """At most SYMBOLS symbols that the repository defines, with their uses: first `targets` (pairs of file and symbol
-    that the user pointed at), then those that the instruction names, in `files` before others, rare before common."""
+    """At most SYMBOLS symbols that the request is about and that the repository defines, with their uses.
+
+    Those in `targets`, pairs of file and symbol that the user pointed at, come first. Then come those that the
+    instruction names: symbols of `files` before others, and rare ones before common ones.
+    """
     candidates = _candidates(instruction, files, targets)
     if not candidates:
         return []

@@ -1,4 +1,4 @@
-"""Symbols as a user or a request names them, and what a search for them answers."""
+"""Symbols as a user or a request names them, and the results of a search for their uses."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ _TEST = re.compile(
 
 @dataclass(frozen=True)
 class Definition:
-    """Where a symbol is defined. Lines count from 1, `last_line` is inclusive; `kind` is that of the outline, or
-    "field"."""
+    """The place where a symbol is defined. Lines count from 1, and `last_line` is inclusive. `kind` is that of the
+    outline, or "field"."""
 
     path: str
     name: str
@@ -46,7 +46,7 @@ class Definition:
 
 @dataclass(frozen=True)
 class UsesIn:
-    """The lines of a file, counted from 1, that use a symbol."""
+    """A file that uses a symbol, with the numbers of the lines, counted from 1."""
 
     path: str
     lines: tuple[int, ...]
@@ -113,13 +113,14 @@ def parse_symbol(text: str, file: str = "", data: bytes | None = None) -> Symbol
 
 
 def word_pattern(names: Iterable[str]) -> re.Pattern[bytes]:
-    """Matches each of the names as a word."""
+    """A pattern that matches each of the names as a whole word."""
     words = b"|".join(re.escape(os.fsencode(name)) for name in sorted(names))
     return re.compile(rb"(?<!\w)(?:%s)(?!\w)" % words)
 
 
 def symbols_of_file(worktree: WorkTree, path: str) -> list[SymbolQuery]:
-    """The symbols that a file defines for others, without duplicates. Raises UsageError if there are none."""
+    """The symbols that a file defines and other files can use, without duplicates. Raises UsageError if there are
+    none."""
     data = read_source(worktree, path).data
     if data is None:
         from repoagent.git.files import no_such_file
@@ -132,7 +133,8 @@ def symbols_of_file(worktree: WorkTree, path: str) -> list[SymbolQuery]:
 
 
 def outer(symbols: Iterable[Symbol]) -> list[Symbol]:
-    """The definitions that other code can refer to by name: none local to functions, none that Python itself calls."""
+    """The definitions that other code can refer to by name. Names that are local to functions, and those that only
+    Python itself calls, are left out."""
     definitions = []
     local_below: int | None = None
     for symbol in symbols:
@@ -162,5 +164,5 @@ _FAMILIES = {
 
 
 def family(path: str) -> str:
-    """The group of languages that can call each other's methods; "" for none."""
+    """The group of languages that can call each other's methods, for the language of `path`; "" if there is none."""
     return _FAMILIES.get(PurePath(path).suffix, "")
