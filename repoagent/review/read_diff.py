@@ -67,7 +67,7 @@ def merge_base(top: Path, *commits: str) -> str | None:
 def paths_by_commit(top: Path, tip: str, base: str, most: int) -> tuple[list[frozenset[str]], bool]:
     """The paths that each commit changed, and whether some may be missing because git failed or took more than 0.15 s.
 
-    The commits are at most `most` that are reachable from `tip` but not from `base`, without merges.
+    Reads at most `most` commits that are reachable from `tip` but not from `base`, without merges.
     """
     from repoagent.history.log import TimedGit
 

@@ -48,7 +48,7 @@ def as_text(text: str) -> str:
 
 
 def as_code(text: str, *, table: bool = False) -> str:
-    """`text`, which is one line, as a code span; in a `table`, bars are escaped. An empty text stays empty."""
+    """The one-line `text` as a code span; in a `table`, bars are escaped. An empty text stays empty."""
     text = text.replace("\n", " ")
     if not text.strip():
         return ""

@@ -1,4 +1,4 @@
-"""review-relaxed: a change by someone else must not relax its own review.
+"""The rule review-relaxed: a change by someone else must not relax its own review.
 
 Configuration, dismissals and ignore patterns in such a foreign change do not apply to its own review. Each one that
 would make later reviews more lenient is a finding of this rule.

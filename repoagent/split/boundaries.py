@@ -4,8 +4,9 @@
 grammars, whose type names rarely collide; patterns cover the other types. Costs are relative to that of one more
 segment, which is 1 (see `pack.py`). Leaves in another language (scripts in HTML, fences in Markdown) are parsed too.
 
-Two grammars need special treatment: Markdown opens a section only for `#` headings, so `parsed_text` replaces
-underlined headings with `#` headings of the same length; YAML attaches comments elsewhere (`_above`).
+Two grammars need special treatment. Markdown opens a section only for `#` headings, so `parsed_text` replaces
+underlined headings with `#` headings of the same length. YAML does not attach a comment to the item below it, so
+`_above` finds that comment in the text.
 """
 
 from __future__ import annotations

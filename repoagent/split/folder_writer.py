@@ -43,8 +43,8 @@ _LISTED = 5  # files in a message
 
 
 def create(text: SourceText, options: SplitOptions, folder: Path | None = None) -> Index:
-    """Write the split of `text` into `folder`; None means the default folder. It must be new, empty, or contain an
-    earlier split of the same file.
+    """Write the split of `text` into `folder`; None means the default folder. The folder must be new or empty, or
+    contain an earlier split of the same file.
 
     Raises Refused if the folder contains anything else or unmerged edits, or if a system call fails; UsageError if it
     is not a folder or is in a git directory. Nothing is written in these cases.

@@ -30,8 +30,8 @@ class Unusable(Refused):
 
 
 class Schema(NamedTuple):
-    """The schema of a database: its application id in the file's header, and the SQL statements that create its
-    tables."""
+    """The schema of a database: the application id and the version in the file's header, and the SQL statements that
+    create the tables."""
 
     application: int
     version: int

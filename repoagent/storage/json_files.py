@@ -146,8 +146,8 @@ def record(layout: Layout, *events: Mapping[str, object]) -> None:
     """Append `events` to the audit log, one line each, with one write and one sync. Raises Busy or Refused if the log
     cannot be written.
 
-    Usual keys: kind ("decision", "command", "write"), run, command or path, before and after (blobs), allowed, by (who
-        or what allowed it), exit, seconds, reason.
+    The usual keys are kind ("decision", "command", "write"), run, command or path, before and after (blobs), allowed,
+    by (who or what allowed it), exit, seconds and reason.
     """
     head = {"version": VERSION, "time": datetime.now().astimezone().isoformat(timespec="milliseconds")}
     lines = [dumps({**head, **{key: _plain(value) for key, value in event.items()}}) for event in events]

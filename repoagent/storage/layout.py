@@ -95,7 +95,8 @@ _redirect: list[Warn] = []  # at most one, which replaces standard error
 
 
 def to_stderr(sentence: str) -> None:
-    """Print each warning once, to standard error, unless `send_to` redirects it. This is the default `Warn`."""
+    """Print the warning `sentence` to standard error, unless it was printed before. This is the default `Warn`;
+    `send_to` redirects it."""
     if _redirect:
         _redirect[0](sentence)
     elif sentence not in _printed:

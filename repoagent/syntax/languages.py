@@ -178,8 +178,8 @@ def is_binary(data: bytes) -> bool:
 def guess_language(path: str, data: bytes) -> str | None:
     """The language of a file, a key of `LANGUAGES` or `LONG_TAIL`; None if it is unknown or the file is binary.
 
-    The first 64 kB of the file are enough `data`. It serves to read the `#!` line, which takes precedence (`run.sh` may
-    be a zsh script), and to recognize C++ headers.
+    The first 64 kB of the file are enough `data`: they contain the `#!` line (`run.sh` may be a zsh script), and
+    distinguish C++ headers from C headers.
     """
     if is_binary(data):
         return None

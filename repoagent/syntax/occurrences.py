@@ -67,7 +67,7 @@ _CODE_AFTER = (b"(", b"`")
 def occurrences(path: str, data: bytes, names: Collection[str], *, parse: bool = True) -> Occurrences:
     """The occurrences of `names` in a file, except in comments and in strings that are not keys.
 
-    With `parse` off, or if the file cannot be parsed, each word counts; in a document, only words that look like code
+    Without `parse`, or if the file cannot be parsed, each word counts; in a document, only words that look like code
     do. Empty for a binary file.
     """
     if is_binary(data):

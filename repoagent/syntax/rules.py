@@ -29,10 +29,10 @@ class Rules:
 
     kinds: maps a node type to the kind of symbol, or to a function that decides it
     opened: nodes that are always opened; others are opened only if they contain a match of `hints`
-    scripts: also open nodes that contain a named function
-    deep: open all nodes
+    scripts: whether nodes that contain a named function are opened, too
+    deep: whether all nodes are opened
     wrappers: nodes around a definition that belong to it
-    lists: wrappers that belong to a definition only if they contain no other one
+    lists: wrappers that belong to a definition only if they contain no other definition
     comments: nodes that belong to the next definition
     """
 
@@ -122,8 +122,10 @@ def _value_kind(value: Node | None) -> str | None:
 
 
 def assigned(left: str, right: str) -> Matcher:
-    """Return a matcher for assigned definitions: `const f = () => …`, `exports.f = function …`, `f: function …`, `const
-    api = { f() {} }`, and exported constants."""
+    """Return a matcher for exported constants, and for functions and objects that are assigned to a name.
+
+    It matches `const f = () => …`, `exports.f = function …`, `f: function …` and `const api = { f() {} }`.
+    """
 
     def match(node: Node, outer: Node | None, text: bytes) -> Match | None:
         name, value = node.child_by_field_name(left), node.child_by_field_name(right)

@@ -39,8 +39,8 @@ class HiddenFiles:
     _index: tuple[tuple[int, ...], dict[str, Known], list[str]] = ((), {}, [])
 
     def __call__(self) -> Mapping[str, Known]:
-        """Map each hidden path to "tracked" for a tracked secret, "excluded" for another tracked file, or "" for the
-        rest.
+        """The hidden paths, each mapped to "tracked" for a tracked secret, "excluded" for another tracked file, or ""
+        for any other path.
 
         A folder that is hidden as a whole is one path. Ignored folders and other repositories are read one level deep.
         """
@@ -197,8 +197,8 @@ def hiding_variables(
 ) -> dict[str, str]:
     """Write the attributes file `file`, and return the variables to add to `env` so that git uses it.
 
-    It has the user's attributes, and marks secrets and `excluded` files as binary, which keeps them out of patches of
-    old commits, too. A `.gitattributes` in the repository takes precedence.
+    The file has the user's attributes, and marks secrets and `excluded` files as binary, which keeps them out of
+    patches of old commits, too. A `.gitattributes` in the repository takes precedence.
     """
     command = ("config", "--type=path", "--get", "core.attributesFile")
     configured = git_output(worktree.top, *command, ok=(0, 1)).stdout

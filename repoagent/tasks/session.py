@@ -191,7 +191,7 @@ class RunSession:
     asked_to_finish: bool = False  # after a reply without an action
 
     def go(self) -> Outcome:
-        """Run until the end. Raises NothingDone if the model rejects the task, after reverting its changes."""
+        """Run to completion. Raises NothingDone if the model rejects the task, after reverting its changes."""
         try:
             agent = self._start()
             outcome = run_loop(

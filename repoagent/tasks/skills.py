@@ -34,7 +34,7 @@ _SKILL_NOTICE = (
 
 @dataclass(frozen=True)
 class Skill:
-    """A skill in the folder `path` of `source`."""
+    """A skill in the folder `path`, found in `source`."""
 
     name: str
     description: str

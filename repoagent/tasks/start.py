@@ -145,7 +145,8 @@ def _with_interrupted(context: RunContext, state: State) -> State:
 
 def check_can_commit(worktree: WorkTree, request: RunRequest) -> None:
     """Raise the errors that the commit at the end of a run would raise for any change: Refused during a merge or a
-    rebase, UsageError without a committer, Busy while the index is locked. Does nothing for a chat."""
+    rebase, UsageError without a committer, Busy while the index is locked. Does nothing for a chat, or for a run that
+    commits nothing."""
     commits = not request.commit.no_commit and not request.plan_only and request.mode != "read-only"
     if request.kind != "run" or not commits:
         return

@@ -81,9 +81,9 @@ def start(
     env: Mapping[str, str] = os.environ,
     together: bool = False,
 ) -> Ran:
-    """Run `command` in `top`, for at most `timeout` seconds; a string is run by the shell. `together` merges standard
-    error into the output. All its processes are killed before this returns, even after ^C. Raises Refused if the
-    command cannot be started."""
+    """Run `command` in `top`, by the shell if it is a string, for at most `timeout` seconds. `together` merges standard
+    error into the output. All processes of the command are killed before this returns, even after ^C. Raises Refused if
+    the command cannot be started."""
     started = time.monotonic()
     name = command if isinstance(command, str) else command[0]
     with start_program(

@@ -1,6 +1,6 @@
 """The linked work tree of a run: create it, reopen it on --resume, remove it when everything is committed.
 
-It is in a folder that the user names or, by default, in the git directory, where only repoagent removes it.
+The work tree is in a folder that the user names or, by default, in the git directory, where only repoagent removes it.
 """
 
 from __future__ import annotations

@@ -45,8 +45,8 @@ def write_event(change: FileChange, kind: str, **details: object) -> dict[str, o
 
 @dataclass
 class Guard:
-    """Asks the user about mass deletions and files that take effect when a folder is opened, and undoes them unless the
-    user agrees.
+    """Asks the user about mass deletions and files that take effect when a folder is opened, and reverts them unless
+    the user agrees.
 
     `agreed` gets the paths to which the user agreed. With `sensitive`, files that take effect on opening may be written
     without asking.
@@ -61,10 +61,11 @@ class Guard:
     _allowed: set[str] = field(default_factory=set, init=False)
 
     def after(self, done: Sequence[FileChange], acting: Mapping[str, bool]) -> Iterator[str]:
-        """Check what an ended command changed, and yield text for the model. Its changes, `done`, must be in the change
-        set.
+        """Check what an ended command changed, and yield text for the model. The command's changes, `done`, must be in
+        the change set.
 
-        `acting` has the files it wrote that take effect when a folder is opened, mapped to whether they are new.
+        `acting` has the files that the command wrote and that take effect when a folder is opened, mapped to whether
+        they are new.
         """
         all_changes = (*self.change_set.changes, *self.change_set.candidates)
         moved = {change.after for change in all_changes if change.before is None}

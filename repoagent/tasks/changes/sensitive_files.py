@@ -67,7 +67,7 @@ def _obeyed(worktree: WorkTree, options: Sequence[str] = ()) -> Iterator[Path]:
 def files_run_on_opening(worktree: WorkTree) -> tuple[Path, ...]:
     """The files that an editor, a shell or a coding agent obeys when a folder is opened.
 
-    At the top, these are ON_OPENING_PATHS, even if they do not exist, and any other such files. Below it, they are
+    At the top, these are ON_OPENING_PATHS, even if they do not exist, and any other such files. Below the top, they are
     tracked files, and the .git of repositories in folders with tracked files, at most MOST in total.
     """
     top = worktree.top

@@ -1,8 +1,8 @@
-"""Control runs: a run in progress holds its lock, writes its progress and reads requests before each model call; other
-processes send it requests, wait for its end, or delete it.
+"""Runs in progress, and the requests that other processes send them.
 
-Requests are files in the run's directory: messages and stops. A message is delivered at least once, because its file is
-removed only when the conversation contains it.
+A run holds its lock, writes its progress, and reads requests before each model call. Requests are files in the run's
+directory: messages and stops. A message is delivered at least once, because its file is removed only when the
+conversation contains it. This module also waits for the end of runs, and deletes runs.
 """
 
 from __future__ import annotations
@@ -105,8 +105,8 @@ def stop(run: Run) -> list[Run]:
 def terminate_run(run: Run) -> list[Run]:
     """Send SIGTERM to the processes of a run and its subagents, and return the runs that got it.
 
-    A process gets it only if it holds the lock of the run, and matches the process id and start time in run.json.
-    Raises NotRunning if the run has ended, Refused if a process may not be signaled.
+    A process gets it only if it holds the lock of the run, and has the process id and start time in run.json. Raises
+    NotRunning if the run has ended, Refused if a process may not be signaled.
     """
     ended = []
     for target in _with_subagents(run):
@@ -147,7 +147,7 @@ def _refuse_ended(run: Run, arguments: str = "") -> None:
 
 
 def delete(run: Run) -> bool:
-    """Remove the directory of a run, and delete its conversation if its name was generated. Returns whether the
+    """Remove the directory of a run, and delete its conversation if the run's name was generated. Returns whether the
     conversation can be restored. Raises Busy if the run is still running, Refused if the directory cannot be
     removed."""
     run_dir = run.run_dir

@@ -132,8 +132,8 @@ def children(run: Run, among: Iterable[Run]) -> list[Run]:
 
 
 def tree(all_runs: Sequence[Run]) -> list[tuple[int, Run]]:
-    """Runs in the given order with depth 0, each followed by its subagents with depth 1, oldest first. Lists each run
-    once, even if runs name each other as parents."""
+    """Runs in the given order with depth 0, each followed by its subagents with depth 1, oldest first. Each run is
+    listed once, even if runs name each other as parents."""
     names = {run.name for run in all_runs}
     top_level = {run.name for run in all_runs if run.record.parent not in names}
     below: dict[str, list[tuple[int, Run]]] = {}
