@@ -232,9 +232,11 @@ class OffsetMap:
 
 
 def changes(old: bytes, new: bytes, cuts: Collection[int] = ()) -> list[Change]:
-    """The replacements that turn `old` into `new`, in order, with at least one equal line between any two of them. An
-    insertion or deletion with several equivalent positions is placed with its edge at one of `cuts`, which are offsets
-    in `old`."""
+    """The replacements that turn `old` into `new`, in order, with at least one equal line between any two of them.
+
+    An insertion or deletion with several equivalent positions is placed with its edge at one of `cuts`, which are
+    offsets in `old`.
+    """
     if old == new:
         return []
     same = common_prefix(old, new)

@@ -67,8 +67,8 @@ UNAVAILABLE = (
 def may_hold_secrets(text: str) -> bool:
     """Whether anything in `text` looks random or is a private key's header. Takes a millisecond per 64 KB.
 
-    This avoids loading the rules, which takes a third of a second, for the many texts that do not need them.
-    Identifiers, hashes, UUIDs and names with a short hash do not look random.
+    The rules take a third of a second to load, and few texts need them. Identifiers, hashes, UUIDs and names with a
+    short hash do not look random.
     """
     return _PRIVATE_KEY in text or any(map(_looks_random, set(_RUN.findall(text))))
 

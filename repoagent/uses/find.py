@@ -86,7 +86,7 @@ def find(
     """The uses of each symbol, from one search for all of them, and a phrase for each reason why files were not read.
 
     `why_not` says which files are withheld. `near` says how likely files are to change together with a given file, and
-    is used to rank the answer.
+    serves to rank the answer.
     """
     names = {query.name for query in queries}
     listed, is_cut = _files_with(worktree.top, names)

@@ -44,8 +44,8 @@ def answer(
     limit: int = 20,
     path_of: Callable[[str], str] = lambda text: text,
 ) -> Answer:
-    """The uses of `text`, which is `NAME`, `Class.method`, `FILE:NAME`, or a FILE, for all of its symbols that other
-    files use.
+    """The uses of `text`, which is `NAME`, `Class.method` or `FILE:NAME`. For a FILE, the uses of its symbols in other
+    files.
 
     At most `limit` files of a symbol, or symbols of a file, are listed; files that change with the definition come
     first. `path_of` turns a path as the user wrote it into one relative to the top. Raises UsageError if `text` is
@@ -156,7 +156,7 @@ def definition_lines(uses: Uses) -> Iterator[str]:
 
 
 def lines_of(row: UsesIn) -> str:
-    """The first LINES line numbers of the file, as text."""
+    """The first LINES line numbers of `row`, as text."""
     return ", ".join(map(str, row.lines[:LINES])) + (", ..." if len(row.lines) > LINES else "")
 
 

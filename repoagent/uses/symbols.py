@@ -46,7 +46,7 @@ class Definition:
 
 @dataclass(frozen=True)
 class UsesIn:
-    """A file that uses a symbol, with the numbers of the lines, counted from 1."""
+    """A file that uses a symbol, with the line numbers of the uses, counted from 1."""
 
     path: str
     lines: tuple[int, ...]
