@@ -17,7 +17,11 @@ from repoagent.llm.model import absent
 
 @dataclass(frozen=True)
 class Action:
-    """A model's request. `kind` is the tool's name; the `body` of an edit is the reply without its tags."""
+    """An action that a model requests.
+
+    kind: the name of the tool.
+    body: the text of the action; for an edit, the reply without its tags.
+    """
 
     kind: str
     args: Mapping[str, str] = field(default_factory=dict)
@@ -28,11 +32,14 @@ class Action:
 class Observation:
     """The result of one action.
 
-    ok: if False, later actions of the same reply that need it (`Tool.needs`) are skipped. final: the run ends if the
-    reply requests nothing else. data: for `--json`. error: what to raise if this kind has failed too often in a row.
-    blocks: whether a failure skips later actions that may write; not if a command ran and failed. once: text that is
-    appended only to the last observation of its kind in a reply. shown: a failure in words for the user, if `text`, for
-    the model, has others; "" for none. attached: an image or PDF, as returned by `llm.media.Attachments.keep`.
+    ok: if False, later actions of the same reply that need this one (see `Tool.needs`) are skipped.
+    final: whether the run ends if the reply requests nothing else.
+    data: JSON values for the `--json` output.
+    error: the exception to raise if this kind of action fails too often in a row.
+    blocks: whether a failure also skips later actions that may write; False for a command that ran and failed.
+    once: text that is appended only to the last observation of its kind in a reply.
+    shown: the text about a failure for the user, if it differs from `text`, which is for the model; "" for none.
+    attached: an image or PDF, as returned by `llm.media.Attachments.keep`.
     """
 
     kind: str

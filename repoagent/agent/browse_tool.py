@@ -1,4 +1,4 @@
-"""The tool `browse`: fetch a page, and show its text (of HTML, the readable part)."""
+"""The `browse` tool: fetch a page and return its text. For HTML, this is the readable part."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ def _is_html(page: Page) -> bool:
 
 
 def readable(page: Page, wrap: Wrap) -> str:
-    """The text of `page`; `wrap` puts the HTML parser into a sandbox. Raises UsageError if it is not text."""
+    """Return the text of `page`. Raises UsageError if the page is not text. `wrap` makes the HTML parser's command line
+    run in a sandbox."""
     codec = page.charset if _CODECS.fullmatch(page.charset) else ""
     if _is_html(page):
         return _of_html(page, codec, wrap)
@@ -86,8 +87,12 @@ _ERROR_TEXT = 2_000  # characters of the text of a page with an error status
 
 @dataclass(frozen=True)
 class Browser:
-    """Fetches pages. wrap: puts the HTML parser into a sandbox. audit: records each page. seconds_left: of the run;
-    None without a limit."""
+    """Fetches pages for the `browse` tool.
+
+    wrap: makes the HTML parser's command line run in a sandbox.
+    audit: records each page.
+    seconds_left: returns the time left for the run; None without a limit.
+    """
 
     gate: Gate
     net: Net = field(default_factory=Net)

@@ -1,7 +1,7 @@
-"""Describe the tools to a model: in the prompt, and as schemas for an API with native calls.
+"""Describe the tools to a model: in the prompt, and as schemas for an API with native tool calls.
 
-A schema is derived from the tag in the text of a tool. A call is converted to that tag in the text of the reply, so the
-conversation and the loop only know tags.
+The schema of a tool is derived from the tag in its text. A native call is converted to that tag in the text of the
+reply, so the conversation and the loop handle only tags.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A Jupyter kernel, which runs as a child process, and the cells of code that it executes.
 
-It runs in the same sandbox as a command, with sockets in a folder. Its messages are signed with a key that the code in
-it can read, so nothing in them is trusted.
+The kernel runs in the same sandbox as a command, with its sockets in a folder. Its messages are signed with a key that
+the executed code can read, so nothing in them is trusted.
 """
 
 from __future__ import annotations
@@ -54,8 +54,14 @@ class Message(NamedTuple):
 
 @dataclass
 class Cell:
-    """A cell: its request, the file for its output, and its result so far. error: the name of the exception. lost:
-    whether output is missing."""
+    """A cell of code that is running or has ended.
+
+    request: the id of the execution request.
+    output: the file for the output.
+    ending: how the cell ended.
+    error: the name of the exception.
+    lost: whether some of the output is missing.
+    """
 
     request: str
     output: OutputFile
@@ -106,8 +112,10 @@ def _text(content: Mapping[str, object], key: str) -> str:
 
 
 class Kernel:
-    """A running or ended kernel. withheld: the files that are hidden from it, with their inodes; None if it may see all
-    files."""
+    """A running or ended kernel.
+
+    withheld: the files that are hidden from the kernel, with their inodes; None if it may see all files.
+    """
 
     def __init__(self, runner: CommandRunner, python: str, scratch: Path) -> None:
         """Start a kernel and wait until it answers. Raises UsageError if it does not."""
@@ -250,7 +258,8 @@ class Kernel:
 
 
 def withheld_inodes(runner: CommandRunner) -> dict[str, int]:
-    """The files that are hidden from models, with their inodes: replacing a file removes the mount over it."""
+    """Return the inode of each file that is hidden from models. A different inode later means that the file was
+    replaced, which removes the mount that hides it."""
     inodes = {}
     for path in runner.gate.hidden.withheld():
         with suppress(OSError):

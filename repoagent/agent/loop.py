@@ -46,10 +46,10 @@ class Agent(Protocol):
 
 @dataclass(frozen=True)
 class ModelAgent:
-    """A model, with the prompts that `render` makes from the state (usually one; the replies to several are joined).
+    """An agent that calls a model with the prompts that `render` makes from the state.
 
-    The result of `on_reply` for a request and its reply is added to the `meta` of the turn. Raises what `llm.complete`
-    raises.
+    There is usually one prompt; the replies to several prompts are joined. `on_reply` receives each request and its
+    reply, and its result is added to the `meta` of the turn. Raises what `llm.complete` raises.
     """
 
     model: Model
@@ -112,7 +112,7 @@ End = Literal["finished", "rejected", "answered"]
 
 @dataclass(frozen=True)
 class LoopEvent:
-    """An event to display. `text` is a whole "reply" or its "dropped" part; `words` the reply without actions and
+    """An event to display. `text` is a whole "reply" or its "dropped" part; `words` is the reply without actions and
     patches."""
 
     kind: Literal["reply", "dropped", "action", "observation"]
@@ -124,9 +124,14 @@ class LoopEvent:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended. text: the model's final message: what it did, why it rejected the task, its answer or question.
-    commit_message, notes: see `account`. words: the prose of the last reply, "" if that is `text`. messages: those sent
-    to the user during the run."""
+    """The outcome of a run.
+
+    text: the model's final message: what it did, why it rejected the task, its answer or its question.
+    commit_message: the last commit message in the run's replies; "" for none.
+    notes: all notes in these replies.
+    words: the prose of the last reply; "" if `text` already has it.
+    messages: the messages sent to the user during the run.
+    """
 
     kind: End
     text: str
@@ -153,14 +158,14 @@ def run(
 ) -> Outcome:
     """Continue from `state` until the task is finished, rejected or answered.
 
-    If the conversation ends with a reply, its actions are performed before a new one is requested. `before_finish` is
-    called before a run counts as finished, `before_answer` before text alone counts as an answer; an observation that
-    one of them returns goes back to the model. `before_turn` is called before each reply and may append turns; see
-    `state.extra_turn`.
+    If the conversation ends with a reply, its actions are performed before a new reply is requested. `before_finish` is
+    called before a run counts as finished, `before_answer` before text alone counts as an answer. If either returns an
+    observation, the observation goes back to the model. `before_turn` is called before each reply and may append turns;
+    see `state.extra_turn`.
 
-    Raises ModelError if the model does not follow the protocol or is stuck in a loop; the `error` of a failed
-    observation (for an edit without one, Refused) if three corrections in a row did not help; and what the agent, the
-    tools and `before_finish` raise.
+    Raises ModelError if the model does not follow the protocol or is stuck in a loop. If three corrections in a row do
+    not help, raises the `error` of the failed observation (Refused for an edit that has no `error`). Exceptions from
+    the agent, the tools and `before_finish` propagate.
     """
     by_name = {tool.name: tool for tool in (*OWN, *tools)}
     current = _Run(agent, by_name, state, before_finish, before_answer, before_turn, on_event)
@@ -188,8 +193,8 @@ def account(tools: Iterable[Tool], state: State) -> tuple[str, tuple[str, ...]]:
 
 
 def replay(tools: Iterable[Tool], state: State) -> None:
-    """Repeat the actions in `state` with `Tool.replay`, to continue a conversation in a new process. Raises the error
-    of one that succeeded before and fails now, or Refused."""
+    """Repeat the actions in `state` with `Tool.replay`, to continue a conversation in a new process. If an action that
+    succeeded before fails now, raises its error, or Refused if it has none."""
     by_name = {tool.name: tool for tool in (*OWN, *tools)}
     for step in steps(state.turns):
         actions = _read(step.reply.text, by_name, state).actions
@@ -352,8 +357,8 @@ class _Run:
             raise self.failure
 
     def failures(self, kind: str) -> int:
-        """How many observations of this kind failed in a row, whatever came in between; but a correction counts only if
-        the next reply was malformed, too."""
+        """The number of observations of this kind that have failed since the last success, whatever came in between. A
+        correction counts only if the next reply was malformed, too."""
         count = 0
         for step in reversed(steps(self.state.turns)):
             results = [turn for turn in step.observations if turn.meta.get("kind") == kind]

@@ -1,8 +1,9 @@
-"""Parse a model's reply into actions. Any text can be parsed; what to run is never guessed.
+"""Parse a model's reply into actions. Any text can be parsed, and the parser never guesses what to run.
 
-Pieces (prose, code, patches, tags) are found from left to right, and the first to start wins: a tag inside a patch, a
-code fence or a body is not a tag, and a patch in a body is not a patch. Models may use the call formats of other
-programs: other tags, or only a shell block. Such a call is never performed; the model is told how to write it.
+Pieces (prose, code, patches, tags) are found from left to right, and the piece that starts first wins: a tag inside a
+patch, a code fence or a body is not a tag, and a patch in a body is not a patch. Models may use the call formats of
+other programs, such as other tags or a bare shell block. Such a call is never performed; the model is told how to write
+it.
 """
 
 from __future__ import annotations
@@ -191,8 +192,11 @@ _EXAMPLE = re.compile(r"<(\w+)[^<>]*(?:/>|>.*?</\1>)", re.DOTALL)
 
 
 def foreign(parts: Sequence[Piece]) -> str | None:
-    """The tool that a reply without actions calls in another program's format (a tag with the name of a tool, or
-    `<tool_call>` and `<invoke>`); "" for a shell block at the end of the reply, None for an answer to the user."""
+    """The name of the tool that a reply without actions calls in another program's format.
+
+    Such a call is a tag with the name of a tool, `<tool_call>` or `<invoke>`. Returns "" for a shell block at the end
+    of the reply, and None if the reply is an answer to the user.
+    """
     prose = "".join(piece.text for piece in parts if piece.kind in {"prose", "slip"})
     if call := _CALL.search(prose):
         named = _NAMED.search(prose, call.end()) if re.fullmatch(_WRAPPERS, call[1]) else None
@@ -206,7 +210,8 @@ def foreign(parts: Sequence[Piece]) -> str | None:
 
 
 def advice(name: str, tools: Mapping[str, Tool]) -> str:
-    """How to write a call that a model wrote in another program's format; `name` is its tool, "" for a shell block."""
+    """Tell the model how to write a call that it wrote in another program's format. `name` is the tool; "" for a shell
+    block."""
     tool = _TOOLS.get(name.lower(), name.lower()) if name else "run"
     problem = f"`{name}` cannot be called like this here" if name else "a code block is not performed"
     if tool == EDIT and EDIT in tools:
@@ -224,10 +229,15 @@ def advice(name: str, tools: Mapping[str, Tool]) -> str:
 class Parsed:
     """A parsed reply.
 
-    reply: the part that counts; `dropped` is the rest, which imitates an observation or another speaker. thought: the
-    prose and quoted code, and patches if no tool applies them. actions: in order, `finish` or `reject` last. All
-    patches together are one `edit`, whose body is the reply without its tags. problem: why nothing may be performed,
-    for the model. commit_message: of the last `commit` tag. foreign: see `foreign`; None if the reply has an action.
+    reply: the part that counts.
+    dropped: the rest, which imitates an observation or another speaker.
+    thought: the prose and quoted code; also patches, if no tool applies them.
+    actions: the actions in order, with `finish` or `reject` last. All patches together are one `edit`, whose body is
+        the reply without its tags.
+    problem: why nothing in the reply may be performed, worded for the model; None if there is no problem.
+    commit_message: the content of the last `commit` tag.
+    notes: the contents of all `note` tags.
+    foreign: the tool called in another program's format, as returned by `foreign`; None if the reply has an action.
     """
 
     reply: str
@@ -248,10 +258,12 @@ class Parsed:
 def parse(
     reply: str, tools: Collection[str], *, nonce: str = "", was_cut: bool = False, loose: bool = False
 ) -> Parsed:
-    """Parse `reply`. Never raises.
+    """Parse `reply`. Never raises an exception.
 
-    `tools` are the names of all tools (without `edit`, patches are not actions). A line of prose that contains the
-    `nonce` of the conversation is an imitation; `was_cut`: one was already removed. `loose`: see `Tool.loose`.
+    tools: the names of all tools. Without `edit`, patches are not actions.
+    nonce: the marker of the conversation. A line of prose that contains it imitates the program.
+    was_cut: whether such an imitation was already removed.
+    loose: see `Tool.loose`.
     """
     return _parsed(reply, frozenset(tools), nonce, was_cut, loose)
 

@@ -86,7 +86,6 @@ class _Item(NamedTuple):
         return self.indent + " " * (len(self.bullet) + 1)
 
     def text(self, task: Task) -> str:
-        """The line of the item for `task`."""
         return f"{self.indent}{self.bullet} [{MARKS[task.state]}] {task.label}"
 
 

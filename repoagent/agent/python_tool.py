@@ -1,4 +1,4 @@
-"""The tool `python`: cells of code in a Jupyter kernel, which keeps its variables."""
+"""The `python` tool: cells of code in a Jupyter kernel, which keeps variables from one cell to the next."""
 
 from __future__ import annotations
 
@@ -31,8 +31,13 @@ _TEXT = (
 
 @dataclass
 class KernelSession:
-    """The kernel of one run, started when it is needed. runner: runs it, as it runs commands. scratch: a writable
-    folder for sockets. python: the interpreter. earlier: whether an earlier process of this run had a kernel."""
+    """The kernel of one run, which is started when it is needed.
+
+    runner: runs the kernel, as it runs commands.
+    scratch: a writable folder for sockets.
+    python: the path of the interpreter.
+    earlier: whether an earlier process of this run had a kernel.
+    """
 
     runner: CommandRunner
     scratch: Path

@@ -32,9 +32,12 @@ May = Literal["all", "shown", "read"]
 class ApprovalRequest:
     """An operation that may need approval.
 
-    kind: "command", "python", "edit", "write", "browse", "tool" or "delegate"; "delete" or "sensitive" for something a
-    command has already done. what: the text for the user. patterns: the rules that "always" would add; empty if it is
-    not offered. why: the reason for the question. sandbox: its name, "" for none.
+    kind: "command", "python", "edit", "write", "browse", "tool" or "delegate"; "delete" or "sensitive" for something
+        that a command has already done.
+    what: the operation, as shown to the user.
+    patterns: the rules that an "always" answer would add; empty if "always" is not offered.
+    why: the reason for asking.
+    sandbox: the name of the sandbox; "" for none.
     """
 
     kind: str
@@ -46,9 +49,14 @@ class ApprovalRequest:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The decision on a request. always: add its patterns to the rules of this run; keep: also to those of the
-    repository. reason: why it was refused, for the model. by: who or what decided, for the audit. may: "all" only if an
-    answer or a rule of the user allows the command."""
+    """The decision on a request.
+
+    always: add the request's patterns to the rules of this run.
+    keep: add them to the repository's rules, too.
+    reason: why the request was refused, for the model.
+    by: who or what decided, for the audit log.
+    may: what the command may access; "all" only if a rule or an answer of the user allows the command.
+    """
 
     allowed: bool
     always: bool = False
@@ -74,11 +82,18 @@ _NOT_INTERACTIVE = Verdict(
 
 @dataclass
 class Gate:
-    """Allow or refuse operations.
+    """Allows or refuses operations.
 
-    remember: saves the patterns of an "always" answer for later runs in this repository. sandbox: the name of the
-    commands' sandbox, "" for none; why_none: why, as a sentence. hidden: the work tree, and what models may not see of
-    it. writable: other folders that commands may write to; protected: paths that they may not write. path: their PATH.
+    asker: asks the user.
+    allow, deny: the rules; an "always" answer adds to `allow`.
+    remember: saves the patterns of an "always" answer for later runs in this repository.
+    audit: records each decision.
+    sandbox: the name of the sandbox for commands; "" for none.
+    why_none: a sentence that explains why there is no sandbox.
+    hidden: the work tree and the files that models may not see.
+    writable: folders outside the work tree that commands may write to.
+    protected: paths that commands may not write to.
+    path: the PATH of the commands.
     """
 
     mode: Mode
@@ -95,8 +110,10 @@ class Gate:
     path: str | None = None
 
     def decide(self, request: ApprovalRequest) -> Verdict:
-        """Decide on a request. Deny rules win in every mode; the patterns of an "always" answer are added to `allow`.
-        Raises what `asker` and `remember` raise."""
+        """Decide on a request. Deny rules win in every mode.
+
+        The patterns of an "always" answer are added to `allow`. Exceptions from `asker` and `remember` propagate.
+        """
         reading = read_command(request.what) if request.kind == "command" else None
         check = _Check(self, reading)
         verdict = self._denied(request, reading) or self._unasked(request, check) or self._ask(request, check)

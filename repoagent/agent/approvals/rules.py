@@ -161,8 +161,8 @@ def only_reads(command: Simple) -> bool:
 
 
 def can_do_no_harm(command: Simple, hidden: HiddenFiles, path: str | None) -> bool:
-    """Whether `command` only reads files of the work tree that are not hidden, even without a sandbox. A program in the
-    work tree (found by `path`) is not trusted."""
+    """Whether `command` is harmless without a sandbox: it only reads files of the work tree that are not hidden. `path`
+    is the command's PATH; a program inside the work tree is not trusted."""
     if not only_reads(command) or command.name in {"git", "rg"}:
         return False
     base = hidden.top.resolve()
@@ -222,9 +222,13 @@ _HIDDEN_TOO = re.compile(r"-[A-Za-z0-9]*[.uUg]|--(hidden|unrestricted|no-ignore|
 
 @dataclass(frozen=True)
 class HiddenFiles:
-    """The files of the work tree `top` that models may not see. off_limits: why a path is hidden, None if it is not.
-    withheld: the existing hidden files, relative to the top. blobs: whether any of the given git objects has the
-    content of a hidden file."""
+    """The files of the work tree that models may not see.
+
+    top: the top folder of the work tree.
+    off_limits: returns the reason why a path is hidden, or None if it is not.
+    withheld: returns the existing hidden files, relative to `top`.
+    blobs: returns whether any of the named git objects has the content of a hidden file.
+    """
 
     top: Path = Path()
     off_limits: Callable[[str], str | None] = lambda _: None
@@ -401,8 +405,11 @@ class Rule:
         return not fixed or not obeys(words, written)  # options that the user wrote out are intended
 
     def may_deny(self, command: Simple, *, any_case: bool = False) -> bool:
-        """Whether the rule denies `command`, or could for some value of its unknown words; also without assignments,
-        the folder of the program and the options of git itself. `any_case`: the file system ignores case."""
+        """Whether the rule denies `command`, or could deny it for some value of its unknown words.
+
+        Leading variable assignments, the folder of the program and git's global options are ignored. Set `any_case` if
+        the file system ignores case.
+        """
         if self.kind != "command" or not command.words:
             return False
         patterns, further, _ = self._parsed

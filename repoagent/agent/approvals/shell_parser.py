@@ -62,7 +62,7 @@ class _Strict:
         self.commands("")
 
     def next(self) -> str:
-        """The next character after blanks, line continuations and comments; "" at the end."""
+        """Skip blanks, line continuations and comments, and return the next character; "" at the end."""
         if match := _BLANKS.match(self.text, self.at):
             self.at = match.end()
         return self.text[self.at : self.at + 1]
@@ -121,7 +121,7 @@ class _Strict:
             raise Unsure("a quote is not closed")
 
     def commands(self, close: str) -> None:
-        """Read commands up to `close`: ")", or "" for the end of the text."""
+        """Read commands up to the closing character `close`: ")" or, for the end of the text, ""."""
         self.depth += 1
         if self.depth > 20:
             raise Unsure("it is nested too deeply")

@@ -35,9 +35,11 @@ class Word(NamedTuple):
 class Simple:
     """One simple command.
 
-    assignments: before the command word; some commands consist only of these. writes, reads: the targets of
-    redirections. fed: whether its standard input is a pipe, a file or a here-document. role: "wraps" for a command that
-    only runs another (`timeout 5 make`); "inside" for one run by a command that itself needs approval (`sudo`).
+    assignments: the variables set before the command word; some commands have nothing else.
+    writes, reads: the targets of redirections.
+    fed: whether standard input is a pipe, a file or a here-document.
+    role: "runs" for an ordinary command; "wraps" for a command that only runs another (`timeout 5 make`); "inside" for
+        a command run by another that itself needs approval (`sudo`).
     """
 
     words: tuple[Word, ...]

@@ -1,5 +1,5 @@
-"""The checkpoint of a long conversation: the model's summary of the work so far, or one made without it, and the facts
-that the program knows."""
+"""The checkpoint of a long conversation: a summary of the work so far, and the facts that the program knows. The model
+writes the summary; if it fails to, the program makes one."""
 
 from __future__ import annotations
 
@@ -49,7 +49,12 @@ def borders(turns: Sequence[Turn]) -> list[int]:
 
 @dataclass(frozen=True)
 class Known:
-    """The plan as text, and a line for each changed file and each command, newest last."""
+    """The facts that a checkpoint states with certainty.
+
+    plan: the plan as text.
+    changed: a line for each changed file, newest last.
+    commands: a line for each command, newest last.
+    """
 
     plan: str = ""
     changed: tuple[str, ...] = ()
@@ -120,7 +125,7 @@ def joined(text: str, known: Known, most: int) -> str:
 
 
 def body_of(text: str) -> str:
-    """The body of a checkpoint, taken from the text of its turn."""
+    """Extract the body of a checkpoint from the text of its turn."""
     quoted = [
         piece
         for piece in shorten_text.pieces(text)

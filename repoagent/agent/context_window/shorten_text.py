@@ -36,8 +36,8 @@ class Quoted:
 
 @dataclass(frozen=True)
 class Cut:
-    """The head and tail of a text of `lines` lines. Lines `first` to `last` (from 1) are left out; if `within`, only
-    parts of them, because a long line was cut."""
+    """The head and tail of a text that has `lines` lines. Lines `first` to `last` (counted from 1) are left out. If
+    `within` is set, only parts of them are left out, because a long line was cut."""
 
     head: str
     tail: str
@@ -157,9 +157,11 @@ def trimmed(text: str, most: int, note: str) -> str:
 
 
 def spilling(tool: Tool, folder: Path, shown_as: Callable[[Path], str] = str, limit: int = LIMIT) -> Tool:
-    """Wrap `tool` so that a result of more than `limit` bytes is shortened, with its full contents saved in files in
-    `folder`; their paths, as `shown_as` returns them for the tool `read`, are in `data` as `spilled`. Raises Refused if
-    a file cannot be written."""
+    """Wrap `tool` so that a result of more than `limit` bytes is shortened and its full contents are saved in `folder`.
+
+    `shown_as` converts a saved file's path to the one that the `read` tool accepts; these paths are added to `data` as
+    `spilled`. Raises Refused if a file cannot be written.
+    """
 
     def perform(action: Action) -> Observation:
         result = tool.perform(action)

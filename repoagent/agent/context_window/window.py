@@ -1,9 +1,9 @@
-"""Select the turns of a conversation to send to a model, and replace older ones with a checkpoint.
+"""Select the turns of a conversation to send to a model, and replace older turns with a checkpoint.
 
-Without a checkpoint all turns are sent. With a checkpoint, these are sent: the user's messages, the checkpoint, the
-turns that it retained, and all later ones. So until the next checkpoint a request only grows at its end, and the
-provider can cache its prefix. For the same reason, superseded results are reduced to one line only when a checkpoint is
-made.
+Without a checkpoint, all turns are sent. With a checkpoint, the request has the user's messages, the checkpoint, the
+turns that it retained, and all later turns. Until the next checkpoint, a request therefore only grows at its end, and
+the provider can cache its prefix. For the same reason, superseded results are reduced to one line only when a
+checkpoint is made.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ def without_attached(turn: Turn) -> Turn:
 
 
 def marked(request: Request) -> Request:
-    """`request` with cache marks at the end of its first message, which stays the same until the next checkpoint, where
-    the previous request ended, and at its own end."""
+    """Return `request` with cache marks at the end of its first message, where the previous request ended, and at its
+    own end. The first message stays the same until the next checkpoint."""
     of_user = [number for number, message in enumerate(request.messages) if message.role == "user"]
     messages = list(request.messages)
     for number in {*of_user[:1], *of_user[-2:]}:
@@ -89,8 +89,11 @@ def marked(request: Request) -> Request:
 
 
 def without_superseded(turns: Sequence[Turn]) -> tuple[Turn, ...]:
-    """Replace these with notes, except in the newest unit (see `borders`): each `read` whose lines were read again or
-    whose file was edited later, results that are also saved in a file, images and PDFs."""
+    """Replace superseded results with notes, except in the newest unit (see `borders`).
+
+    These are `read` results whose lines were read again or whose file was edited later, results that are also saved in
+    a file, images and PDFs.
+    """
     newest = borders(turns)[-1] if turns else 0
     slim = list(turns)
     later: list[tuple[str, int, int]] = []  # path, first and last line
@@ -213,8 +216,12 @@ def _within(turn: Turn, most: int) -> Turn:
 
 @dataclass(frozen=True)
 class Window:
-    """Selects the part of a long conversation to send. budget: tokens for the turns (see `room`). tools: the names of
-    all tools, to parse the replies. file: for a copy of the checkpoint for the user."""
+    """Selects the part of a long conversation to send.
+
+    budget: the tokens available for the turns (see `room`).
+    tools: the names of all tools, to parse the replies.
+    file: where to save a copy of the checkpoint for the user; None for no copy.
+    """
 
     budget: int
     tools: Sequence[str] = ()
@@ -240,11 +247,11 @@ class Window:
         *,
         force: bool = False,
     ) -> State:
-        """The state for the next call: with a new checkpoint if one is due or `force` is set.
+        """Return the state for the next call, with a new checkpoint if one is due or `force` is set.
 
         `ask` sends turns and returns the reply and its metadata (model, tokens). If that fails, or the reply is not a
-        checkpoint, the program makes one from the `known` facts and the first lines of the replies. Raises what
-        writing a file raises.
+        checkpoint, the first lines of the replies serve as the summary. The `known` facts are added in either case.
+        Raises Busy or Refused if a file cannot be written.
         """
         mark = newest(state.turns)
         replies = any(turn.role == "assistant" for turn in state.turns[mark[0] if mark else 0 :])
@@ -301,8 +308,8 @@ class Window:
 
 
 def room(context_tokens: int, reply_tokens: int, fixed: Request) -> int:
-    """The tokens left for turns besides the reply and `fixed`, the request without turns. Raises UsageError if they are
-    too few to work with."""
+    """The tokens left for turns, after the reply and `fixed`, the request without turns. Raises UsageError if too few
+    are left to work with."""
     available = context_tokens - reply_tokens - estimate(fixed).input
     if available < LEAST:
         raise UsageError(

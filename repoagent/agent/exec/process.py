@@ -31,8 +31,11 @@ _SLICE = 0.1  # seconds of one wait: Python handles a ^C that arrives just befor
 
 
 class OutputFile:
-    """Saves the first `keep` bytes of an output and, when it is closed, its end. Raises OSError if the file cannot be
-    opened; a later error is stored in `write_error`, because the command continues."""
+    """Saves the first `keep` bytes of an output and, on `close`, its last bytes.
+
+    Raises OSError if the file cannot be opened. A later error is stored in `write_error`, because the command
+    continues.
+    """
 
     def __init__(self, file: Path, keep: int) -> None:
         self.write_error = ""
@@ -80,8 +83,11 @@ class Job:
 
 
 class Command:
-    """A command, running or ended, in its own session and without input. A thread copies its output to `file`; `why`
-    returns why the sandbox ended it, or None. Raises OSError if it cannot be started."""
+    """A running or ended command, in its own session and without input.
+
+    A thread copies its output to `file`. `why` returns the reason why the sandbox ended the command, or None. Raises
+    OSError if the command cannot be started.
+    """
 
     def __init__(
         self,
@@ -204,7 +210,8 @@ class Command:
 
     @property
     def exit(self) -> int | None:
-        """The exit code: 128+n after signal n, None while it is running, 0 if only a reader closed its pipe."""
+        """The exit code: 128+n after signal n, None while the command is running, 0 if it ended only because a reader
+        closed its pipe."""
         code = self.process.poll()
         code = code if code is None or code >= 0 else 128 - code
         return 0 if code == CLOSED and "|" in self.job.text else code
@@ -249,8 +256,11 @@ _DROPPED = {
 
 
 def environment(base: Mapping[str, str]) -> dict[str, str]:
-    """`base` without secrets, shell hooks and relative folders in PATH, with settings that keep programs from waiting
-    for input. CI is not set: programs should behave as they do for the user."""
+    """Return `base` without secrets, shell hooks and relative folders in PATH.
+
+    Settings are added that keep programs from waiting for input. CI is not set: programs should behave as they do for
+    the user.
+    """
     dropped = _DROPPED | set(secrets_of(base))
     env = {
         name: value

@@ -54,8 +54,10 @@ def drawn(line: str) -> str:
 
 
 def show(file: Path, name: str, budget: int, start: int = 0) -> tuple[str, int]:
-    """The output in `file` from byte `start` on, masked, in at most about `budget` bytes, and the size of the file.
-    `name` is that of the file for the model."""
+    """Return the output in `file` from byte `start` on, with secrets masked, and the size of the file.
+
+    The output is shortened to about `budget` bytes. `name` is what the model calls the file.
+    """
     with file.open("rb") as stream:
         end = stream.seek(0, 2)
         stream.seek(start)

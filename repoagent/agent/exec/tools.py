@@ -33,13 +33,20 @@ _SECONDS = re.compile(r"\d{1,6}(\.\d+)?")
 class CommandRunner:
     """Runs commands in `top` with the settings of a run.
 
-    folder: for output files. wrap: the command line that runs a command in the sandbox, which writes to a report file
-    why it ended the command; why_ended: reads that. unshown: variables for a command that may not see hidden files.
-    seconds_left: None without a limit. watch: called before a command, with whether one in the background may have
-    written since; what it returns is called afterwards, and says which files changed. shown_as: the name of an output
-    file for the model. explain: which limit of the sandbox caused an error in an output. running: called with each
-    foreground command and its output file. budget: bytes that are shown of an output; keep, keep_total: that are saved
-    of one, and of all together.
+    folder: the folder for output files.
+    wrap: returns the command line that runs a command in the sandbox. If the sandbox ends the command, it writes the
+        reason to the given report file.
+    why_ended: reads the report file.
+    unshown: returns additional variables for a command that may not see hidden files.
+    seconds_left: returns the time left for the run; None without a limit.
+    watch: called before a command, with whether a background command may have written files since the last call. It
+        returns a function to call after the command, which says which files changed.
+    shown_as: returns the name of an output file for the model.
+    explain: says which limit of the sandbox caused an error in an output.
+    running: called with each foreground command and its output file.
+    timeout, longest: the default and the maximum time limit, in seconds.
+    budget: the maximum number of bytes of an output to show.
+    keep, keep_total: the maximum number of bytes to save, of one output and of all outputs together.
     """
 
     top: Path
@@ -84,23 +91,27 @@ class CommandRunner:
         )
 
     def look(self) -> Callable[[], str]:
-        """Take a snapshot of the files. The returned function says which changed since, or while a background command
-        ran."""
+        """Take a snapshot of the files. Call the returned function to learn which files changed since then, or earlier
+        while a background command ran."""
         since = [name for name in self.background if name not in self.settled]
         self.settled.update([name for name in since if self.background[name].has_ended()])
         return self.watch(any(self.background[name].job.may != "read" for name in since))
 
     @contextmanager
     def reporting(self, look_again: Callable[[], str]) -> Iterator[None]:
-        """Add the result of `look_again` to a UsageError: without that call, the next resume would attribute changes by
-        the user to an interrupted command."""
+        """Add the result of `look_again` to a UsageError raised in the block.
+
+        `look_again` must be called even then: otherwise the next resume would attribute the user's changes to an
+        interrupted command.
+        """
         try:
             yield
         except UsageError as error:
             raise UsageError("\n".join(filter(None, [str(error), look_again().strip()]))) from error
 
     def notices(self) -> list[str]:
-        """Sentences on background commands that have ended since the last call, and on files that changed."""
+        """Return a sentence for each background command that has ended since the last call, and one about changed
+        files."""
         sentences = [
             f"The background command {name} ({command.label}) has ended: {command.how()}."
             for name, command in self.background.items()
@@ -183,8 +194,11 @@ class CommandRunner:
         keep: int,
         variables: Mapping[str, str] = MappingProxyType({}),
     ) -> Command:
-        """Start `argv` for `job` in its sandbox. At most `keep` bytes of its output, and the end, go to `file`. Raises
-        OSError."""
+        """Start `argv` for `job` in its sandbox, with `variables` added to its environment.
+
+        The first `keep` bytes of the output, and its end, are saved in `file`. Raises OSError if the command cannot be
+        started.
+        """
         report = file.with_name(f".{file.stem.removeprefix('.')}.why")
         env = {**environment(self.env), **variables, **(self.unshown() if job.may != "all" else {})}
 
@@ -272,7 +286,8 @@ class CommandRunner:
         raise UsageError(f'name the command, as in command="b1" ({choices}).')
 
     def time_limit(self, text: str) -> float:
-        """The seconds of timeout="TEXT", or those left for the run if fewer. Raises UsageError."""
+        """The time limit of a command, in seconds. `text` is the value of its `timeout` attribute, "" for the default.
+        The limit is never longer than the time left for the run. Raises UsageError if `text` is invalid."""
         text = text.strip().removesuffix("s").strip() or f"{self.timeout:g}"
         if not _SECONDS.fullmatch(text) or not 0 < float(text) <= self.longest:
             raise UsageError(f'timeout="{text}": use a number of seconds, at most {self.longest:g}.')
