@@ -19,8 +19,13 @@ from repoagent.llm.conversation import Turn, append, read
 
 @dataclass(frozen=True)
 class State:
-    """The turns so far. With a `file`, each new turn is written to it first. `nonce` marks the program's own text in
-    the prompt; `plan` is the text of the run's plan at the time of the next reply, "" for none."""
+    """The state of a conversation.
+
+    turns: the turns so far.
+    nonce: marks the program's own text in the prompt.
+    file: the conversation file, to which each new turn is written first; None for no file.
+    plan: the text of the run's plan at the time of the next reply; "" for none.
+    """
 
     turns: tuple[Turn, ...] = ()
     nonce: str = field(default_factory=lambda: os.urandom(4).hex())
@@ -44,8 +49,12 @@ class State:
 
 
 def open_state(file: Path) -> State:
-    """The state in a conversation file; if it does not exist, an empty one that will be saved there. Raises what
-    `conversation.read` raises."""
+    """Read the state from a conversation file. If the file does not exist, return an empty state that will be saved
+    there.
+
+    Raises BrokenConversation if the file is malformed, NewerConversation if its format is newer, Refused if it cannot
+    be read.
+    """
     conversation = read(file)
     return State(conversation.turns, conversation.nonce, file) if conversation else State(file=file)
 
@@ -100,11 +109,15 @@ Needs = Literal["nothing", "writes", "all"]
 class Tool:
     """A tool that a model can use.
 
-    text: its line in the prompt, with the tag (for `edit`, the format of a patch); "" for a tag that is accepted but
-    not offered. perform: returns an observation with `ok=False` for a failure that a model can handle; an exception
-    ends the run. replay: the effect exists only in this process (`loop.replay` repeats it). loose: for `edit`, a code
-    fence without a file name is one, too. needs: which earlier actions of the same reply must not have failed: for
-    "writes" the edits, but no look-up and no command that ran and failed; "all" for a report that something is done.
+    text: the tool's line in the prompt, with its tag (for `edit`, the format of a patch); "" for a tag that is accepted
+        but not offered.
+    perform: performs an action. For a failure that a model can handle, it returns an observation with `ok=False`; an
+        exception ends the run.
+    replay: whether the effect exists only in this process, so that `loop.replay` must repeat it.
+    loose: for `edit`, whether a code fence without a file name is an edit, too.
+    needs: which earlier actions of the same reply must not have failed. "nothing": the tool only reads. "writes":
+        edits, but not a look-up or a command that ran and failed. "all": every action, because the tool reports that
+        something is done.
     """
 
     name: str
@@ -182,11 +195,12 @@ _NOISE = (  # compiled by `re` at their first use: most edits are over before
 
 
 def repetition(history: Sequence[Step], actions: Callable[[Step], Sequence[Action]]) -> str:
-    """The warning for a model whose last step shows that it is stuck in a loop, or "". `actions` parses a reply.
+    """The warning for a model whose last step shows that it is stuck in a loop; "" if it does not. `actions` parses a
+    reply.
 
-    Two steps are equal if their replies and observations are (except for spaces), and similar if they request the same
-    actions with the same results, ignoring times, addresses and temporary names. The same action after an edit is not a
-    repetition (test, edit, test), nor is waiting for a limited time.
+    Two steps are equal if their replies and observations are (except for spaces). They are similar if they request the
+    same actions with the same results, ignoring times, addresses and temporary names. Repeating an action after an edit
+    (test, edit, test) is not a loop, nor is waiting for a limited time.
     """
     history = history[-_STEPS:]
     if not history:

@@ -11,8 +11,8 @@ SECONDS, MEMORY, OUTPUT = 20, 1 << 31, 1 << 22
 
 
 def main(url: str, codec: str) -> None:
-    """Read a page from standard input, and write its title and text as Markdown in UTF-8 to standard output. An empty
-    `codec` is guessed."""
+    """Read a page from standard input, and write its title and text to standard output, as Markdown in UTF-8. If
+    `codec` is empty, the encoding is guessed."""
     resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 1))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (OUTPUT, OUTPUT))  # of any file

@@ -88,8 +88,11 @@ _NETWORKS = tuple(map(ipaddress.ip_network, _RESERVED.split()))
 
 
 def is_public(address: str) -> bool:
-    """Whether an IP address is on the public internet. An IPv6 address that embeds an IPv4 address is judged by the
-    latter; tunnel addresses (6to4, Teredo) are not public."""
+    """Whether an IP address is on the public internet.
+
+    If an IPv6 address embeds an IPv4 address, the embedded address decides. Tunnel addresses (6to4, Teredo) are not
+    public.
+    """
     parsed = ip_address(address)
     if parsed is None:
         return False
@@ -105,7 +108,7 @@ def is_public(address: str) -> bool:
 
 
 def ip_address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """None if `host` is a name."""
+    """Parse `host` as an IP address; None if it is a name."""
     try:
         return ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
@@ -113,7 +116,7 @@ def ip_address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | Non
 
 
 def resolve(host: str, port: int) -> list[str]:
-    """The IP addresses of `host`, in the order in which to try them. Raises OSError."""
+    """The IP addresses of `host`, in the order in which to try them. Raises OSError if the name cannot be resolved."""
     entries = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(entry[4][0]) for entry in entries))
 
@@ -135,7 +138,13 @@ _HEADERS = {
 
 @dataclass(frozen=True)
 class Net:
-    """Access to the network. may: whether to connect to an address. trust: the context that checks certificates."""
+    """Access to the network.
+
+    may: returns whether connecting to an address is allowed.
+    resolve: returns the addresses of a host name.
+    trust: creates the context that checks certificates.
+    seconds, largest: the limits on the time and on the size of a page, in bytes.
+    """
 
     may: Callable[[str], bool] = is_public
     resolve: Callable[[str, int], Sequence[str]] = resolve
@@ -146,8 +155,14 @@ class Net:
 
 @dataclass(frozen=True)
 class Page:
-    """A response. kind, charset: from the content type, in lower case, or "". data: the body, decompressed. cut:
-    whether the rest of the body was dropped; broken: whether the response ended too early."""
+    """A response.
+
+    kind: the content type in lower case, without parameters; "" if unknown.
+    charset: the `charset` parameter of the content type; "" if there is none.
+    data: the decompressed body.
+    cut: whether the rest of the body was dropped.
+    broken: whether the response ended too early.
+    """
 
     url: Url
     status: int
@@ -163,8 +178,11 @@ class Page:
 
 
 def fetch(url: Url, net: Net, moved: Callable[[Url, Url], None]) -> Page:
-    """The page at `url`, after redirects; `moved` is called before each, and raises an exception to refuse it. Raises
-    UsageError for every failure; a status such as 404 is none."""
+    """Fetch the page at `url`, following redirects. Raises UsageError for every failure; a status such as 404 is not a
+    failure.
+
+    `moved` is called before each redirect, and raises an exception to refuse it.
+    """
     deadline = time.monotonic() + net.seconds
     seen = {url}
     while True:

@@ -1,5 +1,8 @@
-"""Convert GitPython objects: arguments of `Repository` become the engine's paths, revisions and patch text, and ids
-become `git.Commit`. This is the only module that imports `git`; the library loads it only when needed."""
+"""Convert GitPython objects to and from the engine's types.
+
+Arguments of `Repository` become paths, revisions and patch text, and ids become `git.Commit`. This is the only module
+that imports `git`; the library loads it only when needed.
+"""
 
 from __future__ import annotations
 

@@ -94,8 +94,8 @@ class Repository:
 
     @property
     def git(self) -> Repo:
-        """GitPython's `git.Repo`: the one that was passed, or a new one. Threads may not share it. Raises UsageError if
-        GitPython cannot open the repository."""
+        """GitPython's `git.Repo`: the object that was passed, or a new one. Do not share it between threads. Raises
+        UsageError if GitPython cannot open the repository."""
         if self._git is None:
             from repoagent.api.gitpython import open_repo
 
@@ -450,9 +450,12 @@ class Repository:
         return run_in_worktree(self._worktree, request, merged, ui, model_setup)
 
     def undo(self, edit_id: str | None = None) -> UndoResult:
-        """Undo the last edit, or the edit with this id: move the branch back if the edit's commit is its tip and on no
-        other ref, otherwise revert it in a new commit; other changes stay. Raises NothingDone if there is no edit to
-        undo, Refused if it cannot be undone, Busy if another program changes the repository."""
+        """Undo the last edit, or the edit with this id. Other changes are kept.
+
+        If the edit's commit is the tip of the branch and on no other ref, the branch is moved back; otherwise the edit
+        is reverted in a new commit. Raises NothingDone if there is no edit to undo, Refused if it cannot be undone, and
+        Busy if another program is changing the repository.
+        """
         from repoagent.edit.undo import undo
 
         self._settle()

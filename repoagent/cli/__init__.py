@@ -33,7 +33,8 @@ class Ended(KeyboardInterrupt):
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
-    """Run `repoagent` (or `git repoagent`) with `argv`, by default `sys.argv`, and exit with its code."""
+    """Run `repoagent` (or `git repoagent`) and exit with its exit code. `argv` is the program's name and its arguments,
+    by default `sys.argv`."""
     gc.set_threshold(_COLLECT_AFTER)
     try:
         listen()

@@ -68,7 +68,8 @@ COMMANDS = {name: entry for group in [*GROUPS.values(), HIDDEN] for name, entry 
 
 
 class LazyGroup(click.Group):
-    """A group that takes names and short help from `table`: it imports a command only when it runs."""
+    """A group that takes the names and short help of its commands from `table`, so that a command is imported only when
+    it runs."""
 
     table: Mapping[str, tuple[str, str]]
 

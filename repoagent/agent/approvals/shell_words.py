@@ -56,7 +56,7 @@ class Simple:
 
     @property
     def texts(self) -> list[str]:
-        """The arguments."""
+        """The arguments, without the program."""
         return [word.text for word in self.words[1:]]
 
     @property

@@ -1,5 +1,8 @@
-"""Confine a command with Landlock, seccomp and, where the user may create namespaces, mounts; or with bubblewrap, where
-only that may create them; or only supervise it."""
+"""Confine a command with Landlock and seccomp and, where the user may create namespaces, with mounts.
+
+Where only bubblewrap may create namespaces, it sets up the mounts. A command can also be supervised without being
+confined.
+"""
 
 from __future__ import annotations
 
@@ -61,8 +64,11 @@ _NO_MOVES = (
 
 @dataclass(frozen=True)
 class Sandbox:
-    """A way to confine a command. program: the path of bubblewrap, "" for Landlock. mounting: whether mounts can cover
-    paths; otherwise Landlock works alone."""
+    """A way to confine a command.
+
+    program: the path of bubblewrap; "" for Landlock.
+    mounting: whether mounts can cover paths; otherwise Landlock works alone.
+    """
 
     program: str = ""
     mounting: bool = True
@@ -211,8 +217,12 @@ def _limits(policy: Policy, report: Path | None) -> dict[str, object]:
 
 
 def why_ended(report: Path) -> str | None:
-    """Why repoagent ended a command, for example "it used more than 512 MB of memory" (the exit code is then 137); None
-    if the command ended by itself. `report` is the file that was passed to `wrap`, where commands cannot write."""
+    """The reason why repoagent ended a command, such as "it used more than 512 MB of memory"; None if the command ended
+    by itself.
+
+    If there is a reason, the exit code is 137. `report` is the file that was passed to `wrap`; commands cannot write to
+    it.
+    """
     try:
         return report.read_text("utf-8").strip() or None
     except FileNotFoundError:
@@ -226,7 +236,7 @@ def find() -> Sandbox | None:
 
 
 def candidates() -> Iterator[Sandbox]:
-    """The kinds of sandbox that this machine may support, the best first."""
+    """The kinds of sandbox that this machine may support, best first."""
     if sys.platform != "linux":
         return
     supported = landlock_abi() and seccomp.supported()

@@ -26,8 +26,12 @@ _SOCKETS = Path("/proc/net/unix")
 
 @dataclass(frozen=True)
 class Plan:
-    """The steps in order, the names that need placeholders (see `launch.main`), and whether the top of the work tree is
-    read-only except for its entries."""
+    """The mounts for a command.
+
+    steps: the mounts, in order.
+    missing: the names that need placeholders (see `launch.main`).
+    narrow: whether the top of the work tree is read-only except for its entries.
+    """
 
     steps: tuple[Step, ...]
     missing: tuple[str, ...]
@@ -45,7 +49,8 @@ def writable_roots(policy: Policy) -> list[str]:
 
 
 def protected_names(policy: Policy) -> list[str]:
-    """The paths of `keep`, with resolved parents; for a symbolic link, both the link and its target."""
+    """The paths in `policy.keep`, with their parent folders resolved. A symbolic link is listed together with its
+    target."""
     names = [os.path.join(_real(path.parent), path.name) for path in policy.keep]  # noqa: PTH118
     return list(dict.fromkeys([*names, *map(_real, names)]))
 
@@ -68,7 +73,7 @@ def plan(policy: Policy) -> Plan:
         steps[target] = (kind, target if source is None else source, target)
 
     def pin_above(path: str, roots: Iterable[str], kind: str = "pin") -> None:
-        """Keep the folders above `path`, up to the deepest of `roots`, from being renamed."""
+        """Prevent renaming of the folders above `path`, up to the deepest of `roots`."""
         top = max((root for root in roots if within(path, root)), key=len, default=path)
         folder = _parent(path)
         while within(folder, top) and folder != top:

@@ -18,11 +18,14 @@ _SHARED_MEMORY = 1 << 30
 
 @dataclass(frozen=True)
 class Policy:
-    """What a command may access. Paths are absolute; the deepest one decides: a `scratch` inside `keep` is writable.
+    """What a command may access. Paths are absolute, and the deepest match decides: a `scratch` inside `keep` is
+    writable.
 
-    keep: read-only, as the rest of the file system. hide: unreadable. shield: like `keep`, except below `also_write`;
-    links are followed, a missing name cannot be created and an empty folder cannot be filled. Without mounts it works
-    only at the top of the work tree. memory: bytes of all processes together.
+    keep: read-only paths, like the rest of the file system.
+    hide: unreadable paths.
+    shield: like `keep`, except below `also_write`. Links are followed, a missing name cannot be created, and an empty
+        folder cannot be filled. Without mounts, this works only at the top of the work tree.
+    memory: the limit for all processes together, in bytes.
     """
 
     top: Path
@@ -39,7 +42,7 @@ class Policy:
 
     @property
     def shared_memory(self) -> int:
-        """The size of /dev/shm, which belongs to no process, in bytes."""
+        """The size of /dev/shm in bytes. Its contents do not count towards the memory of any process."""
         return min(self.memory or _SHARED_MEMORY, _SHARED_MEMORY)
 
 
@@ -68,7 +71,8 @@ CLOUDSDK_CONFIG AZURE_CONFIG_DIR PGPASSFILE NPM_CONFIG_USERCONFIG SSH_AUTH_SOCK 
 
 
 def default_hidden(home: Path, env: Mapping[str, str] | None = None) -> tuple[Path, ...]:
-    """The existing files and folders that contain keys, also those that variables in `env` (by default, ours) name."""
+    """The existing files and folders that contain keys: those in `home` and in system folders, and those that variables
+    in `env` name. `env` defaults to the environment of this process."""
     env = os.environ if env is None else env
     config = Path(env.get("XDG_CONFIG_HOME") or home / ".config")
     hidden = [home / name for name in _IN_HOME.split()]
@@ -120,11 +124,12 @@ _OFFLINE = {
 
 
 def scrubbed(environment: Mapping[str, str], policy: Policy) -> dict[str, str]:
-    """`environment` without secrets (recognized by name or form, also inside other variables) and what `_DROPPED` has.
+    """Return `environment` without secrets, and without variables such as GIT_* and LD_PRELOAD.
 
-    HOME stays, so that tools find their settings and downloaded packages, read-only; what they write goes to the
-    scratch folder. So `pytest`, `make`, `cargo test`, `go test` and `npm test` run without network access. git trusts
-    the work tree even if another user owns it: whether to open it was decided before.
+    Secrets are recognized by name or form, even inside other variables. HOME stays, so that tools find their settings
+    and downloaded packages, read-only; what they write goes to the scratch folder. `pytest`, `make`, `cargo test`, `go
+    test` and `npm test` therefore run without network access. git trusts the work tree even if another user owns it,
+    because that was checked when the work tree was opened.
     """
     secrets = {value for value in secrets_of(environment).values() if len(value) >= SHORTEST}
 

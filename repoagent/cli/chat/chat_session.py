@@ -1,4 +1,4 @@
-"""A chat's state (`Chat`), one turn of it, the status line, and the chat with a program (`serve_json`)."""
+"""The state of a chat (`Chat`), its turns and its status line. `serve_json` runs a chat for another program."""
 
 from __future__ import annotations
 
@@ -48,16 +48,21 @@ _NAME = 32  # columns of a model's name, or of a branch
 
 
 class Speaking(Working):
-    """`Working` without dimming the model's words."""
+    """A `Working` display that does not dim the model's words."""
 
     styles = ()
 
 
 @dataclass
 class Chat:
-    """The state of a chat. `model_setup` has the meter of the session, `limits` apply to one turn. `edits` has the ids
-    of this chat's edits. `aside`, what the user did since the last message, goes to the model with the next one.
-    `lives`: whether the run folder was created, so that it must exist at the next turn."""
+    """The state of a chat.
+
+    model_setup: the current model and the meter of the session.
+    limits: the limits of one turn.
+    edits: the ids of this chat's edits.
+    aside: what the user did since the last message; it goes to the model with the next message.
+    lives: whether the run folder was created, so that it must still exist at the next turn.
+    """
 
     options: SimpleNamespace
     worktree: WorkTree
@@ -78,7 +83,7 @@ class Chat:
 
     @property
     def turns(self) -> tuple[Turn, ...]:
-        """Read from the file."""
+        """The turns of the conversation, read from its file."""
         return open_state(self.run_dir.conversation).turns
 
     @property
@@ -86,11 +91,11 @@ class Chat:
         return self.terminal.can_ask
 
     def meter(self) -> Meter:
-        """For one turn, subject to its limits and those of the session."""
+        """The meter for one turn, which enforces the limits of the turn and of the session."""
         return self.model_setup.meter.part(self.limits)
 
     def request(self, prompt: str = "") -> RunRequest:
-        """Each turn is a run."""
+        """The request for one turn, which is a run of its own."""
         options = self.options
         return RunRequest(
             prompt.strip(),
@@ -107,8 +112,7 @@ class Chat:
         )
 
     def turn(self, words: str) -> None:
-        """Send `words` to the model ("" resumes a stopped turn), and print the outcome. Raises what `perform`
-        raises."""
+        """Send `words` to the model, and print the outcome. "" resumes a stopped turn. Raises what `perform` raises."""
         terminal = self.terminal
         with Speaking(terminal, "reading the repository") as working:
             ui = RunTerminal.of(terminal, working, self.mode)
@@ -124,8 +128,10 @@ class Chat:
             terminal.note(f"{run_output.spent(outcome)}\n", "dim")
 
     def perform(self, words: str, ui: RunInterface, meter: Meter) -> RunOutcome:
-        """Run one turn. Raises what `tasks.session.run` raises, with everything up to then saved, and Refused if the
-        conversation was deleted; the next message starts a new one."""
+        """Run one turn. Raises what `tasks.session.run` raises; everything up to then is saved.
+
+        Raises Refused if the conversation was deleted; the next message then starts a new one.
+        """
         from repoagent.cli.app import settle
 
         settle(self.worktree, self.terminal)
@@ -146,7 +152,7 @@ class Chat:
             self.lives = self.run_dir.folder.is_dir()
 
     def note_edits(self) -> None:
-        """Add the edits in this work tree whose commits are in the record of the chat."""
+        """Add to `edits` the edits in this work tree whose commits the chat has recorded."""
         from repoagent.git.undo_log import list_edits
 
         if self.run_dir.folder.is_dir():
@@ -176,7 +182,7 @@ class Chat:
 
 
 def open_chat(options: SimpleNamespace, repo: Repository) -> Chat:
-    """A new or a resumed chat. Raises what `chosen_name` and `model_setup` raise."""
+    """Open a new or a resumed chat. Raises what `chosen_name` and `model_setup` raise."""
     worktree, layout, settings, terminal = repo.worktree, repo.layout, repo.settings, repo.terminal
     name, fresh = run_options.chosen_name(options, worktree, "chat")
     note = "" if fresh else run_options.inherit_options(options, settings, RunDirectory(layout, name))
@@ -198,7 +204,7 @@ def open_chat(options: SimpleNamespace, repo: Repository) -> Chat:
 def open_model(
     options: SimpleNamespace, settings: Settings, terminal: Terminal, limits: Limits
 ) -> ModelSetup:
-    """Raises what `model_setup` raises."""
+    """Set up the model from the settings, with a meter. Raises what `model_setup` raises."""
     from repoagent.edit.model_setup import model_setup
 
     with terminal.working("opening the model") as working:
@@ -209,8 +215,8 @@ def open_model(
 
 
 def leave(chat: Chat, worktree: WorkTree) -> None:
-    """Remove the linked work tree of a resumed chat if everything in it is committed; `worktree` is where the command
-    was started."""
+    """Remove the linked work tree of a resumed chat if everything in it is committed. `worktree` is the work tree in
+    which the command was started."""
     if chat.worktree.top != worktree.top and chat.worktree.top.is_dir():
         branch = current_branch(chat.worktree)
         if branch and (note := close_linked(worktree, chat.worktree, branch)):
@@ -240,7 +246,8 @@ def words_of(reply: str) -> str:
 
 
 def bar(chat: Chat, width: int) -> str:
-    """The status line: model, mode, branch, cost, uncommitted files; parts at the end that do not fit are dropped."""
+    """The status line: model, mode, branch, cost and uncommitted files. If it is too long for `width`, the last parts
+    are left out."""
     meter = chat.model_setup.meter
     cost = dollars(meter.cost) if meter.cost else f"{meter.usage.total:,} tokens" if meter.usage.total else ""
     branch, uncommitted = "no branch", ""
@@ -259,8 +266,8 @@ def bar(chat: Chat, width: int) -> str:
 
 
 def serve_json(chat: Chat) -> Exit:
-    """Run the turns that a program sends until it sends stop or its input ends; each prints `end` or `error`. Returns
-    the exit code of the last turn."""
+    """Run the turns that a program sends, until it sends `stop` or its input ends. Each turn prints an `end` or `error`
+    event. Returns the exit code of the last turn."""
     events = run_output.EventStream(yes=chat.mode in {"auto", "auto-edit"})
     model = display_name(chat.model_setup.model.spec)
     run_output.emit("start", {"run": chat.name, "kind": "chat", "mode": chat.mode, "model": model})

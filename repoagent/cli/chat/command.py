@@ -142,7 +142,7 @@ def _loop(chat: Chat) -> None:
 
 
 def handle(chat: Chat, text: str) -> bool:
-    """Handle a message, a slash command or a shell command; returns whether it ends the chat."""
+    """Handle one input: a message, a slash command or a shell command. Returns whether it ends the chat."""
     from repoagent.cli.chat import slash_commands
 
     words = text.strip()

@@ -60,13 +60,14 @@ class Reader(Protocol):
 
 
 def history_file(worktree: WorkTree) -> Path:
-    """A file per repository in the user's state folder; linked work trees share it."""
+    """The history file of a repository, in the user's state folder. Linked work trees share it."""
     key = sha256(str(worktree.common_dir).encode("utf-8", "surrogateescape")).hexdigest()[:16]
     return state_folder().parent / "chat" / f"{key}.history"
 
 
 class FileHistory(history.FileHistory):
-    """The history file, with keys and tokens masked. It is empty if it cannot be read; writing warns."""
+    """The history file, with keys and tokens masked. An unreadable file counts as empty; an error in writing it is only
+    a warning."""
 
     def __init__(self, file: Path, warn: Callable[[str], None]) -> None:
         super().__init__(file)
@@ -91,13 +92,13 @@ class FileHistory(history.FileHistory):
 
 
 def goes_on(text: str) -> bool:
-    """Whether a line ends in an unescaped backslash, so that the next belongs to it."""
+    """Whether a line ends in an unescaped backslash, so that the next line continues it."""
     return _GOES_ON.search(text) is not None
 
 
 @dataclass
 class Lines:
-    """Reads lines from a pipe, or from a terminal that cannot move its cursor, which gets a prompt."""
+    """Reads lines from a pipe, or from a terminal that cannot move its cursor. The terminal shows a prompt."""
 
     terminal: Terminal
 
@@ -131,7 +132,10 @@ class Paths:
         self._listed = 0.0
 
     def candidates(self, word: str) -> list[str]:
-        """Paths that start with `word`, then files whose names do. Runs git, so do not call it on every key press."""
+        """The completions of `word`: the paths that start with it, then the paths of files whose names do.
+
+        This runs git, so do not call it on every key press.
+        """
         if not self._listed or time.monotonic() - self._listed >= _FRESH:
             try:
                 arguments = ("ls-files", "-z", "--cached", "--others", "--exclude-standard")
@@ -216,7 +220,7 @@ def _bindings(drop: Callable[[KeyPressEvent], None]) -> KeyBindings:
 
 
 class Editor:
-    """The line editor; `bar(columns)` is the status line."""
+    """The line editor. `bar` returns the status line for a number of columns."""
 
     def __init__(self, terminal: Terminal, file: Path, offered: Offered, bar: Callable[[int], str]) -> None:
         self._terminal = terminal

@@ -56,7 +56,11 @@ _PLAIN = ("--no-color", "--no-ext-diff", "--no-textconv", "--src-prefix=a/", "--
 
 
 class Slash(NamedTuple):
-    """A slash command. `typed`: it takes arguments only at a terminal; `prints`: it cannot be combined with --json."""
+    """A slash command.
+
+    typed: whether its arguments are accepted only at a terminal.
+    prints: whether it prints text, so that it cannot be combined with --json.
+    """
 
     arguments: str
     line: str
@@ -66,13 +70,14 @@ class Slash(NamedTuple):
 
 
 def read(text: str) -> tuple[str, str] | None:
-    """The command and the words after it; None for a path, for example."""
+    """Split `text` into a slash command and the words after it; None if it is not a command (a path, for example)."""
     match = _COMMAND.fullmatch(text.rstrip())
     return None if match is None else (match[1].lower(), (match[2] or "").strip())
 
 
 def perform(chat: Chat, name: str, words: str) -> object:
-    """Raises UsageError for an unknown command or unexpected arguments, and what the command raises."""
+    """Run a slash command. Raises UsageError for an unknown command or unexpected arguments, and what the command
+    itself raises."""
     name = {"exit": "quit", "q": "quit"}.get(name, name)
     command = TABLE.get(name)
     if command is None:
@@ -87,12 +92,12 @@ def perform(chat: Chat, name: str, words: str) -> object:
 
 
 def commands() -> Candidates:
-    """For completion."""
+    """The slash commands and their descriptions, for completion."""
     return ((f"/{name}", command.line) for name, command in TABLE.items())
 
 
 def arguments(name: str, typed: str) -> Candidates:
-    """For completion."""
+    """The arguments of a slash command, for completion."""
     if name == "model":
         return completion.models(typed)
     return MODE_LINES.items() if name == "mode" else ()
@@ -109,7 +114,7 @@ def show_help(chat: Chat, words: str) -> None:
 
 
 def undo_change(chat: Chat, words: str) -> None:
-    """Undo the chat's uncommitted changes or, without any, its last edit."""
+    """Undo the chat's uncommitted changes or, if there are none, its last edit."""
     if paths := chat.uncommitted():
         question = f"Undo the uncommitted changes in {', '.join(paths)}"
         _confirm(chat, question, uncommitted_diff(chat.worktree, chat.run_dir))
@@ -187,7 +192,7 @@ def show_cost(chat: Chat, words: str) -> None:
 
 
 def switch_model(chat: Chat, words: str) -> None:
-    """The other model has the same meter."""
+    """Switch to another model, which keeps the same meter; without `words`, print the current model."""
     if not words:
         context_tokens = chat.model_setup.context_tokens
         window = f", context of {context_tokens:,} tokens" if context_tokens else ""
@@ -264,8 +269,10 @@ TABLE = {
 
 
 def run(chat: Chat, line: str) -> None:
-    """Run the command after `!` in the user's shell, without a sandbox or limit of time; ^C is for it alone. Raises
-    UsageError for an empty command, and without a terminal."""
+    """Run the command after `!` in the user's shell, without a sandbox or time limit. ^C stops only this command.
+
+    Raises UsageError for an empty command, and without a terminal.
+    """
     command = line.lstrip("!").strip()
     if not command:
         raise UsageError("missing command: use !COMMAND, or !!COMMAND to send its output to the model")

@@ -100,7 +100,8 @@ class Block(NamedTuple):
 
 
 class ShownPrompt(NamedTuple):
-    """The blocks of the first call, in order. `window` is the model's in tokens, None if unknown."""
+    """The prompt that the first call would send to `model`. `blocks` are in order; `window` is the model's context
+    window in tokens, None if unknown."""
 
     model: str
     window: int | None
@@ -142,7 +143,7 @@ def blocks_from(parts: Iterable[tuple[str, Part]], tools: Sequence[Schema] = ())
 
 
 def prompt_of(worktree: WorkTree, request: EditRequest, settings: Settings) -> ShownPrompt:
-    """The prompt of the first call, with estimated tokens. Raises whatever preparing the edit raises."""
+    """The prompt of the first call for `request`, with estimated tokens. Raises what preparing the edit raises."""
     from repoagent.edit.model_setup import answer_format, wants_tools
     from repoagent.edit.prompt.build import prepare
     from repoagent.llm.model import Part, display_name

@@ -38,7 +38,7 @@ def open_for_summaries(
 def ready_for(
     settings: Settings, terminal: Terminal, *, record: Path | None, reply: Path | None = None
 ) -> ModelSetup:
-    """The model and its meter, without the default `max_turns`. Raises whatever `model_setup` raises."""
+    """Set up the model and its meter, without the default limit `max_turns`. Raises what `model_setup` raises."""
     from repoagent.edit.model_setup import model_setup
 
     ready = model_setup(settings, record, reply, terminal.warn)
@@ -51,9 +51,12 @@ def confirm_calls(
     terminal: Terminal, ready: ModelSetup, objects: str, estimate: tuple[int, Usage, float | None],
     *, few: bool, less: str = "name fewer files",
 ) -> None:  # fmt: skip
-    """Print what the model would summarize and the `estimate` of calls, tokens and cost; ask for confirmation unless
-    there are only a `few` calls. `less` is a hint on how to make fewer. Raises UsageError if the user cannot be asked,
-    NothingDone if the answer is no."""
+    """Print what the model would summarize, with the estimate, and ask for confirmation unless there are only a `few`
+    calls.
+
+    `estimate` has the number of calls, the tokens and the cost; `less` is a hint on how to make fewer calls. Raises
+    UsageError if the user cannot be asked, NothingDone if the answer is no.
+    """
     from repoagent.llm.model import display_name
     from repoagent.llm.usage import cost_text
 
@@ -74,7 +77,7 @@ def confirm_calls(
 
 
 def charge(ready: ModelSetup, command: str, top: object, names: tuple[str, ...]) -> None:
-    """Attribute later model calls in the log to `command` and the files `names` below `top`."""
+    """Attribute later model calls in the log to `command` and to the files `names` below `top`."""
     if ready.meter.book is not None:
         ready.meter.book = ready.meter.book.about(command, str(top), names)
 

@@ -1,7 +1,7 @@
 """Set up the sandbox that a specification from `confine` describes, and run the command in it.
 
-A command may get a private view of the file system: read-only except for some folders, and with some paths covered; see
-namespaces(7).
+A command may get a private view of the file system, which is read-only except for some folders and has some paths
+covered; see namespaces(7).
 """
 
 from __future__ import annotations

@@ -34,9 +34,15 @@ _FREE_SPACE = 512 * _MEGABYTE  # to leave on each writable disk; half of the fre
 
 
 class Limits:
-    """The limits of a command: `memory` in bytes, `processes`, and free space on the disks with `folders`. report: a
-    descriptor for an exceeded limit, None for standard error. depth: the number of processes between the inner parent's
-    child and the command. daemons: whether a command that ends by itself may leave processes outside its group."""
+    """The limits of a command.
+
+    memory: the maximum memory, in bytes.
+    processes: the maximum number of processes.
+    report: the file descriptor on which to report an exceeded limit; None for standard error.
+    depth: the number of processes between the inner parent's child and the command.
+    folders: folders whose disks must keep some free space.
+    daemons: whether a command that ends by itself may leave processes outside its group.
+    """
 
     def __init__(
         self,

@@ -132,12 +132,12 @@ def landlock_abi() -> int:
 
 
 def restrict_files(rules: Iterable[tuple[str | int, int]] | None, *, network: bool) -> None:
-    """Restrict this process to files that `rules` allow: each is a path or descriptor, and the rights below it; None
-    for all files.
+    """Restrict this process to files that `rules` allow. Each rule is a path or descriptor, and the rights below it;
+    None allows all files.
 
     Without `network`, TCP is denied, too (since version 4 of Landlock). Signals and abstract sockets reach only
     processes that are confined with this one (since version 6). Paths that do not exist, or contain a symbolic link,
-    are skipped. Set `no_new_privs` first.
+    are skipped. The caller must set `no_new_privs` first.
     """
     version = landlock_abi()
     handled = (1 << (13 if version < 2 else 14 if version < 3 else 15 if version < 5 else 16)) - 1
