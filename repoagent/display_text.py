@@ -26,7 +26,7 @@ def plural(number: int, noun: str) -> str:
 
 
 def list_some(items: Sequence[str], most: int, rest: str = " and {} more") -> str:
-    """The first `most` items, separated by commas, and `rest` with the number of the others, if any."""
+    """Join the first `most` items with commas. If there are more, append `rest` with their number filled in."""
     return ", ".join(items[:most]) + (rest.format(len(items) - most) if len(items) > most else "")
 
 
@@ -36,8 +36,8 @@ def cut(text: str, most: int) -> str:
 
 
 def redact(text: str, env: Mapping[str, str]) -> str:
-    """`text` with *** for secrets: the values of variables in `env` with names such as API_KEY, and what looks like
-    one."""
+    """Return `text` with *** in place of secrets: the values of variables in `env` with names such as API_KEY, and
+    strings that look like a secret."""
     values = {value for name, value in env.items() if _SECRET_NAME.search(name) and len(value) >= 6}
     for value in sorted(values, key=len, reverse=True):
         text = text.replace(value, "***")
@@ -47,7 +47,7 @@ def redact(text: str, env: Mapping[str, str]) -> str:
 
 
 def width(character: str, column: int = 0) -> int:
-    """The display width of a character in `column`; a tab extends to the next tab stop."""
+    """The display width of a character that is printed at `column`. A tab extends to the next tab stop."""
     if character == "\t":
         return _TAB - column % _TAB
     if character.isascii():
@@ -81,7 +81,8 @@ _TAB = 8
 
 
 def clean(text: str) -> str:
-    """Replace control and invisible characters as less does: ^[, <U+202E>, <FF>. Newlines and tabs stay."""
+    """Replace control and invisible characters with visible forms, as less does: ^[, <U+202E>, <FF>. Newlines and tabs
+    are kept."""
     if text.isascii() and text.isprintable():  # most text; `re` compiles the pattern, for 1 ms, when needed
         return text
     return re.sub(_UNSAFE, lambda match: visible(match[0]), text)

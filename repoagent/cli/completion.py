@@ -149,7 +149,8 @@ def add_completion(command: click.Command) -> None:
 
 
 def finder_of(param: click.Parameter) -> Find | str | None:
-    """What finds the values of `param`: a function, or "file" or "dir" for the shell; None for other parameters."""
+    """The function that completes the values of `param`, or "file" or "dir" if the shell completes them; None if there
+    is nothing to complete."""
     if isinstance(param, click.Option) and (param.is_flag or param.count or param.flag_value == ""):
         return None
     if not isinstance(param.type, (click.types.StringParamType, click.Path)):
@@ -161,8 +162,11 @@ def finder_of(param: click.Parameter) -> Find | str | None:
 
 
 def answer(cli: click.Command, name: str, instruction: str) -> int:
-    """Do what the shell asks: `bash_source` prints the script for bash, `bash_complete` the candidates for the line in
-    COMP_WORDS. Returns 1 for an unknown instruction. An error, such as a missing repository, means no candidates."""
+    """Do what the shell asks, and return the exit code, which is 1 for an unknown instruction.
+
+    `bash_source` prints the script for bash, `bash_complete` the candidates for the line in COMP_WORDS. If an error
+    occurs, such as a missing repository, there are no candidates.
+    """
     from click.shell_completion import shell_complete
 
     try:

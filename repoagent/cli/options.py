@@ -1,4 +1,5 @@
-"""Options shared by commands, with the class `Command` that lists options in groups, and `words_in` for their files."""
+"""Options that several commands share, and `Command`, which lists options in groups. `words_in` reads the files that
+such options name."""
 
 from __future__ import annotations
 
@@ -24,8 +25,11 @@ _ALL = f"{__name__}.all"  # the key in ctx.meta: show all groups
 
 
 class Command(click.Command):
-    """A command with its options in groups: `option_groups` has the parameters by heading, the most useful first.
-    `verbs` maps a first argument to its subcommand: `config init`, `review dismiss`."""
+    """A command whose help lists the options in groups.
+
+    option_groups: the parameters under each heading, the most useful first.
+    verbs: maps a first argument to its subcommand, as in `config init` and `review dismiss`.
+    """
 
     def __init__(
         self,
@@ -97,8 +101,8 @@ def show_all_options(ctx: click.Context) -> None:
 
 
 def words_in(file: Path, noun: str) -> str:
-    """The text of `file` ("-": standard input). Raises UsageError if it is unreadable or not UTF-8; the message calls
-    it `noun`."""
+    """Read the text of `file`; "-" is standard input. Raises UsageError, which calls the text `noun`, if the file is
+    unreadable or not UTF-8."""
     try:
         data = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
         return data.decode("utf-8-sig")

@@ -31,8 +31,11 @@ MOST_LINES = 12  # of the output of a check on a terminal
 
 
 def run(cli: click.Command, program: str, arguments: Sequence[str]) -> int:
-    """Run `cli` with `arguments` and return the exit code. `program` is the path by which it was called. An error is
-    printed as a line on standard error or, with `--json` among the arguments, as a JSON object on standard output."""
+    """Run `cli` with `arguments` and return the exit code. `program` is the path by which it was called.
+
+    An error is printed as a line on standard error or, with `--json` among the arguments, as a JSON object on standard
+    output.
+    """
     name = called_as(program)
     _open_standard_streams()
     if "REPOAGENT_TRACE" not in os.environ:

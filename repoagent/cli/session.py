@@ -1,5 +1,7 @@
-"""What commands receive: `Session`, the values of the global options, which loads the settings and opens the terminal;
-`Repository`, the repository of the current folder; and `emit`, which prints their results.
+"""The objects that commands receive, and the output of results.
+
+`Session` has the values of the global options, loads the settings and opens the terminal. `Repository` is the
+repository of the current folder. `emit` prints results.
 """
 
 from __future__ import annotations
@@ -47,7 +49,8 @@ class Session(NamedTuple):  # imported by each command; a dataclass would take 2
     def open(
         self, layout: Layout | None, flags: Mapping[str, object] | None = None
     ) -> tuple[Settings, Terminal]:
-        """Load the settings, and print their warnings. In `flags`, the value of an unused one is None."""
+        """Load the settings and print their warnings. `flags` has the values of command-line options by setting; None
+        for an option that was not used."""
         from repoagent.config.layers import load
 
         settings = load(layout, flags={**(flags or {}), "color": self.color})
@@ -85,7 +88,8 @@ def _set_session(ctx: click.Context, param: click.Parameter, value: Any) -> None
 
 
 def global_options(*, hidden: bool) -> list[click.Parameter]:
-    """The options that are allowed before and after the name of a command; the help does not list those after it."""
+    """The options that are allowed before and after the name of a command. With `hidden`, the help does not list
+    them."""
     when = click.Choice(["auto", "always", "never"])
     options = [
         click.Option(
@@ -155,7 +159,8 @@ def emit(
 
 
 def select(value: object, *names: str, **renamed: str) -> dict[str, Any]:
-    """The attributes `names` of `value` for JSON, and those in `renamed` under their new names; "" becomes null."""
+    """Select attributes of `value` for JSON. Those in `renamed` (new name=attribute) get new names; an empty string
+    becomes null."""
     attributes = {**dict(zip(names, names, strict=True)), **renamed}
     return {
         name: None if (item := getattr(value, attribute)) == "" else item
@@ -197,8 +202,11 @@ class Repository(NamedTuple):
         return near if len(near) < len(str(path)) else str(path)
 
     def confirm(self, question: str, choices: tuple[str, str], *, refusal: str, declined: str) -> None:
-        """Ask yes or no; `choices` describes the answers. Raises UsageError(`refusal`) without a terminal or with
-        --json, NothingDone(`declined`) for no."""
+        """Ask a yes-or-no question; `choices` describes the two answers.
+
+        Raises UsageError with the text `refusal` without a terminal or with --json, and NothingDone with the text
+        `declined` if the answer is no.
+        """
         if self.as_json or not self.terminal.can_ask:
             raise UsageError(refusal)
         if self.terminal.ask(question, dict(zip("yn", choices, strict=True))) == "n":
@@ -229,8 +237,11 @@ def pass_repository(command: Callable[..., R]) -> Callable[..., R]:
 
 
 def find_worktree(*, refused_ok: bool = False) -> WorkTree | None:
-    """The work tree of the current folder, None outside one. `refused_ok`: None also for a repository that cannot be
-    trusted or read, instead of UsageError."""
+    """The work tree of the current folder; None outside a work tree.
+
+    With `refused_ok`, the result is also None for a repository that cannot be trusted or read; otherwise such a
+    repository raises UsageError.
+    """
     from repoagent.git.worktree import NoWorkTree, open_worktree
 
     try:

@@ -41,9 +41,12 @@ def load(
     env: Mapping[str, str] | None = None,
     flags: Mapping[str, object] | None = None,
 ) -> Settings:
-    """Merge all layers. `layout` is None outside a repository; in `flags`, the value of an unused one is None. Raises
-    UsageError for invalid TOML and values. `Settings.warnings` has sentences about values that were ignored: of unknown
-    keys, and those that a repository may not set."""
+    """Merge all layers. `layout` is None outside a repository.
+
+    `flags` has the values of command-line options by setting; None for an option that was not used. `Settings.warnings`
+    has a sentence for each ignored value, which has an unknown key or may not be set by a repository. Raises UsageError
+    for invalid TOML and invalid values.
+    """
     env = os.environ if env is None else env
     entries = _defaults()
     warnings = _merge(entries, from_user_file(user_file(env)))
@@ -67,8 +70,8 @@ def load(
 
 
 def with_repository(settings: Settings, layout: Layout, data: bytes, *, alone: bool = False) -> Settings:
-    """`settings` with `data` in place of the content of `.repoagent/config.toml`; with `alone`, only the defaults and
-    `data`. Raises what `load` raises."""
+    """Return `settings` with `data` in place of the contents of `.repoagent/config.toml`. With `alone`, use only the
+    defaults and `data`. Raises what `load` raises."""
     entries = _defaults()
     user = user_file(os.environ)
     if not alone:
@@ -171,7 +174,7 @@ def parse_toml(data: bytes) -> dict[str, Any]:
 
 
 def from_toml(path: Path, data: bytes) -> Iterator[Raw]:
-    """The values in the TOML document `data`. Raises UsageError, with the position, if it is invalid."""
+    """The values in the TOML document `data`. If it is invalid, raises UsageError with the position of the error."""
     try:
         tables = [("", parse_toml(data))]
     except (ValueError, RecursionError) as error:  # ValueError also for invalid UTF-8 and too large numbers
@@ -208,9 +211,12 @@ def _from_git(cwd: Path) -> Iterator[Raw]:
 
 
 def set_value(path: Path, key: str, text: str, *, repository: bool = False) -> Value:
-    """Set `key` to the value of `text` in the TOML file `path`, which is created if missing; return the value.
-    `repository`: the file belongs to a repository. Raises UsageError for an unknown key, for a value that is invalid or
-    that the file may not set, and for invalid TOML; Refused if it is not a regular file."""
+    """Set `key` to the value of `text` in the TOML file `path`, and return the value. A missing file is created.
+
+    `repository` says that the file belongs to a repository, which may not set all options. Raises UsageError for an
+    unknown key, for a value that is invalid or that the file may not set, and for invalid TOML; Refused if the file is
+    not a regular file.
+    """
     import tomlkit
 
     spelled, option = find_or_refuse(key)

@@ -22,8 +22,8 @@ _OFF = {"false", "no", "off", "0", ""}
 
 
 class OptionType(NamedTuple):
-    """The type of an option. `parse` converts text or a TOML value, or raises ValueError; `allowed` describes the valid
-    values."""
+    """The type of an option. `parse` converts text or a TOML value; it raises ValueError if the value is invalid.
+    `allowed` describes the valid values."""
 
     allowed: str
     parse: Callable[[object], Value]
@@ -100,11 +100,12 @@ def _texts(raw: object) -> tuple[str, ...]:
 
 
 class Option(NamedTuple):
-    """A configuration option. A `*` in its key is a name that the user chooses.
+    """A configuration option. A `*` in its key stands for a name that the user chooses.
 
-    A value in `.repoagent/config.toml` is ignored unless `repository_may_set`; with `only_lower` it may not exceed the
-    value of lower layers, with `only_like` it must match the pattern (described by `only_what`), with `only_unset` it
-    counts only if the user's file has no value.
+    repository_may_set: whether a value in `.repoagent/config.toml` counts.
+    only_lower: such a value may not exceed the value of lower layers.
+    only_like: such a value must match this pattern, which `only_what` describes.
+    only_unset: such a value counts only if the user's file has no value.
     """
 
     key: str
@@ -273,8 +274,10 @@ def fold(part: str) -> str:
 
 
 def find(key: str) -> tuple[str, Option] | None:
-    """The spelling of `key` in the table, and its option; None if the key is unknown. As in git, case, `_` and `-` do
-    not matter, except in a name that the user chooses."""
+    """The spelling of `key` in the table, and its option; None if the key is unknown.
+
+    As in git, case, `_` and `-` do not matter, except in a name that the user chooses.
+    """
     folded = fold(key)
     for option in OPTIONS:
         head, star, tail = option.key.partition("*")

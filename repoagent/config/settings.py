@@ -34,8 +34,11 @@ class Setting(NamedTuple):
 
 @dataclass(frozen=True)
 class Settings:
-    """All settings. `warnings` are about ignored values. `theirs` is the origin of settings from the repository's file.
-    Each method that reads a value raises KeyError for an unknown key, TypeError for a value of another type."""
+    """All settings. Methods that read a value raise KeyError for an unknown key, TypeError for a value of another type.
+
+    warnings: sentences about ignored values.
+    theirs: the origin of settings from the repository's file.
+    """
 
     entries: Mapping[str, Setting]
     warnings: tuple[str, ...] = ()

@@ -59,9 +59,9 @@ def apply(
 ) -> ApplyOutcome:
     """Apply the patch and commit it as the user's own.
 
-    `request.targets` is the file for a patch that names none, `request.instruction` the commit message ("" for the
-    patch's own). Names may be relative to the folder `prefix` ("" or ending in /); `bindings` has the blobs that the
-    patch was made for, by path. Raises what its steps raise, and has then changed nothing.
+    `request.targets` is the file for a patch that names none; `request.instruction` is the commit message, "" to use
+    the patch's own. Names in the patch may be relative to the folder `prefix` ("" or ending in /). `bindings` maps
+    paths to the blobs that the patch was made for. If a step raises an exception, nothing is changed.
     """
     started = time.monotonic()
     preflight(worktree, request)
@@ -90,11 +90,11 @@ def commit_change(
     kind: str = "apply",
     remarks: tuple[str, ...] = (),
 ) -> tuple[str, CommitOutcome]:
-    """Commit a change that does not come from a model, with the message that `words` returns and repoagent's trailers,
-    and record it in memory as `kind`. Returns the edit id and the outcome.
+    """Commit a change that does not come from a model, and record it in memory as `kind`. Returns the edit id and the
+    outcome.
 
-    Raises NothingDone if the user rejects the change, CheckFailed for a failed check or hook, and the other errors of
-    `review_and_commit`.
+    The commit message is the one that `words` returns, with repoagent's trailers. Raises NothingDone if the user
+    rejects the change, CheckFailed for a failed check or hook, and the other errors of `review_and_commit`.
     """
     edit_id, worktree, changes = new_edit_id(), session.worktree, session.draft.edits
 
@@ -123,7 +123,8 @@ def commit_change(
 
 
 class Tree(Mapping[str, Content]):
-    """The current content of the files `names`, each read by `read` on first access and kept in `sources`."""
+    """The current contents of the files `names`. Each file is read with `read` on first access, and kept in
+    `sources`."""
 
     def __init__(self, names: Collection[str], read: Callable[[str], Source]) -> None:
         self.sources: dict[str, Source] = {}
@@ -291,9 +292,11 @@ def _read_patches(
 def from_here(
     patches: Sequence[FilePatch], known: Callable[[str], bool], prefix: str
 ) -> tuple[FilePatch, ...]:
-    """The patches with names relative to the top instead of the folder `prefix` ("" or ending in /).
+    """Rewrite the names in `patches`, which may be relative to the folder `prefix` ("" or ending in /), as paths from
+    the top.
 
-    A name is relative to the folder if its file exists there but not at the top; that of a new file if all others are.
+    A name is relative to the folder if its file exists there but not at the top. The name of a new file is relative to
+    the folder if all other names are.
     """
     if not prefix:
         return tuple(patches)
@@ -328,7 +331,8 @@ def spelled(patches: Sequence[FilePatch]) -> set[str]:
 
 
 def parse_bindings(texts: Sequence[str]) -> dict[str, str]:
-    """The blob ids by path of `PATH=BLOB` options. Raises UsageError for an invalid one and for two blobs of a path."""
+    """Parse `PATH=BLOB` options into blob ids by path. Raises UsageError for an invalid option, and for two blobs for
+    one path."""
     bindings: dict[str, str] = {}
     for text in texts:
         path, _, blob = text.rpartition("=")
@@ -341,8 +345,11 @@ def parse_bindings(texts: Sequence[str]) -> dict[str, str]:
 
 
 def bound_source(worktree: WorkTree, present: Source, blob: str) -> Source:
-    """The version of a file with the id `blob` (or a prefix of it), raw or as git stores it: `present`, or what a
-    checkout of the blob would write. Raises Refused if there is none, UsageError if several blobs match."""
+    """Return the version of a file that has the blob id `blob` (or a prefix of it), either raw or as git stores it.
+
+    This is `present` if it matches, and otherwise what a checkout of the blob would write. Raises Refused if there is
+    no such blob, UsageError if several blobs match.
+    """
     path, current, top = present.path, present.content, worktree.top
     if current is None:
         raise Refused(

@@ -42,7 +42,11 @@ LOCK_POLL_SECONDS = 0.05
 
 @dataclass(frozen=True)
 class CheckResult:
-    """`ended` is the reason why the check was stopped, or ""."""
+    """The result of a check.
+
+    ended: the reason why the check was stopped; "" if it was not.
+    confined: whether it ran in the sandbox.
+    """
 
     command: str
     returncode: int
@@ -83,9 +87,9 @@ def run_check(
 ) -> CheckResult:
     """Run `check` in a shell at the top of the work tree, without standard input.
 
-    `accepted`: the user has seen and accepted the change; otherwise the check runs in the sandbox if possible.
-    `running` is called with the command and the file with its output. All processes are killed on a timeout, which
-    counts as a failure, on ^C, and if this program dies. Raises OSError if the check cannot be started.
+    `accepted` says that the user has accepted the change; otherwise the check runs in the sandbox if possible.
+    `running` is called with the command and the file for its output. All processes of the check are killed on a timeout
+    (which counts as a failure), on ^C, and if this program dies. Raises OSError if the check cannot be started.
     """
     import tempfile
 
@@ -114,8 +118,11 @@ def run_check(
 
 
 def preflight(worktree: WorkTree, request: EditRequest) -> None:
-    """Raise an error now if the commit would fail later, whatever the change is: UsageError for an unknown revision or
-    a missing identity, Refused for a branch that cannot be created, Busy while another program locks the index."""
+    """Raise an error now if the commit would fail later, whatever the change is.
+
+    Raises UsageError for an unknown revision or a missing identity, Refused for a branch that cannot be created, and
+    Busy while another program locks the index.
+    """
     if not request.commits:
         return
     refuse_no_branch(worktree)
@@ -141,7 +148,8 @@ def preflight(worktree: WorkTree, request: EditRequest) -> None:
 
 
 def refuse_untracked(worktree: WorkTree, request: EditRequest, sources: Mapping[str, Source]) -> None:
-    """Raise Refused if a file is not in the last commit, or is in it but missing from the work tree."""
+    """Raise Refused if a requested file is not in the last commit, or is in that commit but missing from the work
+    tree."""
     if not request.commits or request.commit.include_dirty:
         return
     committed = head_blobs(worktree, request.paths)

@@ -67,9 +67,12 @@ class CommitOutcome:
 
 
 class SentBack(Exception):
-    """The change was not committed; the text of the exception tells the model why.
+    """Raised if a change was not committed and the model should correct it. The text of the exception tells the model
+    why.
 
-    `kind` is "person", "check", "hook" or "sensitive"; `sentence` is for the user, `printed` the output of the check.
+    kind: "person", "check", "hook" or "sensitive".
+    sentence: the reason, for the user.
+    printed: the output of the check.
     """
 
     def __init__(self, kind: str, text: str, sentence: str | None = None, printed: str = "") -> None:
@@ -90,11 +93,13 @@ class SentBack(Exception):
 
 
 class NotNow(Refused):
-    """The repository's state does not allow the commit; a later run can resume from the model's saved answer."""
+    """The repository's current state does not allow the commit. A later run can resume from the model's saved
+    answer."""
 
 
 class NoCommit(CheckFailed):
-    """git could not commit for another reason than the change; a later run can resume."""
+    """git could not commit, for a reason other than the change. A later run can resume from the model's saved
+    answer."""
 
 
 def commit(
@@ -105,10 +110,10 @@ def commit(
     *,
     in_place: InPlace | None = None,
 ) -> CommitOutcome:
-    """Write the change (unless it is `in_place` already), run the check and commit, as the request says.
+    """Write the change (unless it is already `in_place`), run the check and commit, as the request says.
 
-    Raises Moved if a file changed on disk; SentBack for a failed check or hook; NotNow, NoCommit, Busy and SystemFailed
-    for other reasons. After an error the files are as before, except for what other programs saved.
+    Raises Moved if a file changed on disk, SentBack for a failed check or hook, and NotNow, NoCommit, Busy or
+    SystemFailed for other reasons. After an error the files are as before, except for what other programs saved.
     """
     request = session.request
     result: CheckResult | None = None
@@ -181,7 +186,8 @@ def commit_remarks(commit: CommitResult) -> tuple[str, ...]:
 
 
 def check_failure(result: CheckResult, top: Path) -> SentBack:
-    """The failure of a check, its output with paths relative to `top`."""
+    """The exception for a failed check. Its text has the output, with paths relative to `top`, and tells the model what
+    to do next."""
     output = result.excerpt().replace(f"{top}/", "").rstrip()
     head = f"The check `{without_secrets(result.command)}` {result.how}"
     text = [f"{head} after your edit.", result.advice, f"{_OUTPUT}{output}{_ADVICE}"]
@@ -190,7 +196,7 @@ def check_failure(result: CheckResult, top: Path) -> SentBack:
 
 
 def check_output(failure: str) -> str:
-    """The output in a message of `check_failure`; the whole message if it was edited."""
+    """Extract the check's output from the text of a `check_failure`. If the text was edited, return all of it."""
     return failure.partition(_OUTPUT)[2].rpartition(_ADVICE)[0] or failure
 
 
@@ -228,10 +234,11 @@ _FILLER = re.compile(r"^(sure|certainly|okay|ok|of course)[,.!]\s*", re.IGNORECA
 
 
 def compose(account: str, instruction: str, trailer: str = "") -> str:
-    """Compose a commit message from `account`, the model's text, or, if that is empty, from `instruction`.
+    """Compose a commit message from the model's text (`account`) or, if that is empty, from `instruction`.
 
-    The subject has at most 72 columns; the rest moves to the body, whose prose is wrapped. Removes control characters,
-    and from the model's text what `without_claims` removes; `trailer` is the name of the trailer for the model.
+    The subject has at most 72 columns; the rest of the first line moves to the body, where prose is wrapped. Control
+    characters are removed, and from the model's text also the claims that `without_claims` removes. `trailer` is the
+    name of the trailer for the model.
     """
     first, lines = "", without_claims(without_controls(account), trailer).strip().splitlines()
     while lines and not first:  # a line may turn out to be a trailer once its markup is removed
@@ -252,8 +259,11 @@ def compose(account: str, instruction: str, trailer: str = "") -> str:
 
 
 def without_claims(message: str, trailer: str = "", *, people: bool = True) -> str:
-    """Remove from `message` what a model must not claim: trailers that instruct programs, requests to skip CI and, with
-    `people`, trailers that vouch for the change and the trailer named `trailer`. Descriptions (`Fixes:`) stay."""
+    """Remove from `message` what a model must not claim.
+
+    These are trailers that instruct programs, requests to skip CI and, with `people`, trailers that vouch for the
+    change and the trailer named `trailer`. Trailers that describe the change (`Fixes:`) are kept.
+    """
     lines: list[str] = []
     dropping = False
     for line in message.split("\n"):
@@ -278,7 +288,7 @@ def _subject(line: str, *, capitalise: bool = False) -> str:
 
 
 def without_controls(text: str) -> str:
-    """Remove escape sequences, control characters and direction marks; line ends become plain newlines."""
+    """Remove escape sequences, control characters and direction marks, and convert all line ends to newlines."""
     return _CONTROL.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
@@ -306,7 +316,8 @@ def signed(
     edit_id: str,
     model: str = "",
 ) -> str:
-    """Add the trailers for the model ("" for none), the edit and the original blobs, unless they are turned off."""
+    """Add repoagent's trailers to `message`, unless the settings turn them off. They name the model (unless `model` is
+    ""), the edit and the original blobs."""
     if not settings.switch("commit.trailers"):
         return message
     paths = [change.old_path for change in changes if change.old_path is not None]

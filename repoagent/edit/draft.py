@@ -28,7 +28,7 @@ READ_LIMIT = 24 * 1024  # characters of one `read`, so that a few of them do not
 
 
 def read_limit(window: int | None) -> int:
-    """The characters that one `read` returns at most to a model with this context window (in tokens)."""
+    """The maximum number of characters that one `read` returns to a model with this context window (in tokens)."""
     return READ_LIMIT if window is None else max(1_000, min(READ_LIMIT, window * 3 // 8))
 
 
@@ -53,7 +53,7 @@ class Draft:
         return replace(self, sources={**self.sources, source.path: source})
 
     def with_changes(self, changes: Iterable[FileChange]) -> Draft:
-        """The draft after `changes`, which are relative to it."""
+        """The draft with `changes`, which are relative to this draft."""
         edits = list(self.edits)
         for change in changes:
             for number, earlier in enumerate(edits):
@@ -75,7 +75,7 @@ class Draft:
 
 @dataclass
 class EditSession:
-    """The state of one edit until it is committed. Without a model, only the fields up to `resume_hint` matter."""
+    """The state of one edit until it is committed. An edit without a model uses only the fields up to `resume_hint`."""
 
     worktree: WorkTree
     request: EditRequest
@@ -102,11 +102,12 @@ class EditSession:
 
     @property
     def loose(self) -> bool:
-        """Whether a fence needs no file name to contain a whole file or function."""
+        """Whether a code fence without a file name can contain a whole file or function."""
         return self.short or self.form in LOOSE
 
     def sent_back(self, text: str) -> str:
-        """The message to the model about its refused edit: `text` and, after several refusals, another format."""
+        """The message that tells the model that its edit was refused: `text` and, after several refusals, another
+        answer format."""
         before = form_after(self.form, self.refusals, fits=self.fits)
         self.refusals += 1
         form = form_after(self.form, self.refusals, fits=self.fits)
@@ -119,7 +120,7 @@ class EditSession:
         return f"{text}\n{self.reminder}".rstrip()
 
     def source(self, path: str) -> Source:
-        """The file `path`, read on first use. Raises Refused or UsageError if it may not be read."""
+        """Read the file `path`, or return it from the cache. Raises Refused or UsageError if it may not be read."""
         path = path.strip().removeprefix("./")
         if not path:
             raise UsageError('specify the file: path="FILE"')
@@ -148,7 +149,7 @@ class EditSession:
         return self.attachments().of(turns)
 
     def is_ignored(self, path: str) -> bool:
-        """Whether git ignores the file, and the user did not name it."""
+        """Whether git ignores the file. Always False for a file that the user named."""
         if path in self.request.paths or path in self.not_ignored:
             return False
         return path in is_ignored(self.worktree, [path])

@@ -231,7 +231,8 @@ def _lines(outline: Outline, page: Page) -> Iterator[str]:
 
 
 def bytes_of(name: str, limit: int = -1) -> bytes:
-    """The first `limit` bytes of a file outside a repository, or with -1 all of them."""
+    """Read the first `limit` bytes of a file outside a repository; -1 reads the whole file. Raises UsageError if the
+    file cannot be read."""
     from repoagent.git.files import no_such_file
 
     try:

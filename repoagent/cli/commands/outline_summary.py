@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 
 
 def show_summaries(session: Session, options: SimpleNamespace) -> None:
-    """Print a summary of each file; a model writes those that are not cached. An error of the model or a limit is
-    raised after the completed summaries are shown."""
+    """Print a summary of each file; a model writes the summaries that are not cached.
+
+    If the model fails or a limit is reached, the completed summaries are shown before the error is raised.
+    """
     from repoagent.git.worktree import layout
     from repoagent.memory.file_summaries import plan, summarize
     from repoagent.memory.file_summary_store import SummaryCache

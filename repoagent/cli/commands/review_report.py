@@ -32,7 +32,7 @@ _STYLES = {Level.ERROR: ("bold", "red"), Level.WARNING: ("bold", "yellow"), Leve
 
 
 def reaches(reports: Iterable[Report], word: str) -> bool:
-    """Whether any finding reaches the level `word`; none reaches "never"."""
+    """Whether any finding is at the level `word` or above; always False for "never"."""
     worst = [level for report in reports if (level := report.worst()) is not None]
     return word != "never" and bool(worst) and max(worst) >= Level[word.upper()]
 
@@ -44,15 +44,21 @@ def save_for_dismissal(dirs: Layout, report: Report) -> None:
 
 
 class Brief(NamedTuple):
-    """The short form of a report, for hooks: only the headings of findings below a level, except those of a model."""
+    """The short form of a report, for hooks.
+
+    below: findings below this level are shown as headings only, except those of a model; None for all levels.
+    why: a hint on how to see the rest.
+    """
 
     below: Level | None  # None: at any level
     why: str  # a hint on how to see the rest
 
 
 def show(report: Report, terminal: Terminal, *, top: Path | None = None, brief: Brief | None = None) -> None:
-    """Write the report to standard output; notes and what was not reviewed to standard error. With `top`, paths are
-    relative to the current folder, so that a terminal can open them."""
+    """Write the report to standard output, and its notes and the list of what was not reviewed to standard error.
+
+    With `top`, paths are relative to the current folder, so that a terminal can open them.
+    """
     page = Page.of(terminal)
     text: Iterable[str] = lines(report, page, brief, top=top)
     if os.environ.get("GITHUB_ACTIONS") == "true":

@@ -1,4 +1,4 @@
-"""`repoagent run`: a whole task, in this work tree or in a linked one."""
+"""`repoagent run`: perform a whole task, in this work tree or in a linked one."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""The options that `run` and `chat` share, and which of them a resumed run inherits: those that only restrict it, or
-affect how its changes are committed. Options that give it access to your machine, files or money must be repeated.
+"""The options that `run` and `chat` share, and which of them a resumed run inherits.
+
+A resumed run inherits the options that only restrict it or affect how its changes are committed. Options that give it
+access to your machine, files or money must be repeated.
 """
 
 from __future__ import annotations
@@ -39,12 +41,12 @@ stream_option = click.option(
 
 
 def flags_of(options: SimpleNamespace) -> dict[str, object]:
-    """The options that override settings, by the key of the setting."""
+    """The values of the options that override settings, by the key of the setting."""
     return {**{key: getattr(options, name) for name, key in SETTINGS.items()}, **shared.parse_check(options)}
 
 
 def approval_options(noun: str) -> Callable[[F], F]:
-    """The options for model, approvals and conversation; `noun` is "run" or "chat"."""
+    """Decorator that adds the options for the model, approvals and conversation. `noun` is "run" or "chat"."""
     stop = "; without a PROMPT, from where it stopped" if noun == "run" else ""
     save = "Save the conversation as NAME, or continue it if it exists."
     return shared.together(
@@ -79,7 +81,8 @@ def finish_options(noun: str) -> Callable[[F], F]:
 
 
 def limit_options(of: str = "") -> Callable[[F], F]:
-    """`of` says what the limits on calls and seconds apply to."""
+    """Decorator that adds the options for limits, agent and recording. `of` says what the limits on calls and seconds
+    apply to."""
     calls, seconds = f"Make at most N model calls{of}.", f"Stop after this many seconds{of}."
     agent_help = "Use another agent, from an installed package."
     return shared.together(
@@ -95,7 +98,7 @@ def limit_options(of: str = "") -> Callable[[F], F]:
 
 
 def commit_options(options: SimpleNamespace) -> Options:
-    """No branch is set, because a run commits to the branch of its work tree."""
+    """The options that say how to commit. No branch is set, because a run commits to the branch of its work tree."""
     return replace(shared.commit_options(options), branch=None)
 
 
@@ -108,7 +111,8 @@ def limits(options: SimpleNamespace, settings: Settings) -> Limits:
 
 
 def chosen_name(options: SimpleNamespace, worktree: WorkTree, kind: str) -> tuple[str, bool]:
-    """The name, and whether it is new. Raises UsageError for an unknown one, NothingDone without a run to resume."""
+    """The name of the run or chat, and whether it is new. Raises UsageError for an unknown name, NothingDone if there
+    is nothing to resume."""
     from repoagent.git.worktree import layout
     from repoagent.memory.conversations import checked, refuse_reserved
     from repoagent.tasks.runs.directory import new_name, open_run_directory
@@ -158,7 +162,8 @@ _SAVED = ("mode", *_LIMITS, *_INHERITED, *_REPEATED)
 
 
 def explicit_options(options: SimpleNamespace) -> dict[str, object]:
-    """The options that were set, for `run.json`; None for a value with a key or token."""
+    """The options that the user set, to save in `run.json`. A value that contains a key or token is replaced with
+    None."""
     explicit: dict[str, object] = {}
     for name in _SAVED:
         value = getattr(options, name, None)
@@ -170,8 +175,10 @@ def explicit_options(options: SimpleNamespace) -> dict[str, object]:
 
 
 def inherit_options(options: SimpleNamespace, settings: Settings, run_dir: RunDirectory) -> str:
-    """Add the inherited options of the run's last process to `options`; return a sentence about these and those that
-    must be repeated."""
+    """Add the options inherited from the run's last process to `options`.
+
+    Returns a sentence about these options and those that must be repeated; "" if there are none.
+    """
     from repoagent.tasks.runs.directory import host
     from repoagent.tasks.runs.list import read_run
 
@@ -195,7 +202,7 @@ def inherit_options(options: SimpleNamespace, settings: Settings, run_dir: RunDi
 
 
 def as_command_line(values: Mapping[str, object]) -> str:
-    """As spelled on the command line, with commas."""
+    """The options as spelled on the command line, separated by commas."""
     spelled = []
     for name, value in values.items():
         option = f"--{name.replace('_', '-')}"

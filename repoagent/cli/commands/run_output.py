@@ -38,7 +38,7 @@ def emit(event: str, data: Mapping[str, object]) -> None:
 
 
 def emit_error(error: RepoagentError, meter: Meter | None = None) -> None:
-    """The last event of a failed run, with its usage."""
+    """Write the last event of a failed run: the error and the run's usage."""
     spent = {} if meter is None else {"usage": usage_object(meter.usage, meter.attempts), "cost": meter.cost}
     end = {"error": str(error), "exit": int(error.exit_code)}
     emit("error", {**end, **spent, **error.details(), **error.last_messages()})
@@ -46,7 +46,7 @@ def emit_error(error: RepoagentError, meter: Meter | None = None) -> None:
 
 @dataclass
 class EventStream:
-    """A `RunInterface` for programs; with `yes`, edits need no approval."""
+    """A `RunInterface` that writes events for another program. With `yes`, edits need no approval."""
 
     yes: bool = False
     asked: int = 0
@@ -152,7 +152,8 @@ STAT_FILES = 20  # of a diffstat
 def show_run(
     worktree: WorkTree, outcome: RunOutcome, terminal: Terminal, *, as_json: bool, answered: bool = False
 ) -> None:
-    """Print the final message, unless the user saw it arrive (`answered`), the commits and the usage."""
+    """Print the final message, the commits and the usage. On a terminal, a message that the user saw arrive
+    (`answered`) is not repeated."""
     if as_json:
         terminal.done(json.dumps(as_object(outcome), indent=2) + "\n")
         return
@@ -174,7 +175,7 @@ def _some(paths: Sequence[str]) -> str:
 
 
 def show_commits(worktree: WorkTree, outcome: RunOutcome, terminal: Terminal) -> None:
-    """Print the check, the commits with diffstats, and the new files that were not committed."""
+    """Print the result of the check, the commits with their diffstats, and the new files that were not committed."""
     from repoagent.git.process import git
 
     if outcome.check is not None and outcome.commits:
@@ -200,7 +201,8 @@ def exit_code(outcome: RunOutcome) -> Exit:
 
 
 def commit_summary(worktree: WorkTree, commit: str) -> tuple[str | None, str, str]:
-    """The branch whose tip is the commit, if any, its subject and its size ("2 files +3 -1")."""
+    """The branch whose tip is the commit (None if there is none), the commit's subject, and its size ("2 files +3
+    -1")."""
     from repoagent.git.process import git
 
     out = git(worktree.top, "show", "--root", "--numstat", "--format=%s", "--end-of-options", commit, "--")
@@ -234,7 +236,10 @@ def as_object(outcome: RunOutcome) -> dict[str, object]:
 
 
 def show_interrupted(worktree: WorkTree, name: str, terminal: Terminal, error: BaseException) -> bool:
-    """Print how to resume a failed run, and what it left uncommitted. Returns whether the error needs no message."""
+    """Print how to resume an interrupted or failed run, and which changes it left uncommitted.
+
+    Returns whether the error needs no further message.
+    """
     from repoagent.git.worktree import layout
     from repoagent.llm.conversation import read
     from repoagent.tasks.restore import uncommitted_files

@@ -38,7 +38,7 @@ _BELOW = 8  # lines of the screen below the request
 
 
 def ask_user(terminal: Terminal) -> Asker:
-    """An asker that shows the whole request; the answer "q" raises Stopped."""
+    """An asker that shows the whole request and asks the user. If the answer is "q", it raises Stopped."""
 
     def ask(request: ApprovalRequest) -> Verdict:
         from repoagent.tasks.runs.control import Stopped
@@ -66,7 +66,7 @@ def ask_user(terminal: Terminal) -> Asker:
 
 
 def refuse_all(request: ApprovalRequest) -> Verdict:
-    """Name the option that would allow the request, for which there is no terminal."""
+    """Refuse a request because there is no terminal to ask on, and name the option that would allow it."""
     reason = "no user to ask for approval" + (f" ({request.why})" if request.why else "")
     allow = "`--mode auto`, which runs commands in a sandbox" if request.kind in _RUNS else "a terminal"
     allow = f"The user can allow it with {allow}"
@@ -102,7 +102,7 @@ def _show(terminal: Terminal, request: ApprovalRequest) -> None:
 
 
 def folded(text: str, width: int) -> list[str]:
-    """All of `text`, without control characters, in lines of at most `width` columns; wrapped ones end in a mark."""
+    """Wrap `text` into lines of at most `width` columns, without control characters. A wrapped line ends in ↩."""
     lines: list[str] = []
     for line in text.rstrip("\n").split("\n"):
         shown = clean(line).expandtabs(8)
@@ -118,8 +118,11 @@ def folded(text: str, width: int) -> list[str]:
 
 @dataclass
 class RunTerminal(TerminalInterface):
-    """A `RunInterface` for a terminal or a pipe. A "no" to an edit ends the run unless a reason is given. `asker`
-    approves requests; with `yes`, edits need no approval."""
+    """A `RunInterface` for a terminal or a pipe.
+
+    A "no" to an edit ends the run unless the user gives a reason. `asker` approves requests. With `yes`, edits need no
+    approval.
+    """
 
     asker: Asker = field(default=refuse_all)
     _runs: str = ""
@@ -131,7 +134,8 @@ class RunTerminal(TerminalInterface):
         return cls(terminal, working, yes=mode in {"auto", "auto-edit"}, commits=False, asker=asker)
 
     def decide(self, proposal: Proposal) -> Decision:
-        """A commit is not shown again: its edits were shown when they were written."""
+        """Show a proposed edit and ask for a decision. A commit is accepted without asking, because its edits were
+        shown when they were written."""
         from repoagent.tasks.runs.control import Stopped
 
         if proposal.message:

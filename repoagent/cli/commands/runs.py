@@ -64,7 +64,7 @@ run_argument = click.argument("run", metavar="RUN")
 
 
 def pass_run(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Pass the repository and the run that `run_argument` names to the command."""
+    """Decorator that passes the repository, and the run that `run_argument` names, to the command."""
 
     @pass_repository
     def opened(repo: Repository, /, *, run: str, **values: Any) -> Any:
@@ -87,7 +87,7 @@ def _as_object(run: Run) -> dict[str, object]:
 
 
 def report(repo: Repository, runs: Iterable[Run], sentence: str, **more: object) -> None:
-    """Print what a command did to `runs`."""
+    """Print what a command did to `runs`: `sentence` or, with --json, the runs and the fields `more`."""
     from repoagent.tasks.runs.list import read_run
 
     rows = (
@@ -185,7 +185,7 @@ def status_line(run: Run) -> str:
 
 
 def table_lines(rows: Sequence[tuple[int, Run]], page: Page) -> Iterator[str]:
-    """The table of runs; each of `rows` has the depth of a run in the tree of delegated runs, 0 or 1."""
+    """The lines of the table of runs. Each row is a run with its depth in the tree of delegated runs: 0 or 1."""
     cells: list[list[Cell]] = []
     for depth, run in rows:
         record, status = run.record, status_line(run)
@@ -358,7 +358,7 @@ NAME.md into the run's inbox/ folder."""
 @click.argument("words", metavar="TEXT...", nargs=-1, required=True)
 @pass_run
 def message_command(repo: Repository, run: Run, /, *, words: tuple[str, ...]) -> None:
-    """Send TEXT to RUN, which must be running."""
+    """Send TEXT, or standard input for `-`, to RUN, which must be running."""
     from repoagent.tasks.runs.control import message
 
     file = message(run, " ".join(words))

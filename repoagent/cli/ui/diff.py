@@ -19,8 +19,11 @@ _CONTINUED = "> "  # marks the rest of a folded line: no line of a diff begins w
 
 
 def render(diff: str, *, color: bool, columns: int | None = None) -> str:
-    """Sanitize a canonical diff, paint it if `color`, and fold it at `columns` unless None. Drops the carriage returns
-    of a hunk if each line ends with one."""
+    """Make a canonical diff safe to print. It is colored if `color` is set, and wrapped at `columns` unless that is
+    None.
+
+    If every line of a hunk ends in a carriage return, these are dropped.
+    """
     limit = max(columns, 20) if columns else None
     out = []
     for segments in _rows(diff.removesuffix("\n").split("\n") if diff else []):

@@ -49,8 +49,11 @@ class _Item(NamedTuple):
 
 
 class Markdown:
-    """Renders text that arrives in pieces, on which the output does not depend. `width` is called for each word,
-    because the window may be resized. Text without a style of its own is painted in the `base` styles."""
+    """Renders Markdown text that arrives in pieces. The output does not depend on where the pieces end.
+
+    `width` is called for each word, because the window may be resized. Text without a style of its own gets the `base`
+    styles.
+    """
 
     def __init__(self, width: Callable[[], int], *, color: bool, base: tuple[str, ...] = ()) -> None:
         self._width, self._color, self._base = width, color, base

@@ -30,9 +30,12 @@ def show_outcome(
     answered: bool = False,
     ending: str = "",
 ) -> None:
-    """Print the diff of a dry run, the answer to a question, or the commit, and the cost. Leaves out what the user has
-    seen: the remarks in `shown_remarks`, and on a terminal a streamed answer (`answered`). `ending`, the text of
-    <finish>, is printed unless it is in the commit message."""
+    """Print the result of an edit and its cost. The result is the diff of a dry run, the answer to a question, or the
+    commit.
+
+    Remarks in `shown_remarks` are left out and, on a terminal, an answer that was streamed (`answered`). `ending`, the
+    text of <finish>, is printed unless it is in the commit message.
+    """
     result = outcome.result
     if as_json:
         show_json(
@@ -56,8 +59,8 @@ def show_outcome(
 
 
 def show_json(outcome: EditOutcome | ApplyOutcome, terminal: Terminal, **more: object) -> None:
-    """Print the outcome as JSON, with the fields `more`. Once the change is written, a failure to
-    print is not an error."""
+    """Print the outcome as JSON, with the additional fields `more`. If the change was written, a failure to print is
+    not an error."""
     from repoagent.api.results import change_fields
 
     result = outcome.result

@@ -99,9 +99,11 @@ def choose() -> str | None:
 
 
 def edit_text(terminal: Terminal, initial: str, suffix: str, *, cwd: Path | None = None) -> str | None:
-    """Let the user edit `initial` in a file whose name ends in `suffix`, and return the text; None if the editor failed
-    or the text is blank. A file that was saved before the editor failed stays, and a warning names it. Raises
-    UsageError without an editor."""
+    """Let the user edit `initial` in a file whose name ends in `suffix`, and return the text.
+
+    Returns None if the editor failed or the text is blank. If the file was saved before the editor failed, it stays and
+    a warning names it. Raises UsageError if there is no editor.
+    """
     from repoagent.git.process import GitError, git
     from repoagent.git.worktree import settings_folder
 

@@ -30,8 +30,11 @@ _TAIL_BYTES = 8192
 
 
 class Working:
-    """Shows labels with a spinner, and a model's text. On a terminal that cannot move its cursor, each label gets a
-    line of its own; in a pipe, labels are printed only with --verbose."""
+    """A context manager that shows labels with a spinner, and a model's text.
+
+    On a terminal that cannot move its cursor, each label gets a line of its own. In a pipe, labels are printed only
+    with --verbose.
+    """
 
     styles: tuple[str, ...] = ("dim",)  # of the model's prose
 
@@ -194,8 +197,11 @@ _UNDECIDED = re.compile(r"\s*(?:<.*|`{0,2}|~{0,2}|```.*|~~~.*)", re.DOTALL)  # m
 
 @dataclass
 class Words:
-    """Extracts the prose, without edits and actions, from a reply that arrives in pieces. `hides`: an edit is being
-    written. With `ends`, the text of <finish> and <reject> counts as prose."""
+    """Extracts the prose, without edits and actions, from a reply that arrives in pieces.
+
+    hides: whether an edit, which is not shown, is being written.
+    ends: whether the text of <finish> and <reject> counts as prose.
+    """
 
     hides: bool = False
     ends: bool = False

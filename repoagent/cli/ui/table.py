@@ -1,5 +1,5 @@
-"""The layout of results: `Page` (width and colors of a terminal or a pipe), tables, and texts for their cells (an age,
-a bar, a shortened path).
+"""The layout of results: `Page` (width and colors of a terminal or a pipe), tables, and texts for their cells, such as
+an age, a bar or a shortened path.
 
 All tables look alike: no rules, a dim header, numbers right-aligned, and one or two columns that shrink to fit the
 terminal. Importing rich's tables would take ten times as long as importing this module.
@@ -31,8 +31,12 @@ Cell = str | tuple[str, ...]  # a text, or a text and its styles; "path" dims th
 
 
 class Column(NamedTuple):
-    """A column of a table. To fit, texts are shortened at the "end" or in the "middle" (`cut`) to at least `least`
-    columns; then whole columns are dropped, those with the highest `dropped` first and those with 0 never."""
+    """A column of a table.
+
+    To make the table fit, texts are shortened at the "end" or in the "middle" (`cut`), to no fewer than `least`
+    columns. If that is not enough, whole columns are dropped, the highest `dropped` first; a column with 0 is never
+    dropped.
+    """
 
     head: str
     right: bool = False
@@ -140,7 +144,8 @@ class Page(NamedTuple):
         rows: Sequence[Sequence[Cell]],
         below: Mapping[int, Sequence[str]] | None = None,
     ) -> Iterator[str]:
-        """The lines of a table, without empty columns. `below` maps the index of a row to the lines after it."""
+        """The lines of a table, without columns that are empty. `below` maps the index of a row to the lines to print
+        after it."""
         styled: list[list[tuple[str, ...]]] = [
             [(cell,) if isinstance(cell, str) else cell for cell in row] for row in rows
         ]

@@ -28,8 +28,15 @@ class Unwritable(RepoagentError):
 
 
 class Terminal(NamedTuple):  # a dataclass would make each start 2 ms slower
-    """The standard streams. `moves`: a line on standard error can be overwritten. `width` is in columns. `pages`: the
-    output may go into a pager. `warned` has the printed warnings."""
+    """The standard streams.
+
+    input_tty, output_tty, error_tty: whether each stream is a terminal.
+    color, color_err: whether standard output and standard error may be colored.
+    moves: whether a line on standard error can be overwritten.
+    width: the width in columns.
+    pages: whether the output may go into a pager.
+    warned: the warnings that were printed.
+    """
 
     input_tty: bool
     output_tty: bool
@@ -90,15 +97,16 @@ class Terminal(NamedTuple):  # a dataclass would make each start 2 ms slower
         _write(sys.stderr if aside else sys.stdout, text)
 
     def markdown(self, *base: str, aside: bool = False) -> Markdown:
-        """A renderer for a model's text; with `aside`, for standard error. Plain text gets the `base` styles."""
+        """A renderer for a model's text on standard output or, with `aside`, on standard error. Plain text gets the
+        `base` styles."""
         from repoagent.cli.ui.markdown import Markdown
 
         color = self.color_err if aside else self.color
         return Markdown(lambda: _width(os.environ), color=color, base=base)
 
     def reply(self, text: str, *, done: bool = False) -> None:
-        """Write a model's text as the result (`done`: of a completed change): rendered on a terminal, unchanged in a
-        pipe."""
+        """Write a model's text as the result, rendered on a terminal and unchanged in a pipe. With `done`, it is the
+        result of a completed change."""
         if self.output_tty:
             markdown = self.markdown()
             text = markdown.feed(text) + markdown.rest()
@@ -111,7 +119,8 @@ class Terminal(NamedTuple):  # a dataclass would make each start 2 ms slower
             self.result(text)
 
     def done(self, text: str, *, styled: bool = False) -> None:
-        """Write the result of a completed change. If that fails, warn, and write it to standard error."""
+        """Write the result of a completed change. If standard output cannot be written to, warn and write the result to
+        standard error instead."""
         exact = not (styled or self.output_tty)
         shown = text if styled or exact else clean(text)
         try:
@@ -122,8 +131,8 @@ class Terminal(NamedTuple):  # a dataclass would make each start 2 ms slower
             _write(sys.stderr, shown, exact=exact)
 
     def diff(self, diff: str, *, aside: bool = False) -> None:
-        """Write a unified diff: on a terminal as git shows it, in a pipe as exact bytes; with `aside`, to standard
-        error."""
+        """Write a unified diff: as git shows it on a terminal, as exact bytes in a pipe. With `aside`, write it to
+        standard error."""
         terminal, color = (self.error_tty, self.color_err) if aside else (self.output_tty, self.color)
         if not aside:
             self._page()
@@ -160,9 +169,11 @@ class Terminal(NamedTuple):  # a dataclass would make each start 2 ms slower
     def ask(
         self, question: str, choices: Mapping[str, str], *, typed_ahead: bool = False, default: str = ""
     ) -> str:
-        """Ask until the user types one of `choices` (letter: meaning), and return it; `default` for an empty line.
-        Input typed before the question does not answer it, unless `typed_ahead`. Raises UsageError without a terminal,
-        NothingDone at the end of input."""
+        """Ask until the user types a letter in `choices`, and return the letter; an empty line returns `default`.
+
+        `choices` maps letters to their meanings. Input typed before the question appeared is ignored, unless
+        `typed_ahead` is set. Raises UsageError without a terminal, NothingDone at the end of input.
+        """
         letters = [letter.upper() if letter == default else letter for letter in (*choices, "?")]
         prompt = f"{question} [{','.join(letters)}]?"
         while True:
@@ -197,7 +208,7 @@ class Terminal(NamedTuple):  # a dataclass would make each start 2 ms slower
             return sys.stdin.readline()
 
     def edit_text(self, initial: str, suffix: str, *, cwd: Path | None = None) -> str | None:
-        """See `pager.edit_text`."""
+        """Leave the pager, and let the user edit `initial`; see `pager.edit_text`."""
         from repoagent.cli.ui.pager import edit_text
 
         _leave_pager()
@@ -294,8 +305,10 @@ _SYSTEM = ("/dev/", "/proc/")  # a name in these may refer to an open file
 
 
 def write_to(path: Path, data: bytes, option: str) -> None:
-    """Write `data` to `path`, the value of `option`: a regular file, or the target of a link, is replaced atomically.
-    Raises UsageError if `path` is a folder or in a missing folder, Refused if a system call fails."""
+    """Write `data` to `path`, the value of `option`. A regular file, or the target of a link, is replaced atomically.
+
+    Raises UsageError if `path` is a folder or in a missing folder, Refused if a system call fails.
+    """
     from repoagent.storage.atomic import write_whole
     from repoagent.storage.folders import system_failed
 
@@ -316,8 +329,11 @@ def write_to(path: Path, data: bytes, option: str) -> None:
 
 
 def deliver(terminal: Terminal, text: str, output: str | None, *, browser: str = "") -> None:
-    """Write `text` to `output` (the file that -o names) or, without one, as the result. On a terminal, an HTML page
-    (`browser` is its name) is opened in the browser instead, from a new private temporary file."""
+    """Write `text` to `output`, the file that -o names; without a file, print it as the result.
+
+    On a terminal, an HTML page is instead opened in the browser, from a new temporary file that only the user can read.
+    `browser` is the page's name; "" for other texts.
+    """
     if output not in (None, "-"):
         write_to(Path.cwd() / str(output), text.encode("utf-8", "surrogateescape"), "-o")
         terminal.note(f"written to {output}")

@@ -46,12 +46,16 @@ MAX_LINES = 12  # of a refusal, or of the output of a command, without --verbose
 
 @dataclass
 class TerminalInterface:
-    """The `UserInterface` of a terminal or a pipe. `yes` applies the change without asking, `by_hunk` asks about each
-    hunk.
+    """The `UserInterface` of a terminal or a pipe.
 
-    `commits`: a "yes" makes a commit, so the question shows its message. `model`: there is a model, which is told the
-    reason for a "no". `answered`: the last reply was shown; `stopped`: ^C was reported; `ending` is the text of
-    <finish>.
+    yes: apply the change without asking.
+    by_hunk: ask about each hunk.
+    commits: whether a "yes" makes a commit, so that the question shows its message.
+    model: whether there is a model, which is told the reason for a "no".
+    shown_remarks: the remarks that were shown.
+    answered: whether the last reply was shown.
+    stopped: whether ^C was reported.
+    ending: the text of <finish>.
     """
 
     terminal: Terminal
@@ -151,7 +155,8 @@ class TerminalInterface:
         self.stopped = True
 
     def output(self, data: bytes) -> None:
-        """Show the output of hooks, as `git commit` does; in a pipe, the error of a failed hook includes it."""
+        """Show the output of hooks, as `git commit` does. In a pipe it is not shown; the error of a failed hook
+        includes it."""
         if self._talks:
             self.working.text(data.decode("utf-8", "replace"))
 
@@ -330,8 +335,11 @@ HUNK_CHOICES = {  # git's letters
 
 
 def choose_hunks(terminal: Terminal, changes: Sequence[FileChange]) -> tuple[FileChange, ...]:
-    """Ask about each part of `changes`, or of a split hunk, and return the chosen parts. Raises UsageError without a
-    terminal, NothingDone if the input ends."""
+    """Ask about each part of `changes`, and return the parts that the user chose. The user can split a hunk into
+    smaller parts.
+
+    Raises UsageError without a terminal, NothingDone if the input ends.
+    """
     from repoagent.edit.review_and_commit import pieces, select, split
     from repoagent.patch.render import header_of, hunks_of
 
