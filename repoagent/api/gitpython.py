@@ -66,8 +66,10 @@ def blob_id(blob: object) -> str:
 
 
 def patch_text(diffs: object) -> bytes:
-    """The patch of a `git.DiffIndex` (or other `git.Diff` objects) as `git diff` prints it. Raises UsageError for diffs
-    without patches and for other objects, NothingDone if there are no diffs."""
+    """Return the patch of a `git.DiffIndex`, or of other `git.Diff` objects, as `git diff` prints it.
+
+    Raises UsageError for diffs without patches and for other objects, NothingDone if there are no diffs.
+    """
     items = [diffs] if isinstance(diffs, Diff) else list(diffs) if isinstance(diffs, Iterable) else [diffs]
     for item in items:
         if not isinstance(item, Diff):

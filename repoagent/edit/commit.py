@@ -328,9 +328,9 @@ def signed(
 
 
 def with_trailers(message: str, trailers: Sequence[tuple[str, str]], top: Path) -> str:
-    """Add `trailers` to a message with `git interpret-trailers`, in which a `---` line is text.
+    """Add `trailers` to a message with `git interpret-trailers`. A `---` line in the message is text, not a divider.
 
-    Ignores the user's `trailer.*` settings: they could drop the trailers that undo looks for, and run commands.
+    The user's `trailer.*` settings are ignored: they could drop the trailers that undo looks for, and run commands.
     """
     if not trailers:
         return message

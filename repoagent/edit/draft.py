@@ -135,7 +135,7 @@ class EditSession:
         return self.draft.sources[path]
 
     def text(self, source: Source) -> str:
-        """The current text of a file. Raises UsageError if it does not exist."""
+        """The text of a file in the draft. Raises UsageError if the file does not exist."""
         from repoagent.edit.prompt.blocks import shown
 
         present = self.draft.texts().get(source.path)

@@ -61,8 +61,13 @@ Kind = Literal["committed", "written", "proposed", "answered"]
 
 @dataclass(frozen=True)
 class EditOutcome:
-    """`answer` is the model's text if it made no edit, `words` the rest of its last reply, `messages` its earlier
-    messages to the user. `seconds` is wall time without waiting for the user."""
+    """The outcome of an edit.
+
+    answer: the model's text if it made no edit.
+    seconds: the elapsed time, without waiting for the user.
+    words: the rest of the model's last reply.
+    messages: the model's earlier messages to the user.
+    """
 
     kind: Kind
     edit_id: str
@@ -84,8 +89,8 @@ def edit(
     ui: UserInterface,
     ready: ModelSetup | None = None,
 ) -> EditOutcome:
-    """Make one edit. Raises what its steps raise; files, index and branch then have nothing of the edit or all of
-    it."""
+    """Make one edit. Raises what its steps raise; the files, the index and the branch are then either unchanged or
+    contain the whole edit."""
     started = time.monotonic()
     setup = ready or model_setup(settings, say=ui.say)
     meter = setup.meter
@@ -154,7 +159,7 @@ class _Run(ModelCalls):
     begun: tuple[Turn, ...] = ()  # the turns of the interrupted run
 
     def begin(self, key: str, mark: str) -> None:
-        """Start the conversation with the request, or replay that of an interrupted run."""
+        """Start the conversation with the request, or replay the conversation of an interrupted run."""
         request = self.prepared.session.request
         self.begun = self.state.turns
         part = self.begun[0].meta.get(PART, "") if self.begun else ""
@@ -198,8 +203,10 @@ class _Run(ModelCalls):
         return text
 
     def run(self) -> Outcome:
-        """Run the loop to its end and record the edit in memory. Sets `result`, unless nothing was committed. If a
-        later run can resume (no network, a limit, ^C), the conversation file stays."""
+        """Run the loop to its end, and record the edit in memory. Sets `result`, unless nothing was committed.
+
+        The conversation file is kept if a later run can resume: after a network failure, a limit or ^C.
+        """
         session = self.prepared.session
         agent = loop.ModelAgent(
             self.setup.model, self.setup.meter, self.render,
@@ -250,8 +257,8 @@ class _Run(ModelCalls):
         self.ui.event(event)
 
     def insist(self, state: State) -> Observation | None:
-        """The answer to a reply without an action. Raises CheckFailed if the model changed nothing after a failed
-        check."""
+        """The observation that answers a reply without an action, if its edit is missing or not committed; None to
+        accept the reply. Raises CheckFailed if the model changed nothing after a failed check."""
         session = self.prepared.session
         reminders = sum(turn.meta.get("kind") == REMINDER for turn in state.turns)
         if session.short and reminders < REMINDERS:
@@ -273,7 +280,8 @@ class _Run(ModelCalls):
             raise self.setback.failure()
 
     def refused_last(self, state: State) -> Observation | None:
-        """Tell the model, once, that its last edit was refused. Raises Refused if no other edit was accepted."""
+        """Tell the model, once, that its last edit was refused and is not part of the change. Raises Refused if no
+        other edit was accepted."""
         performed = [turn for step in steps(state.turns) for turn in step.performed]
         edits = [turn for turn in performed if turn.meta.get("kind") == EDIT]
         if not edits or edits[-1].meta.get("ok") != "no" or self.prepared.session.short:
@@ -327,8 +335,10 @@ class _Run(ModelCalls):
         return signed(text, worktree, settings, changes, edit_id=self.pending.name, model=model)
 
     def remember(self, ended: str, answer: str) -> None:
-        """Record the edit and its conversation in the memory of each file. The edit is done: ^C is deferred, and a
-        memory that cannot be written only causes a warning."""
+        """Record the edit and its conversation in the memory of each file.
+
+        Since the edit is already made, ^C is deferred, and a memory that cannot be written only causes a warning.
+        """
         session, settings, name = self.prepared.session, self.setup.settings, self.pending.name
         dirs = layout(session.worktree)
         with uninterrupted():

@@ -67,9 +67,9 @@ def join(
     """Join the edited segments of the split at `path` (its folder or index) into its source, and commit the result.
 
     `request.instruction` is the commit message, "" for a generated one. `discards` is called before changes to the
-    source are discarded in favor of segments; without it, JoinConflict is raised. Raises NothingDone if there is
-    nothing to join (the folder is refreshed then), and what reading, merging and committing raise. After an error the
-    source, the index, the branch and the segments are unchanged.
+    source are discarded in favor of segments; if it is None, JoinConflict is raised instead. Raises NothingDone if
+    there is nothing to join (the folder is refreshed then), and what reading, merging and committing raise. After an
+    error the source, the index, the branch and the segments are unchanged.
     """
     started = time.monotonic()
     done = None

@@ -1,8 +1,8 @@
 """Write an edit to the memory of its files: the exchange, the notes and the record of the edit.
 
-A pending record is saved before a change is made: `repoagent/pending/NAME-EVENT.json` in the git directory, locked
-while its process runs. After a kill, the next command completes the record of a change that was made, and drops that of
-one that was not.
+Before a change is made, a pending record is saved as `repoagent/pending/NAME-EVENT.json` in the git directory and
+locked while its process runs. If the process is killed, the next command completes the record if the change was made,
+and otherwise drops it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,13 @@ STATES = {"undo": "undone", "redo": "redone"}  # the state of an edit after the 
 
 @dataclass(frozen=True)
 class RecordedChanges:
-    """The changes to remember; `levels` are those at which the hunks of each path were placed."""
+    """The changes to record in memory.
+
+    changes: the changes to the files.
+    commit: the commit of the changes; None if they were not committed.
+    levels: the levels at which the hunks of each path were placed.
+    written: whether the files were written.
+    """
 
     changes: tuple[FileChange, ...]
     commit: str | None
@@ -105,8 +111,8 @@ def remember(
 ) -> None:
     """Write `story` to the memory of every written file, and of the files `unchanged`.
 
-    Compacts conversations of more than `limit` bytes (0: no limit). `again`: an earlier call may have been interrupted;
-    records nothing twice.
+    Conversations of more than `limit` bytes are compacted; 0 means no limit. Pass `again` if an earlier call may have
+    been interrupted; nothing is then recorded twice.
     """
     dirs, paths = layout(worktree), set[str | None]()
     commit, changes = (done.commit, done.changes if done.written else ()) if done else (None, ())
@@ -116,7 +122,8 @@ def remember(
     reasons = tuple(refusals[-1]) if refusals and not done else ()
 
     def write(memory: Memory, change: FileChange, data: bytes | None) -> None:
-        """Write the turns, the notes and the edit record of one file; `data` is its content, None if deleted."""
+        """Write the turns, the notes and the edit record of one file. `data` is its current content; None if it was
+        deleted."""
         before, after = change.before, change.after if again or data is None else data
         record = EditRecord(
             story.edit_id, story.time, change.name, story.request,
@@ -171,7 +178,8 @@ def remember(
 
 
 def files_of_note(note: str, contents: Mapping[str, bytes]) -> set[str]:
-    """The files that a note is about: those it names, else those that contain most of its code names, else all."""
+    """The files that a note is about: those it names, otherwise those that contain most of its code names. If it has no
+    code names, all files."""
     files = {path for path in contents if PurePosixPath(path).name in note}
     if files:
         return files
@@ -204,21 +212,21 @@ def lessons(
 
 
 def undo_note(request: str) -> str:
-    """The note that an edit was undone; `redo` drops it."""
+    """The note which records that an edit was undone; `redo` removes it."""
     return shorten_note(f'undid the edit "{cut(request, _QUOTED)}"')
 
 
 def content_of(worktree: WorkTree, path: str) -> bytes | None:
-    """The bytes of a file; None if it does not exist, is a link (its target has the memory), or is in another
-    repository."""
+    """The bytes of a file; None if it does not exist, is a link, or is in another repository. The memory of a link
+    belongs to its target."""
     with suppress(Refused):
         return None if (worktree.top / path).is_symlink() else read_source(worktree, path).data
     return None
 
 
 def record_undone(worktree: WorkTree, edit: Edit, before: Mapping[str, Memory], state: str) -> None:
-    """Record in the memory of each file of `edit` that it is now "undone" or "redone" (`state`). `before` has the
-    memories by path, looked up before the files were written."""
+    """Record in the memory of each file of `edit` that the edit is now "undone" or "redone" (`state`). `before` maps
+    paths to memories that were looked up before the files were written."""
     written = set()
     for path in edit.paths:
         data = content_of(worktree, path)
@@ -280,7 +288,7 @@ class Pending:
         self.descriptor = write_locked(self.path, json_files.dumps(value))
 
     def drop(self) -> None:
-        """Remove the record: the memory has been written, or no change was made."""
+        """Remove the record, because the memory has been written or no change was made."""
         if self.descriptor is not None:
             self.path.unlink(missing_ok=True)
             os.close(self.descriptor)
@@ -289,8 +297,11 @@ class Pending:
 
 @contextmanager
 def pending(worktree: WorkTree, name: str, event: str) -> Iterator[Pending]:
-    """A pending record. If the block leaves it saved, it is dropped if the change was not made, and otherwise completed
-    by the next command."""
+    """A pending record for the duration of a change.
+
+    The block saves the record, and drops it when the memory is written. If the block does not drop it, the record is
+    dropped at the end if the change was not made, and otherwise completed by the next command.
+    """
     record = Pending(worktree, name, event)
     try:
         yield record
@@ -312,8 +323,8 @@ def commit_and_remember(
     *,
     say: Callable[[str], None],
 ) -> CommitOutcome:
-    """Commit, and write the change to the memory of its files; a memory that cannot be written only causes a warning.
-    `story` is called before the commit and after it."""
+    """Commit, and write the change to the memory of its files. A memory that cannot be written only causes a warning.
+    `story` is called before the commit and again after it."""
     worktree, changes = session.worktree, session.draft.edits
     if session.request.dry_run or not settings.switch("memory.enabled"):
         return make_commit()
@@ -338,8 +349,8 @@ def commit_and_remember(
 
 
 def complete(worktree: WorkTree) -> list[str]:
-    """Write the pending records of killed commands to memory; returns a sentence for each. Raises RepoagentError or
-    OSError if a memory cannot be written; its record stays."""
+    """Complete the pending records of killed commands, and return a sentence for each. Raises RepoagentError or OSError
+    if a memory cannot be written; its record stays."""
     sentences: list[str] = []
     for path in sorted(layout(worktree).pending.glob("*")):
         try:

@@ -1,4 +1,4 @@
-"""The requests of an edit to its model: for the next reply, and for the part of a file to change."""
+"""The requests that an edit sends to its model: for the next reply, and to find the part of a file to change."""
 
 from __future__ import annotations
 
@@ -101,7 +101,8 @@ class ModelCalls:
         ), temperature
 
     def locate(self, key: str) -> str:
-        """Ask a small model which part of a long file the request is about; returns names of definitions, one line."""
+        """Ask a small model which part of a long file the request is about. Returns the names of definitions, on one
+        line."""
         self.ui.note(f"asking {display_name(self.setup.model.spec)} which part of the file to change")
         message = Message("user", (Part(self.prepared.question, "question"),))
         request = Request((), (message,), PART_TOKENS, key + PART)

@@ -1,4 +1,5 @@
-"""A command's model with its limits, and what was sent to it, which `.repoagent/sent/` keeps for a few days."""
+"""A command's model with its limits, and the requests sent to it, which are stored in `.repoagent/sent/` for a few
+days."""
 
 from __future__ import annotations
 
@@ -47,7 +48,7 @@ class ModelSetup:
 
     @property
     def context_tokens(self) -> int | None:
-        """The window of the current model, which may be a fallback; None if unknown."""
+        """The context window of the current model in tokens; None if unknown. The current model may be a fallback."""
         return model_info(self.settings, self.model.spec).context or self.model.context_tokens
 
     @property
@@ -61,7 +62,8 @@ class ModelSetup:
 
     @property
     def max_output_tokens(self) -> int:
-        """As configured, else the model's limit, but at most OUTPUT_TOKENS and half of its window."""
+        """The maximum number of tokens in a reply: the configured number, or else the model's limit, but at most
+        OUTPUT_TOKENS and half of the context window."""
         if (configured := self.settings.whole_or_none("max_output_tokens")) is not None:
             return configured
         window = self.context_tokens
@@ -72,7 +74,8 @@ class ModelSetup:
 
 
 def attachments(setup: ModelSetup, folder: Path) -> Callable[[], Attachments]:
-    """A function that creates the `Attachments` of a conversation on its first call, with copies in `folder`."""
+    """Return a function that returns the `Attachments` of a conversation, with copies in `folder`. They are created on
+    its first call."""
 
     @cache
     def create() -> Attachments:
@@ -88,7 +91,8 @@ def attachments(setup: ModelSetup, folder: Path) -> Callable[[], Attachments]:
 
 
 def wants_tools(settings: Settings, spec: str) -> bool:
-    """Whether to offer native tools to the model `spec`."""
+    """Whether to offer native tools to the model `spec`, according to the settings or, by default, its catalog
+    entry."""
     protocol = settings.text("protocol")
     return (model_info(settings, spec).protocol if protocol == "auto" else protocol) == "tools"
 
@@ -96,7 +100,8 @@ def wants_tools(settings: Settings, spec: str) -> bool:
 def answer_format(
     settings: Settings, spec: str, output_tokens: int = OUTPUT_TOKENS, window: int | None = None
 ) -> AnswerFormat:
-    """The format for the model `spec`: as configured, else by its family. `window` (tokens) overrides the catalog."""
+    """The answer format for the model `spec`: as configured, otherwise by its family. `window` overrides the context
+    window (in tokens) from the catalog."""
     info, configured = model_info(settings, spec), settings.text("edit.format")
     form = next((form for form in FORMS if form == configured), info.format)
     is_small = info.parameters is not None and info.parameters <= SMALL
@@ -114,12 +119,12 @@ def model_setup(
     limits: Limits | None = None,
     needed: bool = True,
 ) -> ModelSetup:
-    """Set up `model`, or by default the one from the settings, and its meter. Sends nothing.
+    """Set up `model`, or by default the model from the settings, and its meter. Sends nothing.
 
-    `limits` default to those of one edit; `reply` is the file with the reply for `manual`. `say` is called with a
-    sentence for each setting that the model does not support, `on_progress` with the step of a local model and the
-    fraction done. Raises ModelError for an unknown model, or if none is configured but `needed`; UsageError for a limit
-    that cannot be enforced.
+    `limits` default to those of one edit. `reply` is the file with the reply of the `manual` model. `say` is called
+    with a sentence for each setting that the model does not support, `on_progress` with the current step of a local
+    model and the fraction done (0 to 1). Raises ModelError for an unknown model, or if a model is `needed` but none is
+    configured; UsageError for a limit that cannot be enforced.
     """
     if record is not None:  # fail before a reply is paid for
         try:
@@ -189,7 +194,8 @@ def keep_call(layout: Layout, request: Request, reply: Reply) -> dict[str, str]:
 
 
 def keep_blocks(dirs: Layout, reply: Reply) -> dict[str, str]:
-    """Store the thinking and the tool calls of a reply, to be sent back with its turn, unless they contain a secret.
+    """Store the thinking and the tool calls of a reply, to be sent back with its turn. Nothing is stored if they
+    contain a secret.
 
     Returns metadata for the turn: `blocks`, the file name, and `thought`, the estimated tokens of the thinking.
     """
@@ -208,7 +214,7 @@ def keep_blocks(dirs: Layout, reply: Reply) -> dict[str, str]:
 
 
 def blocks_of(dirs: Layout, turn: Turn) -> Blocks | None:
-    """What `keep_blocks` stored for a turn; None if the file is gone or the turn was edited."""
+    """The blocks that `keep_blocks` stored for a turn; None if the file is gone or the turn was edited."""
     name = turn.meta.get("blocks", "")
     if not name.isalnum():
         return None
@@ -224,7 +230,8 @@ def blocks_of(dirs: Layout, turn: Turn) -> Blocks | None:
 
 
 def forget_sent(dirs: Layout, days: int) -> None:
-    """Remove the files in `sent/` that are older than `days` days, at most once a day."""
+    """Remove the files in `sent/` that are older than `days` days. Does nothing if it already ran within the last
+    day."""
     present = time.time()
     looked = dirs.sent / "looked-through"
     checked = looked.exists() and 0 <= present - looked.stat().st_mtime < DAY_SECONDS
@@ -244,7 +251,7 @@ def _hash(text: str) -> str:
 
 
 def model_of_record(spec: str, turns: Sequence[Turn]) -> str:
-    """The model to record: for a replay, the recorded one; for a command, the one it reports."""
+    """The name of the model to record: for a replay, the recorded model; for a command, the model that it reports."""
     if provider_of(spec).reports_model:
         spec = next((turn.meta.get("model", spec) for turn in turns[::-1] if turn.role == "assistant"), spec)
     return public(spec)

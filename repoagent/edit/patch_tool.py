@@ -1,4 +1,5 @@
-"""The tool `edit`: apply the patches of a reply to the draft, or say why they do not fit; and widen the scope."""
+"""The `edit` tool: apply the patches of a reply to the draft, or explain why they do not fit; and ask the user to add
+files to the scope."""
 
 from __future__ import annotations
 
@@ -200,7 +201,7 @@ def _may_create(session: EditSession, path: str) -> bool:
 
 
 class OutOfScope(Refused):
-    """Other files also have to change, and there is no user to ask."""
+    """Files outside the scope also have to change, and there is no user to ask. The model's answer is saved."""
 
     def __init__(self, paths: Sequence[str], scope: Sequence[str]) -> None:
         has = "has" if len(paths) == 1 else "have"
@@ -211,7 +212,8 @@ class OutOfScope(Refused):
 
 
 def can_be_offered(session: EditSession, paths: Iterable[str]) -> list[str]:
-    """Those of `paths` that are out of scope but not withheld, ignored, sensitive, binary or generated."""
+    """The files in `paths` that are out of scope, but that the user may be asked to add: not withheld, ignored,
+    sensitive, binary or generated."""
     offered = []
     for path in dict.fromkeys(paths):
         known = session.editable | set(session.request.read)
@@ -231,8 +233,10 @@ def files_named_in(session: EditSession, text: str) -> list[str]:
 
 
 def allow_files(session: EditSession, paths: Sequence[str]) -> bool:
-    """Ask the user whether these files may also be changed, and if so add them to the scope; after a "no" never again.
-    Raises OutOfScope if there is no user to ask."""
+    """Ask the user whether these files may also be changed and, if so, add them to the scope. Returns the answer.
+
+    After a "no", the user is not asked again in this edit. Raises OutOfScope if there is no user to ask.
+    """
     if session.allow is None or not paths:
         return False
     answer = session.allow(paths)
@@ -246,7 +250,7 @@ def allow_files(session: EditSession, paths: Sequence[str]) -> bool:
 
 
 def add_to_scope(session: EditSession, path: str) -> None:
-    """Let the model change this file; lines that it has not read must be quoted exactly in a patch."""
+    """Let the model change this file. If the model has not read some of its lines, a patch must quote them exactly."""
     if path not in session.draft.sources:
         session.draft = session.draft.with_source(read_source(session.worktree, path))
         session.seen.setdefault(path, [])

@@ -29,7 +29,7 @@ _LIKE_A_PATH = re.compile(r"\S*(/\S+|[\w-]\.[A-Za-z]\w{0,7})(:\S+)?")
 
 @dataclass(frozen=True)
 class Target:
-    """A file to edit and, optionally, a line range (from 1, inclusive) or a symbol in it."""
+    """A file to edit and, optionally, a line range (from 1, inclusive) or a symbol in the file."""
 
     path: str
     first: int | None = None
@@ -46,7 +46,8 @@ class Target:
 
 @dataclass(frozen=True)
 class Check:
-    """A command that must succeed before a commit."""
+    """A command that must succeed before a commit. `confine` puts the command into the sandbox unless the user has
+    accepted the change."""
 
     command: str
     timeout: float | None = CHECK_TIMEOUT  # seconds; None for no limit
@@ -55,7 +56,7 @@ class Check:
 
 @dataclass(frozen=True)
 class EditRequest:
-    """The request and the options of one edit. Paths are relative to the top."""
+    """The request and the options of one edit. Paths are relative to the top of the work tree."""
 
     instruction: str
     targets: tuple[Target, ...]
@@ -89,7 +90,7 @@ class EditRequest:
 
 
 def names_file(instruction: str, path: str) -> bool:
-    """Whether an instruction contains `path` or the end of it."""
+    """Whether an instruction names the file `path`, by its whole path or the end of it."""
     words = {word.strip("`'\".,;:!?()[]{}<>").removeprefix("./") for word in instruction.split()}
     parts = path.split("/")
     ends = ("/".join(parts[number:]) for number in range(len(parts)))
@@ -97,7 +98,7 @@ def names_file(instruction: str, path: str) -> bool:
 
 
 def named_files(targets: Sequence[Target]) -> dict[str, str]:
-    """The targets as metadata of a turn, for `files_named`."""
+    """The targets as metadata of a turn, which `files_named` reads."""
     meta = {"files": json.dumps([target.path for target in targets], ensure_ascii=False)}
     if any(target.suffix for target in targets):
         meta["places"] = json.dumps([target.suffix for target in targets], ensure_ascii=False)
@@ -148,10 +149,10 @@ def no_file(worktree: WorkTree, path: str) -> NoSuchFile:
 def split_arguments(
     arguments: Sequence[str], *, instruction_elsewhere: bool, cwd: Path, create: bool = False
 ) -> tuple[list[str], str | None]:
-    """Split `FILE... INSTRUCTION` into the files and the instruction (None if it is missing).
+    """Split `FILE... INSTRUCTION` into the files and the instruction; None if there is no instruction.
 
-    A last argument that looks like a path but does not exist is a new file with `create`, and raises UsageError without
-    it, so that a mistyped name is not sent to a model.
+    With `create`, a last argument that looks like a path but does not exist is a new file. Without `create`, it raises
+    UsageError, so that a mistyped name is not sent to a model.
     """
     if instruction_elsewhere or not arguments:
         return list(arguments), None

@@ -493,10 +493,10 @@ _GIT = GIT_READS | {"add", "mv", "branch", "restore", "stash"}
 
 
 def propose(reading: Reading) -> tuple[str, ...]:
-    """The patterns that together allow the commands in `reading` and similar ones; () if no patterns can.
+    """The patterns that together allow the commands in `reading` and similar ones; empty if this is not possible.
 
-    A program that can run another one (a shell, a build tool, a test runner, `sudo`), deletes data or uses the network,
-    and any unknown program, gets a pattern that matches only this command.
+    Some programs get a pattern that matches only this command: those that can run another program (a shell, a build
+    tool, a test runner, `sudo`), delete data or use the network, and all unknown programs.
     """
     if reading.doubt:
         return ()

@@ -1,7 +1,7 @@
 """Render the output of a command for a model, and interpret its exit code.
 
-A pipe fails if any part of it does, except a writer whose reader closed the pipe; exit code 1 from a search or a
-comparison is a result, not a failure.
+A pipeline fails if any of its commands fails, except a writer whose reader closed the pipe. Exit code 1 from a search
+or a comparison is a result, not a failure.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Decide which files a model may see and change: names that suggest secrets, `.repoagentignore`, and generated files.
+"""Decide which files a model may see and change.
 
-Patterns are matched with `fnmatch.translate`, which does not backtrack exponentially: a repository may contain patterns
-such as `a*a*a*a*b`.
+The decision depends on names that suggest secrets, on `.repoagentignore`, and on whether a file is generated. Patterns
+are matched with `fnmatch.translate`, which does not backtrack exponentially: a repository may contain patterns such as
+`a*a*a*a*b`.
 """
 
 from __future__ import annotations
@@ -64,10 +65,10 @@ def why_content_is_off_limits(data: bytes) -> str | None:
 
 
 def gate(top: Path, named: Collection[str], further: bytes = b"") -> WhyNot:
-    """A function that returns the reason why a path may not be shown to a model or edited by it, or None.
+    """Return a function that gives the reason why a path may not be shown to a model or edited by it, or None.
 
-    `.repoagentignore` applies even to `named` files; files that may hold secrets are allowed if the user named them.
-    `further` has more lines of ignore patterns.
+    `.repoagentignore` applies even to `named` files, which are those that the user named. Other files that may hold
+    secrets are allowed only if they are named. `further` has more lines of ignore patterns.
     """
     data = read_regular(top / IGNORE_FILE, most=LARGEST)
     ignored = IgnoreFile((data or b"") + b"\n" + further, top) if further or data is not None else None
@@ -119,7 +120,7 @@ class _Pattern(NamedTuple):
 
 
 class IgnoreFile:
-    """A set of patterns in the syntax of .gitignore, which ignore case if core.ignorecase is set in `top`."""
+    """A set of ignore patterns in the syntax of .gitignore. Case is ignored if core.ignorecase is set in `top`."""
 
     def __init__(self, data: bytes, top: Path) -> None:
         lines = data.removeprefix(b"\xef\xbb\xbf").decode(errors="replace").split("\n")

@@ -1,8 +1,8 @@
-"""Find changes that need a second confirmation: to secrets or to files that git, a server, an editor or an agent runs,
-and mass deletions; and changes that a diff does not show.
+"""Find changes that need a second confirmation, and changes that a diff does not show.
 
-Build files and tests are not listed, because they run only when a user runs them; a listed file takes effect on a
-commit, a push or a checkout, or when a folder is opened.
+A confirmation is needed for mass deletions and for changes to secrets or to files that git, a server, an editor or an
+agent runs. Build files and tests are not listed, because they run only when a user runs them; a listed file takes
+effect on a commit, a push or a checkout, or when a folder is opened.
 """
 
 from __future__ import annotations
@@ -105,7 +105,8 @@ _CODES = 4  # invisible characters to list
 
 @dataclass(frozen=True)
 class Concern:
-    """A sensitive file in a change; `why` is the reason as a predicate."""
+    """A reason to ask for a second confirmation of a change to `path`. `why` is the reason as a predicate, which
+    follows the path in a sentence."""
 
     path: str
     why: str
@@ -121,7 +122,10 @@ def concerns(
     changes: Sequence[FileChange], named: Collection[str], worktree: WorkTree, further: Sequence[str] = ()
 ) -> tuple[Concern, ...]:
     """The concerns about `changes`: sensitive files, values of secrets from the environment, and mass deletions.
-    `further` are the user's patterns. Only a sensitive file that is in `named` is marked as `asked`."""
+
+    `named` are the files that the user named; concerns about them are marked as `asked`, except concerns about secret
+    values. `further` has the user's own patterns, as in .gitignore.
+    """
     paths = dict.fromkeys(path for change in changes for path in (change.old_path, change.path) if path)
     if not paths:
         return ()
@@ -156,7 +160,8 @@ def concerns(
 
 
 def is_mass(deleted: int, tracked: int) -> bool:
-    """Whether this many deletions need a confirmation."""
+    """Whether deleting `deleted` of the `tracked` files needs a confirmation: more than ten files, or at least three if
+    they are a tenth or more of all."""
     return deleted > MASS or (deleted >= FEW and deleted * 10 >= tracked)
 
 
@@ -170,7 +175,8 @@ def described(sensitive: Sequence[Concern]) -> str:
 
 
 def listed(path: str) -> str | None:
-    """The reason that LIST gives for a path, or None. Names are compared as on the most permissive file system."""
+    """The reason that LIST gives for a path; None if it is not listed. Names are compared as on the most permissive
+    file system."""
     plain = "/".join(_INVISIBLE.sub("", part).split(":")[0].rstrip(". ").lower() for part in path.split("/"))
     name = plain.rsplit("/", 1)[-1]
     for why, patterns in LIST:
@@ -184,8 +190,11 @@ def listed(path: str) -> str | None:
 
 
 def obeyed_by_git(worktree: WorkTree, options: Sequence[str] = ()) -> tuple[str | None, dict[str, str]]:
-    """The hooks folder if it is inside the work tree, else None; and the reason for each other path in the work tree
-    that git, called with `options`, would run or read, whether or not it exists."""
+    """The hooks folder and the other paths in the work tree that git, called with `options`, would run or read.
+
+    The folder is None if it is outside the work tree. The other paths are mapped to the reason for each, whether or not
+    they exist.
+    """
     arguments = ("config", "-z", "--list", "--show-origin", "--includes")
     fields = os.fsdecode(git_output(worktree.top, *options, *arguments).stdout).split("\0")[:-1]
     obeyed: dict[str, str] = {}

@@ -31,10 +31,11 @@ def unasked_losses(
     parts: Sequence[Part] = (),
     loose: bool = False,
 ) -> str:
-    """A sentence for the model if the change removes something that neither the request nor the answer names; else "".
+    """A sentence for the model if the change removes something that neither the request nor the answer names; otherwise
+    "".
 
-    Only text of the files as read (`originals`) can be lost. `parts` are those that the answer rewrites; `loose` as in
-    `patch_spans`.
+    Only text of the `originals`, the files as they were read, counts as lost. `parts` are the parts of files that the
+    answer rewrites as a whole. `loose`: see `patch_spans`.
     """
     text = f"{instruction} {_prose(answer, loose=loose)}"
     if lost := _lost_definitions(applied.changes, text, originals):
@@ -63,8 +64,10 @@ def unasked_losses(
 
 
 def left_out(applied: Applied, words: str, answer: str) -> str:
-    """A sentence if a file that a patch rewrites as a whole loses its end, or definitions that neither the patch nor
-    the commit message `words` mentions; else ""."""
+    """A sentence about what a patch that rewrites a whole file leaves out; "" if nothing is missing.
+
+    This is the end of the file, or definitions that neither the patch nor the commit message `words` mentions.
+    """
     text = f"{words} {_prose(answer, loose=False)}"
     if lost := _lost_definitions(_rewritten(applied), text, {}):
         names = ", ".join(f"{name} ({change.name})" for change, name in lost)

@@ -35,8 +35,10 @@ _NOISE = re.compile(  # tracebacks, and the output of the test runners of node a
 
 @dataclass(frozen=True)
 class Prompt:
-    """The system message and the first user message, as parts; the last part is the request, which ends in
-    `reminder`."""
+    """The system message and the first user message, as parts.
+
+    The last part of the user message is the request, which ends in `reminder`.
+    """
 
     system: tuple[Part, ...]
     opening: tuple[Part, ...]
@@ -54,7 +56,8 @@ class Prompt:
         max_output_tokens: int,
         messages_of: Callable[[Sequence[Turn], str], Sequence[Message]] = to_messages,
     ) -> Request:
-        """The request for the next reply after `turns`; the first turn is the user's request."""
+        """The request for the next reply after `turns`, the first of which is the user's request. `messages_of`
+        converts turns to messages."""
         if self.afresh and turns[-1].role == "observation" and turns[-1].meta.get("ok") == "no":
             note = self._retry_note(turns)
             message = Message("user", (*self.opening[:-1], replace(self.opening[-1], text=note)))
@@ -138,7 +141,7 @@ def facts_block(facts: Facts) -> str:
 
 
 def rules_block(request: EditRequest, editable: Collection[str]) -> str:
-    """The files that the command line lets the model change, and the check that will run."""
+    """The rules in the prompt: which files the model may change, and the check that will run."""
     further = sorted(set(editable) - set(request.paths))
     own = ", ".join(map(_code, request.paths)) if len(request.paths) <= MOST_NAMED else "the files to edit"
     if request.scope == "repo":
@@ -170,7 +173,7 @@ def _code(text: str) -> str:
 
 
 def shown(data: bytes) -> str:
-    """The text of a file as shown to a model: plain newlines, undecodable bytes as U+FFFD, secrets masked. Raises
+    """The text of a file as shown to a model: plain newlines, U+FFFD for undecodable bytes, and masked secrets. Raises
     Refused for a binary file."""
     text = decode(data)
     if text is None:
@@ -194,7 +197,7 @@ def file_block(source: Source, role: str) -> str:
 
 
 def named(path: str) -> str:
-    """A path for prose, in quotes if it has unprintable characters."""
+    """A path for use in prose, in quotes if it has unprintable characters."""
     return path if path.isprintable() else quoted(path)
 
 

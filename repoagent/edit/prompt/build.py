@@ -1,7 +1,7 @@
 """Gather the context of an edit, and build the model's prompt and tools from it.
 
-Secrets are masked in everything that is sent to a model, and unmasked only in its patches, which must match the bytes
-of the files.
+Secrets are masked in everything that is sent to a model. They are unmasked only in the model's patches, which must
+match the bytes of the files.
 """
 
 from __future__ import annotations
@@ -71,10 +71,11 @@ class PromptContext:
 
 @dataclass(frozen=True)
 class Prepared:
-    """An edit that is ready for the model; a small model gets one prompt per file.
+    """An edit that is ready for the model. A small model gets one prompt per file.
 
-    `question` (may be empty) asks which part of a long file the request is about; pass the answer to `located`.
-    `reply_tokens`, if known, limits a small model's reply: a model that writes more is in a loop.
+    question: asks which part of a long file the request is about; pass the answer to `located`. "" if there is no need
+        to ask.
+    reply_tokens: the limit on a small model's reply, if known. A model that writes more is in a loop.
     """
 
     session: EditSession
@@ -285,10 +286,10 @@ def masked_tool(tool: Tool, session: EditSession) -> Tool:
 
 
 def assemble(context: PromptContext, answer: str | None = None) -> Prepared:
-    """Build the prompts and the tools; `answer` is the answer to `Prepared.question`, None if it has not been asked
-    yet.
+    """Build the prompts and the tools. `answer` is the model's answer to `Prepared.question`; None if it has not been
+    asked yet.
 
-    A small model does better without the protocol and without the repository's instruction files.
+    A small model gets neither the protocol nor the repository's instruction files, because it does better without them.
     """
     request, sources, answer_format = context.request, context.sources, context.answer_format
     form, short = answer_format.form, answer_format.is_short
@@ -366,10 +367,10 @@ def prompt_for(
     note: str = "",
     plain: bool = False,
 ) -> Prompt:
-    """The prompt for `paths`, either all paths of the request or one of them. `note` follows the request; `plain`
-    selects another wording, for a model that repeated a bad answer.
+    """The prompt for `paths`, which are all paths of the request or one of them.
 
-    The most stable blocks come first, and a cache breakpoint follows each prefix that the next edit may share.
+    `note` follows the request; `plain` selects another wording, for a model that repeated a bad answer. The most stable
+    blocks come first, and a cache breakpoint follows each prefix that the next edit may share.
     """
     request, sources, form, short = context.request, context.sources, session.form, session.short
     native, texts = context.answer_format.native and not short, context.texts

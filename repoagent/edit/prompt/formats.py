@@ -30,7 +30,7 @@ REMINDS = "\nAnswer with "  # the beginning of `reminder`
 
 @dataclass(frozen=True)
 class AnswerFormat:
-    """The format to request, and the model's limits."""
+    """The answer format to request, and the model's limits."""
 
     form: Form = "diff"
     short: bool | None = None  # leave the protocol out, for a small model; None to decide by `form`
@@ -54,8 +54,11 @@ def fits_whole(data: bytes, output_tokens: int, lines: int = WHOLE_LINES) -> boo
 
 
 def choose_form(form: Form, whole: Mapping[str, bool], windows: Iterable[str]) -> Form:
-    """The form to request: `form`, unless it is a whole file or a function; then a function if `windows` has parts, a
-    whole file if all fit (`whole`), and SEARCH/REPLACE if a file can be rewritten neither way."""
+    """The answer format to request. A `form` other than a whole file or a function is returned unchanged.
+
+    Otherwise, the result is a function if `windows` has parts, a whole file if all files fit (`whole` says so by path),
+    and SEARCH/REPLACE if a file can be rewritten neither way.
+    """
     if form not in LOOSE:
         return form
     parts = set(windows)
@@ -70,8 +73,11 @@ def is_rename(instruction: str) -> bool:
 
 
 def form_after(form: Form, refusals: int, *, fits: bool) -> Form:
-    """The form to request after `refusals` in a row. Never changes from whole text to blocks: a small model copies the
-    example of a block into its answer."""
+    """The answer format to request after `refusals` refused edits in a row.
+
+    It never changes from whole text to blocks, because a small model copies the example of a block into its answer.
+    `fits` says that the files may be rewritten as a whole.
+    """
     for _ in range(refusals // RETRIES):
         if form == "diff":
             form = "search"
@@ -88,11 +94,11 @@ def reminder(
     *,
     plain: bool = False,
 ) -> str:
-    """The last line of a prompt for a small model, which follows best what it read last. `marks` has the fence mark of
-    each path, by default "```".
+    """The last line of a prompt for a small model, which follows best what it read last.
 
-    It does not ask for a sentence before the fence, nor say "a fence that begins with": Qwen2.5-Coder-1.5B then
-    sometimes wrote only the sentence, or put the fence at its end.
+    `marks` has the fence mark of each path, by default "```". The line does not ask for a sentence before the fence,
+    nor say "a fence that begins with": Qwen2.5-Coder-1.5B then sometimes wrote only the sentence, or put the fence at
+    its end.
     """
     if form == "diff":
         return f"{REMINDS}the diff between the lines ```diff and ```, and nothing else.\n"

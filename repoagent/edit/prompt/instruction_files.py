@@ -1,7 +1,7 @@
-"""Context files for every prompt: AGENTS.md and the like, and the files that they name.
+"""Context files for every prompt: AGENTS.md and similar files, and the files that they name.
 
-Each file is shown once, and none from outside the work tree except the user's own, which is an instruction; the
-repository's files are data.
+Each file is shown once. Files from outside the work tree are not shown, except the user's own context file. The user's
+file is an instruction; the repository's files are data.
 """
 
 from __future__ import annotations
@@ -39,11 +39,12 @@ _IMPORT = re.compile(r"^[ \t]*(?:[-*][ \t]+)?@([^\s@`<>]+)[ \t]*\r?$", re.MULTIL
 def collect(
     top: Path, root: Path, settings: Settings, targets: Sequence[str], why_not: WhyNot
 ) -> tuple[list[Part], tuple[str, ...]]:
-    """A block for each context file of an edit of `targets` (paths from `top`), in at most about `context_limit`
-    tokens; and a warning for each requested file that cannot be shown.
+    """Return a block for each context file of an edit of `targets`, and a warning for each requested file that cannot
+    be shown.
 
-    In this order: the user's own file; `context.md` in `root`; the files of the `context` option; AGENTS.md, CLAUDE.md
-    and CONVENTIONS.md, from the folder of the first target upwards. Of links and copies, only the first is shown.
+    The blocks have at most about `context_limit` tokens. They are in this order: the user's own file; `context.md` in
+    `root`; the files of the `context` option; AGENTS.md, CLAUDE.md and CONVENTIONS.md, from the folder of the first
+    target upwards. Of links and copies, only the first is shown. `targets` are relative to `top`.
     """
     budget = settings.whole("context_limit")
     collector = _Collector(top.resolve(), root.resolve(), why_not, budget)
@@ -85,7 +86,8 @@ class _Collector:
     seen: set[object] = field(default_factory=set)  # real paths, and texts
 
     def follow(self, path: Path, by: str | None) -> None:
-        """Add the file `path`, then those that it names. `by` is where it is named; None if it need not exist."""
+        """Add the file `path`, then the files that it names. `by` says in words where `path` is named; None if the file
+        need not exist."""
         inside = (folder for folder in (self.top, self.root.parent) if path.is_relative_to(folder))
         name = next((path.relative_to(folder).as_posix() for folder in inside), str(path))
         real = Path(os.path.realpath(path))
@@ -146,8 +148,10 @@ class _Collector:
         return [Path(os.path.normpath(path)) for path in paths[:FILES]]
 
     def add(self, name: str, data: bytes, *, own: bool = False) -> str:
-        """Add a block with as much of a text as the budget allows, and return the whole text. Skips copies and texts
-        that are only comments."""
+        """Add a block with as much of a text as the budget allows, and return the whole text.
+
+        Copies and texts that are only comments are skipped, as are binary and very large files, with a warning.
+        """
         if len(data) > LARGEST or b"\0" in data:
             self.warnings.append(f"{name} is binary or larger than {LARGEST >> 20} MiB: omitted")
             return ""

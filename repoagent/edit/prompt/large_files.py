@@ -1,4 +1,4 @@
-"""Decide which files are too long for a prompt, and show parts and an outline of each; read parts of a file."""
+"""Decide which files are too long for a prompt, show parts and an outline of each, and read parts of a file."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ LONG_LINE = 2_000  # characters; a longer line was hardly written by hand
 
 @dataclass(frozen=True)
 class Budget:
-    """The bytes of a long file's parts and of its outline in a prompt, at most."""
+    """The maximum sizes of a long file's parts and of its outline in a prompt, in bytes."""
 
     parts: int
     map: int
 
 
 def too_long(sizes: Mapping[str, int], inline: int, room: int | None) -> dict[str, Budget]:
-    """The files not to show in full, with their budgets: those above `inline` bytes and, if the others together exceed
-    `room` bytes, the longest of these.
+    """The files that are too long to show in full, with their budgets.
 
+    These are the files above `inline` bytes and, if the others together exceed `room` bytes, the longest of the others.
     All budgets together are about the size of one inline file, or half of the remaining `room` if that is less.
     """
     left, waiting = room, len(sizes)
@@ -62,7 +62,7 @@ def too_long(sizes: Mapping[str, int], inline: int, room: int | None) -> dict[st
 
 @dataclass(frozen=True)
 class Excerpt:
-    """What is shown of a file, and the size of the whole file."""
+    """The parts of a file to show, and its outline. `lines` and `size` are those of the whole file."""
 
     parts: tuple[Unit, ...]
     outline: str
@@ -87,7 +87,7 @@ def excerpt_of(path: str, data: bytes, about: About, budget: Budget) -> Excerpt:
 
 
 class Long(NamedTuple):
-    """The prompt block of a file that is not shown in full, and the line ranges that it shows."""
+    """The prompt block of a file that is not shown in full, and the line ranges that the block shows."""
 
     text: str
     lines: tuple[tuple[int, int], ...]
@@ -102,8 +102,8 @@ def long_files(
     *,
     bare: bool,
 ) -> dict[str, Long]:
-    """The blocks of the files that are too long to show in full, by path; see `too_long`. `bare`: show only the parts,
-    for a small model, which copies what it sees."""
+    """The blocks of the files that are too long to show in full, by path; see `too_long`. With `bare`, a block has only
+    the parts, for a small model, which copies what it sees."""
     known = {source.path: source for source in sources if source.data is not None and not source.binary}
     sizes = {path: len(source.data or b"") for path, source in known.items()}
     blocks = {}
@@ -151,10 +151,10 @@ def _block(name: str, role: str, excerpt: Excerpt) -> str:
 
 
 def file_map(symbols: Sequence[Symbol], parts: Sequence[Unit], query: Query, budget: int) -> str:
-    """The outline of a file: a line for each definition with its lines and its signature, indented by depth.
+    """The outline of a file: one line for each definition, with its line numbers and signature, indented by depth.
 
-    To stay within about `budget` bytes it shortens signatures, then only names definitions, then only counts them,
-    starting with the least important.
+    To stay within about `budget` bytes, signatures are shortened, then only names are listed, and then definitions are
+    only counted, starting with the least important.
     """
     order = _by_importance(symbols, parts, query)
     lines: dict[int, list[str]] = {SHORT: [], LONGEST: []}
@@ -167,8 +167,11 @@ def file_map(symbols: Sequence[Symbol], parts: Sequence[Unit], query: Query, bud
     names = [f"{' '.join(symbol.name.split())[:LONGEST_NAME]} {symbol.first_line}" for symbol in symbols]
 
     def drawn(full: int, short: int = 0, named: int = 0) -> str:
-        """The outline with whole signatures up to number `full` in `order`, shortened ones up to `short`, names up to
-        `named`."""
+        """The outline at one level of detail.
+
+        Definitions in `order` have whole signatures up to number `full`, shortened signatures up to `short`, and only
+        names up to `named`; the others are counted.
+        """
         how = ["count"] * len(symbols)
         for form, count in (("name", named), ("short", short), ("full", full)):
             for number in order[:count]:
@@ -244,7 +247,7 @@ def _by_importance(symbols: Sequence[Symbol], parts: Sequence[Unit], query: Quer
 
 @dataclass(frozen=True)
 class Read:
-    """A part of a file; numbers from 1, inclusive."""
+    """A part of a file that was read. Line and character numbers start at 1, and ranges are inclusive."""
 
     text: str
     first: int
@@ -254,8 +257,10 @@ class Read:
 
 
 def read_part(text: str, lines: str, characters: str, most: int) -> Read:
-    """The `lines` ("10-40", "" for all) or `characters` ("1-2000") of a text, at most `most` characters. Raises
-    UsageError for an invalid range or one outside the file."""
+    """Read `lines` ("10-40", "" for all) or `characters` ("1-2000", of one line) of a text, at most `most` characters.
+
+    Raises UsageError for an invalid range, or for a range outside the file.
+    """
     rows = text.split("\n")
     if len(rows) > 1 and not rows[-1]:
         rows.pop()

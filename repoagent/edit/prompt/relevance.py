@@ -56,7 +56,7 @@ _NAME_WEIGHT = 2.5  # of a whole name, in addition to its parts
 
 @dataclass(frozen=True)
 class Query:
-    """The search terms of a request."""
+    """The search terms of a request. Words and names are in lower case and have weights; quotes are verbatim."""
 
     words: dict[str, float]  # stems in lower case, with weights
     names: dict[str, float]  # identifiers in lower case, with weights
@@ -65,7 +65,7 @@ class Query:
 
 
 def read_query(text: str, path: str = "") -> Query:
-    """The query of a request about the file `path`; ignores line numbers of other files."""
+    """The query for a request about the file `path`. Line numbers of other files are ignored."""
     words: dict[str, float] = {}
     names: dict[str, float] = {}
     quotes = tuple(dict.fromkeys(quote for groups in QUOTED.findall(text) for quote in groups if quote))
@@ -104,7 +104,10 @@ def _stem(word: str) -> str:
 
 
 def known_terms(names: Collection[str], query: Query) -> dict[str, tuple[str, ...]]:
-    """The query terms in each name that has any: stems and, if the query has the whole name, "=" and the name."""
+    """The query terms in each name; a name without any is left out.
+
+    The terms are the stems that the name contains and, if the query has the whole name, "=" followed by the name.
+    """
     # a word contains its stem, except for the last letter: one search excludes nearly all names
     begins = {word[:-1] or word for word in query.words}
     if not begins:
@@ -125,7 +128,7 @@ UNIT_BYTES = 1_600  # of a segment; with bench/large: larger ones waste space, s
 
 @dataclass(frozen=True)
 class Unit:
-    """Lines `first` to `last` of a file (from 1, inclusive), or a piece of one line."""
+    """Lines `first` to `last` of a file (from 1, inclusive), or a piece of one line, which is at `columns`."""
 
     first: int
     last: int
@@ -139,7 +142,8 @@ class Unit:
 
 @lru_cache(maxsize=4)  # the prompts of one edit, and the benchmark, ask for the same file more than once
 def units(path: str, text: str) -> tuple[Unit, ...]:
-    """The segments of `text`, in order; lines that are too long, or cross a boundary of segments, in pieces."""
+    """The segments of `text`, in order. Lines that are too long, or that cross a boundary of segments, are cut into
+    pieces."""
     from repoagent.split.splitter import cut
 
     data = text.encode("utf-8", "surrogatepass")
@@ -214,8 +218,12 @@ Touched = tuple[int, int, int]
 
 
 def recently_touched(worktree: WorkTree, path: str, size: int, since: int | None) -> tuple[Touched, ...]:
-    """The lines of a file of `size` bytes that at most COMMITS commits added or changed, none before `since` (seconds
-    since 1970). Line numbers are those of each commit, which is accurate enough here."""
+    """The lines of a file that recent commits added or changed: at most COMMITS commits, and none before `since`
+    (seconds since 1970).
+
+    `size` is the size of the file in bytes; for a huge file, fewer commits are read. Line numbers are those of each
+    commit, which is accurate enough here.
+    """
     commits = max(1, min(COMMITS, MOST // max(1, size)))
     bound = [] if since is None else [f"--max-age={since}"]
     try:
@@ -243,7 +251,8 @@ POINTED, AROUND = 1e6, 1e4  # scores of the lines that the user named, and of th
 
 @dataclass(frozen=True)
 class About:
-    """The criteria for the parts to show."""
+    """What determines the parts to show: the request, the line ranges that the user named, and the lines that recent
+    commits touched."""
 
     request: str
     ranges: tuple[tuple[int, int], ...] = ()  # of lines that the user named
@@ -253,8 +262,8 @@ class About:
 def choose(
     path: str, units: Sequence[Unit], symbols: Sequence[Symbol], about: About, budget: int
 ) -> list[Unit]:
-    """The parts to show, in file order, of at most about `budget` bytes: the beginning of the file, the lines that the
-    user named, the segments with the best scores."""
+    """The parts to show, in file order, in at most about `budget` bytes: the beginning of the file, the lines that the
+    user named, and the segments with the best scores."""
     if not units:
         return []
     ranked = _ranked(path, units, symbols, about)
