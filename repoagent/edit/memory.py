@@ -178,8 +178,8 @@ def remember(
 
 
 def files_of_note(note: str, contents: Mapping[str, bytes]) -> set[str]:
-    """The files that a note is about: those it names, otherwise those that contain most of its code names. If it has no
-    code names, all files."""
+    """The files that a note is about: those it names, or else those that contain most of its code names. A note without
+    either is about all files."""
     files = {path for path in contents if PurePosixPath(path).name in note}
     if files:
         return files

@@ -161,7 +161,7 @@ def concerns(
 
 def is_mass(deleted: int, tracked: int) -> bool:
     """Whether deleting `deleted` of the `tracked` files needs a confirmation: more than ten files, or at least three if
-    they are a tenth or more of all."""
+    they are at least a tenth of all tracked files."""
     return deleted > MASS or (deleted >= FEW and deleted * 10 >= tracked)
 
 
