@@ -358,7 +358,7 @@ NAME.md into the run's inbox/ folder."""
 @click.argument("words", metavar="TEXT...", nargs=-1, required=True)
 @pass_run
 def message_command(repo: Repository, run: Run, /, *, words: tuple[str, ...]) -> None:
-    """Send TEXT, or standard input for `-`, to RUN, which must be running."""
+    """Send TEXT to RUN, which must be running."""
     from repoagent.tasks.runs.control import message
 
     file = message(run, " ".join(words))
