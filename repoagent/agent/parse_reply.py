@@ -210,8 +210,8 @@ def foreign(parts: Sequence[Piece]) -> str | None:
 
 
 def advice(name: str, tools: Mapping[str, Tool]) -> str:
-    """Tell the model how to write a call that it wrote in another program's format. `name` is the tool; "" for a shell
-    block."""
+    """Advice to the model on how to write a call that it wrote in another program's format. `name` is the tool; "" for
+    a shell block."""
     tool = _TOOLS.get(name.lower(), name.lower()) if name else "run"
     problem = f"`{name}` cannot be called like this here" if name else "a code block is not performed"
     if tool == EDIT and EDIT in tools:
