@@ -69,3 +69,19 @@ def test_retired_words_are_not_identifiers(package: str) -> None:
         names = {file.stem, *identifiers(ast.parse(file.read_text(encoding="utf-8")))}
         used |= {name for name in names if RETIRED & {part.lower() for part in PARTS.findall(name)}}
     assert used == set()
+
+
+@pytest.mark.parametrize(
+    "package", sorted({file.parent for file in PACKAGES}), ids=lambda folder: folder.name
+)
+def test_a_module_defines_a_name_once(package: Path) -> None:
+    """A second constant of the same name replaces the first one for all functions of the module."""
+    for file in package.glob("*.py"):
+        targets = [
+            target.id
+            for node in ast.parse(file.read_text(encoding="utf-8")).body
+            if isinstance(node, ast.Assign)
+            for target in node.targets
+            if isinstance(target, ast.Name)
+        ]
+        assert len(targets) == len(set(targets)), file

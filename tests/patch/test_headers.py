@@ -58,6 +58,17 @@ def test_lines_that_open_a_hunk(line: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "line", ["@@ -{} @@", "@@ -{},3 @@", "@@ line {} @@", "@@ lines {}-9 @@", "@@ {} @@"]
+)
+def test_a_line_number_alone_chooses_between_equal_places(line: str) -> None:
+    """If another hunk is at its number."""
+    before = b"top\nx\na\nb\nc\nx\na\nb\nc\n"
+    first, second = (line.format(number) for number in (1, 7))
+    diff = f"--- a/app.py\n+++ b/app.py\n{first}\n-top\n+TOP\n x\n{second}\n a\n-b\n+B\n c\n"
+    assert after(diff, before) == b"TOP\nx\na\nb\nc\nx\na\nB\nc\n"
+
+
+@pytest.mark.parametrize(
     "diff",
     [
         "diff --cc app.py\nindex 1,2..3\n--- a/app.py\n+++ b/app.py\n@@@ -1,1 -1,1 +1,1 @@@\n- import sys\n -import re\n++import os\n",

@@ -172,7 +172,7 @@ def _at(text: str, line: str) -> int:
     return text.count("\n", 0, offset) + 1 if offset >= 0 else 1
 
 
-LONGEST = 64  # characters of a word; longer ones are data, and cut
+LONGEST_WORD = 64  # characters of a word; longer ones are data, and cut
 _TOKEN = re.compile(r"[^\W_]+(?:(?:::|->|[_\-./:])_*[^\W_]+)*")
 _SEGMENT = re.compile(r"(?:::|->|[./:])_*")  # separators between the names in a path
 _PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|[^\W\dA-Za-z_]+")
@@ -226,10 +226,10 @@ def words_in(token: str) -> Words:
         words = _parts(segment)
         parts += words
         if len(words) > 1 and not _WIDE.search(segment):
-            names.append("".join(words)[:LONGEST])
+            names.append("".join(words)[:LONGEST_WORD])
     if len(segments) > 1:
-        names.append("".join(parts)[:LONGEST])
-    raw = tuple(part[:LONGEST] for part in parts)
+        names.append("".join(parts)[:LONGEST_WORD])
+    raw = tuple(part[:LONGEST_WORD] for part in parts)
     return Words(tuple(map(stem, raw)), tuple(dict.fromkeys(names)), raw)
 
 

@@ -365,7 +365,7 @@ def parse_envelope(lines: Sequence[str], *, closed: bool) -> list[FilePatch]:
 
 _CONFLICT = re.compile(r"<{7} (?!SEARCH|ORIGINAL)\S|<{7}$")
 _CONFLICT_END = re.compile(r">{7} (?!REPLACE|UPDATED)\S|>{7}$")
-_LINE_NUMBER = re.compile(r":(?:start|end)_line:[ \t]*\d{1,9}[ \t]*$")
+_SEARCH_LINE = re.compile(r":(?:start|end)_line:[ \t]*\d{1,9}[ \t]*$")
 _MOST_DIVIDERS = 40
 
 
@@ -415,7 +415,7 @@ def _broken(name: str | None) -> PatchError:
 def _search_replace_hunk(body: Sequence[str], opening: str, name: str | None) -> Hunk:
     """The text between the markers as a hunk, with all its readings."""
     at = 0
-    while at < min(2, len(body)) and _LINE_NUMBER.match(body[at]):
+    while at < min(2, len(body)) and _SEARCH_LINE.match(body[at]):
         at += 1
     if at and at < len(body) and re.fullmatch(r"-{5,9}\s*", body[at]):
         at += 1
