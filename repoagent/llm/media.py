@@ -276,7 +276,7 @@ class Attachments:
         return f"{name} {media.tokens} {media.name}"
 
     def of(self, turns: Sequence[Turn]) -> Mapping[str, Media | str]:
-        """The attachments of `turns` by reference; for one that cannot be sent, a sentence that says why."""
+        """The attachments of `turns` by their references; instead of one that cannot be sent, a sentence says why."""
         attached: dict[str, Media | str] = {}
         for turn in turns:
             if item := reference(turn):

@@ -106,8 +106,8 @@ class Spec(NamedTuple):
 
 
 def parse_spec(spec: str) -> Spec:
-    """Split `spec` into its parts. If it does not begin with a provider's name, it belongs to SERVERS, even if no such
-    server exists."""
+    """Split `spec` into its parts. A spec that does not begin with a provider's name belongs to the provider SERVERS,
+    whether or not a server has that name."""
     for provider in PROVIDERS.values():
         prefix = f"{provider.name}{provider.separator}"
         if spec == prefix or (provider.separator and spec.startswith(prefix)):

@@ -143,11 +143,13 @@ def add_note(path: Path, text: str, *, blob: str = "", day: date | None = None, 
 
 
 def add_notes(path: Path, notes: Iterable[Note], *, is_stale: IsStale | None = None) -> list[Note]:
-    """Add those `notes` that are new; return, for each of them, the note in the file that says the same.
+    """Add the `notes` that are new. Return, for each of `notes`, the note in the file that says the same.
 
-    Stale notes are not compared. Above LIMIT notes, the oldest stale notes move to the archive, then the oldest events,
-    then the oldest notes by models; the user's notes stay. Raises Busy if the lock is not released in time or another
-    program keeps saving the file, Refused if the file cannot be written.
+    Stale notes are not compared. If there are more than LIMIT notes, the oldest stale notes move to the archive, then
+    the oldest events, then the oldest notes by models; the user's notes stay.
+
+    Raises Busy if the lock is not released in time or another program keeps saving the file, Refused if the file
+    cannot be written.
     """
     wanted = [note for note in notes if note.text]
 

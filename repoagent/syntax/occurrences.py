@@ -37,7 +37,7 @@ Role = Literal[
 
 class Occurrence(NamedTuple):
     """An occurrence of a name; `line` counts from 1. If the name's qualifier is imported, `through` has the words of
-    the import statements that match it."""
+    the import statements that match the qualifier."""
 
     name: str
     line: int

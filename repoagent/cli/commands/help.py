@@ -36,7 +36,7 @@ _PAGE = re.compile(r"docs/([\w-]+)(?:\.md)?")
 @pass_session
 @click.pass_context
 def command(ctx: click.Context, session: Session, words: tuple[str, ...]) -> None:
-    """Show the help of COMMAND: `repoagent help edit`, `repoagent help memory show`.
+    """Show help for COMMAND: `repoagent help edit`, `repoagent help memory show`.
 
     Without a COMMAND, list all commands. `repoagent help exit-codes` lists the exit codes, and
     `repoagent help docs/models.md` prints that page of the documentation.

@@ -38,7 +38,7 @@ def open_for_summaries(
 def ready_for(
     settings: Settings, terminal: Terminal, *, record: Path | None, reply: Path | None = None
 ) -> ModelSetup:
-    """Set up the model and its meter, without the default limit `max_turns`. Raises what `model_setup` raises."""
+    """Set up the model and its meter; the default of `max_turns` is not applied. Raises what `model_setup` raises."""
     from repoagent.edit.model_setup import model_setup
 
     ready = model_setup(settings, record, reply, terminal.warn)

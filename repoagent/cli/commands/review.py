@@ -280,7 +280,7 @@ def _fix(repo: Repository, options: SimpleNamespace, findings: Sequence[Finding]
     repo.settle()
     todo = [finding for finding in findings if can_be_fixed(finding)]
     if not todo:
-        raise NothingDone("nothing to fix: no finding is on lines that can be edited")
+        raise NothingDone("nothing to fix: none of the findings is on lines that can be edited")
     rows: list[dict[str, object]] = []
     done = 0
     failure: RepoagentError | None = None

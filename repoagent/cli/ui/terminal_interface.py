@@ -53,9 +53,9 @@ class TerminalInterface:
     commits: whether a "yes" makes a commit, so that the question shows its message.
     model: whether there is a model, which is told the reason for a "no".
     shown_remarks: the remarks that were shown.
-    answered: whether the last reply was shown.
+    answered: whether the model's last reply was shown.
     stopped: whether ^C was reported.
-    ending: the text of <finish>.
+    ending: the text in the model's <finish> tag.
     """
 
     terminal: Terminal

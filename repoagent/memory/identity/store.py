@@ -52,8 +52,10 @@ def resolve(
 def resolve_all(
     layout: Layout, worktree: WorkTree, contents: Iterable[tuple[str, bytes | None]]
 ) -> dict[str, Memory]:
-    """Return the memory of each file that has one, by path. `contents` has paths and contents, None if there is no
-    file."""
+    """Return the memory of each file that has one, by path.
+
+    `contents` has pairs of a path and the file's content, which is None if the file does not exist.
+    """
     memories = ((path, resolve(layout, worktree, path, data)) for path, data in contents if data is not None)
     return {path: memory for path, memory in memories if memory is not None}
 
