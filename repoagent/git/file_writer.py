@@ -1,4 +1,4 @@
-"""Replace one file of the work tree atomically, keeping its metadata and anything another program saves meanwhile.
+"""Replace one file of the work tree atomically, keeping its metadata and what another program saves during the call.
 
 The new file is exchanged with the old one in one system call (renameat2 on Linux, renameatx_np on macOS), and exchanged
 back if the old file has unexpected content. A file that cannot be exchanged (hard links, mount points) is overwritten

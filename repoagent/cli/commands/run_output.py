@@ -249,14 +249,15 @@ def show_interrupted(worktree: WorkTree, name: str, terminal: Terminal, error: B
     run_dir = RunDirectory(layout(worktree), name)
     try:
         refuse_foreign(run_dir)  # the conversation came with the repository
-        can_resume = not isinstance(error, (Busy, NothingDone)) and read(run_dir.conversation) is not None
+        can_resume = not isinstance(error, Busy) and read(run_dir.conversation) is not None
     except RepoagentError:
         can_resume = False
-    if not can_resume:
+    changed = uncommitted_files(worktree, run_dir) if can_resume else ()
+    if not can_resume or (isinstance(error, NothingDone) and not changed):
         return False
     if isinstance(error, Stopped):  # its exit code has no sentence of its own
         terminal.note(str(error))
-    if changed := uncommitted_files(worktree, run_dir):
+    if changed:
         undo = f"undo these changes with `repoagent runs restore {name}`"
         terminal.note(f"not committed: {_some(changed)}; {undo}")
     command = f"`repoagent run --resume {name}`"

@@ -109,6 +109,16 @@ def test_a_message_after_a_change_exits_with_1(run: Run, script: Script) -> None
     assert (result["outcome"], result["text"], result["words"]) == ("done", "greets", "b.py is left.")
 
 
+def test_a_model_that_repeats_an_edit_leaves_changes_that_are_named(
+    run: Run, script: Script, repo: GitRepo
+) -> None:
+    script.replies(*[GREET] * 5)
+    ended = run("run", "greet", "--mode", "auto-edit")
+    assert ended.code == 1 and "already in the file" in ended.err
+    assert "not committed: src/app.py; undo these changes with `repoagent runs restore " in ended.err
+    assert RESUME in ended.err and repo.status() == " M src/app.py\n"
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize(
     ("reply", "question", "how"),
