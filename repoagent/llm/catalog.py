@@ -213,5 +213,5 @@ def thinks(name: str) -> bool:
 
 
 def has_effort(name: str) -> bool:
-    """Whether the model supports `output_config.effort`: true for Claude 4.6 and later, and for unknown models."""
-    return _version(name) is None or thinks(name)
+    """Whether the model supports `output_config.effort`: Opus 4.5, Claude 4.6 and later, and unknown models do."""
+    return _version(name) is None or thinks(name) or family_name(name) == "claude-opus-4-5"

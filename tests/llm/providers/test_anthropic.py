@@ -343,5 +343,6 @@ def test_what_the_name_of_a_model_tells(name: str, family: str, context: int | N
     assert family_name(name) == family
     assert AnthropicModel(name).context_tokens == context
     assert thinks(name) is (context == 1_000_000)
-    takes = {"cache", "tools"} | ({"effort"} if context != 200_000 else set())
+    effort = context != 200_000 or family == "claude-opus-4-5"
+    takes = {"cache", "tools"} | ({"effort"} if effort else set())
     assert AnthropicModel(name).takes == takes | ({"temperature"} if context != 1_000_000 else set())
