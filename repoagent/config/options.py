@@ -100,7 +100,7 @@ def _texts(raw: object) -> tuple[str, ...]:
 
 
 class Option(NamedTuple):
-    """A configuration option. A `*` in its key stands for a name that the user chooses.
+    """A configuration option. A `*` in `key` is a placeholder for a name that the user chooses.
 
     repository_may_set: whether a value in `.repoagent/config.toml` counts.
     only_lower: such a value may not exceed the value of lower layers.

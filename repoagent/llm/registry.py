@@ -28,7 +28,7 @@ class Provider:
     """What is known about a provider without importing its module.
 
     backend: its `Backend`, as `module:class` below repoagent/llm.
-    usage, summary: for help and completion, the form of a spec and what the spec stands for.
+    usage, summary: the form of a spec and a short description, for help and completion.
     argument: the kind of text after the separator; a command line may contain a key.
     answered_by: who writes the replies.
     requires: the modules that the extra of the same name installs.
