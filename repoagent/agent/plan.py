@@ -356,12 +356,15 @@ def plan_from(turns: Sequence[Turn], tools: Collection[str], nonce: str = "") ->
 def plan_news(file: Path, turns: Sequence[Turn], tools: Collection[str], nonce: str = "") -> Turn | None:
     """The user's edits to the plan since it was last in the conversation, as a turn to append; None without edits.
 
-    Call it before each model call. Recreates a missing file from the conversation. Raises what `update_plan` raises.
+    Call it before each model call. Recreates a missing file from the conversation. The turn contains no secrets, which
+    the file may. Raises what `update_plan` raises.
     """
+    from repoagent.storage.secrets import mask
+
     known = plan_from(turns, tools, nonce)
     if known.tasks and not file.exists():
         update_plan(file, lambda plan: plan if plan.tasks else known)
-    plan = update_plan(file)
+    plan = Plan(mask(update_plan(file).text))
     old, new = (
         [
             f"[{MARKS[task.state]}] {task.label}" + f": {' '.join(task.note.split())}" * bool(task.note)

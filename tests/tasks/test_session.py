@@ -14,7 +14,7 @@ from repoagent.git.worktree import open_worktree
 from repoagent.llm.model import Request
 from repoagent.llm.usage import Limits
 from tests.conftest import GitRepo
-from tests.tasks.bare import DONE, EDIT, FINISH, User, diff, go, run_dir
+from tests.tasks.bare import DONE, EDIT, FINISH, NAME, User, diff, go, run_dir
 
 COMMITTED = {"f.txt": "one\n"}
 FLOW = "<run>mkdir -p .github/workflows; echo 'on: push' >> .github/workflows/x.yml</run>"
@@ -212,12 +212,18 @@ def test_a_commit_per_edit(repo: GitRepo) -> None:
     assert len(outcome.commits) == 2
 
 
-def test_keys_are_masked(repo: GitRepo) -> None:
+@pytest.mark.parametrize("name", ["f.txt", f".repoagent/runs/{NAME}/plan.md"])
+def test_keys_are_masked(repo: GitRepo, name: str) -> None:
+    """In files, in the output of commands, and in a plan to which the user has added a task with a key."""
     key = "ghp_" + "Ab3dEf6hIj9kLm2nOp5qRs8tUv1wXy4zAb3d"
-    repo.commit(**{"f.txt": f"token = {key}\n"})
-    _, model, _ = go(
-        repo, '<read path="f.txt"/>', "<run>cat f.txt</run>", "<finish>seen</finish>", mode="ask"
-    )
+
+    def write(request: Request) -> str:
+        repo.write(name, f"- [ ] 1. token = {key}\n")
+        return '<read path="f.txt"/>\n<run>cat f.txt</run>\n<task/>\n<task n="1" state="done"/>'
+
+    _, model, user = go(repo, write, "<task/>", "<finish>seen</finish>", mode="ask")
+    placeholders = [seen.text.count("<<secret") for seen in user.observations[:4]]
+    assert placeholders == ([1, 1, 0, 0] if name == "f.txt" else [0, 0, 1, 2])
     assert key not in model.last_prompt
     assert key not in run_dir(repo).conversation.read_text()
 
@@ -234,6 +240,17 @@ def test_a_scratch_file_is_outside_of_the_repository(repo: GitRepo) -> None:
     assert [seen.ok for seen in user.observations] == [True, True, False]
     assert "found 42" in user.observations[1].text
     assert (repo.status(), repo.read("f.txt")) == ("", b"one\n")
+
+
+MOVE = "```diff\ndiff --git a/f.txt b/h.txt\nsimilarity index 100%\nrename from f.txt\nrename to h.txt\n```\n"
+DELETE = "```diff\n--- a/h.txt\n+++ /dev/null\n@@ -1 +0,0 @@\n-one\n```\n"
+
+
+@pytest.mark.parametrize("edits", [(MOVE,), (MOVE, DELETE), (DELETE.replace("h.txt", "f.txt"),)])
+def test_an_accepted_edit_is_not_shown_again_before_the_commit(repo: GitRepo, edits: tuple[str, ...]) -> None:
+    _, _, user = go(repo, *edits, DONE, mode="ask")
+    assert (user.requests, len(user.proposals), repo.status()) == ([], len(edits) + 1, "")
+    assert repo.git("ls-files", "f.txt", "h.txt") == ("h.txt\n" if edits == (MOVE,) else "")
 
 
 @pytest.mark.parametrize("wanted", [True, False])

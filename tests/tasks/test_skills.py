@@ -159,6 +159,15 @@ def test_a_skill_shows_its_files_and_nothing_outside_of_its_folder(top: Path) ->
     assert not ask(skills, name="forms").ok
 
 
+@pytest.mark.parametrize("name", [".env", "parts/server.key"])
+def test_secrets_in_a_skill_of_the_user_are_not_shown(top: Path, name: str) -> None:
+    path = write(top.parent / "user" / "skills" / "mine") / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("KEY=1")
+    seen = ask(look(top)[0], name="mine", file=name)
+    assert seen.text == f"{name} of the skill mine has a name that suggests secrets."
+
+
 def test_the_list_of_skills_is_limited_and_fenced(top: Path) -> None:
     for number in range(70):
         write(top / ".claude" / "skills" / f"s{number:02}", about="word " * 400)
