@@ -202,6 +202,8 @@ LONGEST = 300  # characters of a pattern
 # Match like Python: \w and (?i) work for all letters, and $ matches before the CR of a CRLF file.
 _AS_PYTHON = "(*UCP)(*ANYCRLF)"
 _UTF8 = {"LC_ALL": "C.UTF-8", "LANGUAGE": ""}  # otherwise . matches a byte
+# git matches against the rest of a file at once: \A and \Z would only find its first and last line
+_ANCHORS = {r"\A": "^", r"\Z": "$", r"\z": "$"}
 _SPECIAL = re.compile(r"[\\^$.|?*+()\[\]{}]")
 
 
@@ -225,9 +227,10 @@ def search(
     if len(pattern) > LONGEST or re.search("[\0\n\ud800-\udfff]", pattern):
         raise UsageError(f"the pattern must be one line of at most {LONGEST} characters: shorten it")
     grep = partial(_grep, top, why_not, path=path, at=at, output=output)
+    of_lines = re.sub(r"\\.", lambda escape: _ANCHORS.get(escape[0], escape[0]), pattern)
     reason = ""
     try:
-        if (matches := grep("-P", _AS_PYTHON + pattern)).rows:
+        if (matches := grep("-P", _AS_PYTHON + of_lines)).rows:
             return matches
     except GitError as error:
         if error.returncode == 128 and "-e option, '" in error.stderr:

@@ -50,6 +50,7 @@ def test_a_pattern_in_the_syntax_of_perl_finds_its_lines(files: GitRepo) -> None
         r"^\s+def\s(?=if)": [1], r"(?<!_)(?:r|R)ange": [2], r"<b>.*?</b>$": [3], r"B.r": [4],
         r"(?P<letter>a)(?P=letter)a": [6], r"^end$": [9], r"^$": [7, 8],
         r"lazy|end": [3, 9], r"a{4}": [6], r"if.range": [1], r"data\[": [4],
+        r"\Aend\Z": [9], r"\Ax.*\z": [4], r"\\A|lazy": [3],
     }.items():  # fmt: skip
         matches = search(files.top, pattern, gate(files.top, ()), "src/range.py")
         assert [int(row.split(":")[1]) for row in matches.rows] == lines, pattern
