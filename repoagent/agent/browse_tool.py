@@ -47,8 +47,10 @@ def _is_html(page: Page) -> bool:
 def readable(page: Page, wrap: Wrap) -> str:
     """Return the text of `page`. Raises UsageError if the page is not text. `wrap` makes the HTML parser's command line
     run in a sandbox."""
-    codec = page.charset if _CODECS.fullmatch(page.charset) else ""
-    if _is_html(page):
+    is_html = _is_html(page)
+    charset = page.charset or (_charset_of_meta(page.data) if is_html else "")
+    codec = charset if _CODECS.fullmatch(charset) else ""
+    if is_html:
         return _of_html(page, codec, wrap)
     if page.kind and not _TEXT.fullmatch(page.kind):
         is_named = re.fullmatch(r"[\w.+-]{1,40}/[\w.+-]{1,80}", page.kind)
@@ -61,6 +63,24 @@ def readable(page: Page, wrap: Wrap) -> str:
     if "\0" in text[:8192]:
         raise UsageError(f"{page.url} is binary; only pages and text are fetched.")
     return text
+
+
+_META = re.compile(rb"""<meta\b[^>]{0,200}?\bcharset\s*=[\s"']*([\w-]+)""", re.IGNORECASE)
+# Names that browsers read as another encoding: https://encoding.spec.whatwg.org/#names-and-labels
+_WIDER = {
+    "iso-8859-1": "cp1252",
+    "latin1": "cp1252",
+    "gb2312": "gb18030",
+    "shift_jis": "cp932",
+    "utf-16": "utf-8",
+}
+
+
+def _charset_of_meta(data: bytes) -> str:
+    """The encoding that a <meta> element at the beginning of a page declares; "" if there is none."""
+    found = _META.search(data[:2048])
+    name = found[1].decode("ascii", "ignore").lower() if found else ""
+    return _WIDER.get(name, name)
 
 
 def _of_html(page: Page, codec: str, wrap: Wrap) -> str:
