@@ -268,7 +268,7 @@ def program_symbols(root: Node, language: str, text: bytes) -> tuple[Symbol, ...
             holder = holders[-1][3]
             is_assigned = holder.type in ("assignment_expression", "variable_declarator")
             value = holder.child_by_field_name("right") or holder.child_by_field_name("value")
-            if is_assigned and holder.end_byte == end and value and value.start_byte == node.start_byte:
+            if is_assigned and value and value.start_byte == node.start_byte:
                 holders.pop()  # `exports.a = exports.b = function …`: both on the same level
         parent, path = (holders[-1][1], holders[-1][2]) if holders else (None, ())
         inside = parent.kind if parent else ""

@@ -62,6 +62,8 @@ def test_junk_does_not_delay_the_check() -> None:
         ("a.c", MACROS, MACROS.replace(b"return x;", b"return (x;"), "`)` is missing on line 14"),
         ("a.c", MACROS, MACROS.replace(b"\t\tx++;\n\t}\n", b"\t\tx++;\n"), "`}` is missing"),
         ("a.c", MACROS, MACROS.replace(b"\treturn 0;\n}\n", b"\treturn 0;\n}\n}\n"), "line 8"),
+        # below the change, an error moves with its line
+        ("a.js", b"let = 3;\nh();\n@ x;\n", b"f();\ng(1;\nh();\n@ x;\n", "`)` is missing on line 2"),
         ("u.py", "x = 1\n".encode("utf-16"), "x = (1\n".encode("utf-16"), "line 1"),
     ],
 )  # fmt: skip
