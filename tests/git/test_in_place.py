@@ -51,41 +51,41 @@ WHOLE = PART.replace(b"line 25\n", b"line twenty-five\n")
 
 TWO = b"line two\n"
 STAGED = {
-    # what of f was staged before the commit, and what of that undo leaves
-    "nothing": (OLD, OLD),
-    "all of it": (WHOLE, OLD),
-    "a part of it": (PART, OLD),
-    "other work": (MINE, MINE),
-    "all of it and other work": (WHOLE.replace(b"line 2\n", TWO), MINE),
-    "a part of it and other work": (PART.replace(b"line 2\n", TWO), MINE),
+    # what of f was staged before the commit, what is in the file, and what of the staged part undo leaves
+    "nothing": (OLD, WHOLE, OLD),
+    "all of it": (WHOLE, WHOLE, OLD),
+    "a part of it": (PART, WHOLE, OLD),
+    "all of it, and unstaged work on its lines": (WHOLE, WHOLE.replace(b"fifteen", b"my 15"), OLD),
+    "a part of it, and unstaged work on its lines": (PART, WHOLE.replace(b"fifteen", b"my 15"), OLD),
+    "other work": (MINE, WHOLE.replace(b"line 2\n", TWO), MINE),
+    "all of it and other work": (WHOLE.replace(b"line 2\n", TWO), WHOLE.replace(b"line 2\n", TWO), MINE),
+    "a part of it and other work": (PART.replace(b"line 2\n", TWO), WHOLE.replace(b"line 2\n", TWO), MINE),
 }
 
 
 @pytest.mark.parametrize("case", STAGED)
 def test_only_the_change_is_committed_and_undo_unstages_it(repo: GitRepo, case: str) -> None:
     """No more of the change stays in the index than of other work."""
-    staged, left = STAGED[case]
-    mine = TWO in staged
-    now, before = (data.replace(b"line 2\n", TWO) if mine else data for data in (WHOLE, OLD))
+    staged, now, left = STAGED[case]
+    before, done = (data.replace(b"line 2\n", TWO) if TWO in staged else data for data in (OLD, WHOLE))
     changes = _three(repo, before, staged)
     repo.git("add", "-A")
     repo.write("other", b"mine\n")
     stamp = repo.write("f", now).stat()
-    _commit(repo, _change("f", before, now), *changes[1:])
+    place = InPlace({} if now == done else {"f": Content(now)})
+    _commit(repo, _change("f", before, done), *changes[1:], place=place)
     assert repo.git("show", "HEAD:f").encode() == WHOLE
     names = repo.git("show", "--format=", "--name-status", "HEAD").split()
     assert names == ["M", "f", "D", "gone", "A", "new"] and repo.read("other") == b"mine\n"
-    there = (repo.top / "f").stat()
-    assert (there.st_ino, there.st_mtime_ns) == (
-        stamp.st_ino,
-        stamp.st_mtime_ns,
-    )  # no build tool sees a change
+    there = (repo.top / "f").stat()  # no build tool sees a change
+    assert (there.st_ino, there.st_mtime_ns) == (stamp.st_ino, stamp.st_mtime_ns)
     then = repo.git("ls-files", "-s")
+    repo.write("f", done)  # undo refuses work on the lines of the change
     undo(open_worktree(repo.top), "e1")
     assert (repo.git("show", ":f").encode(), repo.git("show", "HEAD:f").encode()) == (left, OLD)
     assert repo.read("f") == before and repo.status() == ("M  f\n" if left == MINE else "") + " M other\n"
     redo(open_worktree(repo.top), "e1")
-    assert repo.git("ls-files", "-s") == then and repo.read("f") == now
+    assert repo.git("ls-files", "-s") == then and repo.read("f") == done
 
 
 @pytest.mark.parametrize(
