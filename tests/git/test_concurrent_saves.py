@@ -7,7 +7,7 @@ import re
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -37,20 +37,17 @@ from tests.git.edits import (
 LINES = lines()
 EDITED = LINES.replace("line 5", "LINE 5")
 SAVED = LINES.replace("line 9", "saved 9")
-WAIT = "touch .git/began; until test -e .git/go; do sleep 0.02; done\n"
-
-
-def while_a_hook_waits(
-    repo: GitRepo, save: Callable[[], object], then: str = ""
-) -> AbstractContextManager[None]:
-    """The hook waits for `save`, then runs `then`."""
-    repo.hook("pre-commit", f"test -e .git/go && {{ {then or ':'}\n}}\n" + WAIT + then)
-    return saving(repo, save)
+WAIT = "touch .git/began; until test -e .git/go; do sleep 0.02; done;"
 
 
 @contextmanager
-def saving(repo: GitRepo, save: Callable[[], object]) -> Iterator[None]:
-    """Save while a hook runs WAIT."""
+def while_a_hook_waits(
+    repo: GitRepo, save: Callable[[], object], then: str = "", first: str = ":"
+) -> Iterator[None]:
+    """The hook runs `first`, waits for `save`, and runs `then`."""
+    repo.hook("pre-commit", f"{first}\ntest -e .git/go || {{ {WAIT} }}\n{then}\n")
+    for name in ("began", "go"):
+        (repo.top / ".git" / name).unlink(missing_ok=True)
 
     def act() -> None:
         wait_for(repo.top / ".git/began")
@@ -74,9 +71,7 @@ def test_other_files_saved_while_a_hook_runs_are_left(repo: GitRepo) -> None:
     """Whatever was done to them; only what was lost is restored."""
     names = ["saved", "lost", "again", "mode", "link"]
     repo.commit("more", **dict.fromkeys(names, "committed\n"))
-    for name in names:
-        repo.write(name, f"my {name}\n")
-    (repo.top / "again").unlink()
+    shell(repo, "for name in saved lost mode link; do echo my $name > $name; done; rm again")
     saves = "echo my second > saved; rm lost; echo again > again; chmod +x mode; ln -sf a.txt link"
     with while_a_hook_waits(repo, lambda: shell(repo, saves)):
         result = edit(repo, shout(repo, 5))
@@ -182,19 +177,16 @@ def test_undo_and_redo_that_fail_leave_what_was_saved(
         undo(worktree(repo))
     repo.write("README.md", "first\n")
     head = repo.head()
-    now = LINES if way == "redo" else EDITED
-    becomes = EDITED if way == "redo" else LINES
+    step, now, becomes = (undo, EDITED, LINES) if way == "undo" else (redo, LINES, EDITED)
     save = lambda: repo.write("a.txt", becomes.replace("line 9", "saved 9"))  # noqa: E731
     with while_a_hook_waits(repo, save, "exit 1"), pytest.raises(HookFailed, match=r"a\.txt changed after"):
-        (undo if way == "undo" else redo)(worktree(repo))
+        step(worktree(repo))
     assert repo.read("a.txt").decode() == now.replace("line 9", "saved 9")
     assert repo.git("diff", "--cached") == "" and repo.head() == head and journals(repo) == []
     assert list_edits(worktree(repo))[0].undone == (way == "redo")
-    (repo.top / ".git/began").unlink()
-    (repo.top / ".git/go").unlink()
     repo.write("a.txt", now)
     with while_a_hook_waits(repo, lambda: repo.write("README.md", "second\n")):
-        (undo if way == "undo" else redo)(worktree(repo))
+        step(worktree(repo))
     assert kept(capsys.readouterr().err) == ["first\n"]  # it is reported, and outlives the journal
 
 
@@ -223,15 +215,11 @@ def test_a_save_before_an_interrupt_or_a_kill_stays(repo: GitRepo, ending: signa
     assert sorted(kept(said)) == ["first\n", LINES], said
 
 
-@pytest.mark.parametrize(
-    "hook", ["sed -i 's/^LINE/  LINE/' a.txt; git add a.txt", "echo made >made.txt; git add made.txt"]
-)
-def test_undo_leaves_what_was_saved_after_a_hook_had_staged_its_work(repo: GitRepo, hook: str) -> None:
-    repo.hook("pre-commit", f"{hook}\n{WAIT}")
-    name = "made.txt" if "made" in hook else "a.txt"
-
+@pytest.mark.parametrize("name", ["a.txt", "made.txt"])
+def test_undo_leaves_what_was_saved_after_a_hook_had_staged_its_work(repo: GitRepo, name: str) -> None:
+    hook = "sed -i 's/^LINE/  LINE/' a.txt" if name == "a.txt" else "echo made > made.txt"
     save = lambda: repo.write(name, repo.read(name).replace(b"line 9", b"saved 9") + b"saved\n")  # noqa: E731
-    with saving(repo, save):
+    with while_a_hook_waits(repo, save, first=f"{hook}; git add {name}"):
         edit(repo, shout(repo, 5))
     assert b"saved" not in committed(repo, name).encode() and b"saved" in repo.read(name)
     if name == "made.txt":

@@ -27,6 +27,7 @@ from repoagent.git.files import (
 )
 from repoagent.git.worktree import WorkTree, open_worktree
 from tests.conftest import GitRepo
+from tests.git.edits import shell
 
 
 @pytest.fixture
@@ -135,12 +136,10 @@ def test_the_mode_is_of_the_disk_unless_it_has_none(
 
 
 def test_binary(repo: GitRepo, worktree: WorkTree) -> None:
-    for content in (b"text", b"x" * 8000 + b"\0", "text".encode("utf-16"), b""):
+    texts = [b"text", b"x" * 8000 + b"\0", "text".encode("utf-16"), b""]
+    for content in (*texts, b"\x89PNG\0", "text".encode("utf-16-be")):
         repo.write("f", content)
-        assert not read_source(worktree, "f").binary
-    for content in (b"\x89PNG\0", "text".encode("utf-16-be")):
-        repo.write("f", content)
-        assert read_source(worktree, "f").binary
+        assert read_source(worktree, "f").binary == (content not in texts)
 
 
 def test_ignored_and_tracked(repo: GitRepo, worktree: WorkTree) -> None:
@@ -178,14 +177,9 @@ def test_only_near_names_are_suggested() -> None:
 def test_the_sentence_on_a_missing_file(
     repo: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for path in ("src/pkg/api.py", "web/with space.py", "a/twin.py", "b/twin.py", "c/lost.py", "gone.py"):
-        repo.write(path, "x\n")
-    repo.commit("more")
-    repo.write("src/new_module.py", "not tracked\n")
-    repo.write(".gitignore", "*.log\n")
-    repo.write("build.log", "ignored\n")
-    for path in ("c/lost.py", "gone.py"):
-        (repo.top / path).unlink()
+    names = ("src/pkg/api.py", "web/with space.py", "a/twin.py", "b/twin.py", "c/lost.py", "gone.py")
+    repo.commit("more", **dict.fromkeys(names, "x\n"))
+    shell(repo, "rm c/lost.py gone.py; touch src/new_module.py build.log; echo '*.log' > .gitignore")
     monkeypatch.chdir(repo.top)
     for name, rest in {
         "api.py": "; did you mean src/pkg/api.py?",
@@ -203,10 +197,9 @@ def test_the_sentence_on_a_missing_file(
     monkeypatch.chdir(repo.top / "web")
     from_top = no_such_file("src/pkg/api.py", Path.cwd())
     assert from_top.worded(os.path.relpath).endswith("did you mean ../src/pkg/api.py?")
-    (tmp_path / "outside").mkdir()
-    (tmp_path / "outside/api.py").write_text("x\n")
-    monkeypatch.chdir(tmp_path / "outside")
-    assert str(no_such_file("apy.py", Path.cwd())) == "no such file: apy.py"
+    (tmp_path / "api.py").touch()
+    monkeypatch.chdir(tmp_path)
+    assert str(no_such_file("apy.py", tmp_path)) == "no such file: apy.py"
 
 
 def test_fifty_thousand_files_are_compared_quickly() -> None:

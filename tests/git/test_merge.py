@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
-import subprocess
-import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -19,7 +17,7 @@ from repoagent.git.objects import read_blobs, store
 from repoagent.git.transaction.finish import recover
 from repoagent.git.worktree import WorkTree
 from tests.conftest import GitRepo
-from tests.git.edits import worktree
+from tests.git.edits import dies, worktree
 
 BASE = b"".join(b"line %d\n" % n for n in range(1, 21))
 
@@ -27,6 +25,9 @@ BASE = b"".join(b"line %d\n" % n for n in range(1, 21))
 def no_repository(top: Path) -> WorkTree:
     """Texts are merged without a repository."""
     return WorkTree(top, top / "git", top / "git", main_top=top)
+
+
+Lines = list[tuple[int, bytes]]
 
 
 def edited(base: bytes, *lines: tuple[int, bytes]) -> bytes:
@@ -37,23 +38,12 @@ def edited(base: bytes, *lines: tuple[int, bytes]) -> bytes:
     return b"".join(parts)
 
 
-MARKED = b"<<<<<<< ours\na\n=======\nb\n>>>>>>> theirs\n" + BASE
-
-
-@pytest.mark.parametrize(
-    ("version", "before", "after", "merged"),
-    [
-        (
-            edited(BASE, (3, b"mine\nmore\n")), BASE, edited(BASE, (17, b"edit\n")),
-            edited(BASE, (3, b"mine\nmore\n"), (17, b"edit\n")),
-        ),
-        (MARKED + b"mine\n", MARKED, b"edit\n" + MARKED, b"edit\n" + MARKED + b"mine\n"),
-        (b"\0a", b"\0b", b"\0c", Conflict()),
-    ],
-    ids=["changes apart", "text that looks like conflict markers", "binary, without lines"],
-)  # fmt: skip
-def test_merge(tmp_path: Path, version: bytes, before: bytes, after: bytes, merged: bytes | Conflict) -> None:
-    assert merge(no_repository(tmp_path), version, before, after) == merged
+def test_merge_of_changes_apart_of_conflict_markers_and_of_binaries(tmp_path: Path) -> None:
+    here, mine, edit = no_repository(tmp_path), (3, b"mine\nmore\n"), (17, b"edit\n")
+    assert merge(here, edited(BASE, mine), BASE, edited(BASE, edit)) == edited(BASE, mine, edit)
+    marked = b"<<<<<<< ours\na\n=======\nb\n>>>>>>> theirs\n" + BASE
+    assert merge(here, marked + b"mine\n", marked, b"edit\n" + marked) == b"edit\n" + marked + b"mine\n"
+    assert merge(here, b"\0a", b"\0b", b"\0c") == Conflict()
 
 
 @pytest.mark.parametrize(
@@ -70,12 +60,7 @@ def test_merge(tmp_path: Path, version: bytes, before: bytes, after: bytes, merg
         ([(20, b"mine")], [(20, b"edit\n")], ((20, 20),)),
     ],
 )
-def test_conflicts_name_the_lines(
-    tmp_path: Path,
-    mine: list[tuple[int, bytes]],
-    edit: list[tuple[int, bytes]],
-    lines: tuple[tuple[int, int], ...],
-) -> None:
+def test_conflicts_name_the_lines(tmp_path: Path, mine: Lines, edit: Lines, lines: tuple[object]) -> None:
     for exact in (False, True):
         found = merge(no_repository(tmp_path), edited(BASE, *mine), BASE, edited(BASE, *edit), exact=exact)
         assert found == Conflict(lines)
@@ -170,10 +155,6 @@ def test_entries(repo: GitRepo) -> None:
     assert read_blobs(tree, [merged.oid])[merged.oid] == edited(BASE, (3, b"m\n"), (17, b"e\n"))
 
 
-def test_lines_in_words() -> None:
-    assert lines_text([(3, 3), (7, 9)]) == "line 3 and lines 7-9"
-
-
 def test_settings_and_attributes_of_the_user_do_not_change_the_lines(repo: GitRepo) -> None:
     mine, edit = edited(BASE, (2, b"mine\n"), (7, b"mine\n")), edited(BASE, (7, b"edit\n"), (12, b"edit\n"))
     for key, value in {"interHunkContext": "30", "context": "9", "algorithm": "patience"}.items():
@@ -182,29 +163,24 @@ def test_settings_and_attributes_of_the_user_do_not_change_the_lines(repo: GitRe
         repo.git("config", "--unset", f"diff.{key}")
     repo.write(".gitattributes", "* -diff\n")
     assert merge(worktree(repo), mine, BASE, edit) == Conflict(((7, 7),))
+    assert lines_text([(3, 3), (7, 9)]) == "line 3 and lines 7-9"
 
 
-MERGE = """
-import sys
-from pathlib import Path
-from repoagent.git.merge import merge
-from repoagent.git.worktree import open_worktree
-merge(open_worktree(Path(sys.argv[1])), b"a\\nb\\nc\\n", b"b\\nb\\nc\\n", b"b\\nb\\nd\\n")
-"""
-
-
-def test_a_killed_merge_leaves_nothing(repo: GitRepo, tmp_path: Path) -> None:
+def test_a_killed_merge_leaves_nothing(
+    repo: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its folder is private; and the next command removes the rest."""
+    (tmp_path / "bin").mkdir()
     program = tmp_path / "bin" / "git"
-    program.parent.mkdir()
     program.write_text('#!/bin/sh\ncase "$*" in *merge-file*) kill -9 $PPID; exit;; esac\nexec "$GIT" "$@"\n')
     program.chmod(0o755)
-    folder = tmp_path / "temporary"
-    folder.mkdir()
-    path = f"{program.parent}:{os.environ['PATH']}"
-    environment = {**os.environ, "GIT": shutil.which("git") or "", "PATH": path, "TMPDIR": str(folder)}
-    child = subprocess.run([sys.executable, "-c", MERGE, str(repo.top)], env=environment, check=False)
-    assert child.returncode == -signal.SIGKILL and list(folder.iterdir()) == []
+    (tmp_path / "temporary").mkdir()
+    with monkeypatch.context() as patch:
+        patch.setenv("GIT", shutil.which("git") or "")
+        patch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+        patch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+        dies(lambda: merge(worktree(repo), b"a\nb\nc\n", b"b\nb\nc\n", b"b\nb\nd\n"))
+    assert list((tmp_path / "temporary").iterdir()) == []
     journal = repo.top / ".git" / "repoagent" / "journal"
     (left,) = journal.iterdir()
     assert left.stat().st_mode & 0o077 == 0 and (left / "version").read_bytes() == b"a\nb\nc\n"

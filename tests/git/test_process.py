@@ -1,34 +1,98 @@
-"""Calls of git, held-back signals, and index files."""
+"""Calls of git, programs within limits, held-back signals, and index files."""
 
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import signal
 import threading
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 
-from repoagent.git import index
+from repoagent.errors import Refused
+from repoagent.git import index, process
 from repoagent.git.index import Entry, Staged
-from repoagent.git.process import GitError, git, git_output, git_stream, uninterrupted
+from repoagent.git.process import (
+    GitError,
+    Program,
+    git,
+    git_output,
+    git_stream,
+    start_program,
+    uninterrupted,
+)
 from tests.conftest import GitRepo
 from tests.git.edits import worktree
+from tests.llm.helpers import gone, soon
+
+
+def start(command: str, folder: Path, seconds: float = 20) -> AbstractContextManager[Program]:
+    return start_program(
+        command, Refused, cwd=folder, env=os.environ, stdin=b"x" * 100_000, stderr=PIPE, seconds=seconds, most=300_000
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("command", "ended"),
+    [
+        ("echo one; sleep 60 & echo $! > pid; exec >&- 2>&-; wait", "late"),
+        ("setsid -f sh -c 'while sleep 0.01; do echo; done'; sleep 60 & echo $! > pid; wait", "late"),
+        ("sleep 60 & echo $! > pid; yes", "large"),
+        ("sleep 60 & echo $! > pid; yes >&2", "large"),
+        ("sleep 60 & echo $! > pid; echo one; head -c 200000 /dev/zero >&2; cat | wc -c", ""),
+    ],
+)
+def test_no_process_of_its_group_outlives_it(tmp_path: Path, command: str, ended: str) -> None:
+    """Whether it ends, or reaches a limit; other processes neither hold it up nor lose its output."""
+    began = time.monotonic()
+    with start(command, tmp_path, 0.5 if ended == "late" else 20) as program:
+        output = b"".join(program.output(silence=0.2))
+        assert program.process.wait() == (0 if not ended else -9)
+    assert program.ended == ended and time.monotonic() - began < 5
+    assert max(len(output), len(program.errors)) <= 300_000
+    assert ended or (output, len(program.errors)) == (b"one\n100000\n", 200_000)
+    assert soon(lambda: gone(int((tmp_path / "pid").read_text())))
+
+
+def test_background_processes_are_heard_until_they_are_silent(tmp_path: Path) -> None:
+    with start("(for n in 1 2 3; do sleep 0.3; echo $n; done; sleep 60) &", tmp_path) as program:
+        assert b"".join(program.output(silence=1)) == b"1\n2\n3\n"
+    with start("sleep 1 && echo late & echo early", tmp_path) as program:
+        assert b"".join(program.output(silence=0)) == b"early\n"
+
+
+def test_a_program_that_is_not_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for command, folder, why in (("a\0b", ".", "null byte"), ("true", "none", "^No such file")):
+        with pytest.raises(Refused, match=why), start(command, tmp_path / folder):
+            pass
+
+    @contextmanager
+    def interrupted() -> Iterator[None]:
+        yield
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(process, "uninterrupted", interrupted)
+    with pytest.raises(KeyboardInterrupt), start("sleep 60", tmp_path):
+        pass
+    gc.collect()  # an open pipe is a warning, which is an error in tests
 
 
 def test_an_interrupt_is_raised_at_the_end_of_the_block(repo: GitRepo) -> None:
     done = []
+    handler = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt), uninterrupted():
         os.kill(os.getpid(), signal.SIGINT)
         with uninterrupted():
             os.kill(os.getpid(), signal.SIGINT)
-        done.append(git(repo.top, "rev-parse", "HEAD").decode().strip())
-    assert done == [repo.head()]
-    handler = signal.getsignal(signal.SIGINT)
-    with uninterrupted():
         assert signal.getsignal(signal.SIGINT) != handler
-    assert signal.getsignal(signal.SIGINT) == handler
+        done.append(git(repo.top, "rev-parse", "HEAD").decode().strip())
+    assert done == [repo.head()] and signal.getsignal(signal.SIGINT) == handler
 
 
 def test_other_signals_and_threads(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,9 +118,8 @@ def test_other_signals_and_threads(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_exit_codes_streams_and_errors(repo: GitRepo) -> None:
     assert git_output(repo.top, "rev-parse", "--verify", "--quiet", "none", ok=(0, 1)).returncode == 1
-    with pytest.raises(
-        GitError, match="git rev-parse --verify none failed: fatal: Needed a single revision"
-    ) as raised:
+    message = "git rev-parse --verify none failed: fatal: Needed a single revision"
+    with pytest.raises(GitError, match=message) as raised:
         git(repo.top, "rev-parse", "--verify", "none")
     assert (raised.value.returncode, raised.value.command[:2]) == (128, ("rev-parse", "--verify"))
     assert str(GitError(["log"], 1, b"")) == "git log failed: exit 1"
@@ -67,9 +130,7 @@ def test_exit_codes_streams_and_errors(repo: GitRepo) -> None:
         output.read()
     with git_stream(repo.top, "cat-file", "--batch-all-objects", "--batch-check") as output:
         output.read(1)  # leaving early ends git
-
-
-def test_a_stream_reads_more_messages_than_a_pipe_holds(repo: GitRepo) -> None:
+    # more messages than a pipe holds
     loud = "alias.loud=!yes | timeout 9 head -c 200000 >&2 && echo done"
     with git_stream(repo.top, "-c", loud, "loud") as output:
         assert output.read() == b"done\n"

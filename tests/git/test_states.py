@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
+from typing import NamedTuple
 
 import pytest
 
@@ -25,113 +26,96 @@ EDITED = 11
 NEW_PATH = "moved/b.txt"
 
 
-@dataclass(frozen=True)
-class Version:
-    """The file in its three versions; None for no file."""
+class Version(NamedTuple):
+    """The file in HEAD, the index or the work tree."""
 
     text: str
     mode: str = "100644"
 
+    @property
     def line(self) -> str:
         return self.text.splitlines()[EDITED - 1]
 
+    @property
     def edited(self) -> Version:
         lines = self.text.splitlines()
         lines[EDITED - 1] = "EDITED"
-        return Version("\n".join(lines) + "\n", self.mode)
+        return self._replace(text="\n".join(lines) + "\n")
 
-
-@dataclass(frozen=True)
-class State:
-    """The three versions; None for the one of HEAD."""
-
-    staged: Version | None = None
-    work: Version | None = None
-    by_patch: bool = False  # staged by `git add -p`
-
-    def versions(self) -> tuple[Version, Version, Version]:
-        head = Version(text())
-        return head, self.staged or head, self.work or head
+    @property
+    def other_mode(self) -> str:
+        return "100644" if self.mode == _X else _X
 
 
 _X = "100755"
+HEAD, MINE_3, MINE_11 = Version(text()), Version(text(l3="mine")), Version(text(l11="mine"))
+BOTH = Version(text(l3="mine", l18="mine"))
 STATES = {
-    "clean": State(),
-    "unstaged": State(None, Version(text(l18="mine"))),
-    "staged": State(Version(text(l3="mine")), Version(text(l3="mine"))),
-    "both": State(Version(text(l3="mine")), Version(text(l3="mine", l18="mine"))),
-    "both on one line": State(Version(text(l3="mine")), Version(text(l3="other"))),
-    "partly staged": State(Version(text(l3="mine")), Version(text(l3="mine", l19="mine")), by_patch=True),
-    "staged and taken back": State(Version(text(l3="mine"))),
-    "unstaged conflict": State(None, Version(text(l11="mine"))),
-    "staged conflict": State(Version(text(l11="mine")), Version(text(l11="mine"))),
-    "both conflict": State(Version(text(l11="mine")), Version(text(l11="other"))),
-    "staged conflict taken back": State(Version(text(l11="mine"))),
-    "neighbouring line": State(None, Version(text(l12="mine"))),
-    "unstaged mode": State(None, Version(text(), _X)),
-    "staged mode": State(Version(text(), _X), Version(text(), _X)),
-    "everything": State(Version(text(l3="mine"), _X), Version(text(l3="mine", l18="mine"))),
+    # what is staged, and what is in the file
+    "clean": (HEAD, HEAD),
+    "unstaged": (HEAD, Version(text(l18="mine"))),
+    "staged": (MINE_3, MINE_3),
+    "both": (MINE_3, BOTH),
+    "both on one line": (MINE_3, Version(text(l3="other"))),
+    "partly staged, by `git add -p`": (MINE_3, Version(text(l3="mine", l19="mine"))),
+    "staged and taken back": (MINE_3, HEAD),
+    "unstaged conflict": (HEAD, MINE_11),
+    "staged conflict": (MINE_11, MINE_11),
+    "both conflict": (MINE_11, Version(text(l11="other"))),
+    "staged conflict taken back": (MINE_11, HEAD),
+    "neighbouring line": (HEAD, Version(text(l12="mine"))),
+    "unstaged mode": (HEAD, HEAD._replace(mode=_X)),
+    "staged mode": (HEAD._replace(mode=_X), HEAD._replace(mode=_X)),
+    "everything": (MINE_3._replace(mode=_X), BOTH),
 }
 KINDS = ("modify", "delete", "rename", "rename and edit", "mode")
 
 
-def prepare(repo: GitRepo, state: State) -> None:
-    _, staged, work = state.versions()
-    file = repo.top / PATH
-    if state.by_patch:
+def prepare(repo: GitRepo, state: str) -> None:
+    file, (staged, work) = repo.top / PATH, STATES[state]
+    if "-p" in state:
         repo.write(PATH, work.text)
         repo.git("add", "-p", PATH, stdin=b"y\nn\n")
-    else:
-        for version, stage in ((staged, True), (work, False)):
-            if file.read_text() != version.text:
-                repo.write(PATH, version.text)
-            file.chmod(int(version.mode[-3:], 8))
-            if stage:
-                repo.git("add", PATH)
-    assert repo.git("show", f":{PATH}") == staged.text
+        return
+    for version in (staged, work):
+        if file.read_text() != version.text:
+            repo.write(PATH, version.text)
+        file.chmod(int(version.mode[-3:], 8))
+        if version is staged:
+            repo.git("add", PATH)
 
 
-def change_of(repo: GitRepo, kind: str, work: Version) -> FileChange:
-    old = Content(work.text.encode(), work.mode)
-    new = Content(work.edited().text.encode(), work.mode)
-    other_mode = "100644" if work.mode == _X else _X
+def change_of(kind: str, work: Version) -> FileChange:
+    old, new = (Content(one.text.encode(), one.mode) for one in (work, work.edited))
     return {
         "modify": FileChange.at(PATH, old, new),
         "delete": FileChange.at(PATH, old, None),
         "rename": FileChange(PATH, NEW_PATH, old, old),
         "rename and edit": FileChange(PATH, NEW_PATH, old, new),
-        "mode": FileChange.at(PATH, old, Content(old.data, other_mode)),
+        "mode": FileChange.at(PATH, old, replace(old, mode=work.other_mode)),
     }[kind]
 
 
-def expected(kind: str, state: State) -> tuple[Version | None, ...] | str:
+def expected(kind: str, versions: tuple[Version, ...]) -> tuple[Version | None, ...] | str:
     """The content of HEAD, index and work tree at the edit's path afterwards, or why the edit is refused."""
-    head, staged, work = state.versions()
-    versions = (head, staged, work)
-    if kind == "delete":
-        return (None, None, None) if head == staged == work else "refused"
-    if kind == "mode":
-        to = "100644" if work.mode == _X else _X
-        return "nothing" if head.mode == to else tuple(Version(one.text, to) for one in versions)
     if kind == "rename":
         return versions
-    if len({one.line() for one in versions}) > 1:
-        return "refused"
-    return tuple(one.edited() for one in versions)
+    if kind == "delete":
+        return (None, None, None) if len({*versions}) == 1 else "refused"
+    if kind == "mode":
+        mode = versions[2].other_mode
+        return "nothing" if mode == HEAD.mode else tuple(one._replace(mode=mode) for one in versions)
+    return tuple(one.edited for one in versions) if len({one.line for one in versions}) == 1 else "refused"
 
 
 def found(repo: GitRepo, path: str) -> tuple[Version | None, ...]:
+    def stored(listing: str) -> Version | None:
+        mode, oid = listing.replace(" blob ", " ").split()[:2] if listing else ("", "")
+        return Version(repo.git("cat-file", "blob", oid), mode) if listing else None
+
     file = repo.top / path
     on_disk = Version(file.read_text(), f"100{file.stat().st_mode & 0o777:o}") if file.exists() else None
-    in_head = _version(repo, repo.git("ls-tree", "HEAD", path).replace(" blob ", " "))
-    return in_head, _version(repo, repo.git("ls-files", "-s", path)), on_disk
-
-
-def _version(repo: GitRepo, line: str) -> Version | None:
-    if not line:
-        return None
-    mode, oid = line.split()[:2]
-    return Version(repo.git("cat-file", "blob", oid), mode)
+    return stored(repo.git("ls-tree", "HEAD", path)), stored(repo.git("ls-files", "-s", path)), on_disk
 
 
 def keys(*paths: str) -> set[str]:
@@ -156,9 +140,10 @@ QUICK = {
 )
 def test_edit_against_the_state_of_its_file(busy: GitRepo, kind: str, state: str) -> None:
     repo = busy
-    prepare(repo, STATES[state])
-    change = change_of(repo, kind, STATES[state].versions()[2])
-    wanted = expected(kind, STATES[state])
+    prepare(repo, state)
+    change = change_of(kind, STATES[state][1])
+    wanted = expected(kind, (HEAD, *STATES[state]))
+    assert found(repo, PATH) == (HEAD, *STATES[state])
     before, parent = snapshot(repo), repo.head()
     if isinstance(wanted, str):
         with pytest.raises(Refused if wanted == "refused" else NothingDone) as caught:
@@ -167,8 +152,7 @@ def test_edit_against_the_state_of_its_file(busy: GitRepo, kind: str, state: str
         untouched(repo, before)
         if wanted == "refused":
             assert "--include-dirty" in str(caught.value)
-            if kind != "delete":
-                assert "line 11" in str(caught.value)
+            assert "line 11" in str(caught.value) or kind == "delete"
             _offers(repo, change, before)
         return
     made = edit(repo, change)
@@ -191,15 +175,14 @@ def test_edit_against_the_state_of_its_file(busy: GitRepo, kind: str, state: str
 def _offers(repo: GitRepo, change: FileChange, before: dict[str, tuple[object, ...]]) -> None:
     """The two remedies in the refusal work."""
     keep(repo, change)
+    folders = {"folder moved", "folder sub"}
     allowed = {f"{kind} {path}" for path in (PATH, NEW_PATH) for kind in ("file", "status")}
-    assert changed(before, snapshot(repo)) <= allowed | {"folder moved", "folder sub"}
+    assert changed(before, snapshot(repo)) <= allowed | folders
     undo(worktree(repo))
     as_before(repo, before)
     edit(repo, change, include_dirty=True)
     after = snapshot(repo)
-    assert changed(before, after) <= keys(PATH, NEW_PATH) | {
-        "ref refs/heads/main", "folder moved", "folder sub",
-    }  # fmt: skip
+    assert changed(before, after) <= keys(PATH, NEW_PATH) | folders | {"ref refs/heads/main"}
     whole = None if change.after is None else Version(change.after.decode(), change.mode or "")
     assert found(repo, change.path or PATH) == (whole, whole, whole)
     undo_and_redo(repo, before, after)
@@ -229,6 +212,8 @@ def test_several_files_amid_other_work(busy: GitRepo, kind: str) -> None:
     allowed = {f"{what} {path}" for path in paths for what in ("file", "index")} | {"ref refs/heads/main"}
     assert changed(before, after) <= allowed | {"folder new", "folder new/dir", "folder sub"}
     assert set(busy.git("diff-tree", "-r", "--name-only", "HEAD^", "HEAD").split()) == paths
+    assert busy.git("diff", "HEAD", "--", *paths) == ""
+    assert (busy.top / "sub").exists() != (kind == "new ones and the last of a folder")
     undo_and_redo(busy, before, after)
 
 

@@ -113,36 +113,6 @@ def test_a_branch_that_cannot_be_created(repo: GitRepo) -> None:
         refused(repo, Refused, "branch", shout(repo, 5), branch=name)
 
 
-def test_several_files_of_every_kind_are_one_commit(repo: GitRepo) -> None:
-    (repo.top / "link").symlink_to("a.txt")
-    repo.write("tool.sh", "echo hello\n").chmod(0o750)
-    repo.write("plain.sh", "echo\n")
-    repo.commit("more")
-    inode = (repo.top / "plain.sh").stat().st_ino
-    link = FileChange.at("link", Content(b"a.txt", "120000"), Content(b"README.md", "120000"))
-    mode = FileChange.at("plain.sh", Content(b"echo\n"), Content(b"echo\n", "100755"))
-    new = new_file("deep/er/new.sh", b"#!/bin/sh\n", "100755")
-    edit(
-        repo,
-        shout(repo, 5),
-        change(repo, "tool.sh", "hello", "hi"),
-        new,
-        delete(repo, "src/app.py"),
-        link,
-        mode,
-    )
-    raw = repo.git("diff", "--raw", "--abbrev=1", "--no-renames", "HEAD^", "HEAD").splitlines()
-    assert [(line[1:14], *line.split("\t")[1:], line.split()[4]) for line in raw] == [
-        ("100644 100644", "a.txt", "M"), ("000000 100755", "deep/er/new.sh", "A"), ("120000 120000", "link", "M"),
-        ("100644 100755", "plain.sh", "M"), ("100644 000000", "src/app.py", "D"), ("100755 100755", "tool.sh", "M"),
-    ]  # fmt: skip
-    assert repo.status() == "" and not (repo.top / "src").exists()
-    assert (repo.top / "link").readlink() == Path("README.md")
-    assert (repo.top / "tool.sh").stat().st_mode & 0o777 == 0o750
-    assert (repo.top / "plain.sh").stat().st_ino == inode
-    assert all(os.access(repo.top / path, os.X_OK) for path in ("deep/er/new.sh", "plain.sh"))
-
-
 def test_another_git_cannot_commit_or_edit_in_between(repo: GitRepo) -> None:
     with Transaction(worktree(repo), [shout(repo, 5)]) as transaction:
         text = (repo.top / ".git/index.lock").read_text()
@@ -160,9 +130,8 @@ def test_another_git_cannot_commit_or_edit_in_between(repo: GitRepo) -> None:
 def test_leaving_without_commit_puts_everything_back(repo: GitRepo) -> None:
     shell(
         repo,
-        "chmod 600 a.txt README.md; echo b > b.txt; echo mine > mine.txt; git add .; git commit -qm more",
+        "chmod 600 a.txt README.md; echo b > b.txt; git add .; git commit -qm more; echo mine > mine.txt",
     )
-    repo.write("mine.txt", "more of mine\n")
     before, data = visible(repo), repo.read("a.txt")
     changes = [
         FileChange("a.txt", "c.txt", Content(data), Content(data)),
@@ -180,8 +149,9 @@ def test_leaving_without_commit_puts_everything_back(repo: GitRepo) -> None:
 
 
 def test_a_file_saved_during_the_check_is_left_and_not_committed(repo: GitRepo) -> None:
-    edits = [shout(repo, 5), change(repo, "src/app.py", "hello", "hi")]
-    with Transaction(worktree(repo), edits) as transaction:
+    with Transaction(
+        worktree(repo), [shout(repo, 5), change(repo, "src/app.py", "hello", "hi")]
+    ) as transaction:
         transaction.write()
         repo.write("a.txt", "saved by the user\n")
     assert transaction.left == ("a.txt",)
@@ -202,18 +172,13 @@ def test_file_changed_before_the_write(
     repo: GitRepo, monkeypatch: pytest.MonkeyPatch, path: str, late: bool
 ) -> None:
     """Or, `late`, while the others are written."""
-
-    def save(*_: object) -> tuple[str, ...]:
-        repo.write(path, "theirs\n")
-        return ()
-
     last = shout(repo, 5) if path == "a.txt" else new_file(path, b"ours\n")
     changes = [change(repo, "src/app.py", "hello", "hi"), last]
     with pytest.raises(Moved) as caught, Transaction(worktree(repo), changes) as transaction:
         if late:
-            monkeypatch.setattr(file_writer, "new_folders", save)
+            monkeypatch.setattr(file_writer, "new_folders", lambda *_: repo.write(path, "theirs\n") and ())
         else:
-            save()
+            repo.write(path, "theirs\n")
         transaction.write()
     assert caught.value.current == {path: Content(b"theirs\n")}
     assert b"hello" in repo.read("src/app.py") and repo.read(path) == b"theirs\n" and journals(repo) == []
@@ -310,7 +275,7 @@ def test_several_processes_edit_one_file(repo: GitRepo) -> None:
         while True:
             try:
                 edit(repo, shout(repo, number), message=str(number))
-                break
+                return
             except (Busy, Moved):
                 time.sleep(0.01)
 

@@ -3,13 +3,13 @@ commit and its files."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from repoagent.errors import NothingDone, Refused
 from repoagent.git.files import Content, FileChange
-from repoagent.git.transaction.results import Options
 from repoagent.git.transaction.transaction import Transaction
 from repoagent.git.undo import redo, undo
 from repoagent.git.undo_log import list_edits
@@ -37,11 +37,6 @@ def edit_line_2(repo: GitRepo) -> None:
     with Transaction(worktree(repo), [shout(repo, 2)], edit_id=ID) as transaction:
         transaction.write()
         transaction.commit(f"edit\n\nRepoagent-Edit: {ID}\n")
-
-
-def replace(repo: GitRepo, old: str, new: str) -> None:
-    assert old.encode() in repo.read("a.txt")
-    repo.write("a.txt", repo.read("a.txt").replace(old.encode(), new.encode()))
 
 
 def test_an_edit_below_the_tip_is_reverted(repo: GitRepo) -> None:
@@ -78,7 +73,7 @@ def test_an_edit_below_the_tip_is_reverted(repo: GitRepo) -> None:
         ("echo mine > README.md; git stash -q", True),
     ],
     ids=["branch", "tag", "remote", "worktree", "worktree on top", "branch on top", "stash"],
-)
+)  # fmt: skip
 def test_a_commit_that_others_have_is_reverted(repo: GitRepo, script: str, moved: bool) -> None:
     made = edit(repo, shout(repo, 2))
     shell(repo, script)
@@ -130,7 +125,8 @@ def test_undo_without_a_commit_leaves_what_was_committed_or_is_another_change(re
 
 def test_undo_leaves_a_change_staged_in_a_merge(repo: GitRepo) -> None:
     shell(
-        repo, "git checkout -qb side; echo side > side.txt; git add .; git commit -qm side; git checkout -q -"
+        repo,
+        "git checkout -qb side; echo side > side.txt; git add .; git commit -qm side; git checkout -q main",
     )
     repo.git("merge", "-q", "--no-commit", "--no-ff", "side")
     before = visible(repo)
@@ -165,27 +161,14 @@ def test_flags_of_a_deleted_or_renamed_file_return(repo: GitRepo) -> None:
 LINES = lines()
 
 
-def other_edits(repo: GitRepo) -> list[FileChange]:
+@pytest.mark.parametrize("make", [edit, keep])
+def test_back_and_forth_is_byte_for_byte(repo: GitRepo, make: Callable[..., object]) -> None:
+    repo.write("a.txt", lines({10: "unstaged 10"}))
     app = repo.read("src/app.py")
-    return [
-        shout(repo, 5),
-        new_file("made/new.txt", b"new\n"),
-        delete(repo, "README.md"),
-        FileChange("src/app.py", "lib/main.py", Content(app), Content(app + b"# more\n", "100755")),
-    ]
-
-
-@pytest.mark.parametrize("no_commit", [False, True])
-def test_back_and_forth_is_byte_for_byte(repo: GitRepo, no_commit: bool) -> None:
-    replace(repo, "line 10", "unstaged 10")
+    moved = FileChange("src/app.py", "lib/main.py", Content(app), Content(app + b"# more\n", "100755"))
     moments = [snapshot(repo)]
-    for one in other_edits(repo):
-        with Transaction(worktree(repo), [one], Options(no_commit=no_commit)) as transaction:
-            transaction.write()
-            if no_commit:
-                transaction.keep()
-            else:
-                transaction.commit(f"edit {one.name}\n")
+    for one in (shout(repo, 5), new_file("made/new.txt", b"new\n"), delete(repo, "README.md"), moved):
+        make(repo, one)
         moments.append(snapshot(repo))
     for _ in range(2):
         for moment in reversed(moments[:-1]):
@@ -271,38 +254,30 @@ def test_a_refused_undo_changes_nothing(repo: GitRepo, case: str) -> None:
 def test_redo_after_new_commits_and_gc(repo: GitRepo) -> None:
     edit_line_2(repo)
     undo(worktree(repo))
-    replace(repo, "line 9", "later 9")
-    repo.commit("later")
-    repo.git("reflog", "expire", "--expire=now", "--all")
-    repo.git("gc", "-q", "--prune=now")
-    replace(repo, "line 6", "unstaged 6")
+    shell(repo, "sed -i 's/line 9/later 9/' a.txt; git commit -qam later")
+    shell(
+        repo,
+        "git reflog expire --expire=now --all; git gc -q --prune=now; sed -i 's/line 6/unstaged 6/' a.txt",
+    )
     assert not redo(worktree(repo)).moved
     assert committed(repo, "a.txt") == LINES.replace("line 9", "later 9").replace("line 2", "LINE 2")
     assert repo.status() == " M a.txt\n" and b"unstaged 6" in repo.read("a.txt")
     assert undo(worktree(repo)).moved and committed(repo, "a.txt") == LINES.replace("line 9", "later 9")
 
 
-@pytest.mark.parametrize(
-    ("script", "match"),
-    [
-        ("echo another > a.txt", r"a\.txt exists again"),
-        ("rm b.txt", r"b\.txt was deleted"),
-        ("mv b.txt a.txt", None),
-    ],
-)
-def test_a_rename_whose_places_have_changed(repo: GitRepo, script: str, match: str | None) -> None:
+def test_a_rename_whose_places_have_changed(repo: GitRepo) -> None:
     """It is undone if the user has already moved the file back."""
     before, data = snapshot(repo), repo.read("a.txt")
     edit(repo, FileChange("a.txt", "b.txt", Content(data), Content(data)))
-    shell(repo, script)
-    after = snapshot(repo)
-    if match is None:
-        undo(worktree(repo))
-        as_before(repo, before)
-    else:
+    for script, match in (("cp b.txt a.txt", r"a\.txt exists again"), ("rm ?.txt", r"b\.txt was deleted")):
+        shell(repo, script)
+        after = snapshot(repo)
         with pytest.raises(Refused, match=match):
             undo(worktree(repo))
         untouched(repo, after)
+    repo.write("a.txt", data)
+    undo(worktree(repo))
+    as_before(repo, before)
 
 
 REBASE = (
@@ -323,14 +298,15 @@ def test_a_rewritten_commit_is_undone_and_redone(repo: GitRepo, script: str) -> 
     as_before(repo, after)
 
 
-@pytest.mark.parametrize("indented", [True, False])
-def test_a_squash_merged_edit_is_taken_out_of_it(repo: GitRepo, indented: bool) -> None:
+@pytest.mark.parametrize("message", ["--no-edit", f"-m 'Topic (#1)' -m '* edit' -m 'Repoagent-Edit: {ID}'"])
+def test_a_squash_merged_edit_is_taken_out_of_it(repo: GitRepo, message: str) -> None:
     repo.git("checkout", "-q", "-b", "topic")
     edit_line_2(repo)
     repo.commit("more of it", **{"topic.txt": "topic\n"})
-    shell(repo, "git checkout -q main; git merge -q --squash topic; git branch -q -D topic")
-    words = f"-m 'Topic (#1)' -m '* edit' -m 'Repoagent-Edit: {ID}' -m '* more of it'"
-    shell(repo, f"git commit -q {'--no-edit' if indented else words}")
+    shell(
+        repo,
+        f"git checkout -q main; git merge -q --squash topic; git branch -q -D topic; git commit -q {message}",
+    )
     squashed = repo.head()
     assert not undo(worktree(repo)).moved
     assert f"This reverts edit {ID} in commit {squashed}." in repo.git("log", "-1", "--format=%b")

@@ -66,13 +66,12 @@ def test_no_git_and_an_old_git(repo: GitRepo, tmp_path: Path, monkeypatch: pytes
 def test_a_repository_of_another_user(repo: GitRepo) -> None:
     for path in (repo.top, repo.top / ".git"):
         os.chown(path, 12345, 12345)
-    with pytest.raises(
-        UsageError, match=r"dubious ownership.*run: git config --global --add safe\.directory"
-    ):
+    advice = r"dubious ownership.*run: git config --global --add safe\.directory"
+    with pytest.raises(UsageError, match=advice):
         open_worktree(repo.top)
 
 
-def test_from_a_subfolder_a_file_and_a_link(repo: GitRepo, tmp_path: Path) -> None:
+def test_from_a_subfolder_a_file_and_a_link_and_in_a_linked_work_tree(repo: GitRepo, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(repo.top)
     for start in (repo.top, repo.top / "src", repo.top / "src" / "app.py", tmp_path / "link" / "src"):
         worktree = open_worktree(start)
@@ -81,17 +80,6 @@ def test_from_a_subfolder_a_file_and_a_link(repo: GitRepo, tmp_path: Path) -> No
         assert not worktree.is_linked
         assert layout(worktree).root == repo.top / ".repoagent"
         assert layout(worktree).private == repo.top / ".git" / "repoagent"
-
-
-def test_the_commit_of_head_is_answered_too(repo: GitRepo) -> None:
-    repo.git("checkout", "-q", "--orphan", "unborn")
-    assert open_at_head(repo.top) == (open_worktree(repo.top), None)
-    first = repo.commit("first", a="1")
-    repo.git("checkout", "-q", "--detach")
-    assert open_at_head(repo.top)[1] == first
-
-
-def test_a_linked_work_tree_shares_the_data_of_the_main_one(repo: GitRepo, tmp_path: Path) -> None:
     repo.git("worktree", "add", "-q", str(tmp_path / "linked"))
     worktree = open_worktree(tmp_path / "linked")
     assert worktree.is_linked
@@ -154,21 +142,18 @@ def test_relative_paths(repo: GitRepo, tmp_path: Path, monkeypatch: pytest.Monke
     assert relative(worktree, "app", repo.top) == "app"
 
 
-FORK = """
-git branch other; echo ours > a.txt; git commit -qam ours; git switch -q other; echo theirs > a.txt; git commit -qam theirs
-echo b > b.txt; git add b.txt; git commit -qm 'second of theirs'; git switch -q main
-"""
-
-
 @pytest.fixture
 def fork(repo: GitRepo) -> GitRepo:
     """`main` and `other` with a conflict in a.txt; `other` has two commits that `main` lacks."""
-    shell(repo, FORK)
+    shell(repo, "git branch other; echo ours > a.txt; git commit -qam ours")
+    shell(repo, "git switch -q other; echo theirs > a.txt; git commit -qam theirs")
+    shell(repo, "echo b > b.txt; git add b.txt; git commit -qm 'second of theirs'; git switch -q main")
     return repo
 
 
-def test_am_bisect_the_pause_of_a_series_and_reftable(fork: GitRepo) -> None:
-    worktree = open_worktree(fork.top)
+def test_operations_in_progress(fork: GitRepo, tmp_path: Path) -> None:
+    """`am`, the pause of a series, with reftable, bisect; each work tree has its own."""
+    worktree, ours = open_worktree(fork.top), fork.head()
     patch = fork.git("format-patch", "--stdout", "other~2..other~1")
     fork.git("am", stdin=patch.encode(), ok=False)
     assert operation(worktree) == "am"
@@ -189,29 +174,23 @@ def test_am_bisect_the_pause_of_a_series_and_reftable(fork: GitRepo) -> None:
     fork.git("update-ref", "-d", "CHERRY_PICK_HEAD")
     fork.git("bisect", "start")
     assert operation(worktree) == "bisect"
-
-
-def test_each_work_tree_has_its_own_operation(fork: GitRepo, tmp_path: Path) -> None:
+    shell(fork, f"git bisect reset; git reset -q --hard {ours}")
     fork.git("worktree", "add", "-q", str(tmp_path / "linked"))
     fork.git("merge", "other", ok=False)
-    assert operation(open_worktree(fork.top)) == "merge"
+    assert (operation(worktree), gather_facts(worktree).unmerged) == ("merge", ("a.txt",))
     assert operation(open_worktree(tmp_path / "linked")) is None
-    assert gather_facts(open_worktree(fork.top)).unmerged == ("a.txt",)
 
 
-def test_an_unborn_branch(make_repo: Callable[[str], GitRepo]) -> None:
+def test_an_unborn_branch_a_detached_head_and_a_linked_one(make_repo: Callable[[str], GitRepo]) -> None:
     repo = make_repo("new")
-    repo.git("symbolic-ref", "HEAD", "refs/heads/topic/one")
-    gathered = gather_facts(open_worktree(repo.top))
-    assert gathered == Facts("topic/one", (), (), None, ())
-
-
-def test_head(repo: GitRepo) -> None:
+    repo.git("symbolic-ref", "HEAD", "refs/heads/topic/größe")
     worktree = open_worktree(repo.top)
-    repo.git("switch", "-q", "-c", "topic/größe")
+    assert open_at_head(repo.top) == (worktree, None)
+    assert gather_facts(worktree) == Facts("topic/größe", (), (), None, ())
+    first = repo.commit("first", a="1")
     assert current_branch(worktree) == "topic/größe"
     repo.git("switch", "-q", "--detach")
-    assert current_branch(worktree) is None
+    assert (current_branch(worktree), open_at_head(repo.top)) == (None, (worktree, first))
     (repo.top / ".git" / "HEAD").unlink()
     (repo.top / ".git" / "HEAD").symlink_to("refs/heads/main")
     assert current_branch(worktree) == "main"
