@@ -5,47 +5,34 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import GitRepo
-from tests.program import run
+from tests.cli.apply_patch import Done
+from tests.edit.conftest import Run, Script, run, script
 
+__all__ = ["run", "script"]  # fixtures
 
-@dataclass(frozen=True)
-class Ended:
-    code: int
-    out: str
-    err: str
-
-
-Attack = Callable[..., list[Ended]]
+Attack = Callable[..., list[Done]]
 
 
 @pytest.fixture
-def attack(repo: GitRepo, tmp_path: Path) -> Attack:
+def attack(run: Run, script: Script) -> Attack:
     """For each of `answers` a `repoagent ARGS EACH` whose model gives that answer, once."""
 
     def attack(
-        answers: Sequence[str | bytes],
+        answers: Sequence[str],
         *args: str,
         each: Sequence[Sequence[str]] = (),
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
-    ) -> list[Ended]:
-        folder = tmp_path / "attack"
-        folder.mkdir(exist_ok=True)
+    ) -> list[Done]:
+        once = {"REPOAGENT_MAX_TURNS": "1", "REPOAGENT_MEMORY__ENABLED": "false", **(env or {})}
         ended = []
         for number, answer in enumerate(answers):
-            data = answer if isinstance(answer, bytes) else answer.encode("utf-8", "surrogateescape")
-            (folder / f"answer-{number}").write_bytes(data)
-            model = {"REPOAGENT_MODEL": f"command:cat {folder}/answer-{number}", "REPOAGENT_MAX_TURNS": "1"}
-            given = {"REPOAGENT_MEMORY__ENABLED": "false", **model, **(env or {})}
-            done = run([*args, *(each[number] if each else ())], cwd or repo.top, env=given)
-            out, err = (text.decode(errors="replace") for text in (done.stdout, done.stderr))
-            ended.append(Ended(done.returncode, out, err))
+            script.replies(answer)
+            ended.append(run(*args, *(each[number] if each else ()), env=once, cwd=cwd))
         return ended
 
     return attack
@@ -58,53 +45,46 @@ def snapshot(*roots: Path) -> dict[str, tuple[object, ...]]:
         for folder, names, files in os.walk(root):
             if "/.git" in folder:
                 names[:] = [name for name in names if name != "repoagent"]
-            names[:] = [name for name in names if name not in {".repoagent", "attack", "model"}]
-            for name in (*names, *files):
-                path = Path(folder, name)
-                found[str(path)] = _state(path)
+            names[:] = [name for name in names if name not in {".repoagent", "model"}]
+            for path in (Path(folder, name) for name in (*names, *files)):
+                status = path.lstat()
+                state: tuple[object, ...] = (stat.S_IFMT(status.st_mode),)
+                if path.is_symlink():
+                    state = (*state, str(path.readlink()))
+                elif path.is_file():
+                    state = (status.st_mode, status.st_ino, path.read_bytes())
+                found[str(path)] = state
     return found
 
 
-def _state(path: Path) -> tuple[object, ...]:
-    status = path.lstat()
-    if stat.S_ISLNK(status.st_mode):
-        return ("link", str(path.readlink()))
-    if stat.S_ISREG(status.st_mode):
-        return (status.st_mode, status.st_ino, path.read_bytes())
-    return (stat.S_IFMT(status.st_mode),)
-
-
-def create(path: str, body: str = "x = 1\n") -> str:
-    lines = "".join(f"+{line}\n" for line in body.splitlines())
-    return f"```diff\n--- /dev/null\n+++ b/{path}\n@@ -0,0 +1 @@\n{lines}```\n"
+def create(path: str) -> str:
+    return f"```diff\n--- /dev/null\n+++ b/{path}\n@@ -0,0 +1 @@\n+x = 1\n```\n"
 
 
 def modify(path: str, old: str, new: str) -> str:
     return f"```diff\n--- a/{path}\n+++ b/{path}\n@@\n-{old}\n+{new}\n```\n"
 
 
-def rename(old: str, new: str) -> str:
-    return f"```diff\ndiff --git a/{old} b/{new}\nsimilarity index 100%\nrename from {old}\nrename to {new}\n```\n"
+def rename(old: str, new: str, verb: str = "rename") -> str:
+    header = f"diff --git a/{old} b/{new}\nsimilarity index 100%\n"
+    return f"```diff\n{header}{verb} from {old}\n{verb} to {new}\n```\n"
 
 
 def copy(old: str, new: str) -> str:
-    return (
-        f"```diff\ndiff --git a/{old} b/{new}\nsimilarity index 100%\ncopy from {old}\ncopy to {new}\n```\n"
-    )
+    return rename(old, new, "copy")
 
 
 def delete(path: str) -> str:
     return f"```diff\ndiff --git a/{path} b/{path}\ndeleted file mode 100644\n```\n"
 
 
-def whole(path: str, body: str = "x = 1\n") -> str:
-    return f"```text {path}\n{body}```\n"
+def whole(path: str) -> str:
+    return f"```text {path}\nx = 1\n```\n"
 
 
-def search(path: str, body: str = "x = 1\n") -> str:
-    return f"{path}\n<<<<<<< SEARCH\n=======\n{body}>>>>>>> REPLACE\n"
+def search(path: str) -> str:
+    return f"{path}\n<<<<<<< SEARCH\n=======\nx = 1\n>>>>>>> REPLACE\n"
 
 
-def envelope(path: str, body: str = "x = 1\n") -> str:
-    lines = "".join(f"+{line}\n" for line in body.splitlines())
-    return f"*** Begin Patch\n*** Add File: {path}\n{lines}*** End Patch\n"
+def envelope(path: str) -> str:
+    return f"*** Begin Patch\n*** Add File: {path}\n+x = 1\n*** End Patch\n"

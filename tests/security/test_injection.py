@@ -16,10 +16,8 @@ from repoagent.edit.request import EditRequest, Target
 from repoagent.edit.tools import look_up
 from repoagent.git.worktree import open_worktree
 from tests.conftest import GitRepo
-from tests.edit.conftest import Run, Script, run, script
+from tests.edit.conftest import Run, Script
 from tests.security.conftest import Attack, modify, snapshot
-
-__all__ = ["run", "script"]  # fixtures
 
 HOSTILE = [
     "--output=PWNED", "-O", "-Otouch PWNED", "--open-files-in-pager=touch PWNED", "--upload-pack=touch PWNED", "--ext-diff",
@@ -85,16 +83,13 @@ def test_an_edit_id_is_no_option(repo: GitRepo, attack: Attack) -> None:
         assert end.code in {1, 2, 3} and "Traceback" not in end.err and "\x1b" not in end.err, end
 
 
-PROGRAM = '#!/bin/sh\necho "$0 $*" >> {log}\ncat 2>/dev/null\n'
-
-
 def test_programs_that_a_repository_configures_are_not_run_by_us(
     repo: GitRepo, run: Run, script: Script, tmp_path: Path
 ) -> None:
     """Filters and hooks are what a commit is made with, so git runs them; what only shows or watches it does not."""
     log = tmp_path / "ran"
     program = tmp_path / "program.sh"
-    program.write_text(PROGRAM.format(log=log))
+    program.write_text(f'#!/bin/sh\necho "$0 $*" >> {log}\ncat 2>/dev/null\n')
     program.chmod(0o755)
     for key in (
         "diff.external", "diff.x.command", "diff.x.textconv", "core.pager", "core.fsmonitor", "core.sshCommand", "core.askPass",
@@ -109,16 +104,12 @@ def test_programs_that_a_repository_configures_are_not_run_by_us(
     (repo.top / "a.txt").write_text((repo.top / "a.txt").read_text() + "more\n")  # uncommitted work
     asked = '<search pattern="line"/>\n<history path="a.txt"/>\n'
     script.replies(asked, modify("a.txt", "line 1", "line one"))
-    for arguments in (("edit", "a.txt", "x", "--yes"), ("undo",)):
-        done = run(*arguments)
-        assert done.code == 0, done
+    run("edit", "a.txt", "x", "--yes", code=0)
+    run("undo", code=0)
     assert len(script.prompts) == 2
     ran = log.read_text().splitlines() if log.exists() else []
-    assert [
-        line
-        for line in ran
-        if "fsmonitor" not in line and not line.endswith((" 1", " 2")) and " 2 " not in line
-    ] == []
+    ran = [line for line in ran if not line.endswith((" 1", " 2")) and " 2 " not in line]
+    assert [line for line in ran if "fsmonitor" not in line] == []
 
 
 CONFIG = """\
@@ -150,11 +141,8 @@ def test_a_cloned_configuration_runs_nothing(repo: GitRepo, attack: Attack) -> N
     assert not (repo.top / "PWNED").exists()
 
 
-def test_the_environment_of_a_hook_is_gits_alone(repo: GitRepo, attack: Attack, tmp_path: Path) -> None:
-    """Nothing of ours in it that a hook of a repository could misuse, and standard input is closed."""
-    repo.hook(
-        "pre-commit", f"cat > {tmp_path}/stdin; env > {tmp_path}/env; ls -l /proc/self/fd > {tmp_path}/fds\n"
-    )
+def test_a_hook_reads_nothing_from_our_input(repo: GitRepo, attack: Attack, tmp_path: Path) -> None:
+    repo.hook("pre-commit", f"cat > {tmp_path}/stdin\n")
     (end,) = attack([modify("a.txt", "line 1", "line one")], "edit", "a.txt", "x", "--yes")
     assert end.code == 0, end
     assert (tmp_path / "stdin").read_bytes() == b""

@@ -74,56 +74,39 @@ def minefield(
     return repo
 
 
-def table(repo: GitRepo) -> EditSession:
+def state(repo: GitRepo) -> tuple[str, object]:
+    return repo.git("--no-optional-locks", "status", "--porcelain"), snapshot(repo.top.parent)
+
+
+def test_no_form_of_answer_reaches_a_bad_path(minefield: GitRepo) -> None:
+    before = state(minefield)
     request = EditRequest("x", (Target("a.txt"),), scope="repo", create=True)
-    worktree = open_worktree(repo.top)
-    draft = Draft({"a.txt": read_source(worktree, "a.txt")})
-    return EditSession(worktree, request, draft, {"a.txt"}, gate(repo.top, ("a.txt",)))
-
-
-def test_no_form_of_answer_reaches_a_bad_path(minefield: GitRepo, tmp_path: Path) -> None:
-    before = minefield.git("--no-optional-locks", "status", "--porcelain"), snapshot(tmp_path)
+    worktree = open_worktree(minefield.top)
     for name in NAMES:
         for form in FORMS:
-            bench = table(minefield)
-            seen = edit_tool(bench).perform(Action("edit", {}, form(name)))
-            assert (seen.ok, bench.draft.edits) == (False, ()), (name, form(name), seen)
-    assert (minefield.git("--no-optional-locks", "status", "--porcelain"), snapshot(tmp_path)) == before
+            draft = Draft({"a.txt": read_source(worktree, "a.txt")})
+            session = EditSession(worktree, request, draft, {"a.txt"}, gate(minefield.top, ("a.txt",)))
+            seen = edit_tool(session).perform(Action("edit", {}, form(name)))
+            assert (seen.ok, session.draft.edits) == (False, ()), (name, form(name), seen)
+    assert state(minefield) == before
 
 
-@pytest.mark.soak
-def test_nor_does_the_whole_program(minefield: GitRepo, attack: Attack, tmp_path: Path) -> None:
-    before = minefield.git("--no-optional-locks", "status", "--porcelain"), snapshot(tmp_path)
-    names = [
-        "../x",
-        "/etc/x",
-        ".git/hooks/pre-commit",
-        ".GIT/config",
-        "git~1/x",
-        "sub/x.txt",
-        "outward/x",
-        "dangling",
-        "~/x",
-    ]
+def test_nor_does_the_whole_program(minefield: GitRepo, attack: Attack) -> None:
+    before = state(minefield)
+    names = (
+        "../x", "/etc/x", ".git/hooks/pre-commit", ".GIT/config", "git~1/x", "sub/x.txt", "outward/x", "dangling", "~/x",
+    )  # fmt: skip
     answers = [FORMS[number % 4](name) for number, name in enumerate(names)]
     ended = attack(answers, "edit", "a.txt", "x", "--yes", "--scope", "repo", "--create", "--allow-sensitive")
     for name, end in zip(names, ended, strict=True):
         assert end.code in {1, 3, 4, 5}, (name, end)
         assert "\x1b" not in end.err and "Traceback" not in end.err, (name, end)
-    assert (minefield.git("--no-optional-locks", "status", "--porcelain"), snapshot(tmp_path)) == before
+    assert state(minefield) == before
 
 
 LEADING = [
-    "tofile",
-    "outward/there.txt",
-    "hooked/pre-commit",
-    "fifo",
-    "sock",
-    "dangling",
-    "toself",
-    "chain/there.txt",
-    "src",
-]
+    "tofile", "outward/there.txt", "hooked/pre-commit", "fifo", "sock", "dangling", "toself", "chain/there.txt", "src",
+]  # fmt: skip
 
 
 def test_what_leads_elsewhere_is_refused_before_a_model_is_asked(
@@ -156,21 +139,8 @@ def test_the_git_file_of_a_linked_work_tree(repo: GitRepo, attack: Attack, tmp_p
 
 
 ODD = [
-    "-O",
-    "--upload-pack=x",
-    ":(top)x",
-    ":!x",
-    ":/x",
-    "*.py",
-    "[a]",
-    "@",
-    "HEAD",
-    "refs/heads/main",
-    "-",
-    "--",
-    "$(id)",
-    "a;id",
-]
+    "-O", "--upload-pack=x", ":(top)x", ":!x", ":/x", "*.py", "[a]", "@", "HEAD", "refs/heads/main", "-", "--", "$(id)", "a;id",
+]  # fmt: skip
 
 
 def test_odd_names_are_only_names(repo: GitRepo, attack: Attack, tmp_path: Path) -> None:

@@ -16,10 +16,8 @@ from repoagent.config.layers import load
 from repoagent.errors import UsageError
 from repoagent.git.worktree import open_worktree
 from tests.conftest import GitRepo
-from tests.edit.conftest import GREET, Run, Script, run, script
+from tests.edit.conftest import GREET, Run, Script
 from tests.program import run as program
-
-__all__ = ["run", "script"]  # fixtures
 
 OLD_GIT = """\
 #!/usr/bin/env python3
@@ -60,13 +58,8 @@ def tracked(
 def test_a_tracked_folder_that_is_a_git_directory_configures_nothing(
     tracked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for arguments, code in (
-        ("ask hello", 4),
-        ("edit a.txt x --yes", 2),
-        ("review", 2),
-        ("hook run pre-commit", 0),
-    ):
-        assert program(arguments.split(), tracked).returncode == code, arguments
+    codes = {"ask hello": 4, "edit a.txt x --yes": 2, "review": 2, "hook run pre-commit": 0}
+    assert {args: program(args.split(), tracked).returncode for args in codes} == codes
     monkeypatch.chdir(tracked / "refs")
     assert load(None).origin("model") == load(None).origin("check") == "default"
     monkeypatch.setenv("PAGER", "mine")
@@ -122,10 +115,10 @@ def test_a_program_that_watches_files_is_not_run_by_our_calls(
     """Nor does the user's own configuration of it reach the hooks of other repositories as another one."""
     repo.hook("pre-commit", f'echo "$(git config core.fsmonitor)" >> {tmp_path}/hooked\n')
     script.replies(GREET, GREET)
-    assert run("edit", "src/app.py", "greet with a comma", "--yes").code == 0
+    run("edit", "src/app.py", "greet with a comma", "--yes", code=0)
     repo.git("reset", "-q", "--hard", "HEAD^")
     repo.git("config", "core.fsmonitor", f"touch {tmp_path}/PWNED; false")
-    assert run("edit", "src/app.py", "greet with a comma", "--yes").code == 0
+    run("edit", "src/app.py", "greet with a comma", "--yes", code=0)
     assert not (tmp_path / "PWNED").exists()
     assert (tmp_path / "hooked").read_text() == "\nfalse\n"
 
@@ -156,21 +149,16 @@ TRIGGERS = {
 }
 
 
-@pytest.mark.parametrize("name", TRIGGERS)
-def test_a_database_of_a_stranger_runs_no_statements(
-    repo: GitRepo, run: Run, script: Script, name: str
-) -> None:
+def test_a_database_of_a_stranger_runs_no_statements(repo: GitRepo, run: Run) -> None:
+    repo.commit("more", **{f"f{number}": "x\n" for number in range(10)})
     for number in range(10):
-        repo.commit("more", **{f"f{number}": "x\n"})
-        assert run("memory", "note", f"f{number}", "a line").code == 0
-    command, table = TRIGGERS[name]
-    assert run(*command.split()).code == 0
-    database = repo.top / f".repoagent/{name}.db"
-    execute(database, f"CREATE TRIGGER endless AFTER INSERT ON {table} BEGIN SELECT 1; END")
-    repo.commit("one more", x="1")
-    done = run(*command.split())
-    assert done.code == 0, done
-    assert f"{name}.db.broken-1" in done.err
+        run("memory", "note", f"f{number}", "a line", code=0)
+    for name, (command, table) in TRIGGERS.items():
+        run(*command.split(), code=0)
+        database = repo.top / f".repoagent/{name}.db"
+        execute(database, f"CREATE TRIGGER endless AFTER INSERT ON {table} BEGIN SELECT 1; END")
+        repo.commit("one more", x=name)
+        assert f"{name}.db.broken-1" in run(*command.split(), code=0).err
 
 
 def test_a_run_of_a_stranger_names_no_branch_to_delete(repo: GitRepo, run: Run) -> None:

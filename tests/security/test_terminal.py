@@ -10,9 +10,7 @@ import pytest
 
 from tests.cli.screens import Screen
 from tests.conftest import GitRepo
-from tests.edit.conftest import Run, Script, diff, run, script
-
-__all__ = ["run", "script"]  # fixtures
+from tests.edit.conftest import Run, Script, diff
 
 EVIL = "\x1b[2J\x1b]0;owned\x07\x1b]52;c;cm0gLXJm\x07\x1b]8;;http://evil\x1b\\x\x08\x08\x9b31m\x85\u202edaol\u2066\u200b\x00"
 CHANGE = diff(
