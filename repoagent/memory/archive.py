@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import IO, Any, Literal
 
 from repoagent.dataclass import dataclass
+from repoagent.display_text import plural
 from repoagent.errors import Refused
 from repoagent.git.files import blob_hash, check_path
 from repoagent.git.worktree import WorkTree
@@ -88,6 +89,13 @@ def records_of(data: bytes) -> dict[str, dict[str, Any]]:
     }
 
 
+def _warn_of_unreadable_edits(data: bytes, path: str, warn: Warn) -> None:
+    values = [json_files.parse(line) for line in data.split(b"\n") if line.strip()]
+    count = sum(value is None or EditRecord.from_dict(value) is None for value in values)
+    if count:
+        warn(f"left out {plural(count, 'edit record')} of {path}: damaged, or written by a newer repoagent")
+
+
 def turns_of(data: bytes) -> tuple[Turn, ...]:
     """The turns of a conversation file. Raises what `llm.conversation.loads` raises."""
     return loads(data.decode("utf-8", "surrogateescape")).turns if data else ()
@@ -131,6 +139,7 @@ def pack(memory: Memory, warn: Warn, *, conversations: bool = True) -> ArchivedM
             with open_folder(folder / "archive") as opened, os.scandir(opened) as listed:
                 paths += sorted(f"archive/{entry.name}" for entry in listed)
         texts = {path: read_regular(folder / path) or b"" for path in paths if SHARED.fullmatch(path)}
+    _warn_of_unreadable_edits(texts[EDITS], memory.identity.path, warn)
     for path, data in texts.items():
         if _is_conversation(path):
             if not conversations:
@@ -290,6 +299,7 @@ def _import(
         names = (parcel.name, *(f"{parcel.name[:70]}-{number}" for number in range(2, 1000)))
         folder = next(name for name in names if not (layout.memory / name).exists())
         files = fresh_files(parcel, source)
+        _warn_of_unreadable_edits(parcel.files.get(EDITS, b""), path, warn)
         if not dry_run:  # written to a hidden folder, which gets its name when it is complete
             stage = layout.memory / _STAGE
             try:

@@ -167,6 +167,21 @@ def test_imported_text_that_imitates_a_heading_or_a_stamp_stays_text(pair: Pair)
     ]
 
 
+def test_edit_records_of_a_newer_format_are_left_out_with_a_warning(pair: Pair) -> None:
+    memory = pair.there.remember("a.py")
+    fill(memory, "one")
+    memory.edits.write_bytes(memory.edits.read_bytes() + b'{"version": 2, "id": "two"}\n')
+    warnings: list[str] = []
+    parcel = archive.pack(memory, warnings.append)
+    parcel = replace(parcel, files={"edits.jsonl": memory.edits.read_bytes()})
+    (arrival,) = archive.import_memories(
+        pair.here.layout, pair.here.worktree, [parcel], "imported", warn=warnings.append
+    )
+    assert arrival.edits == 1 and content(pair.here, "a.py")[1] == ["one"]
+    sentence = "left out 1 edit record of a.py: damaged, or written by a newer repoagent"
+    assert warnings == [sentence, sentence]
+
+
 def test_a_link_in_the_way_is_not_followed(pair: Pair, tmp_path: Path) -> None:
     fill(pair.there.remember("a.py"), "one")
     (tmp_path / "elsewhere").mkdir()
