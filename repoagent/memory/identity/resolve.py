@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import cached_property
 from itertools import chain
 from typing import NamedTuple
@@ -270,7 +271,7 @@ class _Search:
         return memory.path != self.file.path and not key_at(self.file.worktree, memory.path)
 
     def _is_displaced(self, memory: _Candidate) -> bool:
-        """Whether another file has the path now, according to git or the memory of that file."""
+        """Whether another file has the path now, according to git, the memory of that file, or its text."""
         if self._is_overwritten(memory) or self._is_renamed_from(memory):
             return True
         current = file_at(self.file.worktree, memory.path)
@@ -278,11 +279,15 @@ class _Search:
             return False
         least = max(RENAME, self.closeness(memory, current) + CLEARLY)
         others = [*self.having(KEY, current.key), *self.having(PATH, current.path)]
-        return any(
+        if any(
             self.closeness(other, current) >= least
             for other in others
             if other.folder != memory.folder and (other.path == current.path or other.has(current))
-        )
+        ):
+            return True
+        if any(renames.shares_lines(content, current.data) for content in self._contents(memory)):
+            return False  # either file may be the memory's
+        return not replace(self, file=current)._is_in_history(memory)
 
     def _is_elsewhere(self, memory: _Candidate) -> bool:
         """Whether a missing file, by inode and content, is at a changed, earlier or equal path."""

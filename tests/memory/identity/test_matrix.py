@@ -145,6 +145,9 @@ MOVES: dict[str, tuple[list[Step], dict[str, str], str]] = {
         ["mv a.py c.py", know("a", "c.py"), "cp c.py a.py; mv c.py d.py"], {"d.py": "a", "b.py": "b"}, "moved from c.py",
     ),
     "a new file at the old name": (["mv a.py c.py", write("a.py", NEW)], MOVED, "moved from a.py"),
+    "a new file at the old name, and a save": (
+        ["mv a.py c.py", write("a.py", NEW), save("c.py", edited(A))], MOVED, "similar to a.py, which is now another file",
+    ),
     # git has written both: neither inode is known, and git has the old name as one file
     "a new file at the old name, pulled": (
         ["mv a.py c.py", write("a.py", NEW), commit, "git checkout -q HEAD~1", know("a", "a.py"), "git checkout -q main",
@@ -239,6 +242,9 @@ OTHERS: dict[str, tuple[list[Step], dict[str, str], str]] = {
     "another text at the same path": ([write("t", NEW), "mv t a.py"], {"b.py": "b"}, ""),
     "a replaced file that git knows at another path": (
         [write("s.py", first_lines(A, 13, NEW)), commit, "mv s.py t; mv t a.py"], {"b.py": "b"}, "",
+    ),
+    "a file that git has rewritten, whose former text is elsewhere": (
+        [save("a.py", NEW), commit, save("c.py", A)], BOTH, "another version from git's history",
     ),
     "a replaced file whose text is elsewhere": (
         ["mv a.py t", save("a.py", first_lines(A, 13, NEW)), save("copy.py", edited(A)), "rm t"], {"b.py": "b"}, "",
