@@ -29,7 +29,7 @@ def killed_owner(root: Path, code: str = "os.kill(os.getpid(), 9)") -> subproces
     return subprocess.Popen([sys.executable, "-c", program])
 
 
-def test_a_journal_keeps_its_files(root: Path) -> None:
+def test_a_journal_keeps_its_files_and_is_retired_to_another_place(root: Path, tmp_path: Path) -> None:
     made = create_journal(root, "one", {"state": "first"}, {"mark": b"\0mark"})
     made.keep("bytes", b"before\r\n")
     made.save({"state": "second", "name": os.fsdecode(b"\xff")})
@@ -40,7 +40,12 @@ def test_a_journal_keeps_its_files(root: Path) -> None:
         read_stored(made.folder, "gone")
     assert made.folder == root / "one" and made.name == "one"
     assert made.folder.stat().st_mode & 0o077 == 0
+    made.retire(tmp_path / "kept" / "one")
     made.close()
+    assert list(abandoned(root)) == [] and read_stored(tmp_path / "kept" / "one", "bytes") == b"before\r\n"
+    (tmp_path / "file").touch()
+    with pytest.raises(Refused, match="cannot create"):
+        create_journal(tmp_path / "file" / "journal", "one", {}, {})
 
 
 def test_a_journal_of_a_living_owner_is_left_alone(root: Path) -> None:
@@ -84,13 +89,6 @@ def test_a_child_with_the_descriptor_is_an_owner_too(root: Path) -> None:
     found[0].close()
 
 
-def test_retired_to_another_place(root: Path, tmp_path: Path) -> None:
-    made = create_journal(root, "one", {"state": "done"}, {"bytes": b"x"})
-    made.retire(tmp_path / "kept" / "one")
-    made.close()
-    assert list(abandoned(root)) == [] and read_stored(tmp_path / "kept" / "one", "bytes") == b"x"
-
-
 @pytest.mark.parametrize("seconds", [2 * journal._UNNAMED_SECONDS, -3600.0])
 def test_half_made_ones_are_left_for_a_moment(root: Path, seconds: float) -> None:
     half = root / ".new-two"
@@ -118,9 +116,3 @@ def test_a_newer_record_is_refused_and_a_broken_one_set_aside(
     assert record(made.folder) is None
     assert "journal.json" in capsys.readouterr().err and (made.folder / "journal.json.broken-1").exists()
     made.close()
-
-
-def test_a_folder_that_cannot_be_created(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(Refused, match="cannot create"):
-        create_journal(tmp_path / "file" / "journal", "one", {}, {})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, field
 from pathlib import Path
@@ -62,12 +63,8 @@ def test_broken_lines_are_skipped_and_counted_once(tmp_path: Path) -> None:
     assert len(warnings) == 1 and "4 broken line(s)" in warnings[0] and "line 2" in warnings[0]
     json_files.append_record(path, {"n": 4})
     assert [record["n"] for record in json_files.read_records(path, warn=warnings.append)] == [1, 2, 4]
-
-
-def test_a_complete_last_line_without_newline_counts(tmp_path: Path) -> None:
-    (tmp_path / "log").write_bytes(b'{"n":1}\n{"n":2}')
-    warnings: list[str] = []
-    assert len(list(json_files.read_records(tmp_path / "log", warn=warnings.append))) == 2 and not warnings
+    path.write_bytes(b'{"n":1}\n{"n":2}')  # the last line is complete
+    assert len(list(json_files.read_records(path, warn=warnings.append))) == 2 == len(warnings)
     assert list(json_files.read_records(tmp_path / "none")) == []
 
 
@@ -88,12 +85,9 @@ def test_a_broken_document_is_set_aside_by_name(tmp_path: Path, data: bytes) -> 
 def test_a_newer_document_is_refused_and_stays(tmp_path: Path) -> None:
     path = tmp_path / "index.json"
     json_files.write_document(path, {"a": 1}, version=3)
-    before = path.read_bytes()
-    with pytest.raises(
-        Refused, match=r"index\.json has format version 3.*newer than the supported 2.*update"
-    ):
+    newer = r"index\.json has format version 3.*newer than the supported 2.*update"
+    with pytest.raises(Refused, match=newer):
         json_files.read_document(path, version=2)
-    assert path.read_bytes() == before
     assert json_files.read_document(path, version=3) == {"version": 3, "a": 1}
 
 
@@ -103,22 +97,16 @@ def layout(tmp_path: Path) -> Layout:
     return Layout(tmp_path / ".repoagent", tmp_path / ".git")
 
 
-def test_an_event_is_one_line_with_version_and_time(layout: Layout) -> None:
-    json_files.record(
-        layout,
-        {"kind": "command", "command": "echo 'a\nb'", "exit": 0, "at": Path("x"), "more": [1, {"a": None}]},
-    )
+def test_an_event_is_one_line_without_keys_and_long_texts(layout: Layout) -> None:
+    key = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    event = {"kind": "command", "command": f"echo '{key}\n'", "at": Path("x"), "more": [1, {"a": None}]}
+    json_files.record(layout, {**event, "what": "x" * 10_000})
     line = json.loads(layout.audit.read_text())
     assert list(line)[:3] == ["version", "time", "kind"] and line["version"] == 1
-    assert line["command"] == "echo 'a\nb'" and line["at"] == "x" and line["more"] == [1, {"a": None}]
+    assert re.fullmatch(r"echo '<<secret \w+>>\n'", line["command"])
+    assert line["at"] == "x" and line["more"] == [1, {"a": None}]
+    assert "(6000 characters more)" in line["what"]
     assert layout.audit.stat().st_mode & 0o077 == 0 and (layout.root / ".gitignore").exists()
-
-
-def test_keys_are_masked_and_long_texts_shortened(layout: Layout) -> None:
-    key = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
-    json_files.record(layout, {"command": f"curl -H {key}", "what": "x" * 10_000})
-    text = layout.audit.read_text()
-    assert key not in text and "<<secret " in text and "(6000 characters more)" in text
 
 
 def test_a_full_file_is_rotated_and_nothing_is_lost(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -92,13 +93,7 @@ def test_a_child_that_lives_on_does_not_keep_the_lock(tmp_path: Path) -> None:
 
 
 def test_a_file_system_without_locks_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def no_locks(descriptor: int, operation: int) -> None:
-        raise OSError(errno.ENOLCK, "No locks available")
-
     with monkeypatch.context() as patch:
-        patch.setattr(fcntl, "flock", no_locks)
-        with (
-            pytest.raises(Refused, match="No locks available"),
-            locked(tmp_path / "lock", label="it"),
-        ):
+        patch.setattr(fcntl, "flock", Mock(side_effect=OSError(errno.ENOLCK, "No locks available")))
+        with pytest.raises(Refused, match="No locks available"), locked(tmp_path / "lock", label="it"):
             pass
