@@ -39,7 +39,7 @@ def new_file(path: str, data: bytes, mode: str = "100644") -> FileChange:
 
 
 def delete(repo: GitRepo, path: str) -> FileChange:
-    return FileChange.at(path, Content(repo.read(path)), None)
+    return FileChange.at(path, look(repo.top, path), None)
 
 
 def lines(other: Mapping[int, str] | None = None) -> str:

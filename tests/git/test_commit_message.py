@@ -106,9 +106,7 @@ def test_the_trailers_are_ours_whatever_is_configured(
     assert not (repo.top / "RAN").exists()
 
 
-def test_trailers_with_a_signoff_and_the_git_directory_in_the_environment(
-    repo: GitRepo, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_trailers_with_a_signoff_and_with_git_dir(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
     text = with_trailers("Subject\n\nBody.\n", TRAILER, repo.top)
     assert commit(repo, text, signoff=True) == text + "Signed-off-by: Ada Tester <ada@example.com>\n"
     repo.git("config", "trailer.ifmissing", "doNothing")

@@ -19,8 +19,6 @@ __all__ = ["script"]  # a fixture
 pytestmark = pytest.mark.soak
 
 Run = Callable[..., Done]
-
-
 EDIT = ("edit", "src/app.py", "greet with a comma", "--yes")
 
 
@@ -31,17 +29,10 @@ def git(script: Script) -> Run:
 
     def run(*args: str, cwd: Path, **env: str) -> Done:
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        done = subprocess.run(
-            ["git", *args],
-            cwd=cwd,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
-            env={**os.environ, "PATH": path, "REPOAGENT_MODEL": script.spec, **env},
-        )
-        return Done(
-            done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
-        )
+        whole = {**os.environ, "PATH": path, "REPOAGENT_MODEL": script.spec, **env}
+        done = subprocess.run(["git", *args], cwd=cwd, input=b"", capture_output=True, check=False, env=whole)
+        out, err = (data.decode(errors="replace") for data in (done.stdout, done.stderr))
+        return Done(done.returncode, out, err)
 
     return run
 
@@ -103,22 +94,17 @@ def test_inside_of_a_hook(repo: GitRepo, git: Run, name: str, tmp_path: Path) ->
         repo.git("-c", "core.hooksPath=/nowhere", "commit", "-q", "--allow-empty", "-m", "more")
         repo.git("checkout", "-q", "side")
         assert git("merge", "-q", "main", cwd=repo.top).code == 0
-    assert repo.git("diff", "--numstat", "HEAD^", "HEAD") == "1\t1\tsrc/app.py\n", (
-        tmp_path / "out"
-    ).read_text()
+    said = (tmp_path / "out").read_text()
+    assert repo.git("diff", "--numstat", "HEAD^", "HEAD") == "1\t1\tsrc/app.py\n", said
     assert repo.status() == " M README.md\n"
     nothing_left(repo)
 
 
 @pytest.mark.parametrize("options", [["-a"], ["--", "a.txt"], []])
-def test_inside_of_a_commit_that_is_not_ours(
-    repo: GitRepo, git: Run, options: list[str], tmp_path: Path
-) -> None:
+def test_inside_of_the_users_commit(repo: GitRepo, git: Run, options: list[str], tmp_path: Path) -> None:
     """One of the two commits would be lost, so the edit is refused at once, and the user's commit is made."""
-    repo.hook(
-        "pre-commit",
-        f"git-repoagent edit src/app.py x --yes > {tmp_path}/out 2>&1; echo $? >> {tmp_path}/out; true\n",
-    )
+    command = "git-repoagent edit src/app.py x --yes"
+    repo.hook("pre-commit", f"(exec 2>&1; {command}; echo $?) > {tmp_path}/out; true\n")
     repo.write("a.txt", "theirs\n")
     repo.git("add", "a.txt")
     git("commit", "-qm", "theirs", *options, cwd=repo.top)
@@ -131,9 +117,10 @@ def test_inside_of_a_commit_that_is_not_ours(
     nothing_left(repo)
 
 
-@pytest.mark.parametrize(
-    "options", ["--filter=blob:none", "--filter=tree:0", "--depth=1", "--filter=blob:none --depth=1"]
-)
+CLONES = ["--filter=blob:none", "--filter=tree:0", "--depth=1", "--filter=blob:none --depth=1"]
+
+
+@pytest.mark.parametrize("options", CLONES)
 def test_a_partial_clone_fetches_nothing(repo: GitRepo, git: Run, tmp_path: Path, options: str) -> None:
     for n in range(4):
         repo.write("src/app.py", repo.read("src/app.py") + f"# {n}\n".encode())

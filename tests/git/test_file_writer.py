@@ -72,9 +72,7 @@ def test_the_file_is_replaced_and_its_metadata_stays(file: Path, system: str, mo
 
 
 @pytest.mark.parametrize("number", [errno.EMLINK, errno.EBUSY, errno.EACCES, errno.EXDEV])
-def test_a_file_that_cannot_be_replaced_is_written_in_place(
-    file: Path, monkeypatch: pytest.MonkeyPatch, number: int
-) -> None:
+def test_a_write_in_place_as_a_last_resort(file: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     if number == errno.EMLINK:  # it has two names
         os.link(file, file.with_name("other"))
     else:
@@ -142,9 +140,7 @@ def test_a_save_that_had_begun_before(file: Path, new: Content | None, links: in
     assert file.read_bytes() == b"saved" and only(file.parent) == ["file", "other"][:links]
 
 
-def test_saved_twice_in_the_last_moment(
-    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_saved_twice(file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """The later save is in the file, and the earlier one is reported."""
     swap, saves = file_writer.exchange, iter([b"one\n", b"two\n"])
 

@@ -174,9 +174,7 @@ def test_only_near_names_are_suggested() -> None:
         assert {name: similar_paths(name, PATHS) for name in names} == dict.fromkeys(names, near.split())
 
 
-def test_the_sentence_on_a_missing_file(
-    repo: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_file(repo: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = ("src/pkg/api.py", "web/with space.py", "a/twin.py", "b/twin.py", "c/lost.py", "gone.py")
     repo.commit("more", **dict.fromkeys(names, "x\n"))
     shell(repo, "rm c/lost.py gone.py; touch src/new_module.py build.log; echo '*.log' > .gitignore")

@@ -60,9 +60,7 @@ def test_a_branch_that_is_a_link_to_another_is_followed(repo: GitRepo) -> None:
     assert repo.read(".git/HEAD") == b"ref: refs/heads/link\n"
 
 
-def test_a_head_outside_of_branches_is_refused_before_hooks_and_models(
-    repo: GitRepo, run: Run, tmp_path: Path
-) -> None:
+def test_a_head_outside_of_branches_is_refused_at_once(repo: GitRepo, run: Run, tmp_path: Path) -> None:
     repo.hook("pre-commit", f"touch {tmp_path}/hooked\n")
     repo.git("update-ref", "refs/other/x", "HEAD")
     repo.git("symbolic-ref", "HEAD", "refs/other/x")

@@ -95,9 +95,7 @@ def test_formatter_that_loses_work_in_the_file_and_passes_the_second_time(messy:
 
 
 @pytest.mark.parametrize("where", [None, pytest.param("absolute", marks=pytest.mark.soak), ".husky/_"])
-def test_hook_sees_what_is_committed_and_the_usual_environment(
-    repo: GitRepo, tmp_path: Path, where: str | None
-) -> None:
+def test_hook_sees_the_commit_and_usual_environment(repo: GitRepo, tmp_path: Path, where: str | None) -> None:
     """Wherever the hooks are."""
     repo.write("README.md", "staged\n")
     repo.git("add", "README.md")

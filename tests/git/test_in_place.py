@@ -18,7 +18,7 @@ from repoagent.git.transaction.transaction import Transaction
 from repoagent.git.undo import redo, undo
 from repoagent.git.worktree import open_worktree
 from tests.conftest import GitRepo
-from tests.git.edits import dies
+from tests.git.edits import dies, shell
 
 OLD = b"".join(b"line %d\n" % n for n in range(30))
 NEW = OLD.replace(b"line 15\n", b"line fifteen\n")
@@ -33,15 +33,6 @@ def _commit(repo: GitRepo, *changes: FileChange, place: InPlace | None = None) -
     with Transaction(open_worktree(repo.top), changes, edit_id="e1", in_place=place or InPlace()) as edit:
         edit.write()
         return edit.commit("change it\n")
-
-
-def _three(repo: GitRepo, before: bytes = OLD, after: bytes = NEW) -> list[FileChange]:
-    """A changed, a new and a deleted file, as they are in the work tree."""
-    repo.commit(f=OLD, gone=b"x\n", other=b"o\n")
-    repo.write("f", after)
-    repo.write("new", b"n\n")
-    (repo.top / "gone").unlink()
-    return [_change("f", before, after), _change("new", None, b"n\n"), _change("gone", b"x\n", None)]
 
 
 MINE = OLD.replace(b"line 2\n", b"line two\n")  # the user's
@@ -68,12 +59,13 @@ def test_only_the_change_is_committed_and_undo_unstages_it(repo: GitRepo, case: 
     """No more of the change stays in the index than of other work."""
     staged, now, left = STAGED[case]
     before, done = (data.replace(b"line 2\n", TWO) if TWO in staged else data for data in (OLD, WHOLE))
-    changes = _three(repo, before, staged)
-    repo.git("add", "-A")
-    repo.write("other", b"mine\n")
+    repo.commit(f=OLD, gone=b"x\n", other=b"o\n")
+    repo.write("f", staged)
+    shell(repo, "echo n > new; rm gone; git add -A; echo mine > other")
     stamp = repo.write("f", now).stat()
     place = InPlace({} if now == done else {"f": Content(now)})
-    _commit(repo, _change("f", before, done), *changes[1:], place=place)
+    changes = [_change("f", before, done), _change("new", None, b"n\n"), _change("gone", b"x\n", None)]
+    _commit(repo, *changes, place=place)
     assert repo.git("show", "HEAD:f").encode() == WHOLE
     names = repo.git("show", "--format=", "--name-status", "HEAD").split()
     assert names == ["M", "f", "D", "gone", "A", "new"] and repo.read("other") == b"mine\n"
@@ -121,9 +113,7 @@ MY_9 = NEW.replace(b"line 9\n", b"mine 9\n")
     ],
     ids=["alone", "elsewhere", "on the lines of the change"],
 )
-def test_a_formatter_and_work_on_top_of_the_change(
-    repo: GitRepo, now: bytes, head: bytes, file: bytes
-) -> None:
+def test_a_formatter_and_work_on_top(repo: GitRepo, now: bytes, head: bytes, file: bytes) -> None:
     """The formatter's work becomes part of the change, the user's does not; undo leaves it."""
     repo.commit(f=OLD)
     repo.write("f", now)
@@ -139,21 +129,22 @@ def test_a_formatter_and_work_on_top_of_the_change(
         assert repo.read("f") == now.replace(b"fifteen", b"15")
 
 
-def test_files_that_are_committed_whole(repo: GitRepo) -> None:
-    repo.commit(f=OLD)
+def test_files_that_are_committed_whole_and_one_that_the_user_has_deleted_since(repo: GitRepo) -> None:
+    repo.commit(f=OLD, h=OLD)
     repo.write("f", MY_9)
     repo.write("g", b"new\n")
-    changes = [_change("f", OLD, NEW), _change("g", b"old\n", b"new\n")]
-    result = _commit(repo, *changes, place=InPlace({"f": Content(MY_9)}, {"f", "g"}))
+    (repo.top / "h").unlink()
+    changes = [_change("f", OLD, NEW), _change("g", b"old\n", b"new\n"), _change("h", OLD, NEW)]
+    result = _commit(repo, *changes, place=InPlace({"f": Content(MY_9), "h": None}, {"f", "g"}))
     assert "the commit includes your own changes to f" in result.notes
-    assert repo.git("show", "HEAD:f").encode() == MY_9 and repo.status() == ""
+    assert "your own changes to h are not in the commit: they stay in the file" in result.notes
+    assert (repo.git("show", "HEAD:f").encode(), repo.git("show", "HEAD:h").encode()) == (MY_9, NEW)
+    assert repo.status() == " D h\n"
 
 
 @pytest.mark.parametrize("mine", [False, True])
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_a_kill_leaves_the_files_as_they_are_and_the_commit_made_or_not(
-    repo: GitRepo, when: str, mine: bool
-) -> None:
+def test_a_kill_leaves_the_files_and_the_commit_made_or_not(repo: GitRepo, when: str, mine: bool) -> None:
     """Even if another program has worked on top of the change."""
     before = repo.commit(f=OLD)
     here = NEW.replace(b"line fifteen\n", b"mine\n") if mine else NEW

@@ -56,9 +56,7 @@ records = st.builds(
 )  # fmt: skip
 
 
-def test_a_record_is_read_as_it_was_saved_if_it_is_complete(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_complete_record_is_read_as_it_was_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # most of the time
     numbers = count()
 
@@ -100,9 +98,7 @@ def test_other_work_in_a_planned_path(versions: str, other: bool) -> None:
 
 
 @pytest.mark.parametrize("links", [True, False])
-def test_the_lock_is_exclusive_and_names_its_holder(
-    repo: GitRepo, monkeypatch: pytest.MonkeyPatch, links: bool
-) -> None:
+def test_the_lock_names_its_holder(repo: GitRepo, monkeypatch: pytest.MonkeyPatch, links: bool) -> None:
     tree = worktree(repo)
     first, second = (
         journal.create(tree, Record(name, "edit", COMMITTING, True)) for name in ("first", "second")
@@ -303,9 +299,7 @@ def test_sentences_about_other_changes() -> None:
     assert "could not finish undo x (why)" in str(UnfinishedTransaction("undo", "x", ValueError("why")))
 
 
-def test_files_that_are_not_copied_or_only_differ_in_mode(
-    repo: GitRepo, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_not_copied_or_with_another_mode(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
     """A hook's checkout reverts a mode; files above the budget, and folders in place of files, are not copied."""
     repo.hook("pre-commit", "git checkout -q -- README.md\n")
     (repo.top / "README.md").chmod(0o755)

@@ -77,9 +77,7 @@ def test_conflicts_name_the_lines(tmp_path: Path, mine: Lines, edit: Lines, line
         ((20, b"mine"), (19, b"edit\redit\n")),
     ],
 )
-def test_changes_of_neighboring_lines_are_merged(
-    tmp_path: Path, mine: tuple[int, bytes], edit: tuple[int, bytes]
-) -> None:
+def test_neighbor_lines_are_merged(tmp_path: Path, mine: tuple[int, bytes], edit: tuple[int, bytes]) -> None:
     here = no_repository(tmp_path)
     carried = merge(here, edited(BASE, mine), BASE, edited(BASE, edit), exact=True)
     assert carried == edited(BASE, mine, edit)
@@ -166,9 +164,7 @@ def test_settings_and_attributes_of_the_user_do_not_change_the_lines(repo: GitRe
     assert lines_text([(3, 3), (7, 9)]) == "line 3 and lines 7-9"
 
 
-def test_a_killed_merge_leaves_nothing(
-    repo: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_killed_merge(repo: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its folder is private; and the next command removes the rest."""
     (tmp_path / "bin").mkdir()
     program = tmp_path / "bin" / "git"

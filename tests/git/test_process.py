@@ -18,15 +18,7 @@ import pytest
 from repoagent.errors import Refused
 from repoagent.git import index, process
 from repoagent.git.index import Entry, Staged
-from repoagent.git.process import (
-    GitError,
-    Program,
-    git,
-    git_output,
-    git_stream,
-    start_program,
-    uninterrupted,
-)
+from repoagent.git.process import GitError, Program, git, git_output, git_stream, start_program, uninterrupted
 from tests.conftest import GitRepo
 from tests.git.edits import worktree
 from tests.llm.helpers import gone, soon

@@ -241,9 +241,7 @@ REPLACED = {
 
 @pytest.mark.parametrize("is_staged", [True, False])
 @pytest.mark.parametrize("case", REPLACED)
-def test_what_the_user_has_made_or_put_in_the_place_of_another(
-    repo: GitRepo, is_staged: bool, case: str
-) -> None:
+def test_what_the_user_put_in_the_place_of_another(repo: GitRepo, is_staged: bool, case: str) -> None:
     """It is committed only together with the edit."""
     script, the_change, match, committed = REPLACED[case]
     shell(repo, script)

@@ -149,12 +149,16 @@ def test_leaving_without_commit_puts_everything_back(repo: GitRepo) -> None:
 
 
 def test_a_file_saved_during_the_check_is_left_and_not_committed(repo: GitRepo) -> None:
-    with Transaction(
-        worktree(repo), [shout(repo, 5), change(repo, "src/app.py", "hello", "hi")]
-    ) as transaction:
+    edits = [
+        shout(repo, 5),
+        change(repo, "src/app.py", "hello", "hi"),
+        change(repo, "README.md", "Sample", "X"),
+    ]
+    with Transaction(worktree(repo), edits) as transaction:
         transaction.write()
         repo.write("a.txt", "saved by the user\n")
-    assert transaction.left == ("a.txt",)
+        (repo.top / "README.md").unlink()
+    assert transaction.left == ("README.md", "a.txt") and not (repo.top / "README.md").exists()
     assert repo.read("a.txt") == b"saved by the user\n" and b"hello" in repo.read("src/app.py")
     folder = next((repo.top / ".git/repoagent/kept").iterdir())
     assert (folder / "old-0").read_bytes().decode() == lines()
@@ -217,6 +221,7 @@ def test_foreign_index_file(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("GIT_INDEX_FILE", str(repo.top / ".git" / "next-index-1.lock"))
     with pytest.raises(Refused, match="GIT_INDEX_FILE"), Transaction(worktree(repo), changes):
         pass
+    assert journals(repo) == []
     monkeypatch.setenv("GIT_INDEX_FILE", ".git/index")
     edit(repo, *changes)
     monkeypatch.delenv("GIT_INDEX_FILE")

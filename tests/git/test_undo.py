@@ -170,6 +170,10 @@ def test_back_and_forth_is_byte_for_byte(repo: GitRepo, make: Callable[..., obje
     for one in (shout(repo, 5), new_file("made/new.txt", b"new\n"), delete(repo, "README.md"), moved):
         make(repo, one)
         moments.append(snapshot(repo))
+    make(
+        repo, new_file("x", b"x"), shout(repo, 3), delete(repo, "lib/main.py"), new_file("y", b"y")
+    )  # no rename
+    moments.append(snapshot(repo))
     for _ in range(2):
         for moment in reversed(moments[:-1]):
             undo(worktree(repo))
@@ -269,7 +273,11 @@ def test_a_rename_whose_places_have_changed(repo: GitRepo) -> None:
     """It is undone if the user has already moved the file back."""
     before, data = snapshot(repo), repo.read("a.txt")
     edit(repo, FileChange("a.txt", "b.txt", Content(data), Content(data)))
-    for script, match in (("cp b.txt a.txt", r"a\.txt exists again"), ("rm ?.txt", r"b\.txt was deleted")):
+    for script, match in (
+        ("cp b.txt a.txt; git add a.txt; rm a.txt", r"a\.txt has other staged changes"),
+        ("git rm -q --cached a.txt; cp b.txt a.txt", r"a\.txt exists again"),
+        ("rm ?.txt", r"b\.txt was deleted"),
+    ):
         shell(repo, script)
         after = snapshot(repo)
         with pytest.raises(Refused, match=match):

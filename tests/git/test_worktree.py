@@ -97,9 +97,7 @@ def test_a_work_tree_of_a_bare_repository(repo: GitRepo, tmp_path: Path, name: s
     assert layout(worktree).root == bare / "repoagent"
 
 
-def test_a_linked_work_tree_of_a_submodule(
-    repo: GitRepo, make_repo: Callable[[str], GitRepo], tmp_path: Path
-) -> None:
+def test_linked_to_a_submodule(repo: GitRepo, make_repo: Callable[[str], GitRepo], tmp_path: Path) -> None:
     other = make_repo("other")
     other.commit("one", x="1")
     repo.git("-c", "protocol.file.allow=always", "submodule", "add", "-q", str(other.top), "sub")
@@ -110,9 +108,7 @@ def test_a_linked_work_tree_of_a_submodule(
         assert layout(open_worktree(top)).root == main.top / ".repoagent"
 
 
-def test_git_dir_of_the_environment_holds_in_every_folder(
-    repo: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_git_dir_in_every_folder(repo: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.move(repo.top / ".git", tmp_path / "dotfiles")
     monkeypatch.chdir(repo.top)
     monkeypatch.setenv("GIT_DIR", "../dotfiles")
@@ -154,6 +150,9 @@ def fork(repo: GitRepo) -> GitRepo:
 def test_operations_in_progress(fork: GitRepo, tmp_path: Path) -> None:
     """`am`, the pause of a series, with reftable, bisect; each work tree has its own."""
     worktree, ours = open_worktree(fork.top), fork.head()
+    fork.git("rebase", "other", ok=False)
+    assert operation(worktree) == "rebase"
+    fork.git("rebase", "--abort")
     patch = fork.git("format-patch", "--stdout", "other~2..other~1")
     fork.git("am", stdin=patch.encode(), ok=False)
     assert operation(worktree) == "am"
@@ -168,10 +167,10 @@ def test_operations_in_progress(fork: GitRepo, tmp_path: Path) -> None:
     assert operation(worktree) is None
     (fork.top / ".git" / "reftable").mkdir()
     assert operation(worktree) is None
-    fork.git("update-ref", "CHERRY_PICK_HEAD", "other")
+    fork.git("branch", "CHERRY_PICK_HEAD")  # a reference without a file of its name
     assert operation(worktree) == "cherry-pick"
     (fork.top / ".git" / "reftable").rmdir()
-    fork.git("update-ref", "-d", "CHERRY_PICK_HEAD")
+    fork.git("branch", "-q", "-D", "CHERRY_PICK_HEAD")
     fork.git("bisect", "start")
     assert operation(worktree) == "bisect"
     shell(fork, f"git bisect reset; git reset -q --hard {ours}")

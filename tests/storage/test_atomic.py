@@ -105,9 +105,7 @@ def test_a_full_disk_leaves_no_half_of_a_gitignore(layout: Layout) -> None:
     assert (layout.root / ".gitignore").read_bytes() == b"*\n!config.toml\n"  # one that is there stays
 
 
-def test_a_temporary_file_that_is_swept_before_it_is_locked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_swept_before_it_is_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     flock, swept = fcntl.flock, []
 
     def flock_later(descriptor: int, kind: int) -> None:

@@ -104,9 +104,7 @@ def test_half_made_ones_are_left_for_a_moment(root: Path, seconds: float) -> Non
     assert list(abandoned(root)) == [] and not half.exists()
 
 
-def test_a_newer_record_is_refused_and_a_broken_one_set_aside(
-    root: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_newer_record_and_a_broken_one(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made = create_journal(root, "one", {}, {})
     (made.folder / "journal.json").write_text('{"version": 2}')
     with pytest.raises(json_files.NewerFormat):
