@@ -131,15 +131,17 @@ def test_a_formatter_and_work_on_top(repo: GitRepo, now: bytes, head: bytes, fil
 
 def test_files_that_are_committed_whole_and_one_that_the_user_has_deleted_since(repo: GitRepo) -> None:
     repo.commit(f=OLD, h=OLD)
+    shell(repo, "git config core.fileMode false; git update-index --chmod=+x f; git commit -qm mode")
     repo.write("f", MY_9)
     repo.write("g", b"new\n")
     (repo.top / "h").unlink()
-    changes = [_change("f", OLD, NEW), _change("g", b"old\n", b"new\n"), _change("h", OLD, NEW)]
+    executable = FileChange.at("f", Content(OLD, "100755"), Content(NEW, "100755"))  # in the index only
+    changes = [executable, _change("g", b"old\n", b"new\n"), _change("h", OLD, NEW)]
     result = _commit(repo, *changes, place=InPlace({"f": Content(MY_9), "h": None}, {"f", "g"}))
     assert "the commit includes your own changes to f" in result.notes
     assert "your own changes to h are not in the commit: they stay in the file" in result.notes
     assert (repo.git("show", "HEAD:f").encode(), repo.git("show", "HEAD:h").encode()) == (MY_9, NEW)
-    assert repo.status() == " D h\n"
+    assert repo.status() == " D h\n" and repo.git("ls-tree", "HEAD", "f").startswith("100755")
 
 
 @pytest.mark.parametrize("mine", [False, True])
