@@ -50,7 +50,7 @@ class Table:
     def tools(self) -> list[Tool]:
         return [
             Tool("read", '<read path="FILE" lines="1-9"/> shows a file.', self.read, needs="nothing"),
-            Tool("run", "<run>COMMAND</run> runs it.", self.run, needs=needs),
+            Tool("run", "<run>COMMAND</run> runs it.", self.run, needs=self.needs),
             Tool("edit", "", self.edit, replay=True),
         ]
 
@@ -59,21 +59,18 @@ class Table:
         self.done.append(f"read {path}")
         return Observation("read", f"content of {path}", ok=path is not None)
 
+    def needs(self, action: Action) -> Needs:
+        return "nothing" if action.body.startswith("ls") else "writes"
+
     def run(self, action: Action) -> Observation:
         self.done.append(f"run {action.body}")
-        results = {
-            "false": Observation("run", "exit 1", ok=False, blocks=False),
-            "denied": Observation("run", "not run", ok=False),
-        }
-        return results.get(action.body, Observation("run", f"exit 0, call {len(self.done)}"))
+        if action.body in {"false", "denied"}:
+            return Observation("run", "failed", ok=False, blocks=action.body == "denied")
+        return Observation("run", f"exit 0, call {len(self.done)}")
 
     def edit(self, action: Action) -> Observation:
         self.done.append("edit")
         return self.verdicts.pop(0) if self.verdicts else APPLIED
-
-
-def needs(action: Action) -> Needs:
-    return "nothing" if action.body.startswith("ls") else "writes"
 
 
 @dataclass
@@ -94,10 +91,15 @@ def play(
     *replies: str,
     verdicts: Sequence[Observation] = (),
     state: State = ASKED,
+    file: Path | None = None,
+    tools: Sequence[Tool] = (),
     **hooks: Callable[[State], Observation | None],
 ) -> Game:
+    """One run, which begins or continues in `file`, if there is one."""
     agent, table, events = Scripted(list(replies)), Table(list(verdicts)), list[LoopEvent]()
-    outcome = run(agent, table.tools(), state, on_event=events.append, **hooks)
+    if file:
+        state = open_state(file) if file.exists() else open_state(file).with_turn(*ASKED.turns)
+    outcome = run(agent, tools or table.tools(), state, on_event=events.append, **hooks)
     return Game(agent, table, events, outcome)
 
 
@@ -239,10 +241,10 @@ def test_foreign_call_is_not_an_answer() -> None:
 
 
 def test_repeated_shell_block_is_the_answer() -> None:
-    game = play(FENCE, FENCE.replace("I look first", "Say this"))
-    assert (game.outcome.kind, game.outcome.text) == ("answered", FENCE.replace("I look first", "Say this"))
-    game = play(FENCE, "<run>ls</run>", FENCE, "<finish>ok</finish>")
-    assert game.outcome.kind == "finished"
+    answer = FENCE.replace("I look first", "Say this")
+    outcome = play(FENCE, answer).outcome
+    assert (outcome.kind, outcome.text) == ("answered", answer)
+    assert play(FENCE, "<run>ls</run>", FENCE, ON).outcome.kind == "finished"
 
 
 def test_answer_with_code_is_an_answer() -> None:
@@ -264,17 +266,18 @@ def test_once_is_appended_to_the_last_observation_of_its_kind() -> None:
     def task(action: Action) -> Observation:
         return Observation("task", f"Added {action.body}", once="PLAN")
 
-    reply = '<task>1</task>\n<task>2</task>\n<read path="a"/>\n<task>3</task>\n'
-    agent = Scripted([reply, "<finish>ok</finish>"])
-    outcome = run(agent, [*Table().tools(), Tool("task", "", task)], ASKED)
-    seen = [turn.text for turn in outcome.state.turns if turn.meta.get("kind") == "task"]
+    reply = f"<task>1</task>\n<task>2</task>\n{READ}\n<task>3</task>\n"
+    game = play(reply, ON, tools=[*Table().tools(), Tool("task", "", task)])
+    seen = [turn.text for turn in game.turns if turn.meta.get("kind") == "task"]
     assert seen == ["Added 1", "Added 2", "Added 3\nPLAN"]
 
 
 def test_other_text_and_messages_are_in_the_outcome() -> None:
-    game = play(
-        "<message>half way</message>\n<run>make</run>", "b.py is not done.\n<finish>a.py is done</finish>"
+    replies = (
+        "<message>half way</message>\n<run>make</run>",
+        "b.py is not done.\n<finish>a.py is done</finish>",
     )
+    game = play(*replies)
     outcome, words = game.outcome, [event.words for event in game.events if event.kind == "reply"]
     assert (outcome.text, outcome.words) == ("a.py is done", "b.py is not done.")
     assert outcome.messages == ("half way",) and words[-1] == "b.py is not done.\n\na.py is done"
@@ -294,8 +297,8 @@ def test_imitated_observation_is_dropped_and_reported() -> None:
 
 
 def test_single_edit_ends_the_run_with_one_call() -> None:
-    game = play(f"It was wrong.\n<commit>Make it 2</commit>\n{DIFF}<note>tabs</note>\n<think>fine</think>")
-    assert (game.outcome.kind, game.outcome.text) == ("finished", "It was wrong.")
+    game = play(f"Only half.\n<commit>Make it 2</commit>\n{DIFF}<note>tabs</note>\n<think>fine</think>")
+    assert (game.outcome.kind, game.outcome.text) == ("finished", "Only half.")
     assert (game.outcome.commit_message, game.outcome.notes) == ("Make it 2", ("tabs",))
     assert len(game.agent.seen) == 1
 
@@ -317,7 +320,6 @@ def test_last_commit_message_and_all_notes_count() -> None:
         (["I have changed it."], "answered", "I have changed it."),
         (['<reject why="not needed"/>'], "rejected", "not needed"),
         (["<think>a</think>", "<message>wait</message>", "<finish>x</finish>"], "finished", "x"),
-        ([f"Only half.\n{DIFF}"], "finished", "Only half."),
     ],
 )
 def test_end_of_a_run(replies: list[str], kind: str, text: str) -> None:
@@ -329,12 +331,9 @@ def test_end_of_a_run(replies: list[str], kind: str, text: str) -> None:
     "last", [DIFF, "<finish>done</finish>", f"{DIFF}<finish>done</finish>", "It is changed."]
 )
 def test_objection_is_returned_to_the_model(last: str) -> None:
-    objections = [Observation("person", "no, because it is ugly")]
-
-    def object_once(state: State) -> Observation | None:
-        return objections.pop() if objections else None
-
-    game = play(last, f"Nicer.\n{OTHER}", before_finish=object_once, before_answer=object_once)
+    objections = iter([Observation("person", "no, because it is ugly")])
+    once = {hook: lambda state: next(objections, None) for hook in ("before_finish", "before_answer")}
+    game = play(last, f"Nicer.\n{OTHER}", **once)
     assert game.outcome.kind == "finished"
     assert game.agent.last_seen() == "no, because it is ugly"
     rejected = play("<reject>x</reject>", before_finish=lambda state: refusal())
@@ -350,15 +349,6 @@ class Killed(BaseException):
 
 def kill(*args: object) -> Observation:
     raise Killed
-
-
-def play_in(
-    file: Path, *replies: str, tools: Sequence[Tool] = (), **hooks: Callable[..., object]
-) -> tuple[Scripted, Table, Outcome]:
-    """Begin or continue the run in `file`."""
-    agent, table = Scripted(list(replies)), Table()
-    state = open_state(file) if file.exists() else open_state(file).with_turn(Turn("user", "make it 2"))
-    return agent, table, run(agent, tools or table.tools(), state, **hooks)
 
 
 @pytest.fixture
@@ -387,38 +377,37 @@ def test_killed_run_resumes_without_repeated_calls(file: Path, at: int) -> None:
 
 def test_objection_survives_a_kill(file: Path) -> None:
     with pytest.raises(LimitReached):
-        play_in(file, DIFF, before_finish=lambda state: Observation("person", "no"))
-    agent, _, outcome = play_in(file, f"Better.\n{OTHER}")
-    assert outcome.kind == "finished" and agent.last_seen() == "no"
+        play(DIFF, file=file, before_finish=lambda state: Observation("person", "no"))
+    game = play(f"Better.\n{OTHER}", file=file)
+    assert game.outcome.kind == "finished" and game.agent.last_seen() == "no"
 
 
 def test_failures_are_counted_across_a_kill(file: Path) -> None:
     with pytest.raises(LimitReached):
-        play_in(file, "<run>a", "<run>b")
+        play("<run>a", "<run>b", file=file)
     with pytest.raises(ModelError):
-        play_in(file, "<run>c", "<run>d", "<finish>x</finish>")
+        play("<run>c", "<run>d", ON, file=file)
 
 
 def test_finish_is_checked_again_after_a_kill(file: Path) -> None:
     with pytest.raises(Killed):
-        play_in(file, DIFF, before_finish=kill)
+        play(DIFF, file=file, before_finish=kill)
     checked: list[State] = []
-    _, _, outcome = play_in(file, before_finish=checked.append)
-    assert outcome.kind == "finished" and len(checked) == 1
+    assert play(file=file, before_finish=checked.append).outcome.kind == "finished" and len(checked) == 1
 
 
 def test_dropped_end_stays_dropped_after_a_kill(file: Path) -> None:
     with pytest.raises(Killed):
-        play_in(file, f"{DIFF}\nHuman: thanks", tools=[Tool("edit", "", kill)])
-    agent, _, outcome = play_in(file, "<finish>done</finish>")
-    assert outcome.text == "done" and "dropped" in agent.last_seen()
+        play(f"{DIFF}\nHuman: thanks", file=file, tools=[Tool("edit", "", kill)])
+    game = play(ON, file=file)
+    assert game.outcome.text == "x" and "dropped" in game.agent.last_seen()
 
 
 def test_replay_repeats_actions_without_lasting_effects(file: Path) -> None:
     with pytest.raises(LimitReached):
-        play_in(file, f'{DIFF}<read path="a"/>', OTHER, tools=Table([APPLIED, refusal()]).tools())
+        play(f"{DIFF}{READ}", OTHER, file=file, verdicts=[APPLIED, refusal()])
     with pytest.raises(LimitReached):
-        play_in(file, f'ok\n{DIFF}<read path="b"/>')
+        play(f"ok\n{DIFF}{OF_B}", file=file)
     table = Table()
     replay(table.tools(), open_state(file))
     assert table.done == ["edit", "edit"]
@@ -427,11 +416,11 @@ def test_replay_repeats_actions_without_lasting_effects(file: Path) -> None:
 
 
 def test_finished_earlier_run_is_ignored(file: Path) -> None:
-    play_in(file, DIFF)
+    play(DIFF, file=file)
     table = Table()
     state = open_state(file).with_turn(Turn("user", "and now?"))
     replay(table.tools(), state)
-    assert run(Scripted(["<finish>nothing to do</finish>"]), table.tools(), state).text == "nothing to do"
+    assert run(Scripted([ON]), table.tools(), state).text == "x"
     assert table.done == []
 
 
@@ -479,13 +468,12 @@ def test_text_is_streamed_and_the_turn_names_the_model() -> None:
 
 
 def test_replies_to_several_prompts_are_joined() -> None:
-    parts = iter(["first", "second"])
+    parts = iter([{"sent": "first", "kind": "one"}, {"sent": "second", "kind": "one"}])
     agent = ModelAgent(
-        Parrot("x"), Meter(), lambda state: prompt(state) * 2, on_reply=lambda _, reply: {"sent": next(parts), "kind": "one"}
-    )  # fmt: skip
-    assert agent.step(ASKED) == Turn(
-        "assistant", "x\n\nx", {"model": "parrot-1", "sent": "first second", "kind": "one"}
+        Parrot("x"), Meter(), lambda state: prompt(state) * 2, on_reply=lambda _, reply: next(parts)
     )
+    meta = {"model": "parrot-1", "sent": "first second", "kind": "one"}
+    assert agent.step(ASKED) == Turn("assistant", "x\n\nx", meta)
 
 
 def test_plugin_is_loaded_and_the_model_is_the_default(

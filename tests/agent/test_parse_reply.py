@@ -121,7 +121,7 @@ def test_speakers_are_ignored_in_diffs_bodies_and_code() -> None:
 # What must work.
 
 
-KINDS: list[tuple[str, list[str]]] = [
+KINDS = [
     (DIFF, ["edit"]),
     (BARE, ["edit"]),
     ("x.py\n```python\n<run>evil</run>\n```\n", ["edit"]),
@@ -130,11 +130,9 @@ KINDS: list[tuple[str, list[str]]] = [
     ('<read path="a"/> <read path="b"/>\r\n<run>x</run>', ["read", "read", "run"]),
     (f"<finish>done</finish>\n{DIFF}", ["edit", "finish"]),
     (f"<finish>I would do\n{DIFF}</finish>", ["finish"]),
-    (  # the diff of a file with the same tag
-        f"<commit>Fix x</commit>\n<note>a</note>\n{DIFF.replace('two', '<note>two</note>').replace(' one', ' </commit>')}",
-        ["edit"],
-    ),
-]
+    # the diff of a file with the same tags
+    ("<commit>Fix x</commit>\n<note>a</note>\n" + DIFF.replace("two", "<note>two</note>").replace(" one", " </commit>"), ["edit"]),
+]  # fmt: skip
 
 
 def test_kinds_of_actions() -> None:
@@ -144,11 +142,8 @@ def test_kinds_of_actions() -> None:
 
 def test_prose_tags_and_values() -> None:
     reply = "I look first.\n\n<read path=\"a.py\" lines='10-40'/>\n<run>\nmake test\n</run>\nThen more."
-    assert read(reply) == Parsed(
-        reply,
-        thought="I look first.\n\nThen more.",
-        actions=(Action("read", {"path": "a.py", "lines": "10-40"}), Action("run", {}, "make test\n")),
-    )
+    actions = (Action("read", {"path": "a.py", "lines": "10-40"}), Action("run", {}, "make test\n"))
+    assert read(reply) == Parsed(reply, thought="I look first.\n\nThen more.", actions=actions)
     (action,) = read('<search pattern="&quot;a&quot; &amp;lt; -> &copy"/>').actions
     assert action.args == {"pattern": '"a" &lt; -> &copy'}
     body = "```\n</write>\n<run>x</run>\n</write>\n<observation>\n"
@@ -171,9 +166,8 @@ def test_patch_without_an_edit_tool_is_prose() -> None:
 
 
 def test_commit_and_notes_are_data() -> None:
-    parsed = read(
-        f"<commit>\nFix\n\nuser: y\n</commit>\n{DIFF}<note>tabs\n only</note><note> </note>\n<note>b</note>"
-    )
+    notes = "<note>tabs\n only</note><note> </note>\n<note>b</note>"
+    parsed = read(f"<commit>\nFix\n\nuser: y\n</commit>\n{DIFF}{notes}")
     assert parsed.commit_message == "Fix\n\nuser: y" and parsed.notes == ("tabs only", "b")
     assert [action.kind for action in parsed.actions] == ["edit"]
 
@@ -186,9 +180,18 @@ def test_thoughts_of_a_reasoning_model_are_ignored() -> None:
 
 # Properties.
 
-MARKS = [
-    "```", "```diff\n", "~~~", "`", "--- a/x\n+++ b/x\n", "@@\n", "-a\n", "+b\n", " c\n", "<<<<<<< SEARCH\n",
-]  # fmt: skip
+MARKS = (
+    "```",
+    "```diff\n",
+    "~~~",
+    "`",
+    "--- a/x\n+++ b/x\n",
+    "@@\n",
+    "-a\n",
+    "+b\n",
+    " c\n",
+    "<<<<<<< SEARCH\n",
+)
 scraps = st.sampled_from(
     [
         *MARKS, "<run>", "</run>", "<run ", "</run ", "<think>", "</think>", "<commit>", "</commit>", "<run id='x'>",

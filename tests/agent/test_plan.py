@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given, settings
@@ -86,15 +87,13 @@ def test_tasks_are_parsed() -> None:
     assert [task.id for task in plan.open] == ["2", "3", "4"]
 
 
-TITLES = {
-    **{text: [] for text in ("", "- [ ]", "- [x](link)", "- [?] what", "    text")},
-    "- [] x]": ["x]"],
-    "- [ ] 3 files to check\n- [ ] 2.0 release": ["3 files to check", "2.0 release"],
-}
-
-
 def test_lines_that_are_tasks() -> None:
-    assert {text: [task.title for task in Plan(text).tasks] for text in TITLES} == TITLES
+    titles = {
+        **{text: [] for text in ("", "- [ ]", "- [x](link)", "- [?] what", "    text")},
+        "- [] x]": ["x]"],
+        "- [ ] 3 files to check\n- [ ] 2.0 release": ["3 files to check", "2.0 release"],
+    }
+    assert {text: [task.title for task in Plan(text).tasks] for text in titles} == titles
 
 
 def test_line_without_an_id_gets_the_next_free_one_and_keeps_it() -> None:
@@ -148,24 +147,24 @@ def test_change_leaves_the_other_tasks(plan: Plan, note: str, state: TaskState) 
     assert {task.id: task.state for task in after.tasks}[id] == state
 
 
-def test_invalid_action_is_refused() -> None:
-    refused: list[tuple[dict[str, str], str]] = [
+@pytest.mark.parametrize(
+    ("args", "why"),
+    [
         ({"n": "9"}, "no task 9: the tasks are 1, 2, 3"),
         ({"add": "  "}, "needs a title"),
         ({"add": "x", "n": "1"}, "either"),
         ({"state": "done"}, "id= only marks"),
         ({"n": "1", "state": "ready"}, "unknown state"),
         ({"n": "1", "under": "2"}, "unknown argument under"),
-    ]
-    for args, why in refused:
-        with pytest.raises(UsageError, match=why):
-            ask(Plan(THREE), **args)
+    ],
+)
+def test_invalid_action_is_refused(args: dict[str, str], why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        ask(Plan(THREE), **args)
 
 
 def test_failed_system_call_stops_the_run(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(*arguments: object, **options: object) -> None:
-        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-
+    fails = Mock(side_effect=OSError(errno.EMFILE, os.strerror(errno.EMFILE)))
     with monkeypatch.context() as patched:
         patched.setattr("repoagent.storage.atomic.os.fsync", fails)
         patched.setattr("repoagent.storage.atomic.os.fdatasync", fails, raising=False)
@@ -257,11 +256,8 @@ def test_concurrent_additions_are_not_lost(file: Path) -> None:
         for number in range(8):
             perform(file, add=f"{name}{number}")
 
-    threads = [threading.Thread(target=many, args=(name,)) for name in "abc"]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(many, "abc"))
     plan = read_plan(file)
     assert len(plan.tasks) == len({task.id for task in plan.tasks}) == 24
 
@@ -289,13 +285,10 @@ def test_missing_plan_is_rebuilt_from_the_conversation(file: Path) -> None:
     text = file.read_text()
     assert plan_from(turns, TOOLS).text == text
     assert plan_news(file, turns, TOOLS) is None
-    gone = (
-        Turn("assistant", '<task n="7" state="done"/>'),
-        Turn("observation", "7 is done", {"kind": "task", "ok": "yes"}),
-    )
-    assert (
-        plan_from((*turns, *gone), TOOLS).text == text
-    )  # on an edit of the user that is not in the conversation
+    # a change of a task that only an edit of the user, which is not in the conversation, had added
+    gone = Turn("assistant", '<task n="7" state="done"/>')
+    done = Turn("observation", "7 is done", {"kind": "task", "ok": "yes"})
+    assert plan_from((*turns, gone, done), TOOLS).text == text
     file.unlink()
     assert plan_news(file, turns, TOOLS) is None
     assert file.read_text() == text
@@ -307,10 +300,8 @@ def test_edit_of_the_user_is_reported_once(file: Path) -> None:
     file.write_text(text.replace("3. C\n", "3. C\n  soon\n") + "- [ ] also this\n  with care\n")
     news = plan_news(file, turns, TOOLS)
     assert news is not None
-    lines = (
-        "- [ ] 1. A\n- [ ] 2. B\n- [ ] 3. C\n+ [x] 2. Be\n+ [ ] 3. C: soon\n+ [ ] 4. also this: with care\n"
-    )
-    assert lines in news.text
+    removed, added = THREE, "+ [x] 2. Be\n+ [ ] 3. C: soon\n+ [ ] 4. also this: with care\n"
+    assert removed + added in news.text
     assert "- [ ] 4. also this" in file.read_text()
     turns = (*turns, news)
     assert plan_news(file, turns, TOOLS) is None

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from repoagent.agent.python_tool import LOST_STATE, KernelSession, interpreter
 from repoagent.agent.sandbox.confine import Sandbox, find, unconfined, why_ended
 from repoagent.agent.sandbox.launch.syscalls import landlock_abi
 from repoagent.agent.sandbox.policy import Policy, scrubbed
+from tests.agent.sandbox.targets import until
 
 
 class PythonTool:
@@ -38,14 +38,13 @@ class PythonTool:
         def wrap(argv: object, report: Path | None = None, may: str = "all") -> list[str]:
             return (sandbox.wrap if sandbox else unconfined)(argv, policy, report)
 
-        name = sandbox.name if sandbox else ""
-        gate = Gate("ask", lambda asked: Verdict(True), audit=self.events.append, sandbox=name)
+        audit = self.events.append
+        gate = Gate("ask", lambda asked: Verdict(True), audit=audit, sandbox=sandbox.name if sandbox else "")
         env = scrubbed(os.environ, policy)
         env.pop("PYTEST_CURRENT_TEST", None)  # if set, ipykernel does not capture the output of programs
         self.runner = CommandRunner(
-            self.top, base / "output", env, gate, wrap=wrap,
-            why_ended=why_ended, audit=self.events.append, shown_as=lambda path: f"output/{path.name}",
-        )  # fmt: skip
+            self.top, base / "output", env, gate, wrap=wrap, why_ended=why_ended, audit=audit
+        )
         self.session = KernelSession(self.runner, self.scratch, sys.executable)
         self.tool = self.session.tool()
 
@@ -61,18 +60,17 @@ def python(tmp_path: Path) -> Iterator[PythonTool]:
 
 
 def test_invalid_call_starts_nothing(python: PythonTool) -> None:
-    calls: list[tuple[str, dict[str, str], str]] = [
+    for code, args, expected in (
         ("", {}, "no code: use"),
         ("1\0", {}, "text of at most"),
         ("#" * 400_001, {}, "text of at most"),
         ("1", {"timeout": "soon"}, "number of seconds"),
         ("1", {"timeout": "99999"}, "at most 3600"),
         ("1", {"cwd": "src"}, "unknown argument cwd"),
-    ]
-    for code, args, expected in calls:
+    ):
         seen = python.run(code, **args)
         assert not seen.ok and expected in seen.text
-        assert python.session.kernel is None and not python.events
+    assert python.session.kernel is None and not python.events
 
 
 def test_kernel_that_does_not_start(python: PythonTool) -> None:
@@ -163,14 +161,11 @@ def test_output_is_limited_and_keeps_its_end(tmp_path: Path) -> None:
         run.handle(Message("stream", "us", {"text": text}))
     run.handle(Message("error", "us", {"traceback": ["the error"]}))
     run.output.close()
-    text = (tmp_path / "o").read_text()
-    assert text.startswith("1234567890\n[… 20 bytes were not saved …]\nxxx") and text.endswith(
-        "x\nthe error\n"
-    )
-    assert len(text) == 10 + len("\n[… 20 bytes were not saved …]\n") + TAIL
+    start, end = "1234567890\n[… 20 bytes were not saved …]\n", "\nthe error\n"
+    assert (tmp_path / "o").read_text() == start + "x" * (TAIL - len(end)) + end
 
 
-INVALID: list[dict[str, object]] = [
+INVALID = [
     {}, {"text": 5}, {"data": []}, {"data": {"text/plain": {}}}, {"data": {"image/png": "x" * 999}},
     {"traceback": "no list", "ename": None}, {"traceback": [{}], "ename": "\ud800"}, {"payload": [5, {"source": "page"}]},
     {"status": ["ok"], "execution_state": {}},
@@ -194,9 +189,8 @@ def test_unresponsive_and_noisy_code(tmp_path: Path) -> None:
     base.mkdir()
     python = PythonTool(base, memory=400 * 2**20)
     try:
-        deaf = python.run(
-            "import time\nwhile True:\n try: time.sleep(9)\n except BaseException: pass", timeout="0.5"
-        )
+        code = "import time\nwhile True:\n try: time.sleep(9)\n except BaseException: pass"
+        deaf = python.run(code, timeout="0.5")
         assert not deaf.ok and "the kernel has ended: stopped after 0.5 s (timeout)" in deaf.text
         loud = python.run(f"print('y' * {LARGEST + 9})")
         assert loud.ok and "Some of the output is missing: it was too long" in loud.text
@@ -242,15 +236,11 @@ def test_kernel_ends_with_its_parent(tmp_path: Path) -> None:
         print(python.run("import os; os.getpid()").text, flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
     """)
-    found = subprocess.run(
-        [sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=False
-    )
+    argv = [sys.executable, "-c", program, str(tmp_path)]
+    found = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert found.returncode == -signal.SIGKILL
     pid = int(next(line for line in found.stdout.splitlines() if line.isdecimal()))
-    end = time.monotonic() + 10
-    while Path(f"/proc/{pid}").exists():
-        assert time.monotonic() < end
-        time.sleep(0.05)
+    until(lambda: not Path(f"/proc/{pid}").exists())
 
 
 @pytest.mark.soak
@@ -267,9 +257,8 @@ def test_interrupt_of_the_user_ends_the_kernel(python: PythonTool) -> None:
 def test_new_hidden_file_ends_the_kernel(python: PythonTool) -> None:
     python.runner.gate.mode, python.runner.gate.sandbox = "auto", "pretended"
     (python.top / "old.env").write_text("x")
-    python.runner.gate.hidden = HiddenFiles(
-        withheld=lambda: {path.name: "" for path in python.top.glob("*.env")}
-    )
+    hidden = python.top.glob
+    python.runner.gate.hidden = HiddenFiles(withheld=lambda: {path.name: "" for path in hidden("*.env")})
     python.run("x = 1")
     assert python.run("x").text.startswith("done")
     (python.top / "new.env").write_text("x")

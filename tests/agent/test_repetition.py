@@ -22,9 +22,10 @@ def actions(step: Step) -> Sequence[Action]:
 
 
 def step(reply: str, *results: str, ok: bool = True, extra: str = "") -> Step:
-    kinds = [action.kind for action in parse(reply, TOOLS).actions]
-    metas = [{"kind": kind, "ok": "yes" if ok else "no"} for kind in kinds]
-    seen = [Turn("observation", text, meta) for text, meta in zip(results, metas, strict=False)]
+    calls = zip(parse(reply, TOOLS).actions, results, strict=True)
+    seen = [
+        Turn("observation", text, {"kind": call.kind, "ok": "yes" if ok else "no"}) for call, text in calls
+    ]
     noted = [Turn("observation", "told", {"kind": extra, "extra": extra})] if extra else []
     return Step(Turn("assistant", reply), (*seen, *noted))
 
@@ -55,10 +56,10 @@ def test_same_reply_with_the_same_result() -> None:
     [
         [run("make", "failed", f"Attempt {n}.") for n in range(NEAR)],
         [edit(1, ok=False, prose=str(n)) for n in range(NEAR)],
-        *[
-            [run(f"c{n}", f"r{n}", f"round {number}") for number in range(NEAR) for n in range(size)]
+        *(
+            [run(f"c{n}", f"r{n}", f"round {i}") for i in range(NEAR) for n in range(size)]
             for size in (2, 3, 4)
-        ],
+        ),
         [step('<wait id="1"/>', "still running") for _ in range(PATIENCE)],
     ],
 )
@@ -97,17 +98,16 @@ COMMANDS = st.lists(st.sampled_from(["make test", "make lint", "cat x"]), min_si
 @given(
     st.lists(COMMANDS, min_size=1, max_size=15), st.sampled_from(["1 failed in 0.3s", "ok"]), st.booleans()
 )
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_no_warning_while_edits_and_tests_alternate(
     rounds: list[list[str]], result: str, together: bool
 ) -> None:
     """Each round is a new edit, and some commands with the same prose and the same results."""
     steps: list[Step] = []
     for number, commands in enumerate(rounds):
-        new = [edit(number), *(run(command, result) for command in commands)]
-        if together:
-            text = edit(number).reply.text + "".join(f"<run>{command}</run>\n" for command in commands)
-            new = [step(text, "Applied.", *[result] * len(commands))]
-        for added in new:
+        text = edit(number).reply.text + "".join(f"<run>{command}</run>\n" for command in commands)
+        one = [step(text, "Applied.", *[result] * len(commands))]
+        several = [edit(number), *(run(command, result) for command in commands)]
+        for added in one if together else several:
             steps.append(added)
             assert not warning(*steps)

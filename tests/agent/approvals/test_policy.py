@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -13,12 +15,12 @@ from repoagent.agent.approvals.shell_parser import read_command
 from repoagent.errors import UsageError
 
 
+@dataclass
 class Person:
     """An asker that always returns the same verdict, and records the requests."""
 
-    def __init__(self, verdict: Verdict) -> None:
-        self.verdict = verdict
-        self.asked: list[ApprovalRequest] = []
+    verdict: Verdict
+    asked: list[ApprovalRequest] = field(default_factory=list)
 
     def __call__(self, asked: ApprovalRequest) -> Verdict:
         self.asked.append(asked)
@@ -29,16 +31,22 @@ def gate(
     tmp_path: Path,
     mode: Mode = "ask",
     *,
-    allow: tuple[str, ...] = (),
-    deny: tuple[str, ...] = (),
+    allow: Sequence[str] = (),
+    deny: Sequence[str] = (),
     sandbox: str = "",
 ) -> Gate:
-    hidden, path = HiddenFiles(tmp_path), "/usr/bin:/bin"
-    return Gate(mode, allow=rules(allow), deny=rules(deny), sandbox=sandbox, hidden=hidden, path=path)
+    hidden = HiddenFiles(tmp_path)
+    return Gate(
+        mode, allow=rules(allow), deny=rules(deny), sandbox=sandbox, hidden=hidden, path="/usr/bin:/bin"
+    )
+
+
+def decide(gate: Gate, command: str) -> Verdict:
+    return gate.decide(ApprovalRequest("command", command))
 
 
 def passes(gate: Gate, command: str) -> bool:
-    return gate.decide(ApprovalRequest("command", command)).allowed
+    return decide(gate, command).allowed
 
 
 def test_deny_rule_on_a_case_insensitive_file_system(tmp_path: Path) -> None:
@@ -47,11 +55,11 @@ def test_deny_rule_on_a_case_insensitive_file_system(tmp_path: Path) -> None:
     it = gate(tmp_path, "auto", deny=("git push *",), sandbox="landlock")
     it.path = f"/no/such/folder:{tmp_path}"
     commands = "GIT push", "/usr/bin/Git -C x PUSH origin", "git push"
-    assert [it.decide(ApprovalRequest("command", text)).allowed for text in commands] == [True, True, False]
+    assert [passes(it, text) for text in commands] == [True, True, False]
     (tmp_path / "GIT").hardlink_to(tmp_path / "git")
     ignores_case.cache_clear()
-    assert [it.decide(ApprovalRequest("command", text)).allowed for text in commands] == [False] * 3
-    assert it.decide(ApprovalRequest("command", "GIT pull")).allowed
+    assert [passes(it, text) for text in commands] == [False] * 3
+    assert passes(it, "GIT pull")
 
 
 OF_GIT_LOG = """
@@ -115,19 +123,14 @@ def test_deny_rule_wins_in_every_mode(tmp_path: Path, mode: Mode) -> None:
     it = gate(tmp_path, mode, allow=("*",), deny=("git push *",), sandbox="landlock")
     it.asker = person = Person(Verdict(True))
     for command in commands(PUSHES):
-        verdict = it.decide(ApprovalRequest("command", command))
+        verdict = decide(it, command)
         assert not verdict.allowed and "git push *" in verdict.reason and not person.asked, command
 
 
-def test_deny_rule_matches_the_full_path_of_a_program(tmp_path: Path) -> None:
+def test_command_that_a_deny_rule_does_not_match(tmp_path: Path) -> None:
     it = gate(tmp_path, "auto", deny=("rm *",), sandbox="landlock")
-    assert not passes(it, "/bin/rm x") and passes(it, "/bin/rmdir x")
-
-
-def test_ambiguous_command_is_not_run_automatically_with_deny_rules(tmp_path: Path) -> None:
-    it = gate(tmp_path, "auto", deny=("git push *",), sandbox="landlock")
-    assert "simpler" in it.decide(ApprovalRequest("command", "eval $x")).reason
-    assert passes(it, "git status | cat; make")
+    assert not passes(it, "/bin/rm x") and passes(it, "/bin/rmdir x") and passes(it, "git status | cat; make")
+    assert "simpler" in decide(it, "eval $x").reason  # which may be `rm`
 
 
 HARMLESS = """
@@ -199,11 +202,8 @@ def test_mode_passes_refuses_or_asks(tmp_path: Path, mode: Mode, sandbox: str) -
                 assert "--mode ask" in verdict.reason
 
 
-def test_allow_rule_is_ignored_in_read_only_mode(tmp_path: Path) -> None:
+def test_rules_of_other_kinds_and_in_read_only_mode(tmp_path: Path) -> None:
     assert not passes(gate(tmp_path, "read-only", allow=("make *",), sandbox="landlock"), "make")
-
-
-def test_rules_of_other_kinds(tmp_path: Path) -> None:
     it = gate(tmp_path, allow=("browse:https://docs.python.org/*",), deny=("tool:deploy*",))
     it.asker = Person(Verdict(True))
     assert it.decide(ApprovalRequest("browse", "https://docs.python.org/3/")).by.startswith("rule")
@@ -277,26 +277,20 @@ script x; strace x; unzip a; zip -TT x a; sort --compress-program=x f; ed f; dc 
 def test_always_proposes_no_wildcard_for_programs_that_run_others() -> None:
     """For other programs, the pattern is the exact command, or there is none."""
     for command in RUNS_OTHERS.replace("\n", ";").split(";"):
-        assert not [pattern for pattern in propose(read_command(command.strip())) if pattern.endswith("*")], (
-            command
-        )
+        patterns = propose(read_command(command.strip()))
+        assert not any(pattern.endswith("*") for pattern in patterns), command
 
 
 def test_unclosed_quote_in_a_pattern_is_reported() -> None:
-    with pytest.raises(UsageError, match="unclosed quote"):
-        rules(["git log 'x"])
-    with pytest.raises(UsageError, match="not a command pattern"):
-        rules(["  "])
+    for pattern, why in (("git log 'x", "unclosed quote"), ("  ", "not a command pattern")):
+        with pytest.raises(UsageError, match=why):
+            rules([pattern])
 
 
 def test_error_of_the_asker_propagates(tmp_path: Path) -> None:
     """Nothing is allowed by accident if the asker raises."""
-
-    def gone(_: ApprovalRequest) -> Verdict:
-        raise KeyboardInterrupt
-
     it = gate(tmp_path)
-    it.asker = gone
+    it.asker = Mock(side_effect=KeyboardInterrupt)
     with pytest.raises(KeyboardInterrupt):
         passes(it, "make")
     assert not passes(gate(tmp_path), "make")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
@@ -22,6 +24,7 @@ from repoagent.agent.exec import process
 from repoagent.agent.exec.process import environment
 from repoagent.agent.exec.render_output import drawn, unmatched
 from repoagent.agent.exec.tools import CommandRunner
+from tests.agent.sandbox.targets import alive, until
 
 
 class CommandTools:
@@ -31,19 +34,16 @@ class CommandTools:
         self.events: list[Mapping[str, object]] = []
         gate = Gate("ask", asker=lambda asked: Verdict(True), audit=self.events.append)
         self.runner = CommandRunner(
-            top, top.parent / "output", dict(os.environ), gate, audit=self.events.append
+            top, top.parent / "output", {**os.environ}, gate, audit=self.events.append
         )
         self.runner.shown_as = lambda path: f"output/{path.name}"
         self.tools = {tool.name: tool for tool in self.runner.tools()}
+        self.run = partial(self.perform, "run")
+        self.wait = partial(self.perform, "wait")
+        self.kill = partial(self.perform, "kill")
 
-    def run(self, body: str, **args: str) -> Observation:
-        return self.tools["run"].perform(Action("run", args, body))
-
-    def wait(self, **args: str) -> Observation:
-        return self.tools["wait"].perform(Action("wait", args))
-
-    def kill(self, **args: str) -> Observation:
-        return self.tools["kill"].perform(Action("kill", args))
+    def perform(self, name: str, body: str = "", **args: str) -> Observation:
+        return self.tools[name].perform(Action(name, args, body))
 
 
 @pytest.fixture
@@ -54,23 +54,8 @@ def tools(tmp_path: Path) -> Iterator[CommandTools]:
     tools.runner.close()
 
 
-def until(true: Callable[[], object]) -> None:
-    """Wait until `true` is; fail after some seconds."""
-    end = time.monotonic() + 20
-    while not true():
-        assert time.monotonic() < end, "that took too long"
-        time.sleep(0.02)
-
-
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
 def test_invalid_call_runs_nothing(tools: CommandTools) -> None:
-    calls: list[tuple[str, dict[str, str], str]] = [
+    for body, args, expected in (
         ("", {}, "no command: use"),
         ("echo a\0b", {}, "text of at most"),
         ("echo " + "a" * 110_000, {}, "write longer input to a file"),
@@ -78,8 +63,7 @@ def test_invalid_call_runs_nothing(tools: CommandTools) -> None:
         ("ls", {"timeout": "0"}, "number of seconds"),
         ("ls", {"timeout": "99999"}, "at most 3600"),
         ("ls", {"dir": "x"}, "unknown argument dir"),
-    ]
-    for body, args, expected in calls:
+    ):
         seen = tools.run(body, **args)
         assert not seen.ok and expected in seen.text and not tools.runner.folder.exists()
 
@@ -160,10 +144,8 @@ def test_timeout_ends_all_processes_and_shows_the_output(
     tools: CommandTools, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(process, "MERCY", 0.3)
-    seen = tools.run(
-        "trap '' TERM; echo started; sh -c 'echo $$ > child; sleep 60' & echo $$ > parent; wait; sleep 60",
-        timeout="0.5",
-    )
+    command = "sh -c 'echo $$ > child; sleep 60' & echo $$ > parent; wait; sleep 60"
+    seen = tools.run(f"trap '' TERM; echo started; {command}", timeout="0.5")
     assert not seen.ok and "started" in seen.text
     assert "stopped after 0.5 s (timeout), exit 137 (SIGKILL)" in seen.text
     pids = [int((tools.runner.top / name).read_text()) for name in ("parent", "child")]
@@ -176,11 +158,8 @@ def test_timeout_ends_all_processes_and_shows_the_output(
 def test_child_with_the_pipe_open_does_not_delay_the_result(tools: CommandTools) -> None:
     began = time.monotonic()
     seen = tools.run("sleep 60 & echo $!")
-    assert (
-        time.monotonic() - began < 5
-        and seen.ok
-        and "Processes that the command left running were killed" in seen.text
-    )
+    assert seen.ok and "Processes that the command left running were killed" in seen.text
+    assert time.monotonic() - began < 5
     pid = int(seen.text.split("\n")[2])
     until(lambda: not alive(pid))
     loop = "echo $$ > loop; while [ -e loop ]; do echo y; sleep 0.01; done"
@@ -220,10 +199,7 @@ def test_interrupt_ends_the_command_and_propagates(tools: CommandTools) -> None:
 def test_interrupt_right_after_the_start_is_audited(
     tools: CommandTools, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("repoagent.agent.exec.tools.Command", interrupted)
+    monkeypatch.setattr("repoagent.agent.exec.tools.Command", Mock(side_effect=KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         tools.run("true")
     assert tools.events[-1]["kind"] == "command" and tools.events[-1]["stopped"] == "interrupted"
@@ -232,10 +208,12 @@ def test_interrupt_right_after_the_start_is_audited(
 def test_long_output_is_shortened_and_saved(tools: CommandTools) -> None:
     seen = tools.run("seq 1 5000")
     assert "\n1\n2\n" in seen.text and "\n5000\n</output" in seen.text and 6000 < len(seen.text) < 9000
-    gap = next(line for line in seen.text.split("\n") if "omitted" in line)
-    first, last = map(int, gap.split("lines ")[-1].split(" ")[0].split("-"))
-    assert f"… {last - first + 1} lines omitted: output/001-seq-1-5000.txt lines " in gap
-    assert f"\n{first - 1}\n… " in seen.text and f" …\n{last + 1}\n" in seen.text
+    gap = re.search(
+        r"\n(\d+)\n… (\d+) lines omitted: output/001-seq-1-5000.txt lines (\d+)-(\d+).* …\n(\d+)\n", seen.text
+    )
+    assert gap
+    before, count, first, last, after = map(int, gap.groups())
+    assert (before + 1, first + count - 1, last + 1) == (first, last, after)
     assert seen.data["output"] == "output/001-seq-1-5000.txt"
     assert (tools.runner.folder / "001-seq-1-5000.txt").read_text().split("\n")[first - 1] == str(first)
 
@@ -286,23 +264,12 @@ def test_full_disk_does_not_stop_a_command(tools: CommandTools) -> None:
 
 def test_many_commands_leave_nothing_behind(tools: CommandTools) -> None:
     tools.run("true")
-    others = zombies()
-    descriptors = Path("/proc/self/fd")
-    before = len(list(descriptors.iterdir()))
+    children, descriptors = Path(f"/proc/self/task/{os.getpid()}/children"), Path("/proc/self/fd")
+    others, count = children.read_text().split(), len(list(descriptors.iterdir()))
     for _ in range(20):
         assert tools.run("echo a").ok
-    assert len(list(descriptors.iterdir())) == before
-    assert zombies() <= others
-
-
-def zombies() -> set[str]:
-    """Our child processes that have ended and were not waited for."""
-    processes = set()
-    for stat in Path("/proc").glob("[1-9]*/stat"):
-        with suppress(OSError):  # the process has ended
-            if stat.read_text().rpartition(")")[2].split()[:2] == ["Z", str(os.getpid())]:
-                processes.add(stat.parent.name)
-    return processes
+    assert set(children.read_text().split()) <= {*others}
+    assert len(list(descriptors.iterdir())) == count
 
 
 def test_interactive_command_ends_by_itself(tools: CommandTools) -> None:
@@ -371,12 +338,11 @@ def test_invalid_wait_or_kill_is_refused(tools: CommandTools) -> None:
     assert not tools.kill(command="x").ok and "name the command" in tools.wait().text
     assert "no background command b9 (none is running)" in tools.wait(command="b9").text
     tools.run("sleep 60", background="yes")
-    cases = {
-        "seconds=": {"seconds": "x"},
-        "at most 600": {"seconds": "9999"},
-        "unknown argument until": {"until": "x"},
-    }
-    for expected, args in cases.items():
+    for expected, args in (
+        ("seconds=", {"seconds": "x"}),
+        ("at most 600", {"seconds": "9999"}),
+        ("unknown argument until", {"until": "x"}),
+    ):
         seen = tools.wait(**args)
         assert not seen.ok and expected in seen.text
 
@@ -388,10 +354,8 @@ def test_immediate_failure_is_reported_at_once(tools: CommandTools) -> None:
 
 @pytest.mark.soak
 def test_wait_shows_only_new_output(tools: CommandTools) -> None:
-    seen = tools.run(
-        "echo one; until [ -e go ]; do sleep 0.02; done; echo two; echo 'listening on 80'; sleep 60",
-        background="yes",
-    )
+    wait = "until [ -e go ]; do sleep 0.02; done"
+    seen = tools.run(f"echo one; {wait}; echo two; echo 'listening on 80'; sleep 60", background="yes")
     assert seen.ok and "as b1" in seen.text and "one\n" in seen.text
     assert "No new output." in tools.wait(seconds="0.1").text
     (tools.runner.top / "go").touch()

@@ -10,8 +10,9 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
-from contextlib import ExitStack
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from uuid import uuid4
@@ -73,11 +74,10 @@ class World:
         self.victim = subprocess.Popen(argv, cwd=self.outside, env=environment, stdout=subprocess.PIPE)
         assert self.victim.stdout
         self.victim.stdout.readline()
-        self._data |= {
-            name: str(getattr(self, name)) for name in ("top", "home", "outside", "in_tmp", "in_shm")
-        }
-        self._data |= {"victim": self.victim.pid, "parent": os.getpid()}
-        self.file.write_text(json.dumps(self._data))
+        paths = {name: str(getattr(self, name)) for name in ("top", "home", "outside", "in_tmp", "in_shm")}
+        self.file.write_text(
+            json.dumps({**self._data, **paths, "victim": self.victim.pid, "parent": os.getpid()})
+        )
         return self
 
     def __exit__(
@@ -93,16 +93,15 @@ class World:
 
     @property
     def policy(self) -> Policy:
-        kept = (self.top / ".git", self.top / ".repoagent", self.top / "linked" / ".git")
+        kept = (self.top / ".git", self.top / ".repoagent", self.top / "linked/.git")
         hidden = (self.home / ".ssh", self.home / ".netrc")
         # paths outside must be visible, otherwise an attempt would fail because of a missing name
-        return Policy(self.top, self.base / "scratch", kept, hidden, also_read=(self.base, _checkout()))
+        visible = (self.base, Path(attempts.__file__).parent)
+        return Policy(self.top, self.base / "scratch", kept, hidden, also_read=visible)
 
     def run(self, argv: Sequence[str], names: Sequence[str]) -> None:
         """Run `argv` (wrapped or not) and wait for it."""
-        done = subprocess.run(
-            argv, cwd=self.top, capture_output=True, timeout=60, check=False, stdin=subprocess.DEVNULL
-        )
+        done = subprocess.run(argv, cwd=self.top, capture_output=True, timeout=60, check=False, input=b"")
         assert done.returncode == 0, (names, done.stderr.decode())
 
     def script(self, names: Sequence[str]) -> list[str]:
@@ -110,38 +109,35 @@ class World:
 
     def escaped(self, name: str) -> bool:
         """Whether an attempt succeeded."""
-        kept = self.top / "linked" / ".git"
+        kept, got, outside = self.top / "linked/.git", self.top / f"src/got-{name}", self.outside / name
+        if name.endswith("_git_file"):
+            return not kept.is_file() or "nowhere" in kept.read_text()
+        if got.exists():
+            return got.read_text() != ""
         effects = {
             "create_outside": (self.outside / "new").exists(),
             "write_home": (self.home / ".profile").read_text() != "as it was",
             "write_tmp": self.in_tmp.exists(),
             "write_shared_memory": self.in_shm.exists(),
             "write_parent": (self.base / "made").exists(),
-            "git_config": "evil" in _text(self.top / ".git" / "config"),
-            "git_hook": (self.top / ".git" / "hooks" / "pre-commit").exists(),
+            "git_config": "evil" in _text(self.top / ".git/config"),
+            "git_hook": (self.top / ".git/hooks/pre-commit").exists(),
             "rename_git": not (self.top / ".git").exists(),
-            "make_kept_folder": (self.top / ".repoagent" / "config.toml").exists(),
+            "make_kept_folder": (self.top / ".repoagent/config.toml").exists(),
             "make_kept_file": (self.top / ".repoagent").is_file(),
-            "link_git_config": "changed" in _text(self.top / ".git" / "config"),
-            "change_mode_outside": (self.outside / name).exists()
-            and (self.outside / name).stat().st_mode & 0o777 != 0o644,
+            "link_git_config": "changed" in _text(self.top / ".git/config"),
+            "change_mode_outside": outside.exists() and outside.stat().st_mode & 0o777 != 0o644,
         }
-        if name.endswith("_git_file"):
-            return not kept.is_file() or "nowhere" in kept.read_text()
-        if (self.top / "src" / f"got-{name}").exists():
-            return (self.top / "src" / f"got-{name}").read_text() != ""
-        return effects.get(name, _text(self.outside / name) != "as it was")
+        return effects.get(name, _text(outside) != "as it was")
 
     def _listen(self) -> None:
         for name, family, address in (("tcp", socket.AF_INET, "127.0.0.1"), ("tcp6", socket.AF_INET6, "::1")):
             listener = self._stack.enter_context(socket.socket(family))
-            try:
+            self._data[f"{name}_port"] = 0
+            with suppress(OSError):  # without IPv6
                 listener.bind((address, 0))
-            except OSError:  # without IPv6
-                self._data[name] = 0
-                continue
-            listener.listen()
-            self._data[name] = listener.getsockname()[1]
+                listener.listen()
+                self._data[f"{name}_port"] = listener.getsockname()[1]
         for path in (str(self.outside / "sock"), f"\0{self._data['abstract']}"):
             listener = self._stack.enter_context(socket.socket(socket.AF_UNIX))
             listener.bind(path)
@@ -154,16 +150,13 @@ class World:
         echo = self._stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
         echo.bind(("127.0.0.1", 0))
         echo.settimeout(0.05)
-        self._data["udp"] = echo.getsockname()[1]
+        self._data["udp_port"] = echo.getsockname()[1]
         stop = threading.Event()
 
         def answer() -> None:
             while not stop.is_set():
-                try:
-                    text, sender = echo.recvfrom(100)
-                    echo.sendto(text, sender)
-                except OSError:
-                    continue
+                with suppress(OSError):
+                    echo.sendto(*echo.recvfrom(100))
 
         thread = threading.Thread(target=answer)
         thread.start()
@@ -194,16 +187,18 @@ def alive(process: int) -> bool:
         return False
 
 
+def until(holds: Callable[[], object], seconds: float = 20.0) -> None:
+    """Wait until a condition holds; fail after `seconds`."""
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, "that took too long"
+        time.sleep(0.02)
+
+
 def end(process: int) -> None:
-    try:
+    with suppress(ProcessLookupError):
         os.kill(process, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
 
 
 def _text(path: Path) -> str:
     return path.read_text() if path.exists() else ""
-
-
-def _checkout() -> Path:
-    return Path(attempts.__file__).parent

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +18,7 @@ import pytest
 from repoagent.agent.sandbox.confine import Sandbox, unconfined, why_ended
 from repoagent.agent.sandbox.policy import Policy
 
-from .targets import WORKING, alive, end, params
+from .targets import WORKING, alive, end, params, until
 
 if sys.platform != "linux":
     pytest.skip("process trees are Linux's", allow_module_level=True)
@@ -51,12 +51,6 @@ def mark() -> Iterator[str]:
         end(process)
 
 
-def wrapped(
-    box: Sandbox | None, argv: Sequence[str], policy: Policy, report: Path | None = None
-) -> list[str]:
-    return (box.wrap if box else unconfined)(argv, policy, report)
-
-
 def marked(mark: str) -> list[int]:
     """The running processes with `mark` in their arguments, including their parents."""
     processes = []
@@ -67,11 +61,10 @@ def marked(mark: str) -> list[int]:
     return processes
 
 
-def soon(holds: Callable[[], object]) -> bool:
-    until = time.monotonic() + SOON
-    while not holds() and time.monotonic() < until:
-        time.sleep(0.02)
-    return bool(holds())
+def wrapped(
+    box: Sandbox | None, argv: Sequence[str], policy: Policy, report: Path | None = None
+) -> list[str]:
+    return (box.wrap if box else unconfined)(argv, policy, report)
 
 
 def run(argv: Sequence[str], policy: Policy, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
@@ -89,7 +82,6 @@ def started(argv: Sequence[str], policy: Policy) -> Iterator[subprocess.Popen[by
     finally:
         process.kill()
         process.wait()
-        assert process.stdout
         process.stdout.close()
 
 
@@ -134,13 +126,13 @@ def test_no_process_is_left_behind(
     script = "\n".join(staying.format(mark=mark) for staying in STAYING.values())
     if number is None:
         assert run(wrapped(box, ["sh", "-c", f"{script}\nexit 5"], policy), policy).returncode == 5
-        assert soon(lambda: not marked(mark))
+        until(lambda: not marked(mark), SOON)
         return
     script += f"\ntrap '' TERM; echo ready; sleep 999.{mark}; sleep 999.{mark}"
     with started(wrapped(box, ["sh", "-c", script], policy), policy) as process:
         os.killpg(process.pid, number)
         process.wait(SOON)
-        assert soon(lambda: not marked(mark))
+        until(lambda: not marked(mark), SOON)
 
 
 @pytest.mark.soak
@@ -151,7 +143,7 @@ def test_everything_ends_with_the_caller(box: Sandbox | None, policy: Policy, ma
     with started([sys.executable, "-c", caller, *argv], policy) as process:
         process.kill()
         process.wait()
-        assert soon(lambda: not marked(mark))
+        until(lambda: not marked(mark), SOON)
 
 
 @pytest.mark.soak
@@ -163,9 +155,8 @@ def test_end_of_the_calling_thread_does_not_end_the_command(box: Sandbox | None,
         "thread = threading.Thread(target=lambda: kept.append(subprocess.Popen(sys.argv[1:])))\n"
         "thread.start(); thread.join(); sys.exit(kept[0].wait())"
     )
-    argv = [sys.executable, "-c", caller, *wrapped(box, ["sh", "-c", "sleep 0.4; exit 9"], policy)]
-    done = run(argv, policy)
-    assert done.returncode == 9
+    argv = wrapped(box, ["sh", "-c", "sleep 0.4; exit 9"], policy)
+    assert run([sys.executable, "-c", caller, *argv], policy).returncode == 9
 
 
 @every_wrap
@@ -184,7 +175,7 @@ def test_too_many_processes(box: Sandbox | None, policy: Policy, tmp_path: Path,
     script = f"for i in $(seq 20); do sleep 999.{mark} & done; wait"
     done = run(wrapped(box, ["sh", "-c", script], limited), policy)
     assert (done.returncode, done.stderr) == (137, b"it ran more than 10 processes at once\n")
-    assert soon(lambda: not marked(mark))
+    until(lambda: not marked(mark), SOON)
     report = tmp_path / "report"
     done = run(wrapped(box, ["sh", "-c", "sleep 0.2 & sleep 0.1; wait"], limited, report), policy)
     assert (done.returncode, done.stderr, why_ended(report)) == (0, b"", None)
@@ -210,10 +201,9 @@ def test_a_fork_bomb(box: Sandbox | None, bomb: list[str], policy: Policy, mark:
         pytest.skip("without namespaces and root, each session has as much of the processor as our parents")
     limited = replace(policy, processes=50)
     began = time.monotonic()
-    done = run(wrapped(box, [*bomb, mark], limited), policy)
-    assert done.returncode == 137
+    assert run(wrapped(box, [*bomb, mark], limited), policy).returncode == 137
     assert time.monotonic() - began < 5
-    assert soon(lambda: not marked(mark))
+    until(lambda: not marked(mark), SOON)
 
 
 @best_wrap
@@ -221,9 +211,8 @@ def test_terminal_passes_through(box: Sandbox | None, policy: Policy) -> None:
     ours, theirs = pty.openpty()
     try:
         script = "test -t 0 && test -t 1 && read line && echo got $line"
-        process = subprocess.Popen(
-            wrapped(box, ["sh", "-c", script], policy), cwd=policy.top, stdin=theirs, stdout=theirs
-        )
+        argv = wrapped(box, ["sh", "-c", script], policy)
+        process = subprocess.Popen(argv, cwd=policy.top, stdin=theirs, stdout=theirs)
         os.write(ours, b"words\n")
         assert process.wait(20) == 0
         text = b""
@@ -242,9 +231,7 @@ def test_command_that_fills_the_disk_is_ended(policy: Policy, tmp_path: Path) ->
     report = tmp_path / "why"
     results = []
     for argv in (["sh", "-c", fill], unconfined(["sh", "-c", fill], policy, report)):
-        done = subprocess.run(
-            ["unshare", "-rm", "sh", "-c", alone, str(policy.top), *argv], capture_output=True, check=False
-        )
+        done = run(["unshare", "-rm", "sh", "-c", alone, str(policy.top), *argv], policy)
         if b"unshare" in done.stderr or b"mount" in done.stderr:
             pytest.skip("no namespaces here")
         results.append((done.returncode, done.stdout))
