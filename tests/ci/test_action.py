@@ -30,25 +30,27 @@ def pull(history: GitRepo) -> GitRepo:
     history.git("switch", "-qc", "topic")
     change(history, "a.py")
     history.git("commit", "-qam", "alone")
+    merge_topic(history)
     history.git("switch", "-q", "main")
-    tree = history.git("rev-parse", "topic^{tree}").strip()
-    merge = history.git("commit-tree", tree, "-p", "main", "-p", "topic", "-m", "Merge").strip()
-    history.git("update-ref", "refs/pull/7/merge", merge)
     return history
+
+
+def merge_topic(there: GitRepo) -> None:
+    tree = there.git("rev-parse", "topic^{tree}").strip()
+    merge = there.git("commit-tree", tree, "-p", "main", "-p", "topic", "-m", "Merge").strip()
+    there.git("update-ref", "refs/pull/7/merge", merge)
 
 
 def event(there: GitRepo, *, fork: bool = False) -> dict[str, object]:
     """The parts of a recorded pull_request event that count."""
-    return {
-        "action": "synchronize",
+    base, head = there.git("rev-parse", "main", "topic").split()
+    request = {
         "number": 7,
-        "pull_request": {
-            "number": 7,
-            "base": {"ref": "main", "sha": there.git("rev-parse", "main").strip()},
-            "head": {"ref": "topic", "sha": there.git("rev-parse", "topic").strip(), "repo": {"fork": fork}},
-        },
-        "repository": {"default_branch": "main", "full_name": "owner/repo"},
+        "base": {"ref": "main", "sha": base},
+        "head": {"ref": "topic", "sha": head, "repo": {"fork": fork}},
     }
+    repository = {"default_branch": "main", "full_name": "owner/repo"}
+    return {"action": "synchronize", "number": 7, "pull_request": request, "repository": repository}
 
 
 @pytest.fixture
@@ -95,10 +97,8 @@ def test_a_pull_request_gets_annotations_a_summary_and_files(pull: GitRepo, act:
     assert (job.code, job.failed) == (0, ""), job.log
     (line,) = [line for line in job.log.splitlines() if line.startswith("::")]
     assert line.startswith("::warning file=a.py,title=partner-missing%3A ") and MISSING in line
-    assert (
-        job.summary.startswith("<!-- repoagent-review -->\n### Review of ")
-        and "partner-missing" in job.summary
-    )
+    assert job.summary.startswith("<!-- repoagent-review -->\n### Review of ")
+    assert "partner-missing" in job.summary
     assert job.output("findings") == "1" and job.output("worst") == "warning"
     run = json.loads(Path(job.output("sarif")).read_bytes())["runs"][0]
     assert [result["ruleId"] for result in run["results"]] == ["partner-missing"]
@@ -108,13 +108,8 @@ def test_a_pull_request_gets_annotations_a_summary_and_files(pull: GitRepo, act:
 
 @pytest.mark.soak
 def test_findings_of_the_level_fail_the_last_step_after_all_was_told(pull: GitRepo, act: Act) -> None:
-    job = act(
-        pull,
-        fail_on="warning",
-        annotations="false",
-        summary="false",
-        rules="secret=off\n\n debug-leftover = off\n",
-    )
+    rules = "secret=off\n\n debug-leftover = off\n"
+    job = act(pull, fail_on="warning", annotations="false", summary="false", rules=rules)
     assert job.failed == "Verdict" and "findings at level warning or above" in job.log
     assert "::" not in job.log and job.summary == "" and job.output("findings") == "1"
 
@@ -143,23 +138,17 @@ def test_a_shallow_checkout_is_deepened_on_request(pull: GitRepo, act: Act, deep
         ({"rules": "partner-missing"}, "partner-missing"),
     ],
 )
-def test_a_wrong_input_fails_with_a_sentence(
-    pull: GitRepo, act: Act, inputs: dict[str, str], sentence: str
-) -> None:
+def test_a_wrong_input_fails(pull: GitRepo, act: Act, inputs: dict[str, str], sentence: str) -> None:
     job = act(pull, depth=1 if "deepen" in inputs else 0, **inputs)
     assert sentence in job.log and job.code != 0
 
 
 @pytest.mark.soak
 def test_a_fork_has_no_key_and_history_is_asked_all_the_same(pull: GitRepo, act: Act) -> None:
-    job = act(
-        pull, told=event(pull, fork=True), model="anthropic/claude-sonnet-5-5", env={"ANTHROPIC_API_KEY": ""}
-    )
-    assert (
-        job.code == 0
-        and job.output("findings") == "1"
-        and "is incomplete: no key for Anthropic's models" in job.log
-    ), job.log
+    fork, key = event(pull, fork=True), {"ANTHROPIC_API_KEY": ""}
+    job = act(pull, told=fork, model="anthropic/claude-sonnet-5-5", env=key)
+    assert job.code == 0 and job.output("findings") == "1", job.log
+    assert "is incomplete: no key for Anthropic's models" in job.log
 
 
 @pytest.mark.soak
@@ -179,24 +168,20 @@ def test_a_base_is_used_if_it_exists(pull: GitRepo, act: Act, base: str) -> None
 
 
 @pytest.mark.soak
-def test_hostile_names_and_subjects_are_no_commands(history: GitRepo, act: Act, pull: GitRepo) -> None:
+def test_hostile_names_and_subjects_are_no_commands(act: Act, pull: GitRepo) -> None:
     pull.git("switch", "-q", "topic")
     pull.write("::error::x\n::set-output name=y::z", "1")
+    code = "print('::warning file=x::a file of the change was run')\nraise SystemExit(9)\n"
     for name in ("json", "os", "re", "repoagent", "encodings"):
-        pull.write(
-            f"{name}.py", "print('::warning file=x::a file of the change was run')\nraise SystemExit(9)\n"
-        )
+        pull.write(f"{name}.py", code)
     pull.git("add", "-A")
     pull.git("commit", "-qm", "::error::forged\n\n::add-mask::x")
-    tree = pull.git("rev-parse", "topic^{tree}").strip()
-    merge = pull.git("commit-tree", tree, "-p", "main", "-p", "topic", "-m", "Merge").strip()
-    pull.git("update-ref", "refs/pull/7/merge", merge)
+    merge_topic(pull)
     job = act(pull)
     assert job.code == 0 and "was run" not in job.log, job.log
     commands = [line for line in job.log.splitlines() if line.startswith("::")]
-    assert commands and all(
-        re.match(r"::(notice|warning) (file=|title=repoagent)", line) for line in commands
-    ), commands
+    assert commands
+    assert all(re.match(r"::(notice|warning) (file=|title=repoagent)", line) for line in commands), commands
 
 
 def test_what_is_used_is_pinned_and_what_is_said_is_described() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,8 +31,7 @@ class Done:
         return value
 
 
-Ask = Callable[..., Done]
-Here = Ask
+Ask = Here = Callable[..., Done]
 
 
 @pytest.fixture
@@ -89,17 +88,6 @@ GREET = diff(
     "+    return f'hello, {name}'",
 )
 TWO = diff("a.txt", "@@ -1,3 +1,3 @@", " line 1", "-line 2", "+line two", " line 3")
-
-
-def snapshot(top: Path) -> dict[str, Sequence[object]]:
-    """Every file below `top` outside git directories, with its bytes and mode, or the target of a link."""
-    return {
-        str(path.relative_to(top)): (path.readlink(),)
-        if path.is_symlink()
-        else (path.stat().st_mode, path.read_bytes() if path.is_file() else None)
-        for path in sorted(top.rglob("*"))
-        if ".git" not in path.relative_to(top).parts
-    }
 
 
 @pytest.fixture

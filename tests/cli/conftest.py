@@ -15,8 +15,8 @@ __all__ = ["here", "in_process", "screen", "script"]
 
 @pytest.fixture
 def ask(request: pytest.FixtureRequest, in_process: Ask) -> Ask:
-    """`repoagent COMMAND ARGUMENTS` in this process, at the top or in `cwd`; COMMAND is a constant of the module."""
-    return partial(in_process, *request.module.COMMAND.split())
+    """`repoagent COMMAND ARGUMENTS` in this process, at the top or in `cwd`, for the tests in test_COMMAND.py."""
+    return partial(in_process, request.module.__name__.rpartition("test_")[2])
 
 
 @pytest.fixture

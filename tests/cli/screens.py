@@ -15,7 +15,6 @@ import termios
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 
 from tests.program import Running
 
@@ -46,10 +45,11 @@ class Screen:
         self._expected = 0  # up to where `expect` has looked
         self._main, tty = pty.openpty()
         fcntl.ioctl(tty, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
-        loud = {"CI", "COLUMNS", "NO_COLOR"}
-        quiet = {name: value for name, value in os.environ.items() if name not in loud}
         # tests of the pager set one: less would wait for input
-        whole = {**quiet, "TERM": "xterm-256color", "GIT_PAGER": "cat", **(env or {})}
+        whole = {**os.environ, "TERM": "xterm-256color", "GIT_PAGER": "cat"}
+        for name in ("CI", "COLUMNS", "NO_COLOR"):
+            whole.pop(name, None)
+        whole.update(env or {})
         streams = (tty, tty if stdout is None else stdout, tty)
         self.process: Running | subprocess.Popen[bytes]
         if [*command[: len(PROGRAM)]] == PROGRAM:
@@ -64,9 +64,7 @@ class Screen:
     def __enter__(self) -> Screen:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.process.kill()
         self.process.wait()
         os.close(self._main)
@@ -90,18 +88,11 @@ class Screen:
         self.send(keys)
         return output
 
-    def end(self) -> int:
-        """Wait for the program to end; its exit code."""
-        deadline = time.monotonic() + TIMEOUT
-        while self._read(deadline):
-            pass
-        return self.process.wait(max(0.1, deadline - time.monotonic()))
-
-    def end_with_yes(self) -> int:
-        """Answer each question ("...]? ") with yes until the program ends; its exit code."""
+    def end(self, *, yes: bool = False) -> int:
+        """Wait for the program to end, and answer each question ("...]? ") if `yes`; its exit code."""
         deadline, answered = time.monotonic() + TIMEOUT, 0
         while self._read(deadline):
-            if re.search(r"\]\?\s*(\x1b\[[0-9;]*m)?\s*\Z", self.seen[answered:]):
+            if yes and re.search(r"\]\?\s*(\x1b\[[0-9;]*m)?\s*\Z", self.seen[answered:]):
                 answered = len(self.seen)
                 self.send("y\n")
         return self.process.wait(max(0.1, deadline - time.monotonic()))

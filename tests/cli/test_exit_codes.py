@@ -92,6 +92,23 @@ def test_wrong_usage_is_one_line_with_a_hint(repo: GitRepo, ran: Ask) -> None:
     assert (done.code, done.json["error"]["kind"], done.err) == (2, "usage", "")
 
 
+def test_every_command_suggests_the_nearest_file(repo: GitRepo, in_process: Ask) -> None:
+    for words in (
+        "outline src/ap.py", "history src/ap.py", "neighbors src/ap.py", "uses ap.py", "context src/ap.py",
+        "review src/ap.py", "split src/ap.py", "outline --summary src/ap.py", "ask what? src/ap.py",
+        "memory show src/ap.py", "memory note src/ap.py x", "conversation show file:src/ap.py",
+        "edit a.txt x --read src/ap.py --yes", "edit src/ap.py", "edit app.py x --yes",
+    ):  # fmt: skip
+        done = in_process(*words.split(), REPOAGENT_MODEL="")  # reported before a missing model
+        assert (done.code, done.out) == (2, "")
+        assert "did you mean src/app.py?" in done.err and done.err.count("\n") == 1
+    repo.write("docs/index.md", "x\n")
+    done = in_process("history", "ap.py", "--json", cwd=repo.top / "docs")
+    error = done.json["error"]
+    assert error["near"] == [str(repo.top / "src/app.py")]
+    assert error["message"].endswith("did you mean ../src/app.py?")
+
+
 def test_git_calls_it_by_another_name() -> None:
     assert called_as("/usr/lib/git-core/git-repoagent") == "git repoagent"
     assert called_as("/x/bin/repoagent") == called_as("/x/repoagent/__main__.py") == "repoagent"
@@ -99,19 +116,19 @@ def test_git_calls_it_by_another_name() -> None:
     assert "unknown command 'edti'" in done.stderr and "see 'git repoagent --help'" in done.stderr
 
 
-def test_an_internal_error_leaves_a_report_without_secrets(
-    repo: GitRepo, ran: Ask, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_internal_error_leaves_a_report_without_secrets(ran: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_API_KEY", "hush-hush-1")
     arguments = ["edit", "--token=hush2", "https://me:hush3@host", "sk-ant-hush456789012345"]
     rest = click.Argument(["rest"], nargs=-1, type=click.UNPROCESSED)
     command = raising(ValueError("no 'hush-hush-1'"), rest)
     command.context_settings["ignore_unknown_options"] = True
-    done = ran(command, *arguments, cwd=repo.top)
+    done = ran(command, *arguments)
     assert (done.code, done.out) == (70, "")
-    match = re.fullmatch(r"repoagent: internal error \(ValueError: no '\*\*\*'\); .* (/\S*\.txt)\n", done.err)
-    assert match
-    report = Path(match[1])
+    message = re.fullmatch(
+        r"repoagent: internal error \(ValueError: no '\*\*\*'\); .* (/\S*\.txt)\n", done.err
+    )
+    assert message
+    report = Path(message[1])
     assert report.stat().st_mode & 0o777 == 0o600
     text = report.read_text()
     assert "hush" not in text
@@ -120,10 +137,8 @@ def test_an_internal_error_leaves_a_report_without_secrets(
     report.unlink()
 
 
-def test_the_report_without_a_writable_folder(
-    tmp_path: Path, ran: Ask, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as patch:  # pytest needs the folder, too
+def test_the_report_without_a_writable_folder(tmp_path: Path, ran: Ask) -> None:
+    with pytest.MonkeyPatch.context() as patch:  # pytest needs the folder, too
         patch.setattr(tempfile, "tempdir", str(tmp_path))
         done = ran(raising(KeyError("x")), "--json")
         (report,) = tmp_path.iterdir()
@@ -175,51 +190,39 @@ def test_control_c_is_130_without_a_traceback(tmp_path: Path) -> None:
     assert screen.seen.replace("\n", "") == "ready^C"  # only what the terminal echoes
 
 
-def shell(line: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """`line`, in which `$R` is the program."""
-    setup = f'R="{sys.executable} -m repoagent"; '
-    return subprocess.run(["bash", "-c", setup + line], cwd=cwd, capture_output=True, text=True, check=False)
-
-
-@pytest.fixture
-def patch(tmp_path: Path) -> Path:
-    (tmp_path / "patch").write_text(TWO)
-    return tmp_path / "patch"
+def shell(repo: GitRepo, line: str) -> subprocess.CompletedProcess[str]:
+    """`line`, in which `$R` is the program and `$P` a patch."""
+    repo.write("../patch", TWO)
+    command = ["bash", "-c", f'R="{sys.executable} -m repoagent" P=../patch; {line}']
+    return subprocess.run(command, cwd=repo.top, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_if_standard_output_is_full_an_error_or_a_commit_is_reported_on_standard_error(
-    repo: GitRepo, patch: Path
-) -> None:
-    done = shell("$R config >/dev/full", repo.top)
+def test_if_standard_output_is_full_standard_error_has_the_result(repo: GitRepo) -> None:
+    done = shell(repo, "$R config >/dev/full")
     assert done.returncode == 3
     assert done.stderr == "repoagent: cannot write to standard output: No space left on device\n"
     before = repo.head()
-    done = shell(f"$R apply --yes {patch} >/dev/full", repo.top)
+    done = shell(repo, "$R apply --yes $P >/dev/full")
     assert done.returncode == 0 and repo.head() != before
     assert "warning: cannot write to standard output: No space left" in done.stderr
     assert f"[main {repo.head()[:7]}]" in done.stderr
-    done = shell("$R undo --json 2>&1 >/dev/full | cat; echo ${PIPESTATUS[0]}", repo.top)
+    done = shell(repo, "$R undo --json 2>&1 >/dev/full | cat; echo ${PIPESTATUS[0]}")
     assert f'"commit": "{before}"' in done.stdout and done.stdout.endswith("\n0\n")
-    done = shell(f"$R apply --yes {patch} 2>/dev/full; $R apply --yes --json {patch} >/dev/full", repo.top)
+    done = shell(repo, "$R apply --yes $P 2>/dev/full; $R apply --yes --json $P >/dev/full")
     assert done.stdout.startswith("[main ") and "Traceback" not in done.stderr
     assert done.returncode in (1, 3) and done.stderr.startswith("repoagent: ")
-    done = shell(f"$R undo >/dev/null; $R apply --yes --json {patch} >/dev/full", repo.top)
+    done = shell(repo, "$R undo >/dev/null; $R apply --yes --json $P >/dev/full")
     assert done.returncode == 0 and f'"commit": "{repo.head()}"' in done.stderr
 
 
-def test_a_commit_is_reported_if_standard_output_is_closed(repo: GitRepo, patch: Path) -> None:
-    done = shell(f"$R apply --yes {patch} > >(exec <&-) ; echo $? >&2", repo.top)
+def test_a_commit_is_reported_if_standard_output_is_closed(repo: GitRepo) -> None:
+    done = shell(repo, "$R apply --yes $P > >(exec <&-) ; echo $? >&2")
     assert f"[main {repo.head()[:7]}]" in done.stderr and done.stderr.endswith("\n0\n")
 
 
-def test_in_a_folder_that_was_removed(
-    repo: GitRepo, patch: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    for words in (f"apply --yes {patch}", "config", "ask hello"):
-        (repo.top / "gone").mkdir()
-        monkeypatch.chdir(repo.top / "gone")
-        (repo.top / "gone").rmdir()
-        done = Done(run(cli, "repoagent", words.split()), *capfd.readouterr())
-        assert (done.code, done.out) == (2, "")
-        assert done.err.startswith("repoagent: the current folder was deleted; change to an existing one")
+def test_in_a_folder_that_was_removed(repo: GitRepo) -> None:
+    for words in ("apply --yes $OLDPWD/$P", "config", "ask hello"):
+        done = shell(repo, f"mkdir gone; cd gone; rmdir ../gone; $R {words}")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.startswith("repoagent: the current folder was deleted; change to an existing one")

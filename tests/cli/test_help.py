@@ -1,9 +1,10 @@
-"""The help: commands in groups, options in groups, `repoagent help`, and the global options anywhere."""
+"""The help: commands in groups, options in groups, `repoagent help`; the global options anywhere; no command at all."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import click
 import pytest
@@ -15,6 +16,7 @@ from repoagent.errors import Exit
 from tests.cli.apply_patch import Ask
 from tests.cli.screens import PROGRAM, Screen
 from tests.conftest import GitRepo
+from tests.edit.conftest import Open, Run, Script
 
 OPTION = re.compile(r"^  (?:-\w, )?(--[\w-]+)", re.MULTILINE)
 
@@ -31,14 +33,8 @@ def shown(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
     return shown
 
 
-def options_of(command: click.Command) -> list[click.Option]:
-    return [param for param in command.params if isinstance(param, click.Option) and not param.hidden]
-
-
-def every_command(
-    command: click.Command = cli, name: str = "repoagent"
-) -> Iterator[tuple[str, click.Command]]:
-    """All commands, with their names."""
+def every_command(command: click.Command, name: str) -> Iterator[tuple[str, click.Command]]:
+    """`command` and all below it, with their names."""
     yield name, command
     with click.Context(command) as ctx:
         if isinstance(command, click.Group):
@@ -69,16 +65,15 @@ def test_help_shows_what_the_option_shows_and_every_exit_code(shown: Callable[..
 
 def test_help_of_each_command_is_short_and_fits_80_columns(shown: Callable[..., str]) -> None:
     long = set()
-    for name, command in every_command():
-        with click.Context(
-            command, info_name=name, **{**cli.context_settings, **command.context_settings}
-        ) as ctx:
+    for name, command in every_command(cli, "repoagent"):
+        settings = {**cli.context_settings, **command.context_settings}
+        with click.Context(command, info_name=name, **settings) as ctx:
             ctx.terminal_width = 80  # click keeps the first help option that it makes, so -h must be in it
             few = command.get_help(ctx)
             show_all_options(ctx)
             text = command.get_help(ctx)
         assert not [line for line in text.splitlines() if len(line) > 80], name
-        options = options_of(command)
+        options = [param for param in command.params if isinstance(param, click.Option) and not param.hidden]
         groups = command.option_groups if isinstance(command, Command) else {}
         named = [param for names in groups.values() for param in names]
         assert len(named) == len({*named}) and {*named} <= {param.name for param in options}, name
@@ -110,8 +105,33 @@ def test_global_options_work_after_the_command(repo: GitRepo, in_process: Ask) -
     assert done.code == 2 and "cannot change to '/nowhere': No such file or directory\n" in done.err
 
 
-def test_pager_is_switched_off_after_the_command(repo: GitRepo) -> None:
-    for arguments, paged in ((["config"], True), (["config", "--no-pager"], False)):
-        with Screen([*PROGRAM, *arguments], repo.top, env={"GIT_PAGER": "sed s/^/P:/"}) as screen:
-            screen.end()
-        assert ("P:" in screen.seen) == paged
+def test_options_of_git_are_passed_in_the_environment(repo: GitRepo, in_process: Ask, tmp_path: Path) -> None:
+    env = {"GIT_DIR": f"{repo.top}/.git", "GIT_WORK_TREE": str(repo.top)}  # `git --git-dir --work-tree`
+    done = in_process("neighbors", f"{repo.top}/src/app.py", cwd=tmp_path, **env)
+    assert "\na.txt " in done.out
+    config = "'repoagent.maxturns'='4'"  # and `git -c`
+    assert in_process("config", "max_turns", GIT_CONFIG_PARAMETERS=config).out == "4\n"
+
+
+def test_bare_repoagent_on_a_terminal_is_a_chat(screen: Open, script: Script) -> None:
+    script.replies("Hello there.")
+    with screen(TERM="dumb") as window:
+        window.expect("/help shows the commands")
+        window.answer("> ", "hello\n")
+        window.expect("Hello there.")
+        window.answer("> ", "\x04")
+        assert window.end() == 0
+
+
+def test_bare_repoagent_names_the_ways_to_get_a_model_or_prints_the_help(
+    repo: GitRepo, run: Run, tmp_path: Path
+) -> None:
+    with Screen(PROGRAM, repo.top, width=80, env={"NO_COLOR": "1"}) as screen:
+        assert screen.end() == 4
+    assert "no model is configured" in screen.seen and "export ANTHROPIC_API_KEY" in screen.seen
+    assert max(map(len, re.sub(r"\x1b\[[0-9;?]*\w", "", screen.seen).splitlines())) <= 80
+    piped = run()  # in a pipe, and outside a repository
+    assert (piped.code, piped.err) == (1, "") and "Do:" in piped.out
+    with Screen(PROGRAM, tmp_path, env={"GIT_CEILING_DIRECTORIES": str(tmp_path)}) as screen:
+        assert screen.end() == 1
+    assert "Do:" in screen.seen

@@ -1,4 +1,4 @@
-"""The start-up is fast because it imports almost nothing; the work of `edit` and `run` before the first request is little."""
+"""The start-up imports almost nothing; the work of `edit` and `run` before the first request is little."""
 
 from __future__ import annotations
 
@@ -16,46 +16,40 @@ from tests.cli.screens import python
 from tests.conftest import GitRepo
 
 MAIN = "import sys; sys.argv[0] = 'repoagent'; from repoagent.cli import main; main()"
-HEAVY = {"anthropic", "asyncio", "git", "rich", "subprocess", "tomlkit", "tree_sitter", "unidiff"}
+HEAVY = {"anthropic", "asyncio", "git", "json", "rich", "subprocess", "tomlkit", "tree_sitter", "unidiff"}
 if sys.version_info < (3, 11):
     HEAVY.remove("subprocess")  # click imports uuid, which does there
-BARE = """\
-import click
-
-@click.command()
-@click.version_option("1.0", prog_name="bare")
-def bare():
-    "Nothing."
-
-bare()
-"""
+COMMANDS = "repoagent.cli.commands."
 
 
-def modules(*arguments: str) -> set[str]:
+@pytest.mark.parametrize(
+    ("words", "commands", "slow"),
+    [
+        ("--version", [], set()),
+        ("--help", [], set()),
+        ("edt", [], set()),
+        ("", [], set()),
+        ("config --help", [f"{COMMANDS}config"], {"json", "subprocess", "tomlkit"}),
+        ("neighbors a.txt", [f"{COMMANDS}neighbors"], {"subprocess"}),
+    ],
+)
+def test_only_what_is_used_is_imported(
+    repo: GitRepo, words: str, commands: list[str], slow: set[str]
+) -> None:
     code = f"import atexit, sys; atexit.register(lambda: print(*sys.modules, file=sys.stderr)); {MAIN}"
-    done = subprocess.run(python(code, *arguments), capture_output=True, text=True, check=False)
-    return set(done.stderr.splitlines()[-1].split())  # the program may have written before
-
-
-@pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["edt"], []])
-def test_version_and_help_import_no_command(arguments: list[str]) -> None:
-    loaded = modules(*arguments)
+    command = python(code, *words.split())
+    done = subprocess.run(command, cwd=repo.top, capture_output=True, text=True, check=False)
+    loaded = done.stderr.splitlines()[-1].split()  # the program may have written before
     assert "repoagent.cli.app" in loaded
-    assert not loaded & HEAVY
-    assert not [name for name in loaded if name.startswith("repoagent.cli.commands.")]
-
-
-def test_a_command_imports_itself_only() -> None:
-    loaded = modules("config", "--help")
-    assert [name for name in loaded if name.startswith("repoagent.cli.commands.")] == [
-        "repoagent.cli.commands.config"
-    ]
-    assert not loaded & (HEAVY - {"subprocess", "tomlkit"})
+    assert [name for name in loaded if name.startswith(COMMANDS)] == commands
+    assert not HEAVY.intersection(loaded) - slow
 
 
 def test_version_takes_less_than_one_and_a_half_bare_click_programs(tmp_path: Path) -> None:
     bare = tmp_path / "bare.py"
-    bare.write_text(BARE)
+    bare.write_text(
+        "import click\n@click.command()\n@click.version_option('1.0')\ndef bare(): 'Nothing.'\nbare()\n"
+    )
 
     def seconds(*command: str) -> float:
         """CPU time: other tests run at the same time."""
@@ -69,9 +63,7 @@ def test_version_takes_less_than_one_and_a_half_bare_click_programs(tmp_path: Pa
     assert statistics.median(ours / theirs for ours, theirs in pairs) < 1.5
 
 
-# The work of `edit` and `run` before the first request: little, nothing twice, and the SDK's import first.
-
-# Prints the work up to the request, and exits.
+# Prints the work up to the first request, and exits.
 TRACED = """
 import dataclasses, json, sys, threading
 events, start = [], threading.Thread.start
@@ -94,27 +86,23 @@ AnthropicModel.complete = complete
 from repoagent.cli import main
 main()
 """
-MODEL = ("--model", "anthropic/claude-sonnet-5-5")
-COMMANDS = {
-    "edit": ["edit", "--yes", *MODEL, "a.py", "set x to 2"],
-    "run": ["run", "--mode", "auto", *MODEL, "set x to 2"],
-}
-# 328 and 359 in November 2026.
-MOST_PROCESSES, MOST_MODULES = 19, {"edit": 340, "run": 375}
 OF_ANSWERS = ("repoagent.patch.parse.answer", "repoagent.patch.locate.choose", "repoagent.patch.splice")
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_little_work_before_the_first_request(repo: GitRepo, command: str) -> None:
+@pytest.mark.parametrize(
+    ("words", "most_modules"),
+    [("edit --yes a.py", 340), ("run --mode auto", 375)],  # 328 and 359 in November 2026
+)
+def test_little_work_before_the_first_request(repo: GitRepo, words: str, most_modules: int) -> None:
     repo.commit("start", **{"a.py": "x = 1\n"})
     env = {**os.environ, "ANTHROPIC_API_KEY": "sk-ant-0", "ANTHROPIC_BASE_URL": "http://127.0.0.1:9"}
-    program = python(TRACED, *COMMANDS[command])
+    program = python(TRACED, *words.split(), "set x to 2", "--model", "anthropic/claude-sonnet-5-5")
     ran = subprocess.run(program, cwd=repo.top, env=env, capture_output=True, check=False)
     assert ran.returncode == 0, ran.stderr.decode()
     done = json.loads(ran.stdout.splitlines()[-1])
     processes = [event for event in done["events"] if " " in event]
     assert done["events"].index("anthropic-preload") < done["events"].index(processes[0])
-    assert len([one for one in processes if one.startswith("git ")]) <= MOST_PROCESSES
+    assert len([one for one in processes if one.startswith("git ")]) <= 19
     assert not {name for name in done["loaded"] if name.startswith(OF_ANSWERS)}
-    assert len(done["loaded"]) <= MOST_MODULES[command]
+    assert len(done["loaded"]) <= most_modules
     assert not done["slow"]  # to use repoagent.dataclass

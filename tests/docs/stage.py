@@ -1,5 +1,4 @@
-"""A stage on which the shell examples of the pages are run: a repository with the files that they name, a model that
-answers as it is asked, and stand-ins for programs that are not ours."""
+"""A stage for the shell examples of the pages: a repository with the files that they name, a model, stand-ins for programs."""
 
 from __future__ import annotations
 
@@ -10,9 +9,6 @@ from pathlib import Path
 
 from tests.conftest import GitRepo
 
-_BLOCK = re.compile(r"^( *)```console\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
-_NAME = re.compile(r"[A-Za-z][\w-]*(?:/[\w.-]+)*\.(?:py|c|h|md|js|go|patch|toml)")
-_FOLDER = re.compile(r"[a-z][\w-]*(?:/[\w-]+)+")
 _TEXT = {
     ".py": '"""Stands here for the page."""\n\n\ndef start(path):\n    """Begin."""\n    return open(path).read()\n\n\n'
     "def stop():\n    return None\n\n\n# One more.\n\n\ndef fix():\n    return None\n\n\n# And one.\n\n\ndef ans():\n    return None\n",
@@ -49,24 +45,15 @@ elif file:
 else:
     print("It begins and stops what the rest of the program needs.")
 """
-BEFORE = (
-    'repoagent edit src/app.py "say why the cache is shared" --yes'  # something to take back, and to remember
-)
-STAND_INS = {
-    "claude": "git show HEAD:fix.patch | sed s/fix/stop/",
-    "pytest": "exit 0",
-    "make": "exit 0",
-    "pipx": "exit 0",
-    "pip": "exit 0",
-    "editor": 'echo >> "$1"',
-}
+BEFORE = 'repoagent edit src/app.py "say why the cache is shared" --yes'  # something to undo, and to remember
 
 
 def examples(page: Path) -> list[str]:
     """The commands of a page's console blocks, continued lines joined. In a block with a prompt sign, what has none
     is output."""
     found = []
-    for block in _BLOCK.finditer(page.read_text(encoding="utf-8")):
+    whole = page.read_text(encoding="utf-8")
+    for block in re.finditer(r"^( *)```console\n(.*?)^\1```", whole, re.MULTILINE | re.DOTALL):
         text = re.sub(rf"^{block[1]}", "", block[2], flags=re.MULTILINE).replace("\\\n", " ")
         lines = [line for line in text.splitlines() if line.strip()]
         found += [line[2:] for line in lines if line.startswith("$ ")] or lines
@@ -87,8 +74,9 @@ def spoken(page: Path) -> list[str]:
 def build(repo: GitRepo, home: Path, lines: list[str]) -> dict[str, str]:
     """Set the stage for these commands; the environment they need."""
     words = {word for line in lines for word in re.split(r"[\s='\"]+", line)}
-    names = {word for word in words if _NAME.fullmatch(word)} | {"src/app.py", "src/config.py"}
-    names |= {f"{word}/part.py" for word in words if _FOLDER.fullmatch(word)}
+    file = re.compile(r"[A-Za-z][\w-]*(?:/[\w.-]+)*\.(?:py|c|h|md|js|go|patch|toml)")
+    names = {word for word in words if file.fullmatch(word)} | {"src/app.py", "src/config.py"}
+    names |= {f"{word}/part.py" for word in words if re.fullmatch(r"[a-z][\w-]*(?:/[\w-]+)+", word)}
     for number in range(3):
         for name in sorted(names):
             kind = Path(name).suffix
@@ -102,11 +90,12 @@ def build(repo: GitRepo, home: Path, lines: list[str]) -> dict[str, str]:
         repo.commit(f"version {number}")
     programs = home / "bin"
     programs.mkdir(parents=True)
-    for name, script in STAND_INS.items():
+    scripts = {"claude": "git show HEAD:fix.patch | sed s/fix/stop/", "editor": 'echo >> "$1"'}
+    scripts |= dict.fromkeys(("pytest", "make", "pipx", "pip"), "exit 0")
+    ours = f'exec {shlex.quote(sys.executable)} -m repoagent "$@"'
+    scripts |= dict.fromkeys(("repoagent", "git-repoagent"), ours)
+    for name, script in scripts.items():
         (programs / name).write_text(f"#!/bin/sh\n{script}\n")
-        (programs / name).chmod(0o755)
-    for name in ("repoagent", "git-repoagent"):
-        (programs / name).write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m repoagent "$@"\n')
         (programs / name).chmod(0o755)
     (home / "model.py").write_text(MODEL)
     return {

@@ -1,10 +1,12 @@
-"""Every shell example of the pages is run, and every command that they name is one."""
+"""Every example of the pages is run, and every command that they name is one."""
 
 from __future__ import annotations
 
 import os
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import click
@@ -21,9 +23,6 @@ SPOKEN = [(page, line) for page in PAGES for line in stage.spoken(page)]
 # Reach out to a network, or need a program that only some have.
 NOT_RUN = re.compile(r"git (fetch|push)|pip install|tree_sitter_language_pack|export ANTHROPIC|cd your/")
 
-# What it brings is there already, in the repository that the page's own commands have made it from.
-NOTHING_DONE = re.compile(r"memory import .*--dry-run")
-
 
 @pytest.mark.soak
 @pytest.mark.parametrize("page", [page for page in PAGES if stage.examples(page)], ids=lambda page: page.name)
@@ -36,9 +35,25 @@ def test_the_examples_of_a_page_run(page: Path, repo: GitRepo, tmp_path: Path) -
     lines = [re.sub(r"(?<==)[0-9a-f]{7}\b", blob, line) for line in lines]  # the pages name one of their own
     for line in [stage.BEFORE, *(line for line in lines if not NOT_RUN.search(line))]:
         with Screen(["/bin/bash", "-c", line], repo.top, env=env) as screen:
-            if screen.end_with_yes() != (1 if NOTHING_DONE.search(line) else 0):
+            # what an import brings is there already: the page's own commands have exported it
+            if screen.end(yes=True) != (1 if re.search("memory import .*--dry-run", line) else 0):
                 failed.append(f"{line}\n{screen.seen}")
     assert not failed, "\n\n".join(failed)
+
+
+@pytest.mark.soak
+def test_the_python_examples_run(repo: GitRepo, tmp_path: Path) -> None:
+    """In their order, as one program, with the model of the stage for the one that the page names; warnings are errors."""
+    page = (TOP / "docs/library.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    env = {**os.environ, **stage.build(repo, tmp_path / "home", [])}
+    program = "\n".join(blocks).replace("path/to/project", str(repo.top))
+    program = re.sub(r'model="anthropic/[\w.-]+"', f"model={env['REPOAGENT_MODEL']!r}", program)
+    before = repo.head()
+    command = [sys.executable, "-W", "error", "-c", program]
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "declined" not in done.stdout and repo.head() != before and repo.status() == ""
 
 
 @pytest.mark.parametrize(("page", "line"), SPOKEN, ids=[f"{page.name}: {line[:60]}" for page, line in SPOKEN])

@@ -39,11 +39,8 @@ def test_each_example_counts_the_items_without_any_tolerance() -> None:
         assert not any(place.tolerances for place in applied.placements)
 
 
-def test_each_tolerance_is_on_the_page() -> None:
+def test_each_tolerance_and_every_reason_is_on_the_page_and_no_other() -> None:
     assert sorted(rows("What is tolerated")) == sorted(TOLERANCES)
-
-
-def test_every_reason_is_on_the_page_and_no_other() -> None:
     used = {code for file in CODE.rglob("*.py") for code in _reasons(file.read_text(encoding="utf-8"))}
     assert sorted(rows("What is refused, and what to do")) == sorted(used)
 

@@ -31,20 +31,12 @@ def run(repo: GitRepo, *arguments: str) -> tuple[int, str, str]:
     return done.returncode, done.stdout.decode(), done.stderr.decode()
 
 
-def recover(repo: GitRepo) -> None:
-    """Run a command that settles what was killed before it starts."""
-    assert run(repo, "split", "--join", ".repoagent/splits/big.py", "--dry-run")[0] == 0
-
-
-def test_the_pending_journal_is_settled_and_the_file_is_as_before(first: GitRepo) -> None:
+def test_the_journal_is_settled_and_notes_edits_and_conversations_are_read(first: GitRepo) -> None:
     assert first.read("a.py") == b"def a():\n    return 7\n"
-    recover(first)
+    # any command that settles what was killed before it starts
+    assert run(first, "split", "--join", ".repoagent/splits/big.py", "--dry-run")[0] == 0
     assert first.read("a.py") == b"def a():\n    return 3\n"
     assert not list((first.top / ".git/repoagent/journal").iterdir())
-
-
-def test_notes_edits_and_conversations_are_read(first: GitRepo) -> None:
-    recover(first)
     _, shown, _ = run(first, "memory", "show", "a.py")
     assert "the callers of `a` rely on an int" in shown and "return three" in shown
     _, names, _ = run(first, "conversation", "list")

@@ -1,20 +1,25 @@
-"""A chat on a real terminal: the line editor, questions, ^C."""
+"""A chat on a real terminal: the line editor, questions, ^C; commands, continued lines, paths, the input history."""
 
 from __future__ import annotations
 
 import re
+import stat
 import time
 from functools import partial
+from pathlib import Path
 
 import pytest
 
+from repoagent.cli.chat import input, slash_commands
+from repoagent.cli.chat.chat_session import words_of
+from repoagent.cli.chat.input import Paths, goes_on
+from repoagent.git.worktree import open_worktree
 from tests.conftest import GitRepo
 from tests.edit.conftest import GREET, QUESTION, Open, Script, diff
 
 READY = "\x1b[?2004h"  # the line editor waits: what is pasted is to be marked
 LOOK = '<read path="src/app.py"/>'
 DONE = "<commit>Greet</commit>\n<finish>It greets.</finish>"
-AGAIN = "\x1b[200~one\ntwo\x1b[201~"  # a paste of two lines
 
 
 @pytest.fixture
@@ -36,7 +41,7 @@ def test_refused_with_a_reason_then_stopped_and_resumed(repo: GitRepo, chat: Ope
         assert "greet \nwith a comma" in script.prompts[0] and "no, a comma" in script.prompts[2]
         window.expect("It greets.\n")
         window.expect("Greet · 1 file +1 -1")
-        window.answer(READY, f"{AGAIN}\x1b\rthree\r")
+        window.answer(READY, "\x1b[200~one\ntwo\x1b[201~\x1b\rthree\r")  # a paste of two lines
         while not (script.folder / "slow").exists():
             time.sleep(0.02)
         window.send("\x03")
@@ -55,9 +60,7 @@ def test_refused_with_a_reason_then_stopped_and_resumed(repo: GitRepo, chat: Ope
 
 
 @pytest.mark.soak
-def test_a_no_without_a_reason_ends_the_turn_and_not_the_chat(
-    repo: GitRepo, chat: Open, script: Script
-) -> None:
+def test_a_no_without_a_reason_ends_the_turn_only(repo: GitRepo, chat: Open, script: Script) -> None:
     script.replies(LOOK, GREET, "I see.")
     with chat(NO_COLOR="1") as window:
         window.answer(READY, "greet\r")
@@ -122,3 +125,46 @@ def test_undo_asks_also_on_a_dumb_terminal(repo: GitRepo, chat: Open, script: Sc
         window.expect("no uncommitted changes")
         window.answer(READY, "\x04")
         assert window.end() == 0
+
+
+def test_which_lines_are_commands_and_which_go_on() -> None:
+    assert slash_commands.read("/help") == ("help", "")
+    assert slash_commands.read("/MODEL a name ") == ("model", "a name")
+    assert slash_commands.read("/diff HEAD~1") == ("diff", "HEAD~1")
+    for text in ("/etc/passwd is missing", "/ is the root", " /help", "help", "/1"):
+        assert slash_commands.read(text) is None
+    assert [text for text in ("a\\", "a\\\\", "a\\\\\\", "a", "") if goes_on(text)] == ["a\\", "a\\\\\\"]
+
+
+def test_tracked_files_by_path_or_by_name(repo: GitRepo) -> None:
+    repo.write("src/deep/app_more.py", "x\n")
+    repo.write("odd\nname.py", "x\n")
+    paths = Paths(open_worktree(repo.top))
+    assert paths.candidates("src/") == ["src/app.py", "src/deep/app_more.py"]
+    assert paths.candidates("app") == ["src/app.py", "src/deep/app_more.py"]
+    assert paths.candidates("READ") == ["README.md"]
+    assert not any("odd" in path for path in paths.candidates(""))
+
+
+def test_the_input_history_is_private(repo: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    file = input.history_file(open_worktree(repo.top))
+    history = input.FileHistory(file, print)
+    assert history.load_history_strings() == []
+    history.store_string("two\nlines")
+    history.store_string("key sk-ant-REDACTED")
+    history.store_string("x" * 20_000)
+    second, first = history.load_history_strings()
+    assert first == "two\nlines" and "abcdefghij" not in second
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    file.unlink()
+    file.mkdir()
+    warnings: list[str] = []
+    input.FileHistory(file, warnings.append).store_string("x")
+    assert "cannot save the input history" in warnings[0]
+
+
+def test_the_words_of_a_reply_are_without_its_actions() -> None:
+    assert words_of('Let me look.\n<read path="a"/>') == "Let me look."
+    assert words_of("<finish>It is done.</finish>") == "It is done."
+    assert words_of("```diff\n-a\n+b\n```\n") == "(only actions, no text)"

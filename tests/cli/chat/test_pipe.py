@@ -34,7 +34,6 @@ def conversations(repo: GitRepo) -> list[Path]:
 
 
 def test_an_invalid_line_of_a_pipe_ends_the_chat(run: Run, script: Script) -> None:
-    script.replies("never")
     for line, message in (("/udno", "unknown command /udno; /help lists"), ("\udcff", "not UTF-8")):
         done = run("chat", stdin=f"{line}\nhello\n")
         assert done.code == 2 and message in done.err
@@ -51,20 +50,17 @@ def chat(repo: GitRepo, script: Script, monkeypatch: pytest.MonkeyPatch) -> Chat
     return open_chat(options, open_repository(Session()))
 
 
-IMPOSSIBLE = {
-    "/xyzzy": "unknown command /xyzzy; /help lists the commands",
-    "/quit now": "/quit takes no arguments",
-    "!touch hacked": "not run commands from a pipe",
-    "!!touch hacked": "not run commands from a pipe",
-    "!": "missing command",
-    "/mode auto": "/mode needs a terminal; use --mode",
-    "/model command:touch hacked": "/model needs a terminal; use --model",
-    "/diff HEAD": "/diff takes no arguments",
-}
-
-
 def test_lines_that_call_no_model(chat: Chat, capfd: pytest.CaptureFixture[str]) -> None:
-    for line, message in IMPOSSIBLE.items():
+    for line, message in (
+        ("/xyzzy", "unknown command /xyzzy; /help lists the commands"),
+        ("/quit now", "/quit takes no arguments"),
+        ("!touch hacked", "not run commands from a pipe"),
+        ("!!touch hacked", "not run commands from a pipe"),
+        ("!", "missing command"),
+        ("/mode auto", "/mode needs a terminal; use --mode"),
+        ("/model command:touch hacked", "/model needs a terminal; use --model"),
+        ("/diff HEAD", "/diff takes no arguments"),
+    ):
         with pytest.raises(UsageError) as error:
             handle(chat, line)
         assert message in str(error.value)
@@ -180,9 +176,7 @@ def test_compact(repo: GitRepo, run: Run, script: Script, clean_environment: Pat
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.soak)])
-def test_killed_in_the_middle_of_a_reply_it_resumes(
-    repo: GitRepo, run: Run, script: Script, number: int
-) -> None:
+def test_killed_in_a_reply_it_resumes(repo: GitRepo, run: Run, script: Script, number: int) -> None:
     script.replies("It greets.")
     script.act(0, f"touch {script.folder}/asked; sleep 30")
     running = program.start(["chat"], repo.top, stdin=b"-", env={"REPOAGENT_MODEL": script.spec})
@@ -210,9 +204,7 @@ def test_a_chat_whose_folder_is_removed_reports_it(repo: GitRepo, run: Run, scri
     assert not [*(repo.top / ".repoagent/runs").glob("*/*")]
 
 
-def test_a_chat_is_resumed_in_its_linked_work_tree(
-    repo: GitRepo, run: Run, script: Script, tmp_path: Path
-) -> None:
+def test_a_chat_is_resumed_in_its_work_tree(repo: GitRepo, run: Run, script: Script, tmp_path: Path) -> None:
     repo.commit(**{"src/app.py": "def greet(name):\n    return 'hello ' + name\n"})
     side = tmp_path / "side"
     repo.git("worktree", "add", "-q", "-b", "side", str(side))
@@ -224,9 +216,7 @@ def test_a_chat_is_resumed_in_its_linked_work_tree(
     assert repo.status() == "" and repo.git("log", "--format=%s", "HEAD..side").count("\n") == 1
 
 
-def test_a_turn_of_another_process_is_not_offered_for_resuming(
-    chat: Chat, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_turn_of_another_process_is_not_resumed(chat: Chat, capfd: pytest.CaptureFixture[str]) -> None:
     chat.run_dir.conversation.parent.mkdir(parents=True)
     State(file=chat.run_dir.conversation).with_turn(Turn("user", "greet", {}))
     chat.run_dir.folder.mkdir(parents=True)
@@ -243,26 +233,23 @@ def lines(*values: object) -> str:
     return "".join(f"{json.dumps(value)}\n" for value in values)
 
 
-def events(done: Done) -> list[dict[str, Any]]:
+def events(done: Done, *kinds: str) -> list[dict[str, Any]]:
+    """The events of these kinds."""
     result = [json.loads(line) for line in done.out.splitlines()]
     assert all(one["version"] == 1 for one in result)
-    return result
-
-
-def kinds(done: Done, *wanted: str) -> list[str]:
-    return [one["event"] for one in events(done) if one["event"] in wanted]
+    return [one for one in result if one["event"] in kinds]
 
 
 def test_an_invalid_turn_is_reported_and_an_error_does_not_end_it(run: Run, script: Script) -> None:
     script.replies(LOOK, "Two.")
     says = lines({"say": " "}, {"say": "/quit"}, {"say": "b"}, {"stop": True}, {"say": "c"})
     done = run("chat", "--json-stream", "--max-turns", "1", stdin=f"nonsense\n[]\n{says}")
-    assert kinds(done, "start", "say", "error", "end") == ["start", "say", "say", "say", "error", "end"]
+    shown = events(done, "start", "say", "error", "end")
+    assert [one["event"] for one in shown] == ["start", "say", "say", "say", "error", "end"]
     assert (done.code, len(script.prompts)) == (0, 2) and "/quit" in script.prompts[0]
-    end = events(done)[-1]
-    assert (end["text"], end["usage"]["calls"]) == ("Two.", 1)
+    assert (shown[-1]["text"], shown[-1]["usage"]["calls"]) == ("Two.", 1)
     without = run("chat", "--json-stream", env={"REPOAGENT_MODEL": "replay:nowhere"})
-    (error,) = events(without)
+    (error,) = events(without, "start", "say", "error", "end")
     assert (error["event"], error["exit"]) == ("error", without.code) and without.code != 0
 
 
@@ -271,7 +258,6 @@ def test_questions_are_answered_and_numbered_through_it(repo: GitRepo, run: Run,
     script.replies(LOOK, GREET, DONE, "<run>touch a</run>", "never")
     says = lines({"say": "a"}, {"id": 1, "answer": "yes"}, {"say": "b"}, {"stop": True})
     done = run("chat", "--json-stream", stdin=says)
-    questions = [(one["id"], one["of"]) for one in events(done) if one["event"] == "ask"]
-    assert questions == [(1, "edit"), (2, "command")]
-    assert kinds(done, "commit", "end", "error") == ["commit", "end", "error"]
+    assert [(one["id"], one["of"]) for one in events(done, "ask")] == [(1, "edit"), (2, "command")]
+    assert [one["event"] for one in events(done, "commit", "end", "error")] == ["commit", "end", "error"]
     assert done.code == 130 and "Greet with a comma" in repo.git("log", "-1", "--format=%s")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import signal
 import subprocess
 import sys
@@ -10,29 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.apply_patch import GREET, TWO, Ask, Here, apply, diff, made, program, snapshot
+from tests.cli.apply_patch import GREET, TWO, Ask, Here, apply, diff, made, program
 from tests.cli.screens import Screen, python
 from tests.conftest import GitRepo
-
-ANSWER = f"""Sure! Here's the change.
-
-<commit>
-Greet with a comma
-
-It reads better.
-</commit>
-
-```diff
-{GREET}```
-
-Let me know if you want more.
-"""
 
 
 @pytest.mark.soak
 def test_a_whole_answer_becomes_one_commit_with_its_memory(repo: GitRepo, in_process: Ask) -> None:
     before = repo.head()
-    done = in_process("apply", "-y", stdin=ANSWER.encode())
+    answer = f"Sure!\n\n<commit>\nGreet with a comma\n\nIt reads better.\n</commit>\n\n```diff\n{GREET}```\n\nLet me know.\n"
+    done = in_process("apply", "-y", stdin=answer.encode())
     assert done.code == 0, done.err
     assert repo.git("log", "-1", "--format=%P").strip() == before
     assert repo.git("diff", "--name-only", "HEAD^").split() == ["src/app.py"]
@@ -44,8 +32,8 @@ def test_a_whole_answer_becomes_one_commit_with_its_memory(repo: GitRepo, in_pro
     assert done.out.startswith("[main ") and "change src/app.py · 1 file +1 -1" in done.out
     assert repo.status() == ""
     (edits,) = repo.top.glob(".repoagent/memory/*/edits.jsonl")
-    (record,) = map(json.loads, edits.read_text().splitlines())
-    assert record["commit"] == repo.head() and record["model"] == "" and record["path"] == "src/app.py"
+    record = json.loads(edits.read_text())
+    assert (record["commit"], record["model"], record["path"]) == (repo.head(), "", "src/app.py")
     assert record["request"].startswith("Apply a patch") and record["id"] in message
 
 
@@ -56,44 +44,47 @@ def test_a_kill_after_the_commit_loses_no_memory(repo: GitRepo) -> None:
     made_it = repo.head()
     assert apply(repo.top, TWO, "-y").code == 0
     records = [json.loads(path.read_text()) for path in repo.top.glob(".repoagent/memory/*/edits.jsonl")]
-    assert {(record["path"], record["commit"]) for record in records} == {
-        ("src/app.py", made_it), ("a.txt", repo.head()),
-    }  # fmt: skip
+    commits = {record["path"]: record["commit"] for record in records}
+    assert commits == {"src/app.py": made_it, "a.txt": repo.head()}
     assert program(repo.top, "undo").code == program(repo.top, "undo").code == 0
     assert b"hello, " not in repo.read("src/app.py")
 
 
-WRONG: tuple[tuple[str, tuple[str, ...], int, str], ...] = (
-    ("", (), 2, "fix.patch is empty: it contains no patch"),
-    ("Nothing to do here.\n", ("-y",), 3, "fix.patch contains no patch"),
-    ("\0\1\2", ("-y",), 2, "fix.patch is binary"),
-    ("```python\nx = 1\n```\n", ("-y",), 2, "name it with --path FILE"),
-    (GREET, (), 2, "cannot ask for confirmation without a terminal"),
-    (diff("nope.txt", "@@ -1 +1 @@", "-a", "+b"), ("-y",), 3, "nope.txt"),
-    (diff("a.txt", "@@ -1 +1 @@", "-not there", "+b"), ("-y",), 3, "a.txt, hunk 1"),
-    (made("../out.txt", "x"), ("-y",), 3, "'..'"),
-    (made("/tmp/out-of-the-tree", "x"), ("-y",), 3, "absolute"),
-    (made(".git/hooks/post-commit", "x"), ("-y",), 3, "belongs to git"),
-    (made(".repoagent/context.md", "x"), ("-y",), 3, "belongs to git or repoagent"),
-    (made("secrets/id_rsa", "x"), ("-y",), 3, "use --allow-sensitive"),
-    (made(".gitattributes", "* filter=x"), ("-y",), 3, "use --allow-sensitive"),
-    (made("a.txt/below", "x"), ("-y",), 3, "with this name already exists"),
-    (GREET, ("-y", "--source", "src/app.py=xyz"), 2, "use PATH=BLOB"),
-    (GREET, ("-y", "--source", "a.txt=1234567"), 3, "git does not have that blob"),
-    (GREET, ("-y", "--path", "a.txt"), 2, "names its own files (src/app.py): omit --path"),
-    (GREET, ("-y", "-m", " "), 2, "message is empty"),
-    (GREET, ("-y", "--no-commit", "--branch", "x"), 2, "cannot be combined"),
-    (GREET, ("-y", "--branch", "main"), 3, "main"),
-)
-
-
 def test_errors_are_one_sentence_and_change_nothing(repo: GitRepo, here: Here, in_process: Ask) -> None:
-    before = snapshot(repo.top), repo.head(), repo.status()
-    for patch, options, code, message in WRONG:
-        done = here(patch, *options)
+    def state() -> tuple[object, ...]:
+        files = [
+            path for path in sorted(repo.top.rglob("*")) if ".git" not in path.relative_to(repo.top).parts
+        ]
+        content = [(path, path.stat().st_mode, path.is_file() and path.read_bytes()) for path in files]
+        return content, repo.head(), repo.status()
+
+    before = state()
+    for patch, options, code, message in (
+        ("", "", 2, "fix.patch is empty: it contains no patch"),
+        ("Nothing to do here.\n", "-y", 3, "fix.patch contains no patch"),
+        ("\0\1\2", "-y", 2, "fix.patch is binary"),
+        ("```python\nx = 1\n```\n", "-y", 2, "name it with --path FILE"),
+        (GREET, "", 2, "cannot ask for confirmation without a terminal"),
+        (diff("nope.txt", "@@ -1 +1 @@", "-a", "+b"), "-y", 3, "nope.txt"),
+        (diff("a.txt", "@@ -1 +1 @@", "-not there", "+b"), "-y", 3, "a.txt, hunk 1"),
+        (made("../out.txt", "x"), "-y", 3, "'..'"),
+        (made("/tmp/out-of-the-tree", "x"), "-y", 3, "absolute"),
+        (made(".git/hooks/post-commit", "x"), "-y", 3, "belongs to git"),
+        (made(".repoagent/context.md", "x"), "-y", 3, "belongs to git or repoagent"),
+        (made("secrets/id_rsa", "x"), "-y", 3, "use --allow-sensitive"),
+        (made(".gitattributes", "* filter=x"), "-y", 3, "use --allow-sensitive"),
+        (made("a.txt/below", "x"), "-y", 3, "with this name already exists"),
+        (GREET, "-y --source src/app.py=xyz", 2, "use PATH=BLOB"),
+        (GREET, "-y --source a.txt=1234567", 3, "git does not have that blob"),
+        (GREET, "-y --path a.txt", 2, "names its own files (src/app.py): omit --path"),
+        (GREET, "-y -m ' '", 2, "message is empty"),
+        (GREET, "-y --no-commit --branch x", 2, "cannot be combined"),
+        (GREET, "-y --branch main", 3, "main"),
+    ):
+        done = here(patch, *shlex.split(options))
         assert (done.code, message in done.err, done.out) == (code, True, ""), done.err
         assert done.err.startswith("repoagent: ")
-        assert (snapshot(repo.top), repo.head(), repo.status()) == before
+        assert state() == before
     for words, message in (
         ("missing.patch", "cannot read missing.patch: No such file"),
         ("src", "cannot read src: Is a directory"),
@@ -126,9 +117,8 @@ def test_tolerances_are_reported_and_strict_allows_none(repo: GitRepo, here: Her
     assert "inexact match: src/app.py:1 (lines matched ignoring white space" in dry.err
     assert repo.status() == ""
     (place,) = here(slipped, "-y", "--json").json["placements"]
-    assert place == {
-        "path": "src/app.py", "hunk": 1, "line": 1, "level": "whitespace", "tolerances": ["whitespace"],
-    }  # fmt: skip
+    how = {"level": "whitespace", "tolerances": ["whitespace"]}
+    assert place == {"path": "src/app.py", "hunk": 1, "line": 1, **how}
 
 
 def test_a_failing_check_or_hook_restores_files(repo: GitRepo, here: Here) -> None:
@@ -162,8 +152,8 @@ def test_commit_options(repo: GitRepo, here: Here, in_process: Ask, tmp_path: Pa
     assert repo.git("log", "-1", "--format=%s").strip() == "Apply fix.patch: change a.txt"
 
 
-def test_the_word_after_a_signature_flag_is_the_patch(repo: GitRepo, in_process: Ask, tmp_path: Path) -> None:
-    (tmp_path / "fix.patch").write_text(TWO)
+def test_the_word_after_a_signature_flag_is_the_patch(repo: GitRepo, in_process: Ask) -> None:
+    repo.write("../fix.patch", TWO)
     repo.git("config", "gpg.program", "false")
     done = in_process("apply", "-yS", "../fix.patch")
     assert done.code == 6 and "sign" in done.err
@@ -189,8 +179,7 @@ def test_paths_are_relative_to_the_top_then_to_the_folder(repo: GitRepo, here: H
 
 
 def test_no_model_is_loaded_and_no_file_but_those_named(repo: GitRepo) -> None:
-    repo.write("unreadable", "x")
-    repo.commit("one more")
+    repo.commit("one more", unreadable="x")
     (repo.top / "unreadable").unlink()
     (repo.top / "unreadable").mkdir()  # reading it would fail
     code = (
@@ -203,16 +192,14 @@ def test_no_model_is_loaded_and_no_file_but_those_named(repo: GitRepo) -> None:
     assert b"+    return f'hello, {name}'" in done.stdout
 
 
-def piped(repo: GitRepo, patch: str, options: str, *, width: int) -> Screen:
-    """`apply OPTIONS` on a terminal, with the patch on standard input."""
-    repo.write("../fix.patch", patch)
-    command = ["/bin/sh", "-c", f"cat ../fix.patch | {sys.executable} -m repoagent apply {options}"]
-    return Screen(command, repo.top, env={"NO_COLOR": "1", "TERM": "xterm"}, width=width)
-
-
 def test_a_piped_patch_is_asked_about_on_the_terminal(repo: GitRepo) -> None:
+    def piped(patch: str, options: str, *, width: int) -> Screen:
+        repo.write("../fix.patch", patch)
+        command = ["/bin/sh", "-c", f"cat ../fix.patch | {sys.executable} -m repoagent apply {options}"]
+        return Screen(command, repo.top, env={"NO_COLOR": "1", "TERM": "xterm"}, width=width)
+
     slipped = GREET.replace("-    return", "-  return")
-    with piped(repo, slipped, "-m 'Greet well'", width=60) as window:
+    with piped(slipped, "-m 'Greet well'", width=60) as window:
         shown = window.answer("Apply this change [y,n,e,p,q,?]? ", "n\n")
         assert "diff --git a/src/app.py b/src/app.py" in shown
         assert "    Greet well\n" in shown and "Repoagent-Edit" not in shown
@@ -220,7 +207,7 @@ def test_a_piped_patch_is_asked_about_on_the_terminal(repo: GitRepo) -> None:
         window.expect("cancelled: nothing was changed")
         assert window.end() == 1
     assert repo.status() == ""
-    with piped(repo, GREET + TWO, "-p", width=100) as window:
+    with piped(GREET + TWO, "-p", width=100) as window:
         window.answer("(1/2) Apply this hunk [", "n\n")
         window.answer("(2/2) Apply this hunk [", "y\n")
         window.expect("[main ")

@@ -17,12 +17,7 @@ from tests.conftest import GitRepo
 from tests.llm.media.files import pdf, png
 from tests.llm.providers.messages_server import messages_server, status
 
-COMMAND = "ask"
-
-LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\n"
 KEY = "ghp_" + "x9Kq2LmN8vRt4Wz7Yb3Cd6Fg1Hj5Pk0SaEuQ"
-
-
 REPLY = "Two lines,\r\nno end"
 
 
@@ -38,41 +33,36 @@ class Echo:
 
     @property
     def prompt(self) -> str:
-        file = self.folder / "prompt"
-        return file.read_text() if file.exists() else ""
+        return (self.folder / "prompt").read_text()
 
 
 @pytest.fixture
 def echo(tmp_path: Path) -> Echo:
     (tmp_path / "echo").mkdir()
     (tmp_path / "echo/reply").write_text(REPLY)
+    (tmp_path / "echo/prompt").touch()
     return Echo(tmp_path / "echo")
-
-
-# --- bad input
-
-
-FILES: dict[str, tuple[bytes | None, int, str]] = {
-    "gone.md": (None, 2, "no such file: gone.md"),
-    "a.txt/b": (None, 2, "no such file: a.txt/b"),
-    "src": (None, 2, "src is a folder; name files in it"),
-    "/dev/zero": (None, 2, "/dev/zero is not a regular file; name a file"),
-    "b.bin": (b"\0\1\2\xff" * 9, 2, "b.bin is binary: only text, images (PNG, JPEG, GIF, WebP) and PDFs"),
-    "p.png": (LFS, 2, "p.png is a Git LFS pointer: run `git lfs pull` first"),
-    "cut.png": (png()[:-9], 2, "cut.png ends too early: it was truncated"),
-    "x.heic": (b"\0\0\0\x18ftypheic\0\0\0\0", 2, "x.heic is binary: only text, images"),
-    "locked.pdf": (pdf(encrypted=True), 2, "locked.pdf is encrypted: remove the password"),
-    "hidden.md": (b"words\n", 3, "hidden.md is listed in .repoagentignore"),
-    "link.md": (None, 3, "hidden.md is listed in .repoagentignore"),
-    "s.png": (png(), 2, "accepts only text: cannot send s.png"),
-}
 
 
 def test_files_that_cannot_be_sent(repo: GitRepo, ask: Ask, echo: Echo) -> None:
     repo.write(".repoagentignore", "hidden.md\n")
     repo.write("hidden.md", "words\n")
     (repo.top / "link.md").symlink_to("hidden.md")
-    for name, (data, code, message) in FILES.items():
+    lfs = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\n"
+    for name, data, code, message in (
+        ("gone.md", None, 2, "no such file: gone.md"),
+        ("a.txt/b", None, 2, "no such file: a.txt/b"),
+        ("src", None, 2, "src is a folder; name files in it"),
+        ("/dev/zero", None, 2, "/dev/zero is not a regular file; name a file"),
+        ("b.bin", b"\0\1\2\xff" * 9, 2, "b.bin is binary: only text, images (PNG, JPEG, GIF, WebP) and PDFs"),
+        ("p.png", lfs, 2, "p.png is a Git LFS pointer: run `git lfs pull` first"),
+        ("cut.png", png()[:-9], 2, "cut.png ends too early: it was truncated"),
+        ("x.heic", b"\0\0\0\x18ftypheic\0\0\0\0", 2, "x.heic is binary: only text, images"),
+        ("locked.pdf", pdf(encrypted=True), 2, "locked.pdf is encrypted: remove the password"),
+        ("hidden.md", b"words\n", 3, "hidden.md is listed in .repoagentignore"),
+        ("link.md", None, 3, "hidden.md is listed in .repoagentignore"),
+        ("s.png", png(), 2, "accepts only text: cannot send s.png"),
+    ):
         if data is not None:
             repo.write(name, data)
         done = ask("what is it?", "a.txt", name, echo.option, "-o", "out.md")
@@ -107,9 +97,6 @@ def test_wrong_usage_no_model_and_a_failing_model(repo: GitRepo, ask: Ask, echo:
     assert (done.code, done.out) == (4, "") and not (repo.top / "out.md").exists()
 
 
-# --- the prompt
-
-
 def test_a_prompt_alone_is_all_that_is_sent(repo: GitRepo, ask: Ask, echo: Echo) -> None:
     done = ask("say hello", echo.option)
     assert (done.code, done.out) == (0, REPLY)
@@ -134,7 +121,6 @@ def test_files_are_quoted_and_masked_and_named(repo: GitRepo, ask: Ask, echo: Ec
     assert echo.prompt.count("caf\xe9\n") == 1 and "gr\xfc\xdfe\n" in echo.prompt
     assert '<file path="we\\"ird.txt" id="' in echo.prompt
     assert KEY not in echo.prompt and "send <<secret " in echo.prompt
-    assert echo.prompt.rstrip().partition("\n\n=====")[0]
     assert echo.prompt.index("The request:\n\njoin them") > echo.prompt.index("</file id=")
 
 
@@ -202,9 +188,6 @@ def test_show_prompt_sends_nothing_and_needs_no_key(repo: GitRepo, ask: Ask) -> 
     assert 100 <= image["tokens"] < 120
 
 
-# --- where the reply goes
-
-
 def test_the_reply_goes_to_a_file_or_is_printed(repo: GitRepo, ask: Ask, echo: Echo) -> None:
     repo.write("out.md", "before\n")
     done = ask("hi", echo.option, "-o", "out.md")
@@ -229,11 +212,9 @@ def test_a_terminal_shows_a_sanitized_reply_and_what_was_cut_off(capsys: pytest.
     assert err == "The reply was cut off and discarded.\nthe server is overloaded; retrying in 1 s\n"
 
 
-MARKDOWN = "# Head\\nA **bold** word\\n\\n```py\\nx = 1\\n```\\n| a | b |\\n|--|--|\\n| 1 | 2 |\\n"
-
-
 def test_markdown_is_rendered_as_it_arrives_and_exact_in_a_pipe(repo: GitRepo, ask: Ask) -> None:
-    model = f"command:cat > /dev/null; printf '{MARKDOWN}'; until test -e go; do sleep 0.02; done; printf '\\nend'"
+    markdown = "# Head\\nA **bold** word\\n\\n```py\\nx = 1\\n```\\n| a | b |\\n|--|--|\\n| 1 | 2 |\\n"
+    model = f"command:cat > /dev/null; printf '{markdown}'; until test -e go; do sleep 0.02; done; printf '\\nend'"
     with Screen([*PROGRAM, "ask", "hi", "--model", model], repo.top) as screen:
         screen.expect("x = \x1b[36m1\x1b[m\n")  # the code, before the table is complete
         assert "end" not in screen.seen
@@ -245,7 +226,7 @@ def test_markdown_is_rendered_as_it_arrives_and_exact_in_a_pipe(repo: GitRepo, a
     assert not re.search("\x1b\\[[0-9;]*[ABCDHJKfsu]", shown)  # printed text is not redrawn
     with Screen([*PROGRAM, "ask", "hi", "--model", model], repo.top, env={"TERM": "dumb"}) as screen:
         assert screen.end() == 0
-    exact = MARKDOWN.replace("\\n", "\n")
+    exact = markdown.replace("\\n", "\n")
     assert "# Head\nA bold word\n" in screen.seen and "\x1b" not in screen.seen
     assert ask("hi", "--model", model).out == f"{exact}\nend"
 

@@ -1,19 +1,22 @@
-"""`repoagent history` as a user runs it."""
+"""`repoagent history` and `repoagent mine` as a user runs them."""
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable
+import signal
+import time
 from pathlib import Path
 
 import pytest
 
+from repoagent.git.worktree import open_worktree
+from repoagent.history.index.index import mine_in_background, open_index
 from tests.cli.apply_patch import Ask, Done
 from tests.cli.screens import PROGRAM, Screen
 from tests.conftest import GitRepo
 from tests.history.summaries.conftest import Program, model
-
-COMMAND = "history"
+from tests.program import run, start
 
 __all__ = ["model"]
 
@@ -25,12 +28,9 @@ def grow(repo: GitRepo, count: int, path: str = "a.txt") -> None:
         repo.commit(f"change {number}", **{path: f"{number}\n"})
 
 
-def subjects(done: Done) -> list[str]:
+def each(done: Done, field: str) -> list[str]:
     assert done.code == 0, done.err
-    return [commit["subject"] for commit in done.json["commits"]]
-
-
-# --- output
+    return [commit[field] for commit in done.json["commits"]]
 
 
 def test_people_and_steps(repo: GitRepo, ask: Ask) -> None:
@@ -61,26 +61,21 @@ def test_json_a_limit_a_revision_and_an_old_name(repo: GitRepo, ask: Ask) -> Non
     repo.git("mv", "a.txt", "new.txt")
     repo.commit("move")
     before = ["change 2", "change 1", "change 0", "first commit"]
-    assert subjects(ask("new.txt", "--json")) == ["move", *before]
-    assert subjects(ask("a.txt", "--json", "--at", "v1")) == before[1:]
+    assert each(ask("new.txt", "--json"), "subject") == ["move", *before]
+    assert each(ask("a.txt", "--json", "--at", "v1"), "subject") == before[1:]
     assert "as a.txt:" in ask("new.txt").out
     assert ask("new.txt", "--at", "v1").code == 1  # it exists now, but not at that revision
 
 
-# --- bad input
-
-
-def test_files_without_a_history(
-    repo: GitRepo, tmp_path: Path, make_repo: Callable[[str], GitRepo], ask: Ask
-) -> None:
-    empty = make_repo("empty")
-    empty.write("x.py", "x\n")
-    repo.write("new.py", "x\n")
+def test_files_without_a_history(repo: GitRepo, tmp_path: Path, ask: Ask) -> None:
+    repo.git("init", "-q", "empty")
+    for path in ("empty/x.py", "new.py"):
+        repo.write(path, "x\n")
     (repo.top / "folder").mkdir()
     for name, folder, code, message in (
         ("nope.py", repo.top, 2, "no such file: nope.py, and no commit touches it"),
         ("new.py", repo.top, 1, "no commit touches new.py: the file is not tracked"),
-        ("x.py", empty.top, 1, "no history: this repository has no commits yet"),
+        ("x.py", repo.top / "empty", 1, "no history: this repository has no commits yet"),
     ):
         assert ask(name, cwd=folder) == Done(code, "", f"repoagent: {message}\n")
     assert "error" in ask("nope.py", "--json").json
@@ -104,21 +99,16 @@ def test_a_deleted_and_a_moved_file(repo: GitRepo, ask: Ask) -> None:
     assert any("moved to moved.txt" in note for note in ask("a.txt", "--json").json["notes"])
 
 
-# --- summaries
-
-
-def lines(done: Done) -> list[str | None]:
-    assert done.code == 0, done.err
-    return [commit["summary"] for commit in done.json["commits"]]
+# Summaries.
 
 
 def test_a_few_commits_are_summarized_without_a_question(repo: GitRepo, ask: Ask, model: Program) -> None:
     grow(repo, 2)
     done = ask("a.txt", "--model", model.spec, "--json")
-    assert lines(done) == ["says 1.1 in call 0", "says 2.1 in call 0", "says 3.1 in call 0"]
+    assert each(done, "summary") == ["says 1.1 in call 0", "says 2.1 in call 0", "says 3.1 in call 0"]
     assert done.json["spent"]["summarized"] == 3 and done.json["spent"]["calls"] == 1
     assert "says 1.1 in call 0" in ask("a.txt").out  # saved, and shown without a model
-    assert lines(ask("a.txt", "--model", "command:false", "--json")) == lines(done)
+    assert each(ask("a.txt", "--model", "command:false", "--json"), "summary") == each(done, "summary")
     assert len(model.prompts) == 1
     assert repo.status() == ""
 
@@ -127,15 +117,13 @@ def test_the_configured_model_and_no_model(repo: GitRepo, ask: Ask, model: Progr
     done = ask("a.txt", "--summarize")
     assert done.code == 4 and "no model is configured" in done.err
     repo.git("config", "repoagent.summary.model", model.spec)
-    assert lines(ask("a.txt", "--summarize", "--json")) == ["says 1.1 in call 0"]
+    assert each(ask("a.txt", "--summarize", "--json"), "summary") == ["says 1.1 in call 0"]
     repo.git("config", "--unset", "repoagent.summary.model")
     done = ask("a.txt", "--summarize", "--json")  # nothing is missing, so no confirmation is needed
-    assert lines(done) == ["says 1.1 in call 0"] and done.json["spent"] is None
+    assert each(done, "summary") == ["says 1.1 in call 0"] and done.json["spent"] is None
 
 
-def test_a_failing_model_shows_the_history_and_garbled_lines_are_reported(
-    repo: GitRepo, ask: Ask, model: Program
-) -> None:
+def test_a_failing_model_and_garbled_lines_are_reported(repo: GitRepo, ask: Ask, model: Program) -> None:
     done = ask("README.md", "--model", "command:false", "--json")
     assert done.code == 4 and done.json["error"]["kind"] == "no_model"
     grow(repo, 2)
@@ -148,9 +136,7 @@ def test_a_failing_model_shows_the_history_and_garbled_lines_are_reported(
 
 
 @pytest.mark.soak
-def test_completed_summaries_survive_a_failure_and_an_interrupt(
-    repo: GitRepo, ask: Ask, model: Program
-) -> None:
+def test_summaries_survive_a_failure_and_an_interrupt(repo: GitRepo, ask: Ask, model: Program) -> None:
     grow(repo, 12)
     grow(repo, 12, "README.md")
     model.answers("if count: sys.exit('out of order')")
@@ -164,4 +150,60 @@ def test_completed_summaries_survive_a_failure_and_an_interrupt(
         window.send("\x03")
         assert window.end() == 130
         assert "interrupted; the summaries of 10 commits were saved" in window.seen
-    assert len([line for line in lines(ask("README.md", "--json")) if line]) == 10
+    assert len([line for line in each(ask("README.md", "--json"), "summary") if line]) == 10
+
+
+# `repoagent mine`.
+
+
+def test_what_mine_prints(repo: GitRepo, in_process: Ask) -> None:
+    done = in_process("mine")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith("1 commit indexed, complete (0.")
+    repo.commit("second", x="1")
+    assert in_process("mine", "--quiet").out == ""
+    message = in_process("mine", "--json").json
+    assert message.pop("size") > 0
+    path = str(repo.top / ".repoagent/history.db")
+    state = {"commits": 2, "end": "whole", "new": 0, "complete": True}
+    assert message == {"version": 1, "path": path, **state}
+
+
+@pytest.mark.soak
+def test_an_interrupt_of_mine_keeps_indexed_commits(repo: GitRepo) -> None:
+    stream = "".join(
+        f"commit refs/heads/main\ncommitter A <a@b> {1_500_000_000 + n * 86400} +0000\ndata 0\n"
+        f"M 100644 inline f{n % 50}\ndata {len(str(n))}\n{n}\n"
+        for n in range(30_000)
+    )
+    repo.git("fast-import", "--quiet", "--force", stdin=stream.encode())
+    running = start(["mine"], repo.top)
+    until = time.monotonic() + 30
+    while time.monotonic() < until:
+        with open_index(open_worktree(repo.top)) as index:
+            if index.state("main").commits:
+                break
+    os.kill(running.pid, signal.SIGINT)
+    _, err = running.communicate()
+    if running.returncode == 0:
+        pytest.skip("it was done before it could be interrupted")
+    assert running.returncode == 130 and b" commits indexed" in err
+    assert run(["mine"], repo.top).stdout.startswith(b"30,000 commits indexed, complete")
+
+
+def test_the_history_is_indexed_in_the_background(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+    worktree = open_worktree(repo.top)
+    monkeypatch.setenv("CI", "true")
+    assert not mine_in_background(worktree)
+    monkeypatch.delenv("CI")
+    monkeypatch.setenv("REPOAGENT_HISTORY__BACKGROUND", "false")
+    assert not mine_in_background(worktree)
+    monkeypatch.delenv("REPOAGENT_HISTORY__BACKGROUND")
+    assert mine_in_background(worktree)
+    until = time.monotonic() + 30
+    while time.monotonic() < until:
+        with open_index(worktree) as index:
+            if index.state().complete:
+                return
+        time.sleep(0.02)
+    raise AssertionError("nothing was mined")

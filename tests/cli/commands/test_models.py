@@ -11,6 +11,7 @@ import pytest
 
 from tests.cli.apply_patch import Ask
 from tests.conftest import GitRepo
+from tests.edit.conftest import diff
 from tests.llm.providers.messages_server import KEY, messages_server, status, text
 
 SONNET = "anthropic/claude-sonnet-5-5"
@@ -94,16 +95,11 @@ def test_models_test_makes_a_minimal_call(in_process: Ask, tmp_path: Path) -> No
     assert len(server.requests) == 2
 
 
-DIFF = "```diff\n--- a/a.txt\n+++ b/a.txt\n@@\n-one\n+two\n```\n"
-
-
 @pytest.mark.soak
-def test_cost_and_the_limit_of_a_day_across_repositories(
-    repo: GitRepo, in_process: Ask, tmp_path: Path
-) -> None:
-    """One edit of two files is paid for."""
+def test_cost_and_the_limit_of_a_day(repo: GitRepo, in_process: Ask, tmp_path: Path) -> None:
+    """One edit of two files is paid for; the limit is that of all repositories."""
     repo.commit("first", **{"a.txt": "one\n", "b.txt": "one\n"})
-    both = DIFF + DIFF.replace("a.txt", "b.txt")
+    both = "".join(diff(path, "-one", "+two") for path in ("a.txt", "b.txt"))
     options = ("--yes", "--model", "fast")
     with messages_server(text(both, usage={"input_tokens": 1000, "output_tokens": 101})) as server:
         done = in_process("edit", "a.txt", "b.txt", "say two", *options, **server.environment)

@@ -10,8 +10,6 @@ import pytest
 from tests.cli.apply_patch import Ask, Done
 from tests.conftest import GitRepo
 
-COMMAND = "recall"
-
 CACHE = "the cache is shared by all readers, so readConfig must not change what it gives back"
 
 
@@ -26,17 +24,17 @@ def remembered(repo: GitRepo) -> GitRepo:
 
 @pytest.mark.soak
 def test_bad_input_is_one_sentence(remembered: GitRepo, ask: Ask) -> None:
-    for arguments, code, sentence in (
-        ([""], 2, "the query is empty"),
-        (["  "], 2, "the query is empty"),
-        (["?!"], 2, "the query '?!' has no words to search for"),
-        (["cache", "-n", "0"], 2, "'--limit': 0 is not in the range x>=1"),
-        (["cache", "--kind", "nope"], 2, "'nope' is not one of"),
-        (["cache", "--file", "../x"], 2, "../x is outside the work tree"),
-        (["nowhere"], 1, "nothing found for 'nowhere'"),
-        (["cache", "--kind", "edits"], 1, "nothing found for 'cache' with this --kind or --file"),
+    for words, code, sentence in (
+        ("", 2, "the query is empty"),
+        ("\t", 2, "the query is empty"),
+        ("?!", 2, "the query '?!' has no words to search for"),
+        ("cache -n 0", 2, "'--limit': 0 is not in the range x>=1"),
+        ("cache --kind nope", 2, "'nope' is not one of"),
+        ("cache --file ../x", 2, "../x is outside the work tree"),
+        ("nowhere", 1, "nothing found for 'nowhere'"),
+        ("cache --kind edits", 1, "nothing found for 'cache' with this --kind or --file"),
     ):
-        done = ask(*arguments)
+        done = ask(*words.split(" "))
         assert (done.code, done.out) == (code, "") and sentence in done.err
         assert len(done.err.strip().splitlines()) <= 3
 
@@ -50,11 +48,8 @@ def test_nothing_is_remembered_yet(repo: GitRepo, ask: Ask, tmp_path: Path) -> N
 
 
 def test_plain_text_and_json(remembered: GitRepo, ask: Ask) -> None:
-    assert ask("read_config", "--file", ".", cwd=remembered.top / "src") == Done(
-        0,
-        f"src/app.py  note  2026-11-01\n    {CACHE}\n    .repoagent/memory/src-app.py-1a2b/notes.md:3\n",
-        "",
-    )
+    shown = f"src/app.py  note  2026-11-01\n    {CACHE}\n    .repoagent/memory/src-app.py-1a2b/notes.md:3\n"
+    assert ask("read_config", "--file", ".", cwd=remembered.top / "src") == Done(0, shown, "")
     result = ask("cache readers", "--json", "-n", "1").json
     assert result["version"] == 1
     (hit,) = result["hits"]

@@ -1,22 +1,27 @@
-"""Wrong options of `run`, --show-prompt, and the options of a resumed run."""
+"""Wrong options of `run`, --show-prompt, the options of a resumed run, and the questions before an action."""
 
 from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from repoagent.agent.approvals.policy import ApprovalRequest
 from repoagent.cli.commands.run_options import explicit_options, inherit_options
+from repoagent.cli.commands.run_ui import folded, refuse_all
 from repoagent.config.layers import load
+from repoagent.display_text import display_width
 from repoagent.git.worktree import layout, open_worktree
 from repoagent.tasks.runs.directory import RunDirectory, host
+from tests.cli.screens import Screen, python
 from tests.conftest import GitRepo
 from tests.edit.conftest import Run, Script
-
-KEY = "ghp" + "_" + "Zq7Xb2Lm9Rt4Kw8Vn3Jd6Hs1Pf5Gc0YaTeUi"  # of the shape of a key
 
 
 def test_an_option_is_not_the_value_of_the_previous_one(repo: GitRepo, run: Run) -> None:
@@ -27,17 +32,13 @@ def test_an_option_is_not_the_value_of_the_previous_one(repo: GitRepo, run: Run)
 
 
 @pytest.mark.parametrize(("command", "option"), [("run", "--resume"), ("chat", "--conversation")])
-def test_an_empty_name_starts_no_run(
-    repo: GitRepo, run: Run, script: Script, command: str, option: str
-) -> None:
+def test_an_empty_name_starts_no_run(run: Run, script: Script, command: str, option: str) -> None:
     done = run(command, "--mode", "auto", option, "", *(["fix it"] if command == "run" else []))
     assert done.code == 2 and "--resume and --conversation need a name" in done.err
     assert script.prompts == []
 
 
-def test_show_prompt_prints_the_first_request_and_starts_no_run(
-    repo: GitRepo, run: Run, script: Script
-) -> None:
+def test_show_prompt_prints_the_first_request(repo: GitRepo, run: Run, script: Script) -> None:
     options = ("run", "--mode", "auto", "--network", "--check", "make", "say what this is")
     shown = run(*options, "--show-prompt")
     assert shown.code == 0, shown.err
@@ -49,23 +50,19 @@ def test_show_prompt_prints_the_first_request_and_starts_no_run(
     sent = [ids.sub("", part).strip() for part in script.prompts[0].split("=====")[:4:2]]
     assert "done only when `make` passes" in sent[1]
     assert all(part in ids.sub("", shown.out) for part in sent)
-
-
-def test_show_prompt_needs_no_key_and_resumes_no_run(repo: GitRepo, run: Run) -> None:
-    env = {"REPOAGENT_MODEL": "anthropic/claude-sonnet-4-5"}
+    env = {"REPOAGENT_MODEL": "anthropic/claude-sonnet-4-5"}  # without a key
     assert "This run:" in run("run", "--show-prompt", "look", env=env).out
     assert run("run", "--show-prompt", "--resume", "last", env=env).code == 2
 
 
-def given(**options: Any) -> SimpleNamespace:
-    return SimpleNamespace(
-        **{"forget": False, "check": None, "mode": None, "no_commit": False, "agent": "model", **options}
-    )
+def given_options(**options: Any) -> SimpleNamespace:
+    defaults = {"forget": False, "check": None, "mode": None, "no_commit": False, "agent": "model"}
+    return SimpleNamespace(**{**defaults, **options})
 
 
 def resumed(repo: GitRepo, before: object, of: str = "", **now: Any) -> tuple[SimpleNamespace, str]:
     """The options `now`, with those of a killed run on the machine `of`, and what is said of them."""
-    options = given(**now)
+    options = given_options(**now)
     run_dir = RunDirectory(layout(open_worktree(repo.top)), "run-20260101-000000-abcdef")
     run_dir.folder.mkdir(parents=True, exist_ok=True)
     record = {"version": 1, "state": "killed", "host": of or host(), "options": before}
@@ -104,14 +101,15 @@ def test_inherited_options_do_not_exceed_the_configuration(repo: GitRepo) -> Non
     )  # fmt: skip
     for name, value, holds in values:
         options, sentence = resumed(repo, {name: value}, max_turns=None, max_cost=None)
-        assert getattr(options, name) == (value if holds else given().__dict__.get(name))
+        assert getattr(options, name) == (value if holds else vars(given_options()).get(name))
         assert sentence.startswith("options used again" if holds else "options to repeat")
 
 
 def test_no_key_is_saved_and_no_check_of_another_machine_inherited(repo: GitRepo) -> None:
     options, sentence = resumed(repo, {"check": "rm -r ~"}, of="elsewhere")
     assert (options.check, sentence) == (None, "options to repeat if you still want them: --check 'rm -r ~'")
-    options = given(check=f"TOKEN={KEY} make", no_commit=True)
+    key = "ghp" + "_" + "Zq7Xb2Lm9Rt4Kw8Vn3Jd6Hs1Pf5Gc0YaTeUi"
+    options = given_options(check=f"TOKEN={key} make", no_commit=True)
     assert explicit_options(options) == {"no_commit": True, "check": None}
 
 
@@ -141,3 +139,68 @@ def test_continue_resumes_the_last_of_the_same_kind(repo: GitRepo, run: Run, scr
     result = {path.name[:4]: path.read_text() for path in folder.glob("*.md")}
     assert "more of the chat" in result["chat"] and "more of the run" in result["run-"]
     assert "and more of it" in result["run-"]
+
+
+# Questions before an action, and the messages without a user.
+
+
+CODE = """
+from repoagent.agent.approvals.policy import ApprovalRequest
+from repoagent.cli.commands.run_ui import ask_user
+from repoagent.cli.ui.terminal import Terminal
+from repoagent.errors import RepoagentError
+try:
+    print(ask_user(Terminal.open())({asked}))
+except RepoagentError as error:
+    print(type(error).__name__, error)
+"""
+
+
+def question(asked: str, cwd: Path) -> Screen:
+    return Screen(python(CODE.format(asked=asked)), cwd, width=60)
+
+
+def test_a_command_is_shown_completely_and_sanitized(tmp_path: Path) -> None:
+    command = "echo " + "x" * 150 + " \\x1b[2J\\u202e; rm -rf /the/end"
+    with question(f'ApprovalRequest("command", "{command}", why="it is odd")', tmp_path) as shown:
+        shown.answer("Run this command [y,n,q,?]? ", "n\n")
+        assert "\x1b[2J" not in shown.seen and "^[[2J<U+202E>" in shown.seen and "/the/end" in shown.seen
+        assert shown.seen.count("x") >= 150
+        assert "without a sandbox" in shown.seen and "note: it is odd" in shown.seen
+        shown.answer("Tell the model why", "use make\n")
+        shown.expect("allowed=False, always=False, reason='the user said no: use make'")
+
+
+def test_always_shows_the_allowed_patterns(tmp_path: Path) -> None:
+    asked = 'ApprovalRequest("command", "make; pytest -q", ("make", "pytest *"), sandbox="landlock")'
+    with question(asked, tmp_path) as shown:
+        shown.answer("[y,a,r,n,q,?]? ", "?\n")
+        assert "    make\n    pytest *\n" in shown.seen and "in a sandbox (landlock)" in shown.seen
+        shown.answer("do not ask again in this repository: make;", "a\n")
+        shown.expect("allowed=True, always=True")
+        shown.expect("keep=False")
+
+
+@pytest.mark.parametrize(
+    ("approval", "message"),
+    [
+        (ApprovalRequest("command", "make 'a b'", ("make 'a b'",)), "run.allow 'make '\"'\"'a b'\"'\"''`"),
+        (
+            ApprovalRequest("command", "eval $x", why="opaque"),
+            "(opaque). The user can allow it with `--mode auto`",
+        ),
+        (ApprovalRequest("edit", "a.txt"), "`--mode auto-edit`"),
+        (ApprovalRequest("browse", "https://x"), "a terminal"),
+    ],
+)
+def test_without_a_user_the_refusal_names_an_option(approval: ApprovalRequest, message: str) -> None:
+    verdict = refuse_all(approval)
+    assert not verdict.allowed and message in verdict.reason and verdict.by == "nobody"
+
+
+@given(st.text(st.sampled_from("ab  €\t漢\x1b\u202e-"), max_size=200), st.integers(20, 60))
+def test_folding_drops_nothing(text: str, width: int) -> None:
+    lines = folded(text, width)
+    assert all(display_width(line) <= width for line in lines)
+    whole = "".join(line[:-2] if line.endswith((" ↩", " \\")) else line for line in lines)
+    assert whole == folded(text, 10_000)[0]

@@ -1,4 +1,4 @@
-"""The end of a run: its messages, a summary of the change, a failure, a limit or an interrupt, and how it is resumed."""
+"""The end of a run, and how it is resumed: its messages, a failure, a limit, an interrupt."""
 
 from __future__ import annotations
 
@@ -12,10 +12,7 @@ from tests.cli.screens import Screen
 from tests.conftest import GitRepo
 from tests.edit.conftest import GREET, Open, Run, Script
 
-KEPT_OUT = "<run>touch a.csv 'b c.csv'</run>\n"
-COMMIT = "<commit>\nGreet well\n</commit>\n"
 FINISH = "<finish>It greets, and there is a table.</finish>\n"
-LOOK = '<message>half way\nthere</message>\nb.py comes next.\n<read path="src/app.py"/>'
 RESUME = "resume with `repoagent run --resume "
 
 
@@ -36,22 +33,18 @@ def window(repo: GitRepo, screen: Open) -> Open:
 
 
 def test_a_failed_command_shows_the_end_of_its_output(window: Open, script: Script) -> None:
-    script.replies("<run>seq 40; echo no table; exit 3</run>", "<finish>No.</finish>")
-    with window() as shown:
-        message = shown.expect("  no table\n")
-        cut = r"→ exit 3(, [\d.]+ s)?\n  … 29 more lines \(-v shows all\)\n  30\n"
-        assert re.search(cut, message) and "output>" not in message
-        shown.end()
-    script.replies("<run>seq 40; echo no table; exit 3</run>", "<finish>No.</finish>")
-    with window("-v") as shown:
-        assert "\n  11\n  12\n" in shown.expect("  no table\n")
-        shown.end()
+    cut = r"→ exit 3(, [\d.]+ s)?\n  … 29 more lines \(-v shows all\)\n  30\n"
+    for option, expected in (((), cut), (("-v",), r"\n  11\n  12\n")):
+        script.replies("<run>seq 40; echo no table; exit 3</run>", "<finish>No.</finish>")
+        with window(*option) as shown:
+            message = shown.expect("  no table\n")
+            assert re.search(expected, message) and "output>" not in message
+            shown.end()
 
 
-def test_the_end_shows_changes_the_check_and_uncommitted_files(
-    repo: GitRepo, window: Open, script: Script
-) -> None:
-    script.replies(KEPT_OUT + GREET + COMMIT + FINISH, FINISH)
+def test_the_end_shows_changes_and_the_check(repo: GitRepo, window: Open, script: Script) -> None:
+    wanted = "<run>touch a.csv 'b c.csv'</run>\n" + GREET + "<commit>\nGreet well\n</commit>\n"
+    script.replies(wanted + FINISH, FINISH)
     with window("--check", "echo ==== 7 passed ====", width=100) as shown:
         assert shown.end() == 0
     end = shown.seen
@@ -86,7 +79,7 @@ def test_an_open_plan_is_reported_without_text_for_the_model(window: Open, scrip
 
 def test_at_a_limit_the_message_is_shown_and_in_the_json(run: Run, script: Script) -> None:
     def limited(*options: str) -> Done:
-        script.replies(LOOK)
+        script.replies('<message>half way\nthere</message>\nb.py comes next.\n<read path="src/app.py"/>')
         return run("run", "greet", "--mode", "auto-edit", "--max-turns", "1", *options)
 
     done = limited()
@@ -109,9 +102,7 @@ def test_a_message_after_a_change_exits_with_1(run: Run, script: Script) -> None
     assert (result["outcome"], result["text"], result["words"]) == ("done", "greets", "b.py is left.")
 
 
-def test_a_model_that_repeats_an_edit_leaves_changes_that_are_named(
-    run: Run, script: Script, repo: GitRepo
-) -> None:
+def test_a_model_that_repeats_an_edit_leaves_named_changes(run: Run, script: Script, repo: GitRepo) -> None:
     script.replies(*[GREET] * 5)
     ended = run("run", "greet", "--mode", "auto-edit")
     assert ended.code == 1 and "already in the file" in ended.err

@@ -17,13 +17,13 @@ from repoagent.cli.ui.table import Page
 from repoagent.display_text import display_width
 from repoagent.llm.conversation import Turn, append
 from repoagent.storage.layout import Layout
+from repoagent.tasks.runs import list as run_list
 from repoagent.tasks.runs.directory import Record, RunDirectory
-from repoagent.tasks.runs.list import Run, tree
 from tests.cli.apply_patch import Ask
 from tests.cli.screens import PROGRAM, Screen, python
 from tests.conftest import GitRepo
+from tests.edit.conftest import GREET, Run, Script
 
-COMMAND = "runs"
 ALIVE = """
 import sys
 from pathlib import Path
@@ -59,13 +59,6 @@ def alive(repo: GitRepo) -> Iterator[subprocess.Popen[str]]:
         process.kill()
 
 
-def said(process: subprocess.Popen[str]) -> str:
-    assert process.stdin is not None and process.stdout is not None
-    process.stdin.write("\n")
-    process.stdin.flush()
-    return process.stdout.readline().strip()
-
-
 def past(layout: Layout, name: str, **more: Any) -> RunDirectory:
     run_dir = RunDirectory(layout, name)
     run_dir.folder.mkdir(parents=True)
@@ -92,19 +85,17 @@ def test_the_list_is_the_same_with_and_without_its_name(ask: Ask, layout: Layout
     assert re.fullmatch(r"└ child .*✗ failed .*it does not fit", rows[1])
     assert re.search(r" \? +make it", rows[2])
     output = ask("--json", "-n", "2").json
-    assert output["version"] == 1 and output["total"] == 3 and [one["name"] for one in output["runs"]] == [
-        "run-20260102-030405-abcdef", "odd",
-    ]  # fmt: skip
+    assert (output["version"], output["total"]) == (1, 3)
+    assert [one["name"] for one in output["runs"]] == ["run-20260102-030405-abcdef", "odd"]
     assert ask("--live").code == 1 and ask("list", "--live", "--json").json["runs"] == []
 
 
 @pytest.mark.parametrize("width", [40, 80])
 def test_lines_fit_and_are_clean(width: int) -> None:
     layout = Layout(Path("/nowhere"), Path("/nowhere"))
-    states = ("running", "done", "answered", "unfinished", "rejected", "limit", "stopped", "failed", "killed",
-              "conversation", "unreadable")  # fmt: skip
+    states = "running done answered unfinished rejected limit stopped failed killed conversation unreadable"
     result = [
-        Run(
+        run_list.Run(
             RunDirectory(layout, "日本語" * 9 + str(number)),
             Record(
                 prompt="words\x1b[31m " * number * 4, text="ended\n" * 9, activity="does " * 30, turns=10**number,
@@ -112,9 +103,9 @@ def test_lines_fit_and_are_clean(width: int) -> None:
             ),
             state, 1.0, "broken" * 30 if state == "unreadable" else "",
         )
-        for number, state in enumerate(states)
+        for number, state in enumerate(states.split())
     ]  # fmt: skip
-    rows = [*tree(result[:4]), *((0, run) for run in result[4:])]
+    rows = [*run_list.tree(result[:4]), *((0, run) for run in result[4:])]
     shown = [*table_lines(rows, Page(width))]
     assert len(shown) == 12 and all("\x1b" not in line for line in shown)
     if width >= 80:  # billions of dollars take more columns
@@ -152,17 +143,20 @@ def test_message_and_wait(ask: Ask, alive: subprocess.Popen[str]) -> None:
     assert done.code == 0 and "sent to alive, which will read it before its next model call" in done.out
     assert ask("show", "alive", "--json").json["unread"] == 1 and "1 message" in ask("show", "alive").out
     assert ask("message", "alive", "run them", "--json").json["file"].endswith(".md")
-    assert said(alive) == "['leave the tests', 'run them']"
+    assert alive.stdin is not None and alive.stdout is not None
+    alive.stdin.write("\n")
+    alive.stdin.flush()
+    assert alive.stdout.readline() == "['leave the tests', 'run them']\n"
     assert ask("wait", "alive", "--timeout", "0.1").code == 7
     assert ask("delete", "alive", "--yes").code == 7
-    assert alive.stdin is not None
     alive.stdin.close()
     done = ask("wait", "alive")
     assert done.code == 5 and done.out == "alive: limit, the limit of $2\n"
     for words in ("stop alive", "message alive x"):
         done = ask(*words.split())
-        assert done.code == 3
-        assert "not running (limit); resume it with `repoagent run --resume alive" in done.err
+        assert (
+            done.code == 3 and "not running (limit); resume it with `repoagent run --resume alive" in done.err
+        )
 
 
 def test_stop_and_stop_now(ask: Ask, alive: subprocess.Popen[str]) -> None:
@@ -182,7 +176,7 @@ def test_a_killed_run_shows_how_to_resume_it(ask: Ask, alive: subprocess.Popen[s
     assert ask("wait", "alive").code == 130
 
 
-def test_delete_asks_and_can_be_undone(ask: Ask, layout: Layout, repo: GitRepo) -> None:
+def test_delete_asks_and_can_be_undone(ask: Ask, in_process: Ask, layout: Layout, repo: GitRepo) -> None:
     name = "run-20260102-030405-abcdef"
     run_dir = past(layout, name)
     append(run_dir.conversation, Turn("user", "precious"))
@@ -192,8 +186,47 @@ def test_delete_asks_and_can_be_undone(ask: Ask, layout: Layout, repo: GitRepo) 
         assert screen.end() == 1
     assert run_dir.folder.exists()
     done = ask("delete", "abcdef", "--yes")
-    assert (
-        done.code == 0 and f"repoagent conversation undo {name}" in done.out and not run_dir.folder.exists()
-    )
-    assert subprocess.run([*PROGRAM, "conversation", "undo", name], cwd=repo.top, check=False).returncode == 0
+    assert done.code == 0 and f"repoagent conversation undo {name}" in done.out
+    assert not run_dir.folder.exists()
+    assert in_process("conversation", "undo", name).code == 0
     assert ask("list", "--json").json["runs"][0]["state"] == "conversation"
+
+
+# `runs delete` of a run that worked in a linked work tree.
+
+
+def made(repo: GitRepo, run: Run, script: Script, *options: str) -> tuple[str, Path]:
+    """A run on the branch `side`, its name and the folder it worked in."""
+    repo.commit(**{"src/app.py": "def greet(name):\n    return 'hello ' + name\n"})
+    script.replies(GREET, "<commit>\nGreet\n</commit>\n<finish>greets</finish>")
+    assert run("run", "greet", "--mode", "auto-edit", "--branch", "side", *options).code == 0
+    (record,) = (repo.top / ".repoagent/runs").glob("*/run.json")
+    output = json.loads(record.read_text())
+    return output["name"], Path(output["worktree"])
+
+
+def test_its_branch_stays(repo: GitRepo, run: Run, script: Script) -> None:
+    name, folder = made(repo, run, script)
+    assert not folder.exists()
+    done = run("runs", "delete", name, "--yes")
+    assert done.code == 0 and "kept its branch side; `git branch -d side` deletes it" in done.out
+    assert repo.git("log", "-1", "--format=%s", "side") == "Greet\n"
+
+
+def test_uncommitted_work_in_its_work_tree_is_not_removed(repo: GitRepo, run: Run, script: Script) -> None:
+    name, folder = made(repo, run, script, "--no-commit")
+    assert folder.is_dir()
+    done = run("runs", "delete", name, "--yes")
+    assert done.code == 3 and f"uncommitted work in {folder}" in done.err
+    assert "hello, " in (folder / "src/app.py").read_text()
+    assert (repo.top / f".repoagent/runs/{name}/run.json").exists()
+    repo.git("-C", str(folder), "checkout", "-q", ".")
+    assert run("runs", "delete", name, "--yes").code == 0
+    assert not folder.exists() and "side" in repo.git("branch")
+
+
+def test_a_folder_chosen_by_the_user_stays(repo: GitRepo, run: Run, script: Script, tmp_path: Path) -> None:
+    name, folder = made(repo, run, script, "--worktree", str(tmp_path / "mine"))
+    done = run("runs", "delete", name, "--yes")
+    assert done.code == 0 and f"`git worktree remove {folder}`" in done.out
+    assert folder.is_dir() and "side" in repo.git("branch")

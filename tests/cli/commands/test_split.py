@@ -1,4 +1,4 @@
-"""`repoagent split`; test_join.py has --join."""
+"""`repoagent split`; tests/edit/join has more of --join."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.apply_patch import Ask
+from tests.cli.screens import PROGRAM, Screen
 from tests.conftest import GitRepo
-
-COMMAND = "split"
 
 SOURCE = b"".join(b"def f%d():\n    return %d\n\n\n" % (n, n) for n in range(40))
 
@@ -23,34 +22,31 @@ def code(repo: GitRepo) -> GitRepo:
     return repo
 
 
-WRONG: tuple[tuple[list[str], int, str], ...] = (
-    ([], 2, "no file to split"),
-    (["nope.py"], 2, "no such file: nope.py"),
-    (["src"], 3, "src is a folder: name a file in it"),
-    (["../x.py"], 2, "no such file: ../x.py"),
-    ([".git/config"], 3, "is in a git directory"),
-    (["fifo"], 3, "fifo is a special file"),
-    (["link.py"], 3, "link.py is a symbolic link: name the file itself"),
-    (["a.txt", "--target-bytes", "0"], 2, "must be between 64 and"),
-    (["a.txt", "--target-bytes", "many"], 2, "'many' is not a valid integer"),
-    (["a.txt", "--language", "klingon"], 2, "klingon"),
-    (["binary"], 3, "binary looks binary; if it is text, use --language"),
-    (["wide.py"], 3, "cannot split UTF-16 text; save wide.py as UTF-8 first"),
-    (["a.txt", "-o", "src"], 3, "is neither empty nor a split"),
-    (["-"], 2, "use -o to name the folder"),
-    (["--refresh", "nope"], 2, "no split at"),
-    (["--refresh", "src", "-o", "x"], 2, "--refresh cannot be combined with -o"),
-)
-
-
 def test_wrong_calls_are_one_sentence_and_change_nothing(code: GitRepo, ask: Ask) -> None:
     os.mkfifo(code.top / "fifo")
     (code.top / "link.py").symlink_to("src/code.py")
     code.write("binary", b"\0\1\2" * 100)
     code.write("wide.py", SOURCE.decode().encode("utf-16"))
     before = code.status()
-    for arguments, number, sentence in WRONG:
-        done = ask(*arguments, stdin=SOURCE)
+    for words, number, sentence in (
+        ("", 2, "no file to split"),
+        ("nope.py", 2, "no such file: nope.py"),
+        ("src", 3, "src is a folder: name a file in it"),
+        ("../x.py", 2, "no such file: ../x.py"),
+        (".git/config", 3, "is in a git directory"),
+        ("fifo", 3, "fifo is a special file"),
+        ("link.py", 3, "link.py is a symbolic link: name the file itself"),
+        ("a.txt --target-bytes 0", 2, "must be between 64 and"),
+        ("a.txt --target-bytes many", 2, "'many' is not a valid integer"),
+        ("a.txt --language klingon", 2, "klingon"),
+        ("binary", 3, "binary looks binary; if it is text, use --language"),
+        ("wide.py", 3, "cannot split UTF-16 text; save wide.py as UTF-8 first"),
+        ("a.txt -o src", 3, "is neither empty nor a split"),
+        ("-", 2, "use -o to name the folder"),
+        ("--refresh nope", 2, "no split at"),
+        ("--refresh src -o x", 2, "--refresh cannot be combined with -o"),
+    ):
+        done = ask(*words.split(), stdin=SOURCE)
         assert (done.code, done.out, done.err.count("\n")) == (number, "", 1) and sentence in done.err
     assert code.status() == before and not (code.top / ".repoagent/splits").exists()
 
@@ -64,9 +60,8 @@ def test_the_split_is_in_repoagent_and_ignored_by_git(code: GitRepo, ask: Ask) -
     assert lines[0].startswith(f"{len(names)} segments of src/code.py (1,060 bytes, python, utf-8) in ")
     assert [line.split()[0] for line in lines[3 : 3 + len(names)]] == names
     assert lines[3].split()[1].startswith("1-") and "f0, f1, f2" in lines[3]
-    assert (
-        b"".join((folder / name).read_bytes() for name in names) == SOURCE == (folder / "base").read_bytes()
-    )
+    whole = b"".join((folder / name).read_bytes() for name in names)
+    assert whole == SOURCE == (folder / "base").read_bytes()
     assert code.status() == ""
     source = json.loads((folder / "index.json").read_bytes())["source"]
     assert source["path"] == "src/code.py"
@@ -130,3 +125,65 @@ def test_the_command_that_is_shown_can_be_pasted(code: GitRepo, ask: Ask) -> Non
     shown = ask("code.py", cwd=src).out
     command = shlex.split(shown.partition("then run: repoagent split --join ")[2])
     assert command == ["../.repoagent/splits/src-code.py"]
+
+
+# `--join` on a terminal.
+
+BIG = "".join(f"def f{n}(value):\n    first = value\n    return first\n\n\n" for n in range(1, 5))
+
+
+@pytest.fixture
+def folder(repo: GitRepo, in_process: Ask) -> Path:
+    """The split of `big.py`."""
+    repo.commit("the file", **{"big.py": BIG})
+    assert in_process("split", "big.py", "--target-bytes", "70").code == 0
+    return repo.top / ".repoagent/splits/big.py"
+
+
+def edit(folder: Path, name: str, value: str) -> None:
+    segment = folder / name
+    segment.write_text(segment.read_text().replace("first = value", f"first = {value}"))
+
+
+def join(repo: GitRepo, *options: str, width: int = 80) -> Screen:
+    command = [*PROGRAM, "split", "--join", ".repoagent/splits/big.py", *options]
+    return Screen(command, repo.top, env={"NO_COLOR": "1"}, width=width)
+
+
+@pytest.mark.soak
+def test_force_shows_what_it_discards_and_asks(repo: GitRepo, folder: Path, in_process: Ask) -> None:
+    edit(folder, "002.py", "ours")
+    head, mark, tail = BIG.partition("def f2")
+    theirs = head + mark + tail.replace("first = value", "first = theirs", 1).replace("f4", "f9")
+    repo.commit("moved on", **{"big.py": theirs})
+    before = repo.read("big.py"), repo.head()
+    with join(repo, "--force") as window:
+        shown = window.expect("Discard them [y,q,?]? ")
+        message = "will discard these changes to big.py (line 2 of 002.py against line 7 of big.py)"
+        assert message in " ".join(shown.split())
+        assert "first = theirs" in shown and "f9" not in shown and "ours" not in shown
+        window.send("q\n")
+        window.expect("cancelled: nothing was changed.")
+        assert window.end() == 1
+    assert (repo.read("big.py"), repo.head()) == before
+    with join(repo, "--force") as window:
+        window.answer("Discard them [y,q,?]? ", "y\n")
+        shown = window.expect("[main ")
+        message = "discarded changes to big.py in favor of 002.py; `repoagent undo` restores them"
+        assert message in " ".join(shown.split())
+        assert "002.py  +1 -1  replaces a source change" in shown
+        assert window.end() == 0
+    assert repo.read("big.py") == before[0].replace(b"theirs", b"ours") and repo.status() == ""
+    assert in_process("undo").code == 0
+    assert repo.read("big.py") == before[0]
+
+
+def test_a_terminal_shows_the_diff_and_the_message(repo: GitRepo, folder: Path) -> None:
+    edit(folder, "003.py", "3")
+    (folder / "003.py").write_text((folder / "003.py").read_text().rstrip("\n"))
+    with join(repo, width=72) as window:
+        shown = window.expect("diff: .repoagent/splits/big.py/join.diff")
+        assert window.end() == 0
+    assert "diff --git a/big.py b/big.py" in shown and "    Change big.py\n" in shown
+    assert " ".join(shown.split()).count("restored the final newlines") == 1
+    assert "003.py  +1 -1\n" in shown and "Change big.py · 1 file +1 -1" in shown

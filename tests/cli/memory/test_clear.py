@@ -1,11 +1,13 @@
-"""`repoagent memory clear`: entries move to the archive and are restored exactly."""
+"""`repoagent memory clear` and `edit`: what is cleared is restored exactly, and no edited text is lost."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 
 from repoagent.memory.notes import add_note, read_notes
-from tests.cli.apply_patch import Ask
+from tests.cli.apply_patch import Ask, Done
 from tests.cli.memory.conftest import talked
 from tests.cli.screens import PROGRAM, Screen
 from tests.memory.conftest import Workspace
@@ -43,9 +45,7 @@ def test_no_terminal_and_nothing_to_clear(ask: Ask, context: Workspace, full: di
     assert done.code == 3 and "is a symbolic link" in done.err and files(context) == full
 
 
-def test_everything_is_cleared_and_restored_exactly(
-    ask: Ask, context: Workspace, full: dict[str, bytes]
-) -> None:
+def test_all_is_cleared_and_restored_exactly(ask: Ask, context: Workspace, full: dict[str, bytes]) -> None:
     memory = context.known("src/a.py")
     done = ask("clear", "src/a.py", "src/a.py", "-y")
     assert done.code == 0 and "restore it with: repoagent memory clear --undo src/a.py" in done.err
@@ -68,9 +68,7 @@ def test_parts_are_restored_last_first(ask: Ask, context: Workspace, full: dict[
     assert files(context)["edits.jsonl"] == full["edits.jsonl"]
 
 
-def test_a_broken_conversation_is_cleared_and_not_merged(
-    ask: Ask, context: Workspace, full: dict[str, bytes]
-) -> None:
+def test_a_broken_conversation_is_not_merged(ask: Ask, context: Workspace, full: dict[str, bytes]) -> None:
     memory = context.known("src/a.py")
     memory.conversation.write_text("scribbled\n")
     assert ask("clear", "src/a.py", "--conversation", "-y").code == 0
@@ -89,3 +87,83 @@ def test_on_a_terminal_it_asks(context: Workspace, full: dict[str, bytes]) -> No
             screen.answer("Clear these parts of the memory of 1 file [y,n,?]? ", f"{answer}\n")
             assert screen.end() == code
         assert files(context) == kept
+
+
+# `edit`: the text is validated, merged with concurrent changes, and never lost.
+
+
+@pytest.fixture
+def edit(ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ask:
+    """`edit(COMMANDS, FILE)`: `repoagent memory edit FILE` with an editor that runs COMMANDS, which change "$1"."""
+    script = tmp_path / "editor"
+    script.touch(0o755)
+    monkeypatch.setenv("GIT_EDITOR", str(script))
+
+    def edit(commands: str, file: str = "src/a.py") -> Done:
+        script.write_text(f"#!/bin/sh\n{commands}\n")
+        return ask("edit", file)
+
+    return edit
+
+
+def test_notes_are_changed_masked_and_a_first_one_makes_a_memory(edit: Ask, context: Workspace) -> None:
+    for file in ("src/a.py", "a.txt"):
+        assert edit('echo "- my own words" >> "$1"', file).code == 0
+        assert [note.text for note in read_notes(context.known(file).notes)] == ["my own words"]
+        assert context.known(file).notes.stat().st_mode & 0o777 == 0o600
+    token = "ghp_C0YeKXhPTzuBAzqIXaxJGWoA8Bz7ChqE0xiA"
+    done = edit(f'printf -- "- \\377 and {token}\\n" >> "$1"')
+    assert done.code == 0 and "masked" in done.err
+    data = context.known("src/a.py").notes.read_bytes()
+    assert b"\xff and <<secret " in data and token.encode() not in data
+
+
+def test_nothing_is_changed_and_saved_text_is_not_lost(
+    ask: Ask, edit: Ask, context: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notes = context.known("src/a.py").notes
+    notes.write_text("# mine\n\n- one\n")
+    for commands, sentence in (
+        ("true", "nothing was changed"),
+        ("exit 1", "the editor failed"),
+        (': > "$1"', "an empty file; nothing was changed"),
+        ('echo "- precious" >> "$1"; exit 1', "the editor failed; your saved text is in "),
+    ):
+        done = edit(commands)
+        assert done.code == 1 and sentence in done.err and notes.read_text() == "# mine\n\n- one\n"
+    saved = Path(done.err.split("is in ", 1)[1].split("\n")[0])
+    assert saved.read_text().endswith("- precious\n") and saved.stat().st_mode & 0o777 == 0o600
+    saved.unlink()
+    monkeypatch.delenv("GIT_EDITOR")
+    context.repo.git("config", "--global", "--unset", "core.editor")
+    done = ask("edit", "src/a.py")
+    assert done.code == 2 and "no terminal for an editor: set EDITOR" in done.err and str(notes) in done.err
+
+
+def test_concurrent_notes_are_merged_or_the_text_is_saved(edit: Ask, context: Workspace) -> None:
+    notes = context.known("src/a.py").notes
+    for ours, theirs in (
+        ("- one\n- two\n", "- one\n- two\n- four\n"),
+        ("- one\n\n- two\n", "- none\n\n- two\n"),
+    ):
+        notes.write_text(ours)
+        done = edit(f"sed -i 's/two/TWO/' \"$1\"; printf -- '{theirs}' > '{notes}'")
+        assert done.code == 0 and "merged with changes made while you edited" in done.err
+        assert notes.read_text() == theirs.replace("two", "TWO")
+    notes.write_text("# Notes\n\n- one\n")
+    done = edit(f"sed -i 's/# Notes/# mine/' \"$1\"; printf '# theirs\\n\\n- one\\n' > '{notes}'")
+    assert done.code == 3 and "another program changed the same lines" in done.err
+    assert notes.read_text() == "# theirs\n\n- one\n"
+    (saved,) = notes.parent.glob("archive/edited-*-notes.md")
+    assert saved.read_text() == "# mine\n\n- one\n" and saved.name in done.err
+
+
+def test_a_text_that_cannot_be_saved_goes_to_the_temporary_folder(edit: Ask, context: Workspace) -> None:
+    folder = context.known("src/a.py").folder
+    (folder / "notes.md.lock").mkdir()
+    (folder / "archive").symlink_to("/nowhere")
+    done = edit('echo "- precious" >> "$1"')
+    assert done.code == 3 and "notes.md.lock: Is a directory" in done.err and len(done.err.splitlines()) == 1
+    saved = context.worktree.top / done.err.strip().rpartition("saved in ")[2]
+    assert saved.read_text().endswith("- precious\n")
+    saved.unlink()

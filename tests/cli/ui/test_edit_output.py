@@ -1,4 +1,4 @@
-"""The output of `edit` on a terminal: reasons of failures, no text for the model, each message once."""
+"""The output of `edit` on a terminal: reasons of failures, no text for the model, each message once; narrow pages."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from repoagent.display_text import display_width
 from tests.conftest import GitRepo
 from tests.edit.conftest import GREET, QUESTION, Open, Run, Script, diff
 
 WRONG = diff("src/app.py", " def greet(person):", "-    return 'hi ' + person", "+    return person")
 FINISH = "<finish>It greets.</finish>\n"
+CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[^\n]*\r")
 
 
 @pytest.fixture(autouse=True)
@@ -113,9 +115,7 @@ def editor(folder: Path, *commands: str) -> str:
     return str(program)
 
 
-def test_an_edited_diff_is_validated_and_confirmed(
-    repo: GitRepo, edit: Open, script: Script, tmp_path: Path
-) -> None:
+def test_an_edited_diff_is_checked(repo: GitRepo, edit: Open, script: Script, tmp_path: Path) -> None:
     script.replies(GREET)
     bad, good = (f'sed -i "s/^+    .*/+    return {value}/" $1' for value in ("((", "'hey'"))
     with edit(GIT_EDITOR=editor(tmp_path, bad, ":", good)) as window:
@@ -130,7 +130,7 @@ def test_an_edited_diff_is_validated_and_confirmed(
     assert repo.read("src/app.py").endswith(b"    return 'hey'\n")
 
 
-def test_an_edited_diff_gets_the_questions_about_sensitive_files(
+def test_an_edited_sensitive_file_is_asked_about(
     repo: GitRepo, edit: Open, script: Script, tmp_path: Path
 ) -> None:
     script.replies(GREET + "```diff\n--- /dev/null\n+++ b/.gitattributes\n@@ -0,0 +1 @@\n+x\n```\n")
@@ -142,3 +142,39 @@ def test_an_edited_diff_gets_the_questions_about_sensitive_files(
         window.answer("You did not ask for a change to .gitattributes.", "n\n")
         assert window.end() == 1
     assert not (repo.top / ".gitattributes").exists() and b"hello '" in repo.read("src/app.py")
+
+
+def test_the_words_of_an_edit_and_its_answer_are_rendered_once(script: Script, screen: Open) -> None:
+    script.replies("# Why\nIt is **not** needed.\n\n| a | b |\n|---|---|\n| 1 | 2 |\n")
+    with screen("edit", "src/app.py", "why", LC_ALL="C.UTF-8", NO_COLOR="1") as window:
+        window.end()
+    shown = CONTROL.sub("", window.seen)
+    assert "# Why\nIt is not needed.\n" in shown and "\na  b\n─  ─\n1  2\n" in shown
+    assert shown.count("not needed") == 1 and "**" not in shown
+
+
+def test_every_page_fits_a_terminal_and_hostile_text_does_nothing(
+    repo: GitRepo, run: Run, script: Script, screen: Open
+) -> None:
+    """A name and a commit message with escape sequences, a wide script and a long line."""
+    odd = "src/odd\x1b[31m\n名前.py"
+    repo.write(odd, "def greet(name):\n    return 'hello ' + name + '" + "x" * 90 + "'\n")
+    repo.commit("the subject \x1b[2J " + "is long " * 12)
+    script.replies(GREET.replace("src/app.py", "a.txt"), "The greeting \x1b[2J.", "Done.")
+    run("edit", "--yes", odd, "a greeting \x1b[2J " * 8)
+    run("edit", "--yes", "src/app.py", "say a greeting " * 8)
+    run("run", "--mode", "read-only", "a greeting \x1b[2J " * 8)
+    for words in (
+        "split src/app.py", f"history {odd}", f"outline {odd}", f"context {odd}", f"neighbors {odd} --weak --explain",
+        f"uses {odd}", "memory list", f"memory show {odd}", "recall greeting", "conversation list --files",
+        f"conversation show file:{odd}", "runs show last", "undo --list", "config", "activity", "review --commit HEAD",
+    ):  # fmt: skip
+        command = words.split(" ")
+        piped = run(*command).out.replace("\x1b[2J", "")
+        assert "\x1b" not in piped or command[:2] == ["conversation", "show"]
+        with screen("--no-pager", *command, width=60, LC_ALL="C.UTF-8") as window:
+            window.end()
+        shown = CONTROL.sub("", window.seen.replace("\x1b[31m", "RED"))
+        assert "\x1b" not in shown and "RED" not in shown, command
+        lines = [line for line in shown.split("\n") if " " in line.strip() and "/" not in line]
+        assert not [line for line in lines if display_width(line) > 60], command

@@ -1,15 +1,17 @@
-"""Markdown that is printed as it arrives: complete, independent of the pieces, and ready to be copied."""
+"""Markdown, and the prose of a reply, printed as they arrive: complete, independent of the pieces, ready to be copied."""
 
 from __future__ import annotations
 
 import re
 import time
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from repoagent.cli.ui.markdown import Markdown
+from repoagent.cli.ui.progress import Words
 from repoagent.display_text import display_width
 
 STYLE = re.compile(r"\x1b\[[0-9;]*m")
@@ -24,27 +26,28 @@ PARTS = st.sampled_from(
 )  # fmt: skip
 
 
-def render(text: str, sizes: list[int] = [], *, width: int = 40, color: bool = False) -> str:  # noqa: B006
-    markdown, at, out = Markdown(lambda: width, color=color), 0, ""
-    for size in sizes:
-        out += markdown.feed(text[at : at + size])
+def fed(printer: Markdown | Words, text: str, sizes: Sequence[int] = ()) -> str:
+    """What `printer` prints of a text that arrives in pieces of `sizes`, and the rest."""
+    at, out = 0, ""
+    for size in (*sizes, len(text)):
+        out += printer.feed(text[at : at + size])
         at += size
-    return out + markdown.feed(text[at:]) + markdown.rest()
+    return out + printer.rest()
+
+
+def render(text: str, sizes: Sequence[int] = (), *, width: int = 40, color: bool = False) -> str:
+    return fed(Markdown(lambda: width, color=color), text, sizes)
 
 
 @example(parts=["- ", "\r\n", "word"], sizes=[3], color=False)  # a line ending in two pieces
-@given(
-    parts=st.lists(PARTS, max_size=20), sizes=st.lists(st.integers(1, 9), max_size=200), color=st.booleans()
-)
+@given(st.lists(PARTS, max_size=20), st.lists(st.integers(1, 9), max_size=200), st.booleans())
 def test_pieces_do_not_matter(parts: list[str], sizes: list[int], color: bool) -> None:
     text = "".join(parts)
     assert render(text, sizes, color=color) == render(text, color=color)
 
 
 @given(parts=st.lists(PARTS, max_size=20), width=st.sampled_from([20, 60, 120]), color=st.booleans())
-def test_each_word_is_printed_and_nothing_acts_on_the_terminal(
-    parts: list[str], width: int, color: bool
-) -> None:
+def test_each_word_is_printed_and_nothing_else_acts(parts: list[str], width: int, color: bool) -> None:
     text = "".join(parts)
     shown = STYLE.sub("", render(text, width=width, color=color))
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f\u202e]", shown)
@@ -142,9 +145,54 @@ def test_the_width_is_that_of_the_window_at_each_word() -> None:
      "```\n" + "'" * 200_000, "# " + "*a " * 50_000, "\\*" * 50_000],
 )  # fmt: skip
 def test_a_line_of_any_length_is_printed_in_time(line: str) -> None:
-    markdown = Markdown(lambda: 80, color=True)
     started = time.process_time()
-    shown = "".join(markdown.feed(line[at : at + 7]) for at in range(0, len(line), 7)) + markdown.rest()
+    shown = fed(Markdown(lambda: 80, color=True), line, [7] * (len(line) // 7))
     assert time.process_time() - started < 20
     letters = STYLE.sub("", shown)
     assert all(letters.count(letter) >= line.count(letter) for letter in set("xab") & set(line))
+
+
+# The prose of a reply, without its actions.
+
+REPLY_PARTS = st.sampled_from(
+    ["words ", "`code` is", "\n", "```diff\n-a\n+b\n```\n", "```\nplain\n```\n", "~~~src/a.py\nx\n~~~\n", "<commit>\n",
+     "Subject\n", "</commit>\n", '<read path="a"/>\n', "<b> no tag\n", "  ", "``", "a < b\n", "<finish>done</finish>\n", "~"]
+)  # fmt: skip
+
+
+@given(parts=st.lists(REPLY_PARTS, max_size=12), sizes=st.lists(st.integers(1, 9), max_size=40))
+def test_pieces_of_a_reply_do_not_matter(parts: list[str], sizes: list[int]) -> None:
+    reply = "".join(parts)
+    assert fed(Words(), reply, sizes) == fed(Words(), reply)
+
+
+def test_which_parts_of_a_reply_are_shown() -> None:
+    for reply, expected in (
+        ("I do.\n```diff\n-a\n```\nDone.\n", "I do.\nDone.\n"),
+        ("I do.\n````src/a.py\n```\nx\n````\nDone.", "I do.\nDone."),
+        ("See:\n```python\nx = 1\n```\n", "See:\n```python\nx = 1\n```\n"),
+        ("<commit>\nFix\n\nWhy.\n</commit>\nSo.\n", "So.\n"),
+        ("<commit>Fix</commit>\nSo.\n", "So.\n"),
+        ('<read path="a.py"/>\nNext\n', "Next\n"),
+        ("<finish>It is done.</finish>\n", ""),
+        ("I do.\n<finish>It is done.</finish>", "I do.\n"),
+        ('<recall query="x"/>\n<run>make\ntest</run>\nSo.', "So."),
+        ('<write path="a.py">\nx = 1\n</write>\nSo.', "So."),
+        ("a < b and <i>c</i>\n<i>d</i>\n", "a < b and <i>c</i>\n<i>d</i>\n"),
+        ("`x` is\n``", "`x` is\n``"),
+        ("```diff\n-a\n", ""),
+        ("\nI do.\n\n\n```diff\n-a\n```\n\nDone.\n\n\nReally.\n\n", "\nI do.\n\n\n\nDone.\n\n\nReally.\n\n"),
+    ):
+        assert fed(Words(), reply) == expected
+    assert Words(ends=True).feed("I do.\n<finish>It is done.</finish>\n") == "I do.\nIt is done.\n"
+
+
+def test_it_detects_when_an_edit_is_written() -> None:
+    words = Words()
+    for piece, hides in (
+        ("So.\n<commit>\nFix\n</commit>\n", False),
+        ("```diff\n-a\n", True),
+        ("```\n", False),
+    ):
+        words.feed(piece)
+        assert words.hides is hides

@@ -25,8 +25,12 @@ def test_long_output_is_paged_on_a_terminal_only(repo: GitRepo) -> None:
     seen, code = shown(repo, "outline", "src/app.py")
     assert (seen.count("P:"), code) == (2, 0)
     assert "greet" in seen
-    assert "P:" not in shown(repo, "--no-pager", "outline", "src/app.py")[0]
-    assert "P:" not in shown(repo, "outline", "src/app.py", "--json")[0]
+    for words in (
+        "--no-pager outline src/app.py",
+        "outline src/app.py --no-pager",
+        "outline src/app.py --json",
+    ):
+        assert "P:" not in shown(repo, *words.split())[0]
     assert b"P:" not in run(["outline", "src/app.py"], repo.top, env={"GIT_PAGER": MARK}).stdout
 
 

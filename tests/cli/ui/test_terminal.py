@@ -1,4 +1,4 @@
-"""Output on a real terminal, in a pipe, with NO_COLOR, in CI and on a dumb terminal."""
+"""Output and questions on a real terminal, in a pipe, with NO_COLOR, in CI and on a dumb terminal."""
 
 from __future__ import annotations
 
@@ -30,38 +30,34 @@ def on_terminal(code: str, folder: Path, *, width: int = 80, **env: str) -> str:
     return screen.seen
 
 
-COLORS = (  # environment, --color, whether output is colored on a terminal, and in a pipe
-    ({}, "auto", True, False),
-    ({"NO_COLOR": "1"}, "auto", False, False),
-    ({"NO_COLOR": ""}, "auto", True, False),
-    ({"TERM": "dumb"}, "auto", False, False),
-    ({}, "never", False, False),
-    ({"NO_COLOR": "1"}, "always", True, True),
-)
-ABILITIES = (
-    ({}, "True True 60"),
-    ({"CI": "true"}, "False False 60"),
-    ({"CI": "0", "COLUMNS": "40"}, "True True 40"),
-    ({"TERM": "dumb", "COLUMNS": "x"}, "True False 60"),
-)
-
-
 def test_colors_questions_and_width(tmp_path: Path) -> None:
     open_it = "t = Terminal.open(color, env={'TERM': 'xterm', **env})"
-    code = f"for env, color, *_ in {COLORS}:\n {open_it}; print(t.color, t.color_err)"
-    assert on_terminal(code, tmp_path).splitlines() == [f"{case[2]} {case[2]}" for case in COLORS]
-    assert piped(code)[0].decode().splitlines() == [f"{case[3]} {case[3]}" for case in COLORS]
-    code = f"color = 'auto'\nfor env, _ in {ABILITIES}:\n {open_it}; print(t.can_ask, t.moves, t.width)"
-    assert on_terminal(code, tmp_path, width=60).splitlines() == [shown for _, shown in ABILITIES]
-
-
-ODD = r"'a\x1b[31m\udcff\r\n'"
+    colors = (  # environment, --color, whether output is colored on a terminal, and in a pipe
+        ({}, "auto", True, False),
+        ({"NO_COLOR": "1"}, "auto", False, False),
+        ({"NO_COLOR": ""}, "auto", True, False),
+        ({"TERM": "dumb"}, "auto", False, False),
+        ({}, "never", False, False),
+        ({"NO_COLOR": "1"}, "always", True, True),
+    )
+    code = f"for env, color, *_ in {colors}:\n {open_it}; print(t.color, t.color_err)"
+    assert on_terminal(code, tmp_path).splitlines() == [f"{case[2]} {case[2]}" for case in colors]
+    assert piped(code)[0].decode().splitlines() == [f"{case[3]} {case[3]}" for case in colors]
+    abilities = (
+        ({}, "True True 60"),
+        ({"CI": "true"}, "False False 60"),
+        ({"CI": "0", "COLUMNS": "40"}, "True True 40"),
+        ({"TERM": "dumb", "COLUMNS": "x"}, "True False 60"),
+    )
+    code = f"color = 'auto'\nfor env, _ in {abilities}:\n {open_it}; print(t.can_ask, t.moves, t.width)"
+    assert on_terminal(code, tmp_path, width=60).splitlines() == [shown for _, shown in abilities]
 
 
 def test_a_pipe_gets_exact_bytes_and_a_terminal_clean_text(tmp_path: Path) -> None:
-    assert piped(f"t.result({ODD})") == (b"a\x1b[31m\xff\r\n", b"")
+    odd = r"'a\x1b[31m\udcff\r\n'"
+    assert piped(f"t.result({odd})") == (b"a\x1b[31m\xff\r\n", b"")
     clean = "a^[[31m<FF>^M\n"
-    shown = on_terminal(f"t.result({ODD}); t.note({ODD}); t.warn({ODD})", tmp_path)
+    shown = on_terminal(f"t.result({odd}); t.note({odd}); t.warn({odd})", tmp_path)
     assert shown == f"{clean}{clean}\n\x1b[33mwarning:\x1b[m {clean}\n"
     diff = "diff --git a/f b/f\n--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\udcff\n+b\x1b\n"
     out, _ = piped(f"t.diff({diff!r}); t = Terminal.open('always'); t.diff({diff!r})")
@@ -138,7 +134,7 @@ def test_work_in_progress_is_lines_on_a_dumb_terminal_and_nothing_in_a_pipe(tmp_
 EDIT = r"out = t.edit_text('one\r\n\udcff\n', '.diff'); print(ascii(out))"
 
 
-def test_the_editor_is_run_as_git_runs_it(tmp_path: Path) -> None:
+def test_the_editor_is_run_as_git_runs_it(tmp_path: Path, clean_environment: Path) -> None:
     same = r"'one\r\n\udcff\n'"
     editors = {
         "true": same,
@@ -159,6 +155,9 @@ def test_the_editor_is_run_as_git_runs_it(tmp_path: Path) -> None:
     out, err = piped(code, TMPDIR=str(temporary))
     assert (out.decode().splitlines(), err) == ([*editors.values()], b"")
     assert list(temporary.iterdir()) == []
+    (clean_environment / ".gitconfig").write_text("")  # without an editor, the error names what to set
+    code = "from repoagent.errors import UsageError\ntry: t.edit_text('x', '.txt')\nexcept UsageError as e: print(e)"
+    assert b"set EDITOR" in piped(code, TERM="dumb")[0]
 
 
 def test_an_editor_does_not_write_into_a_piped_result(tmp_path: Path) -> None:
@@ -171,7 +170,57 @@ def test_an_editor_does_not_write_into_a_piped_result(tmp_path: Path) -> None:
         assert "seen on the screen" in screen.seen and "screen" not in result.read()
 
 
-def test_without_an_editor_the_error_names_what_to_set(clean_environment: Path) -> None:
-    (clean_environment / ".gitconfig").write_text("")
-    code = "from repoagent.errors import UsageError\ntry: t.edit_text('x', '.txt')\nexcept UsageError as e: print(e)"
-    assert b"set EDITOR" in piped(code, TERM="dumb")[0]
+HUNKS = r"""
+from repoagent.cli.ui.terminal_interface import choose_hunks
+from repoagent.errors import RepoagentError
+from repoagent.git.files import Content, FileChange
+
+def text(**changed):
+    return "".join(changed.get(f"l{n}", str(n)) + "\n" for n in range(1, 31)).encode()
+
+changes = [
+    FileChange.at("one", Content(text()), Content(text(l3="three", l15="fifteen", l17="seventeen"), "100755")),
+    FileChange.at("two\x1b", None, Content(b"new\n")),
+]
+try:
+    for change in choose_hunks(t, changes):
+        lines = [a.decode() for a, b in zip(change.after.split(), text().split()) if a != b]
+        print("TOOK", change.path == "one" and "one" or "two", change.mode, *lines)
+except RepoagentError as error:
+    print("ERROR", type(error).__name__)
+"""
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("typed", "chosen"),
+    [
+        ("yyyy", ["TOOK one 100755 three fifteen seventeen", "TOOK two 100644 new"]),
+        ("q", []),
+        ("an", ["TOOK one 100755 three fifteen seventeen"]),
+        ("dy", ["TOOK two 100644 new"]),
+        ("nnsnyn", ["TOOK one 100644 seventeen"]),
+        ("nysynn", ["TOOK one 100644 three fifteen"]),
+        ("n?xynn", ["TOOK one 100644 three"]),
+    ],
+)
+def test_answers_choose_hunks(tmp_path: Path, typed: str, chosen: list[str]) -> None:
+    with Screen(python(OPEN + HUNKS), tmp_path, env={"NO_COLOR": "1"}) as screen:
+        for letter in typed:
+            screen.answer("?]? ", f"{letter}\n")
+        screen.end()
+    assert [line for line in screen.seen.splitlines() if line.startswith(("TOOK", "ERROR"))] == chosen
+
+
+def test_each_hunk_is_shown_with_its_answers(tmp_path: Path) -> None:
+    with Screen(python(OPEN + HUNKS), tmp_path, env={"NO_COLOR": "1"}) as screen:
+        seen = screen.answer("(1/4) Apply this mode change [y,n,q,a,d,?]? ", "y\n")
+        assert "old mode 100644\nnew mode 100755\n" in seen
+        seen = screen.answer("(2/4) Apply this hunk [y,n,q,a,d,?]? ", "y\n")
+        assert "@@ -1,6 +1,6 @@\n 1\n 2\n-3\n+three\n 4\n" in seen and "diff --git" not in seen
+        screen.answer("(3/4) Apply this hunk [y,n,q,a,d,s,?]? ", "s\n")
+        seen = screen.answer("(3/5) Apply this hunk", "d\n")
+        assert "split into 2 hunks\n@@ -12,5 +12,5 @@" in seen
+        seen = screen.answer("(5/5) Apply the change to this file [y,n,q,a,d,?]? ", "\x04")
+        assert "diff --git" in seen and "+new\n" in seen and "\x1b" not in screen.seen
+        assert "TOOK" not in screen.expect("ERROR NothingDone")  # at the end of input nothing is applied

@@ -1,4 +1,4 @@
-"""Text for a terminal: sanitized, diffs, tables, the prose of a reply."""
+"""Text for a terminal: sanitized, diffs and tables."""
 
 from __future__ import annotations
 
@@ -9,16 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repoagent.cli.ui.diff import render
-from repoagent.cli.ui.progress import Words
 from repoagent.cli.ui.table import Column, Page
 from repoagent.display_text import clean, display_width, fold, paint
 from repoagent.git.files import Content, FileChange
 from repoagent.patch.render import canonical_diff
 
-ANY = st.text(st.characters())  # surrogates too
 
-
-@given(ANY)
+@given(st.text(st.characters()))  # surrogates too
 def test_control_characters_are_replaced(text: str) -> None:
     turning = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
     for character in clean(text):
@@ -61,16 +58,13 @@ def changed(before: bytes, after: bytes) -> str:
     return canonical_diff([FileChange.at("f", Content(before), Content(after))])
 
 
-def test_the_colours_are_git_s() -> None:
+def test_a_diff_has_the_colours_of_git_and_changed_words_and_white_space_are_marked() -> None:
     shown = render(HEAD + "@@ -1,3 +1,3 @@ def f():\n same\n-one\n+two\n end\n", color=True)
     assert shown == (
         "\x1b[1mdiff --git a/f b/f\x1b[m\n\x1b[1m--- a/f\x1b[m\n\x1b[1m+++ b/f\x1b[m\n"
         "\x1b[36m@@ -1,3 +1,3 @@\x1b[m def f():\n same\n"
         "\x1b[31m-\x1b[m\x1b[31mone\x1b[m\n\x1b[32m+\x1b[m\x1b[32mtwo\x1b[m\n end\n"
     )
-
-
-def test_the_changed_words_of_a_line_and_white_space_at_its_end_are_marked() -> None:
     shown = render(HEAD + "@@ -1 +1 @@\n-return a + b\n+return a - b\n", color=True)
     assert "\x1b[31mreturn a \x1b[m\x1b[31;7m+\x1b[m\x1b[31m b\x1b[m" in shown
     assert "\x1b[32mreturn a \x1b[m\x1b[32;7m-\x1b[m\x1b[32m b\x1b[m" in shown
@@ -86,7 +80,7 @@ def test_lines_of_a_hunk_that_look_like_headers_are_not_headers() -> None:
     assert shown.endswith("\n @@ -1 +1 @@\n")
 
 
-def test_odd_bytes_line_ends_and_binary_content() -> None:
+def test_odd_bytes_line_ends_binary_content_and_a_folded_line() -> None:
     assert render(changed(b"a\n", b"\xff\x1b[2J\n"), color=False).endswith("-a\n+<FF>^[[2J\n")
     # a file with CRLF is not full of carriage returns, but a mixed one shows them
     assert "^M" not in render(changed(b"a\r\nb\r\n", b"a\r\nc\r\n"), color=False)
@@ -95,9 +89,6 @@ def test_odd_bytes_line_ends_and_binary_content() -> None:
     binary = canonical_diff([FileChange.at("b", Content(b"\0a"), Content(b"\0b"))])
     shown = render(binary + changed(b"a\n", b"b\n"), color=False)
     assert "Binary content differs\ndiff --git a/f b/f\n" in shown and "literal" not in shown
-
-
-def test_a_folded_line_continues_with_its_mark() -> None:
     shown = render(HEAD + f"@@ -0,0 +1 @@\n+{'x' * 70}\n", color=False, columns=40)
     assert shown.endswith(f"+{'x' * 39}\n> {'x' * 31}\n")
 
@@ -106,7 +97,7 @@ TEXT = st.lists(st.text(st.characters(exclude_characters="\n"), max_size=60), ma
 
 
 @given(TEXT, TEXT, st.integers(20, 90), st.booleans())
-def test_no_line_is_wider_than_the_terminal_and_nothing_is_lost(
+def test_no_line_is_too_wide_and_nothing_is_lost(
     before: list[str], after: list[str], wide: int, color: bool
 ) -> None:
     sides = ["".join(f"{line}\n" for line in lines).encode("utf-8", "replace") for lines in (before, after)]
@@ -135,15 +126,9 @@ CELLS = st.text(st.sampled_from("ab/漢é ."), min_size=1, max_size=50).map(str.
     width=st.sampled_from([60, 80, 120]),
     color=st.booleans(),
 )
-def test_a_table_fits_and_its_columns_are_aligned(
-    rows: list[tuple[str, int, str]], width: int, color: bool
-) -> None:
-    cells = [
-        ((path, "path"), (f"{number:,}",), (what, "dim"), ("",), ("abc",)) for path, number, what in rows
-    ]
-    shown = [
-        re.sub(r"\x1b\[[0-9;]*m", "", line) for line in Page(width, color).table(HEADS, cells, {0: ["  x"]})
-    ]
+def test_a_table_fits_and_is_aligned(rows: list[tuple[str, int, str]], width: int, color: bool) -> None:
+    cells = [((path, "path"), (f"{lines:,}",), (what, "dim"), ("",), ("abc",)) for path, lines, what in rows]
+    shown = [SGR.sub("", line) for line in Page(width, color).table(HEADS, cells, {0: ["  x"]})]
     assert len(shown) == len(rows) + 2 and shown[2] == "  x"
     assert max(map(display_width, shown)) <= width
     assert "empty" not in shown[0]
@@ -164,57 +149,3 @@ def test_droppable_columns_go_before_others_are_cut() -> None:
     assert list(Page(None).table(HEADS, cells))[1].split() == [cell[0] for cell in cells[0] if cell[0]]
     head, row = Page(80, color=True).table(HEADS, cells)
     assert head.startswith("\x1b[2mfile") and row.startswith("\x1b[2msrc/\x1b[m") and "\x1b[32mww" in row
-
-
-# The prose of a reply that arrives in pieces: independent of the pieces.
-
-PARTS = st.sampled_from(
-    ["words ", "`code` is", "\n", "```diff\n-a\n+b\n```\n", "```\nplain\n```\n", "~~~src/a.py\nx\n~~~\n", "<commit>\n",
-     "Subject\n", "</commit>\n", '<read path="a"/>\n', "<b> no tag\n", "  ", "``", "a < b\n", "<finish>done</finish>\n", "~"]
-)  # fmt: skip
-
-
-def shown(reply: str, sizes: list[int]) -> str:
-    words, at, out = Words(), 0, ""
-    for size in [*sizes, len(reply)]:
-        out += words.feed(reply[at : at + size])
-        at += size
-    return out + words.rest()
-
-
-@given(parts=st.lists(PARTS, max_size=12), sizes=st.lists(st.integers(1, 9), max_size=40))
-def test_pieces_do_not_matter(parts: list[str], sizes: list[int]) -> None:
-    reply = "".join(parts)
-    assert shown(reply, sizes) == shown(reply, [])
-
-
-def test_which_parts_of_a_reply_are_shown() -> None:
-    for reply, expected in (
-        ("I do.\n```diff\n-a\n```\nDone.\n", "I do.\nDone.\n"),
-        ("I do.\n````src/a.py\n```\nx\n````\nDone.", "I do.\nDone."),
-        ("See:\n```python\nx = 1\n```\n", "See:\n```python\nx = 1\n```\n"),
-        ("<commit>\nFix\n\nWhy.\n</commit>\nSo.\n", "So.\n"),
-        ("<commit>Fix</commit>\nSo.\n", "So.\n"),
-        ('<read path="a.py"/>\nNext\n', "Next\n"),
-        ("<finish>It is done.</finish>\n", ""),
-        ("I do.\n<finish>It is done.</finish>", "I do.\n"),
-        ('<recall query="x"/>\n<run>make\ntest</run>\nSo.', "So."),
-        ('<write path="a.py">\nx = 1\n</write>\nSo.', "So."),
-        ("a < b and <i>c</i>\n<i>d</i>\n", "a < b and <i>c</i>\n<i>d</i>\n"),
-        ("`x` is\n``", "`x` is\n``"),
-        ("```diff\n-a\n", ""),
-        ("\nI do.\n\n\n```diff\n-a\n```\n\nDone.\n\n\nReally.\n\n", "\nI do.\n\n\n\nDone.\n\n\nReally.\n\n"),
-    ):
-        assert shown(reply, []) == expected
-    assert Words(ends=True).feed("I do.\n<finish>It is done.</finish>\n") == "I do.\nIt is done.\n"
-
-
-def test_it_detects_when_an_edit_is_written() -> None:
-    words = Words()
-    for piece, hides in (
-        ("So.\n<commit>\nFix\n</commit>\n", False),
-        ("```diff\n-a\n", True),
-        ("```\n", False),
-    ):
-        words.feed(piece)
-        assert words.hides is hides
