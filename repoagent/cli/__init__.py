@@ -54,13 +54,13 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
 
 def listen() -> None:
     """Make SIGTERM and SIGHUP raise Ended from now on; signals that the caller ignores (`nohup`) stay ignored."""
+
+    def end(number: int, frame: FrameType | None) -> NoReturn:
+        raise Ended(number)
+
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) == signal.SIG_DFL:
-            signal.signal(number, _end)
-
-
-def _end(number: int, _frame: FrameType | None) -> NoReturn:
-    raise Ended(number)
+            signal.signal(number, end)
 
 
 def die(number: int) -> None:

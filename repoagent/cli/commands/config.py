@@ -18,8 +18,6 @@ from repoagent.display_text import clean
 from repoagent.errors import NothingDone, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from repoagent.config.settings import Setting
     from repoagent.storage.layout import Layout
 
@@ -51,6 +49,7 @@ Each source overrides the ones before it: the default; your own
 repoagent.KEY`; REPOAGENT_KEY in the environment; command-line options.
 Commands, keys and prices cannot be set with --shared: a repository must not
 choose what runs on your machine."""
+_COLUMNS = (Column("option"), Column("value", cut="end", least=20), Column("from", cut="end", least=7))
 
 
 @click.command("init")
@@ -118,9 +117,17 @@ def command(session: Session, /, **values: Any) -> None:
         settings, terminal = session.open(find_layout())
         if options.as_json:
             write_json(terminal, {"settings": [_as_object(setting) for setting in settings]})
-        else:
-            page = Page.of(terminal)
-            page.write(_table(list(settings), page), terminal)
+            return
+        home = f"file:{Path.home()}/"
+        rows: list[tuple[Cell, ...]] = []
+        for setting in settings:
+            origin = setting.origin
+            own = ["bold"] if origin != "default" else []
+            origin = f"file:~/{origin.removeprefix(home)}" if origin.startswith(home) else origin
+            value = clean(setting.shown.replace("\n", " ") or "none")
+            rows.append(((setting.key, *own), (value,), (clean(origin), "cyan" if own else "dim")))
+        page = Page.of(terminal)
+        page.write(page.table(_COLUMNS, rows), terminal)
 
 
 def _write(session: Session, key: str, values: tuple[str, ...], options: SimpleNamespace) -> None:
@@ -158,22 +165,6 @@ def _write(session: Session, key: str, values: tuple[str, ...], options: SimpleN
 
 def _as_object(setting: Setting) -> dict[str, object]:
     return {"key": setting.key, "value": setting.value, "origin": setting.origin}
-
-
-_COLUMNS = (Column("option"), Column("value", cut="end", least=20), Column("from", cut="end", least=7))
-
-
-def _table(settings: list[Setting], page: Page) -> Iterator[str]:
-    """A line for each setting; values that are not defaults are highlighted."""
-    home = f"file:{Path.home()}/"
-    rows: list[tuple[Cell, ...]] = []
-    for setting in settings:
-        origin = setting.origin
-        own = ["bold"] if origin != "default" else []
-        origin = f"file:~/{origin.removeprefix(home)}" if origin.startswith(home) else origin
-        value = clean(setting.shown.replace("\n", " ") or "none")
-        rows.append(((setting.key, *own), (value,), (clean(origin), "cyan" if own else "dim")))
-    return page.table(_COLUMNS, rows)
 
 
 def _set_up(layout: Layout, *, in_work_tree: bool) -> list[tuple[Path, str]]:

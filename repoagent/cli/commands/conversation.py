@@ -274,7 +274,15 @@ def list_command(repo: Repository, /, *, files: bool) -> int:
         raise NothingDone(f"no saved conversations{'' if files else '; --files lists those about files'}")
     page = Page.of(repo.terminal)
     table = page.table(_COLUMNS, [_cells(entry, page) for entry in listed]) if listed else ()
-    repo.emit({"conversations": [_entry_object(entry) for entry in listed]}, table)
+    rows = []
+    for entry in listed:
+        row = {
+            **select(entry.ref, "name", "kind", "path"),
+            **select(entry, "size", "last", "state", "problem"),
+        }
+        row |= {"kind": "file"} if entry.about else {}
+        rows.append({**row, "file": entry.about or None, "turns": None if entry.problem else entry.turns})
+    repo.emit({"conversations": rows}, table)
     return Exit.DONE if listed else Exit.NOTHING
 
 
@@ -297,12 +305,6 @@ def _cells(entry: ConversationEntry, page: Page) -> list[Cell]:
         one_line(", ".join(filter(None, remarks))),
     )
     return [(cell, "red") if entry.problem else cell for cell in cells]
-
-
-def _entry_object(entry: ConversationEntry) -> dict[str, object]:
-    row = {**select(entry.ref, "name", "kind", "path"), **select(entry, "size", "last", "state", "problem")}
-    row |= {"kind": "file"} if entry.about else {}
-    return {**row, "file": entry.about or None, "turns": None if entry.problem else entry.turns}
 
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d")

@@ -27,7 +27,6 @@ NOTES = """\
 level. Commands that search (`outline`, `uses`, `recall`, `activity`) exit with
 1 if they find nothing. `runs wait` exits with the run's exit code.
 """
-_TOPIC = "exit-codes"
 _PAGE = re.compile(r"docs/([\w-]+)(?:\.md)?")
 
 
@@ -43,8 +42,21 @@ def command(ctx: click.Context, session: Session, words: tuple[str, ...]) -> Non
     """
     if words and (page := _PAGE.fullmatch(words[0])):
         session.terminal().result(read_page(page[1]))
-    else:
-        click.echo(exit_codes() if words == (_TOPIC,) else _context_of(ctx.find_root(), words).get_help())
+        return
+    if words == ("exit-codes",):
+        click.echo(exit_codes())
+        return
+    context = ctx.find_root()
+    for word in words:
+        at, name, parent = context.command, word, context
+        if isinstance(at, click.Group):
+            subcommand = at.resolve_command(context, [word])[1]
+        elif subcommand := getattr(at, "verbs", {}).get(word):
+            name, parent = f"{context.info_name} {word}", context.parent or context
+        if subcommand is None:
+            raise click.UsageError(f"'{context.command_path}' has no command '{word}'", context)
+        context = click.Context(subcommand, info_name=name, parent=parent, **subcommand.context_settings)
+    click.echo(context.get_help())
 
 
 def read_page(name: str) -> str:
@@ -66,17 +78,3 @@ def exit_codes() -> str:
     with formatter.section("Exit codes"):
         formatter.write_dl([(str(int(code)), meaning) for code, meaning in EXIT_CODES.items()])
     return f"{formatter.getvalue()}\n{NOTES}".rstrip("\n")
-
-
-def _context_of(context: click.Context, words: tuple[str, ...]) -> click.Context:
-    """The context of the command named by `words`. Raises UsageError for an unknown command."""
-    for word in words:
-        at, name, parent = context.command, word, context
-        if isinstance(at, click.Group):
-            subcommand = at.resolve_command(context, [word])[1]
-        elif subcommand := getattr(at, "verbs", {}).get(word):
-            name, parent = f"{context.info_name} {word}", context.parent or context
-        if subcommand is None:
-            raise click.UsageError(f"'{context.command_path}' has no command '{word}'", context)
-        context = click.Context(subcommand, info_name=name, parent=parent, **subcommand.context_settings)
-    return context

@@ -50,8 +50,8 @@ class Brief(NamedTuple):
     why: a hint on how to see the rest.
     """
 
-    below: Level | None  # None: at any level
-    why: str  # a hint on how to see the rest
+    below: Level | None
+    why: str
 
 
 def show(report: Report, terminal: Terminal, *, top: Path | None = None, brief: Brief | None = None) -> None:
