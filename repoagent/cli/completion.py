@@ -27,17 +27,17 @@ Examples:
   repoagent completion zsh > ~/.zfunc/_repoagent
   repoagent completion fish > ~/.config/fish/completions/repoagent.fish
 
-zsh needs fpath+=~/.zfunc before compinit in ~/.zshrc.
-
-Completes commands, options, files, revisions, models, runs and configuration
-keys. It does not use the network."""
+For zsh, put fpath+=~/.zfunc before compinit in ~/.zshrc."""
 
 
 @click.command(epilog=EPILOG)
 @click.argument("shell", type=click.Choice(SHELLS))
 @click.pass_context
 def command(ctx: click.Context, shell: str) -> None:
-    """Print the completion script for SHELL: bash, zsh or fish."""
+    """Print the completion script for a shell.
+
+    It completes commands, options, files, revisions, models, runs and configuration keys, and does not use the network.
+    """
     program = ctx.find_root()
     answer(program.command, "repoagent", f"{shell}_source")
 

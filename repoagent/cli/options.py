@@ -88,6 +88,16 @@ class Command(click.Command):
             rest = []
 
 
+class NumberOption(click.Option):
+    """An option whose help does not repeat the limits of its type, such as [x>=1]; the error for a wrong number names
+    them."""
+
+    def get_help_extra(self, ctx: click.Context) -> click.types.OptionHelpExtra:
+        extra = super().get_help_extra(ctx)
+        extra.pop("range", None)
+        return extra
+
+
 def _show_all(ctx: click.Context, param: click.Parameter, value: bool) -> None:
     if value and not ctx.resilient_parsing:
         show_all_options(ctx)
@@ -124,11 +134,13 @@ effort_option = click.option(
     help="Reasoning effort: low, medium, high, xhigh or max.",
 )
 max_tokens_option = click.option(
-    "--max-tokens", type=click.IntRange(1), metavar="N", help="Use at most N tokens, input plus output."
-)
+    "--max-tokens", cls=NumberOption, type=click.IntRange(1), metavar="N",
+    help="Use at most N tokens, input plus output.",
+)  # fmt: skip
 max_cost_option = click.option(
-    "--max-cost", type=click.FloatRange(min=0), metavar="USD", help="Spend at most this many dollars."
-)
+    "--max-cost", cls=NumberOption, type=click.FloatRange(min=0), metavar="USD",
+    help="Spend at most this many dollars.",
+)  # fmt: skip
 
 
 def rows_option(noun: str = "rows", default: int = 20) -> Callable[[Any], Any]:
@@ -136,6 +148,7 @@ def rows_option(noun: str = "rows", default: int = 20) -> Callable[[Any], Any]:
     return click.option(
         "-n",
         "--limit",
+        cls=NumberOption,
         type=click.IntRange(1),
         metavar="N",
         default=default,

@@ -44,7 +44,7 @@ Examples:
 def command(session: Session, /, **values: Any) -> Exit:
     """Show the prompt that an edit of FILEs would send: its blocks, their tokens, and what is cached.
 
-    Needs neither a model nor a key, and sends nothing. An INSTRUCTION selects the relevant parts of long files.
+    context needs neither a model nor a key, and sends nothing. An INSTRUCTION selects the relevant parts of long files.
     """
     from repoagent.edit.request import EditRequest, parse_target, split_arguments
 

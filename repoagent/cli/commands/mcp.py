@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from repoagent.cli.options import NumberOption
 from repoagent.cli.session import Session, pass_session
 from repoagent.errors import Exit, UsageError, install_extra
 
@@ -28,6 +29,7 @@ where a patch fits."""
 @click.option("--model", metavar="SPEC", help="Let `review` ask this model, which costs money.")
 @click.option(
     "--max-cost",
+    cls=NumberOption,
     type=click.FloatRange(min=0),
     metavar="USD",
     help="Spend at most this many dollars on a review.",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from repoagent.cli.commands.memory import amount, file_argument, find, find_memory, quoted_name
+from repoagent.cli.options import NumberOption
 from repoagent.cli.session import Repository, pass_repository, select
 from repoagent.cli.ui.table import Cell, Column, Page
 from repoagent.display_text import one_line, plural
@@ -183,8 +184,8 @@ Columns:
     help="Sort by path, or put the most recently used, largest or most edited first.",
 )  # fmt: skip
 @click.option(
-    "-n", "--limit", type=click.IntRange(min=0), metavar="N",
-    help=f"List at most N memories; 0 for all. [default: {ON_A_TERMINAL:,} on a terminal]",
+    "-n", "--limit", cls=NumberOption, type=click.IntRange(min=0), metavar="N",
+    help=f"List at most N memories; 0 for all.  [default: {ON_A_TERMINAL:,} on a terminal]",
 )  # fmt: skip
 @click.option("-z", "nul", is_flag=True, help="Print only paths, each followed by a NUL byte.")
 @pass_repository

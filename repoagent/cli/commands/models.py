@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from repoagent.cli.app import LazyGroup
 from repoagent.cli.session import Session, find_layout, json_option, pass_session, select, write_json
 from repoagent.cli.ui.table import Page
 from repoagent.display_text import clean
@@ -18,7 +19,22 @@ if TYPE_CHECKING:
     from repoagent.llm.open_model import StatusRow
 
 
-@click.group(invoke_without_command=True)
+TABLE = {"test": ("models:test", "Test a model with a minimal call.")}
+EPILOG = """\b
+Examples:
+  repoagent models
+  repoagent models test              the model for edits
+  repoagent models test openai/gpt-5
+"""
+
+
+@click.group(
+    cls=LazyGroup,
+    table=TABLE,
+    epilog=EPILOG,
+    subcommand_metavar="[COMMAND] [ARGS]...",
+    invoke_without_command=True,
+)
 @json_option
 @pass_session
 @click.pass_context
@@ -61,7 +77,7 @@ def command(ctx: click.Context, session: Session, as_json: bool) -> None:
     terminal.note(f"{prices}; your bill may differ", "dim")
 
 
-@command.command("test", short_help="Test a model with a minimal call.")
+@click.command("test")
 @click.argument("name", metavar="[MODEL]", required=False)
 @json_option
 @pass_session

@@ -69,8 +69,8 @@ def _verb(name: str, state: State, line: str) -> click.Command:
 
 
 VERBS = {
-    "dismiss": _verb("dismiss", "dismissed", "Hide a finding from now on: it is wrong or unimportant."),
-    "accept": _verb("accept", "accepted", "Hide a finding from now on: it is right, and accepted."),
+    "dismiss": _verb("dismiss", "dismissed", "Hide a finding that is wrong or unimportant."),
+    "accept": _verb("accept", "accepted", "Hide a finding that is right, but accepted."),
 }
 FORMS = ("text", "json", "sarif", "github", "gitlab", "markdown")
 LEVELS = ("note", "warning", "error", "never")

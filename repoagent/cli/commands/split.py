@@ -29,10 +29,11 @@ if TYPE_CHECKING:
 
 EXAMPLES = """\b
 Examples:
-  repoagent split lib/parser.c       into .repoagent/splits/lib-parser.c
-  repoagent split notes.md -o parts --natural  a segment for each section
-  repoagent split --refresh parts    after the source has changed
-  repoagent split --join parts       commit your edits
+  repoagent split lib/parser.c         into .repoagent/splits/lib-parser.c
+  repoagent split notes.md --natural   a segment for each section
+  repoagent split notes.md -o parts    into a folder of your choice
+  repoagent split --refresh parts      after the source has changed
+  repoagent split --join parts         commit your edits
   curl -s URL | repoagent split - --language html -o page
   repoagent split data.json --json | jq '.segments[].symbols[].name'
 
