@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import difflib
+from collections.abc import Collection, Mapping, Sequence
 from textwrap import dedent
 from typing import Any
 
@@ -36,6 +37,20 @@ def fenced(diff: str, path: str | None = "app.py", info: str = "diff") -> str:
     return f"Here it is:\n\n```{info}\n{header}{dedent(diff).strip(chr(10))}\n```\nDone.\n"
 
 
+def each(margin: str, text: str) -> str:
+    """The text with a margin before each line."""
+    return "".join(f"{margin}{line}\n" for line in text.removesuffix("\n").split("\n"))
+
+
+def unified(before: Sequence[str], result: Sequence[str], path: str = "app.py", context: int = 3) -> str:
+    """A diff of a correct tool; a text without a final newline has no newline in its last line."""
+    rows = [
+        [line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in side]
+        for side in (before, result)
+    ]
+    return "".join(difflib.unified_diff(*rows, f"a/{path}", f"b/{path}", n=context))
+
+
 def run(answer: str, sources: Sources = APP, **options: Any) -> Applied:
     files = {"app.py": sources} if isinstance(sources, bytes) else sources
     known = {name: file if isinstance(file, Content) else Content(file) for name, file in files.items()}
@@ -60,6 +75,15 @@ def refused(answer: str, sources: Sources = APP, **options: Any) -> PatchRefused
     with pytest.raises(PatchRefused) as caught:
         run(answer, sources, **options)
     return caught.value
+
+
+def outcome(answer: str, sources: Sources = APP, **options: Any) -> bytes | str:
+    """The content of the only file that changes, or the reason why the answer is refused."""
+    try:
+        return after(answer, sources, **options)
+    except PatchRefused as refusal:
+        (reason,) = refusal.reasons
+        return reason
 
 
 def reasons(answer: str, sources: Sources = APP, **options: Any) -> Collection[str]:

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 import pytest
 
 from repoagent.patch.refusal import NoPatch, PatchRefused
-from tests.patch.helpers import APP, after, reasons, run
+from tests.patch.helpers import APP, after, each, reasons, run
 
 CHANGED = APP.replace(b'"hello "', b'"hi "')
 OLD, NEW = '    return "hello " + name\n', '    return "hi " + name\n'
@@ -20,8 +20,8 @@ MARKS = {
     "four": ("<<<< ORIGINAL", "====", ">>>> UPDATED"),
     "cline": ("------- SEARCH", "=======", "+++++++ REPLACE"),
     "tight": ("<<<<<<<SEARCH", "=======", ">>>>>>>REPLACE"),
-    "trailing space": ("<<<<<<< SEARCH  ", "=======  ", ">>>>>>> REPLACE  "),
     "line number": ("<<<<<<< SEARCH\n:start_line:6\n-------", "=======", ">>>>>>> REPLACE"),
+    "trailing space": ("<<<<<<< SEARCH  ", "=======  ", ">>>>>>> REPLACE  "),
 }
 
 
@@ -45,7 +45,7 @@ def test_locations_of_blocks(marks: str) -> None:
         answer = where.format(block(marks=marks))
         assert after(answer) == CHANGED, where
         assert after(answer.replace("\n", "\r\n")) == CHANGED, where
-        assert after("".join(f"> {line}\n" for line in answer.splitlines())) == CHANGED, where
+        assert after(each("> ", answer)) == CHANGED, where
 
 
 def test_an_empty_search_creates_a_file() -> None:
@@ -55,6 +55,7 @@ def test_an_empty_search_creates_a_file() -> None:
     assert reasons(answer.replace("new.py", "app.py")) == {"no-context"}
 
 
+MANY_DIVIDERS = b"x\n" + b"=======\n" * 20
 CONFLICT = "a\n<<<<<<< HEAD\nours\n=======\ntheirs\n>>>>>>> branch\nz\n"
 
 
@@ -71,41 +72,48 @@ def test_conflict_markers_and_rules_as_text(old: str, new: str) -> None:
         assert after(answer, old.encode()) == new.encode()
 
 
-def test_ambiguous_dividers_are_refused() -> None:
-    assert reasons("app.py\n" + block("import sys\n", "a\n=======\nb\n")) == {"malformed"}
-    before = b"a\n=======\nb\n=======\nc\n"
-    assert reasons("app.py\n" + block("a\n=======\nb\n", "=======\nx\n"), before) == {"malformed"}
-
-
 @pytest.mark.parametrize(
-    "answer",
+    ("answer", "source"),
     [
-        "app.py\n<<<<<<< SEARCH\na\n>>>>>>> REPLACE\n",
-        "```\napp.py\n<<<<<<< SEARCH\na\n<<<<<<< SEARCH\n=======\nb\n>>>>>>> REPLACE\n```\n",
-        "```\napp.py\n<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n>>>>>>> REPLACE\n```\n",
+        # more than one line may divide the text
+        ("app.py\n" + block("import sys\n", "a\n=======\nb\n"), APP),
+        ("app.py\n" + block("a\n=======\nb\n", "=======\nx\n"), b"a\n=======\nb\n=======\nc\n"),
+        ("app.py\n" + block("x\n", "=======\n" * 40 + "y\n"), MANY_DIVIDERS),
+        # markers are out of order
+        ("app.py\n<<<<<<< SEARCH\na\n>>>>>>> REPLACE\n", APP),
+        ("```\napp.py\n<<<<<<< SEARCH\na\n<<<<<<< SEARCH\n=======\nb\n>>>>>>> REPLACE\n```\n", APP),
+        ("```\napp.py\n<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n>>>>>>> REPLACE\n```\n", APP),
     ],
 )
-def test_markers_out_of_order_are_refused(answer: str) -> None:
-    assert reasons(answer) == {"malformed"}
+def test_unclear_markers_are_refused(answer: str, source: bytes) -> None:
+    assert reasons(answer, source) == {"malformed"}
+
+
+def test_a_block_has_at_most_40_dividers() -> None:
+    answer = "app.py\n" + block("x\n", "=======\n" * 39 + "y\n")
+    assert after(answer, MANY_DIVIDERS).endswith(b"y\n")
+
+
+@pytest.mark.parametrize("numbers", [":start_line:1\n", ":start_line:1\n:end_line:1\n", ":end_line:1\n"])
+@pytest.mark.parametrize("rule", ["", "-------\n"])
+def test_line_numbers_in_a_block_are_not_text(numbers: str, rule: str) -> None:
+    answer = "app.py\n" + block(f"{numbers}{rule}import sys\n", "import os\n")
+    assert after(answer) == APP.replace(b"import sys", b"import os")
 
 
 def test_fences_in_the_text_of_a_fenced_block() -> None:
     before = b"# A\n```sh\nmake\n```\n\n```\nx\n```\nend\n"
     answer = "app.py\n```\n" + block("```sh\nmake\n```\n", "```sh\nmake test\n```\n") + "```\nDone.\n"
     assert after(answer, before) == before.replace(b"make", b"make test")
-    answer = (
-        "app.py\n```\n" + block("```\nx\n```\n", "```\ny\n```\n") + block("end\n", "fin\n") + "```\nDone.\n"
-    )
+    blocks = block("```\nx\n```\n", "```\ny\n```\n") + block("end\n", "fin\n")
+    answer = f"app.py\n```\n{blocks}```\nDone.\n"
     assert after(answer, before) == before.replace(b"\nx\n", b"\ny\n").replace(b"end", b"fin")
-
-
-WHOLE = CHANGED.decode()
 
 
 @pytest.mark.parametrize("command", ["cat > app.py <<'EOF'", "$ tee app.py << EOF", "git apply <<'EOF'"])
 def test_a_script_that_writes_files_is_not_a_file(command: str) -> None:
     with pytest.raises(NoPatch):
-        run(f"app.py\n```sh\n{command}\n{WHOLE}EOF\n```\n")
+        run(f"app.py\n```sh\n{command}\n{CHANGED.decode()}EOF\n```\n")
 
 
 def test_a_script_inside_another_file_is_not_a_patch() -> None:
@@ -114,18 +122,14 @@ def test_a_script_inside_another_file_is_not_a_patch() -> None:
     assert after(answer, before) == before.replace(b"FROM x", b"FROM y")
 
 
-def many(count: int, prefix: str = "") -> str:
-    lines = (f"<<<<<<< SEARCH\n{prefix}x{n}\n=======\ny{n}\n>>>>>>> REPLACE\n" for n in range(count))
-    return "a.py\n" + "".join(lines)
-
-
 @pytest.mark.parametrize("prefix", ["", "not there: "])
 def test_many_blocks_take_linear_time(prefix: str) -> None:
     seconds = []
     for count in (200, 1_000):
-        source = {"a.py": "".join(f"x{n}\n" for n in range(count)).encode()}
+        source = "".join(f"x{n}\n" for n in range(count)).encode()
+        blocks = "".join(block(f"{prefix}x{n}\n", f"y{n}\n") for n in range(count))
         began = time.process_time()
         with pytest.raises(PatchRefused) if prefix else nullcontext():
-            run(many(count, prefix), source)
+            run(f"app.py\n{blocks}", source)
         seconds.append(time.process_time() - began)
     assert seconds[1] < 12 * seconds[0] + 0.2, seconds  # 5 times as many blocks

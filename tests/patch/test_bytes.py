@@ -8,65 +8,64 @@ from pathlib import Path
 
 import pytest
 
-from tests.patch.helpers import after, changed, fenced, reasons, run
+from tests.patch.helpers import after, changed, fenced, outcome, reasons, run
 
 BOM = codecs.BOM_UTF8
-GIT_HEADER = "diff --git a/app.py b/app.py\nindex 1..2\n"
-SWAP = fenced("@@\n one\n-two\n+zwei\n+drei\n three\n")
-
-
-@pytest.mark.parametrize(
-    ("before", "expected"),
-    [
-        (b"one\r\ntwo\r\nthree\r\n", b"one\r\nzwei\r\ndrei\r\nthree\r\n"),
-        (b"one\ntwo\r\nthree\n", b"one\nzwei\r\ndrei\r\nthree\n"),
-        (b"one\r\ntwo\nthree\r\n", b"one\r\nzwei\ndrei\nthree\r\n"),
-        (b"one\ntwo\nthree", b"one\nzwei\ndrei\nthree"),
-        (codecs.BOM_UTF8 + b"one\ntwo\nthree\n", codecs.BOM_UTF8 + b"one\nzwei\ndrei\nthree\n"),
-        (b" caf\xe9\none\ntwo\nthree\n", b" caf\xe9\none\nzwei\ndrei\nthree\n"),
-        ("é è\n".encode() + b"\xff\none\ntwo\nthree\n", "é è\n".encode() + b"\xff\none\nzwei\ndrei\nthree\n"),
-        (
-            "x\x0cy\u2028z\x85\n".encode() + b"one\ntwo\nthree\n",
-            "x\x0cy\u2028z\x85\n".encode() + b"one\nzwei\ndrei\nthree\n",
-        ),
-        (b"\rone\n\r\none\ntwo\nthree\n", b"\rone\n\r\none\nzwei\ndrei\nthree\n"),
-        (b"a\0b\none\ntwo\nthree\n", b"a\0b\none\nzwei\ndrei\nthree\n"),
-        (b"one\rtwo\rthree\r", b"one\rzwei\rdrei\rthree\r"),
-        (b"one\rtwo\rthree", b"one\rzwei\rdrei\rthree"),
-    ],
-)
-def test_line_endings_encodings_and_the_end_of_the_file(before: bytes, expected: bytes) -> None:
-    assert after(SWAP, before) == expected
+SWAP = "@@\n one\n-two\n+zwei\n+drei\n three\n"
+ODD_SPACE = "x\x0cy\u2028z\x85\n".encode()
 
 
 @pytest.mark.parametrize(
     ("hunk", "before", "expected"),
     [
-        ("@@ -1 +1 @@\n-\ufeffone\n+\ufeffeins\n", codecs.BOM_UTF8 + b"one\n", codecs.BOM_UTF8 + b"eins\n"),
-        ("@@\n-\ufeffone\n+\ufeffeins\n", codecs.BOM_UTF8 + b"one\n", codecs.BOM_UTF8 + b"eins\n"),
-        ("@@ -2 +2 @@\n-two\n+\ufeffzwei\n", b"one\ntwo\n", b"one\n" + codecs.BOM_UTF8 + b"zwei\n"),
+        (SWAP, b"one\r\ntwo\r\nthree\r\n", b"one\r\nzwei\r\ndrei\r\nthree\r\n"),
+        (SWAP, b"one\ntwo\r\nthree\n", b"one\nzwei\r\ndrei\r\nthree\n"),
+        (SWAP, b"one\r\ntwo\nthree\r\n", b"one\r\nzwei\ndrei\nthree\r\n"),
+        (SWAP, b"one\ntwo\nthree", b"one\nzwei\ndrei\nthree"),
+        (SWAP, BOM + b"one\ntwo\nthree\n", BOM + b"one\nzwei\ndrei\nthree\n"),
+        (SWAP, b" caf\xe9\none\ntwo\nthree\n", b" caf\xe9\none\nzwei\ndrei\nthree\n"),
+        (SWAP, b"\xc3\xa9\n\xff\none\ntwo\nthree\n", b"\xc3\xa9\n\xff\none\nzwei\ndrei\nthree\n"),
+        (SWAP, ODD_SPACE + b"one\ntwo\nthree\n", ODD_SPACE + b"one\nzwei\ndrei\nthree\n"),
+        (SWAP, b"\rone\n\r\none\ntwo\nthree\n", b"\rone\n\r\none\nzwei\ndrei\nthree\n"),
+        (SWAP, b"a\0b\none\ntwo\nthree\n", b"a\0b\none\nzwei\ndrei\nthree\n"),
+        (SWAP, b"one\rtwo\rthree\r", b"one\rzwei\rdrei\rthree\r"),
+        (SWAP, b"one\rtwo\rthree", b"one\rzwei\rdrei\rthree"),
+        (SWAP, b"one\ntwo\nthree\n\0\0\0\0", "binary"),
+        # the endings of added lines
+        ("@@\n one\n+new\n two\n", b"one\r\ntwo\nthree\n", b"one\r\nnew\r\ntwo\nthree\n"),
+        ("@@\n one\n+new\n two\n", b"one\ntwo\r\nthree\r\n", b"one\nnew\ntwo\r\nthree\r\n"),
+        ("@@ -1 +1,2 @@\n+new\n one\n", b"one\r\ntwo\n", b"new\r\none\r\ntwo\n"),  # nothing is above
+        ("@@\n-one\n-two\n+1\n+2\n+3\n", b"one\r\ntwo\nx\r\n", b"1\r\n2\n3\nx\r\n"),
+        ("@@\n x\n-two\n+2\n+3\n", b"x\r\ntwo", b"x\r\n2\r\n3"),
+        # a byte-order mark and carriage returns in a hunk
+        ("@@ -1 +1 @@\n-\ufeffone\n+\ufeffeins\n", BOM + b"one\n", BOM + b"eins\n"),
+        ("@@\n-\ufeffone\n+\ufeffeins\n", BOM + b"one\n", BOM + b"eins\n"),
+        ("@@ -2 +2 @@\n-two\n+\ufeffzwei\n", b"one\ntwo\n", b"one\n" + BOM + b"zwei\n"),
         ("@@\n one\r\n-two\r\n+two\n three\r\n", b"one\r\ntwo\r\nthree\r\n", b"one\r\ntwo\nthree\r\n"),
+        # characters that the file cannot have
+        ("@@\n one\n-two\n+zwei →\n", b"caf\xe9\none\ntwo\n", "encoding"),
+        ("@@\n-one\n+\ud800\n", b"one\n", "encoding"),
     ],
 )
-def test_a_byte_order_mark_and_carriage_returns_in_a_hunk(hunk: str, before: bytes, expected: bytes) -> None:
-    assert after(fenced(hunk), before) == expected
+def test_line_endings_encodings_and_the_end_of_the_file(
+    hunk: str, before: bytes, expected: bytes | str
+) -> None:
+    assert outcome(fenced(hunk), before) == expected
 
 
 @pytest.mark.parametrize(
-    ("answer", "before", "reason"),
+    ("answer", "reason"),
     [
-        (fenced("@@\n one\n-two\n+zwei →\n"), b"caf\xe9\none\ntwo\n", "encoding"),
-        (fenced("@@\n-one\n+\ud800\n"), b"one\n", "encoding"),
-        ("app.py\n```\none\n\ud800\n```\n", b"one\n", "encoding"),
-        ("app.py\n<<<<<<< SEARCH\none\n=======\n\udce9\n>>>>>>> REPLACE\n", b"one\n", "encoding"),
-        (SWAP, b"one\ntwo\nthree\n\0\0\0\0", "binary"),
-        (f"```diff\n{GIT_HEADER}GIT binary patch\nliteral 3\nabc\n```\n", b"one\n", "binary"),
+        ("app.py\n```\none\n\ud800\n```\n", "encoding"),
+        ("app.py\n<<<<<<< SEARCH\none\n=======\n\udce9\n>>>>>>> REPLACE\n", "encoding"),
+        (
+            "```diff\ndiff --git a/app.py b/app.py\nindex 1..2\nGIT binary patch\nliteral 3\nabc\n```\n",
+            "binary",
+        ),
     ],
 )
-def test_missing_characters_lone_surrogates_and_binary_are_refused(
-    answer: str, before: bytes, reason: str
-) -> None:
-    assert reasons(answer, before) == {reason}
+def test_lone_surrogates_and_binary_patches_are_refused(answer: str, reason: str) -> None:
+    assert reasons(answer, b"one\n") == {reason}
 
 
 def git_diff(folder: Path, before: bytes, result: bytes, *options: str) -> str:
@@ -129,15 +128,12 @@ def test_a_diff_of_git_gives_the_bytes_that_it_was_made_of(
 
 
 def test_a_strict_deletion_compares_the_bytes() -> None:
-    deletion = (
-        "diff --git a/f b/f\ndeleted file mode 100644\n--- a/f\n+++ /dev/null\n@@ -1 +0,0 @@\n-a\rb\r\n"
-    )
-    data = b"a\rb\r"
-    assert changed(f"{deletion}\\ No newline at end of file\n", {"f": data}, strict=True) == {"f": None}
-    assert changed(deletion.partition("---")[0], {"f": b"\0\0\0"}) == {"f": None}
-    assert changed("*** Begin Patch\n*** Delete File: f\n*** End Patch\n", {"f": b"a\n"}, strict=True) == {
-        "f": None
-    }
+    header = "diff --git a/f b/f\ndeleted file mode 100644\n"
+    lines = "--- a/f\n+++ /dev/null\n@@ -1 +0,0 @@\n-a\rb\r\n\\ No newline at end of file\n"
+    assert changed(header + lines, {"f": b"a\rb\r"}, strict=True) == {"f": None}
+    assert changed(header, {"f": b"\0\0\0"}) == {"f": None}
+    envelope = "*** Begin Patch\n*** Delete File: f\n*** End Patch\n"
+    assert changed(envelope, {"f": b"a\n"}, strict=True) == {"f": None}
 
 
 def test_a_letter_in_utf_8_for_a_latin_1_file() -> None:
@@ -165,7 +161,7 @@ def test_new_files_keep_a_byte_order_mark() -> None:
         (
             "@@ -2,2 +2,2 @@\n-two\n+\ufeffzwei\n three \n",
             b"one\ntwo\nthree\n",
-            b"one\n\xef\xbb\xbfzwei\nthree\n",
+            b"one\n" + BOM + b"zwei\nthree\n",
         ),
     ],
 )

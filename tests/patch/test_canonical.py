@@ -113,8 +113,15 @@ def test_the_diff_equals_that_of_git_which_applies_it(repo: GitRepo) -> None:
     assert [repo.read(one.name) for one in changes] == [one.after for one in changes]
 
 
-def test_no_change_has_no_diff() -> None:
+def test_a_file_without_changed_lines() -> None:
     assert canonical_diff([change("f", "f", ROWS, ROWS)]) == ""
+    for before, after, similarity in (
+        (ROWS, ROWS, 100),
+        (b"", b"", 100),
+        (b"x\n" * 9, b"x\n" * 9 + b"y\n", 90),
+    ):
+        diff = canonical_diff([change("a", "b", before, after)])
+        assert f"similarity index {similarity}%\nrename from a\nrename to b\n" in diff
 
 
 def test_an_added_function_is_shown_as_one_block() -> None:

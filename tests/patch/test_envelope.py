@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from repoagent.patch.parse.blocks import patch_spans
-from tests.patch.helpers import APP, after, changed, reasons
+from tests.patch.helpers import APP, after, changed, each, reasons
 
 CHANGED = APP.replace(b'"hello "', b'"hi "')
 UPDATE = '''\
@@ -36,9 +36,9 @@ PATCH = f"*** Begin Patch\n{UPDATE}*** End Patch\n"
         PATCH.replace("@@ def greet(name):", "@@"),
         PATCH.replace("@@ def greet(name):\n", ""),
         PATCH.replace("\n", "\r\n"),
-        "".join(f"> {line}\n" for line in PATCH.splitlines()),
-        "".join(f"    {line}\n" for line in PATCH.splitlines()),
-        "1. Do:\n" + "".join(f"   {line}\n" for line in f"```\n{PATCH}```".splitlines()),
+        each("> ", PATCH),
+        each("    ", PATCH),
+        "1. Do:\n" + each("   ", f"```\n{PATCH}```"),
         PATCH.replace("app.py", "./app.py"),
         PATCH.replace("app.py", "/home/me/work/app.py"),
         PATCH.replace("app.py", "`app.py`"),
@@ -116,9 +116,8 @@ class B:
     ],
 )
 def test_headings_decide_between_equal_locations(headings: str, number: int) -> None:
-    answer = (
-        f"*** Begin Patch\n*** Update File: t.py\n{headings}-        x = 1\n+        x = 2\n*** End Patch\n"
-    )
+    hunk = f"{headings}-        x = 1\n+        x = 2\n"
+    answer = f"*** Begin Patch\n*** Update File: t.py\n{hunk}*** End Patch\n"
     parts = TWINS.split(b"x = 1")
     expected = b"x = 1".join(parts[: number + 1]) + b"x = 2" + b"x = 1".join(parts[number + 1 :])
     assert changed(answer, {"t.py": TWINS}) == {"t.py": expected}
@@ -135,12 +134,6 @@ def test_the_mark_of_the_end_of_the_file_decides_between_equal_locations() -> No
     assert changed(answer.format(first + hunk), {"t.py": TWINS}) == {"t.py": stop}
 
 
-@pytest.mark.parametrize("heading", ["@@ def run(self):", "@@ class C:", "@@", "@@ class B:"])
-def test_an_addition_with_only_a_heading_is_refused(heading: str) -> None:
-    answer = f"*** Begin Patch\n*** Update File: t.py\n{heading}\n+        y = 2\n*** End Patch\n"
-    assert reasons(answer, {"t.py": TWINS}) == {"no-context"}
-
-
 @pytest.mark.parametrize(
     ("lines", "reason"),
     [
@@ -148,7 +141,12 @@ def test_an_addition_with_only_a_heading_is_refused(heading: str) -> None:
         ("*** Add File: app.py\n+x\n", "exists"),
         ("*** Update File: b.py\n@@\n-x\n+y\n", "unknown-file"),
         ("*** Add File: ../x\n+x\n", "bad-path"),
+        *(  # a heading alone does not locate an addition
+            (f"*** Update File: t.py\n{heading}\n+        y = 2\n", "no-context")
+            for heading in ("@@ def run(self):", "@@ class C:", "@@", "@@ class B:")
+        ),
     ],
 )
 def test_refused_directives(lines: str, reason: str) -> None:
-    assert reasons(f"*** Begin Patch\n{lines}*** End Patch\n") == {reason}
+    files = {"app.py": APP, "t.py": TWINS}
+    assert reasons(f"*** Begin Patch\n{lines}*** End Patch\n", files) == {reason}

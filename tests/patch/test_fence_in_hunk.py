@@ -31,7 +31,7 @@ def after(answer: str, notes: str = NOTES) -> str:
         fenced(HUNK).replace("\n", "\r\n"),
         fenced(BARE),
         f"--- a/notes.md\n+++ b/notes.md\n{HUNK}",
-        "1. Do:\n\n" + "".join(f"   {line}\n" for line in fenced(HUNK, after="").splitlines()[2:]),
+        "1. Do:\n\n" + helpers.each("   ", fenced(HUNK, after="").partition("\n\n")[2]),
         fenced(HUNK).removesuffix("```\nDone.\n"),  # the fence in it does not close it
         fenced("@@ -3,3 +3,3 @@\n-intro\n+INTRO\n \n```\n@@ -9,3 +9,3 @@\n-text\n+TEXT\n \n ```sh\n"),
     ],

@@ -10,11 +10,12 @@ from repoagent.patch.apply_answer import read_answer
 from repoagent.patch.paths import known_path, unquote
 from repoagent.patch.refusal import NoPatch
 from tests.patch import helpers
-from tests.patch.helpers import after, reasons, run
+from tests.patch.helpers import after, each, reasons, run
 
 BEFORE, AFTER = b"one\ntwo\nthree\n", b"one\n2\nthree\n"
 HUNK = "@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n"
 BARE = HUNK.split("\n", 1)[1]
+F, G = "--- a/f.py\n+++ b/f.py\n", "--- a/g.py\n+++ b/g.py\n"
 BLOCK = "<<<<<<< SEARCH\ntwo\n=======\n2\n>>>>>>> REPLACE\n"
 
 
@@ -31,15 +32,16 @@ def changed(answer: str, *known: str) -> list[str]:
         "{name}\n" + BLOCK,
         "{name}\n\n```\n" + BLOCK + "```\n",
         "```\n{name}\n" + BLOCK + "```\n",
-        "- Change it:\n\n  {name}\n" + "".join(f"  {line}\n" for line in BLOCK.splitlines()),
+        "- Change it:\n\n  {name}\n" + each("  ", BLOCK),
         "**{name}**\n\n```\none\n2\nthree\n```\n",
         "### {name}\n\nThe whole file:\n\n```\none\n2\nthree\n```\n",
         "```{name}\none\n2\nthree\n```\n",
+        "```text {name}\none\n2\nthree\n```\n",
         "```c:{name}\none\n2\nthree\n```\n",
         "```diff {name}\n" + HUNK + "```\n",
         "```diff:{name}\n" + HUNK + "```\n",
         "In `{name}`:\n\n```diff\n" + HUNK + "```\n",
-        "File: {name}\n\n\n" + "".join(f"    {line}\n" for line in HUNK.splitlines()),
+        "File: {name}\n\n\n" + each("    ", HUNK),
     ],
 )
 def test_the_name_of_a_known_file_may_have_any_form(answer: str) -> None:
@@ -54,6 +56,8 @@ def test_a_word_that_is_also_a_file_is_not_a_name_unless_marked() -> None:
             changed(answer, "build", "b.txt")
     assert changed(f"`build`:\n\n{whole}", "build", "b.txt") == ["build"]
 
+    assert changed(whole.replace("```", "```my Makefile", 1), "my Makefile", "Makefile") == ["my Makefile"]
+
 
 def test_a_part_of_a_sentence_is_not_a_known_name() -> None:
     assert read_answer("as in bin/run\n\n```\none\n```\n\n```\ntwo\n```\n", known={"bin/run"}) == ()
@@ -64,15 +68,19 @@ def test_a_part_of_a_sentence_is_not_a_known_name() -> None:
 )
 @pytest.mark.parametrize("margin", ["", "    "])
 def test_a_sentence_before_a_bare_hunk_names_its_file(line: str, margin: str) -> None:
-    hunk = "".join(f"{margin}{line}\n" for line in HUNK.splitlines())
-    assert changed(f"{line}\n\n{hunk}", "src/a.py", "src/b.py") == ["src/a.py"]
+    assert changed(f"{line}\n\n{each(margin, HUNK)}", "src/a.py", "src/b.py") == ["src/a.py"]
 
 
-def test_a_name_with_a_tab_or_a_date_is_read_unchanged() -> None:
-    for name in ("a\tb.c", "a 2026-11-02 10:00:00", "a\\b.c"):
-        quoted = name.replace("\\", "\\\\").replace("\t", "\\t")
+def test_a_quoted_name_with_escapes_or_a_date_is_read_unchanged() -> None:
+    for quoted, name in (
+        ("a\\tb.c", "a\tb.c"),
+        ("a 2026-11-02 10:00:00", "a 2026-11-02 10:00:00"),
+        ("a\\\\b.c", "a\\b.c"),
+        ("x\\8.py", "x8.py"),  # no escape of git
+    ):
         answer = f'```diff\n--- "a/{quoted}"\n+++ "b/{quoted}"\n{HUNK}```\n'
         assert changed(answer, name, "a", "a/b.c", "b.c") == [name]
+    assert unquote(r'"\a\b\t\n\v\f\r\"\\\101\303\274"\tmore') == '\a\b\t\n\v\f\r"\\Aü'
 
 
 def test_a_windows_prefix_is_removed_before_the_tail_is_matched() -> None:
@@ -81,25 +89,20 @@ def test_a_windows_prefix_is_removed_before_the_tail_is_matched() -> None:
     assert known_path(["..\\x.py"], ["x.py"]) is None
 
 
-@pytest.mark.parametrize("counts", ["-1,9 +1,9", "-1,3 +1,3", ""])
-def test_half_a_header_between_files(counts: str) -> None:
-    head = f"@@ {counts} @@\n" if counts else ""
-    answer = f"```diff\n--- a/f.py\n{head}{BARE}--- a/g.py\n@@ -1,3 +1,3 @@\n{BARE}```\n"
-    assert changed(answer, "f.py", "g.py") == ["f.py", "g.py"]
-
-
 @pytest.mark.parametrize(
-    ("counts", "header"),
+    "diff",
     [
-        ("-1,3 +1,3", f"--- g.py\n{HUNK}"),  # all lines that the first header declares are there
-        ("-1,3 +1,3", f"--- a/g.py\n+++ b/g.py\n{BARE}"),
-        ("", f"--- g.py\n{HUNK}"),
-        ("-1,9 +1,9", f"--- a/g.py\n+++ b/g.py\n\n{HUNK}"),
+        f"--- a/f.py\n@@ -1,9 +1,9 @@\n{BARE}--- a/g.py\n{HUNK}",
+        f"--- a/f.py\n{HUNK}--- a/g.py\n{HUNK}",
+        f"--- a/f.py\n{BARE}--- a/g.py\n{HUNK}",
+        f"{F}{HUNK}--- g.py\n{HUNK}",  # all lines that the first header declares are there
+        f"{F}{HUNK}{G}{BARE}",
+        f"{F}@@  @@\n{BARE}--- g.py\n{HUNK}",
+        f"{F}@@ -1,9 +1,9 @@\n{BARE}{G}\n{HUNK}",
     ],
 )
-def test_a_header_right_after_a_hunk(counts: str, header: str) -> None:
-    answer = f"```diff\n--- a/f.py\n+++ b/f.py\n@@ {counts} @@\n{BARE}{header}```\n"
-    assert changed(answer, "f.py", "g.py") == ["f.py", "g.py"]
+def test_a_header_between_two_files(diff: str) -> None:
+    assert changed(f"```diff\n{diff}```\n", "f.py", "g.py") == ["f.py", "g.py"]
 
 
 @pytest.mark.parametrize("name", ["f.py", "Makefile", "a b.c"])
@@ -141,17 +144,6 @@ def test_no_line_below_the_names_of_a_renamed_file_is_lost() -> None:
     assert renamed(f"{names}{numbered}```\n", before) == {"f.py": None, "g.py": AFTER}
     assert renamed(f"{names}\n```\n", before) == {"f.py": None, "g.py": BEFORE}
     assert reasons(f"{names}1| one; 2| two becomes 2\n```\n", before) == {"cut-off"}
-
-
-def test_a_name_without_an_extension_in_the_info_string_of_a_fence() -> None:
-    assert changed("```my Makefile\none\n2\nthree\n```\n", "my Makefile", "Makefile") == ["my Makefile"]
-    assert changed("```text AUTHORS\none\n2\nthree\n```\n", "AUTHORS", "z") == ["AUTHORS"]
-
-
-def test_escapes_in_quoted_names() -> None:
-    assert unquote(r'"\a\b\t\n\v\f\r\"\\\101\303\274"\tmore') == '\a\b\t\n\v\f\r"\\Aü'
-    answer = f'```diff\n--- "a/x\\8.py"\n+++ "b/x\\8.py"\n{HUNK}```\n'
-    assert changed(answer, "x8.py", "g.py") == ["x8.py"]
 
 
 def test_many_new_files_in_a_large_repository() -> None:

@@ -7,16 +7,22 @@ import pytest
 from tests.patch.helpers import APP, after, fenced, reasons
 
 ITEMS = b"class Q:\n\tx = 1\n\n\tdef f(self):\n\t\told()\n\t\tif self.x:\n\t\t\tgo()\n\t\treturn 1\n"
+SHOP = b"""def total(items):
+    result = 0
+    for item in items:
+        result += item.price
+        log(item)
+
+    return result
+
+
+def report(items):
+    print(total(items))
+"""
 
 
 def hunk(*lines: str, header: str = "@@") -> str:
     return "\n".join(["```diff", "--- a/app.py", "+++ b/app.py", header, *lines, "```", ""])
-
-
-def test_a_hunk_that_only_keeps_a_line_needs_an_existing_one() -> None:
-    change = '@@\n-    return "hello " + name\n+    return "hi " + name\n'
-    assert reasons(fenced(f"@@\n-import sis\n+import sis\n{change}")) == {"deleted-line-missing"}
-    assert after(fenced(f"@@\n-import sys\n+import sys\n{change}")) == APP.replace(b'"hello "', b'"hi "')
 
 
 def test_one_hunk_may_change_a_line_that_another_keeps() -> None:
@@ -28,23 +34,11 @@ def test_one_hunk_may_change_a_line_that_another_keeps() -> None:
     assert after(later) == APP.replace(b'"hello "', b'"hi "')
 
 
-def test_an_elision_that_is_deleted_and_added_again_stays() -> None:
-    old = ["def greet(name):", "    # ... existing code ...", "def part(name):"]
-    new = ["def greet(who):", "    # ... existing code ...", "def part(who):"]
-    answer = hunk(*(f"-{line}" for line in old), *(f"+{line}" for line in new))
-    assert after(answer) == APP.replace(b"greet(name):", b"greet(who):").replace(
-        b"part(name):", b"part(who):"
-    )
-
-
-def test_lines_rewritten_at_another_depth_leave_that_of_new_ones_open() -> None:
-    rewritten = ["-def f(self):", "-old()", "+def f(self):", "+old()", " \t\tif self.x:"]
-    for added in (["+\t\t\tif self.y:", "+\t\t\t\tcome()"], ["+new()", "+\t\t\tcome()"]):
-        answer = hunk(*rewritten, "-\t\t\tgo()", *added, " \t\treturn 1")
-        assert reasons(answer, ITEMS) == {"indentation"}
-
-
 INCLUDES = ["replay", "resolve", "revision", "sequencer", "setup", "strvec", "submodule", "symlinks"]
+REWRITTEN = ["-def f(self):", "-old()", "+def f(self):", "+old()", " \t\tif self.x:", "-\t\t\tgo()"]
+LETTERS = b"/* One.\n* two\n */\n\n/*\n * Says it.\n * So.\n */\nint f();\n"
+HI = ["@@", '-    return "hello " + name', '+    return "hi " + name']
+INDEX = "diff --git a/app.py b/app.py\nindex XXXXXXX..YYYYYYY 100644\n--- a/app.py\n+++ b/app.py\n"
 QUOTES = "    check()\n    print({0}a{0})\n    done()\n"
 
 
@@ -124,34 +118,69 @@ QUOTES = "    check()\n    print({0}a{0})\n    done()\n"
             hunk(" - a", "-  - b", "+#  - b", " - c", header="@@ -2,3 +2,3 @@"),
             b"  - b", b"#  - b",
         ),
+        (  # context is one space short, and a line gets the depth of similar ones
+            LETTERS, hunk(" * Says it.", "+* Again.", " * So."), b" * So", b" * Again.\n * So",
+        ),
+        (
+            LETTERS, hunk(" /*", " * Says it.", "+* Again.", " * So."), b" * So", b" * Again.\n * So",
+        ),
+        (  # `*` begins lines one column deeper, so the added line does, too
+            b"/*\n * a\n * b\n */\nx\n", hunk(" * a", "+* c", " * b"), b" * b", b" * c\n * b",
+        ),
+        (  # a tab of the file instead of spaces
+            b"f {\n\tone\n\ttwo\n}\n", hunk(" f {", "     one", "+    new", "     two"), b"\ttwo", b"\tnew\n\ttwo",
+        ),
+        (  # two spaces of the file instead of four, at two depths
+            b"f {\n  one {\n    two\n  }\n}\n", hunk("     one {", "         two", "+        new", "     }"),
+            b"    two\n", b"    two\n    new\n",
+        ),
+        (  # only the deleted line is less deep than in the file
+            SHOP, hunk("     for item in items:", "-    result += item.price", "+        result += 2", "         log(item)"),
+            b"item.price", b"2",
+        ),
+        (  # an elision that is deleted and added again stays
+            APP,
+            hunk("-def greet(name):", "-    # ... existing code ...", "-def part(name):",
+                 "+def greet(who):", "+    # ... existing code ...", "+def part(who):"),
+            b"(name):", b"(who):",
+        ),
+        (  # of two loose matches the exact one
+            b"\n        v9 = 5\n        return x\n    return x\n\nv92 = 4\n        end\nbeta\n",
+            hunk(" ", "         v9 = 5", "     zzz changed", "-    return x", "+        more()", " ", " v92 = 4", "         end"),
+            b"\n    return x\n", b"\n        more()\n",
+        ),
+        (  # a line that a hunk only keeps must exist
+            APP, hunk("-import sys", "+import sys", *HI), b'"hello "', b'"hi "',
+        ),
+        (
+            APP, INDEX + "@@ -1 +1 @@\n-import sys\n+import os\n", b"import sys", b"import os",
+        ),
     ],
 )  # fmt: skip
 def test_a_hunk_that_is_slightly_wrong(source: bytes, answer: str, old: bytes, new: bytes) -> None:
     assert after(answer, source) == source.replace(old, new)
 
 
-def test_with_context_one_space_short_a_line_gets_the_depth_of_similar_lines() -> None:
-    source = b"/* One.\n* two\n */\n\n/*\n * Says it.\n * So.\n */\nint f();\n"
-    expected = source.replace(b" * So", b" * Again.\n * So")
-    assert after(hunk(" * Says it.", "+* Again.", " * So."), source) == expected
-    assert after(hunk(" /*", " * Says it.", "+* Again.", " * So."), source) == expected
-    assert reasons(hunk(" /*", " * Says it.", "+int g();", " * So."), source + b" int g();\n") == {
-        "indentation"
-    }
-
-
-def test_an_index_line_with_letters_for_hashes_in_a_bare_diff() -> None:
-    head = "diff --git a/app.py b/app.py\nindex XXXXXXX..YYYYYYY 100644\n--- a/app.py\n+++ b/app.py\n"
-    assert after(f"{head}@@ -1 +1 @@\n-import sys\n+import os\n") == APP.replace(b"sys\n", b"os\n", 1)
-
-
-def test_indented_lines_in_a_flat_file_are_refused() -> None:
-    before = b"use a;\n\nmod one;\nmod two;\n\nmod three;\n"
-    answer = fenced("@@\n   mod one;\n+    mod other;\n   mod two;\n")
-    assert reasons(answer, before) == {"indentation"}
-
-
-def test_lines_with_an_unexplained_shift_are_refused() -> None:
-    before = b"one\n{\n  {\n      call();\n    }\n  }\n}\nend\n"
-    answer = fenced("@@\n       call();\n   }\n-}\n+}\n+#endif\n")
-    assert reasons(answer, before) <= {"indentation", "ambiguous"}
+@pytest.mark.parametrize(
+    ("reason", "source", "answer"),
+    [
+        ("deleted-line-missing", APP, hunk("-import sis", "+import sis", *HI)),
+        # lines that are rewritten at another depth leave that of new ones open
+        ("indentation", ITEMS, hunk(*REWRITTEN, "+\t\t\tif self.y:", "+\t\t\t\tcome()", " \t\treturn 1")),
+        ("indentation", ITEMS, hunk(*REWRITTEN, "+new()", "+\t\t\tcome()", " \t\treturn 1")),
+        ("indentation", LETTERS + b" int g();\n", hunk(" /*", " * Says it.", "+int g();", " * So.")),
+        # indented lines in a flat file
+        ("indentation", b"use a;\n\nmod one;\nmod two;\n", hunk("   mod one;", "+    mod other;", "   mod two;")),
+        # the shift is not explained
+        ("indentation", b"one\n{\n  {\n      call();\n    }\n  }\n}\nend\n",
+         hunk("       call();", "   }", "-}", "+}", "+#endif")),
+        # everything is flush left, so the new line may belong at column 0 or into the function
+        ("indentation", SHOP,
+         hunk("-def report(items):", "+def report(items, *more):", "+check(items)", " print(total(items))")),
+        # the addition is as deep as context whose indentation differs from the file
+        ("indentation", SHOP,
+         hunk(" for item in items:", " result += item.price", "+count += 1", "         log(item)")),
+    ],
+)  # fmt: skip
+def test_a_hunk_that_is_too_wrong(reason: str, source: bytes, answer: str) -> None:
+    assert reasons(answer, source) == {reason}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from repoagent.git.files import Content
+from repoagent.patch import apply_answer
 from repoagent.patch.apply_answer import apply_patches, read_answer
 from repoagent.patch.parse.blocks import patch_spans
 from repoagent.patch.refusal import NoPatch, PatchRefused
@@ -61,6 +62,13 @@ def test_spans_of_all_kinds_and_not_of_examples() -> None:
     )
     assert [span.kind for span in patch_spans(answer)] == ["diff", "whole-file", "search-replace"]
     assert not patch_spans("only prose, a - b, --- and +++ too")
+
+
+def test_the_largest_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = fenced(f"@@\n{HUNK}")
+    monkeypatch.setattr(apply_answer, "LARGEST", len(answer))
+    assert after(answer) == CHANGED
+    assert reasons(f"{answer}\n") == {"too-large"}
 
 
 def test_an_answer_without_any_patch() -> None:

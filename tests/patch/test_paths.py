@@ -61,12 +61,7 @@ def test_no_answer_reaches_a_bad_path(answer: str, path: str) -> None:
         assert not change.is_new or ".." not in change.name
 
 
-def test_bad_paths_are_refused_even_when_they_are_known() -> None:
-    answer = "```diff\n--- a/.git/config\n+++ b/.git/config\n@@\n-one\n+two\n```\n"
-    assert reasons(answer, {".git/config": b"one\n"}) == {"bad-path"}
-
-
-ONE = {"src/app.py": b"one\n", "lib/app.py": b"one\n", "lib/b.py": b"one\n"}
+ONE = dict.fromkeys(("src/app.py", "lib/app.py", "lib/b.py", ".git/config"), b"one\n")
 EDIT = "```diff\n--- {0}\n+++ {1}\n@@\n-one\n+two\n```\n"
 
 
@@ -83,6 +78,7 @@ EDIT = "```diff\n--- {0}\n+++ {1}\n@@\n-one\n+two\n```\n"
         ("a/lib/b.py", "b/src/app.py", None),  # two names
         ("a/lib/b.py", "b/lib/new.py", None),
         ("a/lib/b.py", "b/../new.py", "bad-path"),
+        ("a/.git/config", "b/.git/config", "bad-path"),  # though it is known
     ],
 )
 def test_the_file_of_a_header(old: str, new: str, name: str | None) -> None:
@@ -90,6 +86,12 @@ def test_the_file_of_a_header(old: str, new: str, name: str | None) -> None:
         assert changed(EDIT.format(old, new), ONE) == {name: b"two\n"}
     else:
         assert reasons(EDIT.format(old, new), ONE) == {name or "unknown-file"}
+
+
+def test_of_many_files_those_with_similar_names_are_listed() -> None:
+    sources = dict.fromkeys([f"src/{name}.py" for name in [*"abcdefghijklm", "reader", "readers"]], b"one\n")
+    error = str(refused(EDIT.format("a/lib/readres.py", "b/lib/readres.py"), sources))
+    assert "src/reader" in error and error.count(".py") <= 7
 
 
 def test_a_real_folder_named_a() -> None:
@@ -125,18 +127,14 @@ def test_new_files_only_where_allowed() -> None:
         ("--- a/l\n+++ b/l", "symlink"),
         ("diff --git a/l b/m\nrename from l\nrename to m", "symlink"),
         ("diff --git a/l b/m\ncopy from l\ncopy to m", "symlink"),
+        ("diff --git a/lib/b.py b/src/app.py\nrename from lib/b.py\nrename to src/app.py", "exists"),
         ("diff --git a/m b/m\nnew file mode 120000\n--- /dev/null\n+++ b/m", "mode"),
     ],
 )
-def test_symbolic_links_are_not_edited_moved_or_created(header: str, reason: str) -> None:
+def test_no_link_is_edited_moved_or_created_and_no_file_replaced(header: str, reason: str) -> None:
     hunk = "@@\n+/etc\n" if "null" in header else "@@\n-one\n+/etc\n"
-    links = {"l": Content(b"one", "120000")}
-    assert reasons(f"```diff\n{header}\n{hunk}```", links, may_create=lambda _: True) == {reason}
-
-
-def test_a_rename_must_not_replace_a_file() -> None:
-    answer = "```diff\ndiff --git a/lib/b.py b/src/app.py\nrename from lib/b.py\nrename to src/app.py\n```"
-    assert reasons(answer, ONE, may_create=lambda _: True) == {"exists"}
+    files = {**ONE, "l": Content(b"one", "120000")}
+    assert reasons(f"```diff\n{header}\n{hunk}```", files, may_create=lambda _: True) == {reason}
 
 
 def test_among_files_with_the_same_tail_the_one_in_which_it_fits() -> None:

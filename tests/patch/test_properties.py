@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
+import re
 
 import pytest
 from hypothesis import example, given, settings
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from repoagent.patch.model import decode
 from repoagent.patch.refusal import PatchRefused
 from repoagent.patch.render import differing
-from tests.patch.helpers import after
+from tests.patch.helpers import after, unified
 
 _TEXTS = "a|b|}|    x = 1|\ty|-- z|++ z|@@ -1 +1 @@|```| |é \u2028\x0c|return|--- q|"
 _WORDS = st.sampled_from(_TEXTS.split("|"))
@@ -37,20 +37,6 @@ def edits(draw: st.DrawFn) -> tuple[bytes, bytes]:
     return before.encode(), "\n".join(lines).removesuffix("\r").encode()
 
 
-def tool_diff(before: bytes, result: bytes) -> str:
-    """The diff of a correct tool: every line unchanged, all numbers correct."""
-    old, new = before.decode().split("\n"), result.decode().split("\n")
-    ends = (old.pop(), new.pop())
-    rows = [
-        [f"{line}\n" for line in side] + ([end] if end else [])
-        for side, end in zip((old, new), ends, strict=True)
-    ]
-    diff = ["diff --git a/f b/f\n"]
-    for line in difflib.unified_diff(*rows, "a/f", "b/f"):
-        diff.append(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n")
-    return "".join(diff)
-
-
 @pytest.mark.soak
 @settings(max_examples=300, deadline=None)
 @given(edits())
@@ -61,7 +47,8 @@ def test_a_correct_diff_gives_exactly_the_bytes_after_or_is_refused_as_ambiguous
     before, expected = pair
     if before == expected:
         return
-    answer = f"Text.\n\n````diff\n{tool_diff(before, expected)}````\n"
+    diff = unified(*(re.findall("[^\n]*\n|[^\n]+$", side.decode()) for side in pair), "f")
+    answer = f"Text.\n\n````diff\ndiff --git a/f b/f\n{diff}````\n"
     try:
         result = after(answer, {"f": before}, strict=True)
     except PatchRefused as refused:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import time
 from collections.abc import Callable
@@ -16,7 +15,8 @@ from repoagent.patch.parse.answer import parse
 from repoagent.patch.parse.blocks import patch_spans
 from repoagent.patch.parse.retractions import offers_choice, revision_of
 from repoagent.patch.refusal import READING, PatchError, PatchRefused
-from tests.patch.helpers import APP, after, fenced, reasons, refused, run
+from tests.patch.helpers import APP, after, each, fenced, reasons, refused, run, unified
+from tests.patch.test_wrapping import numbered
 
 _TEXTS = r"""
 ```diff|```|````|~~~|   ```|- ```diff|1. ```|```python f.py|text ```|--- a/f|+++ b/f|+++ /dev/null|@@ -1,2 +1,2 @@|@@
@@ -79,21 +79,15 @@ _WORDS = st.lists(
 )
 
 
-def _each(before: str, text: str) -> str:
-    return "".join(f"{before}{line}\n" for line in text.split("\n")[:-1])
-
-
 _WRAPS: dict[str, Callable[[str], str]] = {
     "bare": lambda text: text,
     "fenced": lambda text: f"````diff\n{text}````\n",
-    "quoted": lambda text: _each("> ", text),
-    "quoted tight": lambda text: _each(">", text),
-    "quoted fence": lambda text: _each("> ", f"````diff\n{text}````\n"),
-    "indented": lambda text: _each("    ", text),
-    "list": lambda text: "1. So:\n\n" + _each("   ", f"````diff\n{text}````\n"),
-    "numbered": lambda text: (
-        "````\n" + "".join(f"{n:>3} | {line}\n" for n, line in enumerate(text.split("\n")[:-1], 1)) + "````\n"
-    ),
+    "quoted": lambda text: each("> ", text),
+    "quoted tight": lambda text: each(">", text),
+    "quoted fence": lambda text: each("> ", f"````diff\n{text}````\n"),
+    "indented": lambda text: each("    ", text),
+    "list": lambda text: "1. So:\n\n" + each("   ", f"````diff\n{text}````\n"),
+    "numbered": lambda text: f"````\n{numbered('{:>3} | {}', text)}````\n",
     "crlf": lambda text: text.replace("\n", "\r\n"),
     "prose": lambda text: f"Here it is:\n\n{text}\nThat is all.\n",
 }
@@ -113,10 +107,9 @@ def test_a_wrapped_diff_results_in_the_second_text(wrap: str, words: list[str], 
     changed = [*words[:at], *new, *words[at + data.draw(st.integers(0, 1)) :]]
     if changed == words:
         return
-    lines = difflib.unified_diff(words, changed, "a/f", "b/f", lineterm="")
-    text = "".join(f"{line}\n" for line in lines)
-    source = "".join(f"{line}\n" for line in words).encode()
-    assert after(_WRAPS[wrap](text), {"f": source}) == "".join(f"{line}\n" for line in changed).encode()
+    before, result = ([f"{line}\n" for line in side] for side in (words, changed))
+    answer = _WRAPS[wrap](unified(before, result, "f"))
+    assert after(answer, {"f": "".join(before).encode()}) == "".join(result).encode()
 
 
 JUNK = {
@@ -239,8 +232,8 @@ READ_TOLERANTLY = {
     "path": EXACT.replace("a/app.py", "/home/app.py").replace("b/app.py", "/home/app.py"),
     "blank-context": EXACT.replace("\n \n", "\n\n"),
     "bare-context": EXACT.replace("-1,2 +1,2", "-1,4 +1,4").replace("\n \n", "\n \n \ndef greet(name):\n"),
-    "quoted": _each("> ", EXACT),
-    "indented": _each("    ", EXACT),
+    "quoted": each("> ", EXACT),
+    "indented": each("    ", EXACT),
     "numbered": _WRAPS["numbered"](EXACT),
     "marked-context": EXACT.replace("\n \n", "\n-\n+\n"),
     "invisible": f"Sure:\n\n\u200b{EXACT}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from repoagent.patch.refusal import MOST_SHOWN
-from tests.patch.helpers import APP, after, changed, fenced, reasons, refused, run
+from tests.patch.helpers import APP, after, changed, fenced, outcome, reasons, refused, run
 
 LONG = b"".join(b"def f%d(): return %d\n" % (number, number) for number in range(20))
 HEADER = "--- a/app.py\n+++ b/app.py\n"
@@ -60,11 +60,19 @@ def test_a_refusal(reason: str, answer: str, source: bytes) -> None:
             b"<<<<<<< HEAD\na\n=======\nb\n>>>>>>> x\n",
         ),
         ("@@\n a\n-b\n\\ No newline at end of file\n+b\n", b"a\nb\nc\na\nb", b"a\nb\nc\na\nb\n"),
-        ("@@\n-import sys\n+import os\n@@\n-import sys\n+import os\n", APP, IMPORTS_OS),  # sent twice
+        # sent twice
+        ("@@\n-import sys\n+import os\n@@\n-import sys\n+import os\n", APP, IMPORTS_OS),
+        ("@@\n a\n-b\n+B\n@@\n-b\n+B\n c\n", b"a\nb\nc\n", b"a\nB\nc\n"),
     ],
 )
 def test_patches_that_only_look_wrong(diff: str, source: bytes, expected: bytes) -> None:
     assert after(fenced(diff), source) == expected
+
+
+def test_blank_lines_are_located_by_a_correct_header_alone() -> None:
+    headers = ["@@ -2,2 +2,1 @@", "@@ -2,9 +2,1 @@", "@@ -3,2 +3,1 @@", "@@"]
+    outcomes = [outcome(f"{HEADER}{header}\n-\n \n", b"a\n\n\nb\n") for header in headers]
+    assert outcomes == [b"a\n\nb\n", *["no-context"] * 3]
 
 
 @pytest.mark.parametrize(
@@ -79,12 +87,22 @@ def test_lines_that_only_look_like_omitted_code(line: str) -> None:
     assert line.encode() in after(fenced(f"@@\n def greet(name):\n+{line}\n"), APP)
 
 
-def test_how_much_of_a_file_a_whole_text_must_keep() -> None:
-    lines = [f"line {number}\n" for number in range(16)]
-    assert after(whole("other()\n"), "".join(lines[:7]).encode()) == b"other()\n"  # a small file
-    assert reasons(whole("other()\n"), "".join(lines[:8]).encode()) == {"empties-file"}
-    assert after(whole("".join(lines[:8])), "".join(lines).encode()) == "".join(lines[:8]).encode()
-    assert reasons(whole("".join(lines[:7])), "".join(lines).encode()) == {"empties-file"}
+@pytest.mark.parametrize(
+    ("old", "kept", "added", "accepted"),
+    [
+        (7, 0, 1, True),  # a small file
+        (8, 0, 1, False),
+        (16, 8, 0, True),
+        (16, 7, 0, False),
+        (10, 1, 9, True),
+        (10, 0, 9, False),
+    ],
+)
+def test_how_much_of_a_file_a_whole_text_must_keep(old: int, kept: int, added: int, accepted: bool) -> None:
+    lines = [f"line {number}\n" for number in range(old)]
+    text = "".join([*lines[:kept], *(f"new {number}\n" for number in range(added))])
+    expected = text.encode() if accepted else "empties-file"
+    assert outcome(whole(text), "".join(lines).encode()) == expected
 
 
 def test_one_bad_hunk_refuses_all_files_and_every_problem_is_reported() -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 
 import pytest
 
 from repoagent.patch.refusal import NoPatch
-from tests.patch.helpers import after, run
+from tests.patch.helpers import after, each, run, unified
 
 _TEXTS = """\
 --- a/x.py;+++ b/x.py;-- a comment;++ i;---;--- ;+++;-- ;--;@@ -1,3 +1,3 @@;@@;@decorator;diff --git a/x b/x
@@ -20,37 +19,28 @@ Binary files a and b differ;cat > x <<'EOF';EOF;    indented;\ttabbed;...;# x.py
 LOOKALIKES = [*_TEXTS.replace("\n", ";").split(";"), "++i;", "--i;"]
 
 
-def diff(before: list[str], after_: list[str], context: int = 3) -> str:
-    lines = difflib.unified_diff(before, after_, "a/app.py", "b/app.py", lineterm="", n=context)
-    return "".join(f"{line}\n" for line in lines)
-
-
-FRAME = [f"line number {number} of the file" for number in range(12)]
+FRAME = [f"line number {number} of the file\n" for number in range(12)]
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("text", LOOKALIKES)
 @pytest.mark.parametrize("fence", ["", "```", "`````"])
 def test_as_context_deleted_and_added(text: str, fence: str) -> None:
-    with_it = [*FRAME[:6], text, *FRAME[6:]]
+    with_it, at_end = [*FRAME[:6], f"{text}\n", *FRAME[6:]], [*FRAME, f"{text}\n"]
     changed = [line.replace("7", "seven") for line in with_it]
-    other = [*FRAME[:6], "some other text", *FRAME[6:]]
+    other, end = [*FRAME[:6], "some other text\n", *FRAME[6:]], [*FRAME, "the end\n"]
     pairs = [(FRAME, with_it), (with_it, FRAME), (with_it, changed), (with_it, other), (other, with_it)]
-    pairs.append(([*FRAME, text], [*FRAME, "the end"]))
-    pairs.append(([*FRAME, "the end"], [*FRAME, text]))
-    for before, expected in pairs:
-        body = diff(before, expected)
-        answer = f"Here:\n\n{fence}{'diff' if fence else ''}\n{body}{fence}\nDone.\n"
-        source = "".join(f"{line}\n" for line in before).encode()
-        if text == "..." and expected in (with_it, [*FRAME, text]):
+    for before, expected in (*pairs, (at_end, end), (end, at_end)):
+        if text == "..." and expected in (with_it, at_end):
             continue  # an added line of dots is refused as omitted code
-        assert after(answer, source) == "".join(f"{line}\n" for line in expected).encode()
+        body = unified(before, expected)
+        answer = f"Here:\n\n{fence}{'diff' if fence else ''}\n{body}{fence}\nDone.\n"
+        assert after(answer, "".join(before).encode()) == "".join(expected).encode()
 
 
 def test_a_new_file_that_is_a_diff_is_not_a_patch_itself() -> None:
-    inner = diff(["a", "b"], ["a", "c"])
-    added = "".join(f"+{line}\n" for line in inner.splitlines())
-    answer = f"--- /dev/null\n+++ b/fix.diff\n@@ -0,0 +1,{len(inner.splitlines())} @@\n{added}"
+    inner = unified(["a\n", "b\n"], ["a\n", "c\n"])
+    answer = f"--- /dev/null\n+++ b/fix.diff\n@@ -0,0 +1,{inner.count(chr(10))} @@\n{each('+', inner)}"
     for text in (answer, f"```diff\n{answer}```\n"):
         (change,) = run(text, may_create=lambda path: path == "fix.diff").changes
         assert (change.path, change.after) == ("fix.diff", inner.encode())
@@ -63,14 +53,13 @@ The `@@ -1 +1 @@` is the header.;1. first/2. second;> said you;| a | b |/|---|--
 
 @pytest.mark.parametrize("prose", [f"{text}\n".replace("/", "\n") for text in re.split("[;\n]", PROSE)])
 def test_prose_right_after_a_bare_diff(prose: str) -> None:
-    expected = [line.replace("7", "seven") for line in FRAME]
-    source = "".join(f"{line}\n" for line in FRAME).encode()
-    body = diff(FRAME, expected)
+    source = "".join(FRAME)
+    body = unified(FRAME, [line.replace("7", "seven") for line in FRAME])
     bare = "".join("@@\n" if line.startswith("@@") else f"{line}\n" for line in body.splitlines())
     answers = [f"{body}{gap}{prose}" for gap in ("", "\n", "\n\n")]
     if not prose.startswith(("+", "---\n", "--\n")):  # these continue a hunk without counts
         answers += [f"{bare}\n{prose}", f"{bare}\n\n{prose}"]
     for answer in answers:
-        assert after(answer, source) == "".join(f"{line}\n" for line in expected).encode(), answer
+        assert after(answer, source.encode()).decode() == source.replace("7", "seven"), answer
     with pytest.raises(NoPatch):
         run(prose)

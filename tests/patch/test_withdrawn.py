@@ -135,6 +135,13 @@ def test_a_last_patch_that_has_all_changes_of_the_others_counts_alone() -> None:
     assert reasons(f"{A}{B}\nIn full:\n\n{whole}", SOURCE)
 
 
+@pytest.mark.parametrize("at_end", [True, False])
+def test_prose_is_read_at_both_ends(at_end: bool) -> None:
+    prose = ["All tests of this part pass. " * 600, "Scratch that, use this instead:"]
+    between = "\n\n".join(prose if at_end else prose[::-1])
+    assert made(f"{A}\n{between}\n\n{B}") == {"app.py": ["a = 40"]}
+
+
 TWO_FILES = diff(hunk(1, 10)) + diff(hunk(1, 10), path="other.py")
 BROKEN = "```diff\n--- a/app.py\n+++ b/app.py\n@@ -1,3 +1,4 @@\n nope\n no sign\n```\n"
 

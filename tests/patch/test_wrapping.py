@@ -10,7 +10,7 @@ import pytest
 from repoagent.patch.parse.blocks import patch_spans
 from repoagent.patch.parse.markers import is_signature, without_numbers
 from repoagent.patch.refusal import NoPatch, PatchRefused
-from tests.patch.helpers import APP, after, reasons, run
+from tests.patch.helpers import APP, after, each, reasons, run
 
 CHANGED = APP.replace(b'"hello "', b'"hi "').replace(b"import sys\n", b"import os\nimport sys\n")
 HUNKS = '''\
@@ -29,12 +29,8 @@ _
 DIFF = f"--- a/app.py\n+++ b/app.py\n{HUNKS}"
 
 
-def each(before: str, text: str) -> str:
-    return "".join(f"{before}{line}\n" for line in text.splitlines())
-
-
 def numbered(style: str, text: str = DIFF) -> str:
-    return "".join(style.format(n, line) + "\n" for n, line in enumerate(text.splitlines(), 1))
+    return "".join(style.format(n, line) + "\n" for n, line in enumerate(text.split("\n")[:-1], 1))
 
 
 def hunks_numbered(style: Callable[[int | None, int | None, str], str]) -> str:
