@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from statistics import median
+from time import process_time
+
 import pytest
 
+from repoagent.split.splitter import cut
+from repoagent.syntax.parser import clear_cache, parse_bytes
 from tests.split.helpers import segments
 
 
@@ -121,10 +126,8 @@ def test_natural_opens_a_unit_that_is_too_large() -> None:
 
 
 def test_items_that_follow_each_other_on_one_line_are_separated() -> None:
-    text = (
-        "x = {\n" + "},".join(f"{n}: function () {{\n  a({n});\n\n  b({n});\n" for n in range(30)) + "}};\n"
-    )
-    data = text.encode()
+    items = "},".join(f"{n}: function () {{\n  a({n});\n\n  b({n});\n" for n in range(30))
+    data = f"x = {{\n{items}}}}};\n".encode()
     found = segments("a.js", data, target=300)
     assert all(data[segment.start - 2 : segment.start] == b"}," for segment in found[1:])
 
@@ -145,15 +148,8 @@ def test_yaml_of_more_lines_than_its_grammar_can_count() -> None:
 
 @pytest.mark.soak
 def test_cutting_takes_little_more_than_parsing() -> None:
-    from statistics import median
-    from time import process_time
-
-    from repoagent.split.splitter import cut
-    from repoagent.syntax.parser import clear_cache, parse_bytes
-
-    data = repeated(
-        "# of f@\ndef f@(a):\n    if a:\n        return [a, 1, {'b': a}]\n    return a\n\n\n", 6000
-    ).encode()
+    unit = "# of f@\ndef f@(a):\n    if a:\n        return [a, 1, {'b': a}]\n    return a\n\n\n"
+    data = repeated(unit, 6000).encode()
 
     def spent(parse: bool) -> float:
         clear_cache()

@@ -16,17 +16,14 @@ from repoagent.split.folder_writer import create
 from repoagent.split.refresh import refresh
 from repoagent.split.source import SourceText, SplitOptions
 from tests.conftest import GitRepo
+from tests.split.helpers import SOURCE, text
 
-SOURCE = b"".join(b"def f%d():\n    return %d\n\n\n" % (n, n) for n in range(40))
 Change = Callable[[dict[str, Any]], object]
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    (tmp_path / "a.py").write_bytes(SOURCE)
-    return create(
-        SourceText(str(tmp_path / "a.py"), SOURCE), SplitOptions(target=300), tmp_path / "out"
-    ).folder
+    return create(text(tmp_path), SplitOptions(target=300), tmp_path / "out").folder
 
 
 def put(place: tuple[str | int, ...], value: object) -> Change:
@@ -120,18 +117,14 @@ def test_an_index_in_a_repository_cannot_name_an_outside_file(repo: GitRepo, tmp
 
 def test_missing_and_irregular_files_are_named(folder: Path, tmp_path: Path) -> None:
     first = folder / "001.py"
-    data = first.read_bytes()
-    first.unlink()
+    first.rename(tmp_path / "elsewhere")
     with pytest.raises(RepoagentError, match=r"001\.py is missing; restore it"):
         read_index(folder)
-    (tmp_path / "elsewhere").write_bytes(data)
-    first.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(RepoagentError, match=r"001\.py is not a regular file"):
-        read_index(folder)
-    first.unlink()
-    os.mkfifo(first)
-    with pytest.raises(RepoagentError, match=r"001\.py is not a regular file"):
-        read_index(folder)
+    for irregular in (lambda: first.symlink_to(tmp_path / "elsewhere"), lambda: os.mkfifo(first)):
+        first.unlink(missing_ok=True)
+        irregular()
+        with pytest.raises(RepoagentError, match=r"001\.py is not a regular file"):
+            read_index(folder)
     with pytest.raises(RepoagentError, match="no split at"):
         read_index(tmp_path)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import resource
+import signal
 from contextlib import suppress
 from pathlib import Path
 
@@ -27,13 +29,7 @@ from repoagent.split.source import (
 )
 from repoagent.storage.json_files import dumps
 from tests.conftest import GitRepo
-
-SOURCE = b"".join(b"def f%d():\n    return %d\n\n\n" % (n, n) for n in range(40))
-
-
-def text(top: Path, data: bytes = SOURCE, name: str = "a.py") -> SourceText:
-    (top / name).write_bytes(data)
-    return SourceText(str(top / name), data)
+from tests.split.helpers import SOURCE, text
 
 
 def test_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:
@@ -42,56 +38,44 @@ def test_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="is neither empty nor a split"):
         create(text(tmp_path), SplitOptions(), tmp_path / "out")
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["precious"]
-    with pytest.raises(UsageError, match="is not a folder"):
-        create(text(tmp_path), SplitOptions(), tmp_path / "a.py")
-    with pytest.raises(UsageError, match="no such folder"):
-        create(text(tmp_path), SplitOptions(), tmp_path / "no" / "such")
+    for name, message in (("a.py", "is not a folder"), ("no/such", "no such folder")):
+        with pytest.raises(UsageError, match=message):
+            create(text(tmp_path), SplitOptions(), tmp_path / name)
 
 
-def test_a_folder_with_the_split_of_another_file_is_refused(tmp_path: Path) -> None:
-    made = create(text(tmp_path), SplitOptions(target=300), tmp_path / "out")
+def test_a_split_is_replaced_by_one_of_the_same_file_if_no_segment_was_edited(tmp_path: Path) -> None:
+    source = text(tmp_path)
+    made = create(source, SplitOptions(target=300), tmp_path / "out")
     with pytest.raises(Refused, match=r"contains a split of .*a\.py"):
-        create(text(tmp_path, name="b.py"), SplitOptions(), tmp_path / "out")
-    assert read_index(tmp_path / "out") == made
-
-
-def test_edited_segments_are_not_overwritten(tmp_path: Path) -> None:
-    made = create(text(tmp_path), SplitOptions(target=300), tmp_path / "out")
+        create(text(tmp_path, name="b.py"), SplitOptions(), made.folder)
     for segment in made.segments:
         (made.folder / segment.file).write_bytes(b"mine\n")
     with pytest.raises(Refused, match=r"has unmerged edits \(001\.py, 002\.py, .*\)"):
-        create(text(tmp_path, b"x = 1\n"), SplitOptions(), tmp_path / "out")
-    assert read_index(tmp_path / "out") == made
-    assert all((made.folder / segment.file).read_bytes() == b"mine\n" for segment in made.segments)
-
-
-def test_a_split_of_the_same_file_is_replaced(tmp_path: Path) -> None:
-    first = create(text(tmp_path), SplitOptions(target=300), tmp_path / "out")
-    second = create(text(tmp_path, SOURCE[:200]), SplitOptions(target=100), tmp_path / "out")
-    assert len(second.segments) < len(first.segments)
-    names = {segment.file for segment in second.segments}
-    assert {path.name for path in second.folder.iterdir()} == {*names, "base", "index.json", ".lock"}
-    assert (
-        b"".join((second.folder / segment.file).read_bytes() for segment in second.segments) == SOURCE[:200]
-    )
+        create(text(tmp_path, b"x = 1\n"), SplitOptions(), made.folder)
+    assert read_index(made.folder) == made
+    for segment in made.segments:
+        assert (made.folder / segment.file).read_bytes() == b"mine\n"
+        (made.folder / segment.file).write_bytes(SOURCE[segment.start : segment.end])
+    second = create(text(tmp_path, SOURCE[:200]), SplitOptions(target=100), made.folder)
+    assert len(second.segments) < len(made.segments)
+    names = [segment.file for segment in second.segments]
+    assert {path.name for path in made.folder.iterdir()} == {*names, "base", "index.json", ".lock"}
+    assert b"".join((made.folder / name).read_bytes() for name in names) == SOURCE[:200]
 
 
 def test_a_git_directory_is_refused(repo: GitRepo) -> None:
     source = find_text("src/app.py", repo.top)
-    for place in (repo.top / ".git" / "parts", repo.top / ".git" / "hooks"):
-        with pytest.raises(UsageError, match="is in a git directory"):
-            create(source, SplitOptions(), place)
     (repo.top / "link").symlink_to(repo.top / ".git")
-    with pytest.raises(UsageError, match="is in a git directory"):
-        create(source, SplitOptions(), repo.top / "link" / "parts")
+    for place in (".git/parts", ".git/hooks", "link/parts"):
+        with pytest.raises(UsageError, match="is in a git directory"):
+            create(source, SplitOptions(), repo.top / place)
 
 
 @pytest.mark.parametrize("linked", [".repoagent", ".repoagent/splits", ".repoagent/splits/src-app.py"])
 @pytest.mark.parametrize("inside", [False, True])
 def test_no_link_in_repoagent_is_followed(repo: GitRepo, tmp_path: Path, linked: str, inside: bool) -> None:
     outside = tmp_path / "outside"
-    outside.mkdir()
-    for name in ("splits/src-app.py", "src-app.py") if inside else ():
+    for name in ("splits/src-app.py", "src-app.py") if inside else ("",):
         (outside / name).mkdir(parents=True)
     before = sorted(outside.rglob("*"))
     source = find_text("src/app.py", repo.top)
@@ -119,21 +103,17 @@ def test_no_link_or_pipe_in_a_split_is_followed(repo: GitRepo, tmp_path: Path, n
     folder.parent.mkdir(parents=True)
     create(source, SplitOptions(), folder)
     (folder / name).unlink(missing_ok=True)
+    (outside / "file").write_bytes(b"not ours\n")
     if kind == "link":
-        data = b"" if name == ".staged" else b"not ours\n"
-        target = outside if name == ".staged" else outside / "file"
-        if data:
-            target.write_bytes(data)
-        (folder / name).symlink_to(target)
+        (folder / name).symlink_to(outside if name == ".staged" else outside / "file")
     else:
         os.mkfifo(folder / name)
-    before = {path: path.read_bytes() for path in outside.rglob("*")}
     repo.write("src/app.py", SOURCE)
     with suppress(Refused):
         refresh(folder, repo.top)
     with suppress(Refused):
         create(find_text("src/app.py", repo.top), SplitOptions(), folder)
-    assert {path: path.read_bytes() for path in outside.rglob("*")} == before
+    assert [path.read_bytes() for path in outside.rglob("*")] == [b"not ours\n"]
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
@@ -157,10 +137,9 @@ def test_each_path_has_a_separate_folder(repo: GitRepo) -> None:
     paths = [".github/x.yml", "github/x.yml", "a b.py", "a\tb.py", "\udcff.py", "../x", "x" * 300]
     odd = {slug(path) for path in paths}
     assert len(odd) == 7 and all("/" not in name and not name.startswith(".") for name in odd)
-    with pytest.raises(UsageError, match="use -o to name"):
-        default_folder(SourceText("/tmp/x.py", b""))
-    with pytest.raises(UsageError, match="use -o to name"):
-        default_folder(SourceText("", b"", worktree))
+    for source in (SourceText("/tmp/x.py", b""), SourceText("", b"", worktree)):
+        with pytest.raises(UsageError, match="use -o to name"):
+            default_folder(source)
 
 
 @pytest.mark.parametrize(
@@ -232,19 +211,15 @@ def test_many_new_names_between_two_stay_short() -> None:
 
 
 def test_a_full_disk_leaves_no_files(tmp_path: Path) -> None:
-    import resource
-    import signal
-
     source = text(tmp_path)
     made = create(source, SplitOptions(target=300), tmp_path / "old")
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (500, limits[1]))
     try:
-        with pytest.raises(RepoagentError, match="cannot write the split in"):
-            create(source, SplitOptions(), tmp_path / "new")
-        with pytest.raises(RepoagentError, match="cannot write the split in"):
-            create(source, SplitOptions(), tmp_path / "old")
+        for name in ("new", "old"):
+            with pytest.raises(RepoagentError, match="cannot write the split in"):
+                create(source, SplitOptions(), tmp_path / name)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, handler)
