@@ -7,9 +7,11 @@ import time
 import zlib
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from repoagent.git.files import Content, FileChange
-from repoagent.patch.render import canonical_diff, differing, quoted
+from repoagent.patch.render import Range, canonical_diff, differing, quoted
 from tests.conftest import GitRepo
 
 ROWS = b"".join(b"row %d\n" % number for number in range(40))
@@ -154,6 +156,14 @@ def test_equal_lines_of_small_and_dissimilar_texts_are_kept() -> None:
     assert sum(i2 - i1 for i1, i2, _, _ in differing(old, new)) < 390
 
 
+def rebuilt(old: list[str], new: list[str], ranges: list[Range]) -> list[str]:
+    made, at = [], 0
+    for i1, i2, j1, j2 in ranges:
+        made += old[at:i1] + new[j1:j2]
+        at = i2
+    return made + old[at:]
+
+
 @pytest.mark.parametrize("anchors", [0, 20])
 def test_large_and_dissimilar_texts_are_compared_quickly(anchors: int) -> None:
     random.seed(1)
@@ -164,9 +174,15 @@ def test_large_and_dissimilar_texts_are_compared_quickly(anchors: int) -> None:
     start = time.process_time()
     ranges = differing(old, new)
     assert time.process_time() - start < 3
-    rebuilt, at = [], 0
-    for i1, i2, j1, j2 in ranges:
-        assert not any(line.startswith("anchor") for line in old[i1:i2])
-        rebuilt += old[at:i1] + new[j1:j2]
-        at = i2
-    assert rebuilt + old[at:] == new
+    assert not any(line.startswith("anchor") for i1, i2, _, _ in ranges for line in old[i1:i2])
+    assert rebuilt(old, new, ranges) == new
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.sampled_from("abcd"), max_size=30), st.lists(st.sampled_from("abcd"), max_size=30))
+@example([], ["a"])
+@example(["a"], [])
+def test_line_differences_rebuild_the_new_side(old: list[str], new: list[str]) -> None:
+    ranges = differing(old, new)
+    assert all(i2 > i1 or j2 > j1 for i1, i2, j1, j2 in ranges)
+    assert rebuilt(old, new, ranges) == new

@@ -35,6 +35,8 @@ PATCH = f"*** Begin Patch\n{UPDATE}*** End Patch\n"
         f"```bash\n$ apply_patch << 'PATCH'\n{PATCH}PATCH\n```\n",
         PATCH.replace("@@ def greet(name):", "@@"),
         PATCH.replace("@@ def greet(name):\n", ""),
+        PATCH.replace("@@ def greet(name):", "Say hi:\n@@ def greet(name):"),
+        PATCH.replace("*** End Patch", "Done.\n*** End Patch"),
         PATCH.replace("\n", "\r\n"),
         each("> ", PATCH),
         each("    ", PATCH),

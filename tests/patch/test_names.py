@@ -59,6 +59,14 @@ def test_a_word_that_is_also_a_file_is_not_a_name_unless_marked() -> None:
     assert changed(whole.replace("```", "```my Makefile", 1), "my Makefile", "Makefile") == ["my Makefile"]
 
 
+def test_a_comment_of_more_than_400_characters_names_no_file() -> None:
+    name = "d/" * 197 + "a.py"
+    answer = f"```\n# {name}\n{BLOCK}```\n"
+    assert changed(answer, name, "g.py") == [name]
+    files = dict.fromkeys((f"d{name}", "g.py"), BEFORE)
+    assert reasons(answer.replace(name, f"d{name}"), files) == {"unknown-file"}
+
+
 def test_a_part_of_a_sentence_is_not_a_known_name() -> None:
     assert read_answer("as in bin/run\n\n```\none\n```\n\n```\ntwo\n```\n", known={"bin/run"}) == ()
 

@@ -124,7 +124,6 @@ JUNK = {
     "HEAD": "<<<<<<< HEAD\n",
     "dividers": "=======\n",
     "quotations": "> > > @@ -1 +1 @@\n",
-    "bare lines": "--- a/a\n+++ b/a\n@@ -1,999999999 +1,999999999 @@\n" + " x\nword\n" * 10_000,
     "deep quotations": ">" * 500 + "@@\n",
     "headers": "--- a\n+++ b\n",
     "envelopes": "*** Begin Patch\n",

@@ -204,6 +204,13 @@ def test_a_known_name_is_not_that_of_a_new_file() -> None:
     new = CREATE.replace("b/lib/new.py", "b/b/app.py")
     files = changed(f"{new}\nand\n\n{PART}", {"app.py": APP}, may_create=lambda _: True)
     assert files == {"b/app.py": b"import sys\nx = 1\n", "app.py": IMPORTS_OS}
+    edit = PART.replace("a/app.py", "old/lib/new.py").replace(
+        "b/app.py", "new/lib/new.py"
+    )  # prefixes of a tool
+    files = changed(
+        f"{CREATE}\nand\n\n{edit}", {"new/lib/new.py": b"import sys\n"}, may_create=lambda _: True
+    )
+    assert files == {"lib/new.py": b"import os\nx = 1\n"}
 
 
 def test_an_edit_of_a_file_that_another_part_moves_or_copies_is_refused() -> None:

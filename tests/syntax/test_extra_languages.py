@@ -32,20 +32,25 @@ importlib.util.find_spec = lambda name, package=None: None if name.startswith(hi
 """
 
 
+def lines_of(code: str, **environment: str) -> list[str]:
+    """What another Python prints."""
+    command, env = [sys.executable, "-c", code], {**os.environ, **environment}
+    return subprocess.run(command, capture_output=True, text=True, check=True, env=env).stdout.splitlines()
+
+
 def test_without_the_extra() -> None:
     code = WITHOUT + (
-        "from repoagent.syntax.languages import grammar, language_of; from repoagent.syntax.outline import outline; from repoagent.syntax.parser import error_count; from repoagent.syntax.regressions import parses_worse\n"
-        "from repoagent.syntax.languages import guess_language\n"
         "from repoagent.errors import UsageError\n"
+        "from repoagent.syntax.languages import grammar, guess_language, language_of\n"
+        "from repoagent.syntax.outline import outline\n"
+        "from repoagent.syntax.parser import error_count\n"
+        "from repoagent.syntax.regressions import parses_worse\n"
         "print(language_of('a.rb', b''), guess_language('a.rb', b''), outline('a.rb', b'class A; end'))\n"
         "print(error_count('a.rb', b'class'), parses_worse('a.rb', b'class A; end', b'class'))\n"
         "try: grammar('ruby')\n"
         "except UsageError as error: print(error)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ
-    )
-    assert done.stdout.splitlines() == [
+    assert lines_of(code) == [
         "None ruby ()",
         "None None",
         "the ruby grammar is not installed; pip install 'git-repoagent[languages]'",
@@ -55,17 +60,12 @@ def test_without_the_extra() -> None:
 def test_the_package_of_one_grammar_is_preferred(tmp_path: Path) -> None:
     (tmp_path / "tree_sitter_zig.py").write_text("from tree_sitter_python import language\n")
     code = (
-        "from repoagent.syntax.languages import grammar, language_of; from repoagent.syntax.outline import outline\n"
-        "from repoagent.syntax.languages import install_hint\n"
+        "from repoagent.syntax.languages import grammar, install_hint, language_of\n"
         "print(language_of('a.zig', b''), grammar('zig').name, language_of('a.nim', b''))\n"
         "print(install_hint('csharp'), '|', install_hint('nim'))\n"
     )
     (tmp_path / "tree_sitter_language_pack.py").write_text("def downloaded_languages(): return []\n")
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": str(tmp_path)},
-    )  # fmt: skip
-    assert done.stdout.splitlines() == [
+    assert lines_of(code, PYTHONPATH=str(tmp_path)) == [
         "zig python None",
         "pip install tree-sitter-c-sharp | download it with "
         "python -c 'import tree_sitter_language_pack as pack; pack.download([\"nim\"])'",

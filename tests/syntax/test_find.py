@@ -38,6 +38,23 @@ def test_find_symbols(name: str, line: int) -> None:
     assert find_symbols("a.py", TEXT, name)[0].first_line == line
 
 
+@pytest.mark.parametrize(
+    ("path", "text", "name", "line"),
+    [
+        # a definition wins over declarations
+        ("a.c", "int f(int);\nint g(void);\n\nint f(int a)\n{\n\treturn a;\n}\n", "f", 4),
+        ("a.c", "int f(int);\nint g(void);\n\nint f(int a)\n{\n\treturn a;\n}\n", "g", 2),
+        # names that look like separators
+        ("a.md", "# C# and a::b\n\ntext\n", "C# and a::b", 1),
+        ("a.css", "a:hover { b: c }\n", "a:hover", 1),
+        ("a.json", '{"a": {\n"b.c": 1}}', "a.b.c", 2),
+        ("a.html", "<h1>a</h1>\n<h2 id=one>b</h2>\n", "#one", 2),
+    ],
+)
+def test_find_a_symbol_in_another_language(path: str, text: str, name: str, line: int) -> None:
+    assert find_symbols(path, text.encode(), name)[0].first_line == line
+
+
 def _lines(data: bytes, name: str) -> list[tuple[int, int]]:
     return [(symbol.first_line, symbol.last_line) for symbol in find_symbols("a.py", data, name)]
 
@@ -58,16 +75,20 @@ def test_long_definitions_of_one_name_are_listed() -> None:
     assert _lines(twice(100), "f:150") == [(101, 200)]
 
 
-def test_unknown_lists_the_nearest() -> None:
-    with pytest.raises(UsageError, match=r"no symbol 'onyl'; nearest: only \(19-19\)"):
-        find_symbols("a.py", TEXT, "onyl")
-    with pytest.raises(UsageError, match=r"it has A \(1-9\), B"):
-        find_symbols("a.py", TEXT, "zzzzzzzz")
-    with pytest.raises(UsageError, match=r"no run on line 19; it has A\.run"):
-        find_symbols("a.py", TEXT, "run:19")
-    for name in ("", ".", "()", ":3"):
-        with pytest.raises(UsageError):
-            find_symbols("a.py", TEXT, name)
+@pytest.mark.parametrize(
+    ("path", "text", "name", "message"),
+    [
+        ("a.py", TEXT, "onyl", r"no symbol 'onyl'; nearest: only \(19-19\)"),
+        ("a.py", TEXT, "zzzzzzzz", r"it has A \(1-9\), B"),
+        ("a.py", TEXT, "run:19", r"no run on line 19; it has A\.run"),
+        *(("a.py", TEXT, name, "has no symbol") for name in ("", ".", "()", ":3")),
+        ("a.xyz", TEXT, "A", "is in a language without a grammar"),
+        ("a.py", b"x = 1\n", "A", "has no symbols"),
+    ],
+)
+def test_an_unknown_symbol(path: str, text: bytes, name: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        find_symbols(path, text, name)
 
 
 def test_a_name_that_differs_by_case_or_underscores() -> None:
@@ -78,41 +99,25 @@ def test_a_name_that_differs_by_case_or_underscores() -> None:
         assert nearly_named("a.py", text, name) == ""
 
 
-def test_a_file_without_outline() -> None:
-    with pytest.raises(UsageError, match="is in a language without a grammar"):
-        find_symbols("a.xyz", TEXT, "A")
-    with pytest.raises(UsageError, match="has no symbols"):
-        find_symbols("a.py", b"x = 1\n", "A")
-
-
-def test_a_definition_wins_over_declarations() -> None:
-    code = b"int f(int);\nint g(void);\n\nint f(int a)\n{\n\treturn a;\n}\n"
-    assert find_symbols("a.c", code, "f")[0].first_line == 4
-    assert find_symbols("a.c", code, "g")[0].first_line == 2
-
-
-def test_names_that_look_like_separators() -> None:
-    assert find_symbols("a.md", b"# C# and a::b\n\ntext\n", "C# and a::b")[0].first_line == 1
-    assert find_symbols("a.css", b"a:hover { b: c }\n", "a:hover")[0].first_line == 1
-    assert find_symbols("a.json", b'{"a": {"b.c": 1}}', "a.b.c")[0].kind == "key"
-    assert find_symbols("a.html", b"<h1>a</h1>\n<h2 id=one>b</h2>\n", "#one")[0].first_line == 2
-
-
 def test_definitions_omit_locals() -> None:
     assert " ".join(definitions("a.py", TEXT)) == "A A.run A.size B B.run B.Inner B.Inner.deep only"
     assert definitions("a.json", b'{"a": 1}') == ()
 
 
-def test_lost_definitions() -> None:
-    def lost(after: bytes) -> str:
-        return " ".join(lost_definitions("a.py", TEXT, after))
+SETTER = b"\n    @size.setter\n    def size(self, value): ...\n"
 
-    assert lost(TEXT) == ""
-    assert lost(TEXT.replace(b"def only", b"def other")) == "only"
-    assert lost(TEXT.replace(b"def local", b"def other")) == ""
-    assert lost(TEXT[: TEXT.index(b"class B")]) == "B B.run B.Inner B.Inner.deep only"
-    one_accessor = TEXT.replace(b"\n    @size.setter\n    def size(self, value): ...\n", b"")
-    assert one_accessor != TEXT
-    assert lost(one_accessor) == ""
-    assert lost_definitions("a.unknown", TEXT, b"") == ()
-    assert lost_definitions("a.h", b"int f(int);\n", b"\n") == ("f",)
+
+@pytest.mark.parametrize(
+    ("path", "before", "after", "lost"),
+    [
+        ("a.py", TEXT, TEXT, ""),
+        ("a.py", TEXT, TEXT.replace(b"def only", b"def other"), "only"),
+        ("a.py", TEXT, TEXT.replace(b"def local", b"def other"), ""),
+        ("a.py", TEXT, TEXT[: TEXT.index(b"class B")], "B B.run B.Inner B.Inner.deep only"),
+        ("a.py", TEXT, TEXT.replace(SETTER, b""), ""),  # one of two definitions of a property
+        ("a.unknown", TEXT, b"", ""),
+        ("a.h", b"int f(int);\n", b"\n", "f"),
+    ],
+)
+def test_lost_definitions(path: str, before: bytes, after: bytes, lost: str) -> None:
+    assert " ".join(lost_definitions(path, before, after)) == lost

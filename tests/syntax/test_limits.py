@@ -10,7 +10,7 @@ import pytest
 from repoagent.split.splitter import cut
 from repoagent.syntax.c_errors import new_c_faults
 from repoagent.syntax.outline import outline
-from repoagent.syntax.parser import error_count, may_overflow, parse_bytes, parse_within
+from repoagent.syntax.parser import clear_cache, error_count, may_overflow, parse_bytes, parse_within
 from repoagent.syntax.regressions import parses_worse
 
 # Each nests `n` blocks: every way to open a block in YAML, alone, mixed, on one line and on many.
@@ -116,3 +116,17 @@ def test_repetitive_code_takes_linear_time(path: str, data: bytes) -> None:
     began = time.process_time()
     outline(path, data) if path else new_c_faults(b"", data)
     assert time.process_time() - began < 2
+
+
+LARGE = b"def f(x):\n    return [x, (x, {x: x})]\n\n\n" * 8_000
+
+
+@pytest.mark.soak
+def test_a_large_text_is_parsed_once() -> None:
+    tree = parse_within(LARGE, "python", 60)
+    assert tree is not None
+    assert parse_bytes(bytes(LARGE), "python") is tree
+    assert parse_within(LARGE, "javascript", 60) is not tree
+    assert parse_within(LARGE + b"\n", "python", 60) is not tree
+    clear_cache()
+    assert parse_within(LARGE, "python", 60) is not tree

@@ -73,43 +73,27 @@ load(1); value.load(`load ${load(2)}`);
 namespace N { export function load() {} }
 """
 # For each line the roles of the name, in order.
-ROLES = {
-    "a.py": (
-        PYTHON,
-        "1 name, 4 name, 5 definition, 5 local, 6 local, 8 local, 8 local, 8 local, 10 field, 11 field, 11 member, "
-        "11 key, 12 qualified, 12 member, 12 name",
-    ),
-    "a.js": (
-        JAVASCRIPT,
-        "2 definition, 2 local, 2 local, 3 local, 3 local, 4 local, 4 local, 5 qualified, 5 member, 5 name, 5 key, 6 field",
-    ),
-    "a.go": (
-        GO,
-        "3 definition, 4 field, 5 local, 5 local, 6 local, 6 local, 7 name, 7 qualified, 8 member, 8 key",
-    ),
-    "a.rs": (
-        RUST,
-        "1 qualified, 3 definition, 4 field, 5 field, 5 member, 6 local, 6 local, 6 local, 6 local, 7 name, 7 qualified",
-    ),
-    "a.c": (
-        C,
-        "1 declaration, 2 definition, 3 field, 4 local, 4 local, 5 local, 5 member, 5 local, 6 name, 7 name",
-    ),
-    "A.java": (JAVA, "2 field, 4 field, 4 local, 4 local, 5 local, 5 local, 5 member, 5 member"),
-    "a.ts": (
-        TYPESCRIPT,
-        "1 definition, 2 field, 2 local, 3 local, 3 local, 4 name, 4 member, 4 name, 5 definition",
-    ),
-}
+ROLES = [
+    ("a.py", PYTHON,
+     "1 name, 4 name, 5 definition, 5 local, 6 local, 8 local, 8 local, 8 local, 10 field, 11 field, 11 member, "
+     "11 key, 12 qualified, 12 member, 12 name"),
+    ("a.js", JAVASCRIPT,
+     "2 definition, 2 local, 2 local, 3 local, 3 local, 4 local, 4 local, 5 qualified, 5 member, 5 name, 5 key, 6 field"),
+    ("a.go", GO, "3 definition, 4 field, 5 local, 5 local, 6 local, 6 local, 7 name, 7 qualified, 8 member, 8 key"),
+    ("a.rs", RUST,
+     "1 qualified, 3 definition, 4 field, 5 field, 5 member, 6 local, 6 local, 6 local, 6 local, 7 name, 7 qualified"),
+    ("a.c", C, "1 declaration, 2 definition, 3 field, 4 local, 4 local, 5 local, 5 member, 5 local, 6 name, 7 name"),
+    ("A.java", JAVA, "2 field, 4 field, 4 local, 4 local, 5 local, 5 local, 5 member, 5 member"),
+    ("a.ts", TYPESCRIPT, "1 definition, 2 field, 2 local, 3 local, 3 local, 4 name, 4 member, 4 name, 5 definition"),
+]  # fmt: skip
 
 
 def lines(path: str, text: bytes, name: str = "load") -> list[int]:
     return [occurrence.line for occurrence in occurrences(path, text, [name]).found]
 
 
-@pytest.mark.parametrize("path", ROLES)
-def test_roles(path: str) -> None:
-    text, expected = ROLES[path]
+@pytest.mark.parametrize(("path", "text", "expected"), ROLES)
+def test_roles(path: str, text: str, expected: str) -> None:
     seen = occurrences(path, text.encode(), ["load"])
     assert seen.parsed
     assert ", ".join(f"{occurrence.line} {occurrence.role}" for occurrence in seen.found) == expected

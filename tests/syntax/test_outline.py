@@ -275,10 +275,8 @@ def test_yaml_templates_are_read_by_lines() -> None:
         b"{{- if .Values.a }}\nkind: X\nspec: {{ toYaml . }}\nlist:\n- name: one\n  b: |\n    c: no key\n"
         b"  - id: odd\n# c\nlast: 'x: y'\n{{- end }}\n"
     )
-    assert (
-        shown(outline("a.yaml", text))
-        == "key kind 2-2; key spec 3-3; key list 4-9; key list.b 6-9; key last 10-11"
-    )
+    expected = "key kind 2-2; key spec 3-3; key list 4-9; key list.b 6-9; key last 10-11"
+    assert shown(outline("a.yaml", text)) == expected
 
 
 @pytest.mark.soak
