@@ -99,11 +99,8 @@ _WRAPS: dict[str, Callable[[str], str]] = {
 @pytest.mark.parametrize("wrap", list(_WRAPS))
 def test_a_wrapped_diff_results_in_the_second_text(wrap: str, words: list[str], data: st.DataObject) -> None:
     at = data.draw(st.integers(0, len(words) - 1))
-    new = data.draw(
-        st.lists(
-            st.sampled_from(["new one|", "new two|", "-- new|", "++ new|", "@@ new|", "> new|"]), max_size=2
-        )
-    )
+    texts = st.sampled_from(["new one|", "new two|", "-- new|", "++ new|", "@@ new|", "> new|"])
+    new = data.draw(st.lists(texts, max_size=2))
     changed = [*words[:at], *new, *words[at + data.draw(st.integers(0, 1)) :]]
     if changed == words:
         return
@@ -145,10 +142,8 @@ def test_junk_is_read_in_linear_time(name: str, first: str) -> None:
     def seconds(size: int) -> float:
         answer = first + JUNK[name] * (size // len(JUNK[name]) + 1)
         start = time.process_time()
-        try:
+        with suppress(PatchError):
             parse(answer)
-        except PatchError:
-            pass
         return time.process_time() - start
 
     short = min(seconds(5_000), seconds(5_000))
@@ -193,35 +188,32 @@ def test_too_large_answers_are_refused(answer: str) -> None:
 )
 def test_prose_between_two_patches(prose: str, withdrawn: bool, choice: bool) -> None:
     assert (revision_of(prose) > 0, offers_choice(prose)) == (withdrawn, choice)
-    answer = (
-        fenced("@@\n-import sys\n+import os\n") + f"\n{prose}\n\n" + fenced("@@\n-import sys\n+import re\n")
-    )
-    assert [(patch.block, patch.revises, patch.alternative) for patch in parse(answer)] == [
-        (0, False, False),
-        (1, withdrawn, choice),
-    ]
+    first, second = fenced("@@\n-import sys\n+import os\n"), fenced("@@\n-import sys\n+import re\n")
+    answer = f"{first}\n{prose}\n\n{second}"
+    patches = [(patch.block, patch.revises, patch.alternative) for patch in parse(answer)]
+    assert patches == [(0, False, False), (1, withdrawn, choice)]
     if choice:
         assert "app.py: the answer offers several versions." in str(refused(answer))
 
 
-EXACT = (
-    "diff --git a/app.py b/app.py\n--- a/app.py\n+++ b/app.py\n@@ -1,2 +1,2 @@\n-import sys\n+import os\n \n"
-)
+HUNK = "@@ -1,2 +1,2 @@\n-import sys\n+import os\n \n"
+EXACT = f"diff --git a/app.py b/app.py\n--- a/app.py\n+++ b/app.py\n{HUNK}"
 
 
-def test_strict_accepts_diffs_of_tools() -> None:
-    for answer in (
+@pytest.mark.parametrize(
+    "answer",
+    [
         EXACT,
         f"```diff\n{EXACT}```\n",
         f"Prose.\n\n```diff\n{EXACT}```\nMore.\n",
         EXACT.replace("\n", "\r\n"),
-        EXACT.replace("-1,2 +1,2", "-71,2 +71,2"),  # it stands elsewhere
-    ):
-        assert after(answer, strict=True) == APP.replace(b"import sys", b"import os")
-    assert after("app.py\n<<<<<<< SEARCH\nimport sys\n=======\nimport os\n>>>>>>> REPLACE\n", strict=True)
-    assert after(
-        "*** Begin Patch\n*** Update File: app.py\n@@\n-import sys\n+import os\n*** End Patch\n", strict=True
-    )
+        EXACT.replace("-1,2 +1,2", "-71,2 +71,2"),  # it is elsewhere
+        "app.py\n<<<<<<< SEARCH\nimport sys\n=======\nimport os\n>>>>>>> REPLACE\n",
+        "*** Begin Patch\n*** Update File: app.py\n@@\n-import sys\n+import os\n*** End Patch\n",
+    ],
+)
+def test_strict_accepts_diffs_of_tools(answer: str) -> None:
+    assert after(answer, strict=True) == APP.replace(b"import sys", b"import os")
 
 
 READ_TOLERANTLY = {

@@ -54,10 +54,11 @@ def test_a_refusal(reason: str, answer: str, source: bytes) -> None:
     [
         ("@@\n one\n+Title\n+=======\n", b"one\ntwo\n", b"one\nTitle\n=======\ntwo\n"),
         ("@@\n one\n+b\n", b"one\nb\n", b"one\nb\nb\n"),  # one letter does not prove that it is applied
-        (  # the file has conflict markers already
-            "@@\n <<<<<<< HEAD\n+a\n+=======\n+b\n+>>>>>>> x\n",
+        # the file has conflict markers already
+        (
+            "@@\n <<<<<<< HEAD\n+a\n+=======\n+>>>>>>> x\n",
             b"<<<<<<< HEAD\n",
-            b"<<<<<<< HEAD\na\n=======\nb\n>>>>>>> x\n",
+            b"<<<<<<< HEAD\na\n=======\n>>>>>>> x\n",
         ),
         ("@@\n a\n-b\n\\ No newline at end of file\n+b\n", b"a\nb\nc\na\nb", b"a\nb\nc\na\nb\n"),
         # sent twice
@@ -128,13 +129,13 @@ def test_a_parser_has_the_last_word() -> None:
     assert paths == ["app.py", "app.py"]
     opens, closes = fenced("@@\n-import sys\n+import(\n"), fenced("@@\n-import(\n+import os\n")
     assert after(f"{opens}\nthen\n\n{closes}", parses_worse=worse) == IMPORTS_OS  # only together
-    assert refused(
-        f"{closes.replace('import(', 'import sys')}\nthen\n\n{opens.replace('sys', 'os')}", parses_worse=worse
-    )
+    first, second = closes.replace("import(", "import sys"), opens.replace("sys", "os")
+    assert refused(f"{first}\nthen\n\n{second}", parses_worse=worse)
 
 
 FIRST = fenced('@@\n-    return "hello " + name\n+    return "hi " + name\n')
 SECOND = fenced('@@\n-    return "hello " + name\n+    return "hey " + name\n')
+ALPHA = "@@\n import sys\n+import alpha\n"
 PART = fenced("@@\n-import sys\n+import os\n")
 STEP = fenced('@@\n-    return "hi " + name\n+    return f"hi {name}"\n')
 
@@ -195,11 +196,6 @@ def test_a_new_file_is_edited_under_its_name(first: str, name: str, expected: by
     assert [(problem.path, problem.reason) for problem in error.problems] == [(name, "deleted-line-missing")]
 
 
-def test_two_texts_of_a_new_file_are_refused() -> None:
-    texts = [f"`new.py`\n```python\nx = {number}\n```\n" for number in (1, 2)]
-    assert reasons("\nand\n\n".join(texts), may_create=lambda _: True) == {"overlap"}
-
-
 def test_a_known_name_is_not_that_of_a_new_file() -> None:
     new = CREATE.replace("b/lib/new.py", "b/b/app.py")
     files = changed(f"{new}\nand\n\n{PART}", {"app.py": APP}, may_create=lambda _: True)
@@ -213,24 +209,26 @@ def test_a_known_name_is_not_that_of_a_new_file() -> None:
     assert files == {"lib/new.py": b"import os\nx = 1\n"}
 
 
-def test_an_edit_of_a_file_that_another_part_moves_or_copies_is_refused() -> None:
-    for answer in (
-        f"{RENAME}\n{FIRST}",
-        f"{FIRST}\n{RENAME}\n{STEP}",
-        FIRST + RENAME.replace("rename", "copy"),
-    ):
-        assert reasons(answer, may_create=lambda _: True) == {"overlap"}
-
-
-def test_a_last_part_alone_is_never_applied() -> None:
-    broken = fenced("@@\n-import nothing\n+import os\n")
-    assert reasons(f"{broken}\nand\n\n{FIRST}") == {"deleted-line-missing"}
-
-
-def test_two_readings_with_different_results_are_refused() -> None:
-    first = fenced("@@\n import sys\n+import alpha\n")
-    second = fenced("@@\n import sys\n+import alpha_beta\n+import alpha\n")
-    assert reasons(f"{first}\nno:\n\n{second}") == {"ambiguous"}
+@pytest.mark.parametrize(
+    ("reason", "answer"),
+    [
+        # two texts of a new file
+        ("overlap", "`new.py`\n```\nx = 1\n```\n\nand\n\n`new.py`\n```\nx = 2\n```\n"),
+        # an edit of a file that another part moves or copies
+        ("overlap", f"{RENAME}\n{FIRST}"),
+        ("overlap", f"{FIRST}\n{RENAME}\n{STEP}"),
+        ("overlap", FIRST + RENAME.replace("rename", "copy")),
+        # a last part is never applied alone
+        ("deleted-line-missing", f"{PART.replace('import sys', 'import nothing')}\nand\n\n{FIRST}"),
+        # two readings have different results
+        (
+            "ambiguous",
+            f"{fenced(ALPHA)}\nno:\n\n{fenced(ALPHA.replace('+', '+import alpha_beta' + chr(10) + '+'))}",
+        ),
+    ],
+)
+def test_parts_that_cannot_be_united_are_refused(reason: str, answer: str) -> None:
+    assert reasons(answer, may_create=lambda _: True) == {reason}
 
 
 def test_a_refusal_has_the_information_for_another_answer() -> None:
@@ -238,10 +236,8 @@ def test_a_refusal_has_the_information_for_another_answer() -> None:
     for text in ("app.py, hunk 1", '-    return "helo " + name', '     6      return "hello " + name'):
         assert text in str(error)
     assert error.exit_code == 3 and error.reasons == {"deleted-line-missing"}
-    alone = refused(
-        fenced('@@\n-    return "helo " + name\n+    return 1\n')
-    )  # the most similar line is found
-    assert '     6      return "hello " + name' in str(alone)
+    alone = refused(fenced('@@\n-    return "helo " + name\n+    return 1\n'))
+    assert '     6      return "hello " + name' in str(alone)  # the most similar line
 
 
 def test_a_refusal_shows_the_first_problems_and_the_number_of_the_others() -> None:

@@ -68,10 +68,7 @@ def diff(*hunks: str, path: str = "app.py") -> str:
 
 
 A, B = diff(hunk(1, 10)), diff(hunk(4, 40))
-NOT_THERE = diff(hunk(1, 10, old="    nothing = 1"))
 OTHER = diff(hunk(4, 40), path="other.py")
-
-
 FILES = {"app.py": SOURCE, "other.py": SOURCE}
 
 
@@ -85,13 +82,11 @@ def made(answer: str) -> dict[str, list[str]]:
     }
 
 
-UNCLEAR = ("Wait, let me reconsider.", "Oops.", "Final version:")
-
-
-@pytest.mark.parametrize("prose", UNCLEAR)
+@pytest.mark.parametrize("prose", ["Wait, let me reconsider.", "Oops.", "Final version:"])
 def test_unclear_prose_decides_only_for_the_same_lines(prose: str) -> None:
     assert made(f"{A}\n{prose}\n\n{diff(hunk(1, 11))}") == {"app.py": ["a = 11"]}
-    assert made(f"{NOT_THERE}\n{prose}\n\n{B}") == {"app.py": ["a = 40"]}
+    not_there = diff(hunk(1, 10, old="    nothing = 1"))
+    assert made(f"{not_there}\n{prose}\n\n{B}") == {"app.py": ["a = 40"]}
     for first, second in (
         (A, B),
         (diff(hunk(1, 10), hunk(4, 40)), B),
@@ -100,15 +95,15 @@ def test_unclear_prose_decides_only_for_the_same_lines(prose: str) -> None:
         assert reasons(f"{first}\n{prose}\n\n{second}", SOURCE) == {"ambiguous"}
 
 
-ABOUT_CODE = (
-    "Also handle the case where either value is missing:",
-    "update the docstring for version 2:",
-    "Another way to get here:",
-    "Here is the new code:",
+@pytest.mark.parametrize(
+    "prose",
+    [
+        "Also handle the case where either value is missing:",
+        "update the docstring for version 2:",
+        "Another way to get here:",
+        "Here is the new code:",
+    ],
 )
-
-
-@pytest.mark.parametrize("prose", ABOUT_CODE)
 def test_words_about_the_code_leave_patches_of_different_lines_together(prose: str) -> None:
     assert made(f"{A}\n{prose}\n\n{B}") == {"app.py": ["a = 10", "a = 40"]}
     assert reasons(f"{A}\n{prose}\n\n{diff(hunk(1, 11))}", SOURCE) <= {"ambiguous", "overlap"}
@@ -206,9 +201,7 @@ def test_unclear_withdrawals(answer: str) -> None:
 
 
 def test_the_messages_of_mails_withdraw_and_offer_nothing() -> None:
-    head = (
-        "From 0123456789012345678901234567890123456789 Mon Sep 17 00:00:00 2001\nFrom: A <a@b.c>\nSubject: "
-    )
+    head = f"From {'0123456789' * 4} Mon Sep 17 00:00:00 2001\nFrom: A <a@b.c>\nSubject: "
     mails = [
         f"{head}{prose}\n\n---\n f | 2\n\n{text[8:-4]}-- \n2.39.5\n\n"
         for prose, text in (("One", A), ("Scratch that\n\nAlternatively, sort:", B))

@@ -84,11 +84,11 @@ def test_a_missing_source_and_standard_input_are_refused(split: Index, tmp_path:
     Path(split.source.path).unlink()
     with pytest.raises(UsageError, match="no such file"):
         refresh(split.folder, tmp_path)
-    piped = create(SourceText("", SOURCE), SplitOptions(), tmp_path / "piped")
+    piped = create(SourceText("", SOURCE), SplitOptions(language="python"), tmp_path / "piped")
     with pytest.raises(UsageError, match="was split from standard input"):
         refresh(piped.folder, tmp_path)
     done = refresh(piped.folder, tmp_path, text=SourceText("", SOURCE + b"x = 1\n"))
-    assert base_bytes(done.index) == SOURCE + b"x = 1\n"
+    assert (base_bytes(done.index), done.index.language) == (SOURCE + b"x = 1\n", "python")
 
 
 def test_a_source_that_became_binary_is_refused(split: Index) -> None:

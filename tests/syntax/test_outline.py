@@ -214,6 +214,7 @@ def test_outline(paths: str, text: str, expected: str) -> None:
          ["class A(Base)", "def m(self, a: int = 1) -> str", "def inner()"]),
         ("a.py", "def f(\n    a: int,\n    b: int = 1,\n) -> dict[\n    str, int\n]:\n    pass\n",
          ["def f(a: int, b: int = 1) -> dict[str, int]"]),
+        ("a.c", "int f(int a) /* why */\n{\n}\n", ["int f(int a)"]),
         ("a.ts", "export type Pair<\n  A,\n  B,\n> = { a: A };\n", ["export type Pair<A, B> ="]),
         ("a.html", "<h1>Top &amp; all</h1>\n<h2 id=one>One <b>two</b></h2>\n<input\n  id='q' name='q'>\n",
          ["<h1> Top & all", '<h2 id="one"> One two', "<input id='q' name='q'>"]),
