@@ -17,6 +17,7 @@ from tests.patch.helpers import after, changed, fenced, outcome, reasons, run, u
 
 BOM = codecs.BOM_UTF8
 SWAP = "@@\n one\n-two\n+zwei\n+drei\n three\n"
+MOSTLY_UTF8 = "é è\n".encode() + b"\xff\n"
 ODD_SPACE = "x\x0cy\u2028z\x85\n".encode()
 
 
@@ -29,7 +30,7 @@ ODD_SPACE = "x\x0cy\u2028z\x85\n".encode()
         (SWAP, b"one\ntwo\nthree", b"one\nzwei\ndrei\nthree"),
         (SWAP, BOM + b"one\ntwo\nthree\n", BOM + b"one\nzwei\ndrei\nthree\n"),
         (SWAP, b" caf\xe9\none\ntwo\nthree\n", b" caf\xe9\none\nzwei\ndrei\nthree\n"),
-        (SWAP, b"\xc3\xa9\n\xff\none\ntwo\nthree\n", b"\xc3\xa9\n\xff\none\nzwei\ndrei\nthree\n"),
+        (SWAP, MOSTLY_UTF8 + b"one\ntwo\nthree\n", MOSTLY_UTF8 + b"one\nzwei\ndrei\nthree\n"),
         (SWAP, ODD_SPACE + b"one\ntwo\nthree\n", ODD_SPACE + b"one\nzwei\ndrei\nthree\n"),
         (SWAP, b"\rone\n\r\none\ntwo\nthree\n", b"\rone\n\r\none\nzwei\ndrei\nthree\n"),
         (SWAP, b"a\0b\none\ntwo\nthree\n", b"a\0b\none\nzwei\ndrei\nthree\n"),
