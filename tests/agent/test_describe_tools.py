@@ -20,10 +20,12 @@ from repoagent.llm.usage import estimate
 DIFF = "```diff\n--- a/x.py\n+++ b/x.py\n@@\n one\n-two\n+2\n three\n```\n"
 
 
+def tool(name: str, text: str) -> Tool:
+    return Tool(name, text, lambda action: Observation("x", "x"))
+
+
 def prompt(*names: str) -> str:
-    return protocol_text(
-        [Tool(name, f"<{name}/> does it.", lambda action: Observation("x", "")) for name in names]
-    )
+    return protocol_text([tool(name, f"<{name}/> does it.") for name in names])
 
 
 def test_prompt_describes_each_tool_once() -> None:
@@ -31,15 +33,14 @@ def test_prompt_describes_each_tool_once() -> None:
     assert "<commit>" not in prompt("read") and "<commit>" in prompt("read", "edit")
     assert prompt("read", "edit") == prompt("read", "edit")
     assert len(prompt("edit")) < 2800  # about 700 tokens: it is paid on every call
-    parsed = parse(
-        prompt("edit").partition("commit message:")[2].partition("`<note>")[0] + DIFF, ("read", "edit")
-    )
+    example = prompt("edit").partition("commit message:")[2].partition("`<note>")[0]
+    parsed = parse(example + DIFF, ("read", "edit"))
     assert parsed.problem is None  # its examples follow the protocol
     assert parsed.commit_message.startswith("Imperative subject of at most 72 characters\n\nWhy, ")
 
 
 CALLED = tuple(
-    Tool(re.findall(r"\w+", text)[0], text, lambda action: Observation("x", "x"))
+    tool(re.findall(r"\w+", text)[0], text)
     for text in (
         '<read path="FILE" lines="10-80"/> shows a file, or lines of it, or symbol="NAME" of it.',
         '<run>SHELL COMMAND</run> runs it as $TMPDIR/NAME; timeout="600" for longer.',
@@ -75,7 +76,7 @@ def test_schema_is_derived_from_the_text() -> None:
 
 
 def test_tagged_actions_are_not_native_tools() -> None:
-    edit = Tool("edit", "Write a diff.", lambda action: Observation("x", "x"))
+    edit = tool("edit", "Write a diff.")
     assert {schema.name for schema in schemas((*OWN, edit, *CALLED))} == {tool.name for tool in CALLED}
     text = protocol_text((edit, *CALLED), native=True)
     assert "<finish>" in text and "Write a diff." in text and "<read" not in text
@@ -87,8 +88,8 @@ VALUES = st.text(st.characters(codec="utf-8", exclude_characters="\r"), max_size
 
 @given(st.sampled_from(["read", "run"]), st.dictionaries(st.sampled_from(["path", "lines", "body"]), VALUES))
 def test_call_round_trip(name: str, arguments: dict[str, str]) -> None:
-    tool = next(schema for schema in schemas(CALLED) if schema.name == name)
-    (action,) = parse(tool.tag(arguments), NAMES).actions
+    schema = next(schema for schema in schemas(CALLED) if schema.name == name)
+    (action,) = parse(schema.tag(arguments), NAMES).actions
     assert (action.kind, {**action.args, "body": action.body}) == (name, {"body": "", **arguments})
 
 
@@ -149,10 +150,8 @@ def test_reply_with_missing_results_is_text(conversation: tuple[Turn, ...]) -> N
 
 def test_two_replies_in_one_message_are_text() -> None:
     replies = Turn("assistant", "one", {"blocks": "x"}), Turn("assistant", "two")
-    messages = sent(
-        (Turn("user", "do it"), *replies, seen("read")), Blocks("m", ({"type": "thinking"},), "p")
-    )
-    assert messages[1].blocks is None
+    thinking = Blocks("m", ({"type": "thinking"},), "p")
+    assert sent((Turn("user", "do it"), *replies, seen("read")), thinking)[1].blocks is None
 
 
 def test_schemas_and_thinking_are_estimated() -> None:

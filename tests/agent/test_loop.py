@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -73,18 +74,14 @@ class Table:
         return self.verdicts.pop(0) if self.verdicts else APPLIED
 
 
-@dataclass
-class Game:
+class Game(NamedTuple):
     """One run: its agent, tools and events."""
 
     agent: Scripted
     table: Table
     events: list[LoopEvent]
     outcome: Outcome
-
-    @property
-    def turns(self) -> tuple[Turn, ...]:
-        return self.outcome.state.turns
+    turns: tuple[Turn, ...]
 
 
 def play(
@@ -100,7 +97,7 @@ def play(
     if file:
         state = open_state(file) if file.exists() else open_state(file).with_turn(*ASKED.turns)
     outcome = run(agent, tools or table.tools(), state, on_event=events.append, **hooks)
-    return Game(agent, table, events, outcome)
+    return Game(agent, table, events, outcome, outcome.state.turns)
 
 
 def refusal(text: str = "hunk 1 does not fit") -> Observation:
@@ -487,12 +484,9 @@ def test_plugin_is_loaded_and_the_model_is_the_default(
     (info / "entry_points.txt").write_text(f"[repoagent.agents]\n{points}")
     (tmp_path / "clever_agents.py").write_text("class Clever: pass\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    assert load_agent("clever").__name__ == "Clever"
-    assert load_agent() is ModelAgent
-    for name, message in {
-        "stupid": "clever, empty, gone, model",
-        "gone": "could not load agent gone",
-        "empty": "could not load agent empty",
-    }.items():
-        with pytest.raises(UsageError, match=message):
+    assert load_agent("clever").__name__ == "Clever" and load_agent() is ModelAgent
+    with pytest.raises(UsageError, match="clever, empty, gone, model"):
+        load_agent("stupid")
+    for name in ("gone", "empty"):
+        with pytest.raises(UsageError, match=f"could not load agent {name}"):
             load_agent(name)

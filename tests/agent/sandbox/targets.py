@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from types import TracebackType
 from uuid import uuid4
 
 import pytest
@@ -40,56 +39,45 @@ def label(sandbox: object) -> str:
     return name if getattr(sandbox, "mounting", True) else f"{name}-without-mounts"
 
 
-class World:
+class World(ExitStack):
     """`with World(tmp_path) as world: ...`"""
 
     def __init__(self, base: Path) -> None:
+        super().__init__()
         self.base = base.resolve()
         self.top, self.home, self.outside = self.base / "top", self.base / "home", self.base / "outside"
         self.file = self.base / "world.json"
-        unique = uuid4().hex
+        self.unique = uuid4().hex
         self.in_tmp, self.in_shm = (
-            Path("/tmp", f"repoagent-{unique}"),
-            Path("/dev/shm", f"repoagent-{unique}"),
+            Path(folder, f"repoagent-{self.unique}") for folder in ("/tmp", "/dev/shm")
         )
-        self._stack = ExitStack()
-        self._data: dict[str, object] = {"abstract": unique}
+        self._data: dict[str, object] = {"abstract": self.unique}
 
     def __enter__(self) -> World:
-        for folder in (".git/hooks", "src", "linked", "lib"):
-            (self.top / folder).mkdir(parents=True)
-        (self.top / ".git" / "config").write_text("[core]\n")
-        (self.top / "linked" / ".git").write_text("gitdir: ../.git\n")
-        (self.home / ".ssh").mkdir(parents=True)
-        (self.home / ".ssh" / "id").write_text(SECRET)
+        for folder in ("top/.git/hooks", "top/src", "top/linked", "top/lib", "home/.ssh", "outside"):
+            (self.base / folder).mkdir(parents=True)
+        (self.top / ".git/config").write_text("[core]\n")
+        (self.top / "linked/.git").write_text("gitdir: ../.git\n")
+        (self.home / ".ssh/id").write_text(SECRET)
         (self.home / ".netrc").write_text(SECRET)
         (self.home / ".profile").write_text("as it was")
-        self.outside.mkdir()
         for name in attempts.ATTEMPTS:
             (self.outside / name).write_text("as it was")
             (self.outside / name).chmod(0o644)
         self._listen()
         environment = {"SECRET": SECRET, "PATH": os.environ["PATH"]}
         argv = ["sh", "-c", "echo; exec sleep 1000"]
-        self.victim = subprocess.Popen(argv, cwd=self.outside, env=environment, stdout=subprocess.PIPE)
-        assert self.victim.stdout
-        self.victim.stdout.readline()
-        paths = {name: str(getattr(self, name)) for name in ("top", "home", "outside", "in_tmp", "in_shm")}
-        self.file.write_text(
-            json.dumps({**self._data, **paths, "victim": self.victim.pid, "parent": os.getpid()})
-        )
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.victim.kill()
-        self.victim.wait()
-        assert self.victim.stdout
-        self.victim.stdout.close()
-        self._stack.close()
+        victim = subprocess.Popen(argv, cwd=self.outside, env=environment, stdout=subprocess.PIPE)
+        self.enter_context(victim)
+        self.callback(victim.kill)
+        victim.stdout.readline()
+        self._data |= {
+            name: str(getattr(self, name)) for name in ("top", "home", "outside", "in_tmp", "in_shm")
+        }
+        self.file.write_text(json.dumps({**self._data, "victim": victim.pid, "parent": os.getpid()}))
         for path in (self.in_tmp, self.in_shm):
-            path.unlink(missing_ok=True)
+            self.callback(path.unlink, missing_ok=True)
+        return self
 
     @property
     def policy(self) -> Policy:
@@ -132,22 +120,22 @@ class World:
 
     def _listen(self) -> None:
         for name, family, address in (("tcp", socket.AF_INET, "127.0.0.1"), ("tcp6", socket.AF_INET6, "::1")):
-            listener = self._stack.enter_context(socket.socket(family))
+            listener = self.enter_context(socket.socket(family))
             self._data[f"{name}_port"] = 0
             with suppress(OSError):  # without IPv6
                 listener.bind((address, 0))
                 listener.listen()
                 self._data[f"{name}_port"] = listener.getsockname()[1]
-        for path in (str(self.outside / "sock"), f"\0{self._data['abstract']}"):
-            listener = self._stack.enter_context(socket.socket(socket.AF_UNIX))
+        for path in (str(self.outside / "sock"), f"\0{self.unique}"):
+            listener = self.enter_context(socket.socket(socket.AF_UNIX))
             listener.bind(path)
             listener.listen()
         self._data["unix"] = str(self.outside / "sock")
-        datagrams = self._stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
+        datagrams = self.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
         self._data["datagrams"] = str(self.outside / "datagrams")
         datagrams.bind(str(self.outside / "datagrams"))
         self._share()
-        echo = self._stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+        echo = self.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
         echo.bind(("127.0.0.1", 0))
         echo.settimeout(0.05)
         self._data["udp_port"] = echo.getsockname()[1]
@@ -160,23 +148,23 @@ class World:
 
         thread = threading.Thread(target=answer)
         thread.start()
-        self._stack.callback(thread.join)
-        self._stack.callback(stop.set)
+        self.callback(thread.join)
+        self.callback(stop.set)
 
     def _share(self) -> None:
         """Create a shared memory segment and a message queue, which have no names in the file system."""
-        key = int(str(self._data["abstract"])[:7], 16) + 1
+        key = int(self.unique[:7], 16) + 1
         segment = attempts.libc.shmget(key, 8, 0o1600)  # IPC_CREAT
         self._data["segment"] = key if segment >= 0 else 0
-        self._stack.callback(attempts.libc.shmctl, segment, 0, None)  # IPC_RMID
-        self._data["queue"] = queue = f"repoagent-{self._data['abstract']}"
+        self.callback(attempts.libc.shmctl, segment, 0, None)  # IPC_RMID
+        self._data["queue"] = queue = f"repoagent-{self.unique}"
         opened, unlink = {"x86_64": (240, 241), "aarch64": (180, 181)}[os.uname().machine]
         made = attempts.libc.syscall(
             opened, queue.encode(), ctypes.c_long(os.O_RDWR | os.O_CREAT), ctypes.c_long(0o600), None
         )
         if made >= 0:
-            self._stack.callback(os.close, made)
-            self._stack.callback(attempts.libc.syscall, unlink, queue.encode())
+            self.callback(os.close, made)
+            self.callback(attempts.libc.syscall, unlink, queue.encode())
 
 
 def alive(process: int) -> bool:
