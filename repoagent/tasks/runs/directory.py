@@ -187,7 +187,7 @@ def from_dict(value: Mapping[str, Any]) -> Record:
         record = json_files.decode(Record, value)
     except TypeError as error:
         raise Refused(f"run.json is malformed: {error}") from error
-    return replace(record, options=options if isinstance(options, dict) else {})
+    return replace(record, options=options) if isinstance(options, dict) else record
 
 
 def first_line(text: str, most: int = _PROMPT) -> str:

@@ -151,8 +151,8 @@ def _run(run_dir: RunDirectory, warn: Warn | None) -> Run:
         data = read_regular(run_dir.record, most=directory.MOST)
     except Refused as error:
         return _without_record(run_dir, UNREADABLE, f"could not read its run.json: {error}")
-    changed = _changed(run_dir)
     if data is None:
+        changed = _changed(run_dir)
         is_starting = os.path.lexists(run_dir.subagent) and time.time() - changed < _STARTING
         if is_starting or lock_holder(run_dir.lock):
             return replace(_without_record(run_dir, RUNNING), process_started=changed)
@@ -166,15 +166,15 @@ def _run(run_dir: RunDirectory, warn: Warn | None) -> Run:
         problem = f"its run.json has format version {value['version']}; update repoagent"
         return _without_record(run_dir, UNREADABLE, problem)
     try:
-        record = replace(directory.from_dict(value), name=run_dir.name)
+        record = directory.from_dict({**value, "name": run_dir.name})
     except Refused as error:
         return _without_record(run_dir, UNREADABLE, str(error))
     if record.ended and record.state in ENDS:
         state = record.state
     else:
         state = KILLED if lock_holder(run_dir.lock) is None else RUNNING
-    moment = directory.moment
-    return Run(run_dir, record, state, moment(record.process_started) or moment(record.started) or changed)
+    started = directory.moment(record.process_started) or directory.moment(record.started)
+    return Run(run_dir, record, state, started or _changed(run_dir))
 
 
 def _conversation_only(run_dir: RunDirectory) -> Run:
