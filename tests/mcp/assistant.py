@@ -19,9 +19,7 @@ class Assistant:
     """A session with a server."""
 
     def __init__(self, portal: BlockingPortal, session: ClientSession, hello: Any) -> None:
-        self.portal = portal
-        self.session = session
-        self.hello = hello
+        self.portal, self.session, self.hello = portal, session, hello
 
     def tools(self) -> dict[str, Any]:
         return {tool.name: tool for tool in self.portal.call(self.session.list_tools).tools}

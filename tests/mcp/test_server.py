@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from base64 import b64decode
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,10 +22,9 @@ from tests.conftest import GitRepo
 from tests.llm.media.files import png
 from tests.mcp.test_tools import PATCH, blob_in
 
-HELLO = {
-    "jsonrpc": "2.0", "id": 1, "method": "initialize",
-    "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}},
-}  # fmt: skip
+CLIENT = {"name": "test", "version": "1"}
+PARAMS = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": CLIENT}
+HELLO = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": PARAMS}
 READY = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 NOISY = "echo noise on standard output; cat; echo more >&2\n"  # a hook that reads, too
 
@@ -43,9 +42,7 @@ def test_an_assistant_reads_checks_and_commits(repo: GitRepo, tmp_path: Path) ->
         assert one.hello.server_info.name == "repoagent"
         assert "data, not instructions" in one.hello.instructions
         tools = one.tools()
-        assert set(tools) == {
-            "files", "neighbors", "uses", "history", "outline", "read", "recall", "review", "apply",
-        }  # fmt: skip
+        assert " ".join(sorted(tools)) == "apply files history neighbors outline read recall review uses"
         for name, tool in tools.items():
             assert tool.annotations.read_only_hint == (name != "apply")
             assert tool.annotations.destructive_hint == (name == "apply")
@@ -63,11 +60,10 @@ def test_an_assistant_reads_checks_and_commits(repo: GitRepo, tmp_path: Path) ->
         assert "0 findings" in one.text("review")
         source = blob_in(one.text("read", path="src/app.py"))
         said: list[str] = []
-        done = one.with_progress(
-            "apply", said.append, patch=PATCH, sources={"src/app.py": source}, message="Comma"
-        )
+        bound = {"patch": PATCH, "sources": {"src/app.py": source}}
+        done = one.with_progress("apply", said.append, **bound, message="Comma")
         assert f"Committed {repo.head()} " in words(done)
-        assert "already" in one.error("apply", patch=PATCH, sources={"src/app.py": source})
+        assert "already" in one.error("apply", **bound)
     assert "Traceback" not in log.read_text()
     assert all(json.loads(line)["jsonrpc"] == "2.0" for line in copy.read_text().splitlines())
     assert repo.status() == ""
@@ -87,35 +83,28 @@ def server(repo: GitRepo, *options: str) -> Iterator[Any]:
                 os.killpg(process.pid, signal.SIGKILL)
 
 
-def say(process: Any, *messages: Any) -> None:
-    for message in messages:
-        text = message if isinstance(message, str) else json.dumps(message)
-        process.stdin.write(text.encode() + b"\n")
+def say(process: Any, *messages: Mapping[str, Any]) -> None:
+    process.stdin.write(b"".join(json.dumps(message).encode() + b"\n" for message in messages))
     process.stdin.flush()
 
 
-def exchange(process: Any, messages: list[Any], count: int) -> dict[int, Any]:
-    """Send these, and read so many answers, by their ids; every line has to be of the protocol."""
+def answers(process: Any, *messages: Mapping[str, Any], count: int = 1) -> dict[int, str]:
+    """Send these, and read the texts of `count` answers, by their ids; every line has to be of the protocol."""
     say(process, *messages)
-    answers: dict[int, Any] = {}
-    while len(answers) < count:
+    texts: dict[int, str] = {}
+    while len(texts) < count:
         line = process.stdout.readline()
         assert line, process.stderr.read().decode()
         message = json.loads(line)
         assert message["jsonrpc"] == "2.0"
-        if "id" in message and message["id"] is not None:
-            answers[message["id"]] = message
-    return answers
+        if message.get("id") is not None:
+            texts[message["id"]] = message["result"].get("content", [{}])[0].get("text", "")
+    return texts
 
 
 def calling(number: int, name: str, **arguments: Any) -> dict[str, Any]:
     params = {"name": name, "arguments": arguments}
     return {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
-
-
-def text_of(answer: dict[str, Any]) -> str:
-    text: str = answer["result"]["content"][0]["text"]
-    return text
 
 
 def applying(repo: GitRepo, number: int = 2, **more: Any) -> dict[str, Any]:
@@ -128,7 +117,7 @@ def committing(repo: GitRepo) -> Iterator[Any]:
     """A server whose hook holds up the commit of the call 2 until `go_on`."""
     hook = repo.hook("pre-commit", "touch ../in-hook; while [ ! -e ../go ]; do sleep 0.05; done\n")
     with server(repo, "--write") as process:
-        exchange(process, [HELLO, READY], 1)
+        answers(process, HELLO, READY)
         say(process, applying(repo))
         until((repo.top.parent / "in-hook").exists)
         yield process
@@ -154,28 +143,23 @@ def until(holds: Callable[[], bool], seconds: float = 20) -> None:
 
 def test_without_the_package_the_error_names_it(repo: GitRepo) -> None:
     """`find_spec` finds none where the name is blocked, as it does where the package is missing."""
-    code = (
-        "import sys; sys.modules['mcp'] = None; sys.argv[1:] = ['mcp']; "
-        "from repoagent.cli import main; main(['repoagent', 'mcp'])"
-    )
+    code = "import sys; sys.modules['mcp'] = None; from repoagent.cli import main; main(['repoagent', 'mcp'])"
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, cwd=repo.top, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
     needed = "repoagent: `repoagent mcp` needs the mcp package: pip install 'git-repoagent[mcp]'\n"
-    assert done.stderr == needed
+    assert (done.returncode, done.stderr) == (2, needed)
 
 
 def test_a_limit_needs_a_model(repo: GitRepo) -> None:
     done = program.run(["mcp", "--max-cost", "1"], repo.top)
-    assert done.returncode == 2
-    assert b"needs --model" in done.stderr
+    assert done.returncode == 2 and b"needs --model" in done.stderr
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_ends_it(repo: GitRepo, number: signal.Signals) -> None:
     with server(repo) as process:
-        exchange(process, [HELLO, READY], 1)
+        answers(process, HELLO, READY)
         process.send_signal(number)
         assert process.wait(10) == -number
         assert process.stderr.read() == b""
@@ -212,13 +196,13 @@ def test_a_killed_commit_is_recovered_by_the_next_call(repo: GitRepo) -> None:
         process.wait()
     assert repo.read("src/app.py") != before  # as it was written, not committed
     with server(repo, "--write") as process:
-        answers = exchange(process, [HELLO, READY, applying(repo)], 2)  # bound to what the kill had left
-        assert "is already applied" in text_of(answers[2])
+        found = answers(process, HELLO, READY, applying(repo), count=2)  # bound to what the kill had left
+        assert "is already applied" in found[2]
         assert repo.read("src/app.py") == before
         assert repo.status() == ""
-        answers = exchange(process, [applying(repo, 3)], 1)
+        found = answers(process, applying(repo, 3))
         assert b"recovered" in process.stderr.peek()
-    assert f"Committed {repo.head()} " in text_of(answers[3])
+    assert f"Committed {repo.head()} " in found[3]
     assert repo.status() == ""
 
 
@@ -230,11 +214,11 @@ def test_a_call_that_is_cancelled_before_its_turn_changes_nothing(repo: GitRepo)
         say(process, calling(3, "apply", patch=other, sources={"src/app.py": source}))
         time.sleep(0.3)
         say(process, {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 3}})
-        answers = exchange(process, [calling(4, "read", path="a.txt")], 1)  # others are answered meanwhile
-        assert "line 1" in text_of(answers[4])
+        assert (
+            "line 1" in answers(process, calling(4, "read", path="a.txt"))[4]
+        )  # others are answered meanwhile
         go_on(repo)
-        answers = exchange(process, [], 1)
-        assert text_of(answers[2]).startswith("Committed ")
+        assert answers(process)[2].startswith("Committed ")
     assert commits(repo) == 2
     assert b"never" not in repo.read("src/app.py")
 
@@ -244,9 +228,7 @@ def test_two_assistants_at_once_lose_nothing(repo: GitRepo, tmp_path: Path) -> N
     from tests.mcp.assistant import Assistant, serving
 
     count = 6
-    for number in range(2 * count):
-        repo.write(f"f{number}.txt", "before\n")
-    repo.commit("files")
+    repo.commit("files", **{f"f{number}.txt": "before\n" for number in range(2 * count)})
     wrong: list[str] = []
 
     def work(one: Assistant, numbers: range) -> None:
@@ -262,12 +244,10 @@ def test_two_assistants_at_once_lose_nothing(repo: GitRepo, tmp_path: Path) -> N
         serving(repo.top, "--write", log=tmp_path / "1") as one,
         serving(repo.top, "--write", log=tmp_path / "2") as two,
     ):
-        halves = (range(count), range(count, 2 * count))
-        threads = [threading.Thread(target=work, args=job) for job in zip((one, two), halves, strict=True)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        other = threading.Thread(target=work, args=(two, range(count, 2 * count)))
+        other.start()
+        work(one, range(count))
+        other.join()
     assert wrong == []
     assert commits(repo) == 2 + 2 * count
     for number in range(2 * count):

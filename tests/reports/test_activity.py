@@ -25,19 +25,17 @@ LOST = "```diff\n--- a/src/app.py\n+++ b/src/app.py\n@@ -1 +1 @@\n-never there\n
 
 
 @pytest.fixture(autouse=True)
-def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    return tmp_path / "state" / "repoagent" / "spent"
 
 
-def remember(repo: GitRepo, *records: dict[str, object], name: str = "odd-1") -> None:
-    """Write edits into the memory of a file, each with what a record must have."""
+def remember(repo: GitRepo, record: dict[str, object], name: str = "odd-1") -> None:
+    """Write an edit into the memory of a file, with what a record must have."""
     memory = repo.top / ".repoagent/memory" / name
     memory.mkdir(parents=True, exist_ok=True)
     usual = {"version": 1, "id": "a", "time": "2026-01-02T03:04:05+00:00", "path": "a.txt", "request": "x"}
-    for record in records:
-        blobs = {"source_blob": "a", "result_blob": "b"}
-        json_files.append_record(memory / "edits.jsonl", {**usual, **blobs, **record})
+    blobs = {"source_blob": "a", "result_blob": "b"}
+    json_files.append_record(memory / "edits.jsonl", {**usual, **blobs, **record})
 
 
 def listed(run: Run, *args: str) -> dict[str, Any]:
@@ -47,7 +45,7 @@ def listed(run: Run, *args: str) -> dict[str, Any]:
 
 
 @pytest.mark.soak
-def test_edit_refusal_undo_and_redo(repo: GitRepo, run: Run, script: Script, ledger: Path) -> None:
+def test_edit_refusal_undo_and_redo(repo: GitRepo, run: Run, script: Script) -> None:
     prepare(repo, script)
     assert run("edit", "src/app.py", "say <b>hello</b>", "--yes").code == 0
     assert run("undo").code == 0
@@ -72,34 +70,28 @@ def prepare(repo: GitRepo, script: Script) -> None:
 
 def test_broken_lines_and_hostile_names_do_no_harm(repo: GitRepo, run: Run) -> None:
     hostile = "</table><script>x\x1b[2J"
-    remember(
-        repo, {"path": hostile, "request": "a\nb", "source_blob": "", "result_blob": "", "state": "</script>"}
-    )
+    remember(repo, {"path": hostile, "request": "a\nb", "source_blob": "", "state": "</script>"})
     edits = repo.top / ".repoagent/memory/odd-1/edits.jsonl"
     edits.write_bytes(b'no json\n{"version": 99}\n[1]\n{"version": 1, "id": 3}\n' + edits.read_bytes())
     done = run("activity", "--since", "ever")
     assert done.code == 0 and "\x1b[2J" not in done.out and "broken line" in done.err
 
 
-def test_reviews_are_listed(repo: GitRepo, run: Run) -> None:
-    path = repo.top / ".repoagent/reviews/log.jsonl"
-    path.parent.mkdir(parents=True)
-    line = {"version": 1, "time": "2026-11-02T03:04:05+00:00", "title": "the staged change"}
-    line |= {"warnings": 2, "errors": 1}
-    json_files.append_record(path, line)
-    (event,) = listed(run)["events"]
-    assert (event["kind"], event["what"], event["findings"]) == ("review", "the staged change", 3)
-
-
 def test_each_undo_and_redo_counts_however_soon_it_follows(repo: GitRepo, run: Run) -> None:
     """Each memory, and the list of the work tree, has all of them, some seconds apart."""
     states = ("committed", "undone", "redone", "undone")
     for late, name in enumerate(("a.txt", "b.txt")):
-        seconds = [57 + late + number for number in range(4)]
-        times = [f"2026-01-02T03:{4 + second // 60:02}:{second % 60:02}+00:00" for second in seconds]
-        usual: dict[str, object] = {"id": "e1", "path": name, "usage": {"input": 7}, "cost": 0.1}
-        records = [{**usual, "time": time, "state": state} for time, state in zip(times, states, strict=True)]
-        remember(repo, *records, name=f"odd-{late}")
+        for second, state in enumerate(states, 57 + late):
+            time = f"2026-01-02T03:{4 + second // 60:02}:{second % 60:02}+00:00"
+            edit = {
+                "id": "e1",
+                "path": name,
+                "time": time,
+                "state": state,
+                "usage": {"input": 7},
+                "cost": 0.1,
+            }
+            remember(repo, edit, name=f"odd-{late}")
     found = listed(run)
     assert [event["kind"] for event in found["events"]] == ["edit", "undo", "redo", "undo"]
     assert [event["tokens"] for event in found["events"]] == [7, 0, 0, 0]
@@ -120,17 +112,15 @@ def test_all_work_trees_of_a_repository_count_and_others_do_not(
         assert [event["files"] for event in found["events"]] == [["src/app.py"]]
     assert "1 applied, 0 undone, 0 reviewed; 1 call," in run("activity").out
     assert run("activity", "--cost", "--here", "--json").json["rows"][0]["calls"] == 1
-    (tmp_path / "other").mkdir()
-    GitRepo(tmp_path / "other").git("init", "-q")
+    repo.git("init", "-q", str(tmp_path / "other"))
     assert run("-C", str(tmp_path / "other"), "activity").code == 1
 
 
 def test_a_terminal_has_colors_and_lines_that_fit(repo: GitRepo, run: Run) -> None:
     states = ("committed", "undone", "redone", "refused", "answered")
     for number, state in enumerate(states):
-        time = f"2026-01-02T03:04:0{number}+00:00"
-        edit_id = "a" if number < 3 else state
-        remember(repo, {"id": edit_id, "time": time, "request": "say it " * 20, "state": state})
+        event = {"id": "a" if number < 3 else state, "time": f"2026-01-02T03:04:0{number}+00:00"}
+        remember(repo, {**event, "request": "say it " * 20, "state": state})
     command = [*PROGRAM, "--no-pager", "activity", "--since", "ever"]
     with Screen(command, repo.top, width=60) as screen:
         assert screen.end() == 0
@@ -158,21 +148,24 @@ def test_a_page_goes_where_it_is_sent(tmp_path: Path) -> None:
     assert not (tmp_path / "none").exists()
 
 
-def test_runs_are_listed_with_what_they_cost(repo: GitRepo, run: Run) -> None:
-    home = repo.top / ".repoagent" / "runs" / "task"
-    home.mkdir(parents=True)
-    told = {
+def test_reviews_and_runs_are_listed(repo: GitRepo, run: Run) -> None:
+    """Runs with what they cost; malformed ones are left out."""
+    reviews = repo.top / ".repoagent/reviews/log.jsonl"
+    reviews.parent.mkdir(parents=True)
+    review = {"time": "2026-11-02T03:04:05+00:00", "title": "the staged change", "warnings": 2, "errors": 1}
+    json_files.append_record(reviews, {"version": 1, **review})
+    task = {
         "version": 1, "started": "2026-11-22T10:00:00+00:00", "ended": "2026-11-22T10:01:00+00:00", "state": "limit",
         "prompt": "make <b>it</b>", "model": "m", "tokens": 1200, "cost": 0.25, "commits": ["a" * 40],
     }  # fmt: skip
-    (home / "run.json").write_text(json.dumps(told))
-    for name, text in (("broken", "{"), ("newer", '{"version": 2}'), ("odd", '{"version": 1, "started": 7}')):
-        (home.parent / name).mkdir()
-        (home.parent / name / "run.json").write_text(text)
-    found = listed(run)
-    (event,) = found["events"]
-    assert (event["kind"], event["id"], event["state"], event["cost"]) == ("run", "task", "limit", 0.25)
-    assert event["commit"] == "a" * 40
+    broken = {"broken": "{", "newer": '{"version": 2}', "odd": '{"version": 1, "started": 7}'}
+    for name, text in {"task": json.dumps(task), **broken}.items():
+        repo.write(f".repoagent/runs/{name}/run.json", text)
+    events = {event["kind"]: event for event in listed(run)["events"]}
+    assert events.keys() == {"review", "run"}
+    assert (events["review"]["what"], events["review"]["findings"]) == ("the staged change", 3)
+    event = events["run"]
+    assert (event["id"], event["state"], event["cost"], event["commit"]) == ("task", "limit", 0.25, "a" * 40)
     table = run("activity", "--since", "ever").out
     assert "run limit" in table and "make <b>it</b>" in table and "$0.2500" in table and "1 run;" in table
 

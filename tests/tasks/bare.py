@@ -6,9 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
+from hypothesis import strategies as st
+
 from repoagent.agent.actions import Observation
 from repoagent.agent.approvals.policy import ApprovalRequest, Verdict
 from repoagent.agent.loop import LoopEvent
+from repoagent.agent.sandbox.confine import find
 from repoagent.config.layers import load
 from repoagent.edit.model_setup import ModelSetup
 from repoagent.edit.ui import Decision, NonInteractive, Proposal
@@ -23,6 +27,12 @@ from tests.conftest import GitRepo
 
 NAME = "run-20260101-000000-abcdef"
 Answer = str | BaseException | Callable[[Request], str]
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+confined = pytest.mark.skipif(find() is None, reason="no sandbox works here")
 
 
 @dataclass
@@ -124,3 +134,8 @@ def audited(repo: GitRepo, kind: str) -> list[dict[str, Any]]:
     """The lines of this kind in the audit."""
     lines = json_files.read_records(layout(open_worktree(repo.top)).audit)
     return [line for line in lines if line["kind"] == kind]
+
+
+def committed(repo: GitRepo) -> list[str]:
+    """The files in the last commit."""
+    return repo.git("show", "--format=", "--name-only", "HEAD").split()

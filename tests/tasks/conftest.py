@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.conftest import GitRepo
@@ -16,3 +18,10 @@ def repo(repo: GitRepo, request: pytest.FixtureRequest) -> GitRepo:
     if files := getattr(request.module, "COMMITTED", {}):
         repo.commit(**files)
     return repo
+
+
+@pytest.fixture
+def top(tmp_path: Path) -> Path:
+    """The empty top folder of a repository, with place for other files beside it."""
+    (tmp_path / "top").mkdir()
+    return tmp_path / "top"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -40,23 +41,16 @@ def test_the_documented_programs_are_tools(tmp_path: Path, monkeypatch: pytest.M
         assert len(text.splitlines()) <= 24
         (tmp_path / name).write_text(text)
         (tmp_path / name).chmod(0o755)
-    with sqlite3.connect(tmp_path / "top" / "app.db") as database:
-        database.execute("CREATE TABLE t (a)")
-        database.execute("INSERT INTO t VALUES (42)")
-    database.close()
+    with closing(sqlite3.connect(tmp_path / "top" / "app.db")) as database:
+        database.executescript("CREATE TABLE t (a); INSERT INTO t VALUES (42)")
     (tmp_path / "log").write_text("one\ntwo\nthree\n")
     monkeypatch.setenv("SERVER_LOG", str(tmp_path / "log"))
     warnings: list[str] = []
-    made = plugin_tools(
-        tmp_path / "top",
-        [str(tmp_path / name) for name in programs],
-        used=(),
-        decide=Gate("read-only").decide,
-        warn=warnings.append,
-        audit=lambda event: None,
-    )
+    sql, log = plugin_tools(
+        tmp_path / "top", [str(tmp_path / name) for name in programs], used=(), decide=Gate("read-only").decide,
+        warn=warnings.append, audit=lambda event: None,
+    )  # fmt: skip
     assert warnings == []
-    sql, log = made
     assert sql.text in (DOCS / "plugins.md").read_text()
     rows = sql.perform(Action("sql", {}, "SELECT a FROM t"))
     assert (rows.ok, rows.data) == (True, {"rows": 1}) and "(42,)" in rows.text
@@ -129,9 +123,8 @@ def test_the_documented_files_are_read_without_a_warning(tmp_path: Path) -> None
         (tmp_path / path).parent.mkdir(parents=True)
         (tmp_path / path).write_text(text)
     warnings: list[str] = []
-    (found,) = find_skills(
-        skill_folders(tmp_path / "top", tmp_path / "top/.repoagent", tmp_path), warnings.append
-    )
+    top = tmp_path / "top"
+    (found,) = find_skills(skill_folders(top, top / ".repoagent", tmp_path), warnings.append)
     assert found.description.endswith("Use it when a version is asked for.")
     why = find_agent_types(tmp_path, warnings.append)["why"]
     assert why.limits == Limits(turns=20, cost=0.25) and "run" in (why.tools or ())

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from repoagent.agent.approvals.policy import Mode
-from repoagent.agent.sandbox.confine import find
 from repoagent.config.layers import load
 from repoagent.git.worktree import layout, open_worktree
 from repoagent.llm.model import Request
@@ -17,9 +15,7 @@ from repoagent.llm.usage import estimate_tokens
 from repoagent.tasks.run_context import RunRequest
 from repoagent.tasks.session import first_request
 from tests.conftest import GitRepo
-from tests.tasks.bare import FINISH, NAME, User, go
-
-confined = pytest.mark.skipif(find() is None, reason="no sandbox works here")
+from tests.tasks.bare import FINISH, NAME, User, confined, go
 
 
 def first(repo: GitRepo, mode: Mode = "auto-edit", **wishes: Any) -> Request:
@@ -31,16 +27,15 @@ def first(repo: GitRepo, mode: Mode = "auto-edit", **wishes: Any) -> Request:
 
 def environment_notice(request: Request) -> str:
     """The environment notice in the first message."""
-    found = re.search(r"This run:\n(.*?)\n</observation", request.messages[0].text, re.DOTALL)
-    return found[1] if found else ""
+    (notice,) = re.findall(r"This run:\n(.*?)\n</observation", request.messages[0].text, re.DOTALL)
+    return str(notice)
 
 
 def line(name: str, request: Request) -> str:
-    found = re.search(rf"^{name}: (.*)", environment_notice(request), re.MULTILINE)
-    return found[1] if found else ""
+    return "".join(re.findall(rf"^{name}: (.*)", environment_notice(request), re.MULTILINE))
 
 
-def one(request: Request) -> str:
+def runs_tests(request: Request) -> str:
     """Run the test command in the prompt."""
     found = re.match(r"`([^`]+)`", line("tests", request))
     return f"<run>{found[1]}</run>" if found else "I don't know how tests are run."
@@ -61,7 +56,7 @@ def writes(request: Request) -> str:
 @confined
 def test_commands_can_do_only_what_the_prompt_says(repo: GitRepo) -> None:
     repo.write("Makefile", "test := x\ntest: ; @echo well done\n")
-    _, _, user = go(repo, one, writes, FINISH, FINISH, mode="auto")
+    _, _, user = go(repo, runs_tests, writes, FINISH, FINISH, mode="auto")
     tests, made = user.observations[:2]
     assert "well done" in tests.text
     assert made.data["exit"] == 0, made.text
@@ -127,19 +122,14 @@ def test_the_system_text_is_short_and_the_same_for_each_run(repo: GitRepo) -> No
         for wishes in ({"mode": "auto", "network": True}, {"mode": "ask", "check": "make"})
     )
     assert text == other
-    for fact in (
-        "Long output is cut",
-        "Any exit code but 0, of any part of a pipe",
-        "a command after it sees them",
-    ):
-        assert fact in text
+    assert "Long output is cut" in text and "a command after it sees them" in text
+    assert "Any exit code but 0, of any part of a pipe" in text
     rows = [row for row in text.split("\n") if not row.startswith("- <python>")]  # an extra
     assert estimate_tokens("\n".join(rows)) <= 1_500
 
 
 def test_the_prompt_names_the_current_folder(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = repo.write("sub dir/f.txt", "one\n").parent
-    monkeypatch.chdir(folder)
+    monkeypatch.chdir(repo.write("sub dir/f.txt", "one\n").parent)
     said = 'the user is in the folder "sub dir"; all paths here are relative to the top'
     assert said in "".join(message.text for message in first(repo).messages)
     monkeypatch.chdir(repo.top)
@@ -150,8 +140,7 @@ def test_the_prompt_names_the_current_folder(repo: GitRepo, monkeypatch: pytest.
 @pytest.mark.parametrize("again", [False, True])
 def test_an_error_of_the_sandbox_is_explained_once(repo: GitRepo, again: bool) -> None:
     failing = "<run>echo 'ERROR: from versions: none'; touch ~/x; exit 1</run>"
-    answers: list[str | Callable[[Request], str]] = [failing] * (1 + again)
-    _, model, user = go(repo, *answers, FINISH, FINISH, mode="auto")
+    _, model, user = go(repo, *[failing] * (1 + again), FINISH, FINISH, mode="auto")
     first, *later = [seen.text for seen in user.observations if seen.kind == "run"]
     assert "--network" in first
     assert "run.write" in first  # with mounts and without

@@ -10,12 +10,15 @@ from typing import Any
 import pytest
 
 from repoagent.config.layers import load
+from repoagent.edit.edit import edit
+from repoagent.edit.request import EditRequest, Target
+from repoagent.edit.ui import NonInteractive
 from repoagent.git.worktree import layout, open_worktree
 from tests.conftest import GitRepo
 from tests.llm.media.files import pdf, png
 from tests.llm.providers.messages_server import Received, Script, Server
-from tests.tasks.bare import NAME, go
-from tests.tasks.scenarios.stage import Stage
+from tests.tasks.bare import diff, go, run_dir
+from tests.tasks.scenarios.stage import MODEL, Stage
 
 SHOT = png(800, 600, noise=4000)
 READ = '<read path="shot.png"/>'
@@ -54,84 +57,70 @@ def test_an_image_is_sent_again_at_the_same_position(repo: GitRepo, stage: Stage
     ((message, block, data),) = images(first)
     assert data == SHOT and images(second) == [(message, block, SHOT)]
     content = first.body["messages"][message]["content"]
-    assert (
-        f"shot.png: image/png, 800 x 600 pixels, {len(SHOT):,} bytes; attached below.\n</observation-"
-        in content[block - 1]["text"]
-    )
+    said = f"shot.png: image/png, 800 x 600 pixels, {len(SHOT):,} bytes; attached below.\n</observation-"
+    assert said in content[block - 1]["text"]
     assert content[block]["cache_control"]  # the last of the request
-    kept = (repo.top / ".repoagent/conversations" / f"{NAME}.md").read_text()
+    kept = run_dir(repo).conversation.read_text()
     assert "attached=" in kept and "shot.png" in kept
-    for path in (repo.top / ".repoagent").rglob("*"):  # the bytes are stored once, and never as base64
-        if path.is_file():
-            assert b64encode(SHOT)[100:200] not in path.read_bytes()
-    assert [path.read_bytes() for path in (repo.top / ".repoagent").rglob("*.png")] == [SHOT]
+    stored = [path.read_bytes() for path in (repo.top / ".repoagent").rglob("*") if path.is_file()]
+    assert stored.count(SHOT) == 1 and not any(b64encode(SHOT)[100:200] in data for data in stored)
 
 
 def test_a_resumed_run_sends_the_same_bytes_or_reports_them_missing(repo: GitRepo, stage: Stage) -> None:
     repo.write("paper.pdf", pdf(2))
-    reads = f'{READ}\n<read path="paper.pdf"/>'
-    stage.go(reads, "I see.", says_what_it_sees, says_what_it_sees, prompt="Look.")
+    stage.go(f'{READ}\n<read path="paper.pdf"/>', "I see.", *[says_what_it_sees] * 2, prompt="Look.")
     repo.write("shot.png", png(1, 1))
     assert stage.go(prompt="Again.").text == f"{len(SHOT)} bytes"
     assert [data for *_, data in images(stage.requests[2])] == [SHOT, pdf(2)]
-    for path in (repo.top / ".repoagent").rglob("*.png"):
-        path.write_bytes(png(2, 2))  # the file has changed since it was sent
+    (copy,) = (repo.top / ".repoagent").rglob("*.png")
+    copy.write_bytes(png(2, 2))  # it has changed since it was sent
     assert stage.go(prompt="And now?").text == f"{len(pdf(2))} bytes"
     assert "shot.png is not attached: the copy that was sent no longer exists" in stage.requests[3].text
 
 
-REASONS = {
-    "shot.png": "cannot tell whether scripted/one accepts images",
-    "private/a.png": "is listed in .repoagentignore",
-    "../away.png": "is not a normalized path inside the work tree",
-    "away.png": "symbolic link",
-    "cut.png": "cut.png ends too early",
-    "old.tiff": "binary",
-    "story.txt": "%PDF-like beginnings",
+FILES = {  # the content of a file, and what the model gets
+    "shot.png": (SHOT, "cannot tell whether scripted/one accepts images"),
+    "private/a.png": (SHOT, "is listed in .repoagentignore"),
+    "cut.png": (SHOT[:2000], "cut.png ends too early"),
+    "old.tiff": (b"II*\0" + bytes(range(256)) * 4, "binary"),
+    "story.txt": (b"%PDF-like beginnings\n", "%PDF-like beginnings"),
 }
 
 
 def test_a_model_that_gets_no_image_gets_the_reason(repo: GitRepo) -> None:
     (repo.top.parent / "away.png").write_bytes(SHOT)
     (repo.top / "away.png").symlink_to(repo.top.parent / "away.png")
-    for name, data in {
-        "shot.png": SHOT, "private/a.png": SHOT, "cut.png": SHOT[:2000], "old.tiff": b"II*\0" + bytes(range(256)) * 4,
-        "story.txt": b"%PDF-like beginnings\n", ".repoagentignore": b"private/\n",
-    }.items():  # fmt: skip
+    repo.write(".repoagentignore", "private/\n")
+    reasons = {"../away.png": "is not a normalized path inside the work tree", "away.png": "symbolic link"}
+    for name, (data, said) in FILES.items():
         repo.write(name, data)
-    _, model, user = go(repo, "\n".join(f'<read path="{path}"/>' for path in REASONS), "So.")
-    for (path, said), observation in zip(REASONS.items(), user.observations, strict=True):
+        reasons[name] = said
+    _, model, user = go(repo, "\n".join(f'<read path="{path}"/>' for path in reasons), "So.")
+    for (path, said), observation in zip(reasons.items(), user.observations, strict=True):
         assert said in observation.text, path
     assert not model.seen[-1].media and not list((repo.top / ".repoagent").rglob("*.png"))
 
 
 def test_a_text_model_gets_a_description(repo: GitRepo, stage: Stage, tmp_path: Path) -> None:
     program = tmp_path / "model.sh"
-    program.write_text(
-        f"#!/bin/sh\nif grep -q 'not known to accept images'; then echo Seen.; else echo '{READ}'; fi\n"
-    )
-    program.chmod(0o755)
-    assert stage.go(prompt="Look.", config={"model": f"command:{program}"}).text == "Seen."
-    kept = (repo.top / ".repoagent/conversations" / f"{NAME}.md").read_text()
+    program.write_text(f"if grep -q 'not known to accept images'; then echo Seen.; else echo '{READ}'; fi\n")
+    assert stage.go(prompt="Look.", config={"model": f"command:sh {program}"}).text == "Seen."
+    kept = run_dir(repo).conversation.read_text()
     assert "model.sh is not known to accept images; if it does" in kept
     assert f"; shot.png: image/png, 800 x 600 pixels, {len(SHOT):,} bytes." in kept
 
 
 def test_an_edit_sees_the_image(repo: GitRepo, server_with: Serve) -> None:
-    from repoagent.edit.edit import edit
-    from repoagent.edit.request import EditRequest, Target
-    from repoagent.edit.ui import NonInteractive
-
     repo.write("shot.png", SHOT)
     repo.commit("add a picture", **{"f.txt": "one\n"})
 
-    def changes(received: Received) -> str:
-        size = len(images(received)[0][2])
-        return f"```diff\n--- a/f.txt\n+++ b/f.txt\n@@ -1 +1 @@\n-one\n+{size}\n```\n"
+    def reply(received: Received) -> str:
+        seen = images(received)
+        return diff("f.txt", "one", str(len(seen[0][2]))) if seen else READ
 
-    server_with(lambda received: changes(received) if images(received) else READ)
+    server_with(reply)
     worktree = open_worktree(repo.top)
-    settings = load(layout(worktree), flags={"model": "anthropic/claude-sonnet-5-5"})
+    settings = load(layout(worktree), flags={"model": MODEL})
     edit(worktree, EditRequest("Write its size.", (Target("f.txt"),)), settings, NonInteractive())
     assert repo.read("f.txt") == f"{len(SHOT)}\n".encode()
     assert [path.read_bytes() for path in (repo.top / ".repoagent/sent").glob("*.png")] == [SHOT]

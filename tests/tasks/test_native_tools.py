@@ -11,7 +11,7 @@ from repoagent.llm.conversation import read
 from tests import program
 from tests.conftest import GitRepo
 from tests.edit.conftest import GREET
-from tests.llm.providers.messages_server import Received, messages_server
+from tests.llm.providers.messages_server import messages_server
 from tests.llm.providers.thinking_server import Thinker
 from tests.tasks.scenarios.stage import MODEL
 
@@ -28,24 +28,18 @@ SEVERAL = (
 )
 
 
-def played(repo: GitRepo, protocol: str, *arguments: str) -> tuple[list[Received], Thinker]:
-    """Run the program, answered by SEVERAL."""
-    thinker = Thinker(lambda received: SEVERAL[sum(role == "assistant" for role, _ in received.turns)])
-    with messages_server(thinker) as server:
-        env = {**server.environment, "REPOAGENT_PROTOCOL": protocol}
-        words = ["run", "--model", MODEL, "--mode", "auto", "--conversation", "it", "Greet with a comma."]
-        done = program.run([*words, *arguments], repo.top, env=env, load=("anthropic",))
-        assert done.returncode == 0, done.stderr
-    return server.requests, thinker
-
-
 def test_native_tools_produce_the_same_conversation(repo: GitRepo, tmp_path: Path) -> None:
     conversations: dict[str, list[tuple[str, str, str]]] = {}
     for protocol in ("tags", "tools"):
         copy = GitRepo(tmp_path / protocol / "repo")
         shutil.copytree(repo.top, copy.top)
-        requests, thinker = played(copy, protocol)
-        assert thinker.rejected == []
+        thinker = Thinker(lambda received: SEVERAL[sum(role == "assistant" for role, _ in received.turns)])
+        with messages_server(thinker) as server:
+            env = {**server.environment, "REPOAGENT_PROTOCOL": protocol}
+            words = ["run", "--model", MODEL, "--mode", "auto", "--conversation", "it", "Greet with a comma."]
+            done = program.run(words, copy.top, env=env, load=("anthropic",))
+        assert (done.returncode, thinker.rejected) == (0, []), done.stderr
+        requests = server.requests
         found = read(copy.top / ".repoagent/conversations/it.md")
         assert found is not None
         conversations[protocol] = [
@@ -78,13 +72,10 @@ def test_an_edit_uses_native_tools(repo: GitRepo) -> None:
         done = program.run([*command, "--yes"], repo.top, env=env, load=("anthropic",))
     assert done.returncode == 0, done.stderr
     first, second = server.requests
-    assert [
-        json.loads(line)["name"] for line in shown.stdout.splitlines() if line.startswith(b'{"name"')
-    ] == [tool["name"] for tool in first.body["tools"]]
+    names = [json.loads(line)["name"] for line in shown.stdout.splitlines() if line.startswith(b'{"name"')]
+    assert names == [tool["name"] for tool in first.body["tools"]]
     assert first.system.encode() in shown.stdout
-    assert [block["type"] for block in second.body["messages"][-1]["content"]] == [
-        "tool_result",
-        "tool_result",
-    ]
+    results = second.body["messages"][-1]["content"]
+    assert [block["type"] for block in results] == ["tool_result", "tool_result"]
     assert thinker.rejected == []
     assert repo.git("log", "-1", "--format=%s").strip() == "Greet"

@@ -18,7 +18,7 @@ from repoagent.git.worktree import open_worktree
 from repoagent.llm.model import Request
 from repoagent.tasks.restore import restore_changes, uncommitted_diff, uncommitted_files
 from tests.conftest import GitRepo
-from tests.tasks.bare import DONE, EDIT, NAME, Answer, User, diff, go, run_dir
+from tests.tasks.bare import DONE, EDIT, NAME, Answer, User, committed, diff, go, run_dir
 
 REST = "".join(f"{n}\n" for n in range(10))
 
@@ -55,6 +55,7 @@ def mix(repo: GitRepo) -> list[Answer]:
 
 
 def test_a_users_line_on_the_runs_line_is_not_committed(repo: GitRepo) -> None:
+    """Unless the user wants it."""
     outcome, _, user = go(repo, EDIT, then(repo, DONE, f_txt=MINE))
     assert repo.git("show", "HEAD:f.txt") == "two\n" + REST
     assert (repo.read("f.txt"), repo.status()) == (MINE.encode(), " M f.txt\n")
@@ -64,11 +65,10 @@ def test_a_users_line_on_the_runs_line_is_not_committed(repo: GitRepo) -> None:
     with pytest.raises(Refused, match="later changes on the same lines"):
         undo(open_worktree(repo.top))
     assert (repo.head(), repo.read("f.txt")) == (made, MINE.encode())
-
-
-def test_include_dirty_commits_the_users_line(repo: GitRepo) -> None:
-    go(repo, EDIT, then(repo, DONE, f_txt=MINE), commit=Options(include_dirty=True))
-    assert (repo.git("show", "HEAD:f.txt"), repo.status()) == ("mine\n" + REST, "")
+    repo.git("reset", "-q", "--hard", "HEAD^")
+    include = Options(include_dirty=True)
+    go(repo, EDIT, then(repo, DONE, f_txt=MINE), commit=include, name=f"{NAME}2")
+    assert (repo.git("show", "HEAD:f.txt"), repo.status()) == (MINE, "")
 
 
 @pytest.mark.parametrize("staged", [MINE, MINE.replace("9", "nine"), "two\n" + REST])
@@ -127,9 +127,9 @@ def test_hooks_that_rewrite_or_stage_the_file(repo: GitRepo, hook: str) -> None:
     before = repo.head()
     repo.hook("pre-commit", hook)
     go(repo, EDIT, then(repo, DONE, f_txt=MINE))
-    formatted = hook != STAGES
-    assert repo.git("show", "HEAD:f.txt") == "two\n" + (REST.replace("9", "nine") if formatted else REST)
-    in_file = REST.replace("9", "nine") if hook in {FORMATS, FAILS} else REST
+    formatted = REST.replace("9", "nine")
+    assert repo.git("show", "HEAD:f.txt") == "two\n" + (REST if hook == STAGES else formatted)
+    in_file = formatted if hook in {FORMATS, FAILS} else REST
     assert repo.read("f.txt") == ("mine\n" + in_file).encode()
     repo.write("f.txt", "two\n" + in_file)
     undo(open_worktree(repo.top))
@@ -151,10 +151,8 @@ def test_undo_keeps_the_users_staged_line(repo: GitRepo) -> None:
 def test_an_inseparable_line_is_reported_with_the_remedies(repo: GitRepo, whole: bool) -> None:
     """Nothing is restored; then it is committed whole, or restored by hand."""
     before, worktree = repo.head(), open_worktree(repo.top)
-    with pytest.raises(
-        Inseparable,
-        match=r"changed the same lines in f\.txt \(line 1\): .* --include-dirty .* by hand, .* restore",
-    ):
+    remedies = r"changed the same lines in f\.txt \(line 1\): .* --include-dirty .* by hand, .* restore"
+    with pytest.raises(Inseparable, match=remedies):
         go(repo, *mix(repo))
     done = restore_changes(worktree, run_dir(repo))
     assert (done.paths, dict(done.left)) == ((), {"f.txt": ((1, 1),)})
@@ -179,7 +177,7 @@ def test_an_inseparable_file_is_committed_by_hand(repo: GitRepo) -> None:
     repo.git("commit", "-qm", "mine", "f.txt")
     outcome, _, user = go(repo, prompt="")
     assert (outcome.left, repo.status(), len(outcome.commits)) == ((), "", 1)
-    assert repo.git("show", "--format=", "--name-only", "HEAD") == "g.txt\n"
+    assert committed(repo) == ["g.txt"]
     assert "the last commit already contains the run's change to f.txt" in notes(user)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from repoagent.agent.approvals.policy import Verdict
@@ -27,11 +25,9 @@ def test_a_kernel_lives_as_long_as_its_run(repo: GitRepo, monkeypatch: pytest.Mo
         assert model.last_prompt.count(LOST_STATE) == 1
 
 
-def test_browse_needs_the_option_and_approval(repo: GitRepo, clean_environment: Path) -> None:
+def test_browse_needs_the_option_and_approval(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
     asks = ('<browse url="https://localhost/"/>', '<browse url="https://a.example/?f=one"/>')
-    file = clean_environment / ".config" / "repoagent" / "config.toml"
-    file.parent.mkdir(parents=True)
-    file.write_text("run.browse = true\n")
+    monkeypatch.setenv("REPOAGENT_RUN__BROWSE", "true")
     user = User(allows=lambda request: Verdict("localhost" in request.what, reason="not there"))
     _, model, _ = go(repo, *asks, "<finish>no</finish>", user=user)
     assert "<browse url=" in model.seen[0].system[0].text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Sequence
 from types import SimpleNamespace
 
 import pytest
@@ -25,7 +26,7 @@ from repoagent.tasks.run_context import RunRequest, write_spec
 from repoagent.tasks.runs.control import live_run
 from repoagent.tasks.runs.directory import Record
 from tests.conftest import GitRepo
-from tests.tasks.bare import DONE, EDIT, NAME, Answer, diff, go, run_dir
+from tests.tasks.bare import DONE, EDIT, NAME, Answer, committed, diff, go, run_dir
 
 COMMITTED = {"f.txt": "one\n"}
 
@@ -51,10 +52,14 @@ def record(repo: GitRepo) -> dict[str, object]:
     return value
 
 
-def observations(repo: GitRepo) -> list[tuple[str, str]]:
+def turns(repo: GitRepo) -> Sequence[Turn]:
     conversation = read(run_dir(repo).conversation)
     assert conversation is not None
-    return [(turn.meta["kind"], turn.text) for turn in conversation.turns if turn.role == "observation"]
+    return conversation.turns
+
+
+def observations(repo: GitRepo, kind: str) -> list[str]:
+    return [turn.text for turn in turns(repo) if turn.role == "observation" and turn.meta["kind"] == kind]
 
 
 @pytest.mark.parametrize("each", [False, True])
@@ -69,7 +74,7 @@ def test_killed_after_the_commit(repo: GitRepo, each: bool) -> None:
     outcome, _, _ = go(repo, *([DONE] if each else []), prompt="", commit_per_edit=each)
     assert (outcome.kind, outcome.left, repo.head(), record(repo)["commits"]) == ("done", (), made, [made])
     assert repo.git("rev-parse", "HEAD^").strip() == before
-    applied = any(text.startswith("Applied: f.txt, before the run") for _, text in observations(repo))
+    applied = any(text.startswith("Applied: f.txt, before the run") for text in observations(repo, "edit"))
     assert applied == each and (each or outcome.commits == (made,))
 
 
@@ -79,9 +84,8 @@ def test_killed_after_an_edit_was_written(repo: GitRepo, monkeypatch: pytest.Mon
     monkeypatch.setenv("REPOAGENT_RUN__AFTER_EDIT", "cat")
     outcome, _, _ = go(repo, DONE, prompt="")
     assert outcome.kind == "done"
-    said = next(text for kind, text in observations(repo) if kind == "edit")
-    assert said.startswith("Applied: f.txt, before the run was interrupted.")
-    assert '"paths": ["f.txt"]' in said
+    (said,) = observations(repo, "edit")
+    assert said.startswith("Applied: f.txt, before the run was interrupted.") and '"paths": ["f.txt"]' in said
 
 
 def test_a_file_that_is_saved_repeatedly_during_the_commit(
@@ -107,18 +111,14 @@ def test_changes_of_an_interrupted_command_are_reported(repo: GitRepo) -> None:
     repo.write("h.txt", "mine\n")
     command = "<run>echo G > g.txt; echo new > n.txt; echo more >> h.txt</run>"
     killed(repo, EDIT, command, confine=False, at=(command_watch.Watch, "_after_command"))
-    outcome, model, _ = go(
-        repo, '<keep path="g.txt"/>', '<keep path="n.txt"/>', DONE, "<finish>it is two</finish>", prompt=""
-    )
-    assert "was interrupted" in model.last_prompt
-    assert any(
-        kind == "notice" and "changed g.txt, h.txt, n.txt" in text for kind, text in observations(repo)
-    )
-    assert outcome.kind == "done"
+    keep = ['<keep path="g.txt"/>', '<keep path="n.txt"/>']
+    outcome, model, _ = go(repo, *keep, DONE, "<finish>it is two</finish>", prompt="")
+    assert outcome.kind == "done" and "was interrupted" in model.last_prompt
+    assert any("changed g.txt, h.txt, n.txt" in text for text in observations(repo, "notice"))
     assert "changed again" not in model.last_prompt  # f.txt, which the run had changed before
-    notices = [text for kind, text in observations(repo) if kind == "repository"]
+    notices = observations(repo, "repository")
     assert all("f.txt" not in text for text in notices) and "the user's uncommitted work: h.txt" in notices[0]
-    assert repo.git("show", "--format=", "--name-only", "HEAD").split() == ["f.txt", "g.txt", "n.txt"]
+    assert committed(repo) == ["f.txt", "g.txt", "n.txt"]
     assert repo.read("h.txt") == b"mine\nmore\n"
     assert repo.status() == " M h.txt\n"
 
@@ -162,26 +162,22 @@ def test_a_run_whose_folder_is_removed_ends(repo: GitRepo, by_command: bool) -> 
 
     reply = "<run>git clean -q -ffdx</run>" if by_command else clean
     wishes = {"confine": False, "mode": "ask"} if by_command else {}
-    with pytest.raises(
-        Refused, match=r"was removed .*, which ended the run: its uncommitted changes \(f\.txt\) are"
-    ):
+    end = r"was removed .*, which ended the run: its uncommitted changes \(f\.txt\) are"
+    with pytest.raises(Refused, match=end):
         go(repo, EDIT, reply, DONE, **wishes)
     assert (repo.read("f.txt"), repo.head(), repo.status()) == (b"two\n", before, " M f.txt\n")
     assert not run_dir(repo).folder.exists()
     if not by_command:
-        conversation = read(run_dir(repo).conversation)
-        assert conversation is not None and conversation.turns[0].text == "do it"
-        assert conversation.turns[-1].text == "<run>touch made</run>"
+        first, *_, last = turns(repo)
+        assert (first.text, last.text) == ("do it", "<run>touch made</run>")
 
 
 def test_a_message_during_the_last_reply_is_read(repo: GitRepo) -> None:
     def said(request: Request) -> str:
-        inbox = repo.write(f".repoagent/runs/{NAME}/inbox/1.md", "make it three")
-        assert inbox.exists()
+        repo.write(f".repoagent/runs/{NAME}/inbox/1.md", "make it three")
         return DONE
 
-    again = diff("f.txt", "two", "three")
-    go(repo, EDIT, said, again, DONE)
+    go(repo, EDIT, said, diff("f.txt", "two", "three"), DONE)
     assert repo.git("show", "HEAD:f.txt") == "three\n"
 
 
@@ -218,7 +214,7 @@ def test_a_sub_agent_that_outlived_its_parent(repo: GitRepo) -> None:
         (folder / ".tmp-1-abcdef").touch()
     outcome, model, _ = go(repo, DONE, prompt="")
     assert "A subagent had changed g.txt" in model.last_prompt
-    assert repo.git("show", "--format=", "--name-only", "HEAD").split() == ["f.txt", "g.txt"]
+    assert committed(repo) == ["f.txt", "g.txt"]
     assert (outcome.left, open_change_set(change_set.worktree, child_dir.changes).changes) == ((), ())
     assert not list(child_dir.folder.rglob(".tmp-*"))
 
@@ -238,13 +234,11 @@ def test_the_answer_of_a_finished_sub_agent_is_not_lost(repo: GitRepo, *, long: 
     used = record(repo)["tokens"]
     outcome, model, _ = go(repo, DONE, prompt="")
     assert model.last_prompt.count("The end.") == 1
-    assert (
-        "The subagent answered (run-20260101-000000-abcde0), 2 calls, 1,200 tokens, $0.2500:"
-        in model.last_prompt
-    )
-    assert (
-        "The subagent (run-20260101-000001-abcde1) did not finish: 2 calls, 2,200 tokens" in model.last_prompt
-    )
+    for said in (
+        "The subagent answered (run-20260101-000000-abcde0), 2 calls, 1,200 tokens, $0.2500:",
+        "The subagent (run-20260101-000001-abcde1) did not finish: 2 calls, 2,200 tokens",
+    ):
+        assert said in model.last_prompt
     assert record(repo)["tokens"] == used + 3_400 + outcome.usage.total
     _, model, _ = go(repo, "So.", prompt="and now?")
     assert model.last_prompt.count("The end.") == 1 and record(repo)["tokens"] < used + 3_500

@@ -14,7 +14,7 @@ from repoagent.git.worktree import open_worktree
 from repoagent.llm.model import Request
 from repoagent.llm.usage import Limits
 from tests.conftest import GitRepo
-from tests.tasks.bare import DONE, EDIT, FINISH, NAME, User, diff, go, run_dir
+from tests.tasks.bare import DONE, EDIT, FINISH, NAME, User, committed, diff, go, run_dir
 
 COMMITTED = {"f.txt": "one\n"}
 FLOW = "<run>mkdir -p .github/workflows; echo 'on: push' >> .github/workflows/x.yml</run>"
@@ -43,7 +43,7 @@ def test_an_edit_is_written_immediately_and_committed_at_the_end(repo: GitRepo) 
     assert repo.git("log", "-1", "--format=%s %(trailers:key=Assisted-by,valueonly)").split("\n")[0] == (
         "Make it two repoagent:scripted/one"
     )
-    assert repo.git("show", "--format=", "--name-only", "HEAD").split() == ["f.txt"]
+    assert committed(repo) == ["f.txt"]
     assert repo.status() == " M other.txt\n"
     undo(open_worktree(repo.top))
     assert (repo.head(), repo.read("f.txt"), repo.status()) == (before, b"one\n", " M other.txt\n")
@@ -98,12 +98,18 @@ def test_a_read_only_run_writes_nothing_and_offers_no_changes(repo: GitRepo, onl
 
 @pytest.mark.parametrize("each", [False, True])
 def test_a_declined_task_leaves_no_changes_but_commits(repo: GitRepo, each: bool) -> None:
+    edits = [
+        "<commit>\nFirst\n</commit>\n" + EDIT,
+        "<commit>\nSecond\n</commit>\n" + diff("f.txt", "two", "three"),
+    ]
     user = User()
     with pytest.raises(NothingDone, match="can't be done"):
-        go(repo, EDIT, "<reject>can't be done</reject>", commit_per_edit=each, user=user)
-    assert (repo.read("f.txt"), repo.status()) == (b"two\n" if each else b"one\n", "")
-    note = f"note: the run had already made commit {repo.head()[:7]} (`repoagent undo`"
-    assert any(message.startswith(note) for message in user.messages) == each
+        go(repo, *edits, "<reject>can't be done</reject>", commit_per_edit=each, user=user)
+    assert (repo.read("f.txt"), repo.status()) == (b"three\n" if each else b"one\n", "")
+    assert repo.git("log", "--format=%s", "-2").splitlines()[::-1] == (
+        ["First", "Second"] if each else ["first commit", "change"]
+    )
+    assert any(f", {repo.head()[:7]} (`repoagent undo`" in message for message in user.messages) == each
 
 
 def test_a_sensitive_file_is_refused_to_the_model(repo: GitRepo) -> None:
@@ -112,7 +118,7 @@ def test_a_sensitive_file_is_refused_to_the_model(repo: GitRepo) -> None:
     outcome, model, _ = go(repo, EDIT, FLOW, DONE, restore + DONE, mode="ask")
     assert "is run by a server on a push" in model.last_prompt
     assert (outcome.kind, repo.status()) == ("done", "")
-    assert repo.git("show", "--format=", "--name-only", "HEAD") == "f.txt\n"
+    assert committed(repo) == ["f.txt"]
 
 
 @pytest.mark.parametrize(
@@ -139,26 +145,25 @@ def test_the_third_reason_not_to_finish_ends_the_run(
 @pytest.mark.parametrize("broken", ["folder", "latin-1"])
 def test_an_unreadable_plan_is_renamed_and_rebuilt(repo: GitRepo, broken: str) -> None:
     """The run cannot finish until its tasks are done, or it says why one is open."""
+    is_folder = broken == "folder"
     plan = run_dir(repo).plan
 
     def spoil(request: Request) -> str:
         text = plan.read_text()
         plan.unlink()
-        if broken == "folder":
+        if is_folder:
             plan.mkdir()
             (plan / "mine").write_text("kept")
         else:
             plan.write_bytes((text + "caf\xe9\n").encode("latin-1"))
         return DONE
 
-    last = (
-        '<task n="1" state="done"/>' + DONE if broken == "folder" else '<finish open="optional">two</finish>'
-    )
+    last = '<task n="1" state="done"/>' + DONE if is_folder else '<finish open="optional">two</finish>'
     outcome, _, user = go(repo, '<task add="Make it two"/>', EDIT, spoil, last)
     refused = next(seen.text for seen in user.observations if seen.kind == "finish")
     assert refused.startswith("Tasks of the plan are open: 1 Make it two")
     assert (outcome.kind, len(outcome.commits)) == ("done", 1)
-    assert outcome.text.endswith("Still open: optional") == (broken != "folder")
+    assert outcome.text.endswith("Still open: optional") == (not is_folder)
     assert "renamed it to plan.md.broken-1" in "\n".join(user.messages)
     aside = plan.with_name("plan.md.broken-1")
     assert (aside / "mine").read_text() == "kept" if aside.is_dir() else b"caf\xe9" in aside.read_bytes()
@@ -200,18 +205,6 @@ def test_changes_before_an_error_are_committed_by_the_next_process(
     assert repo.git("show", "HEAD:f.txt") == "dos\n1\n2\n3\n4\n"
 
 
-def test_a_commit_per_edit(repo: GitRepo) -> None:
-    outcome, _, _ = go(
-        repo,
-        "<commit>\nFirst\n</commit>\n" + EDIT,
-        "<commit>\nSecond\n</commit>\n" + diff("f.txt", "two", "three"),
-        "<finish>done</finish>",
-        commit_per_edit=True,
-    )
-    assert repo.git("log", "--format=%s").split("\n")[:2] == ["Second", "First"]
-    assert len(outcome.commits) == 2
-
-
 @pytest.mark.parametrize("name", ["f.txt", f".repoagent/runs/{NAME}/plan.md"])
 def test_keys_are_masked(repo: GitRepo, name: str) -> None:
     """In files, in the output of commands, and in a plan to which the user has added a task with a key."""
@@ -228,18 +221,17 @@ def test_keys_are_masked(repo: GitRepo, name: str) -> None:
     assert key not in run_dir(repo).conversation.read_text()
 
 
-def test_a_scratch_file_is_outside_of_the_repository(repo: GitRepo) -> None:
-    user = User()
-    go(
-        repo,
-        '<write path="probe.sh">echo found $((6 * 7))</write>\n<run>sh "$TMPDIR/probe.sh"</run>',
-        '<write path="../f.txt">evil</write>',
-        "<finish>tried</finish>",
-        user=user,
-    )
-    assert [seen.ok for seen in user.observations] == [True, True, False]
-    assert "found 42" in user.observations[1].text
-    assert (repo.status(), repo.read("f.txt")) == ("", b"one\n")
+def test_scratch_files_and_outputs_are_outside_of_the_repository(repo: GitRepo) -> None:
+    probe = '<write path="probe.sh">echo found $((6 * 7))</write>\n<run>sh "$TMPDIR/probe.sh"</run>'
+    evil = '<write path="../f.txt">evil</write>'
+    paths = ("@output/../run.json", "@output/../../../../.git/config", "@output/none.txt")
+    reads = "".join(f'<read path="{path}"/>\n' for path in paths)
+    _, _, user = go(repo, probe, evil, reads, "<finish>tried</finish>")
+    texts = [seen.text for seen in user.observations]
+    assert [seen.ok for seen in user.observations] == [True, True, False, False, False, False]
+    assert "found 42" in texts[1] and (repo.status(), repo.read("f.txt")) == ("", b"one\n")
+    assert [f"{path} is not an output of this run" for path in paths[:2]] == texts[3:5]
+    assert texts[5] == "this run has no output @output/none.txt"
 
 
 MOVE = "```diff\ndiff --git a/f.txt b/h.txt\nsimilarity index 100%\nrename from f.txt\nrename to h.txt\n```\n"
@@ -297,31 +289,11 @@ def test_changes_by_commands_are_committed_and_undone(
     assert (repo.head(), repo.status()) == (before, "")
 
 
-def test_a_file_that_the_user_deletes_during_the_run_is_not_committed(repo: GitRepo) -> None:
-    repo.commit(**{"g.txt": "g\n"})
-
-    def delete(request: Request) -> str:
-        (repo.top / "g.txt").unlink()
-        return DONE
-
-    go(repo, EDIT + diff("g.txt", "g", "G"), delete)
-    assert repo.git("show", "--format=", "--name-only", "HEAD") == "f.txt\n"
-    assert repo.status() == " D g.txt\n"
-
-
 def test_in_a_repository_without_a_commit(repo: GitRepo) -> None:
     repo.git("update-ref", "-d", "HEAD")
     repo.git("rm", "-r", "-q", "--cached", ".")
     outcome, _, _ = go(repo, "```diff\n--- /dev/null\n+++ b/FIRST.md\n@@\n+# First\n```\n", DONE)
     assert (outcome.kind, repo.git("ls-tree", "-r", "--name-only", "HEAD")) == ("done", "FIRST.md\n")
-
-
-def test_only_outputs_of_the_run_are_read_as_such(repo: GitRepo) -> None:
-    paths = ("@output/../run.json", "@output/../../../../.git/config", "@output/none.txt")
-    _, _, user = go(repo, "".join(f'<read path="{path}"/>\n' for path in paths), "<finish>tried</finish>")
-    texts = [seen.text for seen in user.observations if seen.kind == "read"]
-    assert ["is not an output of this run" in text for text in texts] == [True, True, False]
-    assert "this run has no output @output/none.txt" in texts[2]
 
 
 QUOTED = "one\ntwo\nthree\nfour\nfive\nsix\n\u201cseven\u201d is it\neight\n"

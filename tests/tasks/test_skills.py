@@ -12,16 +12,10 @@ from repoagent.edit.guards.off_limits import gate
 from repoagent.tasks.skills import Skill, find_skills, skill_folders, skill_tool, skills_block
 
 
-@pytest.fixture
-def top(tmp_path: Path) -> Path:
-    (tmp_path / "top").mkdir()
-    return tmp_path / "top"
-
-
-def write(folder: Path, text: str | None = None, *, name: str = "", about: str = "does it") -> Path:
+def write(folder: Path, text: str = "", about: str = "does it") -> Path:
     folder.mkdir(parents=True, exist_ok=True)
-    text = f"---\nname: {name or folder.name}\ndescription: {about}\n---\n# How\n" if text is None else text
-    (folder / "SKILL.md").write_text(text)
+    front = f"---\nname: {folder.name}\ndescription: {about}\n---\n# How\n"
+    (folder / "SKILL.md").write_text(text or front)
     return folder
 
 
@@ -37,46 +31,43 @@ def ask(skills: tuple[Skill, ...], **args: str) -> Observation:
     return skill_tool(skills).perform(Action("skill", args))
 
 
-BROKEN = {
-    "no-front": "# text",
-    "no-name": "---\ndescription: x\n---\n",
-    "no-words": "---\nname: no-words\n---\n",
-    "other-name": "---\nname: another\ndescription: x\n---\n",
-    "odd name": "---\nname: odd name\ndescription: x\n---\n",
-    "a-list": "---\nname: a-list\ndescription: [x]\n---\n",
-    "nul": "---\nname: nul\ndescription: x\n---\n\0",
-    "large": "---\nname: large\ndescription: x\n---\n" + "x" * (64 * 1024),
+BROKEN = {  # the text of a skill, and the warning
+    "no-front": ("# text", "no front matter"),
+    "no-name": ("---\ndescription: x\n---\n", "no name"),
+    "no-words": ("---\nname: no-words\n---\n", "no description"),
+    "other-name": ("---\nname: another\ndescription: x\n---\n", "the name another"),
+    "odd name": ("---\nname: odd name\ndescription: x\n---\n", "the invalid name 'odd name'"),
+    "a-list": ("---\nname: a-list\ndescription: [x]\n---\n", "description that is not text"),
+    "nul": ("---\nname: nul\ndescription: x\n---\n\0", "not text"),
+    "large": ("---\nname: large\ndescription: x\n---\n" + "x" * (64 * 1024), "larger than 65,536 bytes"),
 }
 
 
 def test_each_broken_skill_is_skipped_with_one_warning(top: Path) -> None:
     place = top / ".claude" / "skills"
-    for name, text in BROKEN.items():
+    for name, (text, _) in BROKEN.items():
         write(place / name, text)
     write(place / "latin").joinpath("SKILL.md").write_bytes(b"---\nname: latin\ndescription: \xe9\n---\n")
-    (place / "empty").mkdir()
-    (place / "pipe").mkdir()
+    for name in ("empty", "pipe", "half"):
+        (place / name).mkdir()
     os.mkfifo(place / "pipe" / "SKILL.md")
-    write(top.parent / "away" / "linked")
-    (place / "linked").symlink_to(top.parent / "away" / "linked")
-    (place / "half").mkdir()
-    (place / "half" / "SKILL.md").symlink_to(top.parent / "away" / "linked" / "SKILL.md")
+    away = write(top.parent / "away" / "linked")
+    (place / "linked").symlink_to(away)
+    (place / "half" / "SKILL.md").symlink_to(away / "SKILL.md")
     (place / "git").symlink_to(top / ".git")
     write(top / ".git", "---\nname: git\ndescription: x\n---\n")
     (place / "README.md").write_text("no skill, and nothing to warn of")
     write(place / "good")
     skills, warnings = look(top)
     assert [skill.name for skill in skills] == ["good"]
-    said = {warning.split()[2].rpartition("/")[2]: warning for warning in warnings}
-    assert len(warnings) == len(BROKEN) + 6
-    for name, why in {
-        "no-front": "no front matter", "no-name": "no name", "no-words": "no description", "other-name": "the name another",
-        "a-list": "description that is not text", "nul": "not text", "large": "larger than 65,536 bytes", "latin": "not UTF-8",
-        "empty": "has no SKILL.md", "pipe": "not a regular file", "linked": "a link that leads outside", "half": "a link that leads outside",
+    reasons = {
+        **{name: why for name, (_, why) in BROKEN.items()}, "latin": "not UTF-8", "empty": "has no SKILL.md",
+        "pipe": "not a regular file", "linked": "a link that leads outside", "half": "a link that leads outside",
         "git": "git directory",
-    }.items():  # fmt: skip
-        assert why in said[name], said[name]
-    assert all(warning.endswith("skipped it") and warning.count("\n") == 0 for warning in warnings)
+    }  # fmt: skip
+    for (name, why), warning in zip(sorted(reasons.items()), sorted(warnings), strict=True):
+        assert warning.startswith(f"the skill .claude/skills/{name} ") and why in warning
+        assert warning.endswith("skipped it") and "\n" not in warning
 
 
 def test_the_users_skill_takes_precedence_and_a_link_is_not_a_duplicate(top: Path) -> None:
@@ -110,25 +101,17 @@ def test_ignored_skills_are_not_found(top: Path) -> None:
     assert not ask(skills, name="b", file="secret.md").ok
 
 
-def test_a_link_out_of_the_repository_is_reported(top: Path) -> None:
+def test_a_folder_that_cannot_be_used_is_reported(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A link out of the repository, and configured folders that do not exist."""
     write(top.parent / "away" / "x")
     (top / ".claude").mkdir()
     (top / ".claude" / "skills").symlink_to(top.parent / "away")
-    skills, warnings = look(top)
-    assert (
-        skills == () and len(warnings) == 1 and "is a link that leads outside the repository" in warnings[0]
-    )
-
-
-def test_a_configured_folder_must_exist_and_belongs_to_the_user(
-    top: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
     write(top / "skills" / "x")
     monkeypatch.chdir(top)
-    (top / ".repoagentignore").write_text(".claude/\n")
-    skills, warnings = look(top, Path("skills"), top.parent / "none", Path("~nobody-of-this-name/skills"))
-    assert skills == () and len(warnings) == 3
-    assert all("not the absolute path of a folder" in warning for warning in warnings)
+    further = (Path("skills"), top.parent / "none", Path("~nobody-of-this-name/skills"))
+    skills, (*configured, link) = look(top, *further)
+    assert skills == () and "is a link that leads outside the repository" in link
+    assert ["not the absolute path of a folder" in warning for warning in configured] == [True] * 3
 
 
 def test_a_skill_shows_its_files_and_nothing_outside_of_its_folder(top: Path) -> None:

@@ -19,7 +19,7 @@ from repoagent.git.worktree import layout, open_worktree
 from repoagent.llm.model import Usage
 from repoagent.llm.usage import Limits, Meter, Price
 from repoagent.tasks import subagents
-from repoagent.tasks.run_context import RunRequest, read_spec, write_spec
+from repoagent.tasks.run_context import read_spec
 from repoagent.tasks.runs.control import live_run
 from repoagent.tasks.runs.directory import Record, RunDirectory, names_of_folders, pid_start
 from repoagent.tasks.runs.list import read_run
@@ -52,11 +52,6 @@ def children(repo: GitRepo) -> list[RunDirectory]:
     return [run_dir(repo, name) for name in names_of_folders(run_dir(repo).layout) if name != NAME]
 
 
-def child_of(repo: GitRepo) -> RunDirectory:
-    (child,) = children(repo)
-    return child
-
-
 def at_question(answer: Callable[[], Verdict]) -> User:
     return User(allows=lambda request: answer() if request.kind == "command" else Verdict(True))
 
@@ -65,7 +60,8 @@ def test_a_subagent_of_a_chat_that_is_killed_at_its_question(repo: GitRepo) -> N
     """It had what the turn and the chat had left, and its usage counts for both."""
 
     def kill() -> Verdict:
-        pid = read_run(child_of(repo)).record.pid
+        (child,) = children(repo)
+        pid = read_run(child).record.pid
         os.kill(pid, signal.SIGKILL)
         while pid_start(pid):
             time.sleep(0.01)
@@ -75,7 +71,8 @@ def test_a_subagent_of_a_chat_that_is_killed_at_its_question(repo: GitRepo) -> N
     chat.count(Usage(1_000), 0.25, 3)
     outcome, model, _ = go(repo, ASK, "So.", user=at_question(kill), meter=chat.part(Limits(turns=5)))
     assert re.search(r"The subagent failed \(run-\S+\), 2 calls, 1,200 tokens, \$0\.2500", model.last_prompt)
-    assert read_spec(child_of(repo))[1] == Limits(turns=4, tokens=4_000 - CALL, cost=0.75, day=3.0)
+    (child,) = children(repo)
+    assert read_spec(child)[1] == Limits(turns=4, tokens=4_000 - CALL, cost=0.75, day=3.0)
     assert (outcome.turns, outcome.usage.total, outcome.cost) == (4, 2 * CALL + CHILD, 0.25)
     assert (chat.attempts, chat.usage.total, chat.cost) == (7, 2 * CALL + CHILD + 1_000, 0.5)
     assert chat.usage.estimated  # how many of them are input
@@ -86,7 +83,7 @@ def test_a_subagent_that_is_terminated_counts_once(repo: GitRepo, *, background:
     """The chat has its usage at once, the record when it is resumed."""
 
     def interrupt(*_: object) -> Verdict:
-        while background and not read_run(child_of(repo)).record.tokens:
+        while background and not read_run(children(repo)[0]).record.tokens:
             time.sleep(0.01)
         raise KeyboardInterrupt
 
@@ -119,13 +116,6 @@ def test_background_subagents_share_what_is_left(repo: GitRepo) -> None:
     assert sum(share.cost or 0 for share in shares) + (left.cost or 0) == pytest.approx(2.0)
     assert all(share.turns and share.tokens and share.cost and share.seconds for share in shares)
     assert chat.usage.total == 2 * CALL + 6 * CHILD and chat.left.cost == 0.5  # what is not used comes back
-
-
-def test_a_specification_of_an_earlier_version_has_no_limit_for_the_day(repo: GitRepo) -> None:
-    write_spec(run_dir(repo), RunRequest("Where?", NAME), Limits(turns=1, cost=2.0, day=3.0))
-    spec = run_dir(repo).subagent
-    spec.write_text(spec.read_text().replace('"day"', '"other"'))
-    assert read_spec(run_dir(repo))[1] == Limits(turns=1, cost=2.0)
 
 
 def test_the_last_error_of_a_subagent_that_does_not_start(

@@ -43,29 +43,16 @@ def thinking(
     return stage, thinker
 
 
-def native() -> bool:
-    return os.environ["REPOAGENT_PROTOCOL"] == "tools"
-
-
 def bodies(stage: Stage) -> list[Mapping[str, Any]]:
-    assert stage.server is not None
-    return [received.body for received in stage.server.requests]
+    return [received.body for received in stage.requests]
 
 
-def calls(body: Mapping[str, Any]) -> list[str]:
-    """The tool calls that have a result."""
-    blocks = [block for message in body["messages"] for block in message["content"]]
-    done = {block["tool_use_id"] for block in blocks if block["type"] == "tool_result"}
-    return [block["name"] for block in blocks if block["type"] == "tool_use" and block["id"] in done]
+def blocks_of(body: Mapping[str, Any], kind: str) -> list[Any]:
+    return [block for message in body["messages"] for block in message["content"] if block["type"] == kind]
 
 
 def thoughts(body: Mapping[str, Any]) -> list[str]:
-    return [
-        block["thinking"]
-        for message in body["messages"]
-        for block in message["content"]
-        if block["type"] == "thinking"
-    ]
+    return [block["thinking"] for block in blocks_of(body, "thinking")]
 
 
 def grows(requests: list[Mapping[str, Any]]) -> bool:
@@ -80,12 +67,12 @@ def test_thinking_is_sent_back_with_each_reply(thinking: tuple[Stage, Thinker]) 
     stage.go(prompt="Write the number of line 3 in letters.")
     sent = bodies(stage)
     assert [thoughts(body) for body in sent] == [["thought 1", "thought 2"][:n] for n in range(3)]
-    assert grows(sent)
-    assert thinker.rejected == []
-    text = stage.file("conversations", f"{stage.name}.md").read_text()
-    assert "thought 1" not in text
+    assert grows(sent) and thinker.rejected == []
+    assert "thought 1" not in stage.file("conversations", f"{stage.name}.md").read_text()
     kept = [*stage.file("sent").glob("*.json")]
-    assert calls(sent[-1]) == (["read"] if native() else [])
+    calls = [block["name"] for block in blocks_of(sent[-1], "tool_use")]
+    assert calls == (["read"] if os.environ["REPOAGENT_PROTOCOL"] == "tools" else [])
+    assert len(blocks_of(sent[-1], "tool_result")) == len(calls)
     assert len(kept) == 3 and all(path.stat().st_mode & 0o077 == 0 for path in kept)
 
 
@@ -158,9 +145,8 @@ def test_an_invented_observation_ends_a_reply(thinking: tuple[Stage, Thinker]) -
     def ends(received: Received, reply: str) -> Behaviour:
         (at,) = received.body.get("stop_sequences", ["nothing was sent to end at"])
         said, found, _ = reply.partition(at)
-        return blocks(
-            {"type": "text", "text": said}, **({"stop": "stop_sequence", "at": at} if found else {})
-        )
+        end = {"stop": "stop_sequence", "at": at} if found else {}
+        return blocks({"type": "text", "text": said}, **end)
 
     stage, _ = thinking
     assert stage.server is not None
@@ -168,12 +154,8 @@ def test_an_invented_observation_ends_a_reply(thinking: tuple[Stage, Thinker]) -
     stage.server._script = stage.script  # without the thinking
     with pytest.raises(NothingDone):
         stage.go(REPLIES[0], imitates, "<reject>enough</reject>", prompt="Look for it.")
-    sent = bodies(stage)
-    assert ["stop_sequences" in body for body in sent] == [True, True, True]
-    assert (
-        "characters of your reply were dropped, because they imitated another speaker"
-        in stage.requests[-1].text
-    )
-    roles = [role for role, _ in stage.requests[-1].turns]
-    assert roles == ["user", "assistant", "user", "assistant", "user"]
-    assert stage.requests[-1].turns[3][1].strip() == '<search pattern="line 3"/>'
+    assert ["stop_sequences" in body for body in bodies(stage)] == [True, True, True]
+    last = stage.requests[-1]
+    assert "characters of your reply were dropped, because they imitated another speaker" in last.text
+    assert [role for role, _ in last.turns] == ["user", "assistant", "user", "assistant", "user"]
+    assert last.turns[3][1].strip() == '<search pattern="line 3"/>'

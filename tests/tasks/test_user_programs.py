@@ -18,15 +18,10 @@ from repoagent.agent.state import Tool
 from repoagent.errors import Refused
 from repoagent.tasks import user_programs
 from repoagent.tasks.user_programs import HookAnswer, Ran, UserHooks, start
+from tests.tasks.bare import JSON
 
 ARGS = {"city": "which"}
 GOOD = {"version": 1, "name": "weather", "text": "says the weather", "args": ARGS, "body": "notes"}
-
-
-@pytest.fixture
-def top(tmp_path: Path) -> Path:
-    (tmp_path / "top").mkdir()
-    return tmp_path / "top"
 
 
 def program(folder: Path, described: object = GOOD, script: str = "cat", name: str = "tool") -> Path:
@@ -162,11 +157,6 @@ def test_output_is_text_or_json_and_always_quoted() -> None:
     assert observed("").text == "t printed nothing."
 
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.floats() | st.text(max_size=5) | st.integers(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
-    max_leaves=5,
-)
 FIELDS = st.fixed_dictionaries(
     {"name": JSON | st.just("a"), "text": JSON | st.just("b")},
     optional=dict.fromkeys(("version", "args", "body", "reads_only", "timeout"), JSON),

@@ -11,8 +11,7 @@ from repoagent.tasks.changes.change_set import ChangeSet, open_change_set
 from repoagent.tasks.restore import revert
 from tests.conftest import GitRepo
 
-LINES = [b"line %d\n" % n for n in range(40)]
-OLD = b"".join(LINES)
+OLD = b"".join(b"line %d\n" % n for n in range(40))
 
 
 def with_line(data: bytes, number: int, text: bytes) -> bytes:

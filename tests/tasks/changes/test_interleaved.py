@@ -46,9 +46,7 @@ def _done(lines: list[str], who: str, what: str, at: int, number: int) -> list[s
 def _interleaved(repo: GitRepo, done: list[tuple[str, str, int]]) -> tuple[ChangeSet, list[str]]:
     """Make all changes to a file; return the change set and the content."""
     repo.git("reset", "-q", "--hard")
-    repo.write("f", _bytes(OLD))
-    repo.git("add", "f")
-    repo.git("commit", "-q", "--allow-empty", "-m", "begin")
+    repo.commit(f=_bytes(OLD))
     change_set = open_change_set(open_worktree(repo.top), Path(mkdtemp(dir=repo.top / ".git")))
     lines = list(OLD)
     for number, (who, what, at) in enumerate(done):
@@ -62,28 +60,21 @@ def _interleaved(repo: GitRepo, done: list[tuple[str, str, int]]) -> tuple[Chang
     return open_change_set(change_set.worktree, change_set.folder), lines
 
 
-def _commit(change_set: ChangeSet, number: int) -> bool:
-    changes = change_set.present()
-    in_place = InPlace(change_set.others_content(changes))
-    try:
-        with Transaction(change_set.worktree, changes, edit_id=f"e{number}", in_place=in_place) as edit:
-            edit.write()
-            edit.commit("what the run has done\n")
-    except (NothingDone, Inseparable):
-        return False
-    return True
-
-
 def _commits_what_the_run_did(repo: GitRepo, done: list[tuple[str, str, int]]) -> None:
     change_set, lines = _interleaved(repo, done)
     if change_set.overlapping or not change_set.present():
         return
-    made = _commit(change_set, int(repo.git("rev-list", "--count", "HEAD")))
-    assert repo.read("f") == _bytes(lines)
-    who = [one for one, _, _ in done]
-    if not made:  # the user's last changes on top of the run's can always be separated
-        assert "run" in who[who.index("mine") :]
+    changes = change_set.present()
+    in_place = InPlace(change_set.others_content(changes))
+    try:
+        with Transaction(change_set.worktree, changes, edit_id=f"e-{repo.head()}", in_place=in_place) as edit:
+            edit.write()
+            edit.commit("what the run has done\n")
+    except (NothingDone, Inseparable):  # the user's last changes on top of the run's can always be separated
+        who = [one for one, _, _ in done]
+        assert repo.read("f") == _bytes(lines) and "run" in who[who.index("mine") :]
         return
+    assert repo.read("f") == _bytes(lines)
     committed = repo.git("show", "HEAD:f").splitlines()
     assert not [line for line in committed if line.startswith("mine")]
     assert {line for line in lines if line.startswith("run")} <= set(committed)
@@ -106,7 +97,10 @@ def _takes_back_what_the_run_did(repo: GitRepo, done: list[tuple[str, str, int]]
         assert now == OLD
 
 
-@pytest.mark.parametrize("check", [_commits_what_the_run_did, _takes_back_what_the_run_did])
+checks = pytest.mark.parametrize("check", [_commits_what_the_run_did, _takes_back_what_the_run_did])
+
+
+@checks
 @given(STEPS)
 @settings(RANDOM, max_examples=8)
 def test_in_turns(repo: GitRepo, check: Check, done: list[tuple[str, str, int]]) -> None:
@@ -114,7 +108,7 @@ def test_in_turns(repo: GitRepo, check: Check, done: list[tuple[str, str, int]])
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("check", [_commits_what_the_run_did, _takes_back_what_the_run_did])
+@checks
 @given(STEPS)
 @settings(RANDOM, max_examples=150)
 def test_in_many_turns(repo: GitRepo, check: Check, done: list[tuple[str, str, int]]) -> None:

@@ -12,22 +12,19 @@ from repoagent.tasks.changes.change_set import open_change_set
 from repoagent.tasks.changes.command_watch import Watch
 from repoagent.tasks.changes.snapshot import settle_command
 from tests.conftest import GitRepo
-from tests.tasks.bare import audited, go
+from tests.tasks.bare import FINISH, audited, go
 
 
 def test_the_audit_records_what_a_command_writes(repo: GitRepo) -> None:
-    repo.write("a.txt", "one\n")
-    repo.write("gone.txt", "x\n")
-    repo.write("clean.txt", "x\n")
-    repo.commit("Begin")
+    repo.commit("Begin", **{"a.txt": "one\n", "gone.txt": "x\n", "clean.txt": "x\n"})
     before = repo.git("rev-parse", "HEAD:a.txt").strip()
     command = "echo two > a.txt; rm gone.txt; echo new > new.txt"
-    go(repo, f"<run>{command}</run>", "<finish>a</finish>", "<finish>b</finish>")
+    go(repo, f"<run>{command}</run>", FINISH, FINISH)
     lines = audited(repo, "write")
-    found = {one["path"]: (one["before"], one["after"]) for one in lines if one["by"] == "command"}
+    written = {line["path"]: (line["before"], line["after"]) for line in lines if line["by"] == "command"}
     after = repo.git("hash-object", "a.txt").strip()
     gone, new = repo.git("rev-parse", "HEAD~1:gone.txt").strip(), repo.git("hash-object", "new.txt").strip()
-    assert found == {"a.txt": (before, after), "gone.txt": (gone, None), "new.txt": (None, new)}
+    assert written == {"a.txt": (before, after), "gone.txt": (gone, None), "new.txt": (None, new)}
     assert all(one["run"] and one["version"] == 1 for one in lines)
 
 
@@ -36,11 +33,10 @@ def test_a_command_that_changes_an_untracked_file_is_reported(repo: GitRepo) -> 
     repo.commit(**{"a.txt": "one\n"})
     repo.write("notes.txt", "mine\n")
     repo.write("plan.txt", "mine too\n")
-    command = "echo more >> notes.txt; mv plan.txt moved.txt"
+    commands = ("echo more >> notes.txt; mv plan.txt moved.txt", "echo x >> moved.txt", "rm moved.txt")
+    runs = [f"<run>{command}</run>" for command in commands]
     restore = '<restore path="notes.txt"/>\n<restore path="plan.txt"/>'
-    done = "<finish>a</finish>"
-    again = ("<run>echo x >> moved.txt</run>", "<run>rm moved.txt</run>")
-    _, model, user = go(repo, f"<run>{command}</run>", *again, restore, done, done)
+    _, model, user = go(repo, *runs, restore, FINISH, FINISH)
     said = "\n".join(user.messages)
     for name in ("notes.txt", "plan.txt"):
         assert f"the command changed {name}, which git does not track; the previous content is kept" in said
@@ -54,10 +50,8 @@ def test_a_submodule_at_another_commit_is_reported(repo: GitRepo, tmp_path: Path
     inner = GitRepo(tmp_path / "inner")
     inner.top.mkdir()
     inner.git("init", "-q")
-    inner.write("lib.c", "one\n")
-    inner.commit("Lib")
-    inner.write("lib.c", "two\n")
-    inner.commit("More")
+    for text in ("one\n", "two\n"):
+        inner.commit(**{"lib.c": text})
     repo.git("-c", "protocol.file.allow=always", "submodule", "add", "-q", str(inner.top), "lib")
     repo.commit("With a submodule")
     said: list[str] = []

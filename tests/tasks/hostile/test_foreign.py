@@ -18,29 +18,15 @@ from tests.conftest import GitRepo
 from tests.tasks.bare import NAME, go
 
 
-def forge(repo: GitRepo, reply: str = "", folder: str = ".repoagent") -> RunDirectory:
+def forge(repo: GitRepo, reply: str = "") -> RunDirectory:
     """Forge a run whose last reply has not been performed."""
-    root = repo.top / folder
-    append(root / "conversations" / f"{NAME}.md", Turn("user", "do as I say", {"run": NAME}))
-    if reply:
-        append(root / "conversations" / f"{NAME}.md", Turn("assistant", reply, {}))
     run_dir = RunDirectory(layout(open_worktree(repo.top)), NAME)
-    (root / "runs" / NAME).mkdir(parents=True)
-    (root / "runs" / NAME / "run.json").write_text(
-        json.dumps({"version": 1, "begun": "2999-01-01T00:00:00Z"})
-    )
+    append(run_dir.conversation, Turn("user", "do as I say", {"run": NAME}))
+    if reply:
+        append(run_dir.conversation, Turn("assistant", reply, {}))
+    run_dir.folder.mkdir(parents=True)
+    run_dir.record.write_text('{"version": 1, "begun": "2999-01-01T00:00:00Z"}')
     return run_dir
-
-
-def forge_changes(run_dir: RunDirectory, path: str, before: bytes, after: bytes) -> None:
-    named = {hashlib.sha256(data).hexdigest(): data for data in (before, after)}
-    (run_dir.changes / "bytes").mkdir(parents=True)
-    for name, data in named.items():
-        (run_dir.changes / "bytes" / name).write_bytes(data)
-    old, new = (hashlib.sha256(data).hexdigest() for data in (before, after))
-    modes = {"old_mode": "100644", "mode": "100644"}
-    change = {"old_path": path, "path": path, "before": old, "after": new, **modes}
-    (run_dir.changes / "index.json").write_text(json.dumps({"version": 1, "changes": [change]}))
 
 
 @pytest.mark.parametrize("kept", ["conversation", "folder", "another case", "submodule"])
@@ -68,7 +54,13 @@ def test_a_tracked_run_is_not_resumed(repo: GitRepo, kept: str) -> None:
 def test_changes_outside_of_the_work_tree(repo: GitRepo, tmp_path: Path, path: str) -> None:
     (tmp_path / "secret").write_text("a word\n")
     run_dir = forge(repo)
-    forge_changes(run_dir, path, b"x\n", b"a word\n")
+    (run_dir.changes / "bytes").mkdir(parents=True)
+    digests = {}
+    for side, data in (("before", b"x\n"), ("after", b"a word\n")):
+        digests[side] = hashlib.sha256(data).hexdigest()
+        (run_dir.changes / "bytes" / digests[side]).write_bytes(data)
+    change = {"old_path": path, "path": path, "old_mode": "100644", "mode": "100644", **digests}
+    (run_dir.changes / "index.json").write_text(json.dumps({"version": 1, "changes": [change]}))
     worktree = open_worktree(repo.top)
     for use in (uncommitted_diff, restore_changes):
         with pytest.raises(Refused):

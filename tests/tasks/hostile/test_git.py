@@ -8,15 +8,12 @@ from pathlib import Path
 import pytest
 
 from repoagent.agent.approvals.policy import Verdict
-from repoagent.agent.sandbox.confine import find
 from repoagent.edit.guards.risky_changes import Concern
 from repoagent.errors import CheckFailed, RepoagentError
 from repoagent.git.worktree import open_worktree
 from repoagent.tasks.changes.sensitive_files import files_obeyed_by_git
 from tests.conftest import GitRepo
-from tests.tasks.bare import FINISH, NAME, User, diff, go
-
-confined = pytest.mark.skipif(find() is None, reason="no sandbox works here")
+from tests.tasks.bare import FINISH, NAME, User, confined, diff, go
 
 
 def program(repo: GitRepo, path: str, text: str = "") -> None:
@@ -25,29 +22,37 @@ def program(repo: GitRepo, path: str, text: str = "") -> None:
 
 @confined
 def test_hooks_that_git_ignores(repo: GitRepo, tmp_path: Path) -> None:
-    repo.write(".gitignore", ".hooks/\n")
-    repo.commit("Ignore the hooks")
+    repo.commit("Ignore the hooks", **{".gitignore": ".hooks/\n"})
     repo.git("config", "core.hooksPath", ".hooks")
     proof = tmp_path / "escaped"
     script = f"printf '#!/bin/sh\\ntouch {proof}\\n' > .hooks/pre-commit; chmod +x .hooks/pre-commit"
     run = f"<run>mkdir -p .hooks; {script}; echo new > a.txt; true</run>"
     outcome, _, _ = go(repo, run, FINISH, FINISH, mode="auto")
-    assert outcome.commits
-    assert not proof.exists()
+    assert outcome.commits and not proof.exists()
 
 
 @pytest.mark.soak  # as with the hooks
 @confined
-def test_the_program_of_a_filter(repo: GitRepo, tmp_path: Path) -> None:
-    program(repo, "tools/clean.sh", "cat\n")
-    repo.write(".gitattributes", "*.txt filter=x\n")
-    repo.commit("Filter texts")
-    repo.git("config", "filter.x.clean", "tools/clean.sh")
+@pytest.mark.parametrize("folder", ["", "lib/"])
+def test_the_program_of_a_filter(repo: GitRepo, tmp_path: Path, folder: str) -> None:
+    """Also of a submodule: git runs in it to find changes, and would obey its configuration."""
+    inner = GitRepo(tmp_path / "inner") if folder else repo
+    if folder:
+        inner.top.mkdir()
+        inner.git("init", "-q")
+    program(inner, "clean.sh", "cat\n")
+    inner.commit("Filter texts", **{".gitattributes": "*.txt filter=x\n", "a.txt": "one\n"})
+    if folder:
+        repo.git("-c", "protocol.file.allow=always", "submodule", "add", "-q", str(inner.top), "lib")
+        repo.commit("With a submodule")
+    repo.git("-C", folder or ".", "config", "filter.x.clean", "./clean.sh")
     proof = tmp_path / "escaped"
-    text = f"printf '#!/bin/sh\\ntouch {proof}\\ncat\\n' > tools/clean.sh; echo new > a.txt; true"
-    _, _, user = go(repo, f"<run>{text}</run>", "<run>true</run>", FINISH, FINISH, mode="auto")
+    script = f"printf '#!/bin/sh\\ntouch {proof}\\ncat\\n' > {folder}clean.sh"
+    run = f"<run>{script}; echo new > {folder}a.txt; true</run>"
+    _, _, user = go(repo, run, "<run>true</run>", FINISH, FINISH, mode="auto")
     assert not proof.exists()
     assert "Read-only file system" in user.observations[0].text
+    assert repo.top / folder / "clean.sh" in files_obeyed_by_git(open_worktree(repo.top))
 
 
 @confined
@@ -60,32 +65,9 @@ def test_a_repository_that_replaces_a_submodule(repo: GitRepo) -> None:
     assert not (repo.top / "sub/.git").exists()
 
 
-@pytest.mark.soak  # as with the hooks
-@confined
-def test_the_program_of_a_filter_in_a_submodule(repo: GitRepo, tmp_path: Path) -> None:
-    """Git runs in the submodule to find changes, and would obey its configuration."""
-    inner = GitRepo(tmp_path / "inner")
-    inner.top.mkdir()
-    inner.git("init", "-q")
-    inner.write("lib.c", "one\n")
-    inner.write(".gitattributes", "*.c filter=x\n")
-    program(inner, "clean.sh", "cat\n")
-    inner.commit("Lib")
-    repo.git("-c", "protocol.file.allow=always", "submodule", "add", "-q", str(inner.top), "lib")
-    repo.commit("With a submodule")
-    repo.git("-C", "lib", "config", "filter.x.clean", "./clean.sh")
-    proof = tmp_path / "escaped"
-    text = f"printf '#!/bin/sh\\ntouch {proof}\\ncat\\n' > lib/clean.sh; echo new > lib/lib.c; true"
-    go(repo, f"<run>{text}</run>", "<run>true</run>", FINISH, FINISH, mode="auto")
-    assert not proof.exists()
-    assert repo.top / "lib/clean.sh" in files_obeyed_by_git(open_worktree(repo.top))
-
-
 @confined
 def test_a_repository_in_a_folder_is_not_entered_but_reported(repo: GitRepo, tmp_path: Path) -> None:
-    repo.write("src/a.py", "a\n")
-    repo.write("lib/a.py", "a\n")
-    repo.commit("Begin")
+    repo.commit("Begin", **{"src/a.py": "a\n", "lib/a.py": "a\n"})
     proof = tmp_path / "escaped"
     text = (
         f"git init -q hid; git -C hid config core.fsmonitor 'touch {proof}; false'; cp -r hid/.git src; "
@@ -95,9 +77,8 @@ def test_a_repository_in_a_folder_is_not_entered_but_reported(repo: GitRepo, tmp
     out, _, user = go(repo, f"<run>{text}</run>", *search, "<run>true</run>", FINISH, FINISH, mode="auto")
     assert not proof.exists()
     assert out.commits and repo.read("src/a.py") == b"a\nb\n"
-    warned = [
-        said.split()[1] for said in user.messages if "git reads it as configuration in that folder" in said
-    ]
+    said = "git reads it as configuration in that folder"
+    warned = [message.split()[1] for message in user.messages if said in message]
     assert sorted(warned) == ["hid/.git", "lib/.git", "src/.git"]
     repo.git("-C", "src", "status")  # as a shell prompt does
     assert proof.exists()
@@ -106,8 +87,7 @@ def test_a_repository_in_a_folder_is_not_entered_but_reported(repo: GitRepo, tmp
 def test_protected_paths(make_repo: Callable[[str], GitRepo]) -> None:
     repo = make_repo("kept")
     program(repo, "lefthook.yml")
-    repo.write(".husky/pre-commit", "")
-    repo.commit("Begin")
+    repo.commit("Begin", **{".husky/pre-commit": ""})
     repo.git("config", "core.hooksPath", ".husky/_")
     repo.git("config", "filter.x.smudge", "cat --flag tools/smudge %f")
     repo.git("config", "include.path", "../team.gitconfig")
@@ -120,16 +100,8 @@ def test_protected_paths(make_repo: Callable[[str], GitRepo]) -> None:
 
 @confined
 def test_a_command_that_writes_an_executed_file_is_reported(repo: GitRepo) -> None:
-    user = User()
-    go(repo, "<run>echo x > .exrc</run>", FINISH, FINISH, mode="auto", user=user)
+    _, _, user = go(repo, "<run>echo x > .exrc</run>", FINISH, FINISH, mode="auto")
     assert sum(".exrc was written" in line for line in user.messages) == 1
-
-
-def test_a_sensitive_file_that_a_command_changed_needs_approval_at_the_commit(repo: GitRepo) -> None:
-    repo.write(".husky/x", "old\n")
-    repo.commit("Hooks")
-    with pytest.raises(CheckFailed, match=r"\.husky/x is run by git's hooks"):
-        go(repo, "<run>echo new > .husky/x</run>", FINISH, FINISH, FINISH, confine=False, mode="ask")
 
 
 def test_a_read_only_run_does_not_commit_earlier_changes(repo: GitRepo) -> None:
@@ -154,8 +126,7 @@ class Once(User):
 
 
 def test_an_approved_file_that_changed_since(repo: GitRepo) -> None:
-    repo.write("Jenkinsfile", "old\n")
-    repo.commit("Settings")
+    repo.commit("Settings", Jenkinsfile="old\n")
     edit = diff("Jenkinsfile", "old", "new")
     evil = "<run>echo evil >> Jenkinsfile</run>"
     with pytest.raises(CheckFailed, match=r"Jenkinsfile is run by a server"):

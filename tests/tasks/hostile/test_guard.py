@@ -10,35 +10,27 @@ from repoagent.agent.approvals.policy import ApprovalRequest, Verdict
 from repoagent.agent.sandbox.confine import find
 from tests.cli.apply_patch import apply
 from tests.conftest import GitRepo
-from tests.tasks.bare import FINISH, User, go, nobody
-
-MOUNTS = (found := find()) is not None and found.mounting
-mounts = pytest.mark.skipif(not MOUNTS, reason="there is no sandbox with mounts here")
-confined = pytest.mark.skipif(find() is None, reason="there is no sandbox here")
+from tests.tasks.bare import FINISH, User, committed, confined, go, nobody
 
 
 def refuse_or_not(request: ApprovalRequest) -> Verdict:
     return Verdict(request.kind not in {"delete", "sensitive"}, reason="no", by="person")
 
 
-@mounts
+@pytest.mark.skipif(
+    (found := find()) is None or not found.mounting, reason="no sandbox with mounts works here"
+)
 def test_files_that_act_on_opening_are_write_protected(repo: GitRepo) -> None:
     """Existing or not, at the top and below; the placeholders of the sandbox are removed."""
     repo.commit(**{".idea/x.xml": "1\n", "src/AGENTS.md": "1\n", "lib/.envrc": "1\n", "CLAUDE.md": "1\n"})
     before = sorted(path.name for path in repo.top.iterdir())
     tries = "mkdir -p .vscode/a; echo x >.vscode/tasks.json; echo x >.envrc; rm -r .idea; mv lib/.envrc lib/e; mkdir ok"
     more = "for f in .idea/x.xml src/AGENTS.md lib/.envrc CLAUDE.md; do echo 2 >$f; done; echo 2 >src/app.py"
-    outcome, _, _ = go(repo, f"<run>{tries}; {more}; true</run>", FINISH, mode="auto")
-    assert repo.git("show", "--format=", "--name-only", outcome.commits[0]) == "src/app.py\n"
+    go(repo, f"<run>{tries}; {more}; true</run>", FINISH, mode="auto")
+    assert committed(repo) == ["src/app.py"]
     assert sorted({path.name for path in repo.top.iterdir()} - {".repoagent"}) == sorted([*before, "ok"])
-    go(
-        repo,
-        "<run>echo 2 >CLAUDE.md; echo x >.envrc</run>",
-        FINISH,
-        FINISH,
-        mode="auto",
-        allow_sensitive=True,
-    )
+    run = "<run>echo 2 >CLAUDE.md; echo x >.envrc</run>"
+    go(repo, run, FINISH, FINISH, mode="auto", allow_sensitive=True)
     assert (repo.read("CLAUDE.md"), repo.read(".envrc")) == (b"2\n", b"x\n")
 
 
@@ -66,14 +58,12 @@ def test_a_mass_deletion_needs_approval_in_auto(
     user = User(allows=answer) if answer else User()
     _, model, _ = go(repo, "<run>rm -r old; echo 2 >a.txt</run>", FINISH, FINISH, mode="auto", user=user)
     assert [request.kind for request in user.requests] == ["delete"]  # asked about once
-    files = repo.git("show", "--format=", "--name-only", "HEAD").split()
     if answer:
-        assert "ommands deleted 12 files" in model.last_prompt and any(
-            "restored" in said for said in user.messages
-        )
-        assert len(list((repo.top / "old").iterdir())) == 12 and files == ["a.txt"]
+        assert "ommands deleted 12 files" in model.last_prompt
+        assert any("restored" in said for said in user.messages)
+        assert len(list((repo.top / "old").iterdir())) == 12 and committed(repo) == ["a.txt"]
     else:
-        assert len(files) == 13
+        assert len(committed(repo)) == 13
 
 
 @confined

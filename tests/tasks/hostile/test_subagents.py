@@ -45,6 +45,10 @@ def test_a_specification_is_read_back_unless_it_is_malformed(
     request = RunRequest("do it", "x", "worker", "y", commit=commit, tools=frozenset({"read"}), allow=("ls",))
     run_context.write_spec(run_dir, request, limits)
     assert run_context.read_spec(run_dir) == (request, limits)
-    run_dir.subagent.write_text(json.dumps({**json.loads(run_dir.subagent.read_bytes()), **change}))
+    spec = json.loads(run_dir.subagent.read_bytes())
+    del spec["day"]  # an earlier version has no limit for the day
+    run_dir.subagent.write_text(json.dumps(spec))
+    assert run_context.read_spec(run_dir) == (request, limits)
+    run_dir.subagent.write_text(json.dumps({**spec, **change}))
     with pytest.raises(Refused, match="is malformed"):
         run_context.read_spec(run_dir)

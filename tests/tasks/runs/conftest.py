@@ -22,7 +22,7 @@ Start = Callable[..., "Worker"]
 
 
 class Worker:
-    """The run `home`, live in another process until it is ended or killed."""
+    """A run that is live in another process until it is ended or killed."""
 
     def __init__(self, run_dir: RunDirectory, about: Record) -> None:
         commands, self._commands = os.pipe()

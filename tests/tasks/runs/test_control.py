@@ -7,7 +7,8 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -19,17 +20,6 @@ from repoagent.memory import conversation_log
 from repoagent.memory.conversations import named
 from repoagent.storage.layout import Layout
 from repoagent.tasks.runs import control
-from repoagent.tasks.runs.control import (
-    AT_ONCE,
-    LARGEST,
-    delete,
-    live_run,
-    message,
-    stop,
-    terminate_run,
-    unread,
-    wait,
-)
 from repoagent.tasks.runs.directory import Record, RunDirectory, new_name, pid_start, terminate
 from repoagent.tasks.runs.list import Run, find, read_run, runs
 from tests.conftest import GitRepo
@@ -57,32 +47,28 @@ def stranger() -> Iterator[subprocess.Popen[bytes]]:
 def test_messages_are_delivered_in_order_and_at_least_once(start: Start) -> None:
     worker = start()
     assert worker.control() == []
+    for text, why in ((" \n", "empty"), ("x" * 300_000, "300,000 bytes")):
+        with pytest.raises(UsageError, match=why):
+            control.message(of(worker), text)
     for text in ("first", "second\nof two lines"):
-        message(of(worker), text)
+        control.message(of(worker), text)
     put(worker.run_dir, "zz by hand.md", "\ufeffby hand\r\n")
-    assert unread(worker.run_dir) == 3
+    assert control.unread(worker.run_dir) == 3
     assert worker.control() == ["first", "second\nof two lines", "by hand\r\n"]
     assert worker.control() == [] and not list(worker.run_dir.inbox.iterdir())
-    message(of(worker), "do not forget")
+    control.message(of(worker), "do not forget")
     assert worker.control() == ["do not forget"]
     worker.kill()  # before it confirmed
     again = start()
     assert again.control() == ["do not forget"] and again.control() == []
-    message(of(again), "too late")
+    control.message(of(again), "too late")
     again.end()
-    assert unread(again.run_dir) == 1 and start().control() == ["too late"]
-
-
-def test_invalid_messages_are_refused(start: Start) -> None:
-    worker = start()
-    for text, why in ((" \n", "empty"), ("x" * 300_000, "300,000 bytes")):
-        with pytest.raises(UsageError, match=why):
-            message(of(worker), text)
+    assert control.unread(again.run_dir) == 1 and start().control() == ["too late"]
 
 
 def test_other_files_in_the_inbox_are_set_aside_or_read_later(layout: Layout) -> None:
     run_dir, warnings = RunDirectory(layout, "task"), list[str]()
-    with live_run(run_dir, Record("x"), warn=warnings.append) as live:
+    with control.live_run(run_dir, Record("x"), warn=warnings.append) as live:
         os.mkfifo(run_dir.inbox / "a.md")  # ignored, as empty files are
         (run_dir.inbox / "b.md").symlink_to("/etc/passwd")
         (run_dir.inbox / "c.md").mkdir()
@@ -98,35 +84,27 @@ def test_other_files_in_the_inbox_are_set_aside_or_read_later(layout: Layout) ->
         put(run_dir, "i.md", "now")
         assert [*live.control().values()] == ["now"] and len(warnings) == 3
         live.confirm()
-        assert unread(run_dir) == 0
+        assert control.unread(run_dir) == 0
         assert {path.name for path in run_dir.inbox.glob("*broken*")} == {f"{n}.md.broken-1" for n in "bcd"}
         assert (run_dir.inbox / "d.md.broken-1").stat().st_size == 2**30
-        for number in range(AT_ONCE + 3):
+        for number in range(control.AT_ONCE + 3):
             put(run_dir, f"{number:03}.md", f"{number}")
-        assert [*live.control().values()] == [str(number) for number in range(AT_ONCE)]
-        put(run_dir, "full.md", "x" * LARGEST)
-        assert [len(text) for text in live.control().values()] == [2, 2, 2, LARGEST]
+        assert [*live.control().values()] == [str(number) for number in range(control.AT_ONCE)]
+        put(run_dir, "full.md", "x" * control.LARGEST)
+        assert [len(text) for text in live.control().values()] == [2, 2, 2, control.LARGEST]
         live.ended("done", "")
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("kind", ["request", "file", "folder", "full folder", "pipe", "dangling link"])
-def test_a_stop_file_of_any_type_stops_once(start: Start, kind: str) -> None:
+@pytest.mark.parametrize(
+    "make",
+    [Path.touch, Path.mkdir, lambda path: (path / "x").mkdir(parents=True), os.mkfifo, lambda path: path.symlink_to("x")],
+    ids=["file", "folder", "full folder", "pipe", "dangling link"],
+)  # fmt: skip
+def test_a_stop_file_of_any_type_stops_once(start: Start, make: Callable[[Path], None]) -> None:
     worker = start()
     path = worker.run_dir.stop
-    match kind:
-        case "request":
-            assert [run.name for run in stop(of(worker))] == ["task"]
-        case "file":
-            path.write_text("please\n")
-        case "folder" | "full folder":
-            path.mkdir()
-            if kind == "full folder":
-                (path / "x").touch()
-        case "pipe":
-            os.mkfifo(path)
-        case _:
-            path.symlink_to("nowhere")
+    make(path)
     assert worker.control() == "Stopped"
     worker.wait()
     assert (of(worker).state, of(worker).exit_code) == ("stopped", 130) and not path.exists()
@@ -135,24 +113,22 @@ def test_a_stop_file_of_any_type_stops_once(start: Start, kind: str) -> None:
 
 def test_a_killed_run_accepts_no_requests_and_its_own_are_dropped(start: Start) -> None:
     worker = start()
-    stop(of(worker))
+    control.stop(of(worker))
     worker.kill()
     again = start()
     assert again.control() == []
     again.kill()
-    for request in (stop, terminate_run, lambda run: message(run, "hello")):
-        with pytest.raises(
-            control.NotRunning,
-            match=r"task is not running \(killed\); resume it with `repoagent run --resume task",
-        ):
+    reason = r"task is not running \(killed\); resume it with `repoagent run --resume task"
+    for request in (control.stop, control.terminate_run, lambda run: control.message(run, "hello")):
+        with pytest.raises(control.NotRunning, match=reason):
             request(of(again))
-    assert not again.run_dir.stop.exists() and unread(again.run_dir) == 0
+    assert not again.run_dir.stop.exists() and control.unread(again.run_dir) == 0
 
 
 def test_requests_include_sub_agents_and_those_that_start_later(start: Start) -> None:
     parent, child, other = start("parent"), start("child", parent="parent"), start("other")
     start("past", parent="parent").end()
-    assert [run.name for run in stop(of(parent))] == ["parent", "child"]
+    assert [run.name for run in control.stop(of(parent))] == ["parent", "child"]
     assert child.control() == "Stopped" and other.control() == []
     assert start("late", parent="parent").control() == "Stopped"
 
@@ -160,41 +136,37 @@ def test_requests_include_sub_agents_and_those_that_start_later(start: Start) ->
 def test_terminate_is_recorded_and_waited_for(start: Start) -> None:
     worker = start()
     with pytest.raises(control.StillRunning, match=r"still running after 0.1 s"):
-        wait(of(worker), 0.1)
-    assert [run.name for run in terminate_run(of(worker))] == ["task"]
-    ended = wait(of(worker), 5)
+        control.wait(of(worker), 0.1)
+    assert [run.name for run in control.terminate_run(of(worker))] == ["task"]
+    ended = control.wait(of(worker), 5)
     assert ended.state == "stopped" and "SIGTERM" in ended.record.text
-    assert worker.answer() == "Ended" and wait(ended) == read_run(ended.run_dir)
+    assert worker.answer() == "Ended" and control.wait(ended) == read_run(ended.run_dir)
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("lie", ["pid", "pid_start", "huge", "negative", "init"])
+@pytest.mark.parametrize(
+    "lie", [{}, {"pid_start": "1"}, {"pid": 2**40}, {"pid": -1}, {"pid": 1, "pid_start": ""}]
+)
 def test_another_process_is_never_terminated(
-    start: Start, stranger: subprocess.Popen[bytes], lie: str
+    start: Start, stranger: subprocess.Popen[bytes], lie: dict[str, object]
 ) -> None:
     worker = start()
     record = json.loads(worker.run_dir.record.read_text())
-    lies: dict[str, dict[str, object]] = {
-        "pid": {"pid": stranger.pid},  # the process id was reused
-        "pid_start": {"pid_start": "1"},
-        "huge": {"pid": 2**40},
-        "negative": {"pid": -1},
-        "init": {"pid": 1, "pid_start": ""},
-    }
-    worker.run_dir.record.write_text(json.dumps({**record, **lies[lie]}))
-    assert terminate_run(of(worker)) == []
+    reused = {"pid": stranger.pid}
+    worker.run_dir.record.write_text(json.dumps({**record, **(lie or reused)}))
+    assert control.terminate_run(of(worker)) == []
     assert stranger.poll() is None and worker.control() == []
 
 
 def test_only_the_holder_of_the_lock_is_terminated(layout: Layout, stranger: subprocess.Popen[bytes]) -> None:
     """A repository may contain a run.json that names any process."""
     run_dir, birth = RunDirectory(layout, "task"), pid_start(stranger.pid)
-    with live_run(run_dir, Record("x")):
+    with control.live_run(run_dir, Record("x")):
         record = json.loads(run_dir.record.read_text())
     forged = {**record, "pid": stranger.pid, "pid_start": birth, "ended": "", "state": "running"}
     run_dir.record.write_text(json.dumps(forged))
     with pytest.raises(Refused, match="killed"):
-        terminate_run(find(layout, "task"))
+        control.terminate_run(find(layout, "task"))
     assert stranger.poll() is None
 
 
@@ -208,28 +180,25 @@ def test_a_process_is_identified_by_its_start_time(stranger: subprocess.Popen[by
     assert pid_start(stranger.pid) == "" and not terminate(process)
 
 
-def ended(run_dir: RunDirectory) -> None:
-    with live_run(run_dir, Record("x")) as live:
-        run_dir.output.mkdir(mode=0o700)
-        (run_dir.output / "1.txt").write_text("much")
-        live.ended("done", "")
-
-
 def test_a_deleted_conversation_can_be_restored_unless_it_was_named(repo: GitRepo) -> None:
     layout = layout_of(open_worktree(repo.top))
-    run_dir = RunDirectory(layout, new_name())
-    ended(run_dir)
-    append(run_dir.conversation, Turn("user", "precious"))
+    run_dir, mine = RunDirectory(layout, new_name()), RunDirectory(layout, "mine")
+    for each in (run_dir, mine):
+        with control.live_run(each, Record("x")) as live:
+            each.output.mkdir(mode=0o700)
+            (each.output / "1.txt").write_text("much")
+            live.ended("done", "")
+        append(each.conversation, Turn("user", "precious"))
+    # a conversation with a chosen name is kept
+    assert (
+        not control.delete(find(layout, "mine")) and mine.conversation.exists() and not mine.folder.exists()
+    )
     data = run_dir.conversation.read_bytes()
     (layout.runs / ".gone-abc").mkdir()
     (layout.runs / ".gone-abc" / "x").touch()  # left by a killed deletion
-    assert delete(find(layout, run_dir.name))
+    assert control.delete(find(layout, run_dir.name))
     assert runs(layout) == [] and not list(layout.runs.iterdir()) and not run_dir.conversation.exists()
     conversation_log.reverse(layout, named(layout, run_dir.name), conversation_log.UNDO, warn=print)
     assert run_dir.conversation.read_bytes() == data
     assert find(layout, run_dir.name).state == "conversation"
-    assert delete(find(layout, run_dir.name)) and runs(layout) == []
-    mine = RunDirectory(layout, "mine")  # a conversation with a chosen name is kept
-    ended(mine)
-    append(mine.conversation, Turn("user", "mine"))
-    assert not delete(find(layout, "mine")) and mine.conversation.exists() and not mine.folder.exists()
+    assert control.delete(find(layout, run_dir.name)) and runs(layout) == []

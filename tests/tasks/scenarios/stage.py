@@ -81,11 +81,6 @@ def _lost(received: Received) -> str:
     return f"<reject>unexpected: {last}</reject>"
 
 
-def quoted(text: str, name: str) -> list[str]:
-    """Return the contents of the fences called `name`."""
-    return re.findall(rf"<{name}(?: [^<>\n]*)?>\n(.*?)</{name}", text, re.DOTALL)
-
-
 FIX: tuple[Reply, ...] = (
     f"<run>{CHECK}</run>",
     seen("FAILED tests/test_rounding.py::test_no_digits", '<read path="convert/rounding.py"/>'),
@@ -176,7 +171,7 @@ class Stage:
         found: dict[str, Any] = json.loads(self.file("runs", name or self.name, "run.json").read_text())
         return found
 
-    def sound(self, state: str = "done", *, name: str | None = None, audited: bool = True) -> None:
+    def sound(self, state: str = "done", *, name: str | None = None) -> None:
         """Assert that the repository is healthy, that no locks or journals are left, and that the records are true and
         contain no key."""
         name = name or self.name
@@ -191,17 +186,17 @@ class Stage:
         assert record["state"] == state, record
         for commit in record["commits"]:
             self.repo.git("merge-base", "--is-ancestor", commit, "HEAD")
-        if audited:  # the audit has each command that ran and each written file
-            lines = map(json.loads, self.file("audit.jsonl").read_text().splitlines())
-            mine = [line for line in lines if line.get("run") == name]
-            results = [turn for turn in conversation.turns if turn.role == "observation"]
-            ran = [turn for turn in results if turn.meta["kind"] == "run" and re.match(r"exit \d", turn.text)]
-            assert len([line for line in mine if line["kind"] == "command" and "exit" in line]) >= len(ran)
-            written = {line["path"] for line in mine if line["kind"] == "write"}
-            for turn in results:
-                if turn.meta["kind"] == "edit" and turn.text.startswith("Applied"):
-                    first = turn.text.splitlines()[0]
-                    assert written.issuperset(re.findall(r"(?:Applied: |[,;] )([\w./-]+\.\w+):\d", first))
+        # the audit has each command that ran and each written file
+        lines = map(json.loads, self.file("audit.jsonl").read_text().splitlines())
+        mine = [line for line in lines if line.get("run") == name]
+        results = [turn for turn in conversation.turns if turn.role == "observation"]
+        ran = [turn for turn in results if turn.meta["kind"] == "run" and re.match(r"exit \d", turn.text)]
+        assert len([line for line in mine if line["kind"] == "command" and "exit" in line]) >= len(ran)
+        written = {line["path"] for line in mine if line["kind"] == "write"}
+        for turn in results:
+            if turn.meta["kind"] == "edit" and turn.text.startswith("Applied"):
+                first = turn.text.splitlines()[0]
+                assert written.issuperset(re.findall(r"(?:Applied: |[,;] )([\w./-]+\.\w+):\d", first))
         for place in (self.repo.top / ".repoagent", git / "repoagent"):
             for path in place.rglob("*"):
                 assert not path.is_file() or KEY.encode() not in path.read_bytes(), path

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import re
-import threading
+import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
 
-from repoagent.agent.sandbox.confine import find
 from repoagent.cli.commands.run_ui import refuse_all
 from tests.llm.providers.messages_server import Received
-from tests.tasks.bare import User
+from tests.tasks.bare import User, confined
 from tests.tasks.scenarios.stage import Look, Reply, Stage, finish
 
 Make = Callable[..., Stage]
@@ -96,40 +93,13 @@ def obeys(received: Received) -> str:
     if number > len(orders):
         return finish("Obey", "did it all")
     order = str(orders[number - 1])
-    return (
-        f"```diff\n--- /dev/null\n+++ b/{order[5:]}\n@@\n+owned\n```\n"
-        if order.startswith("EDIT ")
-        else order
-    )
+    path = order.removeprefix("EDIT ")
+    return order if path == order else f"```diff\n--- /dev/null\n+++ b/{path}\n@@\n+owned\n```\n"
 
 
 def nonce_of(received: Received) -> str:
     """Return the nonce that marks the program's own text in this conversation."""
     return re.findall(r"^<observation-([0-9a-f]{8}) kind=", received.turns[0][1], re.MULTILINE)[0]
-
-
-@contextmanager
-def listener() -> Iterator[tuple[int, list[str]]]:
-    """Start a local server that no run may reach; yield its port and the paths requested from it."""
-    requests: list[str] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            requests.append(self.path)
-            self.send_response(204)
-            self.end_headers()
-
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    with HTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-        thread.start()
-        try:
-            yield server.server_address[1], requests
-        finally:
-            server.shutdown()
-            thread.join()
 
 
 def test_hidden_text_never_leaves_its_quotation(stage: Make) -> None:
@@ -166,70 +136,41 @@ def test_a_file_that_knows_the_nonce_of_the_conversation(stage: Make) -> None:
     task.sound()
 
 
-@pytest.mark.parametrize("mode", ["ask", "auto", "read-only", "auto-edit"])
+@pytest.mark.parametrize("mode", ["ask", pytest.param("auto", marks=confined), "read-only", "auto-edit"])
 def test_a_model_that_obeys_does_no_harm(stage: Make, clean_environment: Path, mode: str) -> None:
     """Without a user to ask, in each mode: nothing leaves the machine, and git and other files stay unchanged."""
-    if mode == "auto" and find() is None:
-        pytest.skip("there is no sandbox here")
     (clean_environment / ".ssh").mkdir()
     (clean_environment / ".ssh" / "id_test").write_text("PRIVATE-KEY-OF-ADA\n")
     task = stage()
-    with listener() as (port, reached):
-        places(task, port)
-        git = {
-            path: path.read_bytes() for path in sorted((task.repo.top / ".git").glob("*")) if path.is_file()
-        }
-        hooks = sorted((task.repo.top / ".git" / "hooks").iterdir())
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        places(task, server.getsockname()[1])
+        git_dir = task.repo.top / ".git"
+        git = {path: path.read_bytes() for path in git_dir.glob("*") if path.is_file()}
+        hooks = sorted((git_dir / "hooks").iterdir())
         task.before = Look.at(task.repo)
         user = User(allows=refuse_all)
         outcome = task.go(*[obeys] * 40, prompt="Describe the guide.", mode=mode, user=user)
-        assert outcome.commits == ()
-    assert reached == []
+        server.setblocking(False)
+        with pytest.raises(BlockingIOError):  # because no command has connected
+            server.accept()
+    assert outcome.commits == ()
     assert Look.at(task.repo) == task.before
-    assert sorted((task.repo.top / ".git" / "hooks").iterdir()) == hooks
-    assert {path: path.read_bytes() for path in git} | {} == git
-    assert not (task.repo.top.parent / "outside.txt").exists()
-    assert not (clean_environment / "owned.txt").exists()
-    assert not (task.repo.top / ".repoagent" / "config.toml").exists()
-    everything = "".join(received.text for received in task.requests)
-    assert TOKEN not in everything
-    assert "PRIVATE-KEY" not in everything
-    assert "root:x:0" not in everything
-    said = "\n".join(path.read_text(errors="replace") for path in task.file().rglob("*") if path.is_file())
-    assert TOKEN not in said
-    assert "PRIVATE-KEY" not in said
+    assert sorted((git_dir / "hooks").iterdir()) == hooks
+    assert {path: path.read_bytes() for path in git} == git
+    for path in (
+        task.repo.top.parent / "outside.txt", clean_environment / "owned.txt", task.file("config.toml"),
+    ):  # fmt: skip
+        assert not path.exists()
+    sent = "".join(received.text for received in task.requests)
+    stored = "".join(path.read_text(errors="replace") for path in task.file().rglob("*") if path.is_file())
+    for secret in (TOKEN, "PRIVATE-KEY", "root:x:0"):
+        assert secret not in sent and secret not in stored
     task.sound(str(task.record()["state"]))
 
 
-@pytest.mark.parametrize(
-    ("command", "mode"),
-    [
-        ("cat .env", "ask"),
-        ("head -5 .e*", "read-only"),
-        ("git log -p -1", "read-only"),
-        ("git show HEAD:.env", "auto"),
-        ("python3 -c 'print(open(chr(46) + \"env\").read())'", "auto"),
-    ],
-)
-def test_commands_without_approval_show_no_secrets(stage: Make, command: str, mode: str) -> None:
-    """A command without approval does not show what `read` refuses to show."""
-    if find() is None:
-        pytest.skip("there is no sandbox here")
-    task = stage()
-    task.repo.write(".env", "DB_PASSWORD=correct-horse-battery\n")
-    task.repo.commit("Add the environment")
-
-    task.go(f"<run>{command}</run>", "I have seen it.", prompt="x", mode=mode, user=User(allows=refuse_all))
-    assert "correct-horse" not in task.requests[-1].text
-
-
+@confined
 def test_a_test_can_read_its_key(stage: Make) -> None:
-    if find() is None:
-        pytest.skip("there is no sandbox here")
-    task = stage()
-    task.repo.write("server.pem", "of a test\n")
-    task.repo.commit("Add a certificate")
-
+    task = stage({"server.pem": "of a test\n"})
     read = '<run>python3 -c \'print(open("server" + ".pem").read())\'</run>'
     task.go(read, "I have seen it.", prompt="Look.", mode="auto", user=User(allows=refuse_all))
     assert "of a test" in task.requests[-1].text

@@ -6,7 +6,6 @@ import json
 import subprocess
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -16,12 +15,11 @@ from tests.tasks.scenarios.stage import BUMP, FIX, MODEL, Look, Stage, seen
 Make = Callable[..., Stage]
 
 
-def arguments(*words: str, mode: str = "auto-edit") -> list[str]:
-    return ["run", "--model", MODEL, "--mode", mode, *words]
+COMMAND = ("run", "--model", MODEL, "--mode")
 
 
 def run(task: Stage, *words: str, stdin: bytes = b"", mode: str = "auto-edit") -> tuple[int, str, str]:
-    done = program.run(arguments(*words, mode=mode), task.repo.top, stdin=stdin, load=("anthropic",))
+    done = program.run([*COMMAND, mode, *words], task.repo.top, stdin=stdin, load=("anthropic",))
     return done.returncode, done.stdout.decode(), done.stderr.decode()
 
 
@@ -75,17 +73,15 @@ def test_without_a_user_to_ask(stage: Make) -> None:
     assert Look.at(task.repo) == task.before
 
 
-def test_killed_during_a_command(stage: Make, clean_environment: Path) -> None:
+def test_killed_during_a_command(stage: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """The command dies with the run; the model learns that its progress is unknown."""
-    config = clean_environment / ".config/repoagent/config.toml"
-    config.parent.mkdir(parents=True)
-    config.write_text('[run]\nallow = ["python3 *", "touch *", "sleep *"]\n')
+    monkeypatch.setenv("REPOAGENT_RUN__ALLOW", "python3 *\ntouch *\nsleep *")
     task = stage()
     wait = "<run>touch begun; sleep 31.4159; touch ended</run>"
     task.name, task.replies = "fix", (wait, seen("This was interrupted", str(FIX[0])), *FIX[1:])
     task.before = Look.at(task.repo)
-    words = arguments("--conversation", task.name, "Make the failing test pass.")
-    running = program.start(words, task.repo.top, load=("anthropic",))
+    words = ("--conversation", task.name, "Make the failing test pass.")
+    running = program.start([*COMMAND, "auto-edit", *words], task.repo.top, load=("anthropic",))
     while not (task.repo.top / "begun").exists():
         assert running.poll() is None, running.communicate()
         time.sleep(0.02)
