@@ -106,7 +106,7 @@ BLOCKS = Blocks("m", ({"type": "tool_use"},), "", (("c1", '<read path="a"/>'), (
 
 def sent(conversation: tuple[Turn, ...], blocks: Blocks = BLOCKS) -> Sequence[Message]:
     return messages_of(
-        conversation, "ab12ab12", CALLED, lambda turn: blocks if turn.meta.get("blocks") else None
+        conversation, "ab12ab12", CALLED, lambda turn: blocks if "blocks" in turn.meta else None
     )
 
 
@@ -126,9 +126,7 @@ def sent(conversation: tuple[Turn, ...], blocks: Blocks = BLOCKS) -> Sequence[Me
         ),
     ],
 )  # fmt: skip
-def test_results_are_matched_to_their_calls(
-    conversation: tuple[Turn, ...], answers: list[tuple[str, bool]]
-) -> None:
+def test_results_answer_calls(conversation: tuple[Turn, ...], answers: list[tuple[str, bool]]) -> None:
     _, reply, results = sent(conversation)
     assert reply.blocks is not None
     assert [(part.answers, part.failed) for part in results.parts] == answers

@@ -270,11 +270,8 @@ def test_once_is_appended_to_the_last_observation_of_its_kind() -> None:
 
 
 def test_other_text_and_messages_are_in_the_outcome() -> None:
-    replies = (
-        "<message>half way</message>\n<run>make</run>",
-        "b.py is not done.\n<finish>a.py is done</finish>",
-    )
-    game = play(*replies)
+    first = "<message>half way</message>\n<run>make</run>"
+    game = play(first, "b.py is not done.\n<finish>a.py is done</finish>")
     outcome, words = game.outcome, [event.words for event in game.events if event.kind == "reply"]
     assert (outcome.text, outcome.words) == ("a.py is done", "b.py is not done.")
     assert outcome.messages == ("half way",) and words[-1] == "b.py is not done.\n\na.py is done"
@@ -473,9 +470,7 @@ def test_replies_to_several_prompts_are_joined() -> None:
     assert agent.step(ASKED) == Turn("assistant", "x\n\nx", meta)
 
 
-def test_plugin_is_loaded_and_the_model_is_the_default(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_agents_are_loaded_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a distribution with three agents: a valid one, one without its module, one without its name."""
     info = tmp_path / "clever_agents-1.0.dist-info"
     info.mkdir()

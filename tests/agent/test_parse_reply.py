@@ -180,18 +180,9 @@ def test_thoughts_of_a_reasoning_model_are_ignored() -> None:
 
 # Properties.
 
-MARKS = (
-    "```",
-    "```diff\n",
-    "~~~",
-    "`",
-    "--- a/x\n+++ b/x\n",
-    "@@\n",
-    "-a\n",
-    "+b\n",
-    " c\n",
-    "<<<<<<< SEARCH\n",
-)
+MARKS = [
+    "```", "```diff\n", "~~~", "`", "--- a/x\n+++ b/x\n", "@@\n", "-a\n", "+b\n", " c\n", "<<<<<<< SEARCH\n",
+]  # fmt: skip
 scraps = st.sampled_from(
     [
         *MARKS, "<run>", "</run>", "<run ", "</run ", "<think>", "</think>", "<commit>", "</commit>", "<run id='x'>",

@@ -175,11 +175,8 @@ def test_failed_system_call_stops_the_run(file: Path, monkeypatch: pytest.Monkey
 
 
 def test_tag_as_a_model_writes_it(file: Path) -> None:
-    reply = (
-        '<task add="One">why\nso</task>\n<task add="Two"/>\n<task n="1" state="completed">it was b</task>\n'
-    )
-    for action in parse(reply, TOOLS).actions:
-        assert task_tool(file).perform(action).ok
+    added = '<task add="One">why\nso</task>\n<task add="Two"/>\n'
+    talk(file, f'{added}<task n="1" state="completed">it was b</task>\n')
     assert file.read_text().endswith("- [x] 1. One\n  why\n  so\n  it was b\n- [ ] 2. Two\n")
     shown = perform(file).text
     assert "  it was b" in shown and "<plan>" in shown
@@ -322,7 +319,7 @@ ACTIONS = st.builds(
 
 @given(st.lists(st.lists(ACTIONS, max_size=3), max_size=6))
 @settings(max_examples=25, deadline=None)
-def test_rebuilt_plan_equals_the_plan_in_the_file(
+def test_rebuilt_plan_equals_the_file(
     tmp_path_factory: pytest.TempPathFactory, replies: list[list[str]]
 ) -> None:
     file = tmp_path_factory.mktemp("plan") / "plan.md"

@@ -42,9 +42,8 @@ class PythonTool:
         gate = Gate("ask", lambda asked: Verdict(True), audit=audit, sandbox=sandbox.name if sandbox else "")
         env = scrubbed(os.environ, policy)
         env.pop("PYTEST_CURRENT_TEST", None)  # if set, ipykernel does not capture the output of programs
-        self.runner = CommandRunner(
-            self.top, base / "output", env, gate, wrap=wrap, why_ended=why_ended, audit=audit
-        )
+        output = base / "output"
+        self.runner = CommandRunner(self.top, output, env, gate, wrap=wrap, why_ended=why_ended, audit=audit)
         self.session = KernelSession(self.runner, self.scratch, sys.executable)
         self.tool = self.session.tool()
 

@@ -23,9 +23,8 @@ def actions(step: Step) -> Sequence[Action]:
 
 def step(reply: str, *results: str, ok: bool = True, extra: str = "") -> Step:
     calls = zip(parse(reply, TOOLS).actions, results, strict=True)
-    seen = [
-        Turn("observation", text, {"kind": call.kind, "ok": "yes" if ok else "no"}) for call, text in calls
-    ]
+    status = "yes" if ok else "no"
+    seen = [Turn("observation", text, {"kind": call.kind, "ok": status}) for call, text in calls]
     noted = [Turn("observation", "told", {"kind": extra, "extra": extra})] if extra else []
     return Step(Turn("assistant", reply), (*seen, *noted))
 
@@ -99,9 +98,7 @@ COMMANDS = st.lists(st.sampled_from(["make test", "make lint", "cat x"]), min_si
     st.lists(COMMANDS, min_size=1, max_size=15), st.sampled_from(["1 failed in 0.3s", "ok"]), st.booleans()
 )
 @settings(max_examples=30)
-def test_no_warning_while_edits_and_tests_alternate(
-    rounds: list[list[str]], result: str, together: bool
-) -> None:
+def test_edits_between_tests_prevent_a_warning(rounds: list[list[str]], result: str, together: bool) -> None:
     """Each round is a new edit, and some commands with the same prose and the same results."""
     steps: list[Step] = []
     for number, commands in enumerate(rounds):

@@ -75,11 +75,7 @@ class Bench:
         self.events: list[Mapping[str, object]] = []
         self.addresses = {"one.test": ["127.0.0.1"], "two.test": ["127.0.0.1"]}
         self.gate = Gate("auto", lambda asked: self.asked.append(asked) or Verdict(True))
-        local = Net(
-            may=lambda address: address == "127.0.0.1",
-            resolve=lambda host, port: self.addresses.get(host, []),
-            seconds=5.0,
-        )
+        local = Net("127.0.0.1".__eq__, lambda host, port: self.addresses.get(host, []), seconds=5.0)
         self.browser = Browser(self.gate, local, audit=self.events.append)
 
     def __call__(self, url: str = "http://one.test:port/", **net: object) -> Observation:

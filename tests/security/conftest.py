@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,17 +23,13 @@ def attack(run: Run, script: Script) -> Attack:
     """For each of `answers` a `repoagent ARGS EACH` whose model gives that answer, once."""
 
     def attack(
-        answers: Sequence[str],
-        *args: str,
-        each: Sequence[Sequence[str]] = (),
-        env: Mapping[str, str] | None = None,
-        cwd: Path | None = None,
+        answers: Sequence[str], *args: str, each: Sequence[Sequence[str]] = (), **how: Any
     ) -> list[Done]:
-        once = {"REPOAGENT_MAX_TURNS": "1", "REPOAGENT_MEMORY__ENABLED": "false", **(env or {})}
+        once = {"REPOAGENT_MAX_TURNS": "1", "REPOAGENT_MEMORY__ENABLED": "false", **how.pop("env", {})}
         ended = []
         for number, answer in enumerate(answers):
             script.replies(answer)
-            ended.append(run(*args, *(each[number] if each else ()), env=once, cwd=cwd))
+            ended.append(run(*args, *(each[number] if each else ()), env=once, **how))
         return ended
 
     return attack
@@ -88,3 +85,6 @@ def search(path: str) -> str:
 
 def envelope(path: str) -> str:
     return f"*** Begin Patch\n*** Add File: {path}\n+x = 1\n*** End Patch\n"
+
+
+FORMS = (create, whole, search, envelope, delete, lambda p: rename("a.txt", p), lambda p: copy("a.txt", p))

@@ -65,9 +65,8 @@ NAMED = [
 
 def test_names_of_a_person_are_no_options_either(repo: GitRepo, attack: Attack) -> None:
     refs = repo.git("for-each-ref")
-    ended = attack(
-        [modify("a.txt", "line 1", "line one")] * len(NAMED), "edit", "a.txt", "x", "--yes", each=NAMED
-    )
+    answers = [modify("a.txt", "line 1", "line one")] * len(NAMED)
+    ended = attack(answers, "edit", "a.txt", "x", "--yes", each=NAMED)
     for given, end in zip(NAMED, ended, strict=True):
         assert "Traceback" not in end.err and end.code in {2, 3, 6}, (given, end)
     assert not (repo.top / "PWNED").exists()
@@ -76,16 +75,13 @@ def test_names_of_a_person_are_no_options_either(repo: GitRepo, attack: Attack) 
 
 def test_an_edit_id_is_no_option(repo: GitRepo, attack: Attack) -> None:
     names = ["--all", "-f", "../../x", "x/../../y", "a b", "", "\x1b[31m"]
-    ended = attack(
-        [""] * 2 * len(names), each=[(verb, "--", name) for verb in ("undo", "redo") for name in names]
-    )
+    each = [(verb, "--", name) for verb in ("undo", "redo") for name in names]
+    ended = attack([""] * len(each), each=each)
     for end in ended:
         assert end.code in {1, 2, 3} and "Traceback" not in end.err and "\x1b" not in end.err, end
 
 
-def test_programs_that_a_repository_configures_are_not_run_by_us(
-    repo: GitRepo, run: Run, script: Script, tmp_path: Path
-) -> None:
+def test_configured_programs_are_not_run(repo: GitRepo, run: Run, script: Script, tmp_path: Path) -> None:
     """Filters and hooks are what a commit is made with, so git runs them; what only shows or watches it does not."""
     log = tmp_path / "ran"
     program = tmp_path / "program.sh"

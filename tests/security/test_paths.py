@@ -17,22 +17,10 @@ from repoagent.edit.request import EditRequest, Target
 from repoagent.git.files import read_source
 from repoagent.git.worktree import open_worktree
 from tests.conftest import GitRepo
-from tests.security.conftest import (
-    Attack,
-    copy,
-    create,
-    delete,
-    envelope,
-    modify,
-    rename,
-    search,
-    snapshot,
-    whole,
-)
+from tests.security.conftest import FORMS, Attack, copy, create, delete, modify, rename, snapshot, whole
 
 pytestmark = pytest.mark.soak
 
-FORMS = (create, whole, search, envelope, delete, lambda p: rename("a.txt", p), lambda p: copy("a.txt", p))
 NAMES = [
     "../x", "../../etc/x", "/etc/x", "/tmp/x", "a/../../x", "src/../../x", "./../x", "~/x",
     ".git/config", ".git/hooks/pre-commit", ".git/info/attributes", ".GIT/config", ".Git/hooks/pre-commit", ".git./x",
@@ -109,18 +97,15 @@ LEADING = [
 ]  # fmt: skip
 
 
-def test_what_leads_elsewhere_is_refused_before_a_model_is_asked(
-    minefield: GitRepo, attack: Attack, tmp_path: Path
-) -> None:
-    before = snapshot(tmp_path)
+def test_no_model_is_asked_about_what_leads_elsewhere(minefield: GitRepo, attack: Attack) -> None:
+    before = state(minefield)
     answer = "```diff\n--- a/x\n+++ b/x\n@@\n-line 1\n+evil\n```\n"
-    ended = attack(
-        [answer] * len(LEADING), "edit", "--yes", "--create", each=[(name, "change it") for name in LEADING]
-    )
+    each = [(name, "change it") for name in LEADING]
+    ended = attack([answer] * len(LEADING), "edit", "--yes", "--create", each=each)
     for name, end in zip(LEADING, ended, strict=True):
         assert (end.code in {2, 3}, end.out) == (True, ""), (name, end)
         assert end.err.count("\n") == 1, end
-    assert snapshot(tmp_path) == before
+    assert state(minefield) == before
 
 
 def test_the_git_file_of_a_linked_work_tree(repo: GitRepo, attack: Attack, tmp_path: Path) -> None:
@@ -131,9 +116,8 @@ def test_the_git_file_of_a_linked_work_tree(repo: GitRepo, attack: Attack, tmp_p
         modify(".git", link, "gitdir: /tmp"), whole(".git"), delete(".git"), rename("a.txt", ".git"), rename(".git", "x"),
         copy(".git", "x"), create(".git/x"),
     ]  # fmt: skip
-    ended = attack(
-        answers, "edit", "a.txt", "x", "--yes", "--scope", "repo", "--create", cwd=tmp_path / "linked"
-    )
+    options = ("--yes", "--scope", "repo", "--create")
+    ended = attack(answers, "edit", "a.txt", "x", *options, cwd=tmp_path / "linked")
     assert {end.code for end in ended} <= {3, 5}, ended
     assert snapshot(tmp_path) == before
 

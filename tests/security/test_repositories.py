@@ -109,10 +109,8 @@ def test_the_model_of_a_repository_is_named_where_it_is_asked(
     assert (done.out, "using " in done.err) == ("mine\n", False)
 
 
-def test_a_program_that_watches_files_is_not_run_by_our_calls(
-    repo: GitRepo, run: Run, script: Script, tmp_path: Path
-) -> None:
-    """Nor does the user's own configuration of it reach the hooks of other repositories as another one."""
+def test_a_program_that_watches_files(repo: GitRepo, run: Run, script: Script, tmp_path: Path) -> None:
+    """Our calls do not run it, nor does the user's own configuration of it reach the hooks of other repositories as another one."""
     repo.hook("pre-commit", f'echo "$(git config core.fsmonitor)" >> {tmp_path}/hooked\n')
     script.replies(GREET, GREET)
     run("edit", "src/app.py", "greet with a comma", "--yes", code=0)
@@ -142,18 +140,16 @@ def test_what_a_history_index_calls_a_commit_is_no_option(repo: GitRepo, tmp_pat
     assert done.returncode == 0 and b"is damaged" in done.stderr, done
 
 
-TRIGGERS = {
-    "history": ("mine", "tip"),
-    "memory": ("memory list", "memory"),
-    "recall": ("recall line", "meta"),
-}
-
-
 def test_a_database_of_a_stranger_runs_no_statements(repo: GitRepo, run: Run) -> None:
     repo.commit("more", **{f"f{number}": "x\n" for number in range(10)})
     for number in range(10):
         run("memory", "note", f"f{number}", "a line", code=0)
-    for name, (command, table) in TRIGGERS.items():
+    tables = (
+        ("history", "mine", "tip"),
+        ("memory", "memory list", "memory"),
+        ("recall", "recall line", "meta"),
+    )
+    for name, command, table in tables:
         run(*command.split(), code=0)
         database = repo.top / f".repoagent/{name}.db"
         execute(database, f"CREATE TRIGGER endless AFTER INSERT ON {table} BEGIN SELECT 1; END")

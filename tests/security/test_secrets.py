@@ -53,9 +53,7 @@ def test_a_failing_check_that_prints_the_environment(run: Run, script: Script, t
     assert not any(value in done.out + done.err for value in CANARIES.values())
 
 
-def test_a_failing_hook_that_prints_the_environment(
-    repo: GitRepo, run: Run, script: Script, tmp_path: Path
-) -> None:
+def test_a_failing_hook_that_prints_it(repo: GitRepo, run: Run, script: Script, tmp_path: Path) -> None:
     repo.hook("pre-commit", "env; exit 1\n")
     script.replies(GREET, "<reject>it can't be done</reject>")
     assert run(*EDIT, env=CANARIES).code != 0
@@ -63,9 +61,7 @@ def test_a_failing_hook_that_prints_the_environment(
     assert files_with_a_canary(tmp_path) == []
 
 
-def test_a_failing_filter_and_a_failing_model_that_print_it(
-    repo: GitRepo, run: Run, script: Script, tmp_path: Path
-) -> None:
+def test_a_filter_and_a_model_that_print_it(repo: GitRepo, run: Run, script: Script, tmp_path: Path) -> None:
     script.replies(GREET)
     run(*EDIT, "--model", "command:env >&2; exit 3", env=CANARIES, code=4)
     repo.git("config", "filter.x.clean", "env >&2; exit 1")

@@ -10,12 +10,10 @@ import pytest
 
 from tests.cli.screens import Screen
 from tests.conftest import GitRepo
-from tests.edit.conftest import Run, Script, diff
+from tests.edit.conftest import HELLO, Run, Script, greeting
 
 EVIL = "\x1b[2J\x1b]0;owned\x07\x1b]52;c;cm0gLXJm\x07\x1b]8;;http://evil\x1b\\x\x08\x08\x9b31m\x85\u202edaol\u2066\u200b\x00"
-CHANGE = diff(
-    "src/app.py", " def greet(name):", "-    return 'hello ' + name", f"+    return '{EVIL[:-1]}' + name"
-)
+CHANGE = greeting(HELLO, f"'{EVIL[:-1]}' + name")
 # What we paint with, and how the line of what is being done is taken away again.
 OURS = re.compile(r"\x1b\[(?:[0-9;]*m|[02]?K|1A|\?25[lh])|\r")
 RAW = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]")
@@ -74,9 +72,8 @@ def test_errors_prompts_and_values(hostile: GitRepo, script: Script, arguments: 
 
 def test_json_is_ascii(hostile: GitRepo, run: Run, tmp_path: Path) -> None:
     (tmp_path / "reply").write_text(f"{EVIL}\n{CHANGE}")
-    done = run(
-        "edit", "src/app.py", "x", "--yes", "--json", "--model", "manual", "--reply", str(tmp_path / "reply")
-    )
+    model = ("--model", "manual", "--reply", str(tmp_path / "reply"))
+    done = run("edit", "src/app.py", "x", "--yes", "--json", *model)
     assert done.code == 0 and done.json["diff"], done
     assert RAW.search(done.out.replace("\n", "")) is None and done.out.isascii()
     assert any("invisible" in remark for remark in done.json["remarks"])

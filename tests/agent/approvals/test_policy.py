@@ -35,10 +35,8 @@ def gate(
     deny: Sequence[str] = (),
     sandbox: str = "",
 ) -> Gate:
-    hidden = HiddenFiles(tmp_path)
-    return Gate(
-        mode, allow=rules(allow), deny=rules(deny), sandbox=sandbox, hidden=hidden, path="/usr/bin:/bin"
-    )
+    hidden, path = HiddenFiles(tmp_path), "/usr/bin:/bin"
+    return Gate(mode, allow=rules(allow), deny=rules(deny), sandbox=sandbox, hidden=hidden, path=path)
 
 
 def decide(gate: Gate, command: str) -> Verdict:
@@ -62,10 +60,7 @@ def test_deny_rule_on_a_case_insensitive_file_system(tmp_path: Path) -> None:
     assert passes(it, "GIT pull")
 
 
-OF_GIT_LOG = """
-git log ¦ git log -n 5 -- 'a b' ¦ git 'log' x ¦ git log > out ¦ CI=1 git log ¦ timeout 9 git log ¦
-bash -c 'git log'
-"""
+OF_GIT_LOG = "git log ¦ git log -n 5 -- 'a b' ¦ git 'log' x ¦ git log > out ¦ bash -c 'git log'"
 NOT_OF_GIT_LOG = """
 git logs ¦ git -c core.pager=evil log ¦ /tmp/git log ¦ git log; rm -rf x ¦ git log $(rm -rf x) ¦
 git log `rm -rf x` ¦ git log | sh ¦ git log\nrm -rf x ¦ git log &\nrm x ¦ git log > ../out ¦
@@ -88,6 +83,7 @@ RULES = {  # the commands that a rule allows, and others
     "pytest": ("pytest", "pytest -q"),
     "pytest -q *": ("pytest -q $X", "pytest $X"),
     "FOO=1 pytest *": ("FOO=1 pytest x", "FOO=2 pytest x"),
+    "git status": ("CI=1 git status ¦ timeout 9 git status", ""),
     "npm run *": ("npm run build", ""),
     "npm run test-*": ("npm run test-unit", "npm run test-unit --x"),
     "frob '*'": ("frob '*'", "frob a"),

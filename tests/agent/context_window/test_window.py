@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -180,9 +181,8 @@ def test_facts_from_the_conversation() -> None:
 def test_cache_marks_are_reused_by_the_next_request() -> None:
     messages = to_messages((user("x"), *long(3)), "abc")
     request = marked(Request((), messages))
-    assert [part.cache for message in request.messages for part in message.parts] == [
-        True, False, False, False, True, False, True,
-    ]  # fmt: skip
+    marks = [part.cache for message in request.messages for part in message.parts]
+    assert marks == [True, False, False, False, True, False, True]
     assert [m.text for m in request.messages] == [m.text for m in messages]
 
 
@@ -199,11 +199,8 @@ OBSERVED = st.one_of(
     st.builds(lambda a, n: [read(f"{a}.py", 1, n)[1]], st.sampled_from("ab"), st.integers(1, 300)),
     st.builds(lambda text: [seen("message", text), seen("plan", "p", extra="plan")], TEXT),
 )
-STEP = st.builds(
-    lambda text, found: [reply(text), *[t for one in found for t in one]],
-    TEXT,
-    st.lists(OBSERVED, min_size=1, max_size=3),
-)
+RESULTS = st.lists(OBSERVED, min_size=1, max_size=3)
+STEP = st.builds(lambda text, results: [reply(text), *chain.from_iterable(results)], TEXT, RESULTS)
 WORD = st.builds(lambda text: [user(text)], TEXT)
 NOTED = st.just([user("and"), seen("before_turn", "tests fail")])
 HELP = st.sampled_from(["none", "good", "bad", "limit"])
@@ -226,9 +223,7 @@ def helper(kind: str) -> Ask | None:
     HELP,
 )
 @settings(max_examples=40, suppress_health_check=[HealthCheck.data_too_large])
-def test_invariants_of_every_conversation(
-    first: str, units: list[list[Turn]], budget: int, kind: str
-) -> None:
+def test_invariants_of_any_conversation(first: str, units: list[list[Turn]], budget: int, kind: str) -> None:
     window = Window(budget, TOOLS)
     state = State((user(first),), nonce="7f3a9c21")
     before: tuple[Turn, ...] = ()

@@ -33,9 +33,8 @@ class CommandTools:
     def __init__(self, top: Path) -> None:
         self.events: list[Mapping[str, object]] = []
         gate = Gate("ask", asker=lambda asked: Verdict(True), audit=self.events.append)
-        self.runner = CommandRunner(
-            top, top.parent / "output", {**os.environ}, gate, audit=self.events.append
-        )
+        folder = top.with_name("output")
+        self.runner = CommandRunner(top, folder, {**os.environ}, gate, audit=self.events.append)
         self.runner.shown_as = lambda path: f"output/{path.name}"
         self.tools = {tool.name: tool for tool in self.runner.tools()}
         self.run = partial(self.perform, "run")
@@ -140,9 +139,7 @@ def test_command_runs_at_the_top_and_changes_are_reported(tools: CommandTools) -
     assert f"{tools.runner.top}\nyes\n" in text and text.endswith("It changed: new")
 
 
-def test_timeout_ends_all_processes_and_shows_the_output(
-    tools: CommandTools, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_timeout_ends_all_processes(tools: CommandTools, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "MERCY", 0.3)
     command = "sh -c 'echo $$ > child; sleep 60' & echo $$ > parent; wait; sleep 60"
     seen = tools.run(f"trap '' TERM; echo started; {command}", timeout="0.5")
@@ -196,9 +193,7 @@ def test_interrupt_ends_the_command_and_propagates(tools: CommandTools) -> None:
     assert output == b"interrupted\n" and not alive(int(pid.read_text()))
 
 
-def test_interrupt_right_after_the_start_is_audited(
-    tools: CommandTools, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_interrupt_at_the_start_is_audited(tools: CommandTools, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("repoagent.agent.exec.tools.Command", Mock(side_effect=KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         tools.run("true")
@@ -208,9 +203,8 @@ def test_interrupt_right_after_the_start_is_audited(
 def test_long_output_is_shortened_and_saved(tools: CommandTools) -> None:
     seen = tools.run("seq 1 5000")
     assert "\n1\n2\n" in seen.text and "\n5000\n</output" in seen.text and 6000 < len(seen.text) < 9000
-    gap = re.search(
-        r"\n(\d+)\n… (\d+) lines omitted: output/001-seq-1-5000.txt lines (\d+)-(\d+).* …\n(\d+)\n", seen.text
-    )
+    note = r"… (\d+) lines omitted: output/001-seq-1-5000.txt lines (\d+)-(\d+).* …"
+    gap = re.search(rf"\n(\d+)\n{note}\n(\d+)\n", seen.text)
     assert gap
     before, count, first, last, after = map(int, gap.groups())
     assert (before + 1, first + count - 1, last + 1) == (first, last, after)

@@ -234,12 +234,7 @@ class Attempts:
             self._got("a ring")
 
     def gain_privileges(self) -> None:
-        status = dict(
-            line.split(":\t", 1)
-            for line in Path("/proc/self/status").read_text().splitlines()
-            if ":\t" in line
-        )
-        if status["NoNewPrivs"] == "0":
+        if "NoNewPrivs:\t0" in Path("/proc/self/status").read_text():
             self._got("the right to execute what is setuid")
 
 

@@ -48,9 +48,7 @@ class World(ExitStack):
         self.top, self.home, self.outside = self.base / "top", self.base / "home", self.base / "outside"
         self.file = self.base / "world.json"
         self.unique = uuid4().hex
-        self.in_tmp, self.in_shm = (
-            Path(folder, f"repoagent-{self.unique}") for folder in ("/tmp", "/dev/shm")
-        )
+        self.in_tmp, self.in_shm = (Path(f"{path}/repoagent-{self.unique}") for path in ("/tmp", "/dev/shm"))
         self._data: dict[str, object] = {"abstract": self.unique}
 
     def __enter__(self) -> World:
@@ -71,9 +69,8 @@ class World(ExitStack):
         self.enter_context(victim)
         self.callback(victim.kill)
         victim.stdout.readline()
-        self._data |= {
-            name: str(getattr(self, name)) for name in ("top", "home", "outside", "in_tmp", "in_shm")
-        }
+        paths = ("top", "home", "outside", "in_tmp", "in_shm")
+        self._data |= {name: str(getattr(self, name)) for name in paths}
         self.file.write_text(json.dumps({**self._data, "victim": victim.pid, "parent": os.getpid()}))
         for path in (self.in_tmp, self.in_shm):
             self.callback(path.unlink, missing_ok=True)
@@ -159,9 +156,8 @@ class World(ExitStack):
         self.callback(attempts.libc.shmctl, segment, 0, None)  # IPC_RMID
         self._data["queue"] = queue = f"repoagent-{self.unique}"
         opened, unlink = {"x86_64": (240, 241), "aarch64": (180, 181)}[os.uname().machine]
-        made = attempts.libc.syscall(
-            opened, queue.encode(), ctypes.c_long(os.O_RDWR | os.O_CREAT), ctypes.c_long(0o600), None
-        )
+        flags, mode = ctypes.c_long(os.O_RDWR | os.O_CREAT), ctypes.c_long(0o600)
+        made = attempts.libc.syscall(opened, queue.encode(), flags, mode, None)
         if made >= 0:
             self.callback(os.close, made)
             self.callback(attempts.libc.syscall, unlink, queue.encode())

@@ -19,9 +19,8 @@ from repoagent.agent.sandbox.policy import Policy, default_hidden, scrubbed
 def policy(tmp_path: Path) -> Policy:
     for folder in ("top/.git", "top/sub/deep", "home/.ssh"):
         (tmp_path / folder).mkdir(parents=True)
-    policy = Policy(
-        tmp_path / "top", tmp_path / "scratch", (tmp_path / "top/.git",), (tmp_path / "home/.ssh",)
-    )
+    top = tmp_path / "top"
+    policy = Policy(top, tmp_path / "scratch", (top / ".git",), (tmp_path / "home/.ssh",))
     prepare_scratch(policy)
     return policy
 

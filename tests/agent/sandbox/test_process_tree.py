@@ -61,10 +61,9 @@ def marked(mark: str) -> list[int]:
     return processes
 
 
-def wrapped(
-    box: Sandbox | None, argv: Sequence[str], policy: Policy, report: Path | None = None
-) -> list[str]:
-    return (box.wrap if box else unconfined)(argv, policy, report)
+def wrapped(box: Sandbox | None, *arguments: object) -> list[str]:
+    """The command line for (argv, policy, report)."""
+    return (box.wrap if box else unconfined)(*arguments)
 
 
 def run(argv: Sequence[str], policy: Policy, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
@@ -119,9 +118,7 @@ def test_process_stays_without_parents_of_ours(staying: str, policy: Policy, mar
 @pytest.mark.soak
 @every_wrap
 @pytest.mark.parametrize("number", [None, signal.SIGTERM, signal.SIGKILL])
-def test_no_process_is_left_behind(
-    box: Sandbox | None, number: int | None, policy: Policy, mark: str
-) -> None:
+def test_no_process_stays(box: Sandbox | None, number: int | None, policy: Policy, mark: str) -> None:
     """When the command ends, or its process group is killed."""
     script = "\n".join(staying.format(mark=mark) for staying in STAYING.values())
     if number is None:
