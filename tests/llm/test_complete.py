@@ -12,7 +12,8 @@ from repoagent.llm.model import Model, OnText, Reply, Request, Retryable, Usage
 from repoagent.llm.providers.anthropic import AnthropicModel
 from repoagent.llm.usage import Limits, Meter, Price, estimate
 from tests.llm.helpers import Scripted, ask
-from tests.llm.providers.messages_server import Script, Server, cut, status, text
+from tests.llm.providers.messages_server import Server, cut, status, text
+from tests.llm.providers.streaming_server import Script
 
 
 class Listener:
@@ -70,13 +71,13 @@ def test_an_interrupted_attempt_is_counted(spec: str, counted: bool) -> None:
     assert meter.cost == pytest.approx((sent.input + 2 * 3) / 1_000_000 if counted else 0)
 
 
-OVERLOADED = Retryable("the server is overloaded")
+BUSY = Retryable("the server is overloaded", usage=Usage(10, 1))
 
 
 @pytest.mark.parametrize(
     ("answers", "words", "calls", "slept"),
     [
-        ([OVERLOADED] * 9, r"the server is overloaded \(tried 5 times\): try again later", ATTEMPTS, [1, 2, 4, 8]),
+        ([BUSY] * 9, r"the server is overloaded \(tried 5 times\): try again later", ATTEMPTS, [1, 2, 4, 8]),
         ([Retryable("the rate limit is reached", retry_after=3600)], "asks you to retry in 60 minutes", 1, []),
         ([ModelError("bad key")], "bad key", 1, []),
         ([Reply(f"part {n} ", "length") for n in range(9)], "still cut off after 3 continuations", 4, []),
@@ -109,29 +110,30 @@ def test_text_of_a_broken_attempt_is_void(server_with: Callable[[Script], Server
 
 
 def test_a_cut_reply_is_continued(server_with: Callable[[Script], Server]) -> None:
-    cut_short = [text(said, stop="max_tokens") for said in ("one two ", "three ")]
-    server = server_with([*cut_short, "four"])
+    server = server_with([text(said, stop="max_tokens") for said in ("one two ", "three ")] + ["four"])
     reply = complete(AnthropicModel("claude-sonnet-5-5"), ask("count"), Meter())
     assert (reply.text, reply.stop) == ("one two three four", "end")
     assert reply.usage.input == 300
-    for received in server.requests:
-        assert received.turns[-1][0] == "user"  # a last message of the assistant is rejected
-    assert [role for role, _ in server.requests[2].turns] == ["user", "assistant", "user"]
+    # a last message of the assistant is rejected
+    roles = [[role for role, _ in received.turns] for received in server.requests]
+    assert roles == [["user"], *[["user", "assistant", "user"]] * 2]
     assert server.requests[2].turns[1][1] == "one two three "
 
 
-def test_limits_hold_for_retries_and_continuations() -> None:
-    model = Scripted([Retryable("overloaded"), Reply("part", "length"), Reply("rest", "end")])
-    with pytest.raises(LimitReached, match="--max-turns"):
-        Listener().run(model, Meter(Limits(turns=2)))
-    assert len(model.seen) == 2
-
-
-def test_no_wait_for_a_retry_that_a_limit_forbids() -> None:
-    listener = Listener()
-    with pytest.raises(ModelError, match=r"overloaded; reached the limit of 1 model call"):
-        listener.run(Scripted([Retryable("overloaded")]), Meter(Limits(turns=1)))
-    assert listener.slept == []
+@pytest.mark.parametrize(
+    ("turns", "kind", "words", "slept"),
+    [
+        (2, LimitReached, "--max-turns", [1]),
+        (1, ModelError, "overloaded; reached the limit of 1 model call", []),  # no wait for a forbidden retry
+    ],
+)
+def test_limits_hold_for_retries_and_continuations(
+    turns: int, kind: type[Exception], words: str, slept: list[float]
+) -> None:
+    model, listener = Scripted([BUSY, Reply("part", "length"), Reply("rest", "end")]), Listener()
+    with pytest.raises(kind, match=words):
+        listener.run(model, Meter(Limits(turns=turns)))
+    assert (len(model.seen), listener.slept) == (turns, slept)
 
 
 def test_an_endless_stream_is_ended_early(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,20 +146,16 @@ def test_an_endless_stream_is_ended_early(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr("repoagent.llm.complete.LONGEST_REPLY", 1_000)
     heard: list[str] = []
     with pytest.raises(ModelError, match="was discarded"):
-        complete(Endless([]), ask("x"), Meter(), on_text=heard.append)
+        complete(Endless([]), ask(), Meter(), on_text=heard.append)
     assert len("".join(heard)) == 1_000
 
 
-BUSY = Retryable("the server is overloaded", usage=Usage(10, 1))
 PRICES = {"a/one": Price(1e6, 0), "b/two": Price(1e3, 0)}
-
-
-def paid(text: str = "done") -> Reply:
-    return Reply(text, "end", Usage(100, 0))
+PAID = Reply("done", "end", Usage(100, 0))
 
 
 def test_the_fallback_takes_over_after_two_failures() -> None:
-    first, second = Scripted([BUSY, BUSY], spec="a/one"), Scripted([paid(), paid()], spec="b/two")
+    first, second = Scripted([BUSY, BUSY], spec="a/one"), Scripted([PAID, PAID], spec="b/two")
     model, listener = Fallback([first, second]), Listener()
     meter = Meter(price_of=PRICES.get)
     assert listener.run(model, meter).text == "done"
@@ -171,8 +169,8 @@ def test_the_fallback_takes_over_after_two_failures() -> None:
 @pytest.mark.parametrize(
     ("first", "second", "outcome"),
     [
-        ([BUSY, paid("one")], [], "one"),  # one failure keeps the model
-        ([Retryable("the rate limit is reached", retry_after=90.0)], [paid("two")], "two"),
+        ([BUSY, PAID], [], "done"),  # one failure keeps the model
+        ([Retryable("the rate limit is reached", retry_after=90.0)], [PAID], "done"),
         ([BUSY] * 2, [BUSY] * 3, "tried 5 times"),  # the last one fails as any model
         ([ModelError("the key is wrong")], [], "the key is wrong"),
     ],
@@ -262,7 +260,7 @@ def test_a_fence_that_is_opened_again_is_dropped() -> None:
     [
         ("```\ncode\n", "```\n"),  # a closing fence is no opening one
         ("```markdown\n# Title\n\n", "```python\nx = 1\n"),  # a nested fence
-        # what may be meant to be there twice
+        # may be meant to be there twice
         *((f"first\n{line}", f"{line}last\n") for line in ("}\n", "    }\n", "\n", "+\n", "return x\n", "- - - - ", "ab")),
     ],
 )  # fmt: skip

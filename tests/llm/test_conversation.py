@@ -59,10 +59,8 @@ def test_any_bytes_round_trip_through_a_file(
 
 
 def test_the_format_of_a_file() -> None:
-    said = [
-        Turn("user", "make it faster", {"time": "2026-11-21T10:00:00Z", "why": "two words"}),
-        Turn("assistant", "Done.\n"),
-    ]
+    meta = {"time": "2026-11-21T10:00:00Z", "why": "two words"}
+    said = [Turn("user", "make it faster", meta), Turn("assistant", "Done.\n")]
     assert dumps(said, NONCE) == (
         f"# repoagent conversation, version 1, nonce {NONCE}\n\n"
         f'## [{NONCE}] user · time=2026-11-21T10:00:00Z · why="two words"\nmake it faster\n'
@@ -86,14 +84,12 @@ def test_a_body_with_the_nonce_changes_the_nonce(path: Path) -> None:
 def test_edits_by_hand_are_kept(path: Path) -> None:
     append(path, Turn("user", "first", {"time": "10:00"}))
     append(path, Turn("assistant", "second"))
-    text = (
-        path.read_text().replace("\n\n## ", "\n\nA note above all turns.\n\n## ", 1).replace("second", "2nd")
-    )
+    text = path.read_text().replace("\n\n## ", "\n\nA note above all turns.\n\n## ", 1)
+    text = text.replace("second", "2nd")
     path.write_text(text.removesuffix("\n"))  # an editor that writes no final newline
     append(path, Turn("user", "third"))
     assert path.read_text().startswith(text)
-    found = conversation(path)
-    assert [turn.text for turn in found.turns] == ["first", "2nd", "third"]
+    assert [turn.text for turn in conversation(path).turns] == ["first", "2nd", "third"]
 
 
 @pytest.mark.parametrize("mark", ["", "\ufeff"])
@@ -111,11 +107,9 @@ def test_an_editor_that_writes_crlf_or_a_byte_order_mark(path: Path, mark: str) 
 def test_a_torn_heading_is_text_or_completed_and_nothing_is_lost(path: Path, torn: str, first: str) -> None:
     append(path, Turn("user", "one"))
     nonce = conversation(path).nonce
-    with path.open("a") as file:
-        file.write(f"## [{nonce}] {torn}")
+    path.write_text(path.read_text() + f"## [{nonce}] {torn}")
     append(path, Turn("assistant", "two"))
-    found = conversation(path)
-    assert [turn.text for turn in found.turns] == [first.format(nonce), "two"]
+    assert [turn.text for turn in conversation(path).turns] == [first.format(nonce), "two"]
 
 
 @pytest.mark.parametrize("cut", [0, 1, 8, 20, 40, 10_000])
@@ -166,8 +160,7 @@ def test_writers_at_the_same_time_lose_nothing(path: Path) -> None:
     said = [f"turn {number}" for number in range(60)]
     with ThreadPoolExecutor(6) as pool:
         list(pool.map(lambda text: append(path, Turn("user", text)), said))
-    found = conversation(path)
-    assert sorted(turn.text for turn in found.turns) == sorted(said)
+    assert sorted(turn.text for turn in conversation(path).turns) == sorted(said)
 
 
 @given(turns)
@@ -197,14 +190,13 @@ def test_an_observation_cannot_close_its_tag(text: str, later: str) -> None:
 
 
 def test_messages() -> None:
-    roles_and_texts = [
+    said = [
         ("assistant", "left over"),
         ("user", "a"),
         ("observation", "b"),
         ("assistant", " "),
         ("user", "c"),
     ]
-    said = [Turn(role, text) for role, text in roles_and_texts]
-    first, second, third = to_messages(said, NONCE)
+    first, second, third = to_messages([Turn(role, text) for role, text in said], NONCE)
     assert [first.role, second.role, third.role] == ["user", "assistant", "user"]
     assert third.text == f"a\n\n<observation-{NONCE}>\nb\n</observation-{NONCE}>\n\nc"

@@ -28,10 +28,8 @@ def test_control_characters_are_replaced() -> None:
 
 
 def test_thinking_before_an_answer_is_left_out() -> None:
-    assert (
-        without_thought(" <think>\n1.0: no\n</think>\nIt is. <think>x</think>").strip()
-        == "It is. <think>x</think>"
-    )
+    reply = " <think>\n1.0: no\n</think>\nIt is. <think>x</think>"
+    assert without_thought(reply).strip() == "It is. <think>x</think>"
     assert without_thought("<think>never ended") == "<think>never ended"
 
 
@@ -54,10 +52,8 @@ def test_a_commit_names_no_arguments_and_no_folders(spec: str, name: str) -> Non
     assert public(spec) == name
 
 
-@pytest.mark.parametrize(
-    "spec", [f"command:KEY={SECRET} llm", f"command:llm --key {SECRET}", f"command:llm -x {SECRET}"]
-)
-def test_no_key_is_shown(spec: str) -> None:
-    assert SECRET not in display_name(spec)
-    assert "llm" in display_name(spec)
+def test_no_key_is_shown() -> None:
+    for command in (f"KEY={SECRET} llm", f"llm --key {SECRET}", f"llm -x {SECRET}"):
+        shown = display_name(f"command:{command}")
+        assert SECRET not in shown and "llm" in shown
     assert display_name("manual") == "manual"

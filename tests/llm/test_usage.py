@@ -1,5 +1,4 @@
-"""Prices, limits checked before the call, and the log of spending: one line per call, for all repositories of a
-user."""
+"""Prices, limits checked before the call, and the log of spending."""
 
 from __future__ import annotations
 
@@ -78,18 +77,15 @@ def test_a_day_s_limit_counts_what_other_runs_have_spent(tmp_path: Path) -> None
     meter.add(Usage(input=40_000, output=1), SONNET)
     meter.add(Usage(), SONNET)  # nothing was used: nothing to write down
     _, *own = read(tmp_path)
-    assert [(one.model, one.usage.total, one.cost) for one in own] == [
-        (SONNET, 40_001, pytest.approx(0.08001))
-    ]
+    assert [(one.usage.total, one.cost) for one in own] == [(40_001, pytest.approx(0.08001))]
     with pytest.raises(LimitReached, match=r"\$1 a day \(\$0\.9800 spent today.*repoagent activity --cost"):
         meter.before_attempt(Usage(input=20_000), SONNET)
     meter.before_attempt(Usage(input=20_000), "free/one")  # free calls are not limited
 
 
 def test_a_request_is_estimated_whole() -> None:
-    usage = estimate(ask("x" * 3000, system="y" * 300))
-    assert usage.estimated
-    assert usage.input == estimate_tokens("x" * 3300)
+    whole = Usage(estimate_tokens("x" * 3300), estimated=True)
+    assert estimate(ask("x" * 3000, system="y" * 300)) == whole
 
 
 def test_a_part_counts_for_the_whole_and_obeys_both_limits() -> None:
@@ -112,12 +108,8 @@ def test_what_is_lent_counts_as_used() -> None:
     part = whole.part(Limits())
     part.lent["a"] = Limits(1, tokens=60, cost=0.25)
     assert part.left == whole.left == Limits(turns=2, tokens=40, cost=0.75)
-    for more, why in (
-        (Limits(turns=2), "3 model calls"),
-        (Limits(tokens=10), "70 used"),
-        (Limits(cost=0.75), r"\$1.0000 spent"),
-    ):
-        part.lent["b"] = more
+    more = {"3 model calls": Limits(2), "70 used": Limits(tokens=10), r"\$1.0000 spent": Limits(cost=0.75)}
+    for why, part.lent["b"] in more.items():
         with pytest.raises(LimitReached, match=why):
             part.before_attempt(Usage(input=31), "m")
     del part.lent["b"]
@@ -136,9 +128,10 @@ def test_a_part_has_left_what_its_whole_has() -> None:
 
 
 def test_no_amount_is_rounded_to_nothing() -> None:
-    for amount, text in ((0.00001, "$0.00001"), (2.0, "$2"), (0.5, "$0.5")):
-        assert dollars(amount, 0) == text
-    assert (dollars(0.01234, 4), dollars(0.00001, 4)) == ("$0.0123", "$0.00001")
+    for amount, digits, text in (
+        (0.00001, 0, "$0.00001"), (2.0, 0, "$2"), (0.5, 0, "$0.5"), (0.01234, 4, "$0.0123"), (0.00001, 4, "$0.00001"),
+    ):  # fmt: skip
+        assert dollars(amount, digits) == text
     assert (cost_text(0.0), cost_text(0.5)) == ("free", "$0.5000")
 
 
@@ -146,26 +139,21 @@ def today() -> date:
     return datetime.now().astimezone().date()
 
 
-def test_a_call_round_trips(tmp_path: Path) -> None:
-    spend_log = SpendLog(tmp_path / "spent").about("20261122-1", "/some/repository", ("a.py", "b c.py"))
+def test_a_call_round_trips_and_counts_for_its_day(tmp_path: Path) -> None:
+    about = {"run": "20261122-1", "repository": "/some/repository", "files": ("a.py", "b c.py")}
+    spend_log = SpendLog(tmp_path / "spent").about(*about.values())
     spend_log.add("openai/gpt-x", USAGE, 0.25)
-    spend_log.add("ollama/llama", USAGE, None)
-    first, second = read(tmp_path / "spent")
-    assert (first.model, first.run) == ("openai/gpt-x", "20261122-1")
-    assert (first.repository, first.files) == ("/some/repository", ("a.py", "b c.py"))
-    assert (first.usage, first.cost, second.cost) == (USAGE, 0.25, None)
+    (first,) = read(tmp_path / "spent")
+    sent = {"model": "openai/gpt-x", "usage": USAGE, "cost": 0.25, **about}
+    assert {name: getattr(first, name) for name in sent} == sent
     assert datetime.fromisoformat(first.time).tzinfo is not None
-    assert spend_log.today() == 0.25
-
-
-def test_only_the_requested_days_are_read(tmp_path: Path) -> None:
-    SpendLog(tmp_path).add("a/b", USAGE, 1.0)
-    (tmp_path / f"{today()}.jsonl").rename(tmp_path / "2001-02-03.jsonl")
-    SpendLog(tmp_path).add("replay:x.jsonl", USAGE, 0.0)  # costs nothing
-    SpendLog(tmp_path).add("a/b", USAGE, 2.0)
-    assert [spent.cost for spent in read(tmp_path)] == [1.0, 2.0]
-    assert [spent.cost for spent in read(tmp_path, today())] == [2.0]
-    assert SpendLog(tmp_path).today() == 2.0
+    (tmp_path / f"spent/{today()}.jsonl").rename(tmp_path / "spent/2001-02-03.jsonl")
+    spend_log.add("replay:x.jsonl", USAGE, 0.0)  # costs nothing
+    spend_log.add("ollama/llama", USAGE, None)
+    spend_log.add("a/b", USAGE, 2.0)
+    assert [spent.cost for spent in read(tmp_path / "spent")] == [0.25, None, 2.0]
+    assert [spent.cost for spent in read(tmp_path / "spent", today())] == [None, 2.0]
+    assert spend_log.today() == 2.0
 
 
 def test_lines_of_another_format_are_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -200,8 +188,10 @@ def test_concurrent_writers_lose_nothing(tmp_path: Path) -> None:
     assert SpendLog(tmp_path).today() == 20.0
 
 
-def test_it_is_in_the_state_folder(tmp_path: Path) -> None:
-    assert state_folder({"XDG_STATE_HOME": str(tmp_path)}) == tmp_path / "repoagent" / "spent"
-    for home in ("", "relative"):
-        env = {"XDG_STATE_HOME": home, "HOME": str(tmp_path)}
-        assert state_folder(env) == tmp_path / ".local" / "state" / "repoagent" / "spent"
+def test_it_is_in_the_state_folder() -> None:
+    for state, folder in (
+        ("/state", "/state"),
+        ("", "/home/ada/.local/state"),
+        ("relative", "/home/ada/.local/state"),
+    ):
+        assert state_folder({"XDG_STATE_HOME": state, "HOME": "/home/ada"}) == Path(folder, "repoagent/spent")

@@ -1,15 +1,19 @@
-"""The lines of an edit's prompt that say where the symbols of the request are used, and the tool that says more."""
+"""Where the symbols of a request are used: in the prompts of edits and runs, and by the tool `uses`."""
 
 from __future__ import annotations
 
+import re
 import time
 
 import pytest
 
 from repoagent.git.worktree import open_worktree
-from repoagent.uses.request_symbols import named_symbols, uses_block
+from repoagent.llm.model import Request
+from repoagent.llm.usage import estimate_tokens
+from repoagent.uses.request_symbols import named_symbols, start_search, uses_block
 from tests.conftest import GitRepo
 from tests.edit.conftest import GREET, Run, Script, run, script
+from tests.tasks.bare import go
 
 __all__ = ["run", "script"]
 
@@ -60,16 +64,11 @@ def test_which_words_of_a_request_are_symbols(repo: GitRepo) -> None:
         ("other_thing() raises ValueError, not_here too", []),  # only used
         ("set max_size and `count` to 3", []),  # of one function alone
         ("see src/show_default.py and parse.py", []),  # paths
+        ("decode " + "a" * 20_000, []),  # a quoted file in base64
     ):
+        began = time.process_time()
         assert named(repo, instruction) == expected, instruction
-
-
-def test_a_request_with_a_long_word_is_read_in_linear_time(repo: GitRepo) -> None:
-    """As a request has that quotes a file in base64."""
-    repo.write("a.py", CODE)
-    began = time.process_time()
-    assert named(repo, "decode " + "a" * 20_000) == []
-    assert time.process_time() - began < 2
+        assert time.process_time() - began < 2  # linear in the length
 
 
 def test_what_was_pointed_at_comes_first_then_what_is_rare(repo: GitRepo) -> None:
@@ -100,10 +99,13 @@ def test_an_attribute_is_used_by_keys_and_tests_are_those_of_a_symbol(repo: GitR
 
 @pytest.fixture
 def code(repo: GitRepo) -> GitRepo:
-    repo.write("lib/cli.py", "from src.app import greet\n\ngreet('a')\n")
-    repo.write("lib/many.py", "from src.app import greet\n" + "greet('b')\n" * 5)
-    repo.write("tests/test_app.py", "from src.app import greet\n\ndef test_greet():\n    assert greet('c')\n")
-    repo.write("secret/key.py", "from src.app import greet\ngreet('d')\n")
+    for path, body in (
+        ("lib/cli.py", "\ngreet('a')\n"),
+        ("lib/many.py", "greet('b')\n" * 5),
+        ("tests/test_app.py", "\ndef test_greet():\n    assert greet('c')\n"),
+        ("secret/key.py", "greet('d')\n"),
+    ):
+        repo.write(path, "from src.app import greet\n" + body)
     repo.write("notes.md", "greet\n")
     repo.write(".repoagentignore", "secret/\n")
     repo.commit("code")
@@ -135,11 +137,8 @@ def test_the_lines_are_few_and_the_same_each_time(code: GitRepo) -> None:
 def test_a_model_finds_the_other_files_by_the_prompt(code: GitRepo, run: Run, script: Script) -> None:
     """It reads the file that the prompt names first, so without the lines it would read nothing."""
     script.replies("", '<uses symbol="greet"/>', GREET)
-    folder = script.folder
-    script.act(
-        0,
-        f"""sed -n 's|^`greet` elsewhere: \\([^ ]*\\) .*|<read path="\\1"/>|p' {folder}/prompt-00 > {folder}/reply-00""",
-    )
+    read = r"""sed -n 's|^`greet` elsewhere: \([^ ]*\) .*|<read path="\1"/>|p'"""
+    script.act(0, f"{read} {script.folder}/prompt-00 > {script.folder}/reply-00")
     run("edit", "src/app.py::greet", "say it with a comma", "--yes", code=0)
     first, second, third = script.prompts
     assert "tests/test_app.py: test_greet" in first and "secret/key.py" not in first
@@ -151,12 +150,52 @@ def test_a_model_finds_the_other_files_by_the_prompt(code: GitRepo, run: Run, sc
 
 def test_a_withheld_file_tells_nothing(code: GitRepo, run: Run, script: Script) -> None:
     code.write("secret/other.py", "def hidden_name():\n    pass\n")
-    tries = (
-        'path="secret/other.py"',
-        'symbol="secret/other.py:nothing"',
-        'path="./secret/other.py" symbol="hidden"',
-    )
+    other = "secret/other.py"
+    tries = (f'path="{other}"', f'symbol="{other}:nothing"', f'path="./{other}" symbol="hidden"')
     script.replies(*(f"<uses {one}/>" for one in tries), GREET)
     run("edit", "src/app.py", "say it with a comma", "--yes", code=0)
     assert all("hidden_name" not in prompt for prompt in script.prompts)
     assert script.prompts[-1].count("is listed in .repoagentignore") == len(tries)
+
+
+# At the start of a run.
+
+
+def notice(repo: GitRepo, text: str) -> str:
+    return start_search(open_worktree(repo.top), text, lambda path: "no" if "secret" in path else None)()
+
+
+def test_it_is_short_and_withheld_files_are_left_out(repo: GitRepo) -> None:
+    for number in range(15):
+        repo.write(f"secret/{number}.py", "def long_name_0(): pass\nclass HiddenOne: pass\n")
+        repo.write(f"tests/test_{'long' * 10}_{number}.py", "def test(): long_name_0(long_name_1)\n" * 9)
+    repo.write("src/a.py", "".join(f"def long_name_{n}({'x, ' * 99}): pass\n" for n in range(20)))
+    repo.commit("code")
+    text = notice(repo, "HiddenOne " + " ".join(f"long_name_{n}" for n in range(20)))
+    assert "secret" not in text and "HiddenOne" not in text
+    assert "`long_name_2`, defined in src/a.py:3" in text
+    assert estimate_tokens(text) <= 500
+    assert notice(repo, "make it nicer") == ""
+
+
+def names(request: Request) -> list[str]:
+    texts = "".join(message.text for message in request.messages)
+    return re.findall(r"^`(.+?)`, defined in (\S+):\d+", texts, re.MULTILINE)
+
+
+def read(request: Request) -> str:
+    """Reads the file that the notice names for the last name."""
+    return f'<read path="{names(request)[-1][1]}"/>' if names(request) else "I don't know where it is."
+
+
+def test_a_run_begins_with_where_the_names_of_its_prompt_are(repo: GitRepo) -> None:
+    repo.write("lib/deep/there.py", "def find_it(a):\n    return 'here it is'\n")
+    repo.write("lib/other.py", "class OtherOne:\n    'other'\n")
+    repo.commit("code")
+    _, model, user = go(repo, read, "<finish>done</finish>", prompt="What does find_it give?")
+    assert "here it is" in user.observations[0].text
+    _, model, user = go(repo, read, "<finish>done</finish>", prompt="And OtherOne, and find_it?")
+    assert "'other'" in user.observations[0].text
+    assert [name for name, _ in names(model.seen[-1])] == ["find_it", "OtherOne"]
+    _, model, _ = go(repo, "words", prompt="look around", name="run-20260101-000001-abcdef")
+    assert "Names of the request" not in model.last_prompt

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -51,43 +50,31 @@ def code(repo: GitRepo) -> GitRepo:
     return repo
 
 
-def uses(cwd: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def uses(cwd: Path, *arguments: str) -> tuple[int, str, str]:
     done = run(["uses", *arguments], cwd)
-    out, err = (data.decode("utf-8", "surrogateescape") for data in (done.stdout, done.stderr))
-    return subprocess.CompletedProcess(arguments, done.returncode, out, err)
+    return done.returncode, os.fsdecode(done.stdout), os.fsdecode(done.stderr)
 
 
 def data(cwd: Path, *arguments: str) -> Any:
-    return json.loads(uses(cwd, "--json", *arguments).stdout)
+    return json.loads(uses(cwd, "--json", *arguments)[1])
 
 
 def rows(found: Any) -> dict[str, list[int]]:
     return {row["path"]: row["lines"] for row in found["symbols"][0]["files"]}
 
 
-def test_a_function_of_a_file(code: GitRepo) -> None:
+def test_a_function_a_method_and_a_name_that_several_files_define(code: GitRepo) -> None:
     found = data(code.top, "utils.py:load")
-    assert rows(found) == {
-        "utils.py": [8],
-        "app.py": [1, 5, 6],
-        "tests/test_utils.py": [1, 4],
-        "docs.md": [1],
-    }
+    test = {"tests/test_utils.py": [1, 4]}
+    assert rows(found) == {"utils.py": [8], "app.py": [1, 5, 6], **test, "docs.md": [1]}
     (symbol,) = found["symbols"]
-    assert [(one["name"], one["kind"], one["first_line"]) for one in symbol["definitions"]] == [
-        ("load", "function", 3)
-    ]
+    (defined,) = symbol["definitions"]
+    assert (defined["name"], defined["kind"], defined["first_line"]) == ("load", "function", 3)
     assert [one["path"] for one in symbol["elsewhere"]] == ["other.py"]
     marks = {row["path"]: (row["test"], row["text"], row["within"]) for row in symbol["files"]}
     assert marks["tests/test_utils.py"] == (True, False, ["test_load"])
     assert marks["docs.md"] == (False, True, [])
-
-
-def test_a_method_is_used_of_a_value(code: GitRepo) -> None:
     assert rows(data(code.top, "Store.load")) == {"app.py": [6, 7, 8], "docs.md": [1]}
-
-
-def test_a_name_that_several_files_define(code: GitRepo) -> None:
     found = data(code.top, "load")
     assert {one["path"] for one in found["symbols"][0]["definitions"]} == {"utils.py", "other.py"}
     assert rows(found)["other.py"] == [4]
@@ -100,9 +87,8 @@ def test_all_that_a_file_defines(code: GitRepo) -> None:
     assert found["file"] == "utils.py"
     assert {one["symbol"] for one in found["symbols"]} == {"load", "Store.load", "Store", "Store.save"}
     assert found["unused"] == []
-    assert {row["path"] for one in found["symbols"] for row in one["files"]} == {
-        "app.py", "more.py", "tests/test_utils.py",
-    }  # fmt: skip
+    files = {row["path"] for one in found["symbols"] for row in one["files"]}
+    assert files == {"app.py", "more.py", "tests/test_utils.py"}
     assert data(code.top, "utils.py", "-n", "1")["more"] == 3
 
 
@@ -113,15 +99,14 @@ def test_untracked_ignored_and_withheld_files(code: GitRepo) -> None:
     code.write(".gitignore", "build/\n")
     code.write(".repoagentignore", "secret/\n")
     found = data(code.top, "utils.py:load")
-    assert "new.py" in rows(found)
-    assert not {"build/out.py", "secret/key.py", ".env"} & set(rows(found))
+    assert {"new.py", "build/out.py", "secret/key.py", ".env"} & set(rows(found)) == {"new.py"}
     assert found["left_out"] == ["2 files excluded by .repoagentignore or because the name suggests secrets"]
-    done = uses(code.top, "secret/key.py:load")
-    assert done.returncode == 3 and ".repoagentignore" in done.stderr and "line" not in done.stdout
+    status, out, err = uses(code.top, "secret/key.py:load")
+    assert status == 3 and ".repoagentignore" in err and "line" not in out
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code_", "sentence"),
+    ("arguments", "expected", "sentence"),
     [
         (["nowhere"], 1, "no symbol named nowhere"),
         (["a b"], 2, "'a b' is not a symbol; use NAME, Class.method or FILE:NAME"),
@@ -133,22 +118,20 @@ def test_untracked_ignored_and_withheld_files(code: GitRepo) -> None:
         (["../x:load"], 2, "../x:load is outside the work tree"),
     ],
 )
-def test_not_found_is_one_sentence(code: GitRepo, arguments: list[str], code_: int, sentence: str) -> None:
-    done = uses(code.top, *arguments)
-    assert (done.returncode, done.stdout) == (code_, "")
-    assert sentence in done.stderr
+def test_not_found_is_one_sentence(code: GitRepo, arguments: list[str], expected: int, sentence: str) -> None:
+    status, out, err = uses(code.top, *arguments)
+    assert (status, out) == (expected, "") and sentence in err
 
 
 def test_the_table_says_how_it_was_found(code: GitRepo) -> None:
-    done = uses(code.top, "utils.py:load")
-    lines = done.stdout.splitlines()
+    _, out, _ = uses(code.top, "utils.py:load")
+    lines = out.splitlines()
     assert lines[0].startswith("load is defined in utils.py:3-4 (function load)")
     assert lines[1] == "also defined in other.py:1-2 (function load)"
     assert lines[3].split() == ["file", "lines", "where", "in", "mark"]
     assert lines[4].split() == ["utils.py", "1", "8", "Store.load"]
     assert ["tests/test_utils.py", "2", "1,", "4", "test_load", "test"] in [line.split() for line in lines]
-    assert "Uses are matched by name" in done.stdout
-    assert "text: matched as a whole word" in done.stdout
+    assert "Uses are matched by name" in out and "text: matched as a whole word" in out
 
 
 def test_the_answer_for_a_model(code: GitRepo) -> None:
@@ -185,29 +168,25 @@ def test_go_tells_packages_apart(repo: GitRepo) -> None:
     repo.write("main.go", 'package main\n\nimport "x/config"\n\nfunc main() { config.Load(); Load() }\n')
     repo.write("other.go", 'package main\n\nimport "x/other"\n\nfunc Load() { other.Load() }\n')
     repo.commit("go")
-    found = rows(data(repo.top, "config/load.go:Load"))
-    assert found == {"config/use.go": [3], "main.go": [5]}
+    assert rows(data(repo.top, "config/load.go:Load")) == {"config/use.go": [3], "main.go": [5]}
 
 
 def test_a_hostile_repository(repo: GitRepo) -> None:
     repo.write("lib.py", "def load():\n    pass\n")
     for name in ("new\nline.py", "esc\x1b[31m.py", "-dash.py", ":colon.py"):
         repo.write(name, "from lib import load\nload()\n")
-    Path(os.fsdecode(os.fsencode(repo.top) + b"/b\xffd.py")).write_bytes(
-        b"# \xff\nfrom lib import load\nload()\n"
-    )
+    repo.write("b\udcffd.py", b"# \xff\nfrom lib import load\nload()\n")
     repo.write("long.py", "load;" * 20_000)
     repo.write("huge.py", "load()\n" * 200_000)
     repo.write("deep.js", "[" * 30_000 + "load" + "]" * 30_000)
     repo.write("bin.py", b"load()\0")
     (repo.top / "link.py").symlink_to("/etc/passwd")
     repo.commit("hostile")
-    (repo.top / "lib.py").chmod(0o644)
     found = data(repo.top, "load")
     seen = rows(found)
     assert {"new\nline.py", "esc\x1b[31m.py", "-dash.py", ":colon.py", "b\udcffd.py", "long.py"} <= set(seen)
     assert seen["b\udcffd.py"] == [2, 3] and seen["long.py"] == [1]
     assert "huge.py" not in seen and "bin.py" not in seen
     assert any("1 MiB" in sentence for sentence in found["left_out"])
-    table = uses(repo.top, "load").stdout
+    table = uses(repo.top, "load")[1]
     assert "\x1b" not in table and "new^Jline.py" in table

@@ -1,11 +1,4 @@
-"""The protocols of Bedrock and Vertex AI, based on `messages_server`, and the environments that direct the SDK to it.
-
-    with messages_server(script, Bedrock) as server: ...   # POST /model/NAME/invoke-with-response-stream, binary
-    with messages_server(script, Vertex) as server: ...    # …/models/NAME:streamRawPredict, and /token
-
-The binary framing of AWS ("application/vnd.amazon.eventstream") is a prelude of two lengths and their CRC, headers,
-a payload, and a CRC over all of it; all numbers are big-endian.
-"""
+"""The protocols of Bedrock and Vertex AI for `messages_server`, and the environments that direct the SDK to it."""
 
 from __future__ import annotations
 
@@ -14,30 +7,27 @@ import json
 import re
 import struct
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
-from tests.llm.providers.messages_server import Behaviour, Handler, Server, text
+from tests.llm.providers.messages_server import Handler, Server, text
+from tests.llm.providers.streaming_server import Behaviour
 
 ACCESS_KEY = "AKIATESTTESTTEST"
 SECRET = "aws-secret-0123456789abcdef"
 SESSION = "aws-session-0123456789abcdef"
 TOKEN = "google-token-0123456789abcdef"
-SECRETS = (SECRET, SESSION, TOKEN, "PRIVATE KEY")
 
 
 def eventstream(headers: Mapping[str, str], payload: bytes) -> bytes:
-    """One message of AWS's event-stream encoding; header values are strings (type 7)."""
-    block = b"".join(
-        struct.pack("!B", len(name))
-        + name.encode()
-        + b"\x07"
-        + struct.pack("!H", len(value))
-        + value.encode()
-        for name, value in headers.items()
-    )
+    """One message of "application/vnd.amazon.eventstream": two lengths and their CRC, headers, a payload, and a CRC
+    over all of it; all numbers are big-endian. Header values are strings (type 7)."""
+    block = b""
+    for name, value in headers.items():
+        block += struct.pack("!B", len(name)) + name.encode()
+        block += b"\x07" + struct.pack("!H", len(value)) + value.encode()
     lengths = struct.pack("!II", 16 + len(block) + len(payload), len(block))
     prelude = lengths + struct.pack("!I", zlib.crc32(lengths))
     whole = prelude + block + payload
@@ -60,50 +50,29 @@ def google_status(code: int, kind: str, message: str) -> Behaviour:
 
 class Bedrock(Handler):
     content_type = "application/vnd.amazon.eventstream"
-    broken: ClassVar[int | None] = None  # the byte of each message to spoil
 
     def is_message(self) -> bool:
         return re.fullmatch(r"/model/[^/]+/invoke-with-response-stream", self.path) is not None
 
     def frame(self, event: Mapping[str, Any]) -> bytes:
         if event["type"] == "aws-exception":
-            headers = {
-                ":exception-type": event["kind"],
-                ":content-type": "application/json",
-                ":message-type": "exception",
-            }
-            return eventstream(headers, json.dumps({"message": event["message"]}).encode())
-        payload = {"bytes": base64.b64encode(json.dumps(event).encode()).decode(), "p": "abcdefgh"}
-        headers = {":event-type": "chunk", ":content-type": "application/json", ":message-type": "event"}
-        data = eventstream(headers, json.dumps(payload).encode())
-        return data if self.broken is None else data[: self.broken] + b"\xff" + data[self.broken + 1 :]
-
-
-class BrokenBedrock(Bedrock):
-    broken = -3  # in the last CRC
+            headers = {":exception-type": event["kind"], ":message-type": "exception"}
+            payload = {"message": event["message"]}
+        else:
+            headers = {":event-type": "chunk", ":message-type": "event"}
+            payload = {"bytes": base64.b64encode(json.dumps(event).encode()).decode(), "p": "abcdefgh"}
+        headers[":content-type"] = "application/json"
+        return eventstream(headers, json.dumps(payload).encode())
 
 
 class Vertex(Handler):
-    """`refused` is the response of the token endpoint instead of a token."""
-
-    refused: ClassVar[Behaviour | None] = None
+    grant = Behaviour(body={"access_token": TOKEN, "expires_in": 3600, "token_type": "Bearer"})
 
     def is_message(self) -> bool:
         return self.path.endswith(":streamRawPredict")
 
-    def special(self) -> Behaviour | None:
-        if self.path != "/token":
-            return super().special()
-        granted = {"access_token": TOKEN, "expires_in": 3600, "token_type": "Bearer"}
-        return self.refused or Behaviour(body=granted)
-
-
-class ExpiredVertex(Vertex):
-    refused = Behaviour(400, body={"error": "invalid_grant", "error_description": "Invalid JWT Signature."})
-
-
-class DownVertex(Vertex):
-    refused = Behaviour(503, body={"error": "internal_failure"})
+    def other(self) -> Behaviour:
+        return self.grant if self.path == "/token" else super().other()
 
 
 def aws_environment(server: Server, home: Path) -> dict[str, str]:
@@ -159,3 +128,11 @@ def _private_key() -> str:
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     coding, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
     return key.private_bytes(coding, form, serialization.NoEncryption()).decode()
+
+
+# The dialect of each platform, and the environment for a server that speaks it.
+PLATFORMS: Mapping[str, tuple[type[Handler], Callable[..., dict[str, str]]]] = {
+    "anthropic": (Handler, lambda server, folder: server.environment),
+    "bedrock": (Bedrock, aws_environment),
+    "vertex": (Vertex, google_environment),
+}

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -22,40 +22,69 @@ class Behaviour:
     """One answer: a status with a body, or (status 200) events, each after its delay."""
 
     status: int = 200
-    headers: Mapping[str, str] = field(default_factory=dict)
-    body: Mapping[str, Any] | list[Any] | str | bytes | None = (
-        None  # JSON, a page of HTML, or bytes as they are
-    )
-    events: tuple[Any, ...] = ()
+    headers: Mapping[str, str | float] = field(default_factory=dict)  # a name may have _ for -
+    body: Any = None  # JSON, a page of HTML, or bytes as they are
+    events: tuple[Any, ...] = ()  # bytes, or what the protocol frames
     first_delay: float = 0.0  # seconds before the answer starts
     delay: float = 0.0  # seconds between two events
     cut: bool = False  # break the connection after the last event, without the end of the body
 
 
-R = TypeVar("R")  # a request as the dialect shows it
-S = TypeVar("S", bound="Server[Any]")
-Script = str | Behaviour | Sequence[str | Behaviour] | Callable[[R], str | Behaviour]
+@dataclass(frozen=True)
+class Received:
+    """A received request."""
+
+    body: Mapping[str, Any]
+    headers: Mapping[str, str]
+    path: str
+
+    @property
+    def system(self) -> str:
+        return _text_of(self.body.get("system", ""))
+
+    @property
+    def turns(self) -> list[tuple[str, str]]:
+        """(role, text) of each message."""
+        return [(message["role"], _text_of(message["content"])) for message in self.body["messages"]]
+
+    @property
+    def text(self) -> str:
+        """The whole text that the model would read."""
+        return "\n".join([self.system, *(said for _, said in self.turns)])
 
 
-def hang_up() -> Behaviour:
-    """The connection breaks before any response."""
-    return Behaviour(cut=True)
+def _text_of(content: str | Sequence[Mapping[str, Any]]) -> str:
+    """The blocks other than thinking as text: texts, calls, results."""
+    if isinstance(content, str):
+        return content
+    text = ""
+    for block in content:
+        if block["type"] == "tool_use":
+            text += f"{block['name']}({json.dumps(block['input'])})"
+        elif block["type"] == "tool_result":
+            text += _text_of(block["content"])
+        else:
+            text += block.get("text", "")
+    return text
 
 
-class Server(Generic[R]):
+Script = str | Behaviour | Sequence[str | Behaviour] | Callable[[Received], str | Behaviour]
+
+
+def pieces(whole: str, count: int = 5) -> list[str]:
+    size = max(1, -(-len(whole) // count))
+    return [whole[at : at + size] for at in range(0, len(whole), size)]
+
+
+class Server:
     """A running server: its address, and the received requests."""
 
-    def __init__(
-        self,
-        script: Script[R],
-        handler: type[Handler],
-        text: Callable[[str], Behaviour],
-        status: Callable[[int, str], Behaviour],
-    ) -> None:
-        self.requests: list[R] = []
+    def __init__(self, script: Script, handler: type[Handler]) -> None:
+        self.requests: list[Received] = []
+        self.paths: list[str] = []  # of other requests
         self.warmed = 0  # HEAD requests: connections opened early
         self.connections = 0
-        self._script, self._text, self._status = script, text, status
+        self._script = script
         self._turn = threading.Lock()
         self.http = Http(("127.0.0.1", 0), handler)
         self.http.owner = self
@@ -64,25 +93,23 @@ class Server(Generic[R]):
     def url(self) -> str:
         return f"http://127.0.0.1:{self.http.server_address[1]}"
 
-    def answer(self, received: R) -> Behaviour:
+    def answer(self, received: Received) -> str | Behaviour:
         with self._turn:
             number = len(self.requests)
             self.requests.append(received)
             script = self._script
             if callable(script):
-                made = script(received)
-            elif isinstance(script, str | Behaviour):
-                made = script
-            elif number < len(script):
-                made = script[number]
-            else:
-                said = f"the script has {len(script)} answer(s), this is request {number + 1}"
-                made = self._status(500, said)
-        return self._text(made) if isinstance(made, str) else made
+                return script(received)
+            if isinstance(script, str | Behaviour):
+                return script
+            if number < len(script):
+                return script[number]
+            message = f"the script has {len(script)} answer(s), this is request {number + 1}"
+            return Behaviour(500, body={"error": {"message": message}})
 
 
 @contextmanager
-def running(server: S) -> Iterator[S]:
+def running(server: Any) -> Iterator[Any]:
     """The server runs for the block, on a free port of 127.0.0.1."""
     thread = threading.Thread(target=server.http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
@@ -105,12 +132,20 @@ class Http(ThreadingHTTPServer):
 
 
 class Handler(BaseHTTPRequestHandler):
-    """The common part of all dialects; a subclass defines the path of its requests and the framing of events."""
+    """The common part of all protocols; a subclass defines the paths, the framing of events, and a reply of text."""
 
     protocol_version = "HTTP/1.1"
     server: Http
     disable_nagle_algorithm = True
     content_type = "text/event-stream"
+    text: Callable[[str], Behaviour]
+
+    def is_message(self) -> bool:
+        raise NotImplementedError
+
+    def other(self) -> Behaviour:
+        """The response to any other request."""
+        raise NotImplementedError
 
     def frame(self, event: Any) -> bytes:
         raise NotImplementedError
@@ -125,6 +160,19 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("content-length", "0")
         self.end_headers()
 
+    def do_GET(self) -> None:
+        self.server.owner.paths.append(self.path)
+        self.send(self.other())
+
+    def do_POST(self) -> None:
+        data = self.rfile.read(int(self.headers["content-length"]))
+        if not self.is_message():
+            self.do_GET()
+            return
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        answer = self.server.owner.answer(Received(json.loads(data), headers, self.path))
+        self.send(self.text(answer) if isinstance(answer, str) else answer)
+
     def send(self, behaviour: Behaviour) -> None:
         time.sleep(behaviour.first_delay)
         try:
@@ -135,30 +183,24 @@ class Handler(BaseHTTPRequestHandler):
         except (BrokenPipeError, ConnectionResetError):  # the client has disconnected: a time-out under test
             self.close_connection = True
 
-    def _send_body(self, behaviour: Behaviour, body: object) -> None:
+    def _begin(self, behaviour: Behaviour, **own: object) -> None:
         self.send_response(behaviour.status)
-        for name, value in behaviour.headers.items():
-            self.send_header(name, value)
-        if isinstance(body, bytes):
-            data = body
-        else:
-            data = body.encode() if isinstance(body, str) else json.dumps(body).encode()
-            self.send_header("content-type", "text/html" if isinstance(body, str) else "application/json")
-        self.send_header("content-length", str(len(data)))
+        for name, value in {**own, **behaviour.headers}.items():
+            self.send_header(name.replace("_", "-"), str(value))
         self.end_headers()
+
+    def _send_body(self, behaviour: Behaviour, body: Any) -> None:
+        kind = "text/html" if isinstance(body, str) else "application/json"
+        text = body if isinstance(body, str | bytes) else json.dumps(body)
+        data = text.encode() if isinstance(text, str) else text
+        self._begin(behaviour, content_type=kind, content_length=len(data))
         self.wfile.write(data)
 
     def _send_events(self, behaviour: Behaviour) -> None:
         if behaviour.events or not behaviour.cut:
-            self.send_response(behaviour.status)
-            for name, value in behaviour.headers.items():
-                self.send_header(name, value)
-            self.send_header("content-type", self.content_type)
-            self.send_header("transfer-encoding", "chunked")
-            self.end_headers()
+            self._begin(behaviour, content_type=self.content_type, transfer_encoding="chunked")
         for event in behaviour.events:
-            data = self.frame(event)
-            if data:
+            if data := event if isinstance(event, bytes) else self.frame(event):
                 self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
             time.sleep(behaviour.delay)
         if behaviour.cut:

@@ -13,34 +13,14 @@ import pytest
 
 from repoagent.errors import ModelError
 from repoagent.llm.catalog import family_name, thinks
-from repoagent.llm.model import Message, Part, Reply, Request, Retryable, Usage, Wishes
+from repoagent.llm.model import Message, Part, Request, Retryable, Usage, Wishes
 from repoagent.llm.providers.anthropic import AnthropicModel
-from tests.llm.helpers import ask
-from tests.llm.providers.messages_server import (
-    KEY,
-    Behaviour,
-    Script,
-    Server,
-    error_event,
-    page,
-    status,
-    text,
-)
+from tests.llm.helpers import ask, call, refused
+from tests.llm.providers.messages_server import KEY, PORTAL, Server, error_event, status, text
+from tests.llm.providers.streaming_server import Behaviour, Script
 
 Start = Callable[[Script], Server]
 MODEL = AnthropicModel("claude-sonnet-5-5")
-
-
-def call(request: Request | None = None, model: AnthropicModel = MODEL) -> Reply:
-    return model.complete(request or ask(), lambda piece: None)
-
-
-def refused(kind: type[ModelError] = ModelError) -> ModelError:
-    with pytest.raises(kind) as raised:
-        call()
-    assert KEY not in str(raised.value)
-    assert type(raised.value) is kind  # a Retryable where none is meant would be tried five times
-    return raised.value
 
 
 def test_the_content_of_a_request(server_with: Start) -> None:
@@ -51,7 +31,7 @@ def test_the_content_of_a_request(server_with: Start) -> None:
         (Message("user", parts), Message("assistant", (Part("said"),)), Message("user", (Part("go on"),))),
         max_output_tokens=5000,
     )
-    call(request, AnthropicModel("claude-sonnet-5-5", Wishes(effort="low")))
+    call(AnthropicModel("claude-sonnet-5-5", Wishes(effort="low")), request)
     sent = server.requests[0]
     assert sent.system == "system"
     assert [role for role, _ in sent.turns] == ["user", "assistant", "user"]
@@ -70,7 +50,7 @@ def test_the_content_of_a_request(server_with: Start) -> None:
 def test_blank_parts_and_invalid_unicode(server_with: Start) -> None:
     server = server_with("ok")
     parts = (Part("\n"), Part("caf\udce9"), Part(""), Part("  \n", cache=True), Part("end"))
-    call(Request((), (Message("user", parts),)))
+    call(MODEL, Request((), (Message("user", parts),)))
     blocks = server.requests[0].body["messages"][0]["content"]
     assert [block["text"] for block in blocks] == ["\ncaf\ufffd  \n", "end"]
     assert "cache_control" in blocks[0]
@@ -79,24 +59,21 @@ def test_blank_parts_and_invalid_unicode(server_with: Start) -> None:
 
 def test_stop_reasons(server_with: Start) -> None:
     reasons = {
-        "end_turn": "end",
-        "stop_sequence": "end",
-        "max_tokens": "length",
-        "model_context_window_exceeded": "length",
-        "pause_turn": "length",
-        "something_new": "end",
+        **dict.fromkeys(("end_turn", "stop_sequence", "something_new"), "end"),
+        **dict.fromkeys(("max_tokens", "model_context_window_exceeded", "pause_turn"), "length"),
     }
     server_with([text("some text", stop=stop) for stop in reasons])
-    assert {stop: call().stop for stop in reasons} == reasons
+    assert {stop: call(MODEL).stop for stop in reasons} == reasons
 
 
 def test_a_refusal_says_why_or_names_its_category(server_with: Start) -> None:
-    *begun, last, end = text("I", stop="refusal", explanation="this could enable cyber harm").events
-    details = {"type": "refusal", "category": "bio", "explanation": None}
-    wordless = {**last, "delta": {**last["delta"], "stop_details": details}}
-    server_with([Behaviour(events=(*begun, one, end)) for one in (last, wordless)])
-    for words in ("this could enable cyber harm", "refusal category: bio"):
-        reply = call()
+    *begun, last, end = text("I", stop="refusal").events
+    reasons = {"this could enable cyber harm": "this could enable cyber harm", None: "refusal category: bio"}
+    for explanation, words in reasons.items():
+        details = {"type": "refusal", "category": "bio", "explanation": explanation}
+        said = {**last, "delta": {**last["delta"], "stop_details": details}}
+        server_with(Behaviour(events=(*begun, said, end)))
+        reply = call(MODEL)
         assert (reply.stop, reply.text) == ("refusal", words)
 
 
@@ -118,44 +95,44 @@ def test_failures_are_retried_or_say_what_to_do(server_with: Start) -> None:
         (status(429, kind="enforced_spend_limit_reached"), "cannot pay"),
         (error_event("partial", kind="invalid_request_error", message="bad"), "400: bad"),
         (Behaviour(body={"hello": "I am a proxy"}), OTHER_SERVER + "it answered with application/json instead of an event stream"),
-        (page(), OTHER_SERVER + "it answered with text/html instead of an event stream"),
+        (PORTAL, OTHER_SERVER + "it answered with text/html instead of an event stream"),
         (Behaviour(events=({"type": "message_delta"},)), MALFORMED),
         (Behaviour(events=({"type": "content_block_delta", "delta": None},)), MALFORMED),
     ]  # fmt: skip
     server_with([script for script, _ in (*transient, *permanent)])
     for _, words in transient:
-        assert words in str(refused(Retryable))
+        assert words in str(refused(MODEL, Retryable))
     for _, words in permanent:
-        assert words in str(refused())
-
-
-NOWHERE = "http://127.0.0.1:9"
+        assert words in str(refused(MODEL))
 
 
 @pytest.mark.parametrize(
-    ("environment", "words"),
+    ("key", "environment", "words"),
     [
-        ({"ANTHROPIC_BASE_URL": NOWHERE, "ANTHROPIC_API_KEY": KEY + "\n"}, "line break"),
-        ({"ANTHROPIC_BASE_URL": NOWHERE, "ANTHROPIC_API_KEY": "schlüssel"}, "invalid character"),
-        ({"ANTHROPIC_BASE_URL": "127.0.0.1:9/x", "ANTHROPIC_API_KEY": KEY}, "ANTHROPIC_BASE_URL"),
-        ({"ANTHROPIC_BASE_URL": "http://[::1", "ANTHROPIC_API_KEY": KEY}, "ANTHROPIC_BASE_URL"),
-        ({"ANTHROPIC_BASE_URL": NOWHERE}, "--model manual"),
+        (KEY + "\n", {}, "line break"),
+        ("schlüssel", {}, "invalid character"),
+        (KEY, {"ANTHROPIC_BASE_URL": "127.0.0.1:9/x"}, "ANTHROPIC_BASE_URL"),
+        (KEY, {"ANTHROPIC_BASE_URL": "http://[::1"}, "ANTHROPIC_BASE_URL"),
+        ("", {}, "--model manual"),
         # the client is made once for one environment: a key of its own for each
-        ({"SSL_CERT_FILE": "/no/such/file", "ANTHROPIC_API_KEY": "key-1"}, "SSL_CERT_FILE"),
-        ({"ALL_PROXY": "odd://proxy:1", "ANTHROPIC_API_KEY": "key-2"}, "ALL_PROXY"),
+        ("key-1", {"SSL_CERT_FILE": "/no/such/file"}, "SSL_CERT_FILE"),
+        ("key-2", {"ALL_PROXY": "odd://proxy:1"}, "ALL_PROXY"),
     ],
 )
-def test_wrong_settings(monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], words: str) -> None:
-    for name, value in environment.items():
+def test_wrong_settings(
+    monkeypatch: pytest.MonkeyPatch, key: str, environment: dict[str, str], words: str
+) -> None:
+    nowhere = {"ANTHROPIC_BASE_URL": "http://127.0.0.1:9", "ANTHROPIC_API_KEY": key}
+    for name, value in {**nowhere, **environment}.items():
         monkeypatch.setenv(name, value)
-    assert words in str(refused())
+    with pytest.raises(ModelError, match=words) as raised:
+        call(MODEL)
+    assert KEY not in str(raised.value) and not isinstance(raised.value, Retryable)
 
 
 def run_python(script: str, **environment: str) -> str:
-    whole = {**os.environ, **environment}
-    done = subprocess.run(
-        [sys.executable, "-c", script], env=whole, capture_output=True, text=True, check=False
-    )
+    command, whole = [sys.executable, "-c", script], {**os.environ, **environment}
+    done = subprocess.run(command, env=whole, capture_output=True, text=True, check=False)
     assert (done.stderr, done.returncode) == ("", 0)
     return done.stdout
 
@@ -182,7 +159,7 @@ def test_a_token_or_a_profile_of_the_sdk_is_enough(
     server = server_with(lambda received: "ok")
     monkeypatch.delenv("ANTHROPIC_API_KEY")
     monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", "token-1234")
-    assert call().text == "ok"
+    assert call(MODEL).text == "ok"
     monkeypatch.delenv("ANTHROPIC_AUTH_TOKEN")
     folder = clean_environment / ".config/anthropic"
     for name in ("configs", "credentials"):
@@ -192,22 +169,21 @@ def test_a_token_or_a_profile_of_the_sdk_is_enough(
     secret = folder / "credentials/work.json"
     secret.write_text('{"access_token": "token-5678", "type": "oauth_token"}')
     secret.chmod(0o600)
-    assert call().text == "ok"
+    assert call(MODEL).text == "ok"
     sent = [received.headers["authorization"] for received in server.requests]
     assert sent == ["Bearer token-1234", "Bearer token-5678"]
 
 
-WAIT_FOR_IT = "[thread.join() for thread in threading.enumerate() if thread.name == 'anthropic-preload']\n"
-
-
-@pytest.mark.parametrize("wait", [WAIT_FOR_IT, ""])
 @pytest.mark.soak
+@pytest.mark.parametrize(
+    "wait",
+    ["[thread.join() for thread in threading.enumerate() if thread.name == 'anthropic-preload']\n", ""],
+)
 def test_preload_imports_and_connects_in_the_background(server_with: Start, wait: str) -> None:
     server = server_with("ok")
     script = (
         "import sys, threading, time\n"
-        "from repoagent.llm.providers.anthropic import AnthropicModel\n"
-        "from repoagent.llm.providers.anthropic import AnthropicBackend\n"
+        "from repoagent.llm.providers.anthropic import AnthropicBackend, AnthropicModel\n"
         "from tests.llm.helpers import ask\n"
         "assert 'anthropic' not in sys.modules\n"
         "started = time.perf_counter(); AnthropicBackend('anthropic').preload('')\n"
@@ -237,18 +213,18 @@ def test_a_preload_that_fails_is_silent_and_ends_before_the_program(key: str) ->
 
 def test_invalid_utf8_in_the_stream(server_with: Start) -> None:
     begun = text("a partial text").events[:-3]
-    server_with(Behaviour(events=(*begun, {"raw": b"event: message_stop\ndata: \xff\n\n"})))
-    error = refused(Retryable)
-    assert isinstance(error, Retryable) and error.usage.input == 100
+    server_with(Behaviour(events=(*begun, b"event: message_stop\ndata: \xff\n\n")))
+    error = refused(MODEL, Retryable)
+    assert error.usage.input == 100
     assert "was cut off (UnicodeDecodeError)" in str(error)
 
 
 def test_streams_of_gateways_end_differently(server_with: Start) -> None:
     without_stop = Behaviour(events=text("the reply").events[:-1])
-    done = Behaviour(events=(*text("the reply").events, {"raw": b"data: [DONE]\n\n"}))
+    done = Behaviour(events=(*text("the reply").events, b"data: [DONE]\n\n"))
     server_with([without_stop, done])
     for _ in range(2):
-        reply = call()
+        reply = call(MODEL)
         assert (reply.text, reply.stop, reply.usage.estimated) == ("the reply", "end", False)
 
 
@@ -272,13 +248,13 @@ def test_streams_of_gateways_end_differently(server_with: Start) -> None:
 def test_counts_that_come_in_two_parts(
     server_with: Start, start: dict[str, int] | None, end: dict[str, int] | None, expected: Usage | None
 ) -> None:
-    first, *middle, last, stop = text("x" * 300, report_usage=False).events
+    first, *middle, last, stop = text("x" * 300, usage=None).events
     if start is not None:
         first = {**first, "message": {**first["message"], "usage": start}}
     if end is not None:
         last = {**last, "usage": end}
     server_with(Behaviour(events=(first, *middle, last, stop)))
-    usage = call(ask("y" * 300)).usage
+    usage = call(MODEL, ask("y" * 300)).usage
     if expected is None:
         assert usage.estimated and 80 <= usage.output <= 110 and 80 < usage.input < 150
     else:
@@ -286,7 +262,7 @@ def test_counts_that_come_in_two_parts(
 
 
 def sent_with(server: Server, name: str, wishes: Wishes, request: Request | None = None) -> Mapping[str, Any]:
-    call(request, AnthropicModel(name, wishes))
+    call(AnthropicModel(name, wishes), request)
     return server.requests[-1].body
 
 
@@ -296,11 +272,9 @@ def test_wishes_are_sent_if_the_model_supports_them(server_with: Start) -> None:
     sent = sent_with(server, "claude-sonnet-5-5", wishes)
     assert sent["output_config"] == {"effort": "xhigh"}
     assert "temperature" not in sent  # not together with thinking
-    assert AnthropicModel("claude-sonnet-5-5", wishes).takes == {"effort", "cache", "tools"}
     sent = sent_with(server, "claude-haiku-4-5", wishes)
     assert sent["temperature"] == 0.2
     assert {"output_config", "thinking"}.isdisjoint(sent)
-    assert AnthropicModel("claude-haiku-4-5", wishes).takes == {"temperature", "cache", "tools"}
     sent = sent_with(server, "our-own-model", wishes)  # of a gateway: it has to know
     assert (sent["temperature"], sent["output_config"]) == (0.2, {"effort": "xhigh"})
     assert "stop_sequences" not in sent
@@ -313,11 +287,8 @@ def test_wishes_are_sent_if_the_model_supports_them(server_with: Start) -> None:
 def test_the_lifetime_of_the_prompt_cache(server_with: Start) -> None:
     server = server_with(lambda received: "ok")
     request = Request((Part("system", cache=True),), ask().messages)
-    for cache, expected in [
-        ("5m", {"type": "ephemeral"}),
-        ("1h", {"type": "ephemeral", "ttl": "1h"}),
-        ("off", None),
-    ]:
+    lifetimes = {"5m": {"type": "ephemeral"}, "1h": {"type": "ephemeral", "ttl": "1h"}, "off": None}
+    for cache, expected in lifetimes.items():
         sent = sent_with(server, "claude-sonnet-5-5", Wishes(cache=cache), request)
         assert sent["system"][0].get("cache_control") == expected
 

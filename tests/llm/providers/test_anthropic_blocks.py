@@ -14,8 +14,9 @@ from repoagent.llm.complete import complete
 from repoagent.llm.model import Blocks, Message, Part, Reply, Request, Retryable
 from repoagent.llm.providers.anthropic import AnthropicModel
 from repoagent.llm.usage import Meter
-from tests.llm.helpers import ask
-from tests.llm.providers.messages_server import Script, Server, blocks, text
+from tests.llm.helpers import ask, call, refused
+from tests.llm.providers.messages_server import Server, blocks, text
+from tests.llm.providers.streaming_server import Script
 
 Start = Callable[[Script], Server]
 MODEL = AnthropicModel("claude-sonnet-5-5")
@@ -25,6 +26,7 @@ TOOLS = schemas(
 )
 THOUGHT = {"type": "thinking", "thinking": "hm, let me see", "signature": "c2ln"}
 SAID = {"type": "text", "text": "I look."}
+OFFERED = replace(ask(), tools=TOOLS)
 KEY = "sk-ant-api03-" + "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zA" * 3
 
 
@@ -32,12 +34,8 @@ def used(name: str, number: int = 1, **given: Any) -> dict[str, Any]:
     return {"type": "tool_use", "id": f"toolu_{number}", "name": name, "input": given}
 
 
-def call(request: Request | None = None) -> Reply:
-    pieces: list[str] = []
-    reply = MODEL.complete(request or replace(ask(), tools=TOOLS), pieces.append)
-    if reply.stop == "end" and not (request and request.stop):
-        assert "".join(pieces) == reply.text
-    return reply
+def offer(request: Request = OFFERED) -> Reply:
+    return call(MODEL, request)
 
 
 def test_blocks_are_stored_unchanged(server_with: Start) -> None:
@@ -46,7 +44,7 @@ def test_blocks_are_stored_unchanged(server_with: Start) -> None:
     calls = (used("read", path="a b.py"), used("run", 2, body="make | tail"))
     content = (THOUGHT, hidden, omitted, SAID, *calls)
     server_with(blocks(*content))
-    reply = call()
+    reply = offer()
     assert reply.text == 'I look.\n<read path="a b.py"/>\n<run>make | tail</run>\n'
     assert reply.blocks is not None and reply.blocks.items == content
     assert reply.blocks.calls == (("toolu_1", '<read path="a b.py"/>'), ("toolu_2", "<run>make | tail</run>"))
@@ -58,7 +56,7 @@ def test_blocks_that_cannot_be_sent_back_become_text(server_with: Start) -> None
     searched = {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}
     server_with([blocks(SAID), blocks(unsigned, SAID), blocks(THOUGHT, SAID, searched)])
     for _ in range(3):
-        reply = call()
+        reply = offer()
         assert (reply.text, reply.blocks) == ("I look.", None)
 
 
@@ -79,7 +77,7 @@ def test_a_call_becomes_a_tag_on_a_separate_line(
 ) -> None:
     said = {"type": "text", "text": before}
     server_with(blocks(*([said] if before else []), {**used(name), "input": given}))
-    assert call().text == f"{before}{tag}\n"
+    assert offer().text == f"{before}{tag}\n"
 
 
 def test_a_call_that_is_cut(server_with: Start) -> None:
@@ -87,11 +85,9 @@ def test_a_call_that_is_cut(server_with: Start) -> None:
     retried."""
     half = (SAID, {**used("run"), "input": '{"body": "make'})
     server = server_with([blocks(*half, stop="max_tokens"), " And more.", blocks(*half), "good"])
-    request = replace(ask(), tools=TOOLS)
-    reply = complete(MODEL, request, Meter())
+    reply = complete(MODEL, OFFERED, Meter())
     assert (reply.text, reply.blocks) == ("I look. And more.", None)
-    with pytest.raises(Retryable, match="not JSON"):
-        call(request)
+    assert "not JSON" in str(refused(MODEL, Retryable, OFFERED))
     assert len(server.requests) == 3
 
 
@@ -101,12 +97,10 @@ def back_and_forth(found: Blocks, *answers: str, tools: bool = True) -> Request:
         Part(f'<observation-ab kind="read">\nresult {n}\n</observation-ab>', "observation", answers=answer, failed=n == 2)
         for n, answer in enumerate(answers, 1)
     ]  # fmt: skip
-    first = replace(ask(), tools=TOOLS if tools else ())
     said = Message("assistant", (Part("the text"),), found)
-    after = Message(
-        "user", (Part("By the way: ", "user"), *parts, Part("\n\nnews", "observation", cache=True))
-    )
-    return replace(first, messages=(*first.messages, said, after))
+    news = Part("\n\nnews", "observation", cache=True)
+    after = Message("user", (Part("By the way: ", "user"), *parts, news))
+    return replace(OFFERED, tools=TOOLS if tools else (), messages=(*OFFERED.messages, said, after))
 
 
 def sent(server: Server) -> list[list[Mapping[str, Any]]]:
@@ -115,21 +109,17 @@ def sent(server: Server) -> list[list[Mapping[str, Any]]]:
 
 def test_calls_and_their_results_are_sent_back(server_with: Start) -> None:
     server = server_with([blocks(THOUGHT, used("read"), used("run", 2)), text("ok")])
-    found = call().blocks
+    found = offer().blocks
     assert found is not None
-    call(back_and_forth(found, "toolu_1", "toolu_2"))
+    offer(back_and_forth(found, "toolu_1", "toolu_2"))
     _, said, after = sent(server)
     assert said == [THOUGHT, used("read"), used("run", 2)]
-    assert [
-        (block["tool_use_id"], block["is_error"], block["content"][0]["text"]) for block in after[:2]
-    ] == [("toolu_1", False, "result 1"), ("toolu_2", True, "result 2")]
+    results = [(block["tool_use_id"], block["is_error"], block["content"][0]["text"]) for block in after[:2]]
+    assert results == [("toolu_1", False, "result 1"), ("toolu_2", True, "result 2")]
     assert [block["text"] for block in after[2:]] == ["By the way: ", "\n\nnews"]
     assert "cache_control" in after[-1]
-    assert server.requests[-1].body["tools"][0]["input_schema"] == {
-        "type": "object",
-        "properties": {"path": {"type": "string"}},
-        "required": ["path"],
-    }
+    schema = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
+    assert server.requests[-1].body["tools"][0]["input_schema"] == schema
 
 
 @pytest.mark.parametrize(
@@ -146,7 +136,7 @@ def test_invalid_blocks_become_text(
     server_with: Start, changed: dict[str, Any], answer: str, tools: bool, system: str
 ) -> None:
     server = server_with([blocks(THOUGHT, used("read")), text("ok")])
-    found = call().blocks
+    found = offer().blocks
     assert found is not None
     request = back_and_forth(replace(found, **changed), answer, tools=tools)
     complete(MODEL, replace(request, system=(Part(system),)), Meter())
@@ -157,15 +147,15 @@ def test_invalid_blocks_become_text(
 
 def test_a_call_without_thinking_stays_valid(server_with: Start) -> None:
     server = server_with([blocks(used("read")), text("ok")])
-    found = call().blocks
+    found = offer().blocks
     assert found is not None and found.prefix == ""
-    call(replace(back_and_forth(found, "toolu_1"), system=(Part("You edit files."),)))
+    offer(replace(back_and_forth(found, "toolu_1"), system=(Part("You edit files."),)))
     assert sent(server)[1] == [used("read")]
 
 
 def test_a_made_up_observation_ends_the_reply(server_with: Start) -> None:
     """It contains the beginning of the observation, so that it is recognized."""
     server = server_with(blocks(SAID, stop="stop_sequence", at="<observation-ab"))
-    reply = call(replace(ask(), stop=("<observation-ab",)))
+    reply = MODEL.complete(replace(ask(), stop=("<observation-ab",)), print)
     assert server.requests[0].body["stop_sequences"] == ["<observation-ab"]
     assert (reply.text, reply.stop, reply.blocks) == ("I look.<observation-ab", "end", None)

@@ -1,12 +1,4 @@
-"""Coding agents for `command:`. The fake ones on PATH behave like the real ones according to their manuals, sources
-and reported output, without containing code of them:
-
-- claude 2.1: `-p` reads the prompt from standard input. `--output-format stream-json` requires `--verbose`; its last
-  event is `result` with `is_error`, `usage`, `total_cost_usd`, and exit code 1 for an error. Without `--tools ""` it
-  edits files. It refuses to start if CLAUDECODE is set.
-- codex 0.1xx: `exec` reads standard input if it has no prompt; it prints progress to standard error, the last message
-  to standard output; with `--json` events. It requires a git repository unless an option disables that.
-"""
+"""Coding agents for `command:`; fake ones on PATH behave as the manuals, sources and output of the real ones say."""
 
 from __future__ import annotations
 
@@ -21,7 +13,7 @@ from repoagent.errors import ModelError
 from repoagent.llm.model import Reply, Retryable, Usage
 from repoagent.llm.providers.command import CommandModel
 from repoagent.llm.providers.command_agents import full_command, masked_command
-from tests.llm.helpers import ask
+from tests.llm.helpers import call, refused
 
 FAKES = {
     "claude": """
@@ -33,8 +25,8 @@ words = plan.get('text', 'done')
 if option('--output-format') == 'stream-json':
     assert '--verbose' in args and '-p' in args
     event(type='system', subtype='init', model='claude-sonnet-5-5', tools=[])
-    for word in words.split(' '):
-        event(type='stream_event', event={'type': 'content_block_delta', 'delta': {'type': 'text_delta', 'text': word + ' '}})
+    for piece in (words[:2], words[2:]):
+        event(type='stream_event', event={'type': 'content_block_delta', 'delta': {'type': 'text_delta', 'text': piece}})
     event(type='assistant', message={'content': [{'type': 'text', 'text': words}]})
 if 'json' in (option('--output-format') or ''):
     result = dict(type='result', subtype='success', is_error=False, result=words, total_cost_usd=0.01, stop_reason='end_turn',
@@ -84,28 +76,21 @@ def event(**fields):
 @pytest.fixture
 def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The programs on PATH, in an empty folder; what was seen of the last call is in the file that is returned."""
-    for folder in ("bin", "here"):
-        (tmp_path / folder).mkdir()
+    folder, seen = tmp_path / "bin", tmp_path / "seen.json"
+    folder.mkdir()
     for name, script in FAKES.items():
-        path = tmp_path / "bin" / name
-        path.write_text(HEAD.format(python=sys.executable) + script)
-        path.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
-    monkeypatch.setenv("SEEN", str(tmp_path / "seen.json"))
-    monkeypatch.setenv("CLAUDECODE", "1")
-    monkeypatch.setenv("GIT_DIR", "/no/such/repository/.git")
+        (folder / name).write_text(HEAD.format(python=sys.executable) + script)
+        (folder / name).chmod(0o755)
+    environment = {"SEEN": str(seen), "CLAUDECODE": "1", "GIT_DIR": "/no/such/repository/.git"}
+    for variable, value in {"PATH": f"{folder}:{os.environ['PATH']}", **environment}.items():
+        monkeypatch.setenv(variable, value)
+    (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
-    return tmp_path / "seen.json"
+    return seen
 
 
-def reply(command: str) -> tuple[Reply, str]:
-    pieces: list[str] = []
-    got = CommandModel(command, 20).complete(ask(), pieces.append)
-    return got, "".join(pieces)
-
-
-def plan(monkeypatch: pytest.MonkeyPatch, **fields: object) -> None:
-    monkeypatch.setenv("PLAN", json.dumps(fields))
+def reply(command: str) -> Reply:
+    return call(CommandModel(command, 20))
 
 
 @pytest.mark.soak
@@ -120,41 +105,36 @@ def plan(monkeypatch: pytest.MonkeyPatch, **fields: object) -> None:
     ],
 )  # fmt: skip
 def test_known_commands(command: str, model: str, usage: Usage, programs: Path) -> None:
-    got, shown = reply(command)
-    assert got.text.strip() == "done"
-    assert shown.strip() == "done"
-    assert got.model == f"command:{model}"
-    assert got.usage == usage
+    got = reply(command)
+    assert (got.text.strip(), got.model, got.usage) == ("done", f"command:{model}", usage)
     assert "make it faster" in json.loads(programs.read_text())["prompt"]
 
 
-@pytest.mark.parametrize("command", ["claude -p", "codex exec"])
-def test_an_agent_runs_in_an_empty_folder(command: str, programs: Path) -> None:
-    reply(command)
-    seen = json.loads(programs.read_text())
-    assert seen["files"] == []
-    assert "GIT_DIR" not in seen["env"]
-    assert not list(Path.cwd().iterdir())  # its arguments forbid edits
-    assert not Path(seen["cwd"]).exists()  # a temporary folder, removed afterwards
+def test_an_agent_runs_in_an_empty_folder(programs: Path) -> None:
+    for command in ("claude -p", "codex exec"):
+        reply(command)
+        seen = json.loads(programs.read_text())
+        assert seen["files"] == [] and "GIT_DIR" not in seen["env"]
+        assert not list(Path.cwd().iterdir())  # its arguments forbid edits
+        assert not Path(seen["cwd"]).exists()  # a temporary folder, removed afterwards
 
 
-@pytest.mark.parametrize(
-    "command",
-    ["claude -p --allowedTools Edit", "codex exec --sandbox=workspace-write --skip-git-repo-check"],
-)
-def test_explicit_permissions_run_in_this_folder(command: str, programs: Path) -> None:
-    reply(command)
-    assert json.loads(programs.read_text())["cwd"] == str(Path.cwd())
+def test_explicit_permissions_run_in_this_folder(programs: Path) -> None:
+    for command in (
+        "claude -p --allowedTools Edit",
+        "codex exec --sandbox=workspace-write --skip-git-repo-check",
+    ):
+        reply(command)
+        assert json.loads(programs.read_text())["cwd"] == str(Path.cwd())
 
 
 def test_a_shell_line_and_a_selected_format_are_left_alone(
     programs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    got, shown = reply("claude -p --output-format text")
-    assert got.text == shown == "done\n"
-    assert got.usage.estimated
+    got = reply("claude -p --output-format text")
+    assert (got.text, got.usage.estimated) == ("done\n", True)
     monkeypatch.delenv("CLAUDECODE")
-    assert reply("claude --tools x | tail -n 1")[0].text == "done\n"
+    assert reply("claude --tools x | tail -n 1").text == "done\n"
     assert json.loads(programs.read_text())["args"] == ["--tools", "x"]
 
 
@@ -179,8 +159,7 @@ def test_arguments_added_to_a_command(command: str, line: str) -> None:
 
 def test_a_key_is_never_shown() -> None:
     shown = masked_command("A_KEY=abc llm -m X --key abc --api-key=abc --token 'abc' -H sk-ant-REDACTED")
-    assert "abc" not in shown
-    assert "llm -m X" in shown
+    assert "abc" not in shown and "llm -m X" in shown
 
 
 @pytest.mark.parametrize(
@@ -201,7 +180,7 @@ def test_a_key_is_never_shown() -> None:
 def test_failures_quote_the_program(
     command: str, fields: dict[str, object], words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plan(monkeypatch, **fields)
+    monkeypatch.setenv("PLAN", json.dumps(fields))
     with pytest.raises(ModelError, match=words) as caught:
         reply(command)
     assert not isinstance(caught.value, Retryable)
@@ -210,10 +189,9 @@ def test_failures_quote_the_program(
 @pytest.mark.usefixtures("programs")
 def test_an_overload_is_retryable_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     overload = {"is_error": True, "result": 'API Error: 529 {"type":"overloaded_error"}'}
-    plan(monkeypatch, code=1, result=overload)
-    with pytest.raises(Retryable, match="529") as caught:
-        reply("claude -p")
-    assert caught.value.usage == Usage(3, 7, 20, 5, dollars=0.01)
+    monkeypatch.setenv("PLAN", json.dumps({"code": 1, "result": overload}))
+    error = refused(CommandModel("claude -p", 20), Retryable)
+    assert "529" in str(error) and error.usage == Usage(3, 7, 20, 5, dollars=0.01)
 
 
 def test_a_program_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -16,10 +14,10 @@ from repoagent.llm.model import Reply, Retryable, Usage
 from repoagent.llm.providers.anthropic import AnthropicModel
 from repoagent.llm.providers.endpoints import Endpoint
 from repoagent.llm.providers.openai import OpenAIModel
-from tests.llm.helpers import ask
-from tests.llm.providers import cloud_server, messages_server, openai_server
+from tests.llm.helpers import ask, call, refused
+from tests.llm.providers import messages_server, openai_server
+from tests.llm.providers.streaming_server import Behaviour
 
-KEYS = (messages_server.KEY, openai_server.KEY, *cloud_server.SECRETS)
 CLAUDES = {
     "anthropic": "claude-sonnet-5-5",
     "bedrock": "us.anthropic.claude-sonnet-5-5-v1:0",
@@ -27,71 +25,39 @@ CLAUDES = {
 }
 
 
-@dataclass
-class Wire:
-    """A provider and the server that speaks its protocol; `build` has the behaviors of that server."""
+class Wire(NamedTuple):
+    """A provider: the behaviours of a server that speaks its protocol, and a model at such a server."""
 
     name: str
     build: Any
-    running: ExitStack
-    monkeypatch: pytest.MonkeyPatch
-    folder: Path
-
-    def start(self, script: Any) -> Any:
-        """A model at a server with this script."""
-        if self.name == "openai":
-            server = self.running.enter_context(openai_server.openai_server(script))
-            self.monkeypatch.setenv(openai_server.KEY_VARIABLE, openai_server.KEY)
-            return OpenAIModel(server.endpoint(), "test-model")
-        dialects = {"bedrock": cloud_server.Bedrock, "vertex": cloud_server.Vertex}
-        claude = self.running.enter_context(messages_server.messages_server(script, dialects.get(self.name)))
-        environment = claude.environment
-        if self.name == "bedrock":
-            environment = cloud_server.aws_environment(claude, self.folder)
-        elif self.name == "vertex":
-            environment = cloud_server.google_environment(claude, self.folder)
-        for name, value in environment.items():
-            self.monkeypatch.setenv(name, value)
-        return AnthropicModel(CLAUDES[self.name], platform=self.name)
-
-    def usage(self, *, known: bool = True) -> dict[str, Any]:
-        """The options of `text` for a usage of 7 and 20 tokens, 5 from the cache; or for a usage that is missing."""
-        if self.name == "openai":
-            counts = {
-                "prompt_tokens": 12,
-                "completion_tokens": 20,
-                "prompt_tokens_details": {"cached_tokens": 5},
-            }
-            return {"usage": counts if known else None}
-        counts = {"input_tokens": 7, "output_tokens": 20, "cache_read_input_tokens": 5}
-        return {"usage": counts} if known else {"report_usage": False}
+    start: Callable[[Any], Any]
 
 
 @pytest.fixture(
     params=[
         "anthropic",
         "openai",
-        pytest.param("bedrock", marks=pytest.mark.soak),
-        pytest.param("vertex", marks=pytest.mark.soak),
+        *(pytest.param(cloud, marks=pytest.mark.soak) for cloud in ("bedrock", "vertex")),
     ]
 )
-def wire(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Wire]:
-    build = openai_server if request.param == "openai" else messages_server
-    with ExitStack() as running:
-        yield Wire(request.param, build, running, monkeypatch, tmp_path)
+def wire(request: pytest.FixtureRequest, serve: Any, server_with: Any) -> Wire:
+    name = request.param
 
+    def start(script: Any) -> Any:
+        if name == "openai":
+            return OpenAIModel(serve(script).endpoint(), "test-model")
+        server_with(script, name)
+        return AnthropicModel(CLAUDES[name], platform=name)
 
-def refused(model: Any, kind: type[ModelError]) -> Any:
-    with pytest.raises(kind) as raised:
-        model.complete(ask(), lambda piece: None)
-    assert type(raised.value) is kind, raised.value  # a wrong Retryable would be tried five times
-    assert not any(key in str(raised.value) for key in KEYS)
-    assert "\n" not in str(raised.value)
-    return raised.value
+    return Wire(name, openai_server if name == "openai" else messages_server, start)
 
 
 def test_a_reply_is_streamed_and_counted(wire: Wire) -> None:
-    model = wire.start(wire.build.text("hello wörld", thinking="hm", **wire.usage()))
+    counts: dict[str, Any] = {"input_tokens": 7, "output_tokens": 20, "cache_read_input_tokens": 5}
+    if wire.name == "openai":
+        cached = {"prompt_tokens_details": {"cached_tokens": 5}}
+        counts = {"prompt_tokens": 12, "completion_tokens": 20, **cached}
+    model = wire.start(wire.build.text("hello wörld", thinking="hm", usage=counts))
     pieces: list[str] = []
     reply = model.complete(ask(), pieces.append)
     served = "claude-test" if wire.name != "openai" else "test-model-0101"
@@ -100,8 +66,8 @@ def test_a_reply_is_streamed_and_counted(wire: Wire) -> None:
 
 
 def test_missing_usage_is_estimated(wire: Wire) -> None:
-    model = wire.start(wire.build.text("0123456789" * 30, **wire.usage(known=False)))
-    usage = model.complete(ask("x" * 3000), lambda piece: None).usage
+    model = wire.start(wire.build.text("0123456789" * 30, usage=None))
+    usage = call(model, ask("x" * 3000)).usage
     assert usage.estimated and 500 < usage.input < 2000 and 50 < usage.output < 200
 
 
@@ -120,7 +86,7 @@ def test_time_limits(wire: Wire) -> None:
     quick = replace(model, read_seconds=0.2)
     assert "for 0.2 s" in str(refused(quick, Retryable))
     assert "no data for 0.2 s" in str(refused(quick, Retryable))
-    assert model.complete(ask(), lambda piece: None).text == "late but here"
+    assert call(model).text == "late but here"
 
 
 REJECTIONS = [
@@ -144,15 +110,15 @@ def test_rejections(wire: Wire) -> None:
 
 
 def test_the_headers_of_a_rejection(wire: Wire) -> None:
-    headers = [{"retry_after": 7}, {"retry_after": "Fri, 27 Nov 2026 10:00:00 GMT"}, {}]
-    answers = [wire.build.status(429, **some) for some in headers]
+    waits = ({"retry_after": 7}, {"retry_after": "Fri, 27 Nov 2026 10:00:00 GMT"}, {})
+    answers = [wire.build.status(429, **headers) for headers in waits]
     model = wire.start([*answers, wire.build.status(529, x_should_retry="false")])
-    assert [refused(model, Retryable).retry_after for _ in headers] == [7, None, None]
+    assert [refused(model, Retryable).retry_after for _ in waits] == [7, None, None]
     assert "529" in str(refused(model, ModelError))
 
 
 def test_a_server_that_hangs_up(wire: Wire) -> None:
-    assert "cannot reach" in str(refused(wire.start(wire.build.hang_up()), Retryable))
+    assert "cannot reach" in str(refused(wire.start(Behaviour(cut=True)), Retryable))
 
 
 def test_exceptions_of_on_text_are_passed_on(wire: Wire) -> None:
@@ -168,7 +134,7 @@ def test_no_server(monkeypatch: pytest.MonkeyPatch) -> None:
         unused.bind(("127.0.0.1", 0))
         url = f"http://user:{openai_server.KEY}@127.0.0.1:{unused.getsockname()[1]}"
         local = Endpoint("ollama", f"{url}/v1", local=True)
-        error = str(refused(OpenAIModel(local, "m"), ModelError))
+        error = str(refused(OpenAIModel(local, "m")))
         assert "/v1: start it with `ollama serve`, or check OLLAMA_HOST or providers.ollama.base_url" in error
         error = str(refused(OpenAIModel(replace(local, local=False), "m"), Retryable))
         assert "cannot reach http://127.0.0.1" in error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any
@@ -102,20 +103,18 @@ def test_ollama_host(monkeypatch: pytest.MonkeyPatch, host: str, expected: str, 
     ],
 )
 def test_rows_that_cannot_be_used(row: Any, words: str) -> None:
-    with pytest.raises(UsageError) as raised:
+    with pytest.raises(UsageError, match=re.escape(words)) as raised:
         endpoint("x", {"x": row})
-    assert words in str(raised.value)
     assert SECRET not in str(raised.value)
 
 
 def test_where_a_key_comes_from(monkeypatch: pytest.MonkeyPatch) -> None:
     google = made("google")
     assert find_key(google) == ("", "")
-    monkeypatch.setenv("GEMINI_API_KEY", "")
     monkeypatch.setenv("GOOGLE_API_KEY", SECRET)
-    assert find_key(google) == (SECRET, "GOOGLE_API_KEY")
-    monkeypatch.setenv("GEMINI_API_KEY", "a")
-    assert find_key(google) == ("a", "GEMINI_API_KEY")
+    for key, expected in (("", (SECRET, "GOOGLE_API_KEY")), ("a", ("a", "GEMINI_API_KEY"))):
+        monkeypatch.setenv("GEMINI_API_KEY", key)
+        assert find_key(google) == expected
 
 
 def test_models(serve: Callable[..., Server]) -> None:
@@ -127,10 +126,7 @@ def test_models(serve: Callable[..., Server]) -> None:
 @pytest.mark.parametrize(
     ("page", "words"),
     [
-        (
-            status(401, f"bad {KEY}"),
-            f"the server rejected the key (environment {KEY_VARIABLE}): set a valid one as ",
-        ),
+        (status(401, f"bad {KEY}"), f"rejected the key (environment {KEY_VARIABLE}): set a valid one as "),
         (status(404), "returned 404: check the base URL"),
         (status(500), "returned 500"),
         (raw(b"<html>hello</html>"), "is not a model server"),
@@ -139,9 +135,8 @@ def test_models(serve: Callable[..., Server]) -> None:
     ],
 )
 def test_invalid_lists_of_models(serve: Callable[..., Server], page: Any, words: str) -> None:
-    with pytest.raises(ModelError) as raised:
+    with pytest.raises(ModelError, match=re.escape(words)) as raised:
         list_models(serve((), {"/v1/models": page}).endpoint())
-    assert words in str(raised.value)
     assert KEY not in str(raised.value)
 
 
@@ -167,10 +162,8 @@ def test_why_an_endpoint_is_unreachable(monkeypatch: pytest.MonkeyPatch) -> None
     assert problem(Endpoint("mine", "http://host.invalid/v1")) == f"no key: set {KEY_VARIABLE}"
 
 
-SHOW = {
-    "parameters": 'stop  "x"\nnum_ctx                        16384\n',
-    "model_info": {"llama.context_length": 131_072},
-}
+SHOW = {"parameters": 'stop  "x"\nnum_ctx      16384\n', "model_info": {"llama.context_length": 131_072}}
+PROPS = {"/props": {"default_generation_settings": {"n_ctx": 2048}}}
 
 
 @pytest.mark.parametrize(
@@ -182,10 +175,10 @@ SHOW = {
         (["ollama_api"], {}, None),
         (["lmstudio_api"], {"/api/v0/models": {"data": [{"id": "m", "loaded_context_length": 8192, "max_context_length": 99}]}}, 8192),
         (["lmstudio_api"], {"/api/v0/models": {"data": [{"id": "m", "max_context_length": 99}]}}, None),
-        (["props"], {"/props": {"default_generation_settings": {"n_ctx": 2048}}}, 2048),
+        (["props"], PROPS, 2048),
         (["props"], {"/props": {"default_generation_settings": None}}, None),
         ([], {"/v1/models": {"data": [{"id": "x", "max_model_len": 1}, {"id": "m", "max_model_len": 32768}]}}, 32768),
-        ([], {"/v1/models": {"data": [{"id": "m"}]}, "/props": {"default_generation_settings": {"n_ctx": 2048}}}, 2048),
+        ([], {"/v1/models": {"data": [{"id": "m"}]}, **PROPS}, 2048),
         ([], {"/v1/models": raw(b"<html>")}, None),
         (["props"], {"/props": raw(b"[1]")}, None),
     ],

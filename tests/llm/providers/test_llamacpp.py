@@ -9,7 +9,6 @@ import signal
 import stat
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -50,13 +49,11 @@ def test_a_reply_is_streamed_and_counted(model: Path, capfd: pytest.CaptureFixtu
     heard: list[str] = []
     local = LocalModel(str(model))
     reply = local.complete(short(ask()), heard.append)
-    assert reply.text
-    assert len(heard) > 1
-    assert "".join(heard) == reply.text
+    assert reply.text == "".join(heard) and len(heard) > 1
     assert (reply.stop, reply.model, local.spec) == ("length", f"local/{model}", f"local/{model}")
     assert (reply.usage.output, reply.usage.estimated) == (12, False)
     assert reply.usage.input + reply.usage.cache_read > len("You edit.make it faster")
-    again = local.complete(short(ask()), heard.append)
+    again = complete(model)
     assert again.text == reply.text  # nothing is left to chance unless a temperature is wished
     assert again.usage.cache_read > again.usage.input
     assert capfd.readouterr() == ("", "")
@@ -65,10 +62,8 @@ def test_a_reply_is_streamed_and_counted(model: Path, capfd: pytest.CaptureFixtu
 def test_wishes_and_a_grammar(model: Path) -> None:
     text = complete(model, short(ask(), 40)).text
     assert complete(model, short(ask(), 40), wishes=Wishes(temperature=3.0)).text != text
-    assert complete(model, replace(ask(), grammar='root ::= "git " ("add" | "rm")')).text in (
-        "git add",
-        "git rm",
-    )
+    ruled = replace(ask(), grammar='root ::= "git " ("add" | "rm")')
+    assert complete(model, ruled).text in ("git add", "git rm")
     with pytest.raises(Retryable, match="does not support grammar: continuing without it"):
         complete(model, replace(ask(), grammar="root ::= ("))
 
@@ -142,18 +137,18 @@ def test_files_that_llama_cpp_rejects(model: Path, tmp_path: Path) -> None:
 def test_the_process_that_runs_it(model: Path) -> None:
     complete(model)
     engine = engine_of(model)
-    environment = Path(f"/proc/{engine.process.pid}/environ").read_bytes().split(b"\0")
+    process = Path(f"/proc/{engine.process.pid}")
+    environment = (process / "environ").read_bytes().split(b"\0")
     assert b"OMP_WAIT_POLICY=PASSIVE" in environment
     assert stat.S_IMODE(engine.folder.stat().st_mode) == 0o700
-    sockets = set()
-    for entry in Path(f"/proc/{engine.process.pid}/fd").iterdir():
+    links = set()
+    for entry in (process / "fd").iterdir():
         with contextlib.suppress(FileNotFoundError):  # it was closed meanwhile
-            if (name := str(entry.readlink())).startswith("socket:"):
-                sockets.add(name[8:-1])
-    assert sockets
+            links.add(str(entry.readlink()))
+    assert any(link.startswith("socket:") for link in links)
     for table in ("tcp", "tcp6"):
-        rows = Path(f"/proc/{engine.process.pid}/net/{table}").read_text().splitlines()[1:]
-        assert not sockets & {row.split()[9] for row in rows}
+        rows = (process / "net" / table).read_text().splitlines()[1:]
+        assert not links & {f"socket:[{row.split()[9]}]" for row in rows}
 
 
 def test_nothing_of_the_current_folder_is_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,9 +201,8 @@ printed = []
 
 def tell(_):
     if not printed:
-        printed.append(1)
-        engine = local_engine._engines[0]
-        print(engine.process.pid, engine.folder, flush=True)
+        printed.append(local_engine._engines[0])
+        print(printed[0].process.pid, printed[0].folder, flush=True)
 
 try:
     model.complete(replace(ask(), max_output_tokens=32_000), tell)
@@ -229,9 +223,7 @@ def test_a_signal_leaves_no_process_behind(model: Path, number: int, code: int, 
         assert run.stdout
         child, folder = run.stdout.readline().split()
         run.send_signal(number)
-        started = time.monotonic()
-        assert run.wait(10) == code
-        assert time.monotonic() - started < 2
+        assert run.wait(2) == code
         assert run.stdout.read() == said
     assert soon(lambda: gone(int(child)), 3)
     assert Path(folder).exists() == (number == signal.SIGKILL)  # no process is left to remove it

@@ -17,60 +17,57 @@ from repoagent.llm.model import Reply, render
 from repoagent.llm.providers import manual
 from repoagent.llm.providers.manual import ManualModel
 from tests.cli.screens import Screen, python
-from tests.llm.helpers import ask
+from tests.llm.helpers import ask, call
+
+PROMPT = render(ask())
 
 
 def carry(source: str, folder: Path, reply: Path | None = None) -> tuple[Reply, str]:
     out = io.StringIO()
-    model = ManualModel(folder, reply, io.StringIO(source), out)
-    return model.complete(ask(), lambda piece: None), out.getvalue()
+    return call(ManualModel(folder, reply, io.StringIO(source), out)), out.getvalue()
 
 
 def test_the_prompt_is_in_a_private_file_and_a_pipe_is_read_to_its_end(tmp_path: Path) -> None:
     reply, said = carry("one\n.\ntwo\n", tmp_path)
-    found = re.search(r"The prompt is in (.*)\n", said)
-    assert found and "read from standard input" in said
-    path = Path(found[1])
-    assert (path.parent, path.read_text()) == (tmp_path, render(ask()))
+    path = Path(re.findall(r"The prompt is in (.*)\n", said)[0])
+    assert "read from standard input" in said
+    assert (path.parent, path.read_text()) == (tmp_path, PROMPT)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert (reply.text, reply.usage.estimated) == ("one\n.\ntwo\n", True)
 
 
-@pytest.mark.parametrize("source", ["", "  \n", render(ask()), render(ask()).rstrip() + "\n\n"])
-def test_no_reply(tmp_path: Path, source: str) -> None:
-    with pytest.raises(ModelError, match="no reply: give the prompt"):
-        carry(source, tmp_path)
+NONE = "no reply: give the prompt"
 
 
-def test_a_copied_prompt_is_removed(tmp_path: Path) -> None:
-    assert carry(render(ask()) + "\nthe reply\n", tmp_path)[0].text == "the reply\n"
+@pytest.mark.parametrize(
+    ("piped", "file", "words"),
+    [
+        *((piped, "", NONE) for piped in ("", "  \n", PROMPT, PROMPT.rstrip() + "\n\n")),
+        ("", "none.txt", r"cannot read the reply in .*none\.txt: No such file"),
+        ("", "prompt.txt", r"prompt\.txt contains only the prompt"),
+    ],
+)
+def test_no_reply(tmp_path: Path, piped: str, file: str, words: str) -> None:
+    (tmp_path / "prompt.txt").write_text(PROMPT)
+    with pytest.raises(ModelError, match=words):
+        carry(piped, tmp_path, tmp_path / file if file else None)
 
 
-def test_a_reply_from_a_file(tmp_path: Path) -> None:
+def test_a_reply_from_a_file_or_after_a_copied_prompt(tmp_path: Path) -> None:
     (tmp_path / "reply.txt").write_bytes(b"\xef\xbb\xbffrom a file\r\n\xff")
     reply, said = carry("not read", tmp_path / "prompts", tmp_path / "reply.txt")
-    assert reply.text == "from a file\r\n\ufffd"
-    assert said == ""
+    assert (reply.text, said) == ("from a file\r\n\ufffd", "")
     assert not (tmp_path / "prompts").exists()
     assert carry("piped\n", tmp_path, Path("-"))[0].text == "piped\n"
-
-
-def test_a_file_without_a_reply(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=r"cannot read the reply in .*none\.txt: No such file"):
-        carry("", tmp_path, tmp_path / "none.txt")
-    (tmp_path / "prompt.txt").write_text(render(ask()))
-    with pytest.raises(ModelError, match=r"prompt\.txt contains only the prompt"):
-        carry("", tmp_path, tmp_path / "prompt.txt")
+    assert carry(PROMPT + "\nthe reply\n", tmp_path)[0].text == "the reply\n"
 
 
 def test_a_second_prompt_needs_another_reply(tmp_path: Path) -> None:
     (tmp_path / "reply.txt").write_text("the first")
     model = ManualModel(tmp_path, tmp_path / "reply.txt", io.StringIO("unasked"), io.StringIO())
-    heard: list[str] = []
-    assert model.complete(ask(), heard.append).text == "the first"
-    assert heard == ["the first"]
+    assert call(model).text == "the first"
     with pytest.raises(ModelError, match=r"reply\.txt led to another prompt: give .*prompt-"):
-        model.complete(ask("again"), heard.append)
+        call(model)
 
 
 # On a terminal.
@@ -95,14 +92,8 @@ while True:
 
 def carrying(folder: Path, *arguments: str, display: str = "") -> Screen:
     """A terminal where the user is asked for one reply after the other; no program is on PATH but those in `bin`."""
-    desktop = {
-        "DISPLAY": display,
-        "WAYLAND_DISPLAY": "",
-        "TMUX": "",
-        "WSL_DISTRO_NAME": "",
-        "PATH": str(folder / "bin"),
-    }
-    env = {**desktop, "PYTHONPATH": str(Path(__file__).parents[3])}
+    env = dict.fromkeys(("WAYLAND_DISPLAY", "TMUX", "WSL_DISTRO_NAME"), "")
+    env |= {"DISPLAY": display, "PATH": str(folder / "bin"), "PYTHONPATH": str(Path(__file__).parents[3])}
     return Screen(python(CARRY, *arguments), folder, env=env, width=200)
 
 
@@ -131,7 +122,7 @@ def test_replies_are_pasted_until_an_interrupt(tmp_path: Path) -> None:
         assert got(screen, tmp_path) == "the first"
         screen.expect("paste its reply here")
         refuse(screen, "  \r")
-        refuse(screen, "\x1b[200~" + render(ask()).replace("\n", "\r") + "\x1b[201~\r")
+        refuse(screen, "\x1b[200~" + PROMPT.replace("\n", "\r") + "\x1b[201~\r")
         screen.send("see caf\x7fé \x1b[200~here:\r\ta\r\r")
         for start in range(0, len(long), 1000):
             screen.send(long[start : start + 1000])
@@ -152,7 +143,7 @@ def test_the_clipboard_both_ways(tmp_path: Path) -> None:
     xclip.chmod(0o755)
     with carrying(tmp_path, display=":0") as screen:
         screen.expect("press Enter here")
-        assert clip.read_text() == render(ask())
+        assert clip.read_text() == PROMPT
         refuse(screen, "\r")  # the prompt is no reply
         clip.write_bytes(b" \n")
         refuse(screen, "\r")
@@ -163,25 +154,16 @@ def test_the_clipboard_both_ways(tmp_path: Path) -> None:
         assert got(screen, tmp_path) == "one\ntwo\n"
 
 
-# The clipboard alone, with programs on PATH that behave like the real ones.
-
-
-@pytest.fixture
-def xclip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The only program on PATH."""
-    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+def test_a_clipboard_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WAYLAND_DISPLAY", "")
     monkeypatch.setenv("DISPLAY", ":0")
     monkeypatch.setattr("platform.system", lambda: "Linux")
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(pyperclip, "copy", pyperclip.lazy_load_stub_copy)  # it looks for a program once
     monkeypatch.setattr(pyperclip, "paste", pyperclip.lazy_load_stub_paste)
-    (tmp_path / "xclip").touch(0o755)
-    return tmp_path / "xclip"
-
-
-def test_a_program_that_hangs(xclip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(manual, "TIMEOUT", 0.2)
-    xclip.write_text("#!/bin/sh\nexec /bin/sleep 2\n")
+    (tmp_path / "xclip").touch(0o755)
+    (tmp_path / "xclip").write_text("#!/bin/sh\nexec /bin/sleep 2\n")
     start = time.monotonic()
     assert manual.clipboard("text") is None
     assert manual.clipboard() is None

@@ -5,15 +5,14 @@ from __future__ import annotations
 from base64 import b64decode
 from collections.abc import Callable
 
-import pytest
-
-from repoagent.errors import ModelError, UsageError
-from repoagent.llm.model import Retryable
+from repoagent.errors import UsageError
 from repoagent.llm.providers.anthropic import AnthropicModel
 from repoagent.llm.providers.openai import OpenAIModel
+from tests.llm.helpers import call, refused
 from tests.llm.media.files import jpeg, media, pdf, png, showing
 from tests.llm.providers import openai_server
-from tests.llm.providers.messages_server import Script, Server, error_event, status
+from tests.llm.providers.messages_server import Server, error_event, status
+from tests.llm.providers.streaming_server import Script
 
 Start = Callable[[Script], Server]
 Serve = Callable[..., openai_server.Server]
@@ -23,16 +22,13 @@ SHOT, PAPER = media(png(), "shot.png"), media(pdf(), "paper.pdf")
 
 def test_unsupported_media_are_not_sent_to_claude(server_with: Start) -> None:
     server = server_with("ok")
-    with pytest.raises(UsageError, match=r"big\.png is 9000 x 20 pixels"):
-        CLAUDE.complete(showing(media(png(9000), "big.png")), print)
-    assert server.requests == []
+    error = refused(CLAUDE, UsageError, showing(media(png(9000), "big.png")))
+    assert "big.png is 9000 x 20 pixels" in str(error) and server.requests == []
 
 
 def test_the_blocks_that_claude_gets(server_with: Start) -> None:
     server = server_with("a cat")
-    pieces: list[str] = []
-    request = showing(SHOT, PAPER, words="what is it?", cache=True)
-    assert CLAUDE.complete(request, pieces.append).text == "".join(pieces) == "a cat"
+    assert call(CLAUDE, showing(SHOT, PAPER, words="what is it?", cache=True)).text == "a cat"
     label, image, second, document, words = server.requests[0].body["messages"][0]["content"]
     assert (label["text"], second["text"]) == ("shot.png:\n", "paper.pdf:\n")
     assert words == {"type": "text", "text": "what is it?"}
@@ -59,10 +55,8 @@ def test_rejections_of_claude_mention_the_attachment(server_with: Start) -> None
     ]
     server_with([answer for answer, _ in rejections])
     for _, words in rejections:
-        with pytest.raises(ModelError) as raised:
-            CLAUDE.complete(showing(SHOT, PAPER), print)
-        assert words in str(raised.value) and "\n" not in str(raised.value)
-        assert not isinstance(raised.value, Retryable) and len(str(raised.value)) < 400
+        error = str(refused(CLAUDE, request=showing(SHOT, PAPER)))
+        assert words in error and len(error) < 400
 
 
 def openai(server: openai_server.Server, *traits: str) -> OpenAIModel:
@@ -73,8 +67,8 @@ def test_the_parts_that_chat_completions_gets(serve: Serve) -> None:
     photo = media(jpeg(), "photo.jpg")
     server = serve(["a cat", "ok"])
     model = openai(server, "pdf")
-    assert model.complete(showing(photo, PAPER), print).text == "a cat"
-    model.complete(showing(), print)
+    assert call(model, showing(photo, PAPER)).text == "a cat"
+    call(model, showing())
     system, user = server.requests[0].body["messages"]
     assert system == {"role": "system", "content": "You look."}
     label, image, second, file, words = user["content"]
@@ -91,7 +85,6 @@ def test_the_parts_that_chat_completions_gets(serve: Serve) -> None:
 
 def test_a_pdf_is_not_sent_to_a_server_that_takes_none(serve: Serve) -> None:
     server = serve("ok")
-    words = "does not accept PDFs over this protocol. Send the PDF's text .pdftotext"
-    with pytest.raises(UsageError, match=words):
-        openai(server).complete(showing(PAPER), print)
+    error = str(refused(openai(server), UsageError, showing(PAPER)))
+    assert "does not accept PDFs over this protocol. Send the PDF's text (pdftotext" in error
     assert server.requests == []

@@ -15,17 +15,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repoagent.errors import ModelError
-from repoagent.llm.model import Message, Part, Reply, Request, Retryable, Usage, Wishes
+from repoagent.llm.model import Message, Part, Request, Retryable, Usage, Wishes
 from repoagent.llm.providers.endpoints import Endpoint, endpoint
 from repoagent.llm.providers.errors import parse_error
 from repoagent.llm.providers.openai import OpenAIModel
 from repoagent.llm.providers.openai_request import learn
-from tests.llm.helpers import ask
+from tests.llm.helpers import ask, call, refused
 from tests.llm.providers.openai_server import (
     KEY,
     KEY_VARIABLE,
     USAGE,
-    Behaviour,
     Server,
     chunk,
     chunks,
@@ -35,25 +34,10 @@ from tests.llm.providers.openai_server import (
     status,
     text,
 )  # fmt: skip
+from tests.llm.providers.streaming_server import Behaviour
 
 Start = Callable[..., Server]
 DONE = "data: [DONE]\n\n"
-
-
-def call(model: OpenAIModel, request: Request | None = None) -> Reply:
-    pieces: list[str] = []
-    reply = model.complete(request or ask(), pieces.append)
-    assert reply.text == "".join(pieces) or reply.stop == "refusal"
-    return reply
-
-
-def refused(model: OpenAIModel, kind: type[ModelError] = ModelError, request: Request | None = None) -> Any:
-    with pytest.raises(kind) as raised:
-        call(model, request)
-    assert type(raised.value) is kind, raised.value  # a wrong Retryable would be tried five times
-    assert KEY[:12] not in str(raised.value) + repr(raised.value)
-    assert "\n" not in str(raised.value)
-    return raised.value
 
 
 def model_of(server: Server, *traits: str, name: str = "test-model", **wishes: Any) -> OpenAIModel:
@@ -62,26 +46,18 @@ def model_of(server: Server, *traits: str, name: str = "test-model", **wishes: A
 
 def test_the_content_of_a_request(serve: Start) -> None:
     server = serve("ok")
-    said = (
-        Message("user", (Part("a"), Part("b"))),
-        Message("assistant", (Part("said"),)),
-        Message("user", (Part("go"),)),
-    )
+    turns = (("user", "ab"), ("assistant", "said"), ("user", "go"))
+    said = tuple(Message(role, tuple(map(Part, text))) for role, text in turns)
     system = (Part("You "), Part("edit.", cache=True))
     request = Request(system, said, max_output_tokens=5000, grammar="root ::= .*")
     call(model_of(server, effort="low", temperature=0.0), request)
     sent = server.requests[0]
-    assert sent.turns == [("system", "You edit."), ("user", "ab"), ("assistant", "said"), ("user", "go")]
+    assert sent.turns == [("system", "You edit."), *turns]
     body = dict(sent.body)
     assert body.pop("messages")[1] == {"role": "user", "content": "ab"}
     assert body.pop("max_tokens") > 5000  # additional tokens for thinking
-    assert body == {
-        "model": "test-model",
-        "stream": True,
-        "stream_options": {"include_usage": True},
-        "reasoning_effort": "low",
-        "temperature": 0.0,
-    }
+    streamed = {"stream": True, "stream_options": {"include_usage": True}}
+    assert body == {"model": "test-model", **streamed, "reasoning_effort": "low", "temperature": 0.0}
 
 
 @pytest.mark.parametrize(
@@ -142,13 +118,9 @@ def test_the_account_of_openai_is_not_sent_to_other_servers(
 
 def test_finish_reasons(serve: Start) -> None:
     reasons = {
-        "stop": "end",
-        "eos": "end",
-        "tool_calls": "end",
-        "length": "length",
-        "model_context_window_exceeded": "length",
-        "content_filter": "refusal",
-        "content_filter: RECITATION": "refusal",
+        **dict.fromkeys(("stop", "eos", "tool_calls"), "end"),
+        **dict.fromkeys(("length", "model_context_window_exceeded"), "length"),
+        **dict.fromkeys(("content_filter", "content_filter: RECITATION"), "refusal"),
     }
     model = model_of(serve([text("some text", finish=finish) for finish in reasons]))
     assert {finish: call(model).stop for finish in reasons} == reasons
@@ -191,7 +163,7 @@ def test_think_blocks(serve: Start) -> None:
         "<thi": "<thi",
         "  ": "  ",
     }
-    model = model_of(serve([text(reply, pieces=len(reply)) for reply in replies]))
+    model = model_of(serve([text(reply, count=len(reply)) for reply in replies]))
     assert {reply: call(model).text for reply in replies} == replies
 
 
@@ -230,15 +202,10 @@ def test_implausible_counts_do_not_replace_a_count(serve: Start) -> None:
 
 
 def test_the_cost_of_a_call(serve: Start) -> None:
-    usages = [
-        {**USAGE, "cost": 0.0123},
-        {**USAGE, "cost": 0, "is_byok": True},
-        {**USAGE, "cost": "0.1"},
-        USAGE,
-    ]
-    server = serve([text("hi", usage=usage) for usage in [*usages, usages[0]]])
-    costs = [call(model_of(server, "cost")).usage.dollars for _ in usages]
-    assert costs == [0.0123, None, None, None]
+    costs: list[dict[str, Any]] = [{"cost": 0.0123}, {"cost": 0, "is_byok": True}, {"cost": "0.1"}, {}]
+    server = serve([text("hi", usage={**USAGE, **cost}) for cost in [*costs, costs[0]]])
+    dollars = [call(model_of(server, "cost")).usage.dollars for _ in costs]
+    assert dollars == [0.0123, None, None, None]
     assert call(model_of(server)).usage.dollars is None
 
 
@@ -320,16 +287,14 @@ def test_a_base_url_without_its_end(serve: Start) -> None:
 
 
 def test_a_missing_model(serve: Start) -> None:
-    scripts = [
-        status(400, "x is not a valid model ID"),
-        status(404, "models/x is not found for API version v1main"),
-        status(404, 'model "x" not found, try pulling it first'),
-    ]
-    server = serve([*scripts, *scripts])
-    for _ in scripts:
+    for code, message in (
+        (400, "x is not a valid model ID"),
+        (404, "models/x is not found for API version v1main"),
+        (404, 'model "x" not found, try pulling it first'),
+    ):
+        server = serve(status(code, message))
         error = str(refused(model_of(server, name="x")))
         assert f"{server.url}/v1 has no testing/x (" in error and error.endswith("): check the name")
-    for _ in scripts:
         error = str(refused(OpenAIModel(server.endpoint("ollama"), "x")))
         assert error.endswith("): run `ollama pull x` to get it")
 
@@ -385,7 +350,7 @@ def test_an_untrusted_certificate(serve: Start, tmp_path: Path, monkeypatch: pyt
     assert "cannot reach" in str(refused(OpenAIModel(plain, "m"), Retryable))
 
 
-def test_a_prompt_that_was_cut_in_silence(serve: Start) -> None:
+def test_a_prompt_that_was_or_would_be_cut_in_silence(serve: Start) -> None:
     prompt = " ".join(f"word{n}" for n in range(3000))
     half = serve(text("a reply", usage={"prompt_tokens": 2048, "completion_tokens": 3}))
     ollama = OpenAIModel(half.endpoint("ollama", "truncates", "ollama_api"), "m")
@@ -395,13 +360,9 @@ def test_a_prompt_that_was_cut_in_silence(serve: Start) -> None:
     assert call(model_of(half), ask(prompt)).text == "a reply"  # a server that reports a too long prompt
     ruled = ask("=" * 30_000 + prompt[:1000])  # few tokens, many bytes
     assert call(OpenAIModel(half.endpoint("ollama", "truncates"), "m"), ruled).text == "a reply"
-
-
-def test_a_prompt_that_would_be_cut(serve: Start) -> None:
-    prompt = ask(" ".join(f"word{n}" for n in range(3000)))
     server = serve("ok", {"/api/ps": {"models": [{"name": "m:latest", "context_length": 4096}]}})
     ollama = OpenAIModel(server.endpoint("ollama", "truncates", "ollama_api"), "m")
-    error = str(refused(ollama, request=prompt))
+    error = str(refused(ollama, request=ask(prompt)))
     assert "gives m a context of 4,096 tokens, but the prompt has about" in error
     assert server.requests == []
     assert call(ollama).text == "ok"
@@ -414,23 +375,17 @@ WISHES = Wishes(effort="max", temperature=0.2)
 TRAITS = ("grammar", "key_optional")
 
 
-def negotiate(
-    *rejections: Behaviour, traits: tuple[str, ...] = TRAITS
-) -> tuple[list[str], list[Mapping[str, Any]]]:
+def negotiate(*rejections: Behaviour) -> tuple[list[str], list[Mapping[str, Any]]]:
     """The message after each rejection, and the bodies of all requests."""
-    with openai_server([*rejections, text("ok"), text("ok")]) as server:
-        model = OpenAIModel(server.endpoint("testing", *traits, keyed=False), "m", WISHES)
-        said = []
-        for _ in rejections:
-            with pytest.raises(Retryable) as raised:
-                model.complete(REQUEST, lambda piece: None)
-            assert raised.value.retry_after == 0
-            said.append(str(raised.value))
+    with openai_server([*rejections, "ok", "ok"]) as server:
+        model = OpenAIModel(server.endpoint("testing", *TRAITS, keyed=False), "m", WISHES)
+        errors = [refused(model, Retryable, REQUEST) for _ in rejections]
+        assert {error.retry_after for error in errors} == {0}
         for _ in range(2):  # the second time without another rejection
-            assert model.complete(REQUEST, lambda piece: None).text == "ok"
+            assert call(model, REQUEST).text == "ok"
         bodies = [request.body for request in server.requests]
         assert bodies[-1] == bodies[-2]
-        return said, bodies
+        return [str(error) for error in errors], bodies
 
 
 def pydantic(*names: str) -> Behaviour:
@@ -456,9 +411,8 @@ def pydantic(*names: str) -> Behaviour:
 def test_rejected_fields_are_left_out(rejection: Behaviour, field: str, words: str) -> None:
     said, (first, second, _) = negotiate(rejection)
     fields = field.split()
-    assert said == [
-        f"testing/m does not support {words}: continuing without {'them' if fields[1:] else 'it'}"
-    ]
+    them = "them" if fields[1:] else "it"
+    assert said == [f"testing/m does not support {words}: continuing without {them}"]
     assert first.keys() >= {*fields}
     assert second == {key: value for key, value in first.items() if key not in fields}
 
@@ -493,9 +447,8 @@ def test_rejected_cache_breakpoints(serve: Start) -> None:
     request = Request((Part("system", cache=True),), (Message("user", (Part("go"),)),))
     server = serve([status(400, "cache_control: Extra inputs are not permitted"), text("ok")])
     model = OpenAIModel(server.endpoint("openrouter", "breakpoints", keyed=False), "anthropic/claude")
-    with pytest.raises(Retryable, match="does not support cache_control"):
-        model.complete(request, lambda piece: None)
-    model.complete(request, lambda piece: None)
+    assert "does not support cache_control" in str(refused(model, Retryable, request))
+    call(model, request)
     assert server.requests[1].body["messages"][0]["content"] == "system"
 
 

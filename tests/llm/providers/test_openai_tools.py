@@ -9,35 +9,22 @@ from typing import Any
 
 import pytest
 
-from repoagent.errors import ModelError
 from repoagent.llm.complete import complete
-from repoagent.llm.model import Blocks, Message, Part, Reply, Request, Retryable, Usage, Wishes
+from repoagent.llm.model import Blocks, Message, Part, Request, Retryable, Usage, Wishes
 from repoagent.llm.providers.openai import OpenAIModel
 from repoagent.llm.usage import Meter
-from tests.llm.helpers import ask
+from tests.llm.helpers import call, refused
 from tests.llm.media.files import media, png
-from tests.llm.providers.openai_server import USAGE, Behaviour, Server, chunk, chunks, status, text
-from tests.llm.providers.test_anthropic_blocks import TOOLS
+from tests.llm.providers.openai_server import USAGE, Server, chunk, chunks, status, text
+from tests.llm.providers.streaming_server import Behaviour
+from tests.llm.providers.test_anthropic_blocks import OFFERED, TOOLS
 
 Start = Callable[..., Server]
-OFFERED = replace(ask(), tools=TOOLS)
 TAGS = 'I look.\n<read path="a b.py"/>\n<run>make | tail</run>\n'
 SUMMARY = [{"type": "summary_text", "text": "hm"}]
 THOUGHT = {"type": "reasoning", "id": "rs_1", "summary": SUMMARY, "encrypted_content": "b3BhcXVl"}
-SAID = {
-    "type": "message",
-    "id": "msg_1",
-    "role": "assistant",
-    "status": "completed",
-    "content": [{"type": "output_text", "text": "I look.", "annotations": []}],
-}
-
-
-def call(model: OpenAIModel, request: Request = OFFERED) -> Reply:
-    pieces: list[str] = []
-    reply = model.complete(request, pieces.append)
-    assert "".join(pieces) == reply.text
-    return reply
+CONTENT = [{"type": "output_text", "text": "I look.", "annotations": []}]
+SAID = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": CONTENT}
 
 
 def thinker(server: Server, **wishes: Any) -> OpenAIModel:
@@ -106,22 +93,17 @@ def back(blocks: Blocks, *answers: str) -> Request:
 def test_calls_of_chat_completions(serve: Start) -> None:
     server = serve([CALLED, "ok", "ok"])
     model = OpenAIModel(server.endpoint(), "m")
-    reply = call(model)
+    reply = call(model, OFFERED)
     assert (reply.text, reply.stop) == (TAGS, "end")
     assert reply.blocks is not None
-    described = {
-        "name": "read",
-        "description": 'read(path="FILE") shows a file.',
-        "parameters": TOOLS[0].parameters,
-    }
+    words = 'read(path="FILE") shows a file.'
+    described = {"name": "read", "description": words, "parameters": TOOLS[0].parameters}
     assert server.requests[0].body["tools"][0] == {"type": "function", "function": described}
     call(model, back(reply.blocks, "call_0", "call_1"))
     _, _, said, *after = server.requests[1].body["messages"]
     assert said["content"] == "I look."
-    assert [(made["id"], json.loads(made["function"]["arguments"])) for made in said["tool_calls"]] == [
-        ("call_0", {"path": "a b.py"}),
-        ("call_1", {"body": "make | tail"}),
-    ]
+    made = [(one["id"], json.loads(one["function"]["arguments"])) for one in said["tool_calls"]]
+    assert made == [("call_0", {"path": "a b.py"}), ("call_1", {"body": "make | tail"})]
     assert after == [
         {"role": "tool", "tool_call_id": "call_0", "content": "result call_0"},
         {"role": "tool", "tool_call_id": "call_1", "content": "result call_1"},
@@ -137,7 +119,7 @@ def test_calls_of_chat_completions(serve: Start) -> None:
 def test_an_image_of_a_result_follows_the_results(serve: Start, responds: bool) -> None:
     server = serve([response(*CALLS), response(SAID)] if responds else [CALLED, "ok"])
     model = thinker(server) if responds else OpenAIModel(server.endpoint(), "m")
-    blocks = call(model).blocks
+    blocks = call(model, OFFERED).blocks
     assert blocks is not None
     request = back(blocks, "call_0", "call_1")
     *before, last = request.messages
@@ -154,26 +136,25 @@ def test_calls_that_are_cut_or_broken(serve: Start) -> None:
     half = piece(0, name="run", arguments='{"body": "ma')
     model = OpenAIModel(serve([called(half, finish="length"), " More.", called(half)]).endpoint(), "m")
     assert complete(model, OFFERED, Meter()).text == "I look. More."
-    with pytest.raises(Retryable, match="not JSON"):
-        model.complete(OFFERED, lambda piece: None)
+    assert "not JSON" in str(refused(model, Retryable, OFFERED))
 
 
-@pytest.mark.parametrize(
-    ("code", "message"),
-    [(400, "m does not support tools"), (404, "No endpoints found that support tool use. Learn more")],
-)
-def test_a_server_without_tools_says_so(serve: Start, code: int, message: str) -> None:
+def test_a_server_without_tools_says_so(serve: Start) -> None:
     """Without native tools, the prompt would name none: the user must change the setting."""
-    model = OpenAIModel(serve(status(code, message, param="tools")).endpoint(), "m")
-    with pytest.raises(ModelError, match=rf"{message}.*protocol = \"tags\"") as raised:
-        model.complete(OFFERED, lambda piece: None)
-    assert not isinstance(raised.value, Retryable)
+    rejections = {
+        "m does not support tools": 400,
+        "No endpoints found that support tool use. Learn more": 404,
+    }
+    for message, code in rejections.items():
+        model = OpenAIModel(serve(status(code, message, param="tools")).endpoint(), "m")
+        error = str(refused(model, request=OFFERED))
+        assert message in error and 'protocol = "tags"' in error
 
 
 def test_reasoning_goes_back(serve: Start) -> None:
     server = serve([response(THOUGHT, SAID, *CALLS), response(SAID)])
     model = thinker(server, effort="high")
-    reply = call(model)
+    reply = call(model, OFFERED)
     assert (reply.text, reply.stop, reply.model) == (TAGS, "end", "testing/gpt-6-test-0101")
     assert reply.usage == Usage(60, 20, 40, 0)
     body = server.requests[0].body
@@ -195,14 +176,13 @@ def test_reasoning_goes_back(serve: Start) -> None:
 def test_reasoning_that_is_not_sent_back(serve: Start, case: str) -> None:
     thought = {**THOUGHT, "encrypted_content": None} if case == "nothing encrypted" else THOUGHT
     server = serve([response(thought, SAID, *CALLS), response(SAID)])
-    found = call(thinker(server)).blocks
+    found = call(thinker(server), OFFERED).blocks
     assert (found is None) == (case == "nothing encrypted")
     found = replace(found, spec="testing/other") if found and case == "another model" else found
     request = back(found or Blocks("", ()), "call_0", "call_1")
     if case == "edited":
-        request = replace(
-            request, messages=tuple(replace(message, blocks=None) for message in request.messages)
-        )
+        bare = tuple(replace(message, blocks=None) for message in request.messages)
+        request = replace(request, messages=bare)
     call(thinker(server), request)
     _, said, after = server.requests[1].body["input"]
     assert said == {"role": "assistant", "content": TAGS}
@@ -213,7 +193,7 @@ def test_how_a_response_ends(serve: Start) -> None:
     stops = {"max_output_tokens": "length", "content_filter": "refusal", "": "end"}
     model = thinker(serve([response(SAID, reason=reason) for reason in stops]))
     for stop in stops.values():
-        reply = call(model)
+        reply = call(model, OFFERED)
         assert (reply.stop, reply.text, reply.blocks) == (stop, "I look.", None)
 
 
@@ -226,8 +206,7 @@ def test_failed_responses_are_retryable(serve: Start) -> None:
     ]
     model = thinker(serve([behaviour for behaviour, _ in failures]))
     for _, words in failures:
-        with pytest.raises(Retryable, match=words):
-            model.complete(OFFERED, lambda piece: None)
+        assert words in str(refused(model, Retryable, OFFERED))
 
 
 def test_a_server_without_responses_gets_chat_completions(serve: Start) -> None:

@@ -1,8 +1,5 @@
 """A thinking model with the Messages API: it signs its thinking, and accepts it back only unchanged.
 
-    thinker = Thinker(rule)                     # rule: from a request in tags to a reply in tags, as any script
-    with messages_server(thinker) as server: ...
-
 A signature is valid for the model and everything before it: system, tools and messages without cache breakpoints, as
 the API checks it for new accounts; every call needs its result, first in the next message. A violation is a 400. If
 tools are offered, the tags in a reply become calls, and the rule gets them as tags again.
@@ -20,7 +17,8 @@ from typing import Any
 from repoagent.agent.actions import Action, render
 from repoagent.agent.parse_reply import pieces
 from repoagent.llm.model import strings
-from tests.llm.providers.messages_server import Behaviour, Received, blocks, status
+from tests.llm.providers.messages_server import blocks, status
+from tests.llm.providers.streaming_server import Behaviour, Received
 
 NONCE = "0badcafe"  # of observations that were results
 _NONCE = re.compile(r"<observation-([0-9a-f]{8}) kind=")
@@ -44,11 +42,8 @@ class Thinker:
         self.calls += 1
         reply = self.rule(in_tags(received))
         thought = self.thoughts(self.calls)
-        signed = {
-            "type": "thinking",
-            "thinking": thought,
-            "signature": signature(received.body, len(received.body["messages"]), thought, self.account),
-        }
+        sign = signature(received.body, len(received.body["messages"]), thought, self.account)
+        signed = {"type": "thinking", "thinking": thought, "signature": sign}
         names = [tool["name"] for tool in received.body.get("tools", ())]
         said = in_calls(reply, names, self.calls) if names else [{"type": "text", "text": reply}]
         self.wrote.append(" ".join(strings(said)) if names else reply)
@@ -69,19 +64,15 @@ def fault_of(body: Mapping[str, Any], account: str) -> str:
         content = message["content"]
         results = [block["tool_use_id"] for block in content if block["type"] == "tool_result"]
         if results != due or any(block["type"] != "tool_result" for block in content[: len(due)]):
-            return (
-                f"messages.{number}: `tool_use` ids were found without `tool_result` blocks immediately after"
-            )
+            return f"messages.{number}: `tool_use` ids without `tool_result` blocks immediately after"
         due = [block["id"] for block in content if block["type"] == "tool_use"]
         if due and not body.get("tools"):
             return "Requests which include `tool_use` blocks must define tools"
         if any(block["type"] == "text" and not block["text"].strip() for block in content):
             return f"messages.{number}: text content blocks must contain non-whitespace text"
-        for block in content:
-            if block["type"] == "thinking" and block["signature"] != signature(
-                body, number, block["thinking"], account
-            ):
-                return f"messages.{number}: Invalid `signature` in `thinking` block: it is bound to another prefix"
+        for block in [block for block in content if block["type"] == "thinking"]:
+            if block["signature"] != signature(body, number, block["thinking"], account):
+                return f"messages.{number}: Invalid `signature` in `thinking` block: bound to another prefix"
     return ""
 
 
@@ -120,9 +111,8 @@ def in_calls(reply: str, names: list[str], number: int) -> list[dict[str, Any]]:
             text += piece.text
             continue
         given = {**action.args, **({"body": action.body} if action.body else {})}
-        calls.append(
-            {"type": "tool_use", "id": f"toolu_{number}_{len(calls)}", "name": action.kind, "input": given}
-        )
+        name = {"id": f"toolu_{number}_{len(calls)}", "name": action.kind}
+        calls.append({"type": "tool_use", **name, "input": given})
     return [*([{"type": "text", "text": text}] if text.strip() else []), *calls]
 
 

@@ -56,17 +56,8 @@ def write_tiny_model(path: Path, *, context: int = 512, numbers: Mapping[str, in
 
 def _shapes(vocabulary: int) -> dict[str, tuple[int, ...]]:
     square, wide, line = (_EMBEDDING, _EMBEDDING), (_FEED, _EMBEDDING), (_EMBEDDING,)
-    layer = {f"attn_{part}": square for part in ("q", "k", "v", "output")}
-    layer |= {
-        "ffn_gate": wide,
-        "ffn_up": wide,
-        "ffn_down": (_EMBEDDING, _FEED),
-        "attn_norm": line,
-        "ffn_norm": line,
-    }
-    whole = {
-        "token_embd.weight": (vocabulary, _EMBEDDING),
-        "output_norm.weight": line,
-        "output.weight": (vocabulary, _EMBEDDING),
-    }
-    return {**whole, **{f"blk.0.{tensor}.weight": shape for tensor, shape in layer.items()}}
+    shapes: dict[str, tuple[int, ...]] = {f"blk.0.attn_{part}": square for part in ("q", "k", "v", "output")}
+    shapes |= {"blk.0.ffn_gate": wide, "blk.0.ffn_up": wide, "blk.0.ffn_down": (_EMBEDDING, _FEED)}
+    shapes |= dict.fromkeys(("blk.0.attn_norm", "blk.0.ffn_norm", "output_norm"), line)
+    shapes |= dict.fromkeys(("token_embd", "output"), (vocabulary, _EMBEDDING))
+    return {f"{tensor}.weight": shape for tensor, shape in shapes.items()}
