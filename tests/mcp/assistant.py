@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +17,20 @@ from mcp.types import CallToolResult
 
 
 class Assistant:
-    """A session with a server."""
+    """A session with a server; `progress` has its messages during calls."""
 
     def __init__(self, portal: BlockingPortal, session: ClientSession, hello: Any) -> None:
         self.portal, self.session, self.hello = portal, session, hello
+        self.progress: list[str | None] = []
 
     def tools(self) -> dict[str, Any]:
         return {tool.name: tool for tool in self.portal.call(self.session.list_tools).tools}
 
     def call(self, tool: str, /, **arguments: Any) -> CallToolResult:
-        return self.portal.call(self.session.call_tool, tool, arguments)
+        async def heard(done: float, total: float | None, message: str | None) -> None:
+            self.progress.append(message)
+
+        return self.portal.call(partial(self.session.call_tool, tool, arguments, progress_callback=heard))
 
     def text(self, tool: str, /, **arguments: Any) -> str:
         result = self.call(tool, **arguments)
@@ -36,15 +41,6 @@ class Assistant:
         result = self.call(tool, **arguments)
         assert result.is_error, words(result)
         return words(result)
-
-    def with_progress(self, tool: str, said: Callable[[str], None], /, **arguments: Any) -> CallToolResult:
-        async def heard(done: float, total: float | None, message: str | None) -> None:
-            said(message or "")
-
-        async def call() -> CallToolResult:
-            return await self.session.call_tool(tool, arguments, progress_callback=heard)
-
-        return self.portal.call(call)
 
 
 def words(result: CallToolResult) -> str:

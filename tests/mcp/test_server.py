@@ -34,7 +34,7 @@ def test_an_assistant_reads_checks_and_commits(repo: GitRepo, tmp_path: Path) ->
     protocol is on standard output."""
     from mcp.shared.exceptions import MCPError
 
-    from tests.mcp.assistant import serving, words
+    from tests.mcp.assistant import serving
 
     repo.hook("pre-commit", NOISY)
     log, copy = tmp_path / "log", tmp_path / "copy"
@@ -59,11 +59,12 @@ def test_an_assistant_reads_checks_and_commits(repo: GitRepo, tmp_path: Path) ->
         assert "score" in one.text("neighbors", paths=["a.txt"])
         assert "0 findings" in one.text("review")
         source = blob_in(one.text("read", path="src/app.py"))
-        said: list[str] = []
         bound = {"patch": PATCH, "sources": {"src/app.py": source}}
-        done = one.with_progress("apply", said.append, **bound, message="Comma")
-        assert f"Committed {repo.head()} " in words(done)
+        done = one.text("apply", **bound, message="Comma")
+        assert f"Committed {repo.head()} " in done
         assert "already" in one.error("apply", **bound)
+        assert "Comma" in one.text("recall", query="comma")
+        assert set(one.progress) == {"reading the memories"}
     assert "Traceback" not in log.read_text()
     assert all(json.loads(line)["jsonrpc"] == "2.0" for line in copy.read_text().splitlines())
     assert repo.status() == ""

@@ -187,14 +187,16 @@ def test_the_user_is_asked_to_include_a_whole_file(repo: GitRepo, yes: bool) -> 
     repo.write("g.txt", "one\n" + REST + "dirty\n")
     user = User(allows=lambda request: Verdict(request.kind != "include" or yes))
     with nullcontext() if yes else pytest.raises(Inseparable):
-        go(repo, diff("g.txt", "one", "two"), *mix(repo), user=user, mode="ask")
+        replies = [*mix(repo)[:2], then(repo, DONE, f_txt=f"again\n{REST}more\n")]
+        go(repo, diff("g.txt", "one", "two"), *replies, user=user, mode="ask")
     if yes:
-        assert repo.git("show", "HEAD:f.txt") == "again\n" + REST
+        assert repo.git("show", "HEAD:f.txt") == f"again\n{REST}more\n"
         assert repo.git("show", "HEAD:g.txt") == "two\n" + REST
         assert repo.status() == " M g.txt\n"
     else:
         assert repo.head() == before
-    assert ["+again" in one.what for one in user.requests if one.kind == "include"] == [True]
+    (shown,) = [request.what for request in user.requests if request.kind == "include"]
+    assert "+again" in shown and "+more" in shown
 
 
 def test_the_user_is_asked_about_earlier_work(repo: GitRepo) -> None:

@@ -177,7 +177,8 @@ def test_a_message_during_the_last_reply_is_read(repo: GitRepo) -> None:
         repo.write(f".repoagent/runs/{NAME}/inbox/1.md", "make it three")
         return DONE
 
-    go(repo, EDIT, said, diff("f.txt", "two", "three"), DONE)
+    _, model, _ = go(repo, EDIT, said, diff("f.txt", "two", "three"), DONE)
+    assert model.last_prompt.count("make it three") == 1
     assert repo.git("show", "HEAD:f.txt") == "three\n"
 
 

@@ -39,7 +39,9 @@ def test_an_edit_is_written_immediately_and_committed_at_the_end(repo: GitRepo) 
     assert (outcome.kind, outcome.text, outcome.left) == ("done", "it is two", ())
     again, _, _ = go(repo, "nothing more to do", prompt="and now?")
     assert again.commits == () and len(outcome.commits) == 1  # a commit is recorded once
-    assert json.loads(run_dir(repo).record.read_text())["commits"] == list(outcome.commits)
+    record = json.loads(run_dir(repo).record.read_text())
+    assert record["commits"] == list(outcome.commits)
+    assert (record["turns"], record["activity"]) == (outcome.turns + again.turns, "")
     assert repo.git("log", "-1", "--format=%s %(trailers:key=Assisted-by,valueonly)").split("\n")[0] == (
         "Make it two repoagent:scripted/one"
     )

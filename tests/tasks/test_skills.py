@@ -57,7 +57,7 @@ def test_each_broken_skill_is_skipped_with_one_warning(top: Path) -> None:
     (place / "git").symlink_to(top / ".git")
     write(top / ".git", "---\nname: git\ndescription: x\n---\n")
     (place / "README.md").write_text("no skill, and nothing to warn of")
-    write(place / "good")
+    write(place / "good", "---\nname: good\ndescription: x\n---\n".ljust(64 * 1024, "x"))
     skills, warnings = look(top)
     assert [skill.name for skill in skills] == ["good"]
     reasons = {
