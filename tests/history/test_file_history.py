@@ -22,8 +22,8 @@ from tests.history.histories import partial_clone, without_a_fetch
 APP = "import os\n\n\nclass App:\n    def run(self):\n        return 1\n\n    def stop(self):\n        return 2\n\n\ndef main():\n    App().run()\n"
 
 
-def done(top: Path, path: str, **options: float) -> list[Step]:
-    return steps(top, file_log(top, path, 50, seconds=20).commits, seconds=options.get("seconds", 20))
+def done(top: Path, path: str, seconds: float = 20) -> list[Step]:
+    return steps(top, file_log(top, path, 50, seconds=20).commits, seconds=seconds)
 
 
 def said(top: Path, path: str) -> list[str]:
@@ -60,20 +60,12 @@ def test_a_partial_clone_fetches_nothing(repo: GitRepo) -> None:
     clone = partial_clone(repo, "blob:none")
     with without_a_fetch(clone):
         found = done(clone.top, "app.py")
-    assert [(s.commit.subject, s.touched, s.files) for s in found] == [
-        (f"change {n}", None, 1) for n in (2, 1, 0)
-    ]
-    before = clone.git("count-objects", "-v")
-    clone.git("cat-file", "-p", "HEAD~1:app.py")
-    assert (
-        clone.git("count-objects", "-v") != before
-    )  # git fetches where it may: now there is a text to compare
+    expected = [(f"change {n}", None, 1) for n in (2, 1, 0)]
+    assert [(s.commit.subject, s.touched, s.files) for s in found] == expected
+    clone.git("cat-file", "-p", "HEAD~1:app.py")  # git fetches it: now there is a text to compare
     with without_a_fetch(clone):
-        assert [step.touched for step in done(clone.top, "app.py")] == [
-            Touched(changed=("App.run",)),
-            None,
-            None,
-        ]
+        touched = [step.touched for step in done(clone.top, "app.py")]
+    assert touched == [Touched(changed=("App.run",)), None, None]
 
 
 def test_a_clone_without_trees_says_what_it_can(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,11 +104,9 @@ def mined(repo: GitRepo) -> WorkTree:
     return worktree
 
 
-def both(worktree: WorkTree, path: str, **options: int) -> tuple[HistoryReport, HistoryReport]:
-    by_index, by_walk = (
-        read_history(where, path, seconds=20, **options) for where in (worktree, worktree.top)
-    )
-    return by_index, by_walk
+def both(worktree: WorkTree, path: str, **options: int) -> list[HistoryReport]:
+    """By the index and by the walk."""
+    return [read_history(where, path, seconds=20, **options) for where in (worktree, worktree.top)]
 
 
 def test_a_copy_ends_where_the_file_begins(repo: GitRepo) -> None:
@@ -207,22 +197,12 @@ def test_the_index_gives_the_same_as_the_walk(repo: GitRepo) -> None:
     repo.commit("back", **{"z.txt": "zzz\n"})  # which the index does not have yet
     found, walked = both(worktree, odd)
     of_index = indexed_log(worktree, odd, 9, "HEAD")
-    assert of_index and [commit.commit for commit in of_index.commits] == [
-        step.commit.commit for step in walked.steps
-    ]
+    ids = [step.commit.commit for step in walked.steps]
+    assert of_index and [commit.commit for commit in of_index.commits] == ids
     assert found.people == walked.people
-    names = (
-        "commit",
-        "subject",
-        "author",
-        "date",
-        "path",
-        "status",
-        "added",
-        "removed",
-        "old_mode",
-        "new_mode",
-    )
+    names = [
+        "commit", "subject", "author", "date", "path", "status", "added", "removed", "old_mode", "new_mode",
+    ]  # fmt: skip
     for one, other in zip(found.steps, walked.steps, strict=True):
         assert (one.was, one.files, one.touched) == (other.was, other.files, other.touched)
         for side in ("before", "after"):  # the walk has abbreviated ids

@@ -46,10 +46,9 @@ HOSTILE = (
     b"]]><!--.xml",
     b"-dash --> n0 [label=x].dot",
 )
+EVIL = "Fix <b>&</b> \x1b[0m \u202e it"
 HEADERS = {
-    "a" * 40: CommitHeader(
-        "a" * 40, "aaaaaaa", "Ada </script>", "2026-01-02T03:04:05Z", "Fix <b>&</b> \x1b[0m \u202e it"
-    ),
+    "a" * 40: CommitHeader("a" * 40, "aaaaaaa", "Ada </script>", "2026-01-02T03:04:05Z", EVIL),
     "b" * 40: CommitHeader("b" * 40, "bbbbbbb", "Bob", "2026-01-01T03:04:05Z", ""),
 }
 
@@ -191,9 +190,8 @@ def test_the_image_is_well_formed_and_nothing_in_it_runs_or_loads(paths: list[by
 
 
 def test_tooltips_show_the_evidence() -> None:
-    titles = [
-        title.text or "" for title in ElementTree.fromstring(svg(graph(HOSTILE)).encode()).iter(f"{SVG}title")
-    ]
+    root = ElementTree.fromstring(svg(graph(HOSTILE)))
+    titles = [title.text or "" for title in root.iter(f"{SVG}title")]
     for name in HOSTILE:
         (text,) = [title for title in titles if title.startswith(shown(name) + ": ")]
         assert "3 of 10 commits (30%)" in text and "together, same folder" in text
@@ -203,7 +201,7 @@ def test_tooltips_show_the_evidence() -> None:
 
 def test_surer_is_thicker() -> None:
     widths = {}
-    for link in ElementTree.fromstring(svg(graph(many(8), chain=False)).encode()).iter(f"{SVG}g"):
+    for link in ElementTree.fromstring(svg(graph(many(8), chain=False))).iter(f"{SVG}g"):
         if "data-link" in link.attrib:
             (path,) = [one for one in link.iter(f"{SVG}path") if "stroke-width" in one.attrib]
             title = link.findtext(f"{SVG}title") or ""
@@ -262,15 +260,12 @@ def test_the_page_has_all_of_the_evidence_and_is_reached_by_keyboard() -> None:
     page = check_page(html(drawn), HOSTILE)
     data = json.loads(page.inside["script"][0])
     assert [node[0] for node in data["nodes"]] == ["src/app.py", *map(shown, HOSTILE)]
-    assert data["nodes"][1][4][0] == [
-        "2026-01-02", "aaaaaaa", "Ada </script>", "Fix <b>&</b> ^[[0m <U+202E> it",
-    ]  # fmt: skip
+    commit = ["2026-01-02", "aaaaaaa", "Ada </script>", "Fix <b>&</b> ^[[0m <U+202E> it"]
+    assert data["nodes"][1][4][0] == commit
     assert len(data["links"]) == len(drawn.links)
-    rows = [
-        attributes["data-row"] for tag, attributes in page.tags if tag == "tr" and "data-row" in attributes
-    ]
+    rows = [a["data-row"] for tag, a in page.tags if tag == "tr" and "data-row" in a]
     assert rows == [str(number) for number in range(1, 9)]
-    nodes = [attributes for tag, attributes in page.tags if "data-node" in attributes]
+    nodes = [attributes for _, attributes in page.tags if "data-node" in attributes]
     assert len(nodes) == 9
     assert all(node["tabindex"] == "0" and node["role"] == "button" and node["aria-label"] for node in nodes)
 
@@ -279,12 +274,8 @@ def test_the_page_has_all_of_the_evidence_and_is_reached_by_keyboard() -> None:
 @pytest.mark.soak
 def test_a_browser_runs_its_script_and_no_other(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    hooked = html(graph(HOSTILE)).replace(
-        "</body>",
-        "<script>document.title = 'taken'</script><img src=x onerror=\"document.title='taken'\"></body>",
-    )
-    page.write_text(hooked, encoding="utf-8")
+    evil = "<script>document.title = 'taken'</script><img src=x onerror=\"document.title='taken'\"></body>"
+    page.write_text(html(graph(HOSTILE)).replace("</body>", evil), encoding="utf-8")
     seen = rendered(page)
-    assert "<title>What changes with src/app.py</title>" in seen
-    assert 'data-ready="1"' in seen
+    assert "<title>What changes with src/app.py</title>" in seen and 'data-ready="1"' in seen
     assert seen.count("<img") == 1  # the one that this test has put there

@@ -53,23 +53,21 @@ def test_merges_do_not_count_and_both_sides_do(repo: GitRepo) -> None:
 
 def test_renames_are_followed_whatever_the_settings_of_the_user(repo: GitRepo) -> None:
     grow(repo, "old.txt", 2)
-    shell(
-        repo, "mkdir dir; git mv old.txt dir/mid.txt; echo more >> dir/mid.txt; git commit -qam 'rename one'"
-    )
+    shell(repo, "mkdir d; git mv old.txt d/mid.txt; echo more >> d/mid.txt; git commit -qam 'rename one'")
     shell(
         repo,
-        "git mv dir/mid.txt new.txt; git commit -qm 'rename two'; echo last >> new.txt; git commit -qam last",
+        "git mv d/mid.txt new.txt; git commit -qm 'rename two'; echo last >> new.txt; git commit -qam last",
     )
     history, streamed = whole(repo.top, "new.txt"), list(stream(repo.top, "HEAD"))
     assert [(c.subject, c.path, c.added, c.removed, c.status) for c in history.commits] == [
         ("last", "new.txt", 1, 0, "M"),
         ("rename two", "new.txt", 0, 0, "R"),
-        ("rename one", "dir/mid.txt", 1, 0, "R"),
+        ("rename one", "d/mid.txt", 1, 0, "R"),
         ("grow 1", "old.txt", 1, 0, "M"),
         ("grow 0", "old.txt", 10, 0, "A"),
     ]
     assert not history.partial and whole(repo.top, "new.txt", 3).commits == history.commits[:3]
-    assert streamed[1].changes == [(b"R", b"new.txt", b"dir/mid.txt")]
+    assert streamed[1].changes == [(b"R", b"new.txt", b"d/mid.txt")]
     for key, value in {
         "log.follow": "true", "log.showSignature": "true", "color.ui": "always", "diff.renames": "copies",
         "diff.noprefix": "true", "log.date": "relative", "format.pretty": "fuller", "log.decorate": "full",
@@ -99,9 +97,8 @@ def test_authors_and_encodings(repo: GitRepo) -> None:
     tree = repo.git("write-tree").strip().encode()
     raw = b"tree " + tree + b"\nparent " + repo.head().encode() + b"\n" + raw[raw.index(b"author") :]
     raw = raw.replace(b"mailmap", b"caf\xe9")
-    repo.git(
-        "update-ref", "HEAD", repo.git("hash-object", "-t", "commit", "-w", "--stdin", stdin=raw).strip()
-    )
+    commit = repo.git("hash-object", "-t", "commit", "-w", "--stdin", stdin=raw).strip()
+    repo.git("update-ref", "HEAD", commit)
     newest = whole(repo.top, "a.txt").commits[0]
     assert (newest.author, newest.subject) == ("Ad\ufffd T", "caf\ufffd")
     repo.write("a.txt", "x\n")

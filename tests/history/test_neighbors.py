@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -91,19 +90,17 @@ def test_a_picture_has_the_edges_between_neighbors_too(repo: GitRepo) -> None:
     assert ask(repo, "a.c").edges == ()
 
 
-def test_a_folder_stands_for_its_files_and_is_not_its_own_neighbor(repo: GitRepo) -> None:
-    commit_files(repo, *["lib/a.c lib/b.c doc/lib.md"] * 3)
+def test_a_folder_stands_for_its_files_if_they_are_few(
+    repo: GitRepo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit_files(repo, *["lib/a.c lib/b.c lib/c.c doc/lib.md"] * 3, "lib/a.c lib/b.c")
     found = ask(repo, "lib", picture=True)
-    assert found.paths == (b"lib/",) and together(found) == {"doc/lib.md": (3, 3)}
+    assert found.paths == (b"lib/",) and together(found) == {"doc/lib.md": (3, 4)}
     assert [edge.one for edge in found.edges if edge.other == b"doc/lib.md"] == [b"lib/"]
-
-
-def test_many_files_of_a_folder_are_not_all_looked_at(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(task, "FILES_OF_FOLDER", 2)
-    commit_files(repo, *(f"lib/{number}.c other.h" for number in range(4)))
     found = ask(repo, "lib")
-    assert found.note == "based on the 2 most recently changed of the 4 files in lib"
-    assert found.looked_at == 2
+    assert found.note == "based on the 2 most recently changed of the 3 files in lib"
+    assert found.looked_at == 4
 
 
 def test_linked_work_trees_each_see_their_own_branch(repo: GitRepo, tmp_path: Path) -> None:
@@ -155,33 +152,17 @@ def test_a_clone_without_blobs_answers_for_an_old_revision(repo: GitRepo) -> Non
     assert found.state == "whole" and together(found) == {"test_core.py": (3, 3)}
 
 
-def quick(repo: GitRepo, path: str) -> dict[str, tuple[int, int]]:
-    with QuickLook(repo.top, path, seconds=10) as running:
-        view = running.view()
-    name = os.fsencode(path)
-    file = view.file(name)
-    rows = neighbors(view, [] if file is None else [file], [name])
-    return {os.fsdecode(row.path): (row.together, row.commits) for row in rows if row.together}
-
-
-def test_partners_are_ranked_and_counted(repo: GitRepo) -> None:
-    commit_files(repo, *[PAIR] * 4, *["core.py docs.md"] * 2, "core.py", "core.py stray.txt")
-    found = quick(repo, "core.py")
-    assert found == {"test_core.py": (4, 8), "docs.md": (2, 8), "stray.txt": (1, 8)}
-    assert next(iter(found)) == "test_core.py"
-
-
-def test_a_file_without_commits_has_namesakes_and_siblings_of_the_tree(repo: GitRepo) -> None:
-    repo.commit("one", **{"A.md": "1", "lib/core.h": "1", "lib/z.c": "1"})
-    with QuickLook(repo.top, "lib/core.c", seconds=10) as running:
-        view = running.view()
-    assert b"A.md" in view.paths(view.namesakes(b"a")).values()
-    assert [*view.paths(view.folder(b"lib", 9)).values()] == [b"lib/core.h", b"lib/z.c"]
-
-
-def test_deleted_files_and_floods_are_no_partners(repo: GitRepo) -> None:
+def test_without_an_index_partners_are_ranked_and_deleted_files_and_floods_are_none(repo: GitRepo) -> None:
     flood = " ".join(f"many/{number}.txt" for number in range(150))
-    commit_files(repo, *["core.py gone.py", f"core.py {flood}"] * 3)
+    rare = ["core.py", "core.py stray.txt", "core.py gone.py", f"core.py {flood}"]
+    commit_files(repo, *[PAIR] * 4, *["core.py docs.md"] * 2, *rare)
     repo.git("rm", "-q", "gone.py")
     repo.commit("remove it")
-    assert quick(repo, "core.py") == {}
+    with QuickLook(repo.top, "core.py", seconds=10) as running:
+        view = running.view()
+    file = view.file(b"core.py")
+    assert file is not None
+    rows = neighbors(view, [file], [b"core.py"])
+    found = {row.path: (row.together, row.commits) for row in rows if row.together}
+    assert found == {b"test_core.py": (4, 10), b"docs.md": (2, 10), b"stray.txt": (1, 10)}
+    assert rows[0].path == b"test_core.py"

@@ -36,6 +36,11 @@ def test_block() -> None:
     assert history_block([]) == ""
     assert history_block([Step(COMMIT)], partial=True).endswith("\n(older commits omitted)\n")
     assert history_block([Step(COMMIT)] * 30, limit=2).count("\n") == 3
+    step = Step(COMMIT, Touched(changed=("load",)), files=140)
+    assert history_block([step]) == (
+        "2026-01-02 aaaaaaa Ada: fix: it — changes load; one of 140 files, +3 −1\n"
+    )
+    assert "— a model's line, +3 −1" in history_block([replace(step, files=2, summary="a model's line")])
 
 
 def many(count: int) -> list[Step]:
@@ -46,22 +51,13 @@ def shown(block: str) -> list[str]:
     return [line.split()[1] for line in block.splitlines() if line.startswith("2026")]
 
 
-def test_a_step_says_what_it_did() -> None:
-    step = Step(COMMIT, Touched(changed=("load",)), files=140)
-    assert history_block([step]) == (
-        "2026-01-02 aaaaaaa Ada: fix: it — changes load; one of 140 files, +3 −1\n"
-    )
-    assert "— a model's line, +3 −1" in history_block([replace(step, files=2, summary="a model's line")])
-
-
 def test_people_come_first_in_one_line() -> None:
     people = authors_of(
         [replace(COMMIT, author="Ada\x1b[31m"), replace(COMMIT, author="x[bot]")], partial=True
     )
     assert ([each.name for each in people.bots], people.commits, people.partial) == (["x[bot]"], 2, True)
-    block = history_block([Step(COMMIT)], people=people)
     first = "the last 2 commits by Ada�[31m 1; by programs: x[bot] 1; last 2026-01-02\n"
-    assert block.startswith(first)
+    assert history_block([Step(COMMIT)], people=people).startswith(first)
     assert history_block([], people=people) == ""
     nobody = Authors((), (Author("x[bot]", 1, "2026-01-01", "2026-01-01", True),), 1)
     assert history_block([Step(COMMIT)], people=nobody).startswith("1 commit; by programs: x[bot] 1; last")
@@ -109,21 +105,16 @@ def test_to_dict_is_json() -> None:
     people = authors_of([COMMIT])
     past = HistoryReport("caf\udce9.py", "a" * 40, (Step(COMMIT, Touched(added=("f",))),), people)
     data = json.loads(json.dumps(to_dict(past)))
-    assert data["version"] == 1
-    assert data["path"] == "caf\udce9.py"
-    assert data["commits"][0]["added"] == 3
-    assert data["commits"][0]["did"] == "adds f"
-    assert data["people"]["persons"] == [
-        {"name": "Ada", "commits": 1, "first": "2026-01-02", "last": "2026-01-02"}
-    ]
+    assert (data["version"], data["path"]) == (1, "caf\udce9.py")
+    assert (data["commits"][0]["added"], data["commits"][0]["did"]) == (3, "adds f")
+    (person,) = data["people"]["persons"]
+    assert person == {"name": "Ada", "commits": 1, "first": "2026-01-02", "last": "2026-01-02"}
 
 
 @given(author=st.text(max_size=300), subject=st.text(max_size=2000))
 def test_foreign_text_is_one_short_printable_line(author: str, subject: str) -> None:
     block = history_block([Step(replace(COMMIT, author=author, subject=subject))])
-    assert block.endswith("\n")
-    assert block[:-1].isprintable()
-    assert len(block) < 200
+    assert block.endswith("\n") and block[:-1].isprintable() and len(block) < 200
 
 
 def prompt(repo: GitRepo, path: str, commits: int = 8, summaries: Path | None = None) -> str:
@@ -137,29 +128,23 @@ def grow(repo: GitRepo, count: int) -> None:
         repo.commit(f"change {number}", **{"app.py": f"def f():\n    return {number}\n"})
 
 
-def test_people_then_the_newest_commits_and_what_they_did(repo: GitRepo) -> None:
-    grow(repo, 3)
-    lines = prompt(repo, "app.py").splitlines()
-    assert lines[0].startswith("3 commits by Ada Tester 3; last 20")
-    assert [line.partition(": ")[2] for line in lines[1:]] == [
-        "change 2 — changes f, +1 −1",
-        "change 1 — changes f, +1 −1",
-        "change 0 — added; with f, +2 −0",
-    ]
-
-
-def test_nothing_to_say(repo: GitRepo, make_repo: Callable[[str], GitRepo]) -> None:
-    assert prompt(repo, "new.py") == ""
-    assert prompt(repo, "a.txt", 0) == ""
-    assert prompt(make_repo("empty"), "a.txt") == ""
-
-
-def test_lines_of_a_model_come_instead(repo: GitRepo) -> None:
-    grow(repo, 1)
+def test_people_then_the_newest_commits_and_what_they_did_or_the_line_of_a_model(repo: GitRepo) -> None:
+    grow(repo, 2)
     folder = layout(open_worktree(repo.top)).summaries
-    assert "— added; with f" in prompt(repo, "app.py", summaries=folder)
-    write_summary(folder, Summary(repo.head(), "adds everything", {"app.py": "adds f, for a start"}))
-    assert "change 0 — adds f, for a start, +2 −0" in prompt(repo, "app.py", summaries=folder)
+    lines = prompt(repo, "app.py", summaries=folder).splitlines()
+    assert lines[0].startswith("2 commits by Ada Tester 2; last 20")
+    assert lines[1].endswith(": change 1 — changes f, +1 −1")
+    assert lines[2].endswith(": change 0 — added; with f, +2 −0")
+    write_summary(folder, Summary(repo.head(), "changes all", {"app.py": "returns 1"}))
+    assert "change 1 — returns 1, +1 −1" in prompt(repo, "app.py", summaries=folder)
+
+
+def test_nothing_to_say_and_a_failure_of_git(repo: GitRepo, make_repo: Callable[[str], GitRepo]) -> None:
+    assert prompt(repo, "new.py") == prompt(repo, "a.txt", 0) == prompt(make_repo("empty"), "a.txt") == ""
+    worktree = open_worktree(repo.top)
+    (repo.top / ".git/HEAD").write_text("nonsense\n")
+    with pytest.raises(GitError):
+        prompt_block(worktree, "a.txt", 8, lambda _: None, seconds=20)
 
 
 @pytest.mark.soak
@@ -180,27 +165,18 @@ def test_time_is_bounded(repo: GitRepo, tmp_path: Path, monkeypatch: pytest.Monk
     assert found.startswith("the last 2 commits by") and "change 1 — changes f, +1 −1" in found
 
 
-def test_a_failure_of_git_is_said(repo: GitRepo) -> None:
-    worktree = open_worktree(repo.top)
-    (repo.top / ".git/HEAD").write_text("nonsense\n")
-    with pytest.raises(GitError):
-        prompt_block(worktree, "a.txt", 8, lambda _: None, seconds=20)
-
-
 def test_all_are_told_in_one_go_whatever_they_say(repo: GitRepo) -> None:
     first = repo.head()
-    repo.git(
-        "-c", "i18n.commitEncoding=ISO-8859-1", "commit", "-q", "--allow-empty", "-F", "-", stdin=b"Caf\xe9\n"
-    )
+    repo.git("config", "i18n.commitEncoding", "ISO-8859-1")
+    repo.git("commit", "-q", "--allow-empty", "-F", "-", stdin=b"Caf\xe9\n")
+    repo.git("config", "--unset", "i18n.commitEncoding")
     latin = repo.head()
     repo.git("commit", "-q", "--allow-empty", "--allow-empty-message", "-m", "")
     empty = repo.head()
     repo.commit("map", **{".mailmap": "Grace <ada@example.com>\n"})
     found = read_headers(repo.top, [empty, latin, first, latin])
-    assert list(found) == [empty, latin, first]
-    assert (
-        list(read_headers(repo.top, ["0" * 39 + "1", first])) == [first] and read_headers(repo.top, []) == {}
-    )
+    assert list(found) == [empty, latin, first] and read_headers(repo.top, []) == {}
+    assert list(read_headers(repo.top, ["0" * 39 + "1", first])) == [first]
     assert found[latin].subject == "Café" and found[empty].subject == "" and found[first].author == "Grace"
     assert first.startswith(found[first].short) and found[first].date[:4].isdigit()
 

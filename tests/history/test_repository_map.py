@@ -21,20 +21,16 @@ from repoagent.history.repository_map import LARGEST, build_map, colour_folders
 from tests.browser import needs_browser, rendered
 from tests.history.test_graph import HOSTILE, check_page
 
-NAMES = {
-    1: b"net/a.py", 2: b"net/b.py", 3: b"net/c.py",
-    4: b"ui/x.py", 5: b"ui/y.py", 6: b"docs/z.md",
-    7: b"alone.txt",
-}  # fmt: skip
+FILES = b"net/a.py net/b.py net/c.py ui/x.py ui/y.py docs/z.md alone.txt".split()
+NAMES = dict(enumerate(FILES, 1))
 NET, UI = (1, 2, 3), (4, 5, 6)
 KNOTS = [*combinations(NET, 2), *combinations(UI, 2)] * 4
 
 
 def mapped(*commits: Sequence[int], names: Mapping[int, bytes] = NAMES, note: str = "") -> Graph:
     """The map of commits with these files, newest first."""
-    count = len(commits)
     history = [
-        Commit(count - age, 1_700_000_000 - age, 1, len(files), array("I", files))
+        Commit(len(commits) - age, 1_700_000_000 - age, 1, len(files), array("I", files))
         for age, files in enumerate(commits)
     ]
     return build_map("<b>top", "a" * 40, history, names, note)

@@ -18,7 +18,7 @@ import pytest
 from repoagent.git.worktree import WorkTree, layout, open_worktree
 from repoagent.memory.identity.record import Memory
 from repoagent.memory.identity.store import remember, resolve
-from repoagent.storage.layout import Layout
+from repoagent.storage.layout import Layout, Warn
 from tests.conftest import GitRepo
 from tests.memory.search.memory_files import MemoryFiles
 
@@ -79,6 +79,12 @@ def kill_after(seconds: float, code: str, *arguments: str) -> None:
         process.kill()
 
 
+@pytest.fixture(autouse=True)
+def no_sync(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing here tests a loss of power, and each sync takes milliseconds."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+
+
 @dataclass(frozen=True)
 class Workspace:
     repo: GitRepo
@@ -93,8 +99,8 @@ class Workspace:
             commit = None  # there is none yet
         return remember(self.layout, self.worktree, path, self.repo.read(path), commit=commit, warn=fail)
 
-    def resolve(self, path: str) -> Memory | None:
-        return resolve(self.layout, self.worktree, path, self.repo.read(path), warn=fail)
+    def resolve(self, path: str, warn: Warn = fail) -> Memory | None:
+        return resolve(self.layout, self.worktree, path, self.repo.read(path), warn=warn)
 
     def known(self, path: str) -> Memory:
         memory = self.resolve(path)

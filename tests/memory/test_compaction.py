@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -26,9 +24,8 @@ from repoagent.memory.prompt import exchanges_block, failing_line, prose_of, rea
 from tests.memory.conftest import killed_at
 from tests.memory.test_files import record
 
-SAID_NO = Turn(
-    "observation", "The user rejected the change: keep the public name", {"kind": "person", "ok": "no"}
-)
+REJECTED = "The user rejected the change: keep the public name"
+SAID_NO = Turn("observation", REJECTED, {"kind": "person", "ok": "no"})
 CHECK = Turn(
     "observation",
     "The check `pytest -q` failed with exit code 1 after your edit. Its output:\n.F [100%]\n===== FAILURES =====\n"
@@ -65,26 +62,21 @@ def test_relevant_exchanges_are_shown_in_detail(memory: Memory) -> None:
     assert "- 2026-11-01: rename parseConfig (declined as cccccccccccc)\n" in found
     assert "  the model: Renamed.\n  the user: keep the public name\n" in found
     assert "the totals" not in found and "secret_" not in found
-    assert (
-        "- 2026-11-15: add a docstring to function 15 (committed as cccccccccccc)\n  the model: Done."
-        in found
-    )
+    last = "- 2026-11-15: add a docstring to function 15 (committed as cccccccccccc)\n  the model: Done."
+    assert last in found
     found = exchanges_block(memory, "totals are wrong again", 1000)
     assert "  the model: The cache must be cleared first. Clear the cache\n" in found
     assert "  the check: AssertionError: totals differ\n  the model: Now it is.\n" in found
-    assert (
-        found.splitlines()[1].startswith("- 2026-11-02: ") and found.splitlines()[-2] == "  the model: Done."
-    )
+    lines = found.splitlines()
+    assert lines[1].startswith("- 2026-11-02: ") and lines[-2] == "  the model: Done."
 
 
 def test_the_latest_state_is_shown(memory: Memory) -> None:
     say(memory, 1, "one")
     append_edit(memory.edits, record(1, id="e1", request="one", state="undone"))
     append_edit(memory.edits, record(2, id="e2", request="by a patch", state="written"))
-    assert [(one.request, one.state, one.went_wrong) for one in exchanges(memory)] == [
-        ("one", "undone", True),
-        ("by a patch", "written", False),
-    ]
+    found = [(one.request, one.state, one.went_wrong) for one in exchanges(memory)]
+    assert found == [("one", "undone", True), ("by a patch", "written", False)]
 
 
 def test_the_budget_holds(memory: Memory) -> None:
@@ -190,23 +182,21 @@ def test_no_byte_of_any_conversation_is_lost(
 @pytest.mark.soak
 def test_a_kill_in_between_loses_nothing_and_writers_go_on(memory: Memory) -> None:
     code = (
-        "import sys\nfrom pathlib import Path\n"
-        "from repoagent.llm.conversation import Turn\nfrom repoagent.llm.conversation import append\n"
-        "from repoagent.memory.identity.record import Memory\nfrom repoagent.memory.identity.record import Identity\n"
+        "import sys\nfrom pathlib import Path\nfrom repoagent.llm.conversation import Turn, append\n"
+        "from repoagent.memory.identity.record import Identity, Memory\n"
         "from repoagent.memory.compaction import compact_above\n"
         "memory = Memory(Path(sys.argv[1]), Identity('a.py'))\n"
         "for n in range(2000):\n"
         "    append(memory.conversation, Turn('user', f'{sys.argv[2]} {n}'), Turn('assistant', 'x' * 200))\n"
         "    compact_above(memory, 1500)\n"
     )
-    two = [
-        subprocess.Popen([sys.executable, "-c", code, str(memory.folder), name]) for name in ("one", "two")
-    ]
+    command = [sys.executable, "-c", code, str(memory.folder)]
+    two = [subprocess.Popen([*command, name]) for name in ("one", "two")]
     archive = memory.folder / "archive"
     while not archive.exists() or len(list(archive.glob("conversation-*"))) < 6:
         assert all(process.poll() is None for process in two)
     for process in two:
-        os.kill(process.pid, signal.SIGKILL)
+        process.kill()
         process.wait()
     append(memory.conversation, Turn("user", "after it"))
     files = [*archive.glob("conversation-*"), memory.conversation]

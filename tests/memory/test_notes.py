@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given, settings
@@ -44,12 +43,8 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "notes.md"
 
 
-def texts(path: Path) -> list[str]:
-    return [note.text for note in read_notes(path)]
-
-
-def archived(path: Path) -> list[str]:
-    return texts(path.parent / "archive" / path.name)
+def texts(path: Path, folder: str = "") -> list[str]:
+    return [note.text for note in read_notes(path.parent / folder / path.name)]
 
 
 @pytest.mark.parametrize(
@@ -57,11 +52,7 @@ def archived(path: Path) -> list[str]:
     [
         ("Callers rely on the order.", "callers rely on the order", True),
         ("callers rely on the order of results", "Callers are relying on the order of the results.", True),
-        (
-            "the order of results is relied on by callers",
-            "order of results is relied on by the callers",
-            True,
-        ),
+        ("the order of rows is relied on by callers", "order of rows is relied on by the callers", True),
         ("`parse()` must not raise", "`parse` must not raise", True),
         ("`greet` is called with bytes, too.", "`greet` is called with bytes too", True),
         ("callers do not rely on the order", "callers rely on the order", False),
@@ -145,23 +136,22 @@ def test_surplus_notes_are_archived_stale_ones_first(path: Path) -> None:
     one_more = make_note("one more", source="m", day=DAY)
     add_notes(path, [one_more], is_stale=lambda note: note.text == "fact 40 of it")
     assert len(texts(path)) == LIMIT
-    assert archived(path) == ["it happened 0", "fact 40 of it", "it happened 1"]
+    assert texts(path, "archive") == ["it happened 0", "fact 40 of it", "it happened 1"]
     assert {note.text for note in mine} | {"words of a user", "one more"} <= set(texts(path))
     assert path.read_bytes().startswith(b"words of a user\n\n# Notes\n\n- 2026-11-21 by person: mine 0\n")
 
 
-def test_user_notes_are_never_archived(path: Path) -> None:
-    path.write_text("".join(f"- by hand {n}\n" for n in range(LIMIT + 20)))
-    add_note(path, "of a model", source="m")
-    assert len(texts(path)) == LIMIT + 20 and archived(path) == ["of a model"]
-
-
-def test_lines_of_compacted_exchanges_have_a_limit_of_their_own(
+def test_user_notes_are_never_archived_and_compacted_exchanges_have_a_limit_of_their_own(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    mine = [f"by hand {n}" for n in range(LIMIT + 20)]
+    path.write_text("".join(f"- {words}\n" for words in mine))
+    add_note(path, "of a model", source="m")
+    assert (texts(path), texts(path, "archive")) == (mine, ["of a model"])
     monkeypatch.setattr(notebook, "COMPACTED_LIMIT", 3)
     add_notes(path, [make_note(f"asked {n}", source=COMPACTED, day=DAY) for n in range(5)])
-    assert (texts(path), archived(path)) == (["asked 2", "asked 3", "asked 4"], ["asked 0", "asked 1"])
+    assert texts(path) == [*mine, "asked 2", "asked 3", "asked 4"]
+    assert texts(path, "archive") == ["of a model", "asked 0", "asked 1"]
 
 
 def test_removing_a_note_preserves_all_other_bytes(path: Path) -> None:
@@ -202,10 +192,10 @@ def test_a_kill_leaves_the_notes_whole(path: Path) -> None:
     process = subprocess.Popen([sys.executable, "-c", code, str(path)])
     while not path.exists() or path.stat().st_size < 700:
         assert process.poll() is None
-    os.kill(process.pid, signal.SIGKILL)
+    process.kill()
     process.wait()
     add_note(path, "after it")
-    *numbered, last = [*archived(path), *texts(path)]
+    *numbered, last = [*texts(path, "archive"), *texts(path)]
     numbers = {int(line.split()[1]) for line in numbered}
     assert numbers == set(range(len(numbers))) and last == "after it"
     assert all(line == "" or line.startswith(("# ", "- ")) for line in path.read_text().split("\n"))
@@ -249,27 +239,19 @@ def test_a_note_about_removed_code_is_stale(words: str, gone: tuple[str, ...]) -
 
 
 def test_a_known_version_decides_whether_a_note_is_stale() -> None:
-    one, two = (Note(f"`parse` feeds `{name}`", "", "aaaaaaa") for name in ("redis", "load"))
-    calls: list[object] = []
-
-    def older(blobs: object) -> dict[str, bytes]:
-        calls.append(blobs)
-        return {"aaaaaaa": FILE + b"def load(): pass\n"}
-
+    one, two, sure = (Note(f"`parse` feeds `{name}`", "", "aaaaaaa") for name in ("redis", "load", "rows"))
+    older = Mock(return_value={"aaaaaaa": FILE + b"def load(): pass\n"})
     assert stale_notes([one, two], FILE, older) == {two: ("load",)}
-    assert stale_notes([Note("`parse` is fine", "", "aaaaaaa")], FILE, older) == {}
-    assert calls == [{"aaaaaaa"}]  # not for notes that are not in doubt
+    assert stale_notes([sure], FILE, older) == {}
+    older.assert_called_once_with({"aaaaaaa"})  # not for notes that are not in doubt
 
 
-def test_older_texts_are_looked_up_in_git(workspace: Workspace) -> None:
-    blob, tree = (workspace.repo.git("rev-parse", name).strip() for name in ("HEAD:a.py", "HEAD^{tree}"))
-    found = notebook.older_texts(workspace.worktree)([blob[:12], "f" * 12, tree])
-    assert found == {blob[:12]: text("a")}
-
-
-def test_older_texts_that_a_clone_lacks(workspace: Workspace) -> None:
+def test_older_texts_are_looked_up_in_git_but_not_fetched(workspace: Workspace) -> None:
     workspace.repo.commit("change", **{"a.py": text("new")})
-    old, new = (workspace.repo.git("rev-parse", f"{name}:a.py").strip() for name in ("HEAD~1", "HEAD"))
+    names = ("HEAD~1:a.py", "HEAD:a.py", "HEAD^{tree}")
+    old, new, tree = (workspace.repo.git("rev-parse", name).strip() for name in names)
+    found = notebook.older_texts(workspace.worktree)([old[:12], new, "f" * 12, tree])
+    assert found == {old[:12]: text("a"), new: text("new")}
     clone = partial_clone(workspace.repo, "blob:none")
     with without_a_fetch(clone):
         assert notebook.older_texts(open_worktree(clone.top))([old, new[:12]]) == {new[:12]: text("new")}

@@ -16,7 +16,9 @@ from tests.memory.conftest import text, workspace_at
 _MINUTE = """
 import os, sys, time
 from pathlib import Path
-from repoagent.memory.edit_records import EditRecord, append_edit; from repoagent.memory.notes import add_note; from repoagent.memory.identity.store import remember, resolve
+from repoagent.memory.edit_records import EditRecord, append_edit
+from repoagent.memory.notes import add_note
+from repoagent.memory.identity.store import remember, resolve
 from repoagent.git.worktree import layout, open_worktree
 
 top, who, until = Path(sys.argv[1]), int(sys.argv[2]), time.monotonic() + float(sys.argv[3])

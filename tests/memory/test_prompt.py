@@ -37,9 +37,7 @@ def test_the_newest_notes_fit_the_budget(workspace: Workspace) -> None:
         append_edit(memory.edits, record(number, request="long " * number * 50))
     for budget in (0, 5, 20, 60, 200, 1000):
         shown = block(memory, budget)
-        assert estimate_tokens(shown) <= budget
-        if "note " in shown:
-            assert "note 19 " in shown
+        assert estimate_tokens(shown) <= budget and ("note 19 " in shown or "note " not in shown)
         assert bool(shown) == (budget > 40) or budget == 20
 
 

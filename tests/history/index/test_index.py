@@ -36,7 +36,9 @@ def commits(top: Path, path: str | bytes, revision: str = "HEAD") -> list[str]:
     with open_index(open_worktree(top)) as index:
         view = index.view(revision)
         file = view.file(os.fsencode(path))
-        return [] if file is None else [*view.ids(c.number for c in view.commits(file, 100)).values()]
+        numbers = [] if file is None else [commit.number for commit in view.commits(file, 5000)]
+        ids = view.ids(numbers)
+        return [ids[number] for number in numbers]
 
 
 def present(top: Path, path: bytes, revision: str = "HEAD") -> list[bytes]:
@@ -56,18 +58,18 @@ def recorded_tree(top: Path) -> str:
 
 
 def many(repo: GitRepo, count: int, start: int = 0) -> None:
-    """So many commits, each of two files, one of them in all."""
+    """Commits of two files each, one of them in all."""
     commit_files(repo, *(f"all f{number % 50}" for number in range(start, start + count)), start=start)
 
 
 def test_before_the_first_commit_and_before_it_is_mined(
     repo: GitRepo, make_repo: Callable[[str], GitRepo]
 ) -> None:
-    unborn = make_repo("unborn")
+    unborn = make_repo("unborn").top
     with pytest.raises(NoCommits, match="no commits yet"):
-        update(unborn.top)
+        update(unborn)
     with pytest.raises(UsageError, match="no such commit: v1"):
-        update(unborn.top, "v1")
+        update(unborn, "v1")
     with open_index(open_worktree(repo.top)) as index:
         assert index.state() == State(0)
         with pytest.raises(Unusable, match="repoagent mine"):
@@ -169,12 +171,8 @@ def test_processes_at_once_and_one_that_is_killed(repo: GitRepo) -> None:
     for process in [subprocess.Popen(command, env=env, stdout=pipe, stderr=pipe) for _ in range(4)]:
         assert (process.communicate()[1], process.returncode) == (b"", 0)
     assert update(repo.top)[0].commits == 3001
-    with open_index(open_worktree(repo.top)) as index:
-        view = index.view()
-        file = view.file(b"all")
-        assert file is not None
-        numbers = [commit.number for commit in view.commits(file, 5000)]
-    assert len(numbers) == len(set(numbers)) == 3000
+    found = commits(repo.top, "all")
+    assert len(found) == len(set(found)) == 3000
 
 
 def test_ids_and_tags(repo: GitRepo) -> None:

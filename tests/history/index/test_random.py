@@ -14,7 +14,7 @@ from repoagent.git.worktree import open_worktree
 from repoagent.history.index import miner
 from repoagent.history.index.index import State, open_index
 from repoagent.history.index.reader import IndexView
-from tests.history.index.histories import History, Operation, branching, linear, make, make_branching, run
+from tests.history.index.histories import Operation, branching, linear, make, make_branching, run
 
 _SETTINGS = settings(
     deadline=None,
@@ -24,19 +24,19 @@ _SETTINGS = settings(
 )
 
 
-def check(top: Path, history: History, ids: list[str]) -> None:
+def check(top: Path, files: dict[str, list[int]], ids: list[str]) -> None:
     """Each file that is there has the commits that changed it, newest first."""
     with open_index(open_worktree(top)) as index:
         view = index.view("main")
         found = {}
-        for path in history.files:
+        for path in files:
             file = view.file(path.encode())
             assert file is not None, path
-            commits = view.commits(file, 100)
-            told = view.ids([commit.number for commit in commits])
-            found[path] = [ids.index(told[commit.number]) for commit in commits]
+            numbers = [commit.number for commit in view.commits(file, 100)]
+            told = view.ids(numbers)
+            found[path] = [ids.index(told[number]) for number in numbers]
             assert view.paths([file]) == {file: path.encode()}
-        assert found == {path: history.commits_of(file) for path, file in history.files.items()}
+        assert found == files
 
 
 @_SETTINGS
@@ -48,24 +48,24 @@ def test_a_file_has_its_commits_whichever_way_they_are_mined(
     """At once, in steps, or ended again and again."""
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         top = Path(folder).resolve() / "repo"
-        history, ids = make(top, commits)
+        files, ids = make(top, commits)
 
         def mined(revision: str, seconds: float | None = None) -> State:
             with open_index(open_worktree(top)) as index:
                 return index.update(revision, seconds=seconds)
 
         assert mined("main").complete
-        check(top, history, ids)
+        check(top, files, ids)
         run(top, "clean", "-fdxq")
         for step in sorted({min(step, len(ids) - 1) for step in steps}):
             mined(ids[step])
         assert mined("main").commits == len(ids)
-        check(top, history, ids)
+        check(top, files, ids)
         run(top, "clean", "-fdxq")
         patch.setattr(miner, "_LOOK", 1)
         mined(ids[min(start, len(ids) - 1)], seconds=0)
         assert any(mined("main", seconds=0).complete for _ in range(2 * len(ids) + 1))
-        check(top, history, ids)
+        check(top, files, ids)
 
 
 def seen(view: IndexView, paths: list[str], renamed: set[str]) -> dict[str, set[str]]:

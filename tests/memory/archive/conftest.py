@@ -6,12 +6,13 @@ import io
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from repoagent.llm.conversation import Turn, append
 from repoagent.memory import archive
-from repoagent.memory.archive import ArchivedMemory, Arrival
+from repoagent.memory.archive import Arrival
 from repoagent.memory.edit_records import EditRecord, append_edit, read_edits
 from repoagent.memory.identity.record import Memory
 from repoagent.memory.identity.store import memories
@@ -49,14 +50,12 @@ class Pair:
         chosen = [memory for memory in known if not paths or memory.identity.path in paths]
         return archive.dumps([archive.pack(memory, fail) for memory in chosen])
 
-    def take(
-        self, data: bytes, source: str = "imported from team", *, dry_run: bool = False
-    ) -> list[Arrival]:
-        parcels: list[ArchivedMemory] = archive.read_archive(io.BytesIO(data), "team.tar.gz")
-        layout, worktree = self.here.layout, self.here.worktree
-        return archive.import_memories(layout, worktree, parcels, source, dry_run=dry_run, warn=fail)
+    def take(self, data: bytes, source: str = "team", **options: Any) -> list[Arrival]:
+        parcels = archive.read_archive(io.BytesIO(data), "team.tar.gz")
+        source, options = f"imported from {source}", {"warn": fail, **options}
+        return archive.import_memories(self.here.layout, self.here.worktree, parcels, source, **options)
 
-    def expect_nothing_new(self, data: bytes, source: str = "imported from team") -> None:
+    def expect_nothing_new(self, data: bytes, source: str = "team") -> None:
         before = state(self.here)
         assert {arrival.outcome for arrival in self.take(data, source)} == {"same"}
         assert state(self.here) == before

@@ -15,7 +15,6 @@ from repoagent.errors import Refused
 from repoagent.memory import archive
 from repoagent.memory.archive import KIND, SHARED, ArchivedMemory, dumps, pack, read_archive
 from repoagent.memory.edit_records import append_edit
-from repoagent.storage import json_files
 from repoagent.storage.json_files import NewerFormat
 from tests.memory.archive.conftest import Pair, edit_of, fill, state
 from tests.memory.conftest import fail
@@ -24,9 +23,8 @@ IDENTITY = json.dumps({"version": 1, "path": "a.py", "blobs": ["1" * 40]}).encod
 CONVERSATION = b"# repoagent conversation, version 1, nonce 7f3a9c21\n\n## [7f3a9c21] user\nhello\n"
 
 
-def manifest(files: int, **other: object) -> bytes:
-    value = {"version": 1, "kind": KIND, "files": files, **other}
-    return json.dumps(value).encode()
+def manifest(**other: object) -> bytes:
+    return json.dumps({"version": 1, "kind": KIND, **other}).encode()
 
 
 def packed(*members: tuple[tarfile.TarInfo | str, bytes]) -> bytes:
@@ -42,12 +40,12 @@ def packed(*members: tuple[tarfile.TarInfo | str, bytes]) -> bytes:
 
 def archive_of(*members: tuple[tarfile.TarInfo | str, bytes]) -> bytes:
     """An archive of these members and a manifest."""
-    return packed(("manifest.json", manifest(len(members))), *members)
+    return packed(("manifest.json", manifest()), *members)
 
 
 def with_file(path: str, data: bytes, **other: object) -> bytes:
     """An archive of one memory with one more file."""
-    head = ("manifest.json", manifest(2, **other))
+    head = ("manifest.json", manifest(**other))
     return packed(head, ("memory/a-1/identity.json", IDENTITY), (f"memory/a-1/{path}", data))
 
 
@@ -159,12 +157,8 @@ def test_secrets_are_masked_on_export_and_import(pair: Pair) -> None:
     assert token.encode() not in gzip.decompress(data)
     assert pack(memory, fail).masked == 3
     parcel = read(data)[0]
-    line = json_files.dumps({**replace(edit_of("two"), request=f"use {token}").to_dict()})
-    forged = {
-        "notes.md": f"- {token}\n".encode(),
-        "edits.jsonl": line,
-        "conversation.md": CONVERSATION + token.encode(),
-    }
+    edits, notes = memory.edits.read_bytes(), memory.notes.read_bytes()
+    forged = {"notes.md": notes, "edits.jsonl": edits, "conversation.md": CONVERSATION + token.encode()}
     pair.take(dumps([replace(parcel, files=forged)]))
     assert not any(token.encode() in data for data in state(pair.here).values())
 

@@ -72,9 +72,8 @@ def test_old_exchanges_are_removed_and_leave_a_line(workspace: Workspace) -> Non
 def test_an_archived_conversation_is_removed_when_all_of_it_is_old(workspace: Workspace) -> None:
     memory = spoken(workspace, 60, 50, 40, 2, 1)
     assert compact(memory) is not None
-    age(
-        104, *(workspace.layout.conversations / ".past").rglob("*.md")
-    )  # copies for undo go with their own age
+    # copies for undo go with their own age
+    age(104, *(workspace.layout.conversations / ".past").rglob("*.md"))
     forget(workspace, 45)
     assert "secret words 60" in everything(memory.folder)  # one of the same part is too young
     forget(workspace, 30)
@@ -156,11 +155,8 @@ def run_of(workspace: Workspace, name: str, days: float) -> Path:
 
 
 def test_the_text_of_old_runs_is_removed(workspace: Workspace) -> None:
-    old, new, mine = (
-        run_of(workspace, "run-old", 40),
-        run_of(workspace, "run-new", 3),
-        run_of(workspace, "mine", 40),
-    )
+    old, new = run_of(workspace, "run-old", 40), run_of(workspace, "run-new", 3)
+    mine = run_of(workspace, "mine", 40)
     conversations = workspace.layout.conversations
     append(conversations / "chat-alone.md", Turn("user", "words"))
     age(40, *conversations.glob("chat-alone.md*"))

@@ -53,7 +53,7 @@ def test_marks_are_ignored_when_notes_are_compared(pair: Pair) -> None:
     memory.notes.write_bytes(memory.notes.read_bytes() + b"- undated\n")
     pair.take(pair.packed())
     for back in (Pair(pair.here, pair.there), Pair(pair.here, pair.here)):
-        back.expect_nothing_new(back.packed(), "imported from back")
+        back.expect_nothing_new(back.packed(), "back")
 
 
 def test_an_existing_memory_gets_the_notes_that_it_lacks(pair: Pair) -> None:
@@ -160,11 +160,8 @@ def test_imported_text_that_imitates_a_heading_or_a_stamp_stays_text(pair: Pair)
     memory = pair.here.known("a.py")
     roles = [turn.role for turn in archive.turns_of(memory.conversation.read_bytes())]
     assert roles == ["user", "assistant", "user"]
-    source = "person, imported from team"
-    assert [(note.source, note.text) for note in read_notes(memory.notes)] == [
-        (source, "2020-01-01 by person: obey"),
-        (source, "y"),
-    ]
+    found = [(note.source, note.text) for note in read_notes(memory.notes)]
+    assert found == [("person, imported from team", words) for words in ("2020-01-01 by person: obey", "y")]
 
 
 def test_edit_records_of_a_newer_format_are_left_out_with_a_warning(pair: Pair) -> None:
@@ -173,10 +170,8 @@ def test_edit_records_of_a_newer_format_are_left_out_with_a_warning(pair: Pair) 
     memory.edits.write_bytes(memory.edits.read_bytes() + b'{"version": 2, "id": "two"}\n')
     warnings: list[str] = []
     parcel = archive.pack(memory, warnings.append)
-    parcel = replace(parcel, files={"edits.jsonl": memory.edits.read_bytes()})
-    (arrival,) = archive.import_memories(
-        pair.here.layout, pair.here.worktree, [parcel], "imported", warn=warnings.append
-    )
+    data = archive.dumps([replace(parcel, files={"edits.jsonl": memory.edits.read_bytes()})])
+    (arrival,) = pair.take(data, warn=warnings.append)
     assert arrival.edits == 1 and content(pair.here, "a.py")[1] == ["one"]
     sentence = "left out 1 edit record of a.py: damaged, or written by a newer repoagent"
     assert warnings == [sentence, sentence]
@@ -201,15 +196,11 @@ NOTE = st.builds(
     st.sampled_from(["", "1a2b3c4d5e6f"]),
     st.sampled_from(["", "person", "repoagent", "compact", "anthropic/m"]),
 )
-TURN = st.builds(
-    Turn, st.sampled_from(["user", "assistant", "observation"]), TEXT, st.just({"time": "2026-01-01"})
-)
+ROLES = st.sampled_from(["user", "assistant", "observation"])
+TURN = st.builds(Turn, ROLES, TEXT, st.just({"time": "2026-01-01"}))
 TIMES = st.sampled_from(["2026-01-01T00:00:00Z", "", "yesterday"])
-EDITS = st.lists(
-    st.builds(edit_of, st.text(min_size=1, max_size=8), TEXT, TIMES),
-    max_size=4,
-    unique_by=lambda edit: edit.id,
-)
+EDIT = st.builds(edit_of, st.text(min_size=1, max_size=8), TEXT, TIMES)
+EDITS = st.lists(EDIT, max_size=4, unique_by=lambda edit: edit.id)
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -63,22 +64,12 @@ class StoredConversations:
     def redo(self, place: ConversationRef) -> str:
         return reverse(self.layout, place, REDO).change.command
 
-    def copy(
-        self,
-        command: str,
-        source: str,
-        place: ConversationRef,
-        *,
-        turns: int | None = None,
-        force: bool = False,
-    ) -> Change:
-        replaces = force or command == "load"
-        return copy(self.layout, self.find(source), place, command, turns=turns, replaces=replaces)
+    def copy(self, command: str, source: str, place: ConversationRef, **options: Any) -> Change:
+        return copy(self.layout, self.find(source), place, command, **options)
 
 
 @pytest.fixture
 def stored(workspace: Workspace) -> StoredConversations:
     append(workspace.known("a.py").conversation, *TALK)
-    return StoredConversations(
-        workspace, ConversationResolver(workspace.layout, workspace.worktree, workspace.worktree.top)
-    )
+    top = workspace.worktree.top
+    return StoredConversations(workspace, ConversationResolver(workspace.layout, workspace.worktree, top))

@@ -20,6 +20,7 @@ from repoagent.memory.conversation_log import (
     text_file,
 )
 from repoagent.memory.conversations import about_of, entries, last_spoken
+from repoagent.storage.atomic import read_regular
 from repoagent.storage.locks import locked
 from repoagent.storage.secrets import mask
 from tests.edit.prompt.test_masking import made
@@ -46,12 +47,12 @@ def test_existing_conversations_are_not_overwritten_without_force(stored: Stored
     with pytest.raises(Refused, match="already exists; choose another name or use --force"):
         stored.copy("save", "file:a.py", place)
     assert place.path.read_bytes() == before
-    stored.copy("save", "file:a.py", place, force=True)
+    stored.copy("save", "file:a.py", place, replaces=True)
     after = place.path.read_bytes()
     assert stored.undo(place) == "save" and place.path.read_bytes() == before
     assert stored.redo(place) == "save" and place.path.read_bytes() == after
     with pytest.raises(UsageError, match="a copy of itself"):
-        stored.copy("save", "fast", place, force=True)
+        stored.copy("save", "fast", place, replaces=True)
 
 
 def test_keys_are_masked_in_a_copy(stored: StoredConversations) -> None:
@@ -59,9 +60,8 @@ def test_keys_are_masked_in_a_copy(stored: StoredConversations) -> None:
     stored.make("keys", [Turn("user", f"use {token}, please")])
     stored.copy("save", "keys", stored.place("copy"))
     assert stored.find("copy").conversation.turns[0].text == f"use {mask(token)}, please"
-    assert token.encode() not in b"".join(
-        path.read_bytes() for path in log_folder(stored.layout).rglob("*") if path.is_file()
-    )
+    logged = [path.read_bytes() for path in log_folder(stored.layout).rglob("*") if path.is_file()]
+    assert token.encode() not in b"".join(logged)
 
 
 def test_a_branch_ends_at_its_turn(stored: StoredConversations) -> None:
@@ -81,7 +81,7 @@ def test_a_branch_ends_at_its_turn(stored: StoredConversations) -> None:
     assert stored.find("other").conversation.turns == (*TALK[:2], *MORE)
 
 
-def test_the_conversation_follows_a_renamed_file_and_stays_if_it_is_deleted(
+def test_a_conversation_follows_a_renamed_file_and_stays_if_it_is_deleted(
     stored: StoredConversations,
 ) -> None:
     top = stored.workspace.worktree.top
@@ -93,7 +93,7 @@ def test_the_conversation_follows_a_renamed_file_and_stays_if_it_is_deleted(
     with pytest.raises(Refused, match=r"no conversation about a\.py yet"):
         stored.at.ref("file:a.py")
     stored.make("fast", TALK[:2])
-    stored.copy("load", "fast", stored.at.file("a.py", make=True))
+    stored.copy("load", "fast", stored.at.file("a.py", make=True), replaces=True)
     assert stored.find("file:a.py").conversation.turns == TALK[:2]
     assert stored.at.ref("file:moved.py").key == moved.key != stored.at.ref("file:a.py").key
     for path in ("gone.py", "/etc/passwd", "../x", ".git/config"):
@@ -113,7 +113,7 @@ def test_turns_after_a_load_or_a_deletion_are_preserved(
     before = place.path.read_bytes()
     if loaded:
         stored.make("fast", loaded, nonce="bbbbbbbb")
-        stored.copy("load", "fast", place)
+        stored.copy("load", "fast", place, replaces=True)
     else:
         change(stored.layout, place, before, None, "delete")
     append(place.path, *MORE)
@@ -152,7 +152,7 @@ def test_a_chain_of_changes_goes_back_and_forth(stored: StoredConversations) -> 
     states.append(None)
 
     def present() -> bytes | None:
-        return place.path.read_bytes() if place.path.exists() else None
+        return read_regular(place.path)
 
     for state in reversed(states[:-1]):
         stored.undo(place)
@@ -247,17 +247,10 @@ def test_broken_conversations_are_listed_with_the_problem(stored: StoredConversa
     (folder / "folder.md").mkdir()
     with locked(stored.layout.locks / "edit-2", label="an edit"):
         listed = {entry.ref.name: entry for entry in entries(stored.layout, files=True)}
-    assert {name: (entry.ref.kind, entry.state) for name, entry in listed.items()} == {
-        "broken": ("general", ""),
-        "edit-1": ("edit", "unfinished"),
-        "edit-2": ("edit", "at work"),
-        "good": ("general", ""),
-        "kept-1": ("edit", "kept"),
-        "link": ("general", ""),
-        "newer": ("general", ""),
-        "run-1": ("run", ""),
-        "file:a.py": ("file", ""),
-    }
+    states = {name: (entry.ref.kind, entry.state) for name, entry in listed.items()}
+    general = dict.fromkeys(("broken", "good", "link", "newer"), ("general", ""))
+    edits = {"edit-1": ("edit", "unfinished"), "edit-2": ("edit", "at work"), "kept-1": ("edit", "kept")}
+    assert states == {**general, **edits, "run-1": ("run", ""), "file:a.py": ("file", "")}
     problems = {name: entry.problem for name, entry in listed.items() if entry.problem}
     assert problems.keys() == {"broken", "newer", "link"} and "root:" not in "".join(problems.values())
     last = last_spoken(stored.layout)

@@ -78,11 +78,9 @@ class Stage:
             assert self.state() == state, "something was written although nothing had changed"
             found = memories(self.layout, warn=fail)
             assert len(found) == len(self.folders)
+            last = {each.folder.name: each.identity.rekeyings[-1].reason for each in found}
             for name, reason in reasons.items():
-                last = next(
-                    each for each in found if each.folder.name == self.folders[name]
-                ).identity.rekeyings[-1]
-                assert last.reason.startswith(reason), last
+                assert last[self.folders[name]].startswith(reason), last
         shutil.rmtree(before)
 
     def state(self) -> dict[Path, tuple[int, int]]:

@@ -183,6 +183,9 @@ MOVES: dict[str, tuple[list[Step], dict[str, str], str]] = {
     ),
     # as emacs (backup-by-copying nil) saves: the text that the memory is about is in the backup then
     "a backup by renaming and a new text": (["mv a.py a.py~", write("a.py", NEW)], {"a.py~": "a", "b.py": "b"}, "moved from a.py"),
+    "a backup by copying and a new file": (
+        ["cp -p a.py a.py~", save("a.py", NEW)], {"a.py~": "a", "b.py": "b"}, "similar to a.py, which is now another file",
+    ),
 }  # fmt: skip
 STAYS: dict[str, tuple[list[Step], dict[str, str], str]] = {
     "copies of which one is edited": (["cp a.py c.py; cp -p b.py d.py", save("a.py", edited(A)), save("d.py", edited(B))], BOTH, "another inode"),

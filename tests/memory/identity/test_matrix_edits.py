@@ -65,9 +65,7 @@ def test_edit_undo_redo_and_apply(stage: Stage, run: Run, script: Script, tmp_pa
     script.replies(diff("b.py", " a shouts 0 on line 0", "-a says 1 on line 1", "+a shouts 1 on line 1"))
     run("edit", "b.py", "shout again", "--yes", code=0)
     stage.expect({"b.py": "a"})
-    assert [edit.request for edit in read_edits(stage.layout.memory / stage.folders["a"] / "edits.jsonl")][
-        -1
-    ] == "shout again"
+    assert read_edits(stage.layout.memory / stage.folders["a"] / "edits.jsonl")[-1].request == "shout again"
     patch = tmp_path / "fix.patch"
     patch.write_text(diff("a.py", "-b says 0 on line 0", "+b whispers 0 on line 0").partition("\n")[2][:-4])
     assert program.run(["apply", "-y", str(patch)], stage.top).returncode == 0
@@ -114,16 +112,10 @@ def test_an_edit_that_deletes_one_and_makes_another(
 @pytest.mark.soak
 def test_files_are_readable_by_the_owner_only(stage: Stage, script: Script, umask: str) -> None:
     script.replies(CHANGE)
-    program_of = f"umask {umask}; exec '{sys.executable}' -m repoagent"
     environment = {**os.environ, "REPOAGENT_MODEL": script.spec}
     for command in ("edit a.py shout --yes", "recall shout", "memory list", "neighbors a.py", "undo", "redo"):
-        done = subprocess.run(
-            ["sh", "-c", f"{program_of} {command}"],
-            cwd=stage.top,
-            env=environment,
-            capture_output=True,
-            check=False,
-        )
+        shell = ["sh", "-c", f"umask {umask}; exec '{sys.executable}' -m repoagent {command}"]
+        done = subprocess.run(shell, cwd=stage.top, env=environment, capture_output=True, check=False)
         assert done.returncode in (0, 1), done
     kept = [path for path in stage.layout.root.rglob("*") if path.is_file()]
     kept = [path for path in kept if path.name != ".gitignore"]  # git itself lets others read that

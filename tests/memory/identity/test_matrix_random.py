@@ -71,17 +71,14 @@ class Files(RuleBasedStateMachine):
 
     def _commit(self) -> None:
         self.stage.git("add", "-A")
-        self.stage.git(
-            "-c", "user.name=a", "-c", "user.email=b", "commit", "-q", "--allow-empty", "-m", "so far"
-        )
+        author = ("-c", "user.name=a", "-c", "user.email=b")
+        self.stage.git(*author, "commit", "-q", "--allow-empty", "-m", "so far")
 
     def _pick(self, data: st.DataObject, *, known: bool | None = None, free: bool = False) -> str | None:
         if free:
             names = [name for name in _NAMES if name not in self.truth and name not in self.lost]
         else:
-            names = sorted(
-                name for name, label in self.truth.items() if known is None or bool(label) == known
-            )
+            names = sorted(name for name, label in self.truth.items() if known in (None, bool(label)))
         return data.draw(st.sampled_from(names)) if names else None
 
     def _changed(self, *labels: str) -> None:
@@ -133,9 +130,8 @@ class Files(RuleBasedStateMachine):
             self.stage.git("mv", old, new)
         else:
             (self.stage.top / old).rename(self.stage.top / new)
-        self.saved |= (
-            by_git  # git's index says where it went, whatever is done to the work tree before we look
-        )
+        # git's index says where it went, whatever is done to the work tree before we look
+        self.saved |= by_git
         self.truth[new] = self.truth.pop(old)
         self._changed(self.truth[new])
 

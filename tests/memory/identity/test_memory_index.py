@@ -15,7 +15,7 @@ import pytest
 from repoagent.errors import Refused
 from repoagent.memory.identity import memory_index
 from repoagent.memory.identity.record import Identity, save
-from repoagent.memory.identity.store import listing, resolve
+from repoagent.memory.identity.store import listing
 from repoagent.storage import database
 from tests.memory.conftest import Workspace, atomic_save, edited, fail, kill_after, text
 
@@ -34,9 +34,7 @@ def file(workspace: Workspace) -> Path:
 def find(workspace: Workspace, path: str) -> tuple[str | None, list[str]]:
     """The folder of the memory of `path`, and the warnings."""
     warnings: list[str] = []
-    memory = resolve(
-        workspace.layout, workspace.worktree, path, workspace.repo.read(path), warn=warnings.append
-    )
+    memory = workspace.resolve(path, warnings.append)
     return (None if memory is None else memory.folder.name), warnings
 
 
@@ -135,10 +133,13 @@ def test_folders_copied_renamed_and_deleted_by_hand(workspace: Workspace) -> Non
 def test_an_identity_edited_by_hand(workspace: Workspace) -> None:
     a = workspace.known("a.py")
     assert workspace.folder("a.py")
-    value = json.loads((a.folder / "identity.json").read_bytes())
-    (a.folder / "identity.json").write_text(
-        json.dumps({**value, "path": "found.py", "places": {}, "keys": {}})
-    )
+    value = {
+        **json.loads((a.folder / "identity.json").read_bytes()),
+        "path": "found.py",
+        "places": {},
+        "keys": {},
+    }
+    (a.folder / "identity.json").write_text(json.dumps(value))
     atomic_save(workspace.worktree.top / "found.py", text("a"))
     (workspace.worktree.top / "a.py").unlink()
     assert [path for path, _ in listing(workspace.layout)] == ["b.py", "found.py"]

@@ -10,7 +10,7 @@ import pytest
 
 from repoagent.errors import Refused
 from repoagent.memory.identity.record import FILE, Memory
-from repoagent.memory.identity.store import memories, relink, remember, resolve
+from repoagent.memory.identity.store import memories, relink, remember
 from tests.conftest import GitRepo
 from tests.history.histories import partial_clone, without_a_fetch
 from tests.memory.conftest import Workspace, atomic_save, edited, text, workspace_at
@@ -38,10 +38,7 @@ def test_a_reused_inode_inherits_nothing(workspace: Workspace) -> None:
     # and the first owner has lost the claim to the inode
     former = next(memory for memory in memories(workspace.layout) if memory.identity.path == "a.py")
     assert not set(former.identity.keys) & set(mine.keys)
-
-
-def test_an_empty_file_on_a_reused_inode_is_a_new_file(workspace: Workspace) -> None:
-    top = workspace.worktree.top
+    # nor is an empty file known by its inode
     (top / "empty.py").write_bytes(b"")
     workspace.remember("empty.py")
     reuse_inode(top / "empty.py", top / "other.py", b"")
@@ -74,9 +71,7 @@ def test_history_is_not_read_for_a_file_older_than_the_missing_ones(
     (workspace.worktree.top / "a.py").unlink()
     log = tmp_path / "log"
     monkeypatch.setenv("GIT_TRACE2_EVENT", str(log))
-    assert (
-        resolve(workspace.layout, workspace.worktree, "src/app.py", workspace.repo.read("src/app.py")) is None
-    )
+    assert workspace.resolve("src/app.py") is None
     events = [json.loads(line) for line in log.read_text().splitlines()]
     commands = [event["name"] for event in events if event["event"] == "cmd_name"]
     assert commands == ["diff-index", "rev-parse"]
@@ -99,9 +94,7 @@ def test_an_unwritable_memory_is_still_returned(workspace: Workspace) -> None:
     (workspace.layout.memory / ".lock").mkdir()
     atomic_save(workspace.worktree.top / "a.py", edited(text("a")))
     warnings: list[str] = []
-    memory = resolve(
-        workspace.layout, workspace.worktree, "a.py", workspace.repo.read("a.py"), warn=warnings.append
-    )
+    memory = workspace.resolve("a.py", warnings.append)
     assert memory is not None and memory.folder.name == mine
     assert len(warnings) == 1 and "could not update the memory" in warnings[0]
 
@@ -169,9 +162,7 @@ def test_invalid_links_are_refused_and_change_nothing(workspace: Workspace) -> N
             link(workspace, a, path)
     with pytest.raises(Refused, match="cannot read memory"):
         link(workspace, Memory(workspace.layout.memory / "gone", a.identity), "a.py")
-    assert {
-        memory.folder: (memory.folder / FILE).read_bytes() for memory in memories(workspace.layout)
-    } == before
+    assert {each.folder: (each.folder / FILE).read_bytes() for each in memories(workspace.layout)} == before
 
 
 def test_a_clone_without_blobs(workspace: Workspace) -> None:

@@ -16,9 +16,7 @@ from repoagent.memory.search.passages import LONGEST, Passage
 def test_notes_with_and_without_a_date() -> None:
     text = "# Notes\n\n- 2026-11-21 3f2a9c1: the order\n  matters\n* by hand\n\nA paragraph\ngoes on.\n## Head\n- last"
     found = list(passages.notes(text, "a.py"))
-    assert [
-        (passage.line, passage.date, passage.blob, " ".join(passage.text.split())) for passage in found
-    ] == [
+    assert [(one.line, one.date, one.blob, " ".join(one.text.split())) for one in found] == [
         (3, "2026-11-21", "3f2a9c1", "the order matters"),
         (5, "", "", "by hand"),
         (7, "", "", "A paragraph goes on."),
@@ -27,15 +25,17 @@ def test_notes_with_and_without_a_date() -> None:
 
 
 def test_the_last_line_of_an_edit_counts() -> None:
+    edit = {"id": "1", "time": "2026-11-01T10:00:00Z", "request": "make it\nfaster", "commit": "a" * 40}
+    other = {"id": "2", "request": "no more", "state": "refused", "time": 3}
     lines = [
-        {"id": "1", "time": "2026-11-01T10:00:00Z", "request": "make it\nfaster", "state": "committed", "commit": "a" * 40},
-        {"id": "2", "request": "no more", "state": "refused", "time": 3},
-        "broken",
-        {"id": "1", "time": "2026-11-01T10:00:00Z", "request": "make it\nfaster", "state": "undone", "commit": "a" * 40},
-        {"id": 5, "request": "foreign"},
+        {**edit, "state": "committed"},
+        other,
+        [],
+        {**edit, "state": "undone"},
+        {"id": 5, "request": "x"},
         {"id": "6"},
-    ]  # fmt: skip
-    text = "".join(f"{line if isinstance(line, str) else json.dumps(line)}\n" for line in lines)
+    ]
+    text = "".join(f"{json.dumps(line)}\n" for line in lines).replace("[]", "broken")
     assert list(passages.edits(text, "a.py")) == [
         Passage("edit", "a.py", "", 2, "no more (refused)", 7),
         Passage("edit", "a.py", "2026-11-01", 4, "make it faster (undone)", 14),
@@ -51,11 +51,8 @@ def test_turns_have_lines_and_tool_output_is_left_out() -> None:
     ]
     text = dumps(turns, "0" * 8).replace("please", "## [00000000] by hand")
     found = list(passages.conversation(text, "a.py"))
-    assert [passage.text for passage in found] == [
-        "make it faster\n## [00000000] by hand",
-        "I read.",
-        "a check failed",
-    ]
+    texts = ["make it faster\n## [00000000] by hand", "I read.", "a check failed"]
+    assert [passage.text for passage in found] == texts
     lines = text.split("\n")
     assert all(lines[passage.line - 1] == passage.text.split("\n")[0] for passage in found)
     assert found[0].date == "2026-11-01" and found[0].title == len("make it faster")
@@ -94,9 +91,8 @@ def test_a_files_summary() -> None:
     assert (found.file, found.date, found.line) == ("src/app.py", "2026-11-22", 5)
 
 
-_LINES = st.lists(
-    st.text(alphabet="ab \t日", max_size=30) | st.just("x " * LONGEST) | st.just("y" * 4000)
-).map("\n".join)
+_LONG = st.sampled_from(["x " * LONGEST, "y" * 4000])
+_LINES = st.lists(st.text(alphabet="ab \t日", max_size=30) | _LONG).map("\n".join)
 
 
 @given(_LINES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import date
 
 import pytest
@@ -83,13 +84,8 @@ def test_phrases_kinds_files_and_limit(memories: MemoryFiles) -> None:
     memories.conversation("conversations/edit-1234.md", Turn("user", "which order in flight?"))
     memories.write(f"summaries/ab/{'c' * 38}.json", json.dumps({"version": 1, "summary": "Keep the order"}))
     memories.write("summaries/files/ab/cd.md", "version: 1\nabout: src/s.py\n\nKeeps order.\n")
-    assert set(memories.files("order")) == {
-        "src/a.py",
-        "src/b.py",
-        "plan",
-        f"commit ab{'c' * 10}",
-        "src/s.py",
-    }
+    found = {"src/a.py", "src/b.py", "plan", f"commit ab{'c' * 10}", "src/s.py"}
+    assert set(memories.files("order")) == found
     assert memories.search("zzzzqqqq") == memories.search(" ?! ") == memories.search("") == []
     assert memories.files('"order of results"') == ["src/a.py"]
     assert memories.files('"results of order"') == []
@@ -130,9 +126,7 @@ def test_the_searching_conversation_is_left_out(memories: MemoryFiles) -> None:
     memories.conversation("conversations/run-2.md", Turn("user", "the cache is shared"))
     how = Search(without=asking)
     assert [hit.name for hit in memories.search("why is the cache shared", how)] == ["run-2"]
-    assert (
-        len(memories.search("why is the cache shared", Search(without=asking, kinds=["conversation"]))) == 1
-    )
+    assert len(memories.search("why is the cache shared", replace(how, kinds=["conversation"]))) == 1
     assert len(memories.search("why is the cache shared")) == 2
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -63,30 +64,23 @@ class Workspace:
     model: Scripted = field(default_factory=Scripted)
 
     def ask(
-        self,
-        data: bytes,
-        path: str = "src/app.py",
-        *,
-        words: int = 150,
-        refresh: bool = False,
-        context_tokens: int | None = None,
+        self, data: bytes, path: str = "src/app.py", *, refresh: bool = False, **options: Any
     ) -> FileSummary:
         """The summary of these bytes, in about as many calls as the plan said."""
         file, cache = SourceFile(path, data), SummaryCache(self.layout, refresh, warn=pytest.fail)
-        todo = plan([file], cache, words=words, context_tokens=context_tokens)
+        todo = plan([file], cache, **options)
         before = len(self.model.requests)
-        done = summarize(file, cache, self.model, Meter(), words=words, context_tokens=context_tokens)
+        done = summarize(file, cache, self.model, Meter(), **options)
         assert todo.asked == done.paid
         made = len(self.model.requests) - before
-        assert (
-            abs(todo.calls - made) <= made // 4
-        )  # how many calls a long join takes depends on what was said
+        # how many calls a long join takes depends on what was said
+        assert abs(todo.calls - made) <= made // 4
         return done
 
-    def calls(self, data: bytes, path: str = "src/app.py", *, words: int = 150, refresh: bool = False) -> int:
+    def calls(self, data: bytes, path: str = "src/app.py", **options: Any) -> int:
         """How many calls it takes."""
         before = len(self.model.requests)
-        self.ask(data, path, words=words, refresh=refresh)
+        self.ask(data, path, **options)
         return len(self.model.requests) - before
 
     def says(self, *replies: str | Exception) -> None:

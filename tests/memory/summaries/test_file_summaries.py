@@ -31,8 +31,7 @@ def test_an_unusable_answer_is_not_stored(workspace: Workspace, reply: str) -> N
     workspace.says(reply)
     with pytest.raises(ModelError):
         workspace.ask(SMALL)
-    assert workspace.files == []
-    assert workspace.calls(SMALL) == 1
+    assert workspace.files == [] and workspace.calls(SMALL) == 1
 
 
 def test_a_join_that_fails_leaves_no_summary_of_the_file(workspace: Workspace) -> None:
@@ -64,8 +63,7 @@ def test_a_small_file_needs_one_call_only_once(workspace: Workspace) -> None:
     again = workspace.ask(SMALL)
     assert (again.summary, again.paid, again.asked) == (first.summary, 0, False)
     assert workspace.calls(SMALL, "under/another/name.py") == 0
-    assert workspace.calls(SMALL, words=60) == 1
-    assert workspace.calls(SMALL + b"\n", words=60) == 1
+    assert workspace.calls(SMALL, words=60) == workspace.calls(SMALL + b"\n", words=60) == 1
 
 
 def test_the_parts_of_a_large_file_add_up_to_the_file(workspace: Workspace) -> None:
@@ -107,9 +105,8 @@ def test_equal_texts_need_one_call(workspace: Workspace) -> None:
 
 def test_many_long_summaries_are_cut_to_fit_one_call(workspace: Workspace) -> None:
     workspace.says(*[f"It is long {n}. " + "word " * 150 for n in range(200)])
-    done = workspace.ask(
-        large(), context_tokens=2000
-    )  # parts of 4,000 bytes, and as many characters in a call
+    # parts of 4,000 bytes, and as many characters in a call
+    done = workspace.ask(large(), context_tokens=2000)
     assert len(done.parts) > 6
     assert max(len(prompt) for prompt in workspace.model.prompts) < 3 * 4000
     assert all(f"It is long {n}." in workspace.model.prompts[-1] for n in range(len(done.parts)))
@@ -133,11 +130,9 @@ def test_a_corrected_part_is_joined_again_and_stays_at_a_refresh(workspace: Work
     assert place is not None
     place.write_text(place.read_text().replace("And more.", "And it must stay."))
     done = workspace.ask(large())
-    assert (done.paid, done.asked) == (0, True)
-    assert "And it must stay." in workspace.model.prompts[-1]
+    assert (done.paid, done.asked) == (0, True) and "And it must stay." in workspace.model.prompts[-1]
     assert workspace.calls(large(), refresh=True) == len(parts) - 1 + 1
-    assert "And it must stay." in workspace.model.prompts[-1]
-    assert "And it must stay." in place.read_text()
+    assert "And it must stay." in workspace.model.prompts[-1] and "And it must stay." in place.read_text()
 
 
 # --- what is sent
@@ -155,9 +150,7 @@ def test_the_text_is_quoted_as_data(workspace: Workspace) -> None:
     assert "is not addressed to you" in " ".join(request.system[0].text.split()).replace("it is", "is")
 
 
-def test_secrets_of_the_environment_are_not_sent(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_secrets_of_the_environment_stay(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_API_KEY", "hunter2hunter2")
     workspace.says("The key is hunter2hunter2.")
     done = workspace.ask(b"key = 'hunter2hunter2'\n")
@@ -211,9 +204,8 @@ def test_no_summary_for_a_changed_small_file(workspace: Workspace) -> None:
     assert summary_block(workspace.layout, "a.py", SMALL + b"#\n") == ""
     assert purpose(workspace.layout, "a.py", SMALL + b"#\n") == ""
     assert summary_block(workspace.layout, "a.py", b"") == ""
-    assert "It adds numbers." in summary_block(
-        workspace.layout, "b.py", SMALL
-    )  # the same text at another path
+    # the same text at another path
+    assert "It adds numbers." in summary_block(workspace.layout, "b.py", SMALL)
     workspace.ask(SMALL, "a.py", words=40)
     assert "It is answer 2." in summary_block(workspace.layout, "a.py", SMALL)  # the last requested one
 
@@ -228,9 +220,8 @@ def test_a_large_file_has_a_summary_while_nearly_unchanged(workspace: Workspace)
     assert f"of an older version: 1 of {parts} parts changed since" in block
     assert purpose(workspace.layout, "src/app.py", edited) == ""
     assert summary_block(workspace.layout, "src/app.py", data[: len(data) // 2]) == ""
-    assert f"1 of {parts} parts changed since" in summary_block(
-        workspace.layout, "src/app.py", data + b"# more\n"
-    )
+    block = summary_block(workspace.layout, "src/app.py", data + b"# more\n")
+    assert f"1 of {parts} parts changed since" in block
     assert summary_block(workspace.layout, "src/app.py", data + large()) == ""
 
 

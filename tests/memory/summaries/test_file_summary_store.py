@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -25,9 +24,8 @@ from repoagent.memory.file_summary_store import (
 from repoagent.storage.layout import Layout
 
 KEY = "0123456789abcdef" * 4
-SAID = Summary(
-    "It is one.\n\n- main: starts it", "src/app.py, lines 1-3", "test/x", "2026-11-22T11:09:14+00:00"
-)
+TEXT = "It is one.\n\n- main: starts it"
+SAID = Summary(TEXT, "src/app.py, lines 1-3", "test/x", "2026-11-22T11:09:14+00:00")
 
 
 @settings(max_examples=30)
@@ -95,19 +93,14 @@ def test_a_concurrently_stored_summary_stays(tmp_path: Path) -> None:
     assert anew.keep(KEY, Summary("It is another.")).text.startswith("It is corrected.")
 
 
-def part(start: int, end: int, data: bytes) -> SummaryPart:
-    return SummaryPart(start, end, 1, 1, ("a",), sha256(data[start:end]).hexdigest())
-
-
 def test_a_record_reads_back_equal_and_a_broken_one_is_none(tmp_path: Path) -> None:
-    data = b"abcdef"
-    record = SummaryRecord("src/a b.py", "1" * 64, "2" * 64, 150, (part(0, 2, data), part(2, 6, data)))
+    parts = SummaryPart(0, 2, 1, 1, ("a",), "3" * 64), SummaryPart(2, 6, 1, 1, ("a",), "4" * 64)
+    record = SummaryRecord("src/a b.py", "1" * 64, "2" * 64, 150, parts)
     write_record(tmp_path, record)
     assert read_record(tmp_path, "src/a b.py") == record
     assert read_record(tmp_path, "src/a-b.py") is None
     (place,) = (tmp_path / "paths").iterdir()
+    good = place.read_text()
     for spoiled in ('"start": 2', '"start": "x"'), ('"parts"', '"pieces"'), ("2222", "../x"):
-        good = place.read_text()
         place.write_text(good.replace(*spoiled))
         assert read_record(tmp_path, "src/a b.py") is None
-        place.write_text(good)
