@@ -235,7 +235,7 @@ class MoveTransaction(BaseTransaction):
     def _make_plan(self, status: Status) -> Plan:
         if status.head != self._start:
             raise Busy("another program moved HEAD: check `git log` and try again")
-        return Plan(status.head, status.branch, tuple(self._planned(status)), tuple(status.changed))
+        return Plan(tuple(self._planned(status)))
 
     def move(self) -> None:
         """Move the branch, then update the index. Raises Busy if another program moved HEAD."""

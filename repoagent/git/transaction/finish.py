@@ -275,21 +275,19 @@ def recover(worktree: WorkTree) -> list[str]:
                 record = load(opened.folder)
                 unreadable = Record(opened.name, "edit", LOCKED, commits=True)
                 journal = EditJournal(opened, worktree, record or unreadable)
-                notes.append("; ".join(_recover(journal) if record else _give_up(journal)))
+                if record is not None:
+                    notes.append("; ".join(_recover(journal)))
+                    continue
+                folder = folder_after(journal, done=False)
+                journal.unlock_index()
+                journal.retire(folder)
+                notes.append(
+                    f"cannot read the journal of an unfinished edit; moved it to {folder}: before you commit, "
+                    "check `git status` and `git diff` against its files"
+                )
         finally:
             opened.close()
     return notes
-
-
-def _give_up(journal: EditJournal) -> list[str]:
-    """End a journal that cannot be read, and keep its files."""
-    folder = folder_after(journal, done=False)
-    journal.unlock_index()
-    journal.retire(folder)
-    return [
-        f"cannot read the journal of an unfinished edit; moved it to {folder}: before you commit, check "
-        "`git status` and `git diff` against its files"
-    ]
 
 
 def _recover(journal: EditJournal) -> list[str]:

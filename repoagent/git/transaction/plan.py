@@ -26,22 +26,10 @@ _ONLY_WRITE = ", or use --no-commit to only write the files"
 
 @dataclass(frozen=True)
 class Plan:
-    """The planned commit on top of `head` (None: the first commit).
+    """The paths of the planned commit, and sentences for the user."""
 
-    `uncommitted` are all tracked paths with uncommitted work besides the change, which a `--check` command sees too.
-    `notes` are sentences for the user.
-    """
-
-    head: str | None
-    branch: str | None
     paths: tuple[PlannedPath, ...] = ()
-    uncommitted: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-
-    @property
-    def dirty(self) -> tuple[str, ...]:
-        """The paths of the edit that also have other uncommitted work, which stays uncommitted."""
-        return tuple(planned.path for planned in self.paths if planned.has_other_work)
 
 
 @dataclass(frozen=True)
@@ -200,8 +188,7 @@ def make_plan(
             f"the last commit already contains this change to {', '.join(change.name for change in changes)}"
             + (": use --no-commit to only write it" if offer else "")
         )
-    notes = tuple(_notes(versions, planned))
-    return Plan(status.head, status.branch, tuple(planned), tuple(status.changed), notes)
+    return Plan(tuple(planned), tuple(_notes(versions, planned)))
 
 
 def _plan_change(versions: Versions, change: FileChange) -> Iterator[PlannedPath]:

@@ -56,7 +56,7 @@ class BaseTransaction(ABC):
         moves_to: str | None = None,
     ) -> None:
         self.id = edit_id
-        self.plan = Plan(None, None)
+        self.plan = Plan()
         self.other_changes = results.OtherChanges()
         self._kept_folder = Path()  # the folder with the bytes that `other_changes` mentions
         self._worktree = worktree
