@@ -167,6 +167,9 @@ def test_operations_in_progress(fork: GitRepo, tmp_path: Path) -> None:
     assert operation(worktree) is None
     (fork.top / ".git" / "reftable").mkdir()
     assert operation(worktree) is None
+    fork.git("update-ref", "CHERRY_PICK_HEAD", "other")
+    assert operation(worktree) == "cherry-pick"
+    fork.git("update-ref", "-d", "CHERRY_PICK_HEAD")
     fork.git("branch", "CHERRY_PICK_HEAD")  # a reference without a file of its name
     assert operation(worktree) == "cherry-pick"
     (fork.top / ".git" / "reftable").rmdir()
