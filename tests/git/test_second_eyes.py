@@ -1,5 +1,4 @@
-"""GitPython reads the results of transactions with separate parsers in pure Python: they must agree with git. No other
-test has a second reader; keep it."""
+"""GitPython, a second reader with parsers in pure Python, must agree with git on the results of transactions."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The commit contains only the change, for any setup of the repository: settings, index formats, storage, locations,
-conversions of content and names."""
+"""The commit contains only the change, for any settings, index format, storage, location, conversion and name."""
 
 from __future__ import annotations
 
@@ -237,7 +236,6 @@ def test_work_tree_of_the_configuration(
 
 @pytest.fixture
 def dirty(repo: GitRepo) -> GitRepo:
-    """Staged and unstaged work in other files."""
     repo.commit("more", **{"b.txt": "b\n"})
     shell(repo, "echo mine > README.md; git add README.md; echo mine too > b.txt")
     return repo

@@ -1,7 +1,4 @@
-"""Every kind of edit against every state of its file and of the repository: only the change moves.
-
-The expected result is computed line by line, without git: an edit replaces line 11 of the file in the work tree, so
-each version of the file (HEAD, staged, work tree) gets that line, or the edit is refused."""
+"""Every kind of edit against every state of its file, with results computed without git, and of the repository."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ from tests.git.edits import change, delete, edit, keep, lines, new_file, shell, 
 from tests.git.snapshot import as_before, changed, snapshot, untouched
 from tests.git.states import PATH, text
 
-EDITED = 11
+EDITED = 11  # the line that an edit replaces in each version of the file, or it is refused
 NEW_PATH = "moved/b.txt"
 
 

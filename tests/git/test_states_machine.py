@@ -1,8 +1,4 @@
-"""Users and edits take turns at random: in any order, the users' content stays where they put it.
-
-One file has five blocks of lines, far enough apart to be separate. The user changes the first four, each in three
-versions (HEAD, index, work tree); edits change the fifth. A model of ten lines determines the expected content.
-"""
+"""Users and edits take turns at random: in any order, the users' content stays where they put it."""
 
 from __future__ import annotations
 
@@ -29,6 +25,7 @@ from repoagent.git.worktree import open_worktree
 from tests.conftest import GitRepo
 from tests.git.edits import change
 
+# Blocks of lines, far enough apart to be separate: the user changes these four, edits the fifth.
 BLOCKS = 4
 EDITED = BLOCKS
 Versions = list[int]

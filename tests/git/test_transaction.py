@@ -96,7 +96,6 @@ REFUSED = {
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_refused(repo: GitRepo, case: str) -> None:
-    """Everything stays as it is."""
     script, (path, old, new), options, error, match = REFUSED[case]
     shell(repo, script)
     if old is None:

@@ -1,5 +1,4 @@
-"""Undo and redo by moving the branch or by a revert: only the content of the edit moves, whatever became of its
-commit and its files."""
+"""Undo and redo move only the content of the edit, whatever became of its commit and its files."""
 
 from __future__ import annotations
 

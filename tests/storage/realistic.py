@@ -1,5 +1,4 @@
-"""Fifty secrets as they occur in files, and text that only looks like a secret. Each value is generated from a seed
-when a test runs: no value is a real secret, and no scanner of this repository finds one."""
+"""Secrets as they occur in files, and text that looks like one, generated so that no scanner of this code finds any."""
 
 from __future__ import annotations
 
@@ -24,8 +23,6 @@ class Sample(NamedTuple):
 
 
 class Maker:
-    """Different values from a seed."""
-
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
 
@@ -55,7 +52,6 @@ class Maker:
 
 
 def secrets(seed: int) -> Iterator[Sample]:
-    """Fifty of them."""
     m = Maker(seed)
     for name, text, value in (
         ("aws ini", "[default]\naws_access_key_id = " + "AK" + "IA" + m.of(BASE32, 16) + "\naws_secret_access_key = {}\n", m.base64(30)),

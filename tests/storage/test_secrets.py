@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import random
 import re
-import string
 import time
 from pathlib import Path
+from string import ascii_letters, digits
 
 import pytest
 from hypothesis import given, settings
@@ -16,40 +15,30 @@ from repoagent.storage import atomic, secrets
 from repoagent.storage.secrets import assigned_secrets, mask, may_hold_secrets, unknown_in, unmask
 from tests.storage import realistic
 
-ALL = string.ascii_letters + string.digits
-UPPER = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
+M = realistic.Maker(7)
+KEYS = {
+    "anthropic": "sk-ant-" + f"api03-{M.alnum(93)}AA",
+    "openai": "sk-" + f"proj-{M.alnum(74)}T3Blbk" + f"FJ{M.alnum(74)}",
+    "github": "ghp" + f"_{M.alnum(36)}",
+    "gitlab": "glp" + f"at-{M.alnum(20)}",
+    "google": "AI" + f"za{M.alnum(35)}",
+    "slack": "xo" + f"xb-{M.of(digits, 12)}-{M.of(digits, 13)}-{M.alnum(24)}",
+    "stripe": "sk_" + f"live_{M.alnum(24)}",
+    "pypi": "pypi-" + f"AgEIcHlwaS5vcmc{M.alnum(150)}",
+    "huggingface": "hf" + f"_{M.of(ascii_letters, 34)}",
+    "aws": M.alnum(40),
+    "url": M.alnum(18),
+}
+LINES = {
+    "aws": 'aws_access_key_id = "AK' + f'IA{M.of(realistic.BASE32, 16)}"\naws_secret_access_key = "{{}}"\n',
+    "url": "https://user:{}@github.com/a/b.git\n",
+}
 
 
 @pytest.fixture(autouse=True)
 def forget() -> None:
-    """Forget the secrets of other tests."""
     secrets._values.clear()
     secrets._look_once.cache_clear()
-
-
-def made(prefix: str, length: int, of: str = ALL, seed: int = 7) -> str:
-    """Has the form of a key, but is generated: no scanner of this repository finds one."""
-    chosen = random.Random(seed)
-    return prefix + "".join(chosen.choice(of) for _ in range(length))
-
-
-KEYS = {
-    "anthropic": made("sk-ant-" + "api03-", 93) + "AA",
-    "openai": made("sk-" + "proj-", 74) + "T3Blbk" + "FJ" + made("", 74, seed=8),
-    "github": made("ghp" + "_", 36),
-    "gitlab": made("glp" + "at-", 20),
-    "google": made("AI" + "za", 35),
-    "slack": made("xo" + "xb-", 12, string.digits) + made("-", 13, string.digits) + made("-", 24),
-    "stripe": made("sk_" + "live_", 24),
-    "pypi": made("pypi-" + "AgEIcHlwaS5vcmc", 150),
-    "huggingface": made("hf" + "_", 34, string.ascii_letters),
-    "aws": made("", 40),
-    "url": made("", 18),
-}
-LINES = {
-    "aws": 'aws_access_key_id = "' + made("AK" + "IA", 16, UPPER) + '"\naws_secret_access_key = "{}"\n',
-    "url": "https://user:{}@github.com/a/b.git\n",
-}
 
 
 @pytest.mark.parametrize("name", KEYS)
@@ -64,7 +53,7 @@ def test_a_key_is_masked_and_comes_back(name: str) -> None:
 
 
 def test_a_private_key_is_masked_line_by_line_and_half_of_it_too() -> None:
-    lines = [made("", 64, seed=n) for n in range(12)]
+    lines = [realistic.Maker(seed).alnum(64) for seed in range(12)]
     text = "\r\n".join(["-----BEGIN " + "PRIVATE KEY-----", *lines, "-----END " + "PRIVATE KEY-----", ""])
     masked = mask(text)
     assert not any(line in masked for line in lines)
@@ -117,9 +106,9 @@ def test_a_usual_text_loads_no_rules(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_environment_is_masked_but_not_its_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DEPLOY_TOKEN", made("", 30))
+    monkeypatch.setenv("DEPLOY_TOKEN", token := realistic.Maker(8).alnum(30))
     monkeypatch.setenv("DB_PASSWORD", "postgres")
-    masked = mask(f"{made('', 30)} postgres")
+    masked = mask(f"{token} postgres")
     assert re.fullmatch(r"<<secret \w+>> postgres", masked)
     assert unknown_in(f"{masked} <<secret 00000000>> <<secret x>>") == ["<<secret 00000000>>"]
 
